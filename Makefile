@@ -1,0 +1,40 @@
+# Two commands do everything on a machine that has python3 (3.11 or newer), make and a package index:
+#   make reproduce    the paper, drawn and checked, into out/
+#   make test         every check that CI runs
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+ARGS   ?=
+
+.PHONY: reproduce test bench format clean
+.DEFAULT_GOAL := help
+
+help:
+	@sed -n '1,3p' Makefile; echo "#   make bench | make format | make clean"
+
+# Installed again only when pyproject.toml changed.
+$(VENV)/.installed: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit("zscout needs Python 3.11 or newer, $(PYTHON) is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+reproduce: $(VENV)/.installed
+	$(BIN)/zscout reproduce $(ARGS)
+
+test: $(VENV)/.installed
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest -n auto $(ARGS)
+
+bench: $(VENV)/.installed
+	$(BIN)/zscout bench $(ARGS)
+
+format: $(VENV)/.installed
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:
+	rm -rf $(VENV) out .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

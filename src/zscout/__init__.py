@@ -1,0 +1,44 @@
+"""zscout finds the task: online transfer with Behavioral Foundation Models.
+
+Names are imported when first used, so that ``import zscout`` and ``zscout --help`` do not wait for torch.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import gymnasium as _gymnasium
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from zscout import features, worlds
+    from zscout.bfm.checking import check_model
+    from zscout.bfm.exact import ExactModel
+    from zscout.types import BehaviorModel
+
+__all__ = ["BehaviorModel", "ExactModel", "check_model", "features", "worlds"]
+
+_HOME = {
+    "BehaviorModel": "zscout.types",
+    "ExactModel": "zscout.bfm.exact",
+    "check_model": "zscout.bfm.checking",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        value = getattr(import_module(_HOME[name]), name)
+    elif name in __all__:
+        value = import_module(f"zscout.{name}")
+    else:
+        raise AttributeError(f"module 'zscout' has no attribute {name!r}; it has {', '.join(__all__)}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])
+
+
+for _id, _world in (("OpenGrid", "open-grid"), ("FourRooms", "four-rooms"), ("Maze", "maze")):
+    _gymnasium.register(f"zscout/{_id}-v0", "zscout.worlds.gym:make_env", kwargs={"world": _world})

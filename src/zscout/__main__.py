@@ -1,0 +1,5 @@
+"""``python -m zscout`` is ``zscout``."""
+
+from zscout.cli import main
+
+main()

@@ -1,0 +1,1 @@
+"""π and ψ, trained once, then frozen; and the exact ones, to judge by."""

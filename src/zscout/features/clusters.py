@@ -1,0 +1,71 @@
+"""Region occupancy: φ_i(s) = 1 where s is in region i, so that z_i is what region i is worth."""
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from scipy.sparse.csgraph import shortest_path
+from torch import Tensor
+
+from zscout.features.graph import adjacency
+from zscout.types import FiniteWorld
+from zscout.worlds import GridWorld
+
+RESTARTS = 30
+
+
+def grid_clusters(world: GridWorld, rows: int = 3, cols: int = 3) -> Float[Tensor, "S d"]:
+    """The map cut into rows × cols blocks of cells, numbered row by row: the paper's 3×3 cut."""
+    height, width = world.shape
+    if not (1 <= rows <= height and 1 <= cols <= width):
+        raise ValueError(f"a map of {height}×{width} cells cannot be cut into {rows}×{cols} blocks")
+    row, column = world.cells.T
+    block = (row * rows // height) * cols + column * cols // width
+    return _occupancy(block.numpy(), rows * cols)
+
+
+def temporal_clusters(world: FiniteWorld, dim: int, seed: int = 0) -> Float[Tensor, "S d"]:
+    """``dim`` connected regions that are compact in travel time: k-medoids on the squared number of steps.
+
+    Each state belongs to the medoid that is fewest steps away, the first of those on a tie; a medoid is the state
+    of its region that is nearest to the rest of it. The best of several seeded starts is kept.
+    """
+    if not 1 <= dim <= world.n_states:
+        raise ValueError(f"dim must be from 1 to the {world.n_states} states of this world, came as {dim}")
+    far = shortest_path(adjacency(world), unweighted=True) ** 2
+    if not np.isfinite(far).all():
+        raise ValueError("this world falls into parts that cannot reach each other: no travel time between them")
+    rng = np.random.default_rng(seed)
+    tries = [_settle(far, _spread(far, dim, rng)) for _ in range(RESTARTS)]
+    medoids = np.sort(min(tries, key=lambda medoids: _cost(far, medoids)))  # numbered as their medoids are
+    return _occupancy(far[:, medoids].argmin(1), dim)
+
+
+def _spread(far: np.ndarray, dim: int, rng: np.random.Generator) -> np.ndarray:
+    """Starting medoids, each drawn with probability ∝ its squared steps to those before it (k-means++)."""
+    medoids = [int(rng.integers(len(far)))]
+    for _ in range(dim - 1):
+        distance = far[:, medoids].min(1)
+        medoids.append(int(rng.choice(len(far), p=distance / distance.sum())))
+    return np.array(medoids)
+
+
+def _settle(far: np.ndarray, medoids: np.ndarray) -> np.ndarray:
+    """Move each medoid to the middle of its region until none moves; the cost falls at each round, so it ends."""
+    while True:
+        region = far[:, medoids].argmin(1)
+        members = [np.flatnonzero(region == i) for i in range(len(medoids))]
+        moved = np.array([m[far[np.ix_(m, m)].sum(1).argmin()] for m in members])
+        if _cost(far, moved) >= _cost(far, medoids):
+            return medoids
+        medoids = moved
+
+
+def _cost(far: np.ndarray, medoids: np.ndarray) -> float:
+    return float(far[:, medoids].min(1).sum())
+
+
+def _occupancy(region: np.ndarray, dim: int) -> Float[Tensor, "S d"]:
+    features = torch.nn.functional.one_hot(torch.from_numpy(region).long(), dim).double()
+    if empty := [i for i, size in enumerate(features.sum(0).tolist()) if not size]:
+        raise ValueError(f"region {empty[0]} has no free cell; cut more coarsely or use temporal_clusters")
+    return features

@@ -1,0 +1,155 @@
+"""Eigenfunctions of a world's graph Laplacian: a Fourier basis for rewards, smooth along the ways one can walk."""
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from scipy.linalg import eigh
+from scipy.sparse import csc_array, csr_array, diags_array, eye_array
+from scipy.sparse.csgraph import connected_components
+from scipy.sparse.linalg import eigsh, splu
+from torch import Tensor
+
+from zscout.features.graph import adjacency
+from zscout.types import FiniteWorld
+
+DENSE = 400  # states up to which the dense solver is the faster one
+SAME = 1e-8  # eigenvalues closer than this are one
+
+
+def laplacian(
+    world: FiniteWorld,
+    dim: int = 9,
+    constant: bool = True,
+    normalised: bool = False,
+    allow_cut: bool = False,
+) -> Float[Tensor, "S d"]:
+    """The first d eigenfunctions of L = D − A, scaled so that mean ‖φ(s)‖² = 1.
+
+    ``constant=False`` leaves the first, constant one out; ``normalised`` takes I − D^{-½}AD^{-½} (its first is
+    √degree). A d that would keep part of an eigenspace is refused, since which part would be an accident,
+    unless ``allow_cut``.
+    """
+    skip = 0 if constant else 1
+    most = world.n_states - skip
+    if not 1 <= dim <= most:
+        without = "" if constant else " without the constant"
+        raise ValueError(f"dim must be from 1 to {most}{without} in a world of {world.n_states} states, came as {dim}")
+    values, functions = _eigenfunctions(world, dim + skip, normalised)
+    clean = [k - skip for k in _ends_of_groups(values) if k > skip]
+    if dim not in clean and not allow_cut:
+        raise ValueError(_cut_message(dim, clean, values[dim + skip - 1], most))
+    phi = functions[:, skip : skip + dim] * np.sqrt(world.n_states / dim)
+    return torch.from_numpy(np.ascontiguousarray(phi))
+
+
+def eigenvalues(world: FiniteWorld, n: int, normalised: bool = False) -> np.ndarray:
+    """The n lowest eigenvalues, ascending: the frequencies of the features."""
+    return _eigenfunctions(world, n, normalised)[0][:n]
+
+
+def graph_laplacian(world: FiniteWorld, normalised: bool = False) -> csc_array:
+    """L = D − A, or I − D^{-½}AD^{-½}."""
+    return _laplacian_of(adjacency(world), normalised)
+
+
+def _laplacian_of(A: csr_array, normalised: bool) -> csc_array:
+    degree = A.sum(1)
+    if not normalised:
+        return csc_array(diags_array(degree) - A)
+    scale = diags_array(1 / np.sqrt(np.maximum(degree, 1)))  # a lone state has degree 0
+    return csc_array(diags_array((degree > 0).astype(float)) - scale @ A @ scale)
+
+
+def _eigenfunctions(world: FiniteWorld, k: int, normalised: bool) -> tuple[np.ndarray, np.ndarray]:
+    """At least the k lowest eigenvalues with whole eigenspaces, and a basis that every machine agrees on."""
+    A = adjacency(world)
+    parts, _ = connected_components(A, directed=False)
+    if parts > 1:
+        raise ValueError(f"the world's graph falls into {parts} parts; the Laplacian needs a connected one")
+    L = _laplacian_of(A, normalised)
+    # A repeated eigenvalue has no basis of its own. Moves weighted by their action pick one: the limit of the
+    # eigenfunctions as sideways moves become a little heavier. In an open grid that is the products of cosines.
+    weighted = adjacency(world, action_weights=np.arange(1.0, world.n_actions + 1))
+    tie_breaker = _laplacian_of(weighted, normalised=False)
+
+    asked = k
+    while True:
+        asked = min(asked + 4, world.n_states)
+        values, functions = _lowest(L, asked)
+        ends = _ends_of_groups(values)
+        whole = world.n_states if asked == world.n_states else max((e for e in ends if e < asked), default=0)
+        if whole >= k:
+            break
+        asked *= 2
+    basis = [
+        _canonical(functions[:, start:end], tie_breaker)
+        for start, end in zip([0, *ends], ends, strict=False)
+        if end <= whole
+    ]
+    return values[:whole], np.hstack(basis)
+
+
+def _lowest(L: csc_array, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """The k lowest eigenpairs of L, ascending."""
+    n = L.shape[0]
+    if n <= DENSE or 2 * k >= n:
+        values, functions = eigh(L.toarray())
+        return values[:k], functions[:, :k]
+    start = np.random.default_rng(0).standard_normal(n)  # the same on every call
+    values, functions = eigsh(L, k=k, sigma=-0.01, which="LM", v0=start)
+    order = values.argsort()
+    values, functions = values[order], functions[:, order]
+    # Lanczos from one vector may overlook a copy of a repeated eigenvalue. Sylvester: L − μI has as many
+    # negative pivots as L has eigenvalues below μ.
+    gaps = _ends_of_groups(values)[:-1]
+    if gaps and _count_below(L, (values[gaps[-1] - 1] + values[gaps[-1]]) / 2) != gaps[-1]:
+        values, functions = eigh(L.toarray(), subset_by_index=(0, k - 1))
+    return values, functions
+
+
+def _count_below(L: csc_array, mu: float) -> int:
+    shifted = csc_array(L - mu * eye_array(L.shape[0]))
+    factor = splu(shifted, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
+    return int((factor.U.diagonal() < 0).sum())
+
+
+def _ends_of_groups(values: np.ndarray) -> list[int]:
+    """How many eigenvalues there are up to the end of each group of equal ones."""
+    return [*(np.flatnonzero(np.diff(values) > SAME) + 1).tolist(), len(values)]
+
+
+def _canonical(functions: np.ndarray, tie_breaker: csc_array) -> np.ndarray:
+    """One orthonormal basis of an eigenspace, whatever basis of it comes in."""
+    if functions.shape[1] > 1:
+        weights, rotation = np.linalg.eigh(functions.T @ (tie_breaker @ functions))
+        functions = functions @ rotation
+        ends = _ends_of_groups(weights)
+        functions = np.hstack([_pivoted(functions[:, a:b]) for a, b in zip([0, *ends], ends, strict=False)])
+    # The sign: positive at the first state where it is not small, so cosines come as cosines.
+    size = np.abs(functions)
+    first = (size >= 0.01 * size.max(0)).argmax(0)
+    return functions * np.sign(functions[first, np.arange(functions.shape[1])])
+
+
+def _pivoted(functions: np.ndarray) -> np.ndarray:
+    """What even the tie-breaker leaves equal: peel off the projections of single states, the largest first."""
+    if functions.shape[1] == 1:
+        return functions
+    peeled = []
+    for _ in range(functions.shape[1]):
+        size = (functions**2).sum(1)
+        state = (size >= (1 - 1e-6) * size.max()).argmax()
+        direction = functions[state] / np.sqrt(size[state])
+        peeled.append(functions @ direction)
+        functions = functions - np.outer(functions @ direction, direction)
+    return np.stack(peeled, axis=1)
+
+
+def _cut_message(dim: int, clean: list[int], value: float, most: int) -> str:
+    below = max((k for k in clean if k < dim), default=None)
+    above = min((k for k in clean if k > dim), default=most)
+    choices = f"dim={above}" if below is None else f"dim={below} or dim={above}"
+    return (
+        f"dim={dim} cuts through the eigenvalue {value:.4f}, whose eigenfunctions are only defined together: "
+        f"take {choices}, or allow_cut=True"
+    )

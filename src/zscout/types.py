@@ -1,0 +1,99 @@
+"""The shapes that travel between modules, and the protocols that outsiders implement.
+
+Leading dimensions ``*b`` are runs: one live agent has ``*b = ()``, three hundred simulated ones ``*b = (300,)``.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol, TypeAlias, runtime_checkable
+
+import gymnasium
+import numpy as np
+from jaxtyping import Float, Int
+from torch import Generator, Tensor
+
+Obs: TypeAlias = int | np.integer | Sequence[int] | np.ndarray | Tensor
+"""What an observation may come as; in a finite world it is the state's index."""
+
+Action: TypeAlias = int | np.integer | Sequence[int] | np.ndarray | Tensor
+"""What an action may come as; in a finite world it is the action's index."""
+
+Vectors: TypeAlias = Sequence[float] | Sequence[Sequence[float]] | np.ndarray | Tensor
+"""What task vectors may come as at the public edge: the last dimension is d."""
+
+
+@runtime_checkable
+class FiniteWorld(Protocol):
+    """A world whose dynamics p(s'|s,a) can be written down: at most K outcomes for each state and action."""
+
+    @property
+    def n_states(self) -> int: ...
+    @property
+    def n_actions(self) -> int: ...
+    @property
+    def successors(self) -> Int[Tensor, "S A K"]: ...
+    @property
+    def probabilities(self) -> Float[Tensor, "S A K"]: ...
+    def step(self, state: Obs, action: Action, rng: Generator | None = None) -> Int[Tensor, "*b"]: ...
+
+
+@runtime_checkable
+class BehaviorModel(Protocol):
+    """A frozen π(a|s,z) that knows its features φ, its successor features ψ and its own Z.
+
+    ψ(s;z) = E Σ_{k≥0} γᵏ φ(S_{t+k+1}) from S_t = s under π(·|·,z): the present state is not counted.
+    """
+
+    @property
+    def dim(self) -> int:
+        """d, the number of features and of entries of z."""
+
+    @property
+    def observation_space(self) -> "gymnasium.Space[np.int64]": ...
+    @property
+    def action_space(self) -> "gymnasium.Space[np.int64]": ...
+
+    def phi(self, obs: Obs) -> Float[Tensor, "*b d"]:
+        """φ(s)."""
+
+    def psi(self, obs: Obs, z: Vectors) -> Float[Tensor, "*b n d"]:
+        """ψ(s;z) of n candidates, z [*b n d], or z [n d] shared by all runs."""
+
+    def act(self, obs: Obs, z: Vectors, rng: Generator | None = None) -> Action:
+        """A ~ π(·|s,z), z [*b d]: a tensor for a tensor, else numpy, as Gymnasium environments want it."""
+
+    def sample_z(self, n: int, rng: Generator | int) -> Float[Tensor, "n d"]:
+        """N draws from Z."""
+
+    def project_z(self, z: Vectors) -> Float[Tensor, "*b d"]:
+        """The image of z in Z; z = 0 has one too."""
+
+
+# What only some models offer. Ask by isinstance(model, HasHorizons), never by the model's class.
+
+
+@runtime_checkable
+class HasHeads(Protocol):
+    """Several estimates of ψ whose disagreement can be used."""
+
+    def psi_heads(self, obs: Obs, z: Vectors) -> Float[Tensor, "*b h n d"]: ...
+
+
+@runtime_checkable
+class HasHorizons(Protocol):
+    """ψ of the same policies π(·|·,z) under another discount γ."""
+
+    def psi_at(self, obs: Obs, z: Vectors, gamma: float) -> Float[Tensor, "*b n d"]: ...
+
+
+@runtime_checkable
+class HasSecondMoment(Protocol):
+    """The paper's future certainty matrix, M(s;z) = E Σ_{k≥0} γᵏ φ(S_{t+k+1}) φ(S_{t+k+1})ᵀ."""
+
+    def second_moment(self, obs: Obs, z: Vectors, gamma: float) -> Float[Tensor, "*b n d d"]: ...
+
+
+@runtime_checkable
+class HasStates(Protocol):
+    """A finite world's observations, all of them: lets a search tabulate ψ."""
+
+    def states(self) -> Int[Tensor, " S"]: ...

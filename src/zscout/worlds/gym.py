@@ -1,0 +1,104 @@
+"""The same worlds as Gymnasium environments: zscout/OpenGrid-v0, zscout/FourRooms-v0, zscout/Maze-v0."""
+
+from typing import Any, ClassVar, SupportsFloat
+
+import gymnasium
+import numpy as np
+import torch
+from gymnasium.spaces import Discrete
+
+from zscout.types import Action
+from zscout.worlds.grid import MOVES, GridWorld
+from zscout.worlds.maps import WORLDS
+from zscout.worlds.rewards import BlackBox, RewardLike, as_reward
+
+PIXELS = 24  # the side of a cell in a rendered frame
+INK, PAPER, AGENT = (38, 38, 46), (246, 244, 238), (28, 92, 188)
+BAD, GOOD = np.array((214, 96, 77)), np.array((77, 165, 110))  # the paper's red and green
+
+
+class GridEnv(gymnasium.Env[np.int64, np.int64]):
+    """A GridWorld behind Gymnasium's interface; it never ends by itself.
+
+    ``reward`` is a LinearReward, a TableReward, a list or array of one number a state, a callable of the state
+    entered, or None. An episode starts in a uniformly random state, or where ``reset(options={"state": s})`` says.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 10}
+
+    def __init__(self, world: GridWorld, reward: RewardLike = None, render_mode: str | None = None) -> None:
+        if render_mode not in (None, "rgb_array"):
+            raise ValueError(f"render_mode must be None or 'rgb_array', came as {render_mode!r}")
+        self.world = world
+        self.reward = as_reward(reward, world.n_states)
+        self.render_mode = render_mode
+        self.observation_space = Discrete(world.n_states)
+        self.action_space = Discrete(world.n_actions)
+        self.state: int | None = None
+        self._rng = torch.Generator()
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.int64, dict[str, Any]]:
+        """Start an episode; a seed also decides every slip and all noise that follow."""
+        start = (options or {}).get("state")
+        if start is not None and start not in self.observation_space:
+            raise ValueError(f"options['state'] is {start!r}, the states are 0 … {self.world.n_states - 1}")
+        super().reset(seed=seed)
+        self._rng.manual_seed(int(self.np_random.integers(2**63)))
+        self.state = int(self.np_random.integers(self.world.n_states)) if start is None else int(start)
+        return np.int64(self.state), {}
+
+    def step(self, action: Action) -> tuple[np.int64, SupportsFloat, bool, bool, dict[str, Any]]:
+        """S_{t+1}, and R_{t+1} of the state just entered."""
+        if self.state is None:
+            raise gymnasium.error.ResetNeeded("call reset before step")
+        before = self._rng.get_state()
+        try:
+            state = int(self.world.step(self.state, action, self._rng))
+            reward = float(self.reward(state, self._rng))
+        except BaseException:
+            self._rng.set_state(before)  # a step that failed has not happened
+            raise
+        self.state = state
+        return np.int64(state), reward, False, False, {}
+
+    def render(self) -> np.ndarray | None:  # type: ignore[override]
+        """The map, each cell coloured by its reward where that is known, and the agent."""
+        if self.render_mode is None:
+            return None
+        colours = np.full((*self.world.shape, 3), INK, dtype=np.uint8)
+        colours[self.world.cells[:, 0], self.world.cells[:, 1]] = self._cell_colours()
+        frame = colours.repeat(PIXELS, axis=0).repeat(PIXELS, axis=1)
+        frame[::PIXELS] = frame[:, ::PIXELS] = INK
+        self._draw_thin_walls(frame)
+        if self.state is not None:
+            row, column = self.world.cells[self.state].tolist()
+            y, x = np.ogrid[: frame.shape[0], : frame.shape[1]]
+            centre = ((row + 0.5) * PIXELS, (column + 0.5) * PIXELS)
+            frame[(y - centre[0]) ** 2 + (x - centre[1]) ** 2 <= (0.32 * PIXELS) ** 2] = AGENT
+        return frame
+
+    def _cell_colours(self) -> np.ndarray:
+        """Paper, tinted from red (worst) to green (best) where the reward has a table."""
+        paper = np.tile(np.array(PAPER, dtype=float), (self.world.n_states, 1))
+        if isinstance(self.reward, BlackBox) or self.reward.table.ndim != 1:
+            return paper.astype(np.uint8)
+        table = self.reward.table.numpy()
+        worth = (table / max(np.abs(table).max(), 1e-300))[:, None]  # −1 … 1
+        return (paper + np.abs(worth) * (np.where(worth < 0, BAD, GOOD) - paper)).astype(np.uint8)
+
+    def _draw_thin_walls(self, frame: np.ndarray) -> None:
+        for one, other in map(sorted, self.world.blocked):
+            row, column = other[0] * PIXELS, other[1] * PIXELS
+            if (other[0] - one[0], other[1] - one[1]) == MOVES[1]:  # the wall lies above `other`
+                frame[row - 2 : row + 3, column : column + PIXELS] = INK
+            else:  # to the left of it
+                frame[row : row + PIXELS, column - 2 : column + 3] = INK
+
+
+def make_env(
+    world: str, reward: RewardLike = None, slip: float = 0.0, render_mode: str | None = None
+) -> GridEnv:
+    """What ``gymnasium.make("zscout/OpenGrid-v0", reward=…, slip=…)`` calls."""
+    return GridEnv(WORLDS[world](slip=slip), reward, render_mode)

@@ -1,0 +1,58 @@
+"""The worlds that ship: '#' is a wall, '.' is free."""
+
+from collections.abc import Callable
+
+from zscout.worlds.grid import GridWorld
+
+FOUR_ROOMS = """
+.....#.....
+.....#.....
+...........
+.....#.....
+.....#.....
+#.####.....
+.....###.##
+.....#.....
+.....#.....
+...........
+.....#.....
+"""
+
+# Neighbours in space are on average three times as far apart on foot; the longest way is 80 steps.
+MAZE = """
+.......#.......
+######.#.#####.
+.#.....#.#.#...
+.#.#####.#.#.##
+.#.#.....#...#.
+.#.#.#####.###.
+...#.....#...#.
+.#.#.#.#.###.#.
+.#.....#.#.#.#.
+.#######.#.#.#.
+.........#.#...
+##########.###.
+.#.........#...
+.#.###.#####.##
+.....#.........
+"""
+
+
+def open_grid(size: int = 9, slip: float = 0.0) -> GridWorld:
+    """The paper's world: size × size free cells and nothing else."""
+    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+        raise ValueError(f"size must be a whole number of at least 1, came as {size!r}")
+    return GridWorld.from_map("\n".join(["." * size] * size), slip=slip)
+
+
+def four_rooms(slip: float = 0.0) -> GridWorld:
+    """Four rooms joined by four doors, 11×11 cells with the walls."""
+    return GridWorld.from_map(FOUR_ROOMS, slip=slip)
+
+
+def maze(slip: float = 0.0) -> GridWorld:
+    """A 15×15 maze of corridors with long detours and a few loops."""
+    return GridWorld.from_map(MAZE, slip=slip)
+
+
+WORLDS: dict[str, Callable[..., GridWorld]] = {"open-grid": open_grid, "four-rooms": four_rooms, "maze": maze}

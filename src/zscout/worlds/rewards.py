@@ -1,0 +1,117 @@
+"""Rewards of the state just entered: linear in φ, a table, or any callable, the black box."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import torch
+from jaxtyping import Float
+from torch import Generator, Tensor
+
+from zscout.edge import as_finite, as_index, as_vectors, in_range
+from zscout.types import Obs, Vectors
+
+
+@dataclass(frozen=True, eq=False)
+class LinearReward:
+    """R = φ(s)·z_r + N(0, noise²), the paper's reward; task [d], or [*b d] for one task a run."""
+
+    features: Float[Tensor, "S d"]
+    task: Float[Tensor, "*b d"]
+    noise: float = 0.0
+
+    def __post_init__(self) -> None:
+        features = as_finite(self.features, "features")
+        object.__setattr__(self, "features", features)
+        object.__setattr__(self, "task", as_vectors(self.task, features.shape[-1], "task"))
+        object.__setattr__(self, "noise", _as_noise(self.noise))
+
+    def __call__(self, state: Obs, rng: Generator | None = None) -> Float[Tensor, "*b"]:
+        """The rewards of the states entered."""
+        phi = self.features[as_index(state, len(self.features), "state")]
+        return _with_noise((phi * self.task).sum(-1), self.noise, rng)
+
+    @property
+    def n_states(self) -> int:
+        """S, how many states have a reward."""
+        return len(self.features)
+
+    @property
+    def table(self) -> Float[Tensor, "*b S"]:
+        """What each state is worth without noise."""
+        return self.task @ self.features.T
+
+
+@dataclass(frozen=True, eq=False)
+class TableReward:
+    """R = table[s] + N(0, noise²)."""
+
+    table: Float[Tensor, " S"]
+    noise: float = 0.0
+
+    def __post_init__(self) -> None:
+        table = as_finite(self.table, "the reward table")
+        if table.ndim != 1 or not len(table):
+            raise ValueError(f"a reward table has one number a state, came with shape {tuple(table.shape)}")
+        object.__setattr__(self, "table", table)
+        object.__setattr__(self, "noise", _as_noise(self.noise))
+
+    def __call__(self, state: Obs, rng: Generator | None = None) -> Float[Tensor, "*b"]:
+        """The rewards of the states entered."""
+        return _with_noise(self.table[as_index(state, self.n_states, "state")], self.noise, rng)
+
+    @property
+    def n_states(self) -> int:
+        """S, how many states have a reward."""
+        return len(self.table)
+
+
+@dataclass(frozen=True)
+class BlackBox:
+    """R = function(s): any Python callable that takes the index of the state entered and gives a number."""
+
+    function: Callable[[int], float]
+
+    def __call__(self, state: Obs, rng: Generator | None = None) -> Float[Tensor, "*b"]:
+        """The callable's answers, one call for each state; its randomness is its own, ``rng`` is not used."""
+        states = torch.as_tensor(state)
+        answers = [self._ask(int(s)) for s in states.flatten()]
+        return torch.tensor(answers, dtype=torch.float64).reshape(states.shape)
+
+    def _ask(self, state: int) -> float:
+        answer = self.function(state)
+        try:
+            number = float(answer)
+        except (TypeError, ValueError, RuntimeError):
+            raise ValueError(f"the reward of state {state} is no number: {answer!r}") from None
+        if not math.isfinite(number):
+            raise ValueError(f"the reward of state {state} is {number}; it must be finite")
+        return number
+
+
+Reward: TypeAlias = LinearReward | TableReward | BlackBox
+RewardLike: TypeAlias = Reward | Callable[[int], float] | Vectors | None
+
+
+def as_reward(reward: RewardLike, n_states: int) -> Reward:
+    """A reward from what a user has: one of ours, a table of one number a state, a callable, or None for 0."""
+    if reward is None:
+        return TableReward(torch.zeros(n_states, dtype=torch.float64))
+    if not isinstance(reward, Reward):
+        reward = BlackBox(reward) if callable(reward) else TableReward(as_finite(reward, "the reward table"))
+    if not isinstance(reward, BlackBox) and reward.n_states != n_states:
+        raise ValueError(f"the reward is for {reward.n_states} states, this world has {n_states}")
+    return reward
+
+
+def _as_noise(noise: float) -> float:
+    return in_range(noise, "noise", 0.0, math.inf, open_end=True)
+
+
+def _with_noise(mean: Float[Tensor, "*b"], noise: float, rng: Generator | None) -> Float[Tensor, "*b"]:
+    if not noise:
+        return mean
+    if rng is None:
+        raise ValueError("this reward is noisy: it needs rng, a torch.Generator")
+    return mean + noise * torch.randn(mean.shape, generator=rng, dtype=mean.dtype)

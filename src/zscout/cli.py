@@ -1,0 +1,130 @@
+"""The command line. Heavy imports wait until a command runs, so that help comes at once."""
+
+import contextlib
+import io
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import tyro
+from rich.console import Console
+
+import zscout
+
+JsonFile = Annotated[Path | None, tyro.conf.arg(metavar="FILE")]
+Quick = tyro.conf.FlagCreatePairsOff[bool]
+
+
+@dataclass(frozen=True)
+class Reproduce:
+    """Redo the paper: compute what its figures show and draw them."""
+
+    out: Path = Path("out")
+    """Folder for the results; made when it is not there."""
+    seed: int = 0
+    """Decides the random task vectors and where the trajectories start."""
+    quick: Quick = False
+    """Only the paper's own world, for a first look."""
+    json: JsonFile = None
+    """Also write every number that is drawn to this file."""
+
+    def run(self, console: Console) -> None:
+        """Compute, draw, say where."""
+        from rich.progress import track
+
+        from zscout.lab.paper import FIGURES
+        from zscout.report.figures import draw_panels, save_figure
+        from zscout.report.files import write_json
+
+        figures = FIGURES[:1] if self.quick else FIGURES
+        numbers, written = [], []
+        for figure in track(figures, "Features and exact trajectories", console=console, transient=True):
+            table = figure.compute(self.seed)
+            numbers.append(table.to_json())
+            written += save_figure(draw_panels(table), self.out / "figures", table.name)
+        if self.json is not None:
+            written.append(write_json(self.json, {"seed": self.seed, "figures": numbers}))
+        for path in written:
+            console.print(f"wrote {path}", highlight=False, soft_wrap=True)
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Measure speed against plain references in the same run, and that the answers agree."""
+
+    seed: int = 0
+    """Decides the task vectors and the rollouts."""
+    quick: Quick = False
+    """Smaller problems: a few seconds in all."""
+    json: JsonFile = None
+    """Also write the table to this file."""
+
+    def run(self, console: Console) -> None:
+        """Measure, print one table."""
+        from zscout.lab.bench import MEASUREMENTS, Measurement
+        from zscout.report.files import write_json
+        from zscout.report.tables import bench_table
+
+        rows: list[Measurement] = []
+        with console.status("") as status:
+            for number, measure in enumerate(MEASUREMENTS, start=1):
+                status.update(f"{number} of {len(MEASUREMENTS)}: {measure.__doc__}")
+                rows += measure(seed=self.seed, quick=self.quick)
+        console.print(bench_table(rows))
+        if self.json is not None:
+            write_json(self.json, [row.to_json() for row in rows])
+            console.print(f"wrote {self.json}", highlight=False, soft_wrap=True)
+        if wrong := [row.what for row in rows if not row.agrees]:
+            _fail(f"the answers differ by more than they may: {', '.join(wrong)}", code=1)
+
+
+Command = Annotated[Reproduce, tyro.conf.subcommand("reproduce")] | Annotated[Bench, tyro.conf.subcommand("bench")]
+
+DESCRIPTION = (
+    "zscout finds the task: it recommends the task vector z that a Behavioral Foundation Model should try next, "
+    "learns from each reward, and converges to the best policy the model has.\n\n"
+    "Each command has its own --help. zscout --version prints the version."
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run one command; a user's mistake ends with one line and exit code 2."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if words == ["--version"]:
+        print(f"zscout {zscout.__version__}")
+        return
+    command = _parse(words or ["--help"])
+    try:
+        command.run(Console())
+    except KeyboardInterrupt:
+        _fail("stopped; what was finished is kept", code=130)
+    except (ValueError, OSError) as error:
+        _fail(str(error) or type(error).__name__, code=2)
+
+
+def _parse(words: list[str]) -> Reproduce | Bench:
+    """Tyro's parser, its boxed errors folded into one line."""
+    errors = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(errors):
+            return tyro.cli(Command, prog="zscout", description=DESCRIPTION, args=words)
+    except SystemExit as stop:
+        if stop.code != 2:
+            raise
+        _fail(_unboxed(errors.getvalue()), code=2)
+
+
+def _unboxed(box: str) -> str:
+    """What a box drawn with │ and ─ says: its first part, and the nearest option if it names one."""
+    lines = [line.strip("│ \n") for line in box.splitlines() if line.startswith("│")]
+    parts = [part.split("\n") for part in re.split(r"\n─+\n", "\n".join(filter(None, lines)))]
+    hints = [" ".join(part[:2]) for part in parts[1:] if part[0].startswith(("Perhaps", "Available"))]
+    return "; ".join([" ".join(parts[0]), *hints, "see zscout --help"])
+
+
+def _fail(message: str, code: int) -> NoReturn:
+    print(f"zscout: {' '.join(message.split())}", file=sys.stderr)
+    raise SystemExit(code)

@@ -4,7 +4,7 @@ Leading dimensions ``*b`` are runs: one live agent has ``*b = ()``, three hundre
 """
 
 from collections.abc import Sequence
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import gymnasium
 import numpy as np
@@ -26,14 +26,23 @@ class FiniteWorld(Protocol):
     """A world whose dynamics p(s'|s,a) can be written down: at most K outcomes for each state and action."""
 
     @property
-    def n_states(self) -> int: ...
+    def n_states(self) -> int:
+        """S; states are 0 … S − 1."""
+
     @property
-    def n_actions(self) -> int: ...
+    def n_actions(self) -> int:
+        """A; actions are 0 … A − 1."""
+
     @property
-    def successors(self) -> Int[Tensor, "S A K"]: ...
+    def successors(self) -> Int[Tensor, "S A K"]:
+        """The states that may follow."""
+
     @property
-    def probabilities(self) -> Float[Tensor, "S A K"]: ...
-    def step(self, state: Obs, action: Action, rng: Generator | None = None) -> Int[Tensor, "*b"]: ...
+    def probabilities(self) -> Float[Tensor, "S A K"]:
+        """How likely each of them is."""
+
+    def step(self, state: Obs, action: Action, rng: Generator | None = None) -> Int[Tensor, "*b"]:
+        """S_{t+1} ~ p(·|S_t, A_t), for any number of runs at once."""
 
 
 @runtime_checkable
@@ -48,9 +57,12 @@ class BehaviorModel(Protocol):
         """d, the number of features and of entries of z."""
 
     @property
-    def observation_space(self) -> "gymnasium.Space[np.int64]": ...
+    def observation_space(self) -> "gymnasium.Space[Any]":
+        """What one observation is, so that *b can be told from it."""
+
     @property
-    def action_space(self) -> "gymnasium.Space[np.int64]": ...
+    def action_space(self) -> "gymnasium.Space[Any]":
+        """What one action is."""
 
     def phi(self, obs: Obs) -> Float[Tensor, "*b d"]:
         """φ(s)."""
@@ -75,25 +87,29 @@ class BehaviorModel(Protocol):
 class HasHeads(Protocol):
     """Several estimates of ψ whose disagreement can be used."""
 
-    def psi_heads(self, obs: Obs, z: Vectors) -> Float[Tensor, "*b h n d"]: ...
+    def psi_heads(self, obs: Obs, z: Vectors) -> Float[Tensor, "*b h n d"]:
+        """ψ by each of h heads."""
 
 
 @runtime_checkable
 class HasHorizons(Protocol):
     """ψ of the same policies π(·|·,z) under another discount γ."""
 
-    def psi_at(self, obs: Obs, z: Vectors, gamma: float) -> Float[Tensor, "*b n d"]: ...
+    def psi_at(self, obs: Obs, z: Vectors, gamma: float) -> Float[Tensor, "*b n d"]:
+        """ψ(s;z) at discount ``gamma``."""
 
 
 @runtime_checkable
 class HasSecondMoment(Protocol):
     """The paper's future certainty matrix, M(s;z) = E Σ_{k≥0} γᵏ φ(S_{t+k+1}) φ(S_{t+k+1})ᵀ."""
 
-    def second_moment(self, obs: Obs, z: Vectors, gamma: float) -> Float[Tensor, "*b n d d"]: ...
+    def second_moment(self, obs: Obs, z: Vectors, gamma: float) -> Float[Tensor, "*b n d d"]:
+        """M(s;z) at discount ``gamma``."""
 
 
 @runtime_checkable
 class HasStates(Protocol):
     """A finite world's observations, all of them: lets a search tabulate ψ."""
 
-    def states(self) -> Int[Tensor, " S"]: ...
+    def states(self) -> Int[Tensor, " S"]:
+        """All observations, in order."""

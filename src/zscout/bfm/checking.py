@@ -105,7 +105,10 @@ def _check_psi(model: BehaviorModel, obs: Tensor) -> None:
 def _check_act(model: BehaviorModel, obs: Tensor) -> None:
     z = model.sample_z(6, Generator().manual_seed(3)).reshape(*RUNS, model.dim)
     action = model.act(obs, z, Generator().manual_seed(0))
-    _demand(isinstance(action, Tensor), f"act gave {type(action).__name__} for a tensor of observations, not a tensor")
+    _demand(
+        isinstance(action, Tensor),
+        f"act gave {type(action).__name__} for a tensor of observations, not a tensor",
+    )
     actions = torch.as_tensor(action)
     event = model.action_space.shape or ()
     _demand(
@@ -117,7 +120,10 @@ def _check_act(model: BehaviorModel, obs: Tensor) -> None:
     for a in actions.reshape(6, *event).cpu().numpy():
         _demand(a in model.action_space, f"act chose {a}, which is not in {model.action_space}")
     single = model.act(obs[0, 0].cpu().numpy(), z[0, 0])
-    _demand(single in model.action_space, f"act for one numpy observation gave {single!r}, not in {model.action_space}")
+    _demand(
+        single in model.action_space,
+        f"act for one numpy observation gave {single!r}, not in {model.action_space}",
+    )
 
 
 def _check_extras(model: BehaviorModel, obs: Tensor) -> None:
@@ -138,7 +144,10 @@ def _check_extras(model: BehaviorModel, obs: Tensor) -> None:
         _check_tensor("second_moment(obs, z, .5) of obs [2 3]", moment, (*RUNS, n, d, d))
         _demand(_close(moment.mT, moment), "second_moment is not symmetric")
         lowest = torch.linalg.eigvalsh(moment.double()).min()
-        _demand(bool(lowest >= -SAME * moment.abs().max()), f"second_moment has a negative eigenvalue, {lowest:.3g}")
+        _demand(
+            bool(lowest >= -SAME * moment.abs().max()),
+            f"second_moment has a negative eigenvalue, {lowest:.3g}",
+        )
 
 
 def _check_frozen(model: BehaviorModel) -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-import numpy as np
 import torch
 from gymnasium.spaces import Discrete
 from jaxtyping import Float, Int
@@ -30,9 +29,7 @@ class ExactModel:
         self.gamma = in_range(gamma, "gamma", 0.0, 1.0, open_end=True)
         self.features = as_finite(features, "features")
         if self.features.ndim != 2 or len(self.features) != world.n_states or not self.features.shape[1]:
-            raise ValueError(
-                f"features have shape {tuple(self.features.shape)}, this world wants [{world.n_states} d]"
-            )
+            raise ValueError(f"features have shape {tuple(self.features.shape)}, this world wants [{world.n_states} d]")
         self.world = world
         self.device = self.features.device
         self.observation_space = Discrete(world.n_states)
@@ -56,10 +53,9 @@ class ExactModel:
 
     def act(self, obs: Obs, z: Vectors, rng: Generator | None = None) -> Action:
         """π(s,z); nothing is drawn."""
-        state, z = self._states(obs), as_vectors(z, self.dim, device=self.device)
-        action = self.policy(z)
-        state, _ = torch.broadcast_tensors(state, action[..., 0])
-        chosen = action.expand(*state.shape, -1).gather(-1, state[..., None])[..., 0]
+        policy = self.policy(z)
+        state, _ = torch.broadcast_tensors(self._states(obs), policy[..., 0])
+        chosen = policy.expand(*state.shape, -1).gather(-1, state[..., None])[..., 0]
         return chosen if isinstance(obs, Tensor) else chosen.cpu().numpy()[()]
 
     def sample_z(self, n: int, rng: Generator | int) -> Float[Tensor, "n d"]:
@@ -84,7 +80,8 @@ class ExactModel:
         """M(s;z) = E Σ_{k≥0} γᵏ φ(S_{t+k+1}) φ(S_{t+k+1})ᵀ."""
         gamma = in_range(gamma, "gamma", 0.0, 1.0, open_end=True)
         outer = self.features[:, :, None] * self.features[:, None, :]
-        return self._sums_at(obs, z, outer.flatten(1), gamma).unflatten(-1, (self.dim, self.dim))
+        moments = self._sums_at(obs, z, outer.flatten(1), gamma)
+        return moments.reshape(*moments.shape[:-1], self.dim, self.dim)
 
     def states(self) -> Int[Tensor, " S"]:
         """All observations."""
@@ -154,15 +151,11 @@ class ExactModel:
         first = entered[:, 0] if entered.shape[1] == 1 else (probabilities[..., None] * entered).sum(1)
         return discounted_sums(first, successors, probabilities, gamma).reshape(len(policy), *table.shape)
 
-    def _sums_at(
-        self, obs: Obs, z: Vectors, table: Float[Tensor, "S k"], gamma: float
-    ) -> Float[Tensor, "*b n k"]:
+    def _sums_at(self, obs: Obs, z: Vectors, table: Float[Tensor, "S k"], gamma: float) -> Float[Tensor, "*b n k"]:
         """The same from the states observed, for the policies of the candidates z [*b n d] or [n d]."""
         state, z = self._states(obs), as_vectors(z, self.dim, device=self.device, candidates=True)
         if z.ndim == 2:  # candidates shared by all runs are solved once
-            parts = [
-                self._sums(self.policy(part), table, gamma)[:, state] for part in _chunks(z, table.numel())
-            ]
+            parts = [self._sums(self.policy(part), table, gamma)[:, state] for part in _chunks(z, table.numel())]
             return torch.cat(parts).movedim(0, -2)
         runs = torch.broadcast_shapes(state.shape, z.shape[:-2])
         n = z.shape[-2]
@@ -182,9 +175,7 @@ class ExactModel:
                 raise ValueError(f"a policy of actions is [*n {n_states}], came as {tuple(table.shape)}")
             return as_index(table, n_actions, "action")
         if table.shape[-2:] != (n_states, n_actions):
-            raise ValueError(
-                f"a policy of probabilities is [*n {n_states} {n_actions}], came as {tuple(table.shape)}"
-            )
+            raise ValueError(f"a policy of probabilities is [*n {n_states} {n_actions}], came as {tuple(table.shape)}")
         table = as_finite(table, "policy")
         if (table < 0).any() or not torch.allclose(table.sum(-1), table.new_ones(()), atol=1e-6):
             raise ValueError("a policy's probabilities must be at least 0 and sum to 1 in every state")

@@ -39,9 +39,7 @@ class Dynamics:
         outcomes = zip(self.successors.unbind(-1), self.probabilities.unbind(-1), strict=True)
         return torch.stack([p.T[:, :, None] * x[s.T] for s, p in outcomes]).sum(0)
 
-    def chain(
-        self, policy: Int[Tensor, "m S"]
-    ) -> tuple[Int[Tensor, "m*S K"], Float[Tensor, "m*S K"]]:
+    def chain(self, policy: Int[Tensor, "m S"]) -> tuple[Int[Tensor, "m*S K"], Float[Tensor, "m*S K"]]:
         """The m·S nodes that m deterministic policies make of the world: where each leads, how likely."""
         m, n_states = policy.shape
         state = torch.arange(n_states, device=policy.device)
@@ -49,9 +47,7 @@ class Dynamics:
         successors = self.successors[state, policy] + offset
         return successors.flatten(0, 1), self.probabilities[state, policy].flatten(0, 1)
 
-    def mixed_chain(
-        self, policy: Float[Tensor, "m S A"]
-    ) -> tuple[Int[Tensor, "m*S AK"], Float[Tensor, "m*S AK"]]:
+    def mixed_chain(self, policy: Float[Tensor, "m S A"]) -> tuple[Int[Tensor, "m*S AK"], Float[Tensor, "m*S AK"]]:
         """The same for policies that draw their actions."""
         m, n_states, _ = policy.shape
         offset = torch.arange(m, device=policy.device)[:, None, None] * n_states
@@ -72,9 +68,7 @@ def discounted_sums(
     return _sums_by_elimination(first, successors, probabilities, gamma)
 
 
-def _sums_along_pointers(
-    first: Float[Tensor, "N k"], pointer: Int[Tensor, " N"], gamma: float
-) -> Float[Tensor, "N k"]:
+def _sums_along_pointers(first: Float[Tensor, "N k"], pointer: Int[Tensor, " N"], gamma: float) -> Float[Tensor, "N k"]:
     """Pointer doubling: after j rounds x sums 2ʲ steps, and the pointer is where they lead.
 
     Once going 2ʲ steps twice leads where going once does, every node is 2ʲ steps from a cycle whose length

@@ -1,13 +1,13 @@
 """Z, the sphere of radius √d: the task vectors that a model of this family is conditioned on."""
 
+import math
+
 import torch
 from jaxtyping import Float
 from torch import Generator, Tensor
 
 
-def sample_sphere(
-    n: int, dim: int, rng: Generator, dtype: torch.dtype = torch.float64
-) -> Float[Tensor, "n d"]:
+def sample_sphere(n: int, dim: int, rng: Generator, dtype: torch.dtype = torch.float64) -> Float[Tensor, "n d"]:
     """N points, uniform on the sphere of radius √d."""
     return project_sphere(torch.randn(n, dim, generator=rng, dtype=dtype, device=rng.device))
 
@@ -16,4 +16,5 @@ def project_sphere(z: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
     """√d z / ‖z‖; z = 0, which prefers nothing, goes to (1, …, 1), which prefers no feature."""
     size = z.abs().amax(-1, keepdim=True)  # first by the largest entry: ‖z‖ must neither overflow nor vanish
     direction = torch.where(size > 0, z / torch.where(size > 0, size, 1), 1)
-    return direction * (z.shape[-1] ** 0.5 / direction.norm(dim=-1, keepdim=True))
+    norm = torch.linalg.vector_norm(direction, dim=-1, keepdim=True)
+    return direction * (math.sqrt(z.shape[-1]) / norm)

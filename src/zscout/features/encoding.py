@@ -13,7 +13,8 @@ def encode(features: Float[Tensor, "S d"], reward: Vectors) -> Float[Tensor, "*b
     table = as_finite(reward, "reward")
     if table.ndim == 0 or table.shape[-1] != len(features):
         raise ValueError(f"reward has shape {tuple(table.shape)}, these features are of {len(features)} states")
-    return table @ torch.linalg.pinv(features.double()).T
+    pseudo_inverse: Tensor = torch.linalg.pinv(features.double())
+    return table @ pseudo_inverse.T
 
 
 def decode(features: Float[Tensor, "S d"], z: Vectors) -> Float[Tensor, "*b S"]:

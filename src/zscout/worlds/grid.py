@@ -34,9 +34,7 @@ class GridWorld:
     blocked: frozenset[frozenset[Cell]] = field(default_factory=frozenset)  # thin walls between two cells
 
     @classmethod
-    def from_map(
-        cls, text: str, slip: float = 0.0, blocked: Iterable[tuple[Cell, Cell]] = ()
-    ) -> "GridWorld":
+    def from_map(cls, text: str, slip: float = 0.0, blocked: Iterable[tuple[Cell, Cell]] = ()) -> "GridWorld":
         """Read a map; ``blocked`` names pairs of neighbouring cells (row, column) with a thin wall between."""
         slip = in_range(slip, "slip", 0.0, 1.0)
         shape, cells = _parse(text)
@@ -78,16 +76,15 @@ class GridWorld:
 
     def step(self, state: Obs, action: Action, rng: Generator | None = None) -> Int[Tensor, "*b"]:
         """S_{t+1} ~ p(·|S_t, A_t) for any number of runs at once; only a slippery world needs ``rng``."""
-        state = as_index(state, self.n_states, "state")
-        action = as_index(action, self.n_actions, "action")
+        here = as_index(state, self.n_states, "state")
+        move = as_index(action, self.n_actions, "action")
         if self.slip:
             if rng is None:
                 raise ValueError("this world slips: step needs rng, a torch.Generator")
-            state, action = torch.broadcast_tensors(state, action)
             # One uniform number u a run: below slip it slips, and u / slip, uniform again, picks the action.
-            u = torch.rand(state.shape, generator=rng, dtype=torch.float64)
-            action = torch.where(u < self.slip, (u * (self.n_actions / self.slip)).long(), action)
-        return torch.take(self.next_state, state * self.n_actions + action)
+            u = torch.rand(torch.broadcast_shapes(here.shape, move.shape), generator=rng, dtype=torch.float64)
+            move = torch.where(u < self.slip, (u * (self.n_actions / self.slip)).long(), move)
+        return torch.take(self.next_state, here * self.n_actions + move)
 
     def random_states(self, n: int, rng: Generator) -> Int[Tensor, " n"]:
         """N states, uniform: where runs start."""
@@ -148,13 +145,9 @@ def _edge(pair: tuple[Cell, Cell], number: dict[Cell, int]) -> frozenset[Cell]:
 def _check_reachable(next_state: Int[Tensor, "S A"], cells: list[Cell]) -> None:
     n_states, n_actions = next_state.shape
     origin = np.repeat(np.arange(n_states), n_actions)
-    moves = csr_array(
-        (np.ones(origin.size), (origin, next_state.flatten().numpy())), shape=(n_states, n_states)
-    )
+    moves = csr_array((np.ones(origin.size), (origin, next_state.flatten().numpy())), shape=(n_states, n_states))
     parts, label = connected_components(moves, directed=False)
     if parts > 1:
         lost = [cells[state] for state in np.flatnonzero(label != label[0])]
         shown = ", ".join(map(str, lost[:3])) + (", …" if len(lost) > 3 else "")
-        raise ValueError(
-            f"{len(lost)} free cells cannot be reached from {cells[0]}: {shown}; open a way or wall them"
-        )
+        raise ValueError(f"{len(lost)} free cells cannot be reached from {cells[0]}: {shown}; open a way or wall them")

@@ -1,6 +1,6 @@
 """The same worlds as Gymnasium environments: zscout/OpenGrid-v0, zscout/FourRooms-v0, zscout/Maze-v0."""
 
-from typing import Any, ClassVar, SupportsFloat
+from typing import Any, SupportsFloat
 
 import gymnasium
 import numpy as np
@@ -24,7 +24,10 @@ class GridEnv(gymnasium.Env[np.int64, np.int64]):
     entered, or None. An episode starts in a uniformly random state, or where ``reset(options={"state": s})`` says.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 10}
+    metadata = {  # noqa: RUF012 (Gymnasium declares it so)
+        "render_modes": ["rgb_array"],
+        "render_fps": 10,
+    }
 
     def __init__(self, world: GridWorld, reward: RewardLike = None, render_mode: str | None = None) -> None:
         if render_mode not in (None, "rgb_array"):
@@ -63,7 +66,7 @@ class GridEnv(gymnasium.Env[np.int64, np.int64]):
         self.state = state
         return np.int64(state), reward, False, False, {}
 
-    def render(self) -> np.ndarray | None:  # type: ignore[override]
+    def render(self) -> np.ndarray | None:
         """The map, each cell coloured by its reward where that is known, and the agent."""
         if self.render_mode is None:
             return None
@@ -86,7 +89,8 @@ class GridEnv(gymnasium.Env[np.int64, np.int64]):
             return paper.astype(np.uint8)
         table = self.reward.table.numpy()
         worth = (table / max(np.abs(table).max(), 1e-300))[:, None]  # −1 … 1
-        return (paper + np.abs(worth) * (np.where(worth < 0, BAD, GOOD) - paper)).astype(np.uint8)
+        colours: np.ndarray = paper + np.abs(worth) * (np.where(worth < 0, BAD, GOOD) - paper)
+        return colours.astype(np.uint8)
 
     def _draw_thin_walls(self, frame: np.ndarray) -> None:
         for one, other in map(sorted, self.world.blocked):
@@ -97,8 +101,6 @@ class GridEnv(gymnasium.Env[np.int64, np.int64]):
                 frame[row : row + PIXELS, column - 2 : column + 3] = INK
 
 
-def make_env(
-    world: str, reward: RewardLike = None, slip: float = 0.0, render_mode: str | None = None
-) -> GridEnv:
+def make_env(world: str, reward: RewardLike = None, slip: float = 0.0, render_mode: str | None = None) -> GridEnv:
     """What ``gymnasium.make("zscout/OpenGrid-v0", reward=…, slip=…)`` calls."""
     return GridEnv(WORLDS[world](slip=slip), reward, render_mode)

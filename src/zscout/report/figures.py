@@ -1,0 +1,75 @@
+"""Thin drawing: a table of panels to SVG and PNG."""
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure, SubFigure
+from matplotlib.patheffects import withStroke
+
+from zscout.lab.panels import Panel, PanelFigure, Strip
+from zscout.report.files import write_bytes
+
+COLOURS = {"feature": "RdBu_r", "reward": "RdYlGn"}  # the paper shows rewards from red to green
+WALL = "#33333b"
+STYLE: dict[Any, Any] = {"font.size": 9, "font.family": "sans-serif", "svg.hashsalt": "zscout", "svg.fonttype": "path"}
+
+
+def draw_panels(table: PanelFigure) -> Figure:
+    """One block of rows a section, one row a strip, one small map a panel."""
+    columns = max(len(strip.panels) for strips in table.sections.values() for strip in strips)
+    rows = sum(len(strips) for strips in table.sections.values())
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(1.06 * columns + 0.5, 1.2 * rows + 0.45 * len(table.sections)))
+        heights = [len(strips) for strips in table.sections.values()]
+        blocks = figure.subfigures(len(table.sections), 1, height_ratios=heights, squeeze=False)
+        for block, (title, strips) in zip(blocks[:, 0], table.sections.items(), strict=True):
+            _draw_section(block, title, strips, columns)
+    return figure
+
+
+def save_figure(figure: Figure, folder: Path, name: str) -> list[Path]:
+    """The figure as ``name.svg`` and ``name.png``; the same figure gives the same bytes."""
+    written = []
+    FigureCanvasAgg(figure)
+    for suffix, metadata in (("svg", {"Date": None, "Creator": None}), ("png", {"Software": None})):
+        buffer = io.BytesIO()
+        with mpl.rc_context(STYLE):
+            figure.savefig(buffer, format=suffix, dpi=140, facecolor="white", metadata=metadata)
+        written.append(write_bytes(folder / f"{name}.{suffix}", buffer.getvalue()))
+    return written
+
+
+def _draw_section(block: SubFigure, title: str, strips: Sequence[Strip], columns: int) -> None:
+    block.suptitle(title, x=0.02, ha="left", fontweight="bold", fontsize=10)
+    axes = block.subplots(len(strips), columns, squeeze=False)
+    block.subplots_adjust(left=0.045, right=0.99, bottom=0.02, top=0.87, wspace=0.08, hspace=0.24)
+    for strip, row in zip(strips, axes, strict=True):
+        row[0].set_ylabel(strip.label, fontsize=8)
+        for panel, axis in zip(strip.panels, row, strict=False):
+            _draw_panel(axis, panel, strip.kind)
+        for axis in row[len(strip.panels) :]:
+            axis.set_axis_off()
+
+
+def _draw_panel(axis: Axes, panel: Panel, kind: str) -> None:
+    low, high = float(np.nanmin(panel.background)), float(np.nanmax(panel.background))
+    if kind == "feature":  # white is 0, whatever the sign
+        low, high = -max(abs(low), abs(high)), max(abs(low), abs(high))
+    if high - low < 1e-9:  # a flat map shows its middle colour, not its rounding
+        low, high = low - 1, high + 1
+    axis.set_facecolor(WALL)
+    axis.imshow(panel.background, cmap=COLOURS[kind], vmin=low, vmax=high, interpolation="nearest")
+    if len(panel.path):
+        row, column = panel.path.T
+        halo = [withStroke(linewidth=2.2, foreground="white", alpha=0.7)]  # a black line on dark green
+        axis.plot(column, row, color="black", linewidth=1.1, path_effects=halo)
+        axis.plot(column[-1], row[-1], "o", color="black", markersize=4, path_effects=halo)
+    axis.set_title(panel.title, fontsize=7, pad=2)
+    axis.set_xticks([])
+    axis.set_yticks([])

@@ -49,9 +49,9 @@ def as_vectors(
     """Finite vectors of d entries; with ``candidates`` at least two dimensions, [*b n d]."""
     vectors = as_finite(value, name, device)
     if vectors.ndim == 0:
-        raise ValueError(f"{name} is a single number, this model wants {dim} entries")
+        raise ValueError(f"{name} is a single number, {dim} entries are wanted")
     if vectors.shape[-1] != dim:
-        raise ValueError(f"{name} has {vectors.shape[-1]} entries, this model wants {dim}")
+        raise ValueError(f"{name} has {vectors.shape[-1]} entries, {dim} are wanted")
     if candidates and vectors.ndim < 2:
         raise ValueError(f"{name} is one vector [{dim}], candidates are [*b n {dim}]: pass {name}[None]")
     return vectors

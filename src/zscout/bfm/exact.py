@@ -25,9 +25,9 @@ class ExactModel:
         model.value(model.sample_z(3, rng=0))
     """
 
-    def __init__(self, world: FiniteWorld, features: Float[Tensor, "S d"], gamma: float = 0.99) -> None:
+    def __init__(self, world: FiniteWorld, features: Vectors, gamma: float = 0.99) -> None:
         self.gamma = in_range(gamma, "gamma", 0.0, 1.0, open_end=True)
-        self.features = as_finite(features, "features")
+        self.features: Float[Tensor, "S d"] = as_finite(features, "features")
         if self.features.ndim != 2 or len(self.features) != world.n_states or not self.features.shape[1]:
             raise ValueError(f"features have shape {tuple(self.features.shape)}, this world wants [{world.n_states} d]")
         self.world = world

@@ -128,8 +128,8 @@ def _canonical(functions: np.ndarray, tie_breaker: csc_array) -> np.ndarray:
     # The sign: positive at the first state where it is not small, so cosines come as cosines.
     size = np.abs(functions)
     first = (size >= 0.01 * size.max(0)).argmax(0)
-    signs: np.ndarray = np.sign(functions[first, np.arange(functions.shape[1])])
-    return functions * signs
+    signed: np.ndarray = functions * np.sign(functions[first, np.arange(functions.shape[1])])
+    return signed
 
 
 def _pivoted(functions: np.ndarray) -> np.ndarray:

@@ -13,19 +13,15 @@ from zscout.edge import as_finite, as_index, as_vectors, in_range
 from zscout.types import Obs, Vectors
 
 
-@dataclass(frozen=True, eq=False)
 class LinearReward:
     """R = φ(s)·z_r + N(0, noise²), the paper's reward; task [d], or [*b d] for one task a run."""
 
-    features: Float[Tensor, "S d"]
-    task: Float[Tensor, "*b d"]
-    noise: float = 0.0
-
-    def __post_init__(self) -> None:
-        features = as_finite(self.features, "features")
-        object.__setattr__(self, "features", features)
-        object.__setattr__(self, "task", as_vectors(self.task, features.shape[-1], "task"))
-        object.__setattr__(self, "noise", _as_noise(self.noise))
+    def __init__(self, features: Vectors, task: Vectors, noise: float = 0.0) -> None:
+        self.features: Float[Tensor, "S d"] = as_finite(features, "features")
+        if self.features.ndim != 2:
+            raise ValueError(f"features are a table [S d], came with shape {tuple(self.features.shape)}")
+        self.task: Float[Tensor, "*b d"] = as_vectors(task, self.features.shape[1], "task")
+        self.noise = _as_noise(noise)
 
     def __call__(self, state: Obs, rng: Generator | None = None) -> Float[Tensor, "*b"]:
         """The rewards of the states entered."""
@@ -43,19 +39,14 @@ class LinearReward:
         return self.task @ self.features.T
 
 
-@dataclass(frozen=True, eq=False)
 class TableReward:
     """R = table[s] + N(0, noise²)."""
 
-    table: Float[Tensor, " S"]
-    noise: float = 0.0
-
-    def __post_init__(self) -> None:
-        table = as_finite(self.table, "the reward table")
-        if table.ndim != 1 or not len(table):
-            raise ValueError(f"a reward table has one number a state, came with shape {tuple(table.shape)}")
-        object.__setattr__(self, "table", table)
-        object.__setattr__(self, "noise", _as_noise(self.noise))
+    def __init__(self, table: Vectors, noise: float = 0.0) -> None:
+        self.table: Float[Tensor, " S"] = as_finite(table, "the reward table")
+        if self.table.ndim != 1 or not len(self.table):
+            raise ValueError(f"a reward table has one number a state, came with shape {tuple(self.table.shape)}")
+        self.noise = _as_noise(noise)
 
     def __call__(self, state: Obs, rng: Generator | None = None) -> Float[Tensor, "*b"]:
         """The rewards of the states entered."""
@@ -99,7 +90,7 @@ def as_reward(reward: RewardLike, n_states: int) -> Reward:
     if reward is None:
         return TableReward(torch.zeros(n_states, dtype=torch.float64))
     if not isinstance(reward, Reward):
-        reward = BlackBox(reward) if callable(reward) else TableReward(as_finite(reward, "the reward table"))
+        reward = BlackBox(reward) if callable(reward) else TableReward(reward)
     if not isinstance(reward, BlackBox) and reward.n_states != n_states:
         raise ValueError(f"the reward is for {reward.n_states} states, this world has {n_states}")
     return reward

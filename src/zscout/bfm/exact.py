@@ -127,7 +127,8 @@ class ExactModel:
         rows = z.reshape(-1, self.dim)
         parts = [self._solve_chunk(part) for part in _chunks(rows, self.world.n_states)]
         policy, value = (torch.cat(tables) for tables in zip(*parts, strict=True))
-        return policy.reshape(*z.shape[:-1], -1), value.reshape(*z.shape[:-1], -1)
+        shape = (*z.shape[:-1], self.world.n_states)
+        return policy.reshape(shape), value.reshape(shape)
 
     def _solve_chunk(self, z: Float[Tensor, "m d"]) -> tuple[Int[Tensor, "m S"], Float[Tensor, "m S"]]:
         reward = self.features @ z.T
@@ -165,7 +166,7 @@ class ExactModel:
         for part, here in zip(_chunks(rows, table.numel()), _chunks(start, table.numel()), strict=True):
             sums = self._sums(self.policy(part), table, gamma)
             parts.append(sums[torch.arange(len(part), device=self.device), here])
-        return torch.cat(parts).reshape(*runs, n, -1)
+        return torch.cat(parts).reshape(*runs, n, table.shape[1])
 
     def _policy_table(self, policy: Obs | Vectors) -> Int[Tensor, "*n S"] | Float[Tensor, "*n S A"]:
         table = torch.as_tensor(policy, device=self.device)

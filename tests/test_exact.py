@@ -1,0 +1,355 @@
+"""The exact model against closed forms, against other ways to compute the same, and against bad input."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+import zscout
+from zscout import ExactModel
+from zscout.features import grid_clusters, laplacian
+from zscout.lab.bench import linear_solve, rollouts, value_iteration
+from zscout.types import BehaviorModel, FiniteWorld, HasHeads, HasHorizons, HasSecondMoment, HasStates
+from zscout.worlds import GridWorld, four_rooms, maze, open_grid
+
+UP, DOWN, LEFT, RIGHT = range(4)
+
+
+class Ring:
+    """n states in a circle; action 0 stays, action 1 goes on: cycles of a length that is no power of two."""
+
+    def __init__(self, n: int) -> None:
+        self.n_states, self.n_actions = n, 2
+        here = torch.arange(n)
+        self.successors = torch.stack([here, (here + 1) % n], dim=1)[:, :, None]
+        self.probabilities = torch.ones(n, 2, 1, dtype=torch.float64)
+
+    def step(self, state: object, action: object, rng: object = None) -> torch.Tensor:
+        raise AssertionError("planning needs no steps")
+
+
+def norm_difference(one: torch.Tensor, other: torch.Tensor) -> float:
+    return float((one - other).abs().max())
+
+
+# Closed forms
+
+
+def test_a_corridor_by_hand() -> None:
+    # Two cells, reward 1 in the right one. Going right for ever enters it at every step.
+    world = GridWorld.from_map("..")
+    model = ExactModel(world, torch.tensor([[0.0], [1.0]]), gamma=0.9)
+    assert model.policy([1.0]).tolist() == [RIGHT, UP]  # at the goal every stay is best: the first is up
+    assert model.value([1.0]).tolist() == pytest.approx([10, 10])
+    # Fleeing it: from the right one go left, then stay.
+    assert model.policy([-1.0]).tolist() == [UP, LEFT]
+    assert model.successor_features([-1.0]).flatten().tolist() == pytest.approx([0, 0], abs=1e-12)
+
+
+def test_a_ring_by_hand() -> None:
+    gamma, n = 0.9, 6
+    model = ExactModel(Ring(n), torch.eye(n, dtype=torch.float64), gamma)
+    round_and_round = model.evaluate(torch.ones(n, dtype=torch.long))
+    # From 0 state k is entered first after k − 1 steps (0 after n − 1), then every n steps.
+    expected = gamma ** torch.tensor([5.0, 0, 1, 2, 3, 4], dtype=torch.float64) / (1 - gamma**n)
+    torch.testing.assert_close(round_and_round[0], expected)
+
+
+def test_clusters_share_the_time(clusters_model: ExactModel) -> None:
+    psi = clusters_model.successor_features(clusters_model.sample_z(50, 0))
+    torch.testing.assert_close(psi.sum(-1), torch.full((50, 81), 100.0, dtype=torch.float64))
+
+
+def test_clusters_make_V_the_visit_counts(clusters_model: ExactModel, rng: torch.Generator) -> None:
+    ridge, states = 0.1, clusters_model.world.random_states(500, rng)  # type: ignore[attr-defined]
+    phi = clusters_model.phi(states)
+    V = ridge * torch.eye(9, dtype=torch.float64) + phi.T @ phi
+    visits = torch.bincount(phi.argmax(1), minlength=9).double()
+    torch.testing.assert_close(V, torch.diag(ridge + visits))
+
+
+def test_gamma_zero_looks_one_step_ahead() -> None:
+    world = open_grid(3)
+    model = ExactModel(world, torch.eye(9, dtype=torch.float64), gamma=0.0)
+    z = torch.arange(9.0, dtype=torch.float64)
+    best_neighbour = z[world.next_state].amax(1)
+    torch.testing.assert_close(model.value(z), best_neighbour)
+
+
+# Two ways
+
+
+@pytest.mark.parametrize("world", [open_grid(), four_rooms(), maze()], ids=repr)
+@pytest.mark.parametrize("features", [laplacian, lambda world: grid_clusters(world, 2, 2)], ids=["laplacian", "cut"])
+def test_values_against_long_value_iteration(world: GridWorld, features: "type[object]") -> None:
+    model = ExactModel(world, features(world))  # type: ignore[call-arg, arg-type]
+    z = model.sample_z(20, 0)
+    v = value_iteration(model, z, sweeps=3000)
+    assert norm_difference(model.value(z), v) < 1e-6
+    assert norm_difference((model.successor_features(z) * z[:, None]).sum(-1), v) < 1e-6
+
+
+def test_slippery_values_against_long_value_iteration(slippery_model: ExactModel) -> None:
+    model, world = slippery_model, slippery_model.world
+    z = model.sample_z(10, 0)
+    reward, v = model.features @ z.T, torch.zeros(81, 10, dtype=torch.float64)
+    for _ in range(3000):
+        entered = (reward + model.gamma * v)[world.successors]  # [S A K n]
+        v = (world.probabilities[..., None] * entered).sum(2).amax(1)
+    assert norm_difference(model.value(z), v.T) < 1e-6
+
+
+def test_slippery_psi_against_a_linear_solve(slippery_model: ExactModel) -> None:
+    policy = slippery_model.policy(slippery_model.sample_z(20, 0))
+    assert norm_difference(slippery_model.evaluate(policy), linear_solve(slippery_model, policy)) < 1e-9
+
+
+@pytest.mark.parametrize("gamma", [0.0, 0.5, 0.99, 0.9999])
+def test_any_policy_against_a_linear_solve(gamma: float, rng: torch.Generator) -> None:
+    # Random policies run in circles of every length.
+    world = four_rooms()
+    model = ExactModel(world, laplacian(world), gamma)
+    policy = torch.randint(4, (20, world.n_states), generator=rng)
+    psi, solved = model.evaluate(policy), linear_solve(model, policy)
+    assert norm_difference(psi, solved) < 1e-10 * float(solved.abs().max().clamp(min=1))
+
+
+def test_psi_against_rollouts(slippery_model: ExactModel, rng: torch.Generator) -> None:
+    z = slippery_model.sample_z(3, rng)
+    samples = rollouts(slippery_model.world, slippery_model, z, start=17, runs=2000, rng=rng)  # type: ignore[arg-type]
+    standard_error = samples.std(1) / 2000**0.5 + 1e-6  # the constant feature does not vary
+    assert float(((slippery_model.psi(17, z) - samples.mean(1)) / standard_error).abs().max()) < 4.5
+
+
+def test_the_random_policy_as_a_mixture(clusters_model: ExactModel) -> None:
+    model = clusters_model
+    P = torch.zeros(81, 81, dtype=torch.float64)
+    for action in range(4):
+        P[torch.arange(81), model.world.successors[:, action, 0]] += 0.25
+    identity = torch.eye(81, dtype=torch.float64)
+    expected = torch.linalg.solve(identity - model.gamma * P, P @ model.features)
+    assert norm_difference(model.evaluate(model.random_policy), expected) < 1e-9
+    # A mixture that always takes one action is that action.
+    policy = model.policy(model.sample_z(3, 0))
+    certain = torch.nn.functional.one_hot(policy, 4).double()
+    torch.testing.assert_close(model.evaluate(certain), model.evaluate(policy))
+
+
+def test_the_second_moment_against_its_bellman_equation(slippery_model: ExactModel) -> None:
+    model, gamma = slippery_model, 0.8
+    z = model.sample_z(4, 0)
+    M = model.second_moment(model.states(), z, gamma)  # [S n d d]
+    policy = model.policy(z).T  # [S n]
+    state, candidate = torch.arange(81)[:, None], torch.arange(4)[:, None]
+    successors = model.world.successors[state, policy]  # [S n K]
+    probabilities = model.world.probabilities[state, policy][..., None, None]
+    phi = model.features[successors]
+    entered = phi[..., :, None] * phi[..., None, :] + gamma * M[successors, candidate]
+    torch.testing.assert_close(M, (probabilities * entered).sum(2))
+    # The trace of M is the discounted ‖φ‖².
+    assert torch.linalg.eigvalsh(M).min() > -1e-9
+
+
+def test_other_horizons_keep_the_policy(laplacian_model: ExactModel) -> None:
+    model, z = laplacian_model, laplacian_model.sample_z(6, 0)
+    short = model.psi_at(5, z, 0.5)
+    torch.testing.assert_close(short, model.evaluate(model.policy(z), gamma=0.5)[:, 5])
+    torch.testing.assert_close(model.psi_at(5, z, model.gamma), model.psi(5, z))
+    now = model.psi_at(5, z, 0.0)
+    entered = model.world.step(torch.full((6,), 5), model.policy(z)[:, 5])
+    torch.testing.assert_close(now, model.phi(entered))
+
+
+# Optimality and ties
+
+
+def test_no_policy_is_better(laplacian_model: ExactModel, rng: torch.Generator) -> None:
+    model = laplacian_model
+    z = model.sample_z(30, rng)
+    best = model.value(z)
+    others = model.evaluate(model.policy(model.sample_z(30, rng)))
+    assert ((others * z[:, None]).sum(-1) <= best + 1e-9).all()
+
+
+@given(
+    z=arrays(np.float64, 9, elements=st.floats(-3, 3).map(lambda x: round(x, 1))),
+    factor=st.sampled_from([1e-200, 1e-6, 3.7, 1e6, 1e200]),
+)
+def test_scale_and_rounding_decide_nothing(laplacian_model: ExactModel, z: np.ndarray, factor: float) -> None:
+    policy = laplacian_model.policy(z)
+    assert torch.equal(laplacian_model.policy(z * factor), policy)
+    noise = 1e-15 * np.random.default_rng(0).standard_normal(9) * np.abs(z).max()
+    assert torch.equal(laplacian_model.policy(z + noise), policy)
+
+
+def test_an_offset_changes_no_policy(laplacian_model: ExactModel) -> None:
+    z = laplacian_model.sample_z(20, 0)
+    offset = z.clone()
+    offset[:, 0] += 50  # the constant feature
+    assert torch.equal(laplacian_model.policy(offset), laplacian_model.policy(z))
+
+
+def test_every_policy_is_optimal_for_zero_and_constant_rewards(
+    clusters_model: ExactModel, laplacian_model: ExactModel
+) -> None:
+    for model, z in (
+        (clusters_model, torch.zeros(9)),
+        (clusters_model, torch.full((9,), 0.1)),
+        (laplacian_model, torch.zeros(9)),
+        (laplacian_model, torch.eye(9)[0]),
+    ):
+        assert model.policy(z).tolist() == [UP] * 81
+        v = model.value(z)
+        torch.testing.assert_close(v, (model.successor_features(z) * z).sum(-1))
+
+
+def test_the_first_of_equal_actions_is_taken() -> None:
+    # A corner worth having, two shortest ways there at most states: up comes before left.
+    world = open_grid(5)
+    model = ExactModel(world, torch.eye(25, dtype=torch.float64))
+    policy = model.policy(torch.eye(25)[0]).reshape(5, 5)
+    assert (policy[1:] == UP).all()
+    assert (policy[0, 1:] == LEFT).all()
+
+
+# The contract
+
+
+def test_it_is_a_behavior_model_with_every_extra(laplacian_model: ExactModel) -> None:
+    for protocol in (BehaviorModel, HasHeads, HasHorizons, HasSecondMoment, HasStates):
+        assert isinstance(laplacian_model, protocol)
+    assert isinstance(laplacian_model.world, FiniteWorld)
+
+
+@pytest.mark.parametrize("world", [open_grid(), open_grid(slip=0.2), four_rooms(), maze(), GridWorld.from_map("..")])
+@pytest.mark.parametrize("gamma", [0.5, 0.99])
+def test_the_public_checker_passes(world: GridWorld, gamma: float) -> None:
+    model = ExactModel(world, laplacian(world, min(9, world.n_states)), gamma)
+    zscout.check_model(model, world, tolerance=1e-9)
+
+
+def test_batches_are_their_entries(slippery_model: ExactModel) -> None:
+    model = slippery_model
+    obs = torch.tensor([[3, 40, 77], [0, 8, 80]])
+    z = model.sample_z(12, 0).reshape(2, 3, 2, 9)
+    psi, shared = model.psi(obs, z), model.psi(obs, z[0, 0])
+    actions = model.act(obs, z[:, :, 0])
+    assert isinstance(actions, torch.Tensor)
+    for i in range(2):
+        for j in range(3):
+            alone = model.psi(int(obs[i, j]), z[i, j])
+            assert norm_difference(alone, psi[i, j]) < 1e-9
+            assert norm_difference(model.psi(int(obs[i, j]), z[0, 0]), shared[i, j]) < 1e-9
+            assert int(actions[i, j]) == model.act(int(obs[i, j]), z[i, j, 0])
+    assert model.psi(obs, z[:1, :, :]).shape == (2, 3, 2, 9)  # z broadcasts over runs
+    assert model.psi_heads(obs, z).shape == (2, 3, 1, 2, 9)
+    assert model.second_moment(obs, z, 0.9).shape == (2, 3, 2, 9, 9)
+
+
+def test_large_batches_are_cut_without_a_seam(laplacian_model: ExactModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    z = laplacian_model.sample_z(7, 0)
+    whole = (
+        laplacian_model.psi(torch.arange(7), z),
+        laplacian_model.policy(z),
+        laplacian_model.psi(3, z.reshape(7, 1, 9)),
+    )
+    monkeypatch.setattr("zscout.bfm.exact.CHUNK", 1500)  # two z at a time
+    parts = (
+        laplacian_model.psi(torch.arange(7), z),
+        laplacian_model.policy(z),
+        laplacian_model.psi(3, z.reshape(7, 1, 9)),
+    )
+    for one, other in zip(whole, parts, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_nothing_in_nothing_out(laplacian_model: ExactModel) -> None:
+    assert laplacian_model.policy(torch.empty(0, 9)).shape == (0, 81)
+    assert laplacian_model.psi([], torch.ones(2, 9)).shape == (0, 2, 9)
+    assert laplacian_model.psi(3, torch.empty(0, 9)).shape == (0, 9)
+
+
+def test_actions_come_as_the_environment_wants_them(laplacian_model: ExactModel) -> None:
+    z = laplacian_model.sample_z(1, 0)[0]
+    assert isinstance(laplacian_model.act(torch.tensor(3), z), torch.Tensor)
+    for obs in (3, np.int64(3), np.array(3)):
+        assert laplacian_model.act(obs, z) in laplacian_model.action_space
+    assert isinstance(laplacian_model.act(np.array([3, 4]), z.numpy()), np.ndarray)
+
+
+def test_z_lies_on_the_sphere_and_zero_has_an_image(laplacian_model: ExactModel) -> None:
+    z = laplacian_model.sample_z(4000, 0)
+    torch.testing.assert_close(z.norm(dim=1), torch.full((4000,), 3.0, dtype=torch.float64))
+    # Uniform on the sphere of radius √d: mean 0, covariance I.
+    assert float(z.mean(0).abs().max()) < 0.08
+    assert norm_difference(torch.cov(z.T), torch.eye(9, dtype=torch.float64)) < 0.12
+    image = laplacian_model.project_z(torch.zeros(2, 9))
+    assert image.tolist() == [[1.0] * 9] * 2
+    for size in (1e-300, 1e-20, 1e20, 1e300):
+        torch.testing.assert_close(laplacian_model.project_z(z[:3] * size), z[:3])
+
+
+# Bad input
+
+
+@pytest.mark.parametrize("gamma", [1.0, -0.1, 2.0, math.nan])
+def test_gamma_outside(gamma: float, laplacian_model: ExactModel) -> None:
+    with pytest.raises(ValueError, match=r"gamma must be in \[0.0, 1.0\)"):
+        ExactModel(open_grid(), laplacian_model.features, gamma)
+    with pytest.raises(ValueError, match="gamma must be in"):
+        laplacian_model.psi_at(0, torch.ones(1, 9), gamma)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_z_must_be_finite(bad: float, laplacian_model: ExactModel) -> None:
+    z = torch.ones(2, 9)
+    z[1, 3] = bad
+    with pytest.raises(ValueError, match="z holds NaN or inf"):
+        laplacian_model.policy(z)
+    with pytest.raises(ValueError, match="z holds NaN or inf"):
+        laplacian_model.psi(0, z)
+    with pytest.raises(ValueError, match="z holds NaN or inf"):
+        laplacian_model.act(0, z[1])
+    with pytest.raises(ValueError, match="z holds NaN or inf"):
+        laplacian_model.project_z(z)
+
+
+def test_wrong_shapes_and_types(laplacian_model: ExactModel) -> None:
+    model = laplacian_model
+    with pytest.raises(ValueError, match="z has 8 entries, 9 are wanted"):
+        model.value(torch.ones(8))
+    with pytest.raises(ValueError, match=r"candidates are \[\*b n 9\]"):
+        model.psi(0, torch.ones(9))
+    with pytest.raises(ValueError, match="z is a single number"):
+        model.policy(torch.tensor(1.0))
+    with pytest.raises(ValueError, match="real numbers"):
+        model.policy(torch.ones(9, dtype=torch.complex64))
+    with pytest.raises(ValueError, match="observation 81 is outside"):
+        model.phi(81)
+    with pytest.raises(ValueError, match="whole numbers"):
+        model.phi(torch.tensor(1.5))
+    with pytest.raises(ValueError, match=r"features have shape \(80, 9\), this world wants \[81 d\]"):
+        ExactModel(open_grid(), model.features[:80])
+    with pytest.raises(ValueError, match="features holds NaN or inf"):
+        ExactModel(open_grid(), torch.full((81, 9), math.nan))
+    with pytest.raises(ValueError, match=r"a policy of actions is \[\*n 81\]"):
+        model.evaluate(torch.zeros(80, dtype=torch.long))
+    with pytest.raises(ValueError, match="action 4 is outside"):
+        model.evaluate(torch.full((81,), 4))
+    with pytest.raises(ValueError, match="sum to 1"):
+        model.evaluate(torch.full((81, 4), 0.3))
+    with pytest.raises(ValueError, match=r"a policy of probabilities is \[\*n 81 4\]"):
+        model.evaluate(torch.full((81, 3), 1 / 3))
+    with pytest.raises(ValueError, match="rng must be a torch.Generator or a seed"):
+        model.sample_z(3, True)
+
+
+def test_a_world_whose_probabilities_do_not_add_up() -> None:
+    ring = Ring(3)
+    ring.probabilities = ring.probabilities / 2
+    with pytest.raises(ValueError, match="do not sum to 1"):
+        ExactModel(ring, torch.eye(3))

@@ -50,7 +50,7 @@ FIGURES = (
 
 def trajectories(
     world: GridWorld, model: BehaviorModel, z: Float[Tensor, "n d"], steps: int, rng: Generator
-) -> Int[Tensor, "n steps+1"]:
+) -> Int[Tensor, "n {steps}+1"]:
     """States visited under π(·,z), one run for each z, from uniformly random starts."""
     visited = [world.random_states(len(z), rng)]
     for _ in range(steps):

@@ -1,0 +1,85 @@
+"""The command line as a user meets it: in a process of its own."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import zscout
+
+
+def run(*words: str, cwd: Path) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "zscout", *words], capture_output=True, text=True, cwd=cwd, check=False
+    )
+
+
+def test_reproduce_draws_and_says_where_and_does_so_again_to_the_byte(tmp_path: Path) -> None:
+    done = run("reproduce", "--quick", "--json", "numbers.json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    files = ["out/figures/features-open-grid.svg", "out/figures/features-open-grid.png", "numbers.json"]
+    for name in files:
+        assert f"wrote {name}" in done.stdout
+    before = [(tmp_path / name).read_bytes() for name in files]
+    assert run("reproduce", "--quick", "--json", "numbers.json", cwd=tmp_path).returncode == 0
+    assert [(tmp_path / name).read_bytes() for name in files] == before
+    other = run("reproduce", "--quick", "--out", "other", "--seed", "1", "--json", "other.json", cwd=tmp_path)
+    assert other.returncode == 0
+    assert (tmp_path / "other.json").read_bytes() != before[2]
+
+    (figure,) = json.loads(before[2])["figures"]
+    assert set(figure["sections"]) == {"Cluster occupancy", "Laplacian eigenfunctions"}
+    for strips in figure["sections"].values():
+        assert [strip["label"] for strip in strips] == ["features φ", "one-hot z", "random z"]
+        assert all(len(strip["panels"]) == 9 for strip in strips)
+
+
+def test_bench_measures_and_agrees(tmp_path: Path) -> None:
+    done = run("bench", "--quick", "--json", "bench.json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    rows = json.loads((tmp_path / "bench.json").read_text())
+    assert len(rows) == 9
+    assert all(row["agrees"] and row["rate"] > 0 and row["speedup"] > 0 for row in rows)
+    for row in rows:
+        assert row["what"].split(",")[0] in done.stdout.replace("\n", " ")
+
+
+def test_version() -> None:
+    assert run("--version", cwd=Path.cwd()).stdout == f"zscout {zscout.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["reproduce", "--sed", "1"], "Perhaps you meant: --seed"),
+        (["reproduce", "--seed", "one"], "Error parsing --seed"),
+        (["repreduce"], "Available subcommands: reproduce, bench"),
+        (["reproduce", "--quick", "--out", "a-file"], "a-file"),
+    ],
+)
+def test_a_users_mistake_is_one_line_and_exit_code_2(words: list[str], message: str, tmp_path: Path) -> None:
+    (tmp_path / "a-file").write_text("mine")
+    done = run(*words, cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert (tmp_path / "a-file").read_text() == "mine"
+
+
+def test_ctrl_c_is_one_line_and_leaves_no_half_file(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "zscout", "reproduce"], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    )
+    first = tmp_path / "out/figures/features-open-grid.png"
+    while not first.exists():
+        assert process.poll() is None
+    os.kill(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert errors == "zscout: stopped; what was finished is kept\n"
+    assert not list(first.parent.glob(".*"))

@@ -1,0 +1,72 @@
+"""Tables first: what the figures show is checked as numbers; then that the drawing shows all of it."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from zscout.lab.panels import Panel, PanelFigure, Strip
+from zscout.lab.paper import FIGURES
+from zscout.report.figures import draw_panels, save_figure
+from zscout.report.files import write_bytes, write_json
+
+
+@pytest.fixture(scope="module")
+def figure() -> PanelFigure:
+    return FIGURES[0].compute(seed=0)
+
+
+def test_every_path_moves_a_cell_at_a_time_and_ends_better_than_it_began(figure: PanelFigure) -> None:
+    walks = [panel for strips in figure.sections.values() for strip in strips[1:] for panel in strip.panels]
+    assert len(walks) == 36
+    for panel in walks:
+        assert len(panel.path) == 25
+        assert np.abs(np.diff(panel.path, axis=0)).sum(1).max() <= 1
+        along = panel.background[panel.path[:, 0], panel.path[:, 1]]
+        # Where it settles it is worth at least what it was where it started (both steps of a to-and-fro).
+        assert along[-2:].mean() >= along[0] - 1e-9
+
+
+def test_one_hot_paths_end_where_the_feature_is_largest(figure: PanelFigure) -> None:
+    for strips in figure.sections.values():
+        for panel in strips[1].panels:
+            row, column = panel.path[-1]
+            neighbours = panel.background[max(row - 1, 0) : row + 2, max(column - 1, 0) : column + 2]
+            assert neighbours.max() == pytest.approx(panel.background[row, column], abs=0.35)
+            assert panel.background[row, column] >= 0.5 * panel.background.max()
+
+
+def test_the_drawing_shows_every_panel(figure: PanelFigure, tmp_path: Path) -> None:
+    drawn = draw_panels(figure)
+    axes = [axis for block in drawn.subfigs for axis in block.axes]
+    assert [axis.get_title() for axis in axes[:18]] == [f"φ{i}" for i in range(1, 10)] + [f"e{i}" for i in range(1, 10)]
+    assert len(axes) == 54
+    paths = [axis for axis in axes if axis.lines]
+    assert len(paths) == 36
+    svg, png = save_figure(drawn, tmp_path, "figure")
+    assert svg.read_bytes().startswith(b"<?xml")
+    assert png.read_bytes().startswith(b"\x89PNG")
+
+
+def test_short_strips_leave_room_and_walls_survive_json() -> None:
+    wall = Panel("wall", np.array([[1.0, np.nan]]), np.empty((0, 2), dtype=int))
+    table = PanelFigure("f", "c", {"s": [Strip("a", "feature", [wall, wall]), Strip("b", "reward", [wall])]})
+    assert len(draw_panels(table).subfigs) == 1
+    back = json.loads(json.dumps(table.to_json(), allow_nan=False))
+    assert back["sections"]["s"][1]["panels"][0]["background"] == [[1.0, None]]
+
+
+def test_files_are_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_bytes(tmp_path / "deep" / "file", b"one")
+    with pytest.raises(ValueError, match="JSON"):
+        write_json(path, {"x": float("nan")})
+
+    def full_disk(self: Path, target: Path) -> Path:
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(Path, "replace", full_disk)
+    with pytest.raises(OSError, match="no space"):
+        write_bytes(path, b"two")
+    assert path.read_bytes() == b"one"
+    assert [p.name for p in path.parent.iterdir()] == ["file"]

@@ -1,0 +1,41 @@
+"""Asking for help, or importing the package, must not wait for torch."""
+
+import subprocess
+import sys
+
+import pytest
+
+import zscout
+
+HEAVY = ("torch", "scipy", "matplotlib")
+
+
+def loaded_after(code: str) -> set[str]:
+    script = f"import sys\n{code}\nprint(*[m for m in {HEAVY} if m in sys.modules], sep='\\n', file=sys.stderr)"
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return set(run.stderr.split())
+
+
+def test_importing_zscout_loads_nothing_heavy() -> None:
+    assert loaded_after("import zscout; dir(zscout); zscout.__version__") == set()
+    assert "torch" in loaded_after("import zscout; zscout.ExactModel")  # or this test could not fail
+
+
+@pytest.mark.parametrize("words", [["--help"], ["reproduce", "--help"], ["bench", "--help"], ["--version"], []])
+def test_help_loads_nothing_heavy(words: list[str]) -> None:
+    code = f"from zscout.cli import main\ntry: main({words})\nexcept SystemExit as stop: assert not stop.code"
+    assert loaded_after(code) == set()
+
+
+def test_environments_are_registered_whatever_is_imported_first() -> None:
+    for first, second in (("zscout", "gymnasium"), ("gymnasium", "zscout")):
+        code = f"import {first}\nimport {second}\nprint(gymnasium.make('zscout/Maze-v0').observation_space)"
+        run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        assert run.stdout == "Discrete(129)\n"
+
+
+def test_every_public_name_is_there_and_no_other() -> None:
+    for name in zscout.__all__:
+        assert getattr(zscout, name) is getattr(zscout, name)
+    with pytest.raises(AttributeError, match="has no attribute 'ExactModell'; it has .*ExactModel"):
+        _ = zscout.ExactModell

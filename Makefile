@@ -1,12 +1,12 @@
 # Two commands do everything on a machine that has python3 (3.11 or newer), make and a package index:
-#   make reproduce    the paper, drawn and checked, into out/
+#   make reproduce    the paper's figures, into out/
 #   make test         every check that CI runs
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 ARGS   ?=
 
-.PHONY: reproduce test bench format clean
+.PHONY: help reproduce test bench format clean
 .DEFAULT_GOAL := help
 
 help:
@@ -15,6 +15,7 @@ help:
 # Installed again only when pyproject.toml changed.
 $(VENV)/.installed: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("zscout needs Python 3.11 or newer, $(PYTHON) is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
+	@echo "setting up $(VENV): about two minutes"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@

@@ -35,8 +35,9 @@ counter = iter(range(10**6))
 FAULTS: dict[str, tuple[Broken, str]] = {
     "missing member": (Broken(phi=None, act=None), "lacks phi, act"),
     "dim": (Broken(dim=9.0), "dim must be a whole number"),
+    "a class": (ExactModel, "is a class: pass a model made of it"),  # type: ignore[dict-item]
     "space": (Broken(action_space=4), "action_space must be a gymnasium.Space"),
-    "states": (Broken(states=lambda: torch.arange(80)), "states\\(\\) has 80 entries"),
+    "states": (Broken(states=lambda: torch.arange(80)), "must hold each state of Discrete\\(81\\) once, it holds 80"),
     "z shape": (Broken(sample_z=lambda n, rng: EXACT.sample_z(n, rng)[0]), "sample_z\\(5, rng\\) has shape"),
     "z ignores rng": (Broken(sample_z=lambda n, rng: EXACT.sample_z(n, 0)), "same z for different seeds"),
     "z global": (Broken(sample_z=lambda n, rng: EXACT.sample_z(n, next(counter))), "different z for the same seed"),
@@ -50,6 +51,12 @@ FAULTS: dict[str, tuple[Broken, str]] = {
     "phi NaN": (Broken(phi=lambda o: EXACT.phi(o) * float("nan")), "phi.* holds NaN"),
     "phi random": (Broken(phi=lambda o: EXACT.phi(o) + 1e-6 * next(counter)), "phi gave two answers"),
     "phi numpy": (Broken(phi=lambda o: EXACT.phi(o) * (2 - isinstance(o, torch.Tensor))), "phi of a numpy array"),
+    "phi raises": (Broken(phi=lambda o: EXACT.phi(int(o))), "phi\\(Tensor \\[2, 3\\]\\) raised"),
+    "psi no numpy": (
+        Broken(psi=lambda o, z: EXACT.psi(o.long(), z)),
+        "psi\\(ndarray \\[\\], ndarray \\[5, 9\\]\\) raised Attr",
+    ),
+    "act without rng": (Broken(act=lambda o, z: EXACT.act(o, z)), "act\\(.*\\) raised TypeError"),
     "phi batch": (
         Broken(phi=lambda o: EXACT.phi(o) - (EXACT.phi(o).mean((0, 1)) if torch.as_tensor(o).ndim == 2 else 0)),
         "phi of one observation differs",
@@ -65,7 +72,7 @@ FAULTS: dict[str, tuple[Broken, str]] = {
     "act outside": (Broken(act=lambda o, z, rng=None: EXACT.act(o, z) + 4), "not in Discrete\\(4\\)"),
     "act list": (Broken(act=lambda o, z, rng=None: EXACT.act(o, z).tolist()), "not a tensor"),
     "act random": (Broken(act=lambda o, z, rng=None: (EXACT.act(o, z) + next(counter)) % 4), "act gave two answers"),
-    "heads": (Broken(psi_heads=EXACT.psi), "psi_heads has shape"),
+    "heads": (Broken(psi_heads=EXACT.psi), "psi_heads gave \\(2, 3, 5, 9\\)"),
     "horizon": (Broken(("gamma",), psi_at=lambda o, z, g: EXACT.psi_at(o, z, g / 2)), "own gamma differs from psi"),
     "moment": (Broken(second_moment=lambda o, z, g: EXACT.second_moment(o, z, g).triu()), "not symmetric"),
     "negative": (Broken(second_moment=lambda o, z, g: -EXACT.second_moment(o, z, g)), "negative eigenvalue"),
@@ -75,9 +82,16 @@ FAULTS: dict[str, tuple[Broken, str]] = {
     ),
     "another policy's psi": (
         Broken(("gamma",), act=lambda o, z, rng=None: EXACT.act(o, -torch.as_tensor(z))),
-        "differs from E\\[φ",
+        "differs from E\\[φ.*the model's own",
     ),
-    "another gamma": (Broken(gamma=0.9), "at γ = 0.9"),
+    "no policy's psi": (Broken(act=lambda o, z, rng=None: EXACT.act(o, 0 * torch.as_tensor(z))), "γ = .*, fitted"),
+    "another gamma": (Broken(gamma=0.9), "γ = 0.9, the model's own"),
+    "tripled psi": (Broken(psi=lambda o, z: 3 * EXACT.psi(o, z)), "differs from E\\[φ"),
+    "constant psi": (Broken(("gamma",), psi=lambda o, z: 0 * EXACT.psi(o, z) + 50), "differs from E\\[φ"),
+    "shifted psi": (Broken(("gamma",), psi=lambda o, z: EXACT.psi(o, z) + 100), "differs from E\\[φ"),
+    "turned psi": (Broken(psi=lambda o, z: EXACT.psi(o, z).roll(1, -1)), "differs from E\\[φ"),
+    "horizon elsewhere": (Broken(psi_at=lambda o, z, g: EXACT.psi_at(o, z, 0.99)), "psi_at at γ = 0.5 differs"),
+    "tripled moment": (Broken(second_moment=lambda o, z, g: 3 * EXACT.second_moment(o, z, g)), "second_moment at γ"),
     "another world": (Broken(observation_space=gymnasium.spaces.Discrete(50)), "the world has 81 states"),
 }
 
@@ -93,6 +107,7 @@ def test_each_fault_is_found_and_named(fault: str) -> None:
 def test_a_model_without_fault_passes(keep: tuple[str, ...]) -> None:
     check_model(Broken(keep), open_grid(), tolerance=1e-9)
     check_model(Broken(keep))
+    check_model(Broken(keep, sample_z=lambda n, rng: EXACT.sample_z(n, rng).float()))  # mixed precision is no fault
 
 
 class Softmax(Broken):

@@ -32,7 +32,7 @@ def test_reproduce_draws_and_says_where_and_does_so_again_to_the_byte(tmp_path: 
     assert (tmp_path / "other.json").read_bytes() != before[2]
 
     (figure,) = json.loads(before[2])["figures"]
-    assert set(figure["sections"]) == {"Cluster occupancy", "Laplacian eigenfunctions"}
+    assert set(figure["sections"]) == {"Cluster occupancy: a 3×3 cut", "Laplacian eigenfunctions"}
     for strips in figure["sections"].values():
         assert [strip["label"] for strip in strips] == ["features φ", "one-hot z", "random z"]
         assert all(len(strip["panels"]) == 9 for strip in strips)
@@ -59,6 +59,8 @@ def test_version() -> None:
         (["reproduce", "--seed", "one"], "Error parsing --seed"),
         (["repreduce"], "Available subcommands: reproduce, bench"),
         (["reproduce", "--quick", "--out", "a-file"], "a-file"),
+        (["bench", "--seed", "-1"], "--seed must be from 0"),
+        (["reproduce", "--seed", "9" * 30], "--seed must be from 0"),
     ],
 )
 def test_a_users_mistake_is_one_line_and_exit_code_2(words: list[str], message: str, tmp_path: Path) -> None:
@@ -81,5 +83,5 @@ def test_ctrl_c_is_one_line_and_leaves_no_half_file(tmp_path: Path) -> None:
     os.kill(process.pid, signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert errors == "zscout: stopped; what was finished is kept\n"
+    assert errors == "zscout: stopped; files already written are whole\n"
     assert not list(first.parent.glob(".*"))

@@ -8,11 +8,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from scipy.sparse.csgraph import shortest_path
 
 import zscout
 from zscout import ExactModel
 from zscout.features import grid_clusters, laplacian
-from zscout.lab.bench import linear_solve, rollouts, value_iteration
+from zscout.features.graph import adjacency
+from zscout.lab.references import linear_solve, rollouts, value_iteration
 from zscout.types import BehaviorModel, FiniteWorld, HasHeads, HasHorizons, HasSecondMoment, HasStates
 from zscout.worlds import GridWorld, four_rooms, maze, open_grid
 
@@ -150,7 +152,6 @@ def test_the_second_moment_against_its_bellman_equation(slippery_model: ExactMod
     phi = model.features[successors]
     entered = phi[..., :, None] * phi[..., None, :] + gamma * M[successors, candidate]
     torch.testing.assert_close(M, (probabilities * entered).sum(2))
-    # The trace of M is the discounted ‖φ‖².
     assert torch.linalg.eigvalsh(M).min() > -1e-9
 
 
@@ -188,9 +189,12 @@ def test_scale_and_rounding_decide_nothing(laplacian_model: ExactModel, z: np.nd
 
 def test_an_offset_changes_no_policy(laplacian_model: ExactModel) -> None:
     z = laplacian_model.sample_z(20, 0)
-    offset = z.clone()
-    offset[:, 0] += 50  # the constant feature
-    assert torch.equal(laplacian_model.policy(offset), laplacian_model.policy(z))
+    tied = torch.round(z)  # small whole numbers: many actions are equally good
+    for offset in (50.0, 1e4, 1e8):
+        for task in (z, tied) if offset < 100 else (tied,):
+            moved = task.clone()
+            moved[:, 0] += offset  # the constant feature
+            assert torch.equal(laplacian_model.policy(moved), laplacian_model.policy(task))
 
 
 def test_every_policy_is_optimal_for_zero_and_constant_rewards(
@@ -214,6 +218,38 @@ def test_the_first_of_equal_actions_is_taken() -> None:
     policy = model.policy(torch.eye(25)[0]).reshape(5, 5)
     assert (policy[1:] == UP).all()
     assert (policy[0, 1:] == LEFT).all()
+
+
+def test_a_far_goal_is_found_however_short_the_horizon() -> None:
+    # At γ = .5 a goal 30 steps away is worth 1e-9 of one at hand, and still the only thing worth walking to.
+    world = maze()
+    goal = 0
+    model = ExactModel(world, torch.eye(world.n_states, dtype=torch.float64), gamma=0.5)
+    policy = model.policy(torch.eye(world.n_states)[goal])
+    steps = shortest_path(adjacency(world), unweighted=True)[goal]
+    near = torch.from_numpy((steps > 0) & (steps <= 30))
+    reached = world.step(torch.arange(world.n_states), policy)
+    assert (torch.from_numpy(steps)[reached] == torch.from_numpy(steps) - 1)[near].all()
+
+
+@pytest.mark.parametrize("slip", [0.0, 0.2, 1.0])
+def test_horizons_close_to_endless_end(slip: float) -> None:
+    world = open_grid(slip=slip)
+    model = ExactModel(world, laplacian(world), gamma=1 - 1e-7)
+    z = torch.cat([model.sample_z(30, 0), torch.eye(9, dtype=torch.float64)])
+    torch.testing.assert_close((model.successor_features(z) * z[:, None]).sum(-1), model.value(z), rtol=1e-6, atol=1)
+
+
+def test_the_model_is_its_own_copy_and_carries_no_gradients() -> None:
+    features = laplacian(open_grid()).requires_grad_()
+    model = ExactModel(open_grid(slip=0.1), features)
+    z = model.sample_z(2, 0).requires_grad_()
+    before = model.value(z)
+    with torch.no_grad():
+        features *= 0
+    assert torch.equal(model.value(z), before)
+    for answer in (before, model.psi(0, z), model.project_z(z), model.phi(0)):
+        assert not answer.requires_grad
 
 
 # The contract
@@ -348,8 +384,42 @@ def test_wrong_shapes_and_types(laplacian_model: ExactModel) -> None:
         model.sample_z(3, True)
 
 
-def test_a_world_whose_probabilities_do_not_add_up() -> None:
+def test_worlds_with_bad_tables() -> None:
     ring = Ring(3)
     ring.probabilities = ring.probabilities / 2
-    with pytest.raises(ValueError, match="do not sum to 1"):
+    with pytest.raises(ValueError, match="at least 0 and sum to 1"):
         ExactModel(ring, torch.eye(3))
+    ring = Ring(3)
+    ring.successors = ring.successors - 1
+    with pytest.raises(ValueError, match="the world's successor -1 is outside 0 … 2"):
+        ExactModel(ring, torch.eye(3))
+    ring = Ring(3)
+    ring.successors = ring.successors.expand(-1, -1, 2)
+    with pytest.raises(ValueError, match=r"both \[3 2 K\], came as \(3, 2, 2\) and \(3, 2, 1\)"):
+        ExactModel(ring, torch.eye(3))
+    ring = Ring(3)  # thirds in float32 are no thirds
+    ring.successors = torch.arange(3).expand(3, 2, 3)
+    ring.probabilities = torch.full((3, 2, 3), 1 / 3)
+    psi = ExactModel(ring, torch.eye(3), gamma=0.9999).evaluate(torch.zeros(3, dtype=torch.long))
+    torch.testing.assert_close(psi.sum(-1), torch.full((3,), 1e4, dtype=torch.float64))
+
+
+def test_ordinary_numpy_is_welcome(laplacian_model: ExactModel) -> None:
+    z = np.arange(9.0)
+    expected = laplacian_model.policy(torch.arange(8.0, -1, -1))
+    assert torch.equal(laplacian_model.policy(z[::-1]), expected)
+    z = z[::-1].copy()
+    z.flags.writeable = False
+    assert torch.equal(laplacian_model.policy(z), expected)
+    assert torch.equal(laplacian_model.policy([np.float32(x) for x in z]), expected)
+
+
+def test_batches_that_do_not_match(laplacian_model: ExactModel) -> None:
+    with pytest.raises(ValueError, match=r"observations and z have batch dimensions \(3,\) and \(2,\)"):
+        laplacian_model.psi([0, 1, 2], torch.ones(2, 4, 9))
+    with pytest.raises(ValueError, match="which do not match"):
+        laplacian_model.act([0, 1, 2], torch.ones(2, 9))
+    with pytest.raises(ValueError, match="policy must be real numbers, came as numpy"):
+        laplacian_model.evaluate("up")
+    with pytest.raises(ValueError, match="so large that its values overflow"):
+        laplacian_model.value(torch.eye(9, dtype=torch.float64)[1] * 1.7e308)

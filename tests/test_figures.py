@@ -32,9 +32,8 @@ def test_one_hot_paths_end_where_the_feature_is_largest(figure: PanelFigure) -> 
     for strips in figure.sections.values():
         for panel in strips[1].panels:
             row, column = panel.path[-1]
-            neighbours = panel.background[max(row - 1, 0) : row + 2, max(column - 1, 0) : column + 2]
-            assert neighbours.max() == pytest.approx(panel.background[row, column], abs=0.35)
-            assert panel.background[row, column] >= 0.5 * panel.background.max()
+            # Within 24 steps of anywhere: a place worth most of the best, the nearer of several equal ones.
+            assert panel.background[row, column] >= 0.8 * panel.background.max()
 
 
 def test_the_drawing_shows_every_panel(figure: PanelFigure, tmp_path: Path) -> None:
@@ -42,8 +41,8 @@ def test_the_drawing_shows_every_panel(figure: PanelFigure, tmp_path: Path) -> N
     axes = [axis for block in drawn.subfigs for axis in block.axes]
     assert [axis.get_title() for axis in axes[:18]] == [f"φ{i}" for i in range(1, 10)] + [f"e{i}" for i in range(1, 10)]
     assert len(axes) == 54
-    paths = [axis for axis in axes if axis.lines]
-    assert len(paths) == 36
+    assert len([axis for axis in axes if len(axis.lines) == 3]) == 36  # path, start, end
+    assert figure.caption[:20] in drawn.texts[0].get_text()
     svg, png = save_figure(drawn, tmp_path, "figure")
     assert svg.read_bytes().startswith(b"<?xml")
     assert png.read_bytes().startswith(b"\x89PNG")
@@ -52,7 +51,7 @@ def test_the_drawing_shows_every_panel(figure: PanelFigure, tmp_path: Path) -> N
 def test_short_strips_leave_room_and_walls_survive_json() -> None:
     wall = Panel("wall", np.array([[1.0, np.nan]]), np.empty((0, 2), dtype=int))
     table = PanelFigure("f", "c", {"s": [Strip("a", "feature", [wall, wall]), Strip("b", "reward", [wall])]})
-    assert len(draw_panels(table).subfigs) == 1
+    assert len(draw_panels(table).subfigs) == 2
     back = json.loads(json.dumps(table.to_json(), allow_nan=False))
     assert back["sections"]["s"][1]["panels"][0]["background"] == [[1.0, None]]
 

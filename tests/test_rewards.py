@@ -54,6 +54,7 @@ def test_what_a_user_may_pass() -> None:
     assert float(as_reward(np.arange(81), 81)(3)) == 3
     assert float(as_reward([0.5] * 81, 81)(3)) == 0.5
     assert float(as_reward(lambda s: s + 1, 81)(3)) == 4
+    assert float(as_reward(np.arange(81) == 3, 81)(3)) == 1
     table = TableReward(torch.ones(81))
     assert as_reward(table, 81) is table
 
@@ -75,5 +76,9 @@ def test_bad_rewards() -> None:
         LinearReward(PHI, torch.ones(8))
     with pytest.raises(ValueError, match="noise must be in"):
         TableReward(torch.zeros(3), noise=-1.0)
+    with pytest.raises(ValueError, match="whole numbers"):
+        BlackBox(float)(torch.tensor(1.7))
+    with pytest.raises(ValueError, match=r"states and tasks have batch dimensions \(2,\) and \(3,\)"):
+        LinearReward(PHI, torch.eye(9)[:3])([0, 1])
     with pytest.raises(ValueError, match="state 81 is outside"):
         TableReward(torch.zeros(81))(81)

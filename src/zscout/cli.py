@@ -14,13 +14,18 @@ from rich.console import Console
 
 import zscout
 
+
+class UsageError(ValueError):
+    """What a user can mend; anything else that goes wrong is ours, and shows its traceback."""
+
+
 JsonFile = Annotated[Path | None, tyro.conf.arg(metavar="FILE")]
 Quick = tyro.conf.FlagCreatePairsOff[bool]
 
 
 @dataclass(frozen=True)
 class Reproduce:
-    """Redo the paper: compute what its figures show and draw them."""
+    """Compute and draw the paper's figures: so far features and policies, in its world and in two more."""
 
     out: Path = Path("out")
     """Folder for the results; made when it is not there."""
@@ -29,7 +34,7 @@ class Reproduce:
     quick: Quick = False
     """Only the paper's own world, for a first look."""
     json: JsonFile = None
-    """Also write every number that is drawn to this file."""
+    """Also write every number that is drawn to this file, and make its folder."""
 
     def run(self, console: Console) -> None:
         """Compute, draw, say where."""
@@ -58,13 +63,14 @@ class Bench:
     seed: int = 0
     """Decides the task vectors and the rollouts."""
     quick: Quick = False
-    """Smaller problems: a few seconds in all."""
+    """Smaller problems: about ten seconds in all."""
     json: JsonFile = None
-    """Also write the table to this file."""
+    """Also write the table to this file, and make its folder."""
 
     def run(self, console: Console) -> None:
         """Measure, print one table."""
-        from zscout.lab.bench import MEASUREMENTS, Measurement
+        from zscout.lab.bench import MEASUREMENTS
+        from zscout.lab.measurement import Measurement
         from zscout.report.files import write_json
         from zscout.report.tables import bench_table
 
@@ -84,8 +90,8 @@ class Bench:
 Command = Annotated[Reproduce, tyro.conf.subcommand("reproduce")] | Annotated[Bench, tyro.conf.subcommand("bench")]
 
 DESCRIPTION = (
-    "zscout finds the task: it recommends the task vector z that a Behavioral Foundation Model should try next, "
-    "learns from each reward, and converges to the best policy the model has.\n\n"
+    "Online transfer with Behavioral Foundation Models: which task vector z to try next when the reward can only be "
+    "seen by trying. This version has the worlds, the features and the exact ground truth.\n\n"
     "Each command has its own --help. zscout --version prints the version."
 )
 
@@ -98,10 +104,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     command = _parse(words or ["--help"])
     try:
+        if not 0 <= command.seed < 2**63:
+            raise UsageError(f"--seed must be from 0 to {2**63 - 1}, came as {command.seed}")
         command.run(Console())
     except KeyboardInterrupt:
-        _fail("stopped; what was finished is kept", code=130)
-    except (ValueError, OSError) as error:
+        _fail("stopped; files already written are whole", code=130)
+    except (UsageError, OSError) as error:
         _fail(str(error) or type(error).__name__, code=2)
 
 
@@ -114,7 +122,8 @@ def _parse(words: list[str]) -> Reproduce | Bench:
     except SystemExit as stop:
         if stop.code != 2:
             raise
-        _fail(_unboxed(errors.getvalue()), code=2)
+        known = words[0] if words[0] in ("reproduce", "bench") else ""
+        _fail(f"{_unboxed(errors.getvalue())}; see zscout {known}{' ' if known else ''}--help", code=2)
 
 
 def _unboxed(box: str) -> str:
@@ -122,7 +131,7 @@ def _unboxed(box: str) -> str:
     lines = [line.strip("│ \n") for line in box.splitlines() if line.startswith("│")]
     parts = [part.split("\n") for part in re.split(r"\n─+\n", "\n".join(filter(None, lines)))]
     hints = [" ".join(part[:2]) for part in parts[1:] if part[0].startswith(("Perhaps", "Available"))]
-    return "; ".join([" ".join(parts[0]), *hints, "see zscout --help"])
+    return "; ".join([" ".join(parts[0]), *hints])
 
 
 def _fail(message: str, code: int) -> NoReturn:

@@ -1,7 +1,9 @@
 """The public edge: ints, lists, numpy and torch come in, are cast once, and are refused early and clearly."""
 
-from typing import SupportsFloat
+import math
+from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Generator, Tensor
@@ -11,36 +13,35 @@ from zscout.types import Obs, Vectors
 
 def as_index(value: Obs, size: int, name: str, device: torch.device | None = None) -> Int[Tensor, "*b"]:
     """Integers in 0 … size − 1 as a long tensor of the same shape."""
-    try:
-        index = torch.as_tensor(value, device=device)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise ValueError(f"{name} must be whole numbers, came as {type(value).__name__}: {error}") from None
-    if index.is_floating_point() or index.is_complex() or index.dtype == torch.bool:
-        if index.numel() == 0 and not isinstance(value, Tensor):
-            index = index.long()  # an empty list has no dtype of its own
-        else:
-            raise ValueError(f"{name} must be whole numbers, came as {index.dtype}")
+    index = _as_tensor(value, name, "whole numbers", device)
+    whole = not (index.is_floating_point() or index.is_complex() or index.dtype == torch.bool)
+    if not whole and (index.numel() or isinstance(value, Tensor)):  # an empty list has no dtype of its own
+        raise ValueError(f"{name} must be whole numbers, came as {index.dtype}")
     index = index.long()
     if index.numel():
-        low, high = torch.aminmax(index)
+        low, high = (int(extreme) for extreme in torch.aminmax(index))
         if low < 0 or high >= size:
-            bad = int(low) if low < 0 else int(high)
-            raise ValueError(f"{name} {bad} is outside 0 … {size - 1}")
+            raise ValueError(f"{name} {low if low < 0 else high} is outside 0 … {size - 1}")
     return index
 
 
 def as_finite(value: Vectors, name: str, device: torch.device | None = None) -> Float[Tensor, "*shape"]:
-    """Finite real numbers as a float64 tensor."""
-    try:
-        numbers = torch.as_tensor(value, device=device)
-        if numbers.is_complex() or numbers.dtype == torch.bool:
-            raise ValueError(f"{numbers.dtype} is not real")
-        numbers = numbers.double()
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise ValueError(f"{name} must be real numbers, came as {type(value).__name__}: {error}") from None
+    """Finite real numbers as a float64 tensor; gradients stay."""
+    numbers = _as_tensor(value, name, "real numbers", device)
+    if numbers.is_complex():
+        raise ValueError(f"{name} must be real numbers, came as {numbers.dtype}")
+    numbers = numbers.double()
     if not torch.isfinite(numbers).all():
         raise ValueError(f"{name} holds NaN or inf")
     return numbers
+
+
+def as_table(value: Vectors, rows: int, name: str) -> Float[Tensor, "S d"]:
+    """A finite table of one row for each state, a copy of its own."""
+    table = as_finite(value, name)
+    if table.ndim != 2 or len(table) != rows or not table.shape[1]:
+        raise ValueError(f"{name} have shape {tuple(table.shape)}, this world wants [{rows} d]")
+    return table.detach().clone()
 
 
 def as_vectors(
@@ -57,18 +58,61 @@ def as_vectors(
     return vectors
 
 
-def as_generator(rng: Generator | int, device: torch.device | None = None) -> Generator:
+def as_generator(rng: object, device: torch.device | None = None) -> Generator:
     """The generator itself, or a fresh one from a seed."""
     if isinstance(rng, Generator):
         return rng
-    if isinstance(rng, bool) or not isinstance(rng, int):
-        raise ValueError(f"rng must be a torch.Generator or a seed, came as {type(rng).__name__}")
-    return Generator(device=device or torch.device("cpu")).manual_seed(rng)
+    if isinstance(rng, bool) or not isinstance(rng, int | np.integer):
+        raise ValueError(f"rng must be a torch.Generator or a seed, came as {_kind(rng)}")
+    return Generator(device=device or torch.device("cpu")).manual_seed(int(rng))
 
 
-def in_range(value: SupportsFloat, name: str, low: float, high: float, open_end: bool = False) -> float:
+def required_rng(rng: object, because: str) -> Generator:
+    """The generator, where something is going to be drawn."""
+    if not isinstance(rng, Generator):
+        raise ValueError(f"{because}: it needs rng, a torch.Generator, came as {_kind(rng)}")
+    return rng
+
+
+def as_size(value: object, name: str, low: int, high: int | None = None, where: str = "") -> int:
+    """A whole number from low to high."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise ValueError(f"{name} must be a whole number, came as {value!r}")
+    if value < low or (high is not None and value > high):
+        most = "at least" if high is None else "from"
+        limits = f"{low}" if high is None else f"{low} to {high}{where}"
+        raise ValueError(f"{name} must be {most} {limits}, came as {value}")
+    return int(value)
+
+
+def in_range(value: object, name: str, low: float, high: float, open_end: bool = False) -> float:
     """A number in [low, high], or in [low, high) with ``open_end``."""
+    limits = f"[{low}, {high}{')' if open_end else ']'}"
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+        raise ValueError(f"{name} must be a number in {limits}, came as {value!r}")
     number = float(value)
-    if not (low <= number < high if open_end else low <= number <= high):
-        raise ValueError(f"{name} must be in [{low}, {high}{')' if open_end else ']'}, came as {number}")
+    if math.isnan(number) or number < low or number > high or (open_end and number == high):
+        raise ValueError(f"{name} must be in {limits}, came as {number}")
     return number
+
+
+def common_shape(one: tuple[int, ...], other: tuple[int, ...], names: str) -> tuple[int, ...]:
+    """The batch dimensions that two arguments share by broadcasting."""
+    try:
+        return tuple(torch.broadcast_shapes(one, other))
+    except RuntimeError:
+        raise ValueError(f"{names} have batch dimensions {tuple(one)} and {tuple(other)}, which do not match") from None
+
+
+def _as_tensor(value: Any, name: str, wanted: str, device: torch.device | None) -> Tensor:
+    try:
+        # Through numpy, by copy: views with odd strides, read-only arrays and lists of arrays are all welcome.
+        tensor = value if isinstance(value, Tensor) else torch.from_numpy(np.array(value, order="C"))
+    except (TypeError, ValueError, RuntimeError):
+        raise ValueError(f"{name} must be {wanted}, came as {_kind(value)}") from None
+    return tensor if device is None else tensor.to(device)
+
+
+def _kind(value: object) -> str:
+    kind = type(value)
+    return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"

@@ -11,13 +11,13 @@ import numpy as np
 from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
-Obs: TypeAlias = int | np.integer | Sequence[int] | np.ndarray | Tensor
+Obs: TypeAlias = int | np.integer | Sequence[Any] | np.ndarray | Tensor
 """What an observation may come as; in a finite world it is the state's index."""
 
-Action: TypeAlias = int | np.integer | Sequence[int] | np.ndarray | Tensor
+Action: TypeAlias = int | np.integer | Sequence[Any] | np.ndarray | Tensor
 """What an action may come as; in a finite world it is the action's index."""
 
-Vectors: TypeAlias = Sequence[float] | Sequence[Sequence[float]] | np.ndarray | Tensor
+Vectors: TypeAlias = Sequence[Any] | np.ndarray | Tensor
 """What task vectors may come as at the public edge: the last dimension is d."""
 
 

@@ -2,14 +2,24 @@
 
 from collections.abc import Iterator
 
+import numpy as np
 import torch
 from gymnasium.spaces import Discrete
 from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
-from zscout.bfm.planning import Dynamics, discounted_sums, greedy_policy, optimal_values
+from zscout.bfm.planning import EPS, Dynamics, discounted_sums, greedy_policy, optimal_values
 from zscout.bfm.sphere import project_sphere, sample_sphere
-from zscout.edge import as_finite, as_generator, as_index, as_vectors, in_range
+from zscout.edge import (
+    as_finite,
+    as_generator,
+    as_index,
+    as_size,
+    as_table,
+    as_vectors,
+    common_shape,
+    in_range,
+)
 from zscout.types import Action, FiniteWorld, Obs, Vectors
 
 CHUNK = 2**17  # numbers that one step of a computation touches: what stays in a core's cache
@@ -27,9 +37,7 @@ class ExactModel:
 
     def __init__(self, world: FiniteWorld, features: Vectors, gamma: float = 0.99) -> None:
         self.gamma = in_range(gamma, "gamma", 0.0, 1.0, open_end=True)
-        self.features: Float[Tensor, "S d"] = as_finite(features, "features")
-        if self.features.ndim != 2 or len(self.features) != world.n_states or not self.features.shape[1]:
-            raise ValueError(f"features have shape {tuple(self.features.shape)}, this world wants [{world.n_states} d]")
+        self.features: Float[Tensor, "S d"] = as_table(features, world.n_states, "features")
         self.world = world
         self.device = self.features.device
         self.observation_space = Discrete(world.n_states)
@@ -53,18 +61,18 @@ class ExactModel:
 
     def act(self, obs: Obs, z: Vectors, rng: Generator | None = None) -> Action:
         """π(s,z); nothing is drawn."""
-        policy = self.policy(z)
-        state, _ = torch.broadcast_tensors(self._states(obs), policy[..., 0])
-        chosen = policy.expand(*state.shape, -1).gather(-1, state[..., None])[..., 0]
+        state, policy = self._states(obs), self.policy(z)
+        runs = common_shape(state.shape, policy.shape[:-1], "observations and z")
+        chosen = policy.expand(*runs, -1).gather(-1, state.expand(runs)[..., None])[..., 0]
         return chosen if isinstance(obs, Tensor) else chosen.cpu().numpy()[()]
 
     def sample_z(self, n: int, rng: Generator | int) -> Float[Tensor, "n d"]:
         """N draws, uniform on the sphere of radius √d."""
-        return sample_sphere(n, self.dim, as_generator(rng, self.device)).to(self.device)
+        return sample_sphere(as_size(n, "n", 0), self.dim, as_generator(rng, self.device)).to(self.device)
 
     def project_z(self, z: Vectors) -> Float[Tensor, "*b d"]:
         """Onto the sphere of radius √d; 0 goes to (1, …, 1)."""
-        return project_sphere(as_vectors(z, self.dim, device=self.device))
+        return project_sphere(self._z(z))
 
     # What only some models offer
 
@@ -107,8 +115,7 @@ class ExactModel:
         table = self._policy_table(policy)
         leading = table.shape[: -2 if table.is_floating_point() else -1]
         rows = table.reshape(-1, *table.shape[len(leading) :])
-        psi = [self._sums(part, self.features, gamma) for part in _chunks(rows, self.features.numel())]
-        return torch.cat(psi).reshape(*leading, *self.features.shape)
+        return self._sums(rows, self.features, gamma).reshape(*leading, *self.features.shape)
 
     @property
     def random_policy(self) -> Float[Tensor, "S A"]:
@@ -121,30 +128,42 @@ class ExactModel:
     def _states(self, obs: Obs) -> Int[Tensor, "*b"]:
         return as_index(obs, self.world.n_states, "observation", self.device)
 
+    def _z(self, z: Vectors, candidates: bool = False) -> Float[Tensor, "*b d"]:
+        return as_vectors(z, self.dim, device=self.device, candidates=candidates).detach()
+
     def _solve(self, z: Vectors) -> tuple[Int[Tensor, "*n S"], Float[Tensor, "*n S"]]:
         """π* and v*."""
-        z = as_vectors(z, self.dim, device=self.device)
-        rows = z.reshape(-1, self.dim)
+        z = self._z(z)
+        rows, whose = torch.unique(z.reshape(-1, self.dim), dim=0, return_inverse=True)  # runs may share their z
         parts = [self._solve_chunk(part) for part in _chunks(rows, self.world.n_states)]
-        policy, value = (torch.cat(tables) for tables in zip(*parts, strict=True))
+        policy, value = (torch.cat(tables)[whose] for tables in zip(*parts, strict=True))
+        if not torch.isfinite(value).all():
+            raise ValueError("z is so large that its values overflow")
         shape = (*z.shape[:-1], self.world.n_states)
         return policy.reshape(shape), value.reshape(shape)
 
     def _solve_chunk(self, z: Float[Tensor, "m d"]) -> tuple[Int[Tensor, "m S"], Float[Tensor, "m S"]]:
-        reward = self.features @ z.T
-        # Neither an offset nor a factor changes what is optimal: take both out, so that one tolerance fits all.
+        size = z.abs().amax(1).clamp(min=1e-300)
+        reward = self.features @ (z.T / size)
+        # Neither an offset nor a factor changes what is optimal: with both out, rewards go from 0 to 1.
         low, high = torch.aminmax(reward, dim=0)
-        centre, half = (low + high) / 2, (high - low) / 2
-        flat = half <= 1e-12 * centre.abs()  # only rounding tells the states apart
-        shape = torch.where(flat, 0, (reward - centre) / torch.where(flat, 1, half))
+        error = 8 * EPS * (self.features.abs() @ (z.T / size).abs()).amax(0)  # of the products φ·z
+        flat = high - low <= error  # only rounding tells the states apart
+        span = torch.where(flat, 1, high - low)
+        shape = torch.where(flat, 0, (reward - low) / span)
         v = optimal_values(self._dynamics, shape, self.gamma)
-        policy = greedy_policy(self._dynamics, shape, v, self.gamma)
-        return policy.T, (v * torch.where(flat, 0, half) + centre / (1 - self.gamma)).T
+        policy = greedy_policy(self._dynamics, shape, v, self.gamma, error / span)
+        return policy.T, ((v * span + low / (1 - self.gamma)) * size).T
 
     def _sums(
         self, policy: Int[Tensor, "m S"] | Float[Tensor, "m S A"], table: Float[Tensor, "S k"], gamma: float
     ) -> Float[Tensor, "m S k"]:
-        """E Σ_{k≥0} γᵏ table(S_{t+k+1}) from every state."""
+        """E Σ_{k≥0} γᵏ table(S_{t+k+1}) from every state, for each policy."""
+        return torch.cat([self._sums_of_chunk(part, table, gamma) for part in _chunks(policy, table.numel())])
+
+    def _sums_of_chunk(
+        self, policy: Int[Tensor, "m S"] | Float[Tensor, "m S A"], table: Float[Tensor, "S k"], gamma: float
+    ) -> Float[Tensor, "m S k"]:
         mixed = policy.is_floating_point()
         chain = self._dynamics.mixed_chain(policy) if mixed else self._dynamics.chain(policy)
         successors, probabilities = chain
@@ -154,30 +173,32 @@ class ExactModel:
 
     def _sums_at(self, obs: Obs, z: Vectors, table: Float[Tensor, "S k"], gamma: float) -> Float[Tensor, "*b n k"]:
         """The same from the states observed, for the policies of the candidates z [*b n d] or [n d]."""
-        state, z = self._states(obs), as_vectors(z, self.dim, device=self.device, candidates=True)
-        if z.ndim == 2:  # candidates shared by all runs are solved once
-            parts = [self._sums(self.policy(part), table, gamma)[:, state] for part in _chunks(z, table.numel())]
-            return torch.cat(parts).movedim(0, -2)
-        runs = torch.broadcast_shapes(state.shape, z.shape[:-2])
+        state, z = self._states(obs), self._z(z, candidates=True)
         n = z.shape[-2]
-        rows = z.expand(*runs, n, -1).reshape(-1, self.dim)
-        start = state[..., None].expand(*runs, n).flatten()
-        parts = []
-        for part, here in zip(_chunks(rows, table.numel()), _chunks(start, table.numel()), strict=True):
-            sums = self._sums(self.policy(part), table, gamma)
-            parts.append(sums[torch.arange(len(part), device=self.device), here])
+        if z.ndim == 2:  # candidates shared by all runs are solved once
+            parts = [
+                self._sums_of_chunk(part, table, gamma)[:, state] for part in _chunks(self.policy(z), table.numel())
+            ]
+            return torch.cat(parts).movedim(0, -2)
+        runs = common_shape(state.shape, z.shape[:-2], "observations and z")
+        policy = self.policy(z.expand(*runs, n, -1)).reshape(-1, self.world.n_states)
+        start = state.expand(runs)[..., None].expand(*runs, n).flatten()
+        parts = [
+            self._sums_of_chunk(part, table, gamma)[torch.arange(len(part), device=self.device), here]
+            for part, here in zip(_chunks(policy, table.numel()), _chunks(start, table.numel()), strict=True)
+        ]
         return torch.cat(parts).reshape(*runs, n, table.shape[1])
 
     def _policy_table(self, policy: Obs | Vectors) -> Int[Tensor, "*n S"] | Float[Tensor, "*n S A"]:
-        table = torch.as_tensor(policy, device=self.device)
         n_states, n_actions = self.world.n_states, self.world.n_actions
-        if not table.is_floating_point():
+        given = policy if isinstance(policy, Tensor) else np.array(policy)
+        table = as_finite(given, "policy", self.device).detach()
+        if not torch.is_floating_point(torch.as_tensor(given)):
             if table.ndim == 0 or table.shape[-1] != n_states:
                 raise ValueError(f"a policy of actions is [*n {n_states}], came as {tuple(table.shape)}")
-            return as_index(table, n_actions, "action")
+            return as_index(given, n_actions, "action", self.device)
         if table.shape[-2:] != (n_states, n_actions):
             raise ValueError(f"a policy of probabilities is [*n {n_states} {n_actions}], came as {tuple(table.shape)}")
-        table = as_finite(table, "policy")
         if (table < 0).any() or not torch.allclose(table.sum(-1), table.new_ones(()), atol=1e-6):
             raise ValueError("a policy's probabilities must be at least 0 and sum to 1 in every state")
         return table

@@ -13,7 +13,10 @@ from scipy.sparse import csc_array, eye_array
 from scipy.sparse.linalg import splu
 from torch import Tensor
 
+from zscout.edge import as_finite, as_index
 from zscout.types import FiniteWorld
+
+EPS = torch.finfo(torch.float64).eps
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,11 +29,18 @@ class Dynamics:
     @classmethod
     def of(cls, world: FiniteWorld, device: torch.device) -> "Dynamics":
         """The tables of a world, checked."""
-        successors = world.successors.to(device).contiguous()
-        probabilities = world.probabilities.to(device, torch.float64).contiguous()
-        if not torch.allclose(probabilities.sum(-1), torch.ones((), dtype=torch.float64, device=device)):
-            raise ValueError("the world's outcome probabilities do not sum to 1 for every state and action")
-        return cls(successors, probabilities)
+        n_states, n_actions = world.n_states, world.n_actions
+        successors, probabilities = world.successors, as_finite(world.probabilities, "the world's probabilities")
+        if successors.shape[:2] != (n_states, n_actions) or successors.shape != probabilities.shape:
+            raise ValueError(
+                f"the world's successors and probabilities are both [{n_states} {n_actions} K], "
+                f"came as {tuple(successors.shape)} and {tuple(probabilities.shape)}"
+            )
+        successors = as_index(successors, n_states, "the world's successor", device)
+        total = probabilities.sum(-1, keepdim=True)
+        if (probabilities < 0).any() or (total - 1).abs().max() > 1e-5:
+            raise ValueError("the world's probabilities must be at least 0 and sum to 1 for every state and action")
+        return cls(successors.contiguous(), (probabilities / total).to(device).contiguous())  # float32 tables too
 
     def expect(self, x: Float[Tensor, "S m"]) -> Float[Tensor, "A S m"]:
         """E[x(S') | s, a]."""
@@ -98,35 +108,43 @@ def _sums_by_elimination(
 
 
 def optimal_values(dynamics: Dynamics, reward: Float[Tensor, "S m"], gamma: float) -> Float[Tensor, "S m"]:
-    """v* of m rewards of size at most 1: value-iteration sweeps to come close, then policy iteration to finish."""
-    n_states = len(reward)
+    """v* of m rewards that are nowhere negative: sweeps of value iteration to come close, then policy iteration.
+
+    With no negative number anywhere nothing cancels, and every value is right relative to its own size.
+    """
     # Going to the best neighbour and back for ever is a lower bound where every move can be undone,
     # and a start that needs only as many sweeps as the world is wide.
     v = (dynamics.expect(reward).amax(0) + gamma * reward) / (1 - gamma**2)
-    for _ in range(2 * int(n_states**0.5) + 2):
+    for _ in range(2 * int(len(reward) ** 0.5) + 2):
         v = dynamics.expect(reward + gamma * v).amax(0)
     policy = dynamics.expect(reward + gamma * v).argmax(0)
 
-    enough = 1e-13 / (1 - gamma)  # a better action must be better by more than rounding
     open_columns = torch.arange(reward.shape[1], device=reward.device)
+    total = torch.full_like(reward[0], -torch.inf)
     while len(open_columns):
         v_open = _values_of(dynamics, policy, reward[:, open_columns], gamma)
         v[:, open_columns] = v_open
         best, action = dynamics.expect(reward[:, open_columns] + gamma * v_open).max(0)
-        improved = best > v_open + enough
-        unfinished = improved.any(0)
+        improved = best > v_open + 16 * EPS * v_open.amax(0)  # by more than rounding
+        # Every round but the last raises the total; there are finitely many policies, so this ends.
+        unfinished = improved.any(0) & (v_open.sum(0) > total)
+        total = v_open.sum(0)[unfinished]
         policy = torch.where(improved, action, policy)[:, unfinished]
         open_columns = open_columns[unfinished]
     return v
 
 
 def greedy_policy(
-    dynamics: Dynamics, reward: Float[Tensor, "S m"], v: Float[Tensor, "S m"], gamma: float
+    dynamics: Dynamics,
+    reward: Float[Tensor, "S m"],
+    v: Float[Tensor, "S m"],
+    gamma: float,
+    reward_error: Float[Tensor, " m"],
 ) -> Int[Tensor, "S m"]:
-    """The first action that is best; what rounding can tell apart is no difference."""
-    q = dynamics.expect(reward + gamma * v)
-    equal = 1e-11 / (1 - gamma)
-    return (q >= q.amax(0) - equal).int().argmax(0)  # argmax of 0/1: the first 1
+    """The first action that is best; what rounding could tell apart is no difference."""
+    q = dynamics.expect(reward + gamma * (v - v.amin(0)))  # what all states share decides nothing
+    rounding = 64 * EPS * v.amax(0) + reward_error / (1 - gamma)
+    return (q >= q.amax(0) * (1 - 1e-11) - rounding).int().argmax(0)  # argmax of 0/1: the first 1
 
 
 def _values_of(

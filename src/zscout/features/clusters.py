@@ -6,6 +6,7 @@ from jaxtyping import Float
 from scipy.sparse.csgraph import shortest_path
 from torch import Tensor
 
+from zscout.edge import as_size
 from zscout.features.graph import adjacency
 from zscout.types import FiniteWorld
 from zscout.worlds import GridWorld
@@ -16,6 +17,7 @@ RESTARTS = 30
 def grid_clusters(world: GridWorld, rows: int = 3, cols: int = 3) -> Float[Tensor, "S d"]:
     """The map cut into rows × cols blocks of cells, numbered row by row: the paper's 3×3 cut."""
     height, width = world.shape
+    rows, cols = as_size(rows, "rows", 1), as_size(cols, "cols", 1)
     if not (1 <= rows <= height and 1 <= cols <= width):
         raise ValueError(f"a map of {height}×{width} cells cannot be cut into {rows}×{cols} blocks")
     row, column = world.cells.T
@@ -28,9 +30,10 @@ def temporal_clusters(world: FiniteWorld, dim: int, seed: int = 0) -> Float[Tens
 
     Each state belongs to the medoid that is fewest steps away, the first of those on a tie; a medoid is the state
     of its region that is nearest to the rest of it. The best of several seeded starts is kept.
+    A move counts as a step both ways, also where it cannot be undone.
     """
-    if not 1 <= dim <= world.n_states:
-        raise ValueError(f"dim must be from 1 to the {world.n_states} states of this world, came as {dim}")
+    dim = as_size(dim, "dim", 1, world.n_states, ", the states of this world")
+    seed = as_size(seed, "seed", 0)
     far = shortest_path(adjacency(world), unweighted=True) ** 2
     if not np.isfinite(far).all():
         raise ValueError("this world falls into parts that cannot reach each other: no travel time between them")

@@ -4,19 +4,20 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from zscout.edge import as_finite, as_vectors
+from zscout.edge import as_finite, as_table, as_vectors
 from zscout.types import Vectors
 
 
-def encode(features: Float[Tensor, "S d"], reward: Vectors) -> Float[Tensor, "*b d"]:
+def encode(features: Vectors, reward: Vectors) -> Float[Tensor, "*b d"]:
     """The z whose φ·z is nearest to a reward table [*b S], by least squares over the states."""
-    table = as_finite(reward, "reward")
-    if table.ndim == 0 or table.shape[-1] != len(features):
-        raise ValueError(f"reward has shape {tuple(table.shape)}, these features are of {len(features)} states")
-    pseudo_inverse: Tensor = torch.linalg.pinv(features.double())
+    table, phi = as_finite(reward, "reward"), as_table(features, len(features), "features")
+    if table.ndim == 0 or table.shape[-1] != len(phi):
+        raise ValueError(f"reward has shape {tuple(table.shape)}, these features are of {len(phi)} states")
+    pseudo_inverse: Tensor = torch.linalg.pinv(phi)
     return table @ pseudo_inverse.T
 
 
-def decode(features: Float[Tensor, "S d"], z: Vectors) -> Float[Tensor, "*b S"]:
+def decode(features: Vectors, z: Vectors) -> Float[Tensor, "*b S"]:
     """The reward φ(s)·z of every state."""
-    return as_vectors(z, features.shape[1]) @ features.double().T
+    phi = as_table(features, len(features), "features")
+    return as_vectors(z, phi.shape[1]) @ phi.T

@@ -6,17 +6,31 @@ from scipy.sparse import csr_array
 from zscout.types import FiniteWorld
 
 
-def adjacency(world: FiniteWorld, action_weights: np.ndarray | None = None) -> csr_array:
-    """A [S S]: 1 between neighbours, no loops; with weights, each edge weighs the sum over its actions."""
-    n_states, n_actions = world.n_states, world.n_actions
+def adjacency(world: FiniteWorld) -> csr_array:
+    """A [S S]: 1 between neighbours, no loops."""
+    neighbours = _edges(world, np.ones((1, 1)))
+    neighbours.data[:] = 1.0
+    return neighbours
+
+
+def graded_adjacency(world: FiniteWorld) -> csr_array:
+    """The same edges, weighted by which actions take them: the a-th action and its k-th outcome by a·k.
+
+    In a grid that is up, down, left, right as 1, 2, 3, 4, and ten times that with slip, whose k-th outcome is the
+    k-th action: only how the weights compare matters, so slip does not.
+    """
+    _, n_actions, n_outcomes = world.successors.shape
+    return _edges(world, np.outer(np.arange(1.0, n_actions + 1), np.arange(1.0, n_outcomes + 1)))
+
+
+def _edges(world: FiniteWorld, weight: np.ndarray) -> csr_array:
+    n_states = world.n_states
     successors, possible = world.successors.cpu().numpy(), world.probabilities.cpu().numpy() > 0
     state, action, outcome = np.nonzero(possible)
     target = successors[state, action, outcome]
-    weight = np.ones(n_actions) if action_weights is None else action_weights
-    moves = csr_array((weight[action], (state, target)), shape=(n_states, n_states))
+    weights = np.broadcast_to(weight, possible.shape[1:])[action, outcome]
+    moves = csr_array((weights, (state, target)), shape=(n_states, n_states))
     moves = csr_array(moves + moves.T)
     moves.setdiag(0)
     moves.eliminate_zeros()
-    if action_weights is None:
-        moves.data[:] = 1.0
     return moves

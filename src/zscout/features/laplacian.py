@@ -9,7 +9,8 @@ from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import eigsh, splu
 from torch import Tensor
 
-from zscout.features.graph import adjacency
+from zscout.edge import as_size
+from zscout.features.graph import adjacency, graded_adjacency
 from zscout.types import FiniteWorld
 
 DENSE = 400  # states up to which the dense solver is the faster one
@@ -31,9 +32,8 @@ def laplacian(
     """
     skip = 0 if constant else 1
     most = world.n_states - skip
-    if not 1 <= dim <= most:
-        without = "" if constant else " without the constant"
-        raise ValueError(f"dim must be from 1 to {most}{without} in a world of {world.n_states} states, came as {dim}")
+    without = "" if constant else " without the constant"
+    dim = as_size(dim, "dim", 1, most, f"{without} in a world of {world.n_states} states")
     values, functions = _eigenfunctions(world, dim + skip, normalised)
     clean = [k - skip for k in _ends_of_groups(values) if k > skip]
     if dim not in clean and not allow_cut:
@@ -44,6 +44,7 @@ def laplacian(
 
 def eigenvalues(world: FiniteWorld, n: int, normalised: bool = False) -> np.ndarray:
     """The n lowest eigenvalues, ascending: the frequencies of the features."""
+    n = as_size(n, "n", 1, world.n_states, f" in a world of {world.n_states} states")
     return _eigenfunctions(world, n, normalised)[0][:n]
 
 
@@ -69,8 +70,7 @@ def _eigenfunctions(world: FiniteWorld, k: int, normalised: bool) -> tuple[np.nd
     L = _laplacian_of(A, normalised)
     # A repeated eigenvalue has no basis of its own. Moves weighted by their action pick one: the limit of the
     # eigenfunctions as sideways moves become a little heavier. In an open grid that is the products of cosines.
-    weighted = adjacency(world, action_weights=np.arange(1.0, world.n_actions + 1))
-    tie_breaker = _laplacian_of(weighted, normalised=False)
+    tie_breaker = _laplacian_of(graded_adjacency(world), normalised=False)
 
     asked = k
     while True:

@@ -1,64 +1,30 @@
-"""Speed as a ratio to a plain reference in the same run, and how far the two answers differ.
-
-The references are written to be read, not to be fast: value iteration swept to the end, a dense linear solve,
-rollouts, a dense eigensolver, one environment stepped at a time.
-"""
+"""Speed as a ratio to a plain reference in the same run, and how far the two answers differ."""
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import torch
-from jaxtyping import Float
-from scipy.linalg import eigh
-from scipy.sparse import csc_array
-from torch import Generator, Tensor
+from torch import Generator
 
 from zscout.bfm.exact import ExactModel
 from zscout.features import graph_laplacian, grid_clusters, laplacian
-from zscout.worlds import GridEnv, GridWorld, open_grid
+from zscout.lab.measurement import Measurement
+from zscout.lab.references import (
+    dense_eigenfunctions,
+    linear_solve,
+    rollouts,
+    value_iteration,
+    walk,
+    walk_alone,
+)
+from zscout.worlds import open_grid
 
 T = TypeVar("T")
 
 SWEEPS = 5000
 SLIP = 0.2
-
-
-@dataclass(frozen=True)
-class Measurement:
-    """One row of the table: what was done how fast, against what, and how far apart the answers are."""
-
-    what: str
-    amount: int
-    unit: str
-    seconds: float
-    reference: str
-    reference_amount: int
-    reference_seconds: float
-    difference: str  # what is compared
-    largest: float | None  # how far apart, None where there is nothing to compare
-    limit: float | None  # what it must stay under
-
-    @property
-    def rate(self) -> float:
-        """Units a second."""
-        return self.amount / self.seconds
-
-    @property
-    def speedup(self) -> float:
-        """How many times faster than the reference, for the same amount of work."""
-        return self.rate * self.reference_seconds / self.reference_amount
-
-    @property
-    def agrees(self) -> bool:
-        """Whether the answers are as close as they must be."""
-        return self.limit is None or (self.largest is not None and self.largest <= self.limit)
-
-    def to_json(self) -> dict[str, Any]:
-        """The row with what follows from it."""
-        return {**asdict(self), "rate": self.rate, "speedup": self.speedup, "agrees": self.agrees}
 
 
 class Measure(Protocol):
@@ -115,7 +81,7 @@ def exact_against_linear_solve(*, seed: int, quick: bool) -> Sequence[Measuremen
             reference="dense linear solve",
             reference_amount=len(z),
             reference_seconds=reference_seconds,
-            difference="|ψ − ψ|",
+            difference="|ψ − theirs|",
             largest=float((psi - solved).abs().max()),
             limit=1e-6,
         )
@@ -160,7 +126,7 @@ def laplacian_against_dense(*, seed: int, quick: bool) -> Sequence[Measurement]:
     gaps = {
         "‖Lf − λf‖, λ the dense one": np.linalg.norm(L @ unit - unit * values, axis=0).max(),
         "|FᵀF − I|": np.abs(unit.T @ unit - np.eye(unit.shape[1])).max(),
-        "|FFᵀ − FFᵀ|": np.abs(unit @ unit.T - functions @ functions.T).max(),
+        "|FFᵀ − theirs|": np.abs(unit @ unit.T - functions @ functions.T).max(),
     }
     return [Measurement(what, *work, difference, float(gap), 1e-9) for difference, gap in gaps.items()]
 
@@ -200,68 +166,6 @@ MEASUREMENTS: tuple[Measure, ...] = (
     laplacian_against_dense,
     grid_throughput,
 )
-
-
-def value_iteration(model: ExactModel, z: Float[Tensor, "n d"], sweeps: int) -> Float[Tensor, "n S"]:
-    """v ← max_a E[r(S') + γ v(S')], and again, in parts that stay in the cache."""
-    next_state = model.world.successors[:, :, 0].T
-    values = []
-    for part in z.split(256):
-        reward = model.features @ part.T
-        v = torch.zeros_like(reward)
-        for _ in range(sweeps):
-            v = (reward + model.gamma * v)[next_state].amax(0)
-        values.append(v.T)
-    return torch.cat(values)
-
-
-def linear_solve(model: ExactModel, policy: Tensor) -> Float[Tensor, "n S d"]:
-    """ψ = (I − γP)⁻¹ P φ, one dense matrix a policy."""
-    n_states = model.world.n_states
-    states = torch.arange(n_states)
-    solved = []
-    for actions in policy:
-        P = torch.zeros(n_states, n_states, dtype=torch.float64)
-        successors = model.world.successors[states, actions]
-        P.scatter_add_(1, successors, model.world.probabilities[states, actions])
-        identity = torch.eye(n_states, dtype=torch.float64)
-        solved.append(torch.linalg.solve(identity - model.gamma * P, P @ model.features))
-    return torch.stack(solved)
-
-
-def rollouts(
-    world: GridWorld, model: ExactModel, z: Float[Tensor, "n d"], start: int, runs: int, rng: Generator
-) -> Float[Tensor, "n runs d"]:
-    """Σ_k γᵏ φ(S_{t+k+1}) of sampled trajectories, until γᵏ < 1e-9."""
-    policy = model.policy(z)
-    state = torch.full((len(z), runs), start)
-    total = torch.zeros(len(z), runs, model.dim, dtype=torch.float64)
-    for k in range(int(np.ceil(np.log(1e-9) / np.log(model.gamma)))):
-        state = world.step(state, policy.gather(1, state), rng)
-        total += model.gamma**k * model.features[state]
-    return total
-
-
-def dense_eigenfunctions(L: csc_array) -> tuple[np.ndarray, np.ndarray]:
-    """The nine lowest eigenpairs by the dense solver."""
-    values, functions = eigh(L.toarray(), subset_by_index=(0, 8))
-    return values, functions
-
-
-def walk(world: GridWorld, state: Tensor, actions: Tensor, rng: Generator) -> Tensor:
-    """All runs, one step at a time."""
-    for action in actions:
-        state = world.step(state, action, rng)
-    return state
-
-
-def walk_alone(world: GridWorld, actions: Tensor, seed: int) -> int:
-    """One run through the Gymnasium environment."""
-    env = GridEnv(world)
-    state, _ = env.reset(seed=seed)
-    for action in actions.tolist():
-        state, *_ = env.step(action)
-    return int(state)
 
 
 def _timed(work: Callable[..., T], *arguments: Any) -> tuple[float, T]:

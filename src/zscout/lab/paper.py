@@ -23,27 +23,30 @@ class FeatureFigure:
 
     world: str
     build: Callable[[], GridWorld]
+    regions: str  # how the world is cut into clusters
     clusters: Callable[[GridWorld], Float[Tensor, "S d"]]
     steps: int  # how long the drawn trajectories are
 
     def compute(self, seed: int) -> PanelFigure:
         """Features, trajectories for one-hot z, trajectories for random z; both feature sets."""
         world = self.build()
-        sets = {"Cluster occupancy": self.clusters(world), "Laplacian eigenfunctions": laplacian(world, DIM)}
+        sets = {self.regions: self.clusters(world), "Laplacian eigenfunctions": laplacian(world, DIM)}
         return PanelFigure(
             name=f"features-{self.world}",
             caption=(
-                f"What π(·,z) does in the world {self.world!r}. Top of each block: the features φ. Below: the reward "
-                "φ·z from red (least) to green (most), and the exact policy's path, from a random state to the dot."
+                f"What π(·,z) does in the world {self.world!r}. Top of each block: the features φ, orange above 0 and "
+                "purple below. Under them, for one-hot and for random z: the reward φ·z, from red (least) to green "
+                "(most), and the exact policy's path, from a random start (○) until it comes back to where it was (●)."
             ),
             sections={name: _strips(world, phi, self.steps, seed) for name, phi in sets.items()},
         )
 
 
+CUT, COMPACT = "Cluster occupancy: a 3×3 cut", "Cluster occupancy: nine regions of short ways"
 FIGURES = (
-    FeatureFigure("open-grid", open_grid, grid_clusters, steps=24),
-    FeatureFigure("four-rooms", four_rooms, lambda world: temporal_clusters(world, DIM), steps=32),
-    FeatureFigure("maze", maze, lambda world: temporal_clusters(world, DIM), steps=90),
+    FeatureFigure("open-grid", open_grid, CUT, grid_clusters, steps=24),
+    FeatureFigure("four-rooms", four_rooms, COMPACT, lambda world: temporal_clusters(world, DIM), steps=32),
+    FeatureFigure("maze", maze, COMPACT, lambda world: temporal_clusters(world, DIM), steps=90),
 )
 """The first is the paper's own; the others show the same in worlds with walls."""
 

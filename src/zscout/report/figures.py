@@ -1,6 +1,7 @@
 """Thin drawing: a table of panels to SVG and PNG."""
 
 import io
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,8 @@ from matplotlib.patheffects import withStroke
 from zscout.lab.panels import Panel, PanelFigure, Strip
 from zscout.report.files import write_bytes
 
-COLOURS = {"feature": "RdBu_r", "reward": "RdYlGn"}  # the paper shows rewards from red to green
-WALL = "#33333b"
+COLOURS = {"feature": "PuOr_r", "reward": "RdYlGn"}  # the paper shows rewards from red to green
+WALL = "#8a8a94"
 STYLE: dict[Any, Any] = {"font.size": 9, "font.family": "sans-serif", "svg.hashsalt": "zscout", "svg.fonttype": "path"}
 
 
@@ -25,10 +26,13 @@ def draw_panels(table: PanelFigure) -> Figure:
     columns = max(len(strip.panels) for strips in table.sections.values() for strip in strips)
     rows = sum(len(strips) for strips in table.sections.values())
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(1.06 * columns + 0.5, 1.2 * rows + 0.45 * len(table.sections)))
+        caption = textwrap.fill(table.caption, width=17 * columns)
+        foot = 0.2 * (caption.count("\n") + 1) + 0.1
+        figure = Figure(figsize=(1.06 * columns + 0.5, 1.2 * rows + 0.45 * len(table.sections) + foot))
+        figure.text(0.02, 0.05 / figure.get_figheight(), caption, fontsize=8, va="bottom")
         heights = [len(strips) for strips in table.sections.values()]
-        blocks = figure.subfigures(len(table.sections), 1, height_ratios=heights, squeeze=False)
-        for block, (title, strips) in zip(blocks[:, 0], table.sections.items(), strict=True):
+        blocks = figure.subfigures(len(heights) + 1, 1, height_ratios=[*heights, foot / 1.35], squeeze=False)
+        for block, (title, strips) in zip(blocks[:-1, 0], table.sections.items(), strict=True):
             _draw_section(block, title, strips, columns)
     return figure
 
@@ -57,6 +61,16 @@ def _draw_section(block: SubFigure, title: str, strips: Sequence[Strip], columns
             axis.set_axis_off()
 
 
+def _until_it_repeats(path: np.ndarray) -> np.ndarray:
+    """The path up to the first cell that it comes to twice: what follows is the same again."""
+    seen: set[tuple[int, ...]] = set()
+    for step, cell in enumerate(map(tuple, path.tolist())):
+        if cell in seen:
+            return path[:step]
+        seen.add(cell)
+    return path
+
+
 def _draw_panel(axis: Axes, panel: Panel, kind: str) -> None:
     low, high = float(np.nanmin(panel.background)), float(np.nanmax(panel.background))
     if kind == "feature":  # white is 0, whatever the sign
@@ -66,9 +80,10 @@ def _draw_panel(axis: Axes, panel: Panel, kind: str) -> None:
     axis.set_facecolor(WALL)
     axis.imshow(panel.background, cmap=COLOURS[kind], vmin=low, vmax=high, interpolation="nearest")
     if len(panel.path):
-        row, column = panel.path.T
+        row, column = _until_it_repeats(panel.path).T
         halo = [withStroke(linewidth=2.2, foreground="white", alpha=0.7)]  # a black line on dark green
         axis.plot(column, row, color="black", linewidth=1.1, path_effects=halo)
+        axis.plot(column[0], row[0], "o", color="black", markersize=3.5, markerfacecolor="white")
         axis.plot(column[-1], row[-1], "o", color="black", markersize=4, path_effects=halo)
     axis.set_title(panel.title, fontsize=7, pad=2)
     axis.set_xticks([])

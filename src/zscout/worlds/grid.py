@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 from torch import Generator, Tensor
 
-from zscout.edge import as_finite, as_index, in_range
+from zscout.edge import as_finite, as_index, common_shape, in_range, required_rng
 from zscout.types import Action, Obs, Vectors
 
 Cell = tuple[int, int]
@@ -78,17 +78,17 @@ class GridWorld:
         """S_{t+1} ~ p(·|S_t, A_t) for any number of runs at once; only a slippery world needs ``rng``."""
         here = as_index(state, self.n_states, "state")
         move = as_index(action, self.n_actions, "action")
+        shape = common_shape(here.shape, move.shape, "states and actions")
         if self.slip:
-            if rng is None:
-                raise ValueError("this world slips: step needs rng, a torch.Generator")
+            rng = required_rng(rng, "this world slips")
             # One uniform number u a run: below slip it slips, and u / slip, uniform again, picks the action.
-            u = torch.rand(torch.broadcast_shapes(here.shape, move.shape), generator=rng, dtype=torch.float64)
+            u = torch.rand(shape, generator=rng, dtype=torch.float64)
             move = torch.where(u < self.slip, (u * (self.n_actions / self.slip)).long(), move)
         return torch.take(self.next_state, here * self.n_actions + move)
 
     def random_states(self, n: int, rng: Generator) -> Int[Tensor, " n"]:
         """N states, uniform: where runs start."""
-        return torch.randint(self.n_states, (n,), generator=rng)
+        return torch.randint(self.n_states, (n,), generator=required_rng(rng, "starts are drawn"))
 
     def state_at(self, row: int, column: int) -> int:
         """The state of a cell."""
@@ -136,7 +136,12 @@ def _parse(text: str) -> tuple[tuple[int, int], list[Cell]]:
 
 
 def _edge(pair: tuple[Cell, Cell], number: dict[Cell, int]) -> frozenset[Cell]:
-    (r1, c1), (r2, c2) = pair
+    try:
+        (r1, c1), (r2, c2) = pair
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"blocked is a list of pairs of cells ((row, column), (row, column)), came with {pair}"
+        ) from None
     if (r1, c1) not in number or (r2, c2) not in number or abs(r1 - r2) + abs(c1 - c2) != 1:
         raise ValueError(f"blocked edge {pair} does not join two neighbouring free cells")
     return frozenset(((r1, c1), (r2, c2)))

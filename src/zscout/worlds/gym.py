@@ -10,7 +10,7 @@ from gymnasium.spaces import Discrete
 from zscout.types import Action
 from zscout.worlds.grid import MOVES, GridWorld
 from zscout.worlds.maps import WORLDS
-from zscout.worlds.rewards import BlackBox, RewardLike, as_reward
+from zscout.worlds.rewards import BlackBox, LinearReward, RewardLike, as_reward
 
 PIXELS = 24  # the side of a cell in a rendered frame
 INK, PAPER, AGENT = (38, 38, 46), (246, 244, 238), (28, 92, 188)
@@ -20,7 +20,7 @@ BAD, GOOD = np.array((214, 96, 77)), np.array((77, 165, 110))  # the paper's red
 class GridEnv(gymnasium.Env[np.int64, np.int64]):
     """A GridWorld behind Gymnasium's interface; it never ends by itself.
 
-    ``reward`` is a LinearReward, a TableReward, a list or array of one number a state, a callable of the state
+    ``reward`` is a LinearReward, a TableReward, a list or array of one number for each state, a callable of the state
     entered, or None. An episode starts in a uniformly random state, or where ``reset(options={"state": s})`` says.
     """
 
@@ -34,6 +34,8 @@ class GridEnv(gymnasium.Env[np.int64, np.int64]):
             raise ValueError(f"render_mode must be None or 'rgb_array', came as {render_mode!r}")
         self.world = world
         self.reward = as_reward(reward, world.n_states)
+        if isinstance(self.reward, LinearReward) and self.reward.task.ndim != 1:
+            raise ValueError(f"an environment is one run: task must be [d], came as {tuple(self.reward.task.shape)}")
         self.render_mode = render_mode
         self.observation_space = Discrete(world.n_states)
         self.action_space = Discrete(world.n_actions)
@@ -44,6 +46,8 @@ class GridEnv(gymnasium.Env[np.int64, np.int64]):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.int64, dict[str, Any]]:
         """Start an episode; a seed also decides every slip and all noise that follow."""
+        if unknown := set(options or {}) - {"state"}:
+            raise ValueError(f"reset takes options={{'state': s}}, came with {min(map(str, unknown))!r}")
         start = (options or {}).get("state")
         if start is not None and start not in self.observation_space:
             raise ValueError(f"options['state'] is {start!r}, the states are 0 … {self.world.n_states - 1}")
@@ -56,6 +60,8 @@ class GridEnv(gymnasium.Env[np.int64, np.int64]):
         """S_{t+1}, and R_{t+1} of the state just entered."""
         if self.state is None:
             raise gymnasium.error.ResetNeeded("call reset before step")
+        if np.ndim(torch.as_tensor(action)):
+            raise ValueError(f"an environment is one run: one action, came as {action!r}")
         before = self._rng.get_state()
         try:
             state = int(self.world.step(self.state, action, self._rng))
@@ -83,9 +89,9 @@ class GridEnv(gymnasium.Env[np.int64, np.int64]):
         return frame
 
     def _cell_colours(self) -> np.ndarray:
-        """Paper, tinted from red (worst) to green (best) where the reward has a table."""
+        """Paper, tinted red where the reward is negative and green where it is positive; a black box is not asked."""
         paper = np.tile(np.array(PAPER, dtype=float), (self.world.n_states, 1))
-        if isinstance(self.reward, BlackBox) or self.reward.table.ndim != 1:
+        if isinstance(self.reward, BlackBox):
             return paper.astype(np.uint8)
         table = self.reward.table.numpy()
         worth = (table / max(np.abs(table).max(), 1e-300))[:, None]  # −1 … 1

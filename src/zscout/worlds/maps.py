@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from zscout.edge import as_size
 from zscout.worlds.grid import GridWorld
 
 FOUR_ROOMS = """
@@ -18,7 +19,7 @@ FOUR_ROOMS = """
 .....#.....
 """
 
-# Neighbours in space are on average three times as far apart on foot; the longest way is 80 steps.
+# Two cells are on average three times as far apart on foot as on the map; the longest way is 80 steps.
 MAZE = """
 .......#.......
 ######.#.#####.
@@ -38,19 +39,18 @@ MAZE = """
 """
 
 
-def open_grid(size: int = 9, slip: float = 0.0) -> GridWorld:
+def open_grid(size: int = 9, *, slip: float = 0.0) -> GridWorld:
     """The paper's world: size × size free cells and nothing else."""
-    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-        raise ValueError(f"size must be a whole number of at least 1, came as {size!r}")
+    size = as_size(size, "size", 1)
     return GridWorld.from_map("\n".join(["." * size] * size), slip=slip)
 
 
-def four_rooms(slip: float = 0.0) -> GridWorld:
+def four_rooms(*, slip: float = 0.0) -> GridWorld:
     """Four rooms joined by four doors, 11×11 cells with the walls."""
     return GridWorld.from_map(FOUR_ROOMS, slip=slip)
 
 
-def maze(slip: float = 0.0) -> GridWorld:
+def maze(*, slip: float = 0.0) -> GridWorld:
     """A 15×15 maze of corridors with long detours and a few loops."""
     return GridWorld.from_map(MAZE, slip=slip)
 

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Generator, Tensor
 
-from zscout.edge import as_finite, as_index, as_vectors, in_range
+from zscout.edge import as_finite, as_index, as_table, as_vectors, common_shape, in_range, required_rng
 from zscout.types import Obs, Vectors
 
 
@@ -17,16 +17,15 @@ class LinearReward:
     """R = φ(s)·z_r + N(0, noise²), the paper's reward; task [d], or [*b d] for one task a run."""
 
     def __init__(self, features: Vectors, task: Vectors, noise: float = 0.0) -> None:
-        self.features: Float[Tensor, "S d"] = as_finite(features, "features")
-        if self.features.ndim != 2:
-            raise ValueError(f"features are a table [S d], came with shape {tuple(self.features.shape)}")
-        self.task: Float[Tensor, "*b d"] = as_vectors(task, self.features.shape[1], "task")
+        self.features: Float[Tensor, "S d"] = as_table(features, len(features), "features")
+        self.task: Float[Tensor, "*b d"] = as_vectors(task, self.features.shape[1], "task").detach().clone()
         self.noise = _as_noise(noise)
 
     def __call__(self, state: Obs, rng: Generator | None = None) -> Float[Tensor, "*b"]:
         """The rewards of the states entered."""
-        phi = self.features[as_index(state, len(self.features), "state")]
-        return _with_noise((phi * self.task).sum(-1), self.noise, rng)
+        entered = as_index(state, self.n_states, "state")
+        common_shape(entered.shape, self.task.shape[:-1], "states and tasks")
+        return _with_noise((self.features[entered] * self.task).sum(-1), self.noise, rng)
 
     @property
     def n_states(self) -> int:
@@ -43,9 +42,9 @@ class TableReward:
     """R = table[s] + N(0, noise²)."""
 
     def __init__(self, table: Vectors, noise: float = 0.0) -> None:
-        self.table: Float[Tensor, " S"] = as_finite(table, "the reward table")
+        self.table: Float[Tensor, " S"] = as_finite(table, "the reward table").detach().clone()
         if self.table.ndim != 1 or not len(self.table):
-            raise ValueError(f"a reward table has one number a state, came with shape {tuple(self.table.shape)}")
+            raise ValueError(f"a reward table has one number for each state, came with shape {tuple(self.table.shape)}")
         self.noise = _as_noise(noise)
 
     def __call__(self, state: Obs, rng: Generator | None = None) -> Float[Tensor, "*b"]:
@@ -66,7 +65,7 @@ class BlackBox:
 
     def __call__(self, state: Obs, rng: Generator | None = None) -> Float[Tensor, "*b"]:
         """The callable's answers, one call for each state; its randomness is its own, ``rng`` is not used."""
-        states = torch.as_tensor(state)
+        states = as_index(state, 2**62, "state")  # how many there are is the callable's affair
         answers = [self._ask(int(s)) for s in states.flatten()]
         return torch.tensor(answers, dtype=torch.float64).reshape(states.shape)
 
@@ -86,7 +85,7 @@ RewardLike: TypeAlias = Reward | Callable[[int], float] | Vectors | None
 
 
 def as_reward(reward: RewardLike, n_states: int) -> Reward:
-    """A reward from what a user has: one of ours, a table of one number a state, a callable, or None for 0."""
+    """A reward from what a user has: one of ours, a table of one number for each state, a callable, or None for 0."""
     if reward is None:
         return TableReward(torch.zeros(n_states, dtype=torch.float64))
     if not isinstance(reward, Reward):
@@ -103,6 +102,5 @@ def _as_noise(noise: float) -> float:
 def _with_noise(mean: Float[Tensor, "*b"], noise: float, rng: Generator | None) -> Float[Tensor, "*b"]:
     if not noise:
         return mean
-    if rng is None:
-        raise ValueError("this reward is noisy: it needs rng, a torch.Generator")
+    rng = required_rng(rng, "this reward is noisy")
     return mean + noise * torch.randn(mean.shape, generator=rng, dtype=mean.dtype)

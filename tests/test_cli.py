@@ -75,7 +75,11 @@ def test_a_users_mistake_is_one_line_and_exit_code_2(words: list[str], message: 
 
 def test_ctrl_c_is_one_line_and_leaves_no_half_file(tmp_path: Path) -> None:
     process = subprocess.Popen(
-        [sys.executable, "-m", "zscout", "reproduce"], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", "zscout", "reproduce"],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # ignored in background shells
     )
     first = tmp_path / "out/figures/features-open-grid.png"
     while not first.exists():

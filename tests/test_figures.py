@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from zscout.files import write_bytes, write_json
 from zscout.lab.panels import Panel, PanelFigure, Strip
 from zscout.lab.paper import FIGURES
 from zscout.report.figures import draw_panels, save_figure
-from zscout.report.files import write_bytes, write_json
 
 
 @pytest.fixture(scope="module")

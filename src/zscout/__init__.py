@@ -14,13 +14,18 @@ if TYPE_CHECKING:
     from zscout import features, worlds
     from zscout.bfm.checking import check_model
     from zscout.bfm.exact import ExactModel
+    from zscout.bfm.pretrained import load, save
+    from zscout.bfm.usfa import USFA
     from zscout.types import BehaviorModel
 
-__all__ = ["BehaviorModel", "ExactModel", "check_model", "features", "worlds"]
+__all__ = ["USFA", "BehaviorModel", "ExactModel", "check_model", "features", "load", "save", "worlds"]
 
 _HOME = {
     "BehaviorModel": "zscout.types",
     "ExactModel": "zscout.bfm.exact",
+    "USFA": "zscout.bfm.usfa",
+    "load": "zscout.bfm.pretrained",
+    "save": "zscout.bfm.pretrained",
     "check_model": "zscout.bfm.checking",
 }
 

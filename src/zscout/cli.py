@@ -40,9 +40,9 @@ class Reproduce:
         """Compute, draw, say where."""
         from rich.progress import track
 
+        from zscout.files import write_json
         from zscout.lab.paper import FIGURES
         from zscout.report.figures import draw_panels, save_figure
-        from zscout.report.files import write_json
 
         figures = FIGURES[:1] if self.quick else FIGURES
         numbers, written = [], []
@@ -54,6 +54,74 @@ class Reproduce:
             written.append(write_json(self.json, {"seed": self.seed, "figures": numbers}))
         for path in written:
             console.print(f"wrote {path}", highlight=False, soft_wrap=True)
+
+
+@dataclass(frozen=True)
+class Pretrain:
+    """Train universal successor features for a world, judge them exactly, save them; resumes if it was begun."""
+
+    out: Path
+    """Folder for the model, its log and, while it trains, its checkpoint."""
+    world: str = "open-grid"
+    """open-grid, four-rooms, maze, or a text file with a map of '#' and '.'."""
+    features: str = "laplacian"
+    """clusters or laplacian."""
+    dim: int = 9
+    """How many features."""
+    slip: float = 0.0
+    """Probability that a random action is executed instead."""
+    recipe: str = "robust"
+    """robust, or paper: the paper's own, for comparison."""
+    set: tuple[str, ...] = ()
+    """Changes to the recipe, such as dropout=0.15 heads=1."""
+    walks: int = 0
+    """Learn from this many random walks; 0: from every transition of the world."""
+    length: int = 1000
+    """Steps of each random walk."""
+    seed: int = 0
+    """Decides the first weights, the task vectors and the walks."""
+    device: str = "cpu"
+    """cpu or cuda."""
+    quick: Quick = False
+    """A few hundred steps, to see it work."""
+    json: JsonFile = None
+    """Also write the log and the verdict to this file, and make its folder."""
+
+    def run(self, console: Console) -> None:
+        """Train with a progress bar, judge, save."""
+        import time
+
+        import torch
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        from zscout.files import write_json
+        from zscout.lab.pretraining import Pretraining, Run
+
+        names = ("world", "features", "dim", "slip", "recipe", "walks", "length", "seed", "device", "quick")
+        try:
+            torch.empty(0, device=self.device)
+            run = Run(Pretraining(changes=self.set, **{name: getattr(self, name) for name in names}), self.out)
+        except (ValueError, RuntimeError, AssertionError) as error:
+            raise UsageError(str(error)) from error
+        start, trainer = time.perf_counter(), run.trainer
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        with Progress(*columns, console=console, transient=True) as bar:
+            task = bar.add_task("resuming" if run.resumed else "training", total=trainer.recipe.steps)
+            bar.update(task, completed=trainer.step)
+            for line in run.train(every=100 if self.quick else 250):
+                verdict = line.verdict
+                told = f"value {verdict.value:.3f}  ψ error {verdict.psi_error:.3f}" if verdict else "training"
+                bar.update(task, completed=line.step, description=told)
+        log = run.finish(time.perf_counter() - start)
+        final = log["verdict"]
+        console.print(
+            f"normalised value {final['value']:.4f} (5th percentile {final['value_p5']:.4f}), "
+            f"ψ error {final['psi_error']:.4f}, on {final['tasks']:,} held-out z; {log['seconds']:.0f} s",
+            highlight=False,
+        )
+        if self.json is not None:
+            write_json(self.json, log)
+        console.print(f"wrote {self.out}", highlight=False, soft_wrap=True)
 
 
 @dataclass(frozen=True)
@@ -69,9 +137,9 @@ class Bench:
 
     def run(self, console: Console) -> None:
         """Measure, print one table."""
+        from zscout.files import write_json
         from zscout.lab.bench import MEASUREMENTS
         from zscout.lab.measurement import Measurement
-        from zscout.report.files import write_json
         from zscout.report.tables import bench_table
 
         rows: list[Measurement] = []
@@ -87,11 +155,15 @@ class Bench:
             _fail(f"the answers differ by more than they may: {', '.join(wrong)}", code=1)
 
 
-Command = Annotated[Reproduce, tyro.conf.subcommand("reproduce")] | Annotated[Bench, tyro.conf.subcommand("bench")]
+Command = (
+    Annotated[Reproduce, tyro.conf.subcommand("reproduce")]
+    | Annotated[Pretrain, tyro.conf.subcommand("pretrain")]
+    | Annotated[Bench, tyro.conf.subcommand("bench")]
+)
 
 DESCRIPTION = (
     "Online transfer with Behavioral Foundation Models: which task vector z to try next when the reward can only be "
-    "seen by trying. This version has the worlds, the features and the exact ground truth.\n\n"
+    "seen by trying. This version has worlds, features, exact ground truth and trained models.\n\n"
     "Each command has its own --help. zscout --version prints the version."
 )
 
@@ -113,7 +185,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _fail(str(error) or type(error).__name__, code=2)
 
 
-def _parse(words: list[str]) -> Reproduce | Bench:
+def _parse(words: list[str]) -> Reproduce | Pretrain | Bench:
     """Tyro's parser, its boxed errors folded into one line."""
     errors = io.StringIO()
     try:
@@ -122,7 +194,7 @@ def _parse(words: list[str]) -> Reproduce | Bench:
     except SystemExit as stop:
         if stop.code != 2:
             raise
-        known = words[0] if words[0] in ("reproduce", "bench") else ""
+        known = words[0] if words[0] in ("reproduce", "pretrain", "bench") else ""
         _fail(f"{_unboxed(errors.getvalue())}; see zscout {known}{' ' if known else ''}--help", code=2)
 
 

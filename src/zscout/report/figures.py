@@ -13,8 +13,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.patheffects import withStroke
 
+from zscout.files import write_bytes
 from zscout.lab.panels import Panel, PanelFigure, Strip
-from zscout.report.files import write_bytes
 
 COLOURS = {"feature": "PuOr_r", "reward": "RdYlGn"}  # the paper shows rewards from red to green
 WALL = "#8a8a94"

@@ -1,0 +1,64 @@
+"""How good a learned model is, by the exact one: normalised value and error of ψ."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from zscout.bfm.exact import ExactModel
+from zscout.types import Obs, Vectors
+
+
+class Tabulated(Protocol):
+    """A model of a finite world that can be written down as tables."""
+
+    def policy(self, z: Vectors) -> Float[Tensor, "n S A"]:
+        """π(a|s,z)."""
+
+    def psi(self, obs: Obs, z: Vectors) -> Float[Tensor, "*b n d"]:
+        """ψ(s;z)."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the exact model says of another, over states and z."""
+
+    value: float  # mean over z of the normalised value: 0 is a random walk, 1 is optimal
+    value_p5: float  # its 5th percentile over z
+    psi_error: float  # mean ‖ψ_θ − ψ_π‖ ÷ mean ‖ψ_π‖, ψ_π exact for the model's own policy
+
+
+class Judge:
+    """The exact model and the held-out z that it judges by."""
+
+    def __init__(self, exact: ExactModel, z: Float[Tensor, "n d"]) -> None:
+        self.exact, self.z = exact, z.to(exact.device, torch.float64)
+        self._random = self._values(exact.evaluate(exact.random_policy))
+        self._best = exact.value(self.z).mean(-1)
+
+    def normalised_value(self, policy: Float[Tensor, "n S A"]) -> Float[Tensor, " n"]:
+        """Mean over states of v_π − v_random, ÷ mean over states of v* − v_random, for each z."""
+        return self._normalise(self.exact.evaluate(policy))
+
+    def __call__(self, model: Tabulated) -> Verdict:
+        """Judge the model's own policies and its ψ of them."""
+        psi_pi = self.exact.evaluate(_certain(model.policy(self.z)))
+        value = self._normalise(psi_pi)
+        with torch.no_grad():
+            psi = model.psi(self.exact.states(), self.z).movedim(0, 1).to(psi_pi)
+        error = (psi - psi_pi).norm(dim=-1).mean() / psi_pi.norm(dim=-1).mean()
+        return Verdict(float(value.mean()), float(value.quantile(0.05)), float(error))
+
+    def _normalise(self, psi: Float[Tensor, "n S d"]) -> Float[Tensor, " n"]:
+        return (self._values(psi) - self._random) / (self._best - self._random)
+
+    def _values(self, psi: Float[Tensor, "*n S d"]) -> Float[Tensor, " n"]:
+        """Mean over states of ψ·z."""
+        return (psi.mean(-2) * self.z).sum(-1)
+
+
+def _certain(policy: Float[Tensor, "n S A"]) -> Tensor:
+    """Actions where nothing is drawn: these are evaluated faster."""
+    return policy.argmax(-1) if bool((policy.amax(-1) == 1).all()) else policy

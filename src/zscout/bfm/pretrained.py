@@ -1,0 +1,110 @@
+"""Save and load: a folder of config.json, model.safetensors and README.md, and the models that ship inside the package.
+
+The layout is the one model hubs use. Weights are safetensors only: nothing that could run is ever loaded.
+"""
+
+import difflib
+import json
+from dataclasses import asdict, fields
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load as tensors_of
+from safetensors.torch import save as bytes_of
+
+from zscout.bfm.card import model_card
+from zscout.bfm.usfa import USFA, USFAConfig
+from zscout.files import write_bytes
+
+FORMAT = "zscout-usfa-1"
+CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
+
+
+def shipped() -> dict[str, Path]:
+    """The models inside the package, by name."""
+    folder = Path(str(files("zscout.bfm").joinpath("models")))
+    return {path.name: path for path in sorted(folder.glob("*")) if (path / CONFIG).is_file()}
+
+
+def save(model: USFA, folder: str | Path) -> Path:
+    """Write a model so that ``load`` gives it back exactly; each file is there whole or not at all."""
+    if not isinstance(model, USFA):
+        raise ValueError(f"only a USFA can be saved, came as {type(model).__name__}")
+    folder = Path(folder)
+    config = {"format": FORMAT, "model": asdict(model.config), "about": model.about}
+    text = json.dumps(config, indent=1, allow_nan=False) + "\n"
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
+    write_bytes(folder / WEIGHTS, bytes_of(tensors))
+    write_bytes(folder / CONFIG, text.encode())
+    write_bytes(folder / CARD, model_card(model.config, model.about).encode())
+    return folder
+
+
+def load(name_or_folder: str | Path, device: torch.device | str = "cpu") -> USFA:
+    """A shipped model by name, or a saved one by its folder; frozen."""
+    folder = _find(name_or_folder)
+    config, about = _read_config(folder / CONFIG)
+    tensors = _read_weights(folder / WEIGHTS)
+    model = USFA(config, torch.zeros(config.n_states, config.dim), torch.zeros(config.n_states, config.inputs))
+    expected = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+    for name in sorted(expected.keys() | tensors.keys()):
+        came = tuple(tensors[name].shape) if name in tensors else "nothing"
+        wants = expected.get(name, "nothing")
+        if came != wants:
+            raise ValueError(f"{folder / WEIGHTS} holds {came} as {name}, its {CONFIG} wants {wants}")
+        if not torch.isfinite(tensors[name]).all():
+            raise ValueError(f"{folder / WEIGHTS} holds NaN or inf in {name}")
+    model.load_state_dict(tensors)
+    model.about = about
+    return model.freeze().to(device)
+
+
+def _find(name_or_folder: str | Path) -> Path:
+    models = shipped()
+    if str(name_or_folder) in models:
+        return models[str(name_or_folder)]
+    folder = Path(name_or_folder)
+    if folder.is_file():
+        raise ValueError(
+            f"{folder} is a file; a model is a folder with {CONFIG} and {WEIGHTS} (pickles are not loaded)"
+        )
+    if not folder.is_dir():
+        near = difflib.get_close_matches(str(name_or_folder), models, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"the shipped ones are {', '.join(models)}"
+        raise ValueError(f"there is no model {str(name_or_folder)!r}, shipped or as a folder; {hint}")
+    for name in (CONFIG, WEIGHTS):
+        if not (folder / name).is_file():
+            others = ", ".join(sorted(path.name for path in folder.iterdir())[:5]) or "nothing"
+            raise ValueError(f"{folder} has no {name}; it holds {others} (pickles are not loaded)")
+    return folder
+
+
+def _read_config(path: Path) -> tuple[USFAConfig, dict[str, Any]]:
+    try:
+        config = json.loads(path.read_text())
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise ValueError(f"{path} is no JSON: {error}") from None
+    _check_keys(path, config, {"format", "model", "about"})
+    if config["format"] != FORMAT:
+        raise ValueError(f"{path} has format {config['format']!r}, this version reads {FORMAT!r}")
+    _check_keys(path, config["model"], {field.name for field in fields(USFAConfig)})
+    if not isinstance(config["about"], dict):
+        raise ValueError(f"{path}: about must be an object")
+    return USFAConfig(**config["model"]), config["about"]
+
+
+def _check_keys(path: Path, came: object, wanted: set[str]) -> None:
+    if not isinstance(came, dict):
+        raise ValueError(f"{path} holds {type(came).__name__} where an object is wanted")
+    for name in sorted(came.keys() ^ wanted):
+        raise ValueError(f"{path} {'has the unknown' if name in came else 'lacks the'} key {name!r}")
+
+
+def _read_weights(path: Path) -> dict[str, torch.Tensor]:
+    try:
+        return tensors_of(path.read_bytes())
+    except (SafetensorError, ValueError, KeyError) as error:
+        raise ValueError(f"{path} is damaged or no safetensors file: {error}") from None

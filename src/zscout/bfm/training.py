@@ -1,0 +1,270 @@
+"""One trainer for every recipe: Bellman regression for ψ, and an actor where the recipe has one.
+
+Its data are reward-free transitions. It yields metrics and draws, prints and stops nothing itself.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Generator, Tensor
+
+from zscout.bfm.judging import Verdict
+from zscout.bfm.recipe import Recipe
+from zscout.bfm.sphere import sample_sphere
+from zscout.bfm.transitions import Transitions
+from zscout.bfm.usfa import USFA, USFAConfig
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One line of the training log."""
+
+    step: int
+    loss: float  # mean squared Bellman gap of ψ, in features per step; 0 where ψ is not yet trained
+    actor_loss: float  # cross-entropy; 0 where the actor is not trained
+    verdict: Verdict | None  # by the judge, where there is one
+
+    @classmethod
+    def of(cls, line: dict[str, Any]) -> "Progress":
+        """From plain values."""
+        verdict = line["verdict"]
+        return cls(line["step"], line["loss"], line["actor_loss"], None if verdict is None else Verdict(**verdict))
+
+
+class Trainer:
+    """The networks, their average, the optimiser and the randomness: all that decides the next step."""
+
+    def __init__(
+        self,
+        data: Transitions,
+        features: Float[Tensor, "S d"],
+        places: Float[Tensor, "S p"],
+        recipe: Recipe,
+        seed: int = 0,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        n_states, n_actions, _ = data.outcomes.shape
+        self.recipe, self.seed, self.device = recipe, seed, torch.device(device)
+        inputs = torch.eye(n_states)
+        if recipe.place:
+            inputs = torch.cat([inputs, places.float(), features.float()], dim=1)
+        config = USFAConfig(
+            n_states=n_states,
+            n_actions=n_actions,
+            dim=features.shape[1],
+            inputs=inputs.shape[1],
+            gamma=recipe.gamma,
+            hidden=recipe.hidden,
+            layers=recipe.layers,
+            heads=recipe.heads,
+            actor=recipe.actor,
+            dropout=recipe.dropout,
+            unit_z=not recipe.ball,
+        )
+        self.online = USFA(config, features, inputs, seed).to(self.device)
+        self.average = USFA(config, features, inputs, seed).to(self.device).freeze()
+        self.optimiser = torch.optim.Adam(self.online.parameters(), lr=recipe.learning_rate, fused=True)
+        self.rng = Generator(device=self.device).manual_seed(seed)
+        self.step = 0
+        self.log: list[Progress] = []
+        self.best_value = -math.inf
+        self._best: dict[str, Tensor] = {}  # the weights that had it
+        self._stale = 0  # lines of the log since
+        self.data = data.to(self.device)
+        self._every = torch.arange(n_states, device=self.device)
+        self._states = self.data.known_states
+        self._tried = self.data.tried
+
+    @property
+    def finished(self) -> bool:
+        """Whether all steps are done."""
+        return self.step >= self.recipe.steps
+
+    @property
+    def model(self) -> USFA:
+        """The model as it would be used now, frozen."""
+        source = self.average if self.recipe.averaged else self.online
+        model = USFA(source.config, source.features, source.state_inputs).to(self.device)
+        model.load_state_dict(source.state_dict())
+        return model.freeze()
+
+    def train(
+        self, judge: Callable[[USFA], Verdict] | None = None, every: int = 250, patience: int = 20
+    ) -> Iterator[Progress]:
+        """To the end, a line of the log every so many steps.
+
+        The judge's normalised value, never a loss, decides which policy is kept; a policy that has not become better
+        for ``patience`` lines is trained no further.
+        """
+        while not self.finished:
+            acting = self.step < self.recipe.policy_steps
+            end = self.recipe.policy_steps if acting else self.recipe.steps
+            loss, actor_loss = self._advance(min(every - self.step % every, end - self.step))
+            verdict = judge(self.model) if judge is not None else None
+            progress = Progress(self.step, loss, actor_loss, verdict)
+            self.log.append(progress)
+            if acting and verdict is not None:
+                self._select(verdict.value, patience)
+            yield progress
+
+    def _select(self, value: float, patience: int) -> None:
+        """Remember the best policy; when the policy's steps are over, or lead nowhere, go back to it."""
+        self._stale += 1
+        if value > self.best_value:
+            source = self.average if self.recipe.averaged else self.online
+            self.best_value, self._stale = value, 0
+            self._best = {name: tensor.detach().clone() for name, tensor in source.state_dict().items()}
+        if self.step >= self.recipe.policy_steps or self._stale >= patience:
+            self.online.load_state_dict(self._best)
+            self.average.load_state_dict(self._best)
+            self.step = self.recipe.policy_steps
+
+    # All that decides what comes next, as tensors and plain values
+
+    def tensors(self) -> dict[str, Tensor]:
+        """For a checkpoint: weights, average, best, moments, randomness."""
+        groups = {"online": self.online.state_dict(), "average": self.average.state_dict(), "best": self._best}
+        state = {f"{group}.{name}": tensor for group, named in groups.items() for name, tensor in named.items()}
+        for index, moments in self.optimiser.state_dict()["state"].items():
+            state |= {f"adam.{index}.{name}": tensor for name, tensor in moments.items()}
+        return {**state, "rng": self.rng.get_state()}
+
+    def counters(self) -> dict[str, Any]:
+        """For a checkpoint: where it stands, and the log."""
+        best = self.best_value if math.isfinite(self.best_value) else None
+        log = [asdict(progress) for progress in self.log]
+        return {"step": self.step, "best_value": best, "stale": self._stale, "log": log}
+
+    def resume(self, tensors: dict[str, Tensor], counters: dict[str, Any]) -> None:
+        """Go on where ``tensors`` and ``counters`` were taken, as if nothing had happened."""
+        named: dict[str, dict[str, Tensor]] = {"online": {}, "average": {}, "best": {}, "adam": {}}
+        for name, tensor in tensors.items():
+            group, _, rest = name.partition(".")
+            named.setdefault(group, {})[rest] = tensor.to(self.device)
+        self.online.load_state_dict(named["online"])
+        self.average.load_state_dict(named["average"])
+        self._best = named["best"]
+        moments: dict[int, dict[str, Tensor]] = {}
+        for name, tensor in named["adam"].items():
+            index, _, moment = name.partition(".")
+            moments.setdefault(int(index), {})[moment] = tensor
+        groups = self.optimiser.state_dict()["param_groups"]
+        self.optimiser.load_state_dict({"state": moments, "param_groups": groups})
+        self.rng.set_state(tensors["rng"].cpu())
+        best = counters["best_value"]
+        self.step, self._stale = counters["step"], counters["stale"]
+        self.best_value = -math.inf if best is None else best
+        self.log = [Progress.of(line) for line in counters["log"]]
+
+    # One step
+
+    def _advance(self, steps: int) -> tuple[float, float]:
+        """Some steps; the mean losses, of ψ and of the actor."""
+        losses = torch.stack([self._train_step() for _ in range(steps)]).mean(0)
+        psi_loss, actor_loss = losses.tolist()
+        return psi_loss, actor_loss
+
+    def _train_step(self) -> Float[Tensor, "2"]:
+        recipe = self.recipe
+        for group in self.optimiser.param_groups:
+            group["lr"] = recipe.learning_rate * self._rate()
+        acting = recipe.actor and self.step < recipe.policy_steps
+        trains_psi = not acting or recipe.bootstraps
+        z = self._draw_z()
+        self.online.train()
+        with torch.set_grad_enabled(acting):
+            logits = self.online.preferences(self._every, z) if recipe.actor else None
+        target, best = self._targets(z, logits, trains_psi)
+        losses = torch.zeros(2, device=self.device)
+        if trains_psi:
+            psi = self.online.psi_of_actions(self._states, z)  # [h n s A d]
+            gap = (psi - target) * (1 - recipe.gamma)
+            losses[0] = (gap.square() * self._tried[self._states][..., None]).mean()
+        if acting and logits is not None:
+            losses[1] = -(best * torch.log_softmax(logits[:, self._states], -1)).sum(-1).mean()
+        self.optimiser.zero_grad(set_to_none=True)
+        losses.sum().backward()
+        self.optimiser.step()
+        with torch.no_grad():
+            torch._foreach_lerp_(list(self.average.parameters()), list(self.online.parameters()), recipe.tau)
+        self.step += 1
+        return losses.detach()
+
+    def _rate(self) -> float:
+        """Of the learning rate: a half cosine in each phase."""
+        if not self.recipe.cosine:
+            return 1.0
+        acting = self.step < self.recipe.policy_steps
+        done = self.step if acting else self.step - self.recipe.policy_steps
+        return 0.5 + 0.5 * math.cos(
+            math.pi * done / (self.recipe.policy_steps if acting else self.recipe.evaluation_steps)
+        )
+
+    def _draw_z(self) -> Float[Tensor, "n d"]:
+        z = sample_sphere(self.recipe.tasks, self.online.dim, self.rng, torch.float32)
+        if self.recipe.ball:
+            z = z * torch.rand(len(z), 1, generator=self.rng, device=self.device) ** (1 / self.online.dim)
+        return z
+
+    @torch.no_grad()
+    def _targets(
+        self, z: Float[Tensor, "n d"], logits: Float[Tensor, "n S A"] | None, trains_psi: bool
+    ) -> tuple[Float[Tensor, "n s A d"], Float[Tensor, "n s A"]]:
+        """What ψ(s,a;z) should be, and how the actor should choose, by stored transitions and the average's ψ."""
+        recipe = self.recipe
+        psi = None
+        if trains_psi:
+            psi = self.average.psi_of_actions(self._every, z)  # [h n S A d]
+            logits = torch.einsum("hnsad,nd->hnsa", psi, z).amin(0) if logits is None else logits
+        assert logits is not None
+        action = logits.masked_fill(~self._tried, -math.inf).argmax(-1)  # [n S]
+        tail = None if psi is None else _least(psi, action, z)
+        entered = self.online.features + recipe.gamma * self._follow(action, tail)  # φ(s') + γψ(s'), [n S d]
+        outcomes, frequency = self.data.outcomes[self._states], self.data.frequency[self._states].float()
+        target = (entered[:, outcomes] * frequency[..., None]).sum(-2)  # [n s A d]
+        q = torch.einsum("nsad,nd->nsa", target, z).masked_fill(~self._tried[self._states], -math.inf)
+        if recipe.softness:
+            return target, torch.softmax(q / recipe.softness, -1)
+        best = (q >= q.amax(-1, keepdim=True) - 1e-3).float()
+        return target, best / best.sum(-1, keepdim=True)
+
+    def _follow(self, action: Int[Tensor, "n S"], psi: Float[Tensor, "n S d"] | None) -> Float[Tensor, "n S d"]:
+        """Σ_{k<chain} γᵏ φ(S_{k+1}) + γ^chain ψ(S_chain), along stored transitions that the policy would take."""
+        reached = self._draw_outcomes(self._every.expand_as(action), action)
+        total, weight = self.online.features[reached], self.recipe.gamma
+        if self.data.outcomes.shape[-1] == 1:  # pointer doubling: after j rounds 2ʲ steps are summed
+            for _ in range(int(math.log2(self.recipe.chain))):
+                total = total + weight * _pick(total, reached)
+                reached, weight = reached.gather(1, reached), weight * weight
+        else:
+            for _ in range(self.recipe.chain - 1):
+                reached = self._draw_outcomes(reached, action.gather(1, reached))
+                total, weight = total + weight * self.online.features[reached], weight * self.recipe.gamma
+        return total if psi is None else total + weight * _pick(psi, reached)
+
+    def _draw_outcomes(self, state: Int[Tensor, "n S"], action: Int[Tensor, "n S"]) -> Int[Tensor, "n S"]:
+        """A stored outcome of each state and action, as often as it came."""
+        outcomes = self.data.outcomes[state, action]
+        if outcomes.shape[-1] == 1:
+            return outcomes[..., 0]
+        u = torch.rand(*state.shape, 1, generator=self.rng, device=self.device, dtype=torch.float64)
+        index = (self.data.frequency[state, action].cumsum(-1) <= u).sum(-1, keepdim=True)
+        return outcomes.gather(-1, index.clamp(max=outcomes.shape[-1] - 1))[..., 0]
+
+
+def _least(
+    psi: Float[Tensor, "h n S A d"], action: Int[Tensor, "n S"], z: Float[Tensor, "n d"]
+) -> Float[Tensor, "n S d"]:
+    """ψ at the actions, by the head that values it least."""
+    heads, d = len(psi), psi.shape[-1]
+    at_action = psi.gather(3, action[None, :, :, None, None].expand(heads, -1, -1, 1, d))[..., 0, :]
+    least = torch.einsum("hnsd,nd->hns", at_action, z).argmin(0)
+    return at_action.gather(0, least[None, ..., None].expand(1, -1, -1, d))[0]
+
+
+def _pick(table: Float[Tensor, "n S d"], state: Int[Tensor, "n S"]) -> Float[Tensor, "n S d"]:
+    return table.gather(1, state[..., None].expand(-1, -1, table.shape[-1]))

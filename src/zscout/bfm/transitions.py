@@ -1,0 +1,74 @@
+"""Reward-free experience (s, a, s'): all that a foundation model is trained on."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Generator, Tensor
+
+from zscout.edge import as_index
+from zscout.types import FiniteWorld, Obs
+
+
+@dataclass(frozen=True, eq=False)
+class Transitions:
+    """What was seen to follow each state and action: up to K outcomes and how often each came."""
+
+    outcomes: Int[Tensor, "S A K"]
+    frequency: Float[Tensor, "S A K"]  # sums to 1 where the pair was tried, to 0 where not
+
+    @classmethod
+    def of_world(cls, world: FiniteWorld) -> "Transitions":
+        """Every transition of a finite world."""
+        return cls(world.successors.contiguous(), world.probabilities.double().contiguous())
+
+    @classmethod
+    def of_random_walks(cls, world: FiniteWorld, walks: int, length: int, rng: Generator) -> "Transitions":
+        """Random-walk trajectories of a given length from uniformly random starts."""
+        if walks < 1 or length < 1:
+            raise ValueError(f"random walks need at least one walk of one step, came as {walks} of {length}")
+        state = torch.randint(world.n_states, (walks,), generator=rng)
+        seen = []
+        for _ in range(length):
+            action = torch.randint(world.n_actions, (walks,), generator=rng)
+            following = world.step(state, action, rng)
+            seen.append(torch.stack([state, action, following]))
+            state = following
+        states, actions, following = torch.cat(seen, dim=1)
+        return cls.of_buffer(states, actions, following, world.n_states, world.n_actions)
+
+    @classmethod
+    def of_buffer(cls, state: Obs, action: Obs, next_state: Obs, n_states: int, n_actions: int) -> "Transitions":
+        """Recorded transitions, one entry each."""
+        s = as_index(state, n_states, "state").flatten()
+        a = as_index(action, n_actions, "action").flatten()
+        following = as_index(next_state, n_states, "next state").flatten()
+        if not len(s) == len(a) == len(following):
+            raise ValueError(f"the buffer holds {len(s)} states, {len(a)} actions and {len(following)} next states")
+        if not len(s):
+            raise ValueError("the buffer is empty: there is nothing to learn from")
+        triples, count = np.unique(torch.stack([s, a, following]).numpy(), axis=1, return_counts=True)
+        pair = triples[0] * n_actions + triples[1]
+        rank = np.arange(len(pair)) - np.searchsorted(pair, pair)  # 0, 1, … within each state and action
+        outcomes = torch.zeros(n_states * n_actions, int(rank.max()) + 1, dtype=torch.long)
+        frequency = torch.zeros(outcomes.shape, dtype=torch.float64)
+        outcomes[pair, rank] = torch.from_numpy(triples[2])
+        frequency[pair, rank] = torch.from_numpy(count).double()
+        frequency /= frequency.sum(1, keepdim=True).clamp(min=1)
+        shape = (n_states, n_actions, -1)
+        return cls(outcomes.reshape(shape), frequency.reshape(shape))
+
+    @property
+    def tried(self) -> Bool[Tensor, "S A"]:
+        """Which actions were tried where."""
+        return self.frequency.sum(-1) > 0
+
+    @property
+    def known_states(self) -> Int[Tensor, " known"]:
+        """The states in which something was tried."""
+        return self.tried.any(1).nonzero()[:, 0]
+
+    def to(self, device: torch.device | str) -> "Transitions":
+        """The same on another device."""
+        return Transitions(self.outcomes.to(device), self.frequency.to(device))

@@ -1,0 +1,231 @@
+"""ψ_θ(s,a;z), the paper's network, with or without an actor beside it: a BehaviorModel that was learned."""
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import torch
+from gymnasium.spaces import Discrete
+from jaxtyping import Float, Int
+from torch import Generator, Tensor, nn
+
+from zscout.bfm.sphere import project_sphere, sample_sphere
+from zscout.edge import as_generator, as_index, as_vectors, in_range
+from zscout.types import Action, Obs, Vectors
+
+
+@dataclass(frozen=True, kw_only=True)
+class USFAConfig:
+    """What decides a USFA's shape; the same object is its config.json."""
+
+    n_states: int
+    n_actions: int
+    dim: int
+    inputs: int  # how many numbers describe a state to the network
+    gamma: float = 0.99
+    hidden: int = 256
+    layers: int = 4
+    heads: int = 2  # independent ψ networks
+    actor: bool = True  # a policy network; without one the policy is greedy in ψ·z
+    dropout: float = 0.0
+    unit_z: bool = True  # the networks see z projected to Z: the policy of z is the policy of 2z
+    temperature: float = 0.0  # of the policy's softmax; 0 takes the best action
+
+    def __post_init__(self) -> None:
+        for name in ("n_states", "n_actions", "dim", "inputs", "hidden", "layers", "heads"):
+            size = getattr(self, name)
+            if type(size) is not int or size < 1:
+                raise ValueError(f"{name} must be a whole number of at least 1, came as {size!r}")
+        in_range(self.gamma, "gamma", 0.0, 1.0, open_end=True)
+        in_range(self.dropout, "dropout", 0.0, 1.0, open_end=True)
+        in_range(self.temperature, "temperature", 0.0, math.inf, open_end=True)
+
+
+class Networks(nn.Module):
+    """``copies`` fully connected networks of the same shape on (s, z), computed side by side.
+
+    The first layer is split into its part on s and its part on z, which changes nothing but the cost: neither part is
+    computed twice for a batch of many z in the same states.
+    """
+
+    def __init__(self, config: USFAConfig, copies: int, outputs: int, rng: Generator) -> None:
+        super().__init__()
+        inputs = config.inputs + config.dim
+        sizes = [inputs, *[config.hidden] * config.layers, outputs]
+        self.state_inputs = config.inputs
+        self.weights = nn.ParameterList(
+            [_uniform((copies, fan_in, fan_out), fan_in, rng) for fan_in, fan_out in pairwise(sizes)]
+        )
+        self.biases = nn.ParameterList(
+            [_uniform((copies, 1, fan_out), fan_in, rng) for fan_in, fan_out in pairwise(sizes)]
+        )
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(
+        self, table: Float[Tensor, "S k"], state: Int[Tensor, "*n s"], z: Float[Tensor, "n d"]
+    ) -> Float[Tensor, "copies n s out"]:
+        """Outputs for each z at the states s of the table: the same for all z, or its own for each."""
+        first, bias = self.weights[0], self.biases[0]
+        from_state = (table @ first[:, : self.state_inputs])[:, state]  # [copies s hidden] or [copies n s hidden]
+        from_z = z @ first[:, self.state_inputs :] + bias  # [copies n hidden]
+        x = torch.relu((from_state if state.ndim == 2 else from_state[:, None]) + from_z[:, :, None])
+        copies, n, s, _ = x.shape
+        x = x.reshape(copies, n * s, -1)
+        for weight, bias in zip(self.weights[1:], self.biases[1:], strict=True):
+            x = torch.baddbmm(bias, self.dropout(x), weight)
+            if weight is not self.weights[-1]:
+                x = torch.relu(x)
+        return x.reshape(copies, n, s, -1)
+
+
+class USFA(nn.Module):
+    """Universal successor features, approximated: π(·|s,z) and ψ(s;z) by networks, frozen at transfer.
+
+    Heads are independent estimates of ψ; ``psi`` is their mean. z is taken as it comes, or with ``unit_z`` projected.
+    """
+
+    features: Tensor
+    state_inputs: Tensor
+
+    def __init__(
+        self,
+        config: USFAConfig,
+        features: Float[Tensor, "S d"],
+        state_inputs: Float[Tensor, "S k"],
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        expected = {"features": (config.n_states, config.dim), "state_inputs": (config.n_states, config.inputs)}
+        for name, table in (("features", features), ("state_inputs", state_inputs)):
+            if tuple(table.shape) != expected[name]:
+                raise ValueError(f"{name} have shape {tuple(table.shape)}, this model wants {expected[name]}")
+        rng = Generator().manual_seed(seed)
+        self.config = config
+        self.about: dict[str, Any] = {}  # where it comes from: what its model card says
+        self.register_buffer("features", features.float())
+        self.register_buffer("state_inputs", state_inputs.float())
+        self.psi_networks = Networks(config, config.heads, config.n_actions * config.dim, rng)
+        self.actor = Networks(config, 1, config.n_actions, rng) if config.actor else None
+        self.observation_space = Discrete(config.n_states)
+        self.action_space = Discrete(config.n_actions)
+
+    # The networks, for training and for whole tables: n tasks, each at the same or at its own states
+
+    def psi_of_actions(self, state: Int[Tensor, "*n s"], z: Float[Tensor, "n d"]) -> Float[Tensor, "h n s A d"]:
+        """ψ_θ(s,a;z) by each head."""
+        out = self.psi_networks(self.state_inputs, state, self._seen_z(z))
+        # Networks give features per step, near 1 in size; ψ sums 1/(1 − γ) of them.
+        psi: Tensor = out.unflatten(-1, (self.config.n_actions, self.config.dim)) / (1 - self.config.gamma)
+        return psi
+
+    def preferences(
+        self, state: Int[Tensor, "*n s"], z: Float[Tensor, "n d"], psi: Tensor | None = None
+    ) -> Float[Tensor, "n s A"]:
+        """The actor's logits, or without one ψ·z, the least of the heads."""
+        if self.actor is not None:
+            logits: Tensor = self.actor(self.state_inputs, state, self._seen_z(z))[0]
+            return logits
+        psi = self.psi_of_actions(state, z) if psi is None else psi
+        return torch.einsum("hnsad,nd->hnsa", psi, z.to(psi.dtype)).amin(0)
+
+    def _seen_z(self, z: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
+        z = z.to(self.features.dtype)
+        return project_sphere(z) if self.config.unit_z else z
+
+    # The BehaviorModel
+
+    @property
+    def dim(self) -> int:
+        """d, the number of features."""
+        return self.config.dim
+
+    @property
+    def gamma(self) -> float:
+        """The discount that ψ was trained for."""
+        return self.config.gamma
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.features.device
+
+    def phi(self, obs: Obs) -> Float[Tensor, "*b d"]:
+        """φ(s)."""
+        return self.features[self._states(obs)]
+
+    def psi(self, obs: Obs, z: Vectors) -> Float[Tensor, "*b n d"]:
+        """ψ(s;z): the heads' mean at the action that the policy takes."""
+        return self.psi_heads(obs, z).mean(-3)
+
+    def psi_heads(self, obs: Obs, z: Vectors) -> Float[Tensor, "*b h n d"]:
+        """ψ(s;z) by each head."""
+        state, z = self._states(obs), self._z(z, candidates=True)
+        if z.ndim == 2:  # candidates shared by all runs: every observation with each
+            out = self._psi_at_policy(state.flatten(), z)  # [h n s d]
+            return out.permute(2, 0, 1, 3).reshape(*state.shape, *out.shape[:2], self.dim)
+        runs = torch.broadcast_shapes(state.shape, z.shape[:-2])
+        own = state[..., None].expand(*runs, z.shape[-2]).reshape(-1, 1)
+        out = self._psi_at_policy(own, z.expand(*runs, *z.shape[-2:]).reshape(-1, self.dim))[:, :, 0]
+        return out.reshape(len(out), *runs, z.shape[-2], self.dim).movedim(0, -3)
+
+    def act(self, obs: Obs, z: Vectors, rng: Generator | None = None) -> Action:
+        """The best action, or with a temperature one drawn from the softmax."""
+        state, z = self._states(obs), self._z(z)
+        runs = torch.broadcast_shapes(state.shape, z.shape[:-1])
+        rows = z.expand(*runs, self.dim).reshape(-1, self.dim)
+        with torch.no_grad():
+            logits = self.preferences(state.expand(runs).reshape(-1, 1), rows)[:, 0]
+        if self.config.temperature:
+            if rng is None:
+                raise ValueError("this policy draws its actions: act needs rng, a torch.Generator")
+            noise = -torch.log(
+                -torch.log(torch.rand(logits.shape, generator=rng, device=logits.device).clamp(min=1e-30))
+            )
+            logits = logits / self.config.temperature + noise  # Gumbel: argmax draws from the softmax
+        chosen = logits.argmax(-1).reshape(runs)
+        return chosen if isinstance(obs, Tensor) else chosen.cpu().numpy()[()]
+
+    def sample_z(self, n: int, rng: Generator | int) -> Float[Tensor, "n d"]:
+        """N draws, uniform on the sphere of radius √d."""
+        return sample_sphere(n, self.dim, as_generator(rng, self.device), self.features.dtype).to(self.device)
+
+    def project_z(self, z: Vectors) -> Float[Tensor, "*b d"]:
+        """Onto the sphere of radius √d; 0 goes to (1, …, 1)."""
+        return project_sphere(self._z(z))
+
+    def states(self) -> Int[Tensor, " S"]:
+        """All observations."""
+        return torch.arange(self.config.n_states, device=self.device)
+
+    def policy(self, z: Vectors) -> Float[Tensor, "n S A"]:
+        """π(a|s,z) of every state, a table that an ExactModel can judge."""
+        with torch.no_grad():
+            logits = self.preferences(self.states(), self._z(z))
+        return _policy_of(logits, self.config.temperature).double()
+
+    def freeze(self) -> "USFA":
+        """As it is used at transfer: no parameter can change, dropout is off."""
+        return self.eval().requires_grad_(False)
+
+    def _psi_at_policy(self, state: Tensor, z: Tensor) -> Float[Tensor, "h n s d"]:
+        psi = self.psi_of_actions(state, z)
+        policy = _policy_of(self.preferences(state, z, psi), self.config.temperature).detach()
+        return torch.einsum("hnsad,nsa->hnsd", psi, policy)
+
+    def _states(self, obs: Obs) -> Int[Tensor, "*b"]:
+        return as_index(obs, self.config.n_states, "observation", self.device)
+
+    def _z(self, z: Vectors, candidates: bool = False) -> Float[Tensor, "*b d"]:
+        return as_vectors(z, self.dim, device=self.device, candidates=candidates).to(self.features.dtype)
+
+
+def _policy_of(logits: Float[Tensor, "*b A"], temperature: float) -> Float[Tensor, "*b A"]:
+    if temperature:
+        return torch.softmax(logits / temperature, -1)
+    return torch.nn.functional.one_hot(logits.argmax(-1), logits.shape[-1]).to(logits.dtype)
+
+
+def _uniform(shape: tuple[int, ...], fan_in: int, rng: Generator) -> nn.Parameter:
+    """~ U(−1/√fan_in, 1/√fan_in), as torch's own linear layers start."""
+    return nn.Parameter((2 * torch.rand(shape, generator=rng) - 1) / math.sqrt(fan_in))

@@ -1,0 +1,170 @@
+"""From a world's name to a trained, judged and saved model."""
+
+import json
+import shlex
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Generator, Tensor
+
+import zscout
+from zscout.bfm.checkpoint import read_checkpoint, write_checkpoint
+from zscout.bfm.exact import ExactModel
+from zscout.bfm.judging import Judge
+from zscout.bfm.pretrained import save
+from zscout.bfm.recipe import RECIPES, Recipe
+from zscout.bfm.training import Progress, Trainer
+from zscout.bfm.transitions import Transitions
+from zscout.edge import as_size
+from zscout.features import grid_clusters, laplacian, temporal_clusters
+from zscout.files import write_json
+from zscout.worlds import GridWorld
+from zscout.worlds.maps import WORLDS
+
+CHECKPOINT, LOG = "checkpoint.safetensors", "training.json"
+SELECTION_TASKS, SELECTION_SEED = 200, 10_001  # the z that choose which policy is kept
+TEST_TASKS, TEST_SEED = 1_000, 20_002  # the z that a model card reports on
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pretraining:
+    """What decides a training, by name."""
+
+    world: str = "open-grid"
+    features: str = "laplacian"
+    dim: int = 9
+    slip: float = 0.0
+    recipe: str = "robust"
+    changes: tuple[str, ...] = ()  # "name=value" of the recipe
+    walks: int = 0  # random walks to learn from; 0: every transition of the world
+    length: int = 1_000  # of each walk
+    seed: int = 0
+    device: str = "cpu"
+    quick: bool = False
+
+    def build_world(self) -> GridWorld:
+        """A shipped world by name, or a map file."""
+        if self.world in WORLDS:
+            return WORLDS[self.world](slip=self.slip)
+        path = Path(self.world)
+        if not path.is_file():
+            raise ValueError(f"there is no world {self.world!r}: name one of {', '.join(WORLDS)}, or a map file")
+        return GridWorld.from_map(path.read_text(), slip=self.slip)
+
+    def build_features(self, world: GridWorld) -> Float[Tensor, "S d"]:
+        """By name; the 9×9 grid's nine clusters are the paper's cut."""
+        if self.features not in FEATURES:
+            raise ValueError(f"there are no features {self.features!r}: name one of {', '.join(FEATURES)}")
+        return FEATURES[self.features](world, self.dim)
+
+    def build_recipe(self) -> Recipe:
+        """The named one with the changes asked for."""
+        if self.recipe not in RECIPES:
+            raise ValueError(f"there is no recipe {self.recipe!r}: name one of {', '.join(RECIPES)}")
+        recipe = RECIPES[self.recipe]
+        if self.quick:
+            recipe = replace(recipe, policy_steps=300, evaluation_steps=200 if recipe.actor else 0)
+        return replace(recipe, **dict(map(_parse_change, self.changes)))
+
+    def build_data(self, world: GridWorld) -> Transitions:
+        """Reward-free transitions: all, or those of random walks."""
+        if not as_size(self.walks, "walks", 0):
+            return Transitions.of_world(world)
+        return Transitions.of_random_walks(world, self.walks, self.length, Generator().manual_seed(self.seed))
+
+    def command(self, out: str) -> str:
+        """What anyone can type to make the same."""
+        words = ["zscout", "pretrain", "--world", self.world, "--features", self.features]
+        default = Pretraining(world=self.world, features=self.features)
+        for name in ("dim", "slip", "recipe", "walks", "length", "seed", "device"):
+            if getattr(self, name) != getattr(default, name):
+                words += [f"--{name}", str(getattr(self, name))]
+        words += ["--set", *self.changes] if self.changes else []
+        words += ["--quick"] if self.quick else []
+        return shlex.join([*words, "--out", out])
+
+
+class Run:
+    """One training in a folder: resumed if it was begun, finished when the model stands there."""
+
+    def __init__(self, what: Pretraining, out: Path) -> None:
+        self.what, self.out = what, out
+        self.world = what.build_world()
+        self.phi = what.build_features(self.world)
+        self.trainer = Trainer(
+            what.build_data(self.world), self.phi, _places(self.world), what.build_recipe(), what.seed, what.device
+        )
+        self.exact = ExactModel(self.world, self.phi, self.trainer.recipe.gamma)
+        if (out / LOG).exists():
+            raise ValueError(f"{out} holds a finished training; train into another folder")
+        self.resumed = read_checkpoint(self.trainer, out / CHECKPOINT)
+
+    def train(self, every: int = 250) -> Iterator[Progress]:
+        """Lines of the log; a checkpoint after each."""
+        judge = Judge(self.exact, self.exact.sample_z(SELECTION_TASKS, SELECTION_SEED))
+        for progress in self.trainer.train(judge, every):
+            write_checkpoint(self.trainer, self.out / CHECKPOINT)
+            yield progress
+
+    def finish(self, seconds: float) -> dict[str, Any]:
+        """Judge on z that selection never saw, save the model and its log, drop the checkpoint."""
+        model = self.trainer.model.cpu()
+        verdict = Judge(self.exact, self.exact.sample_z(TEST_TASKS, TEST_SEED))(model)
+        name = self.out.name
+        model.about = {
+            "name": name,
+            "world": self.what.world,
+            "map": str(self.world).splitlines(),
+            "slip": self.world.slip,
+            "features": f"{self.what.features}, d = {self.what.dim}",
+            "recipe": self.what.recipe,
+            "data": f"{self.what.walks} random walks of {self.what.length}" if self.what.walks else "all transitions",
+            "seed": self.what.seed,
+            "version": zscout.__version__,
+            "command": self.what.command(name),
+            "verdict": {**asdict(verdict), "tasks": TEST_TASKS},
+        }
+        save(model, self.out)
+        log = {
+            "what": asdict(self.what),
+            "recipe": asdict(self.trainer.recipe),
+            "seconds": seconds,
+            "device": self.what.device,
+            "verdict": model.about["verdict"],
+            "log": [asdict(progress) for progress in self.trainer.log],
+        }
+        write_json(self.out / LOG, log)
+        (self.out / CHECKPOINT).unlink(missing_ok=True)
+        return log
+
+
+def _clusters(world: GridWorld, dim: int) -> Float[Tensor, "S d"]:
+    return (
+        grid_clusters(world) if str(world) == str(WORLDS["open-grid"]()) and dim == 9 else temporal_clusters(world, dim)
+    )
+
+
+FEATURES: dict[str, Callable[[GridWorld, int], Float[Tensor, "S d"]]] = {"clusters": _clusters, "laplacian": laplacian}
+
+
+def _places(world: GridWorld) -> Float[Tensor, "S 2"]:
+    """Row and column, each from −1 to 1."""
+    last = torch.tensor(world.shape, dtype=torch.float64).sub(1).clamp(min=1)
+    return 2 * world.cells / last - 1
+
+
+def _parse_change(text: str) -> tuple[str, Any]:
+    name, _, value = text.partition("=")
+    known = [field.name for field in fields(Recipe)]
+    if name not in known:
+        raise ValueError(f"a recipe has no {name!r}; it has {', '.join(known)}")
+    try:
+        return name, json.loads(value)
+    except json.JSONDecodeError:
+        raise ValueError(
+            f"{text!r}: {value!r} is no value; write for example tau=0.01, heads=1 or actor=false"
+        ) from None

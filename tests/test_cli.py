@@ -31,10 +31,14 @@ def test_reproduce_draws_and_says_where_and_does_so_again_to_the_byte(tmp_path: 
     assert other.returncode == 0
     assert (tmp_path / "other.json").read_bytes() != before[2]
 
-    (figure,) = json.loads(before[2])["figures"]
+    curves, figure = json.loads(before[2])["figures"]
+    assert curves["name"] == "training"
     assert set(figure["sections"]) == {"Cluster occupancy: a 3×3 cut", "Laplacian eigenfunctions"}
     for strips in figure["sections"].values():
-        assert [strip["label"] for strip in strips] == ["features φ", "one-hot z", "random z"]
+        assert [strip["label"] for strip in strips] == [
+            "features φ",
+            *(f"{z}\n{model}" for z in ("one-hot z", "random z") for model in ("network", "exact")),
+        ]
         assert all(len(strip["panels"]) == 9 for strip in strips)
 
 
@@ -57,7 +61,11 @@ def test_version() -> None:
     [
         (["reproduce", "--sed", "1"], "Perhaps you meant: --seed"),
         (["reproduce", "--seed", "one"], "Error parsing --seed"),
-        (["repreduce"], "Available subcommands: reproduce, bench"),
+        (["repreduce"], "Available subcommands: reproduce, pretrain, bench"),
+        (["pretrain"], "--out"),
+        (["pretrain", "--out", "x", "--world", "mars"], "there is no world 'mars'"),
+        (["pretrain", "--out", "x", "--set", "tua=1"], "a recipe has no 'tua'"),
+        (["pretrain", "--out", "x", "--dim", "2"], "take dim=1 or dim=3"),
         (["reproduce", "--quick", "--out", "a-file"], "a-file"),
         (["bench", "--seed", "-1"], "--seed must be from 0"),
         (["reproduce", "--seed", "9" * 30], "--seed must be from 0"),
@@ -81,7 +89,7 @@ def test_ctrl_c_is_one_line_and_leaves_no_half_file(tmp_path: Path) -> None:
         text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # ignored in background shells
     )
-    first = tmp_path / "out/figures/features-open-grid.png"
+    first = tmp_path / "out/figures/training.png"
     while not first.exists():
         assert process.poll() is None
     os.kill(process.pid, signal.SIGINT)

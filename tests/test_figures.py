@@ -8,8 +8,9 @@ import pytest
 
 from zscout.files import write_bytes, write_json
 from zscout.lab.panels import Panel, PanelFigure, Strip
-from zscout.lab.paper import FIGURES
-from zscout.report.figures import draw_panels, save_figure
+from zscout.lab.paper import FIGURES, training_figure
+from zscout.lab.stored import stored_trainings
+from zscout.report.figures import draw_curves, draw_panels, save_figure
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +20,7 @@ def figure() -> PanelFigure:
 
 def test_every_path_moves_a_cell_at_a_time_and_ends_better_than_it_began(figure: PanelFigure) -> None:
     walks = [panel for strips in figure.sections.values() for strip in strips[1:] for panel in strip.panels]
-    assert len(walks) == 36
+    assert len(walks) == 72  # one-hot and random z, network and exact, two feature sets
     for panel in walks:
         assert len(panel.path) == 25
         assert np.abs(np.diff(panel.path, axis=0)).sum(1).max() <= 1
@@ -30,7 +31,8 @@ def test_every_path_moves_a_cell_at_a_time_and_ends_better_than_it_began(figure:
 
 def test_one_hot_paths_end_where_the_feature_is_largest(figure: PanelFigure) -> None:
     for strips in figure.sections.values():
-        for panel in strips[1].panels:
+        assert [strip.label for strip in strips[1:3]] == ["one-hot z\nnetwork", "one-hot z\nexact"]
+        for panel in (*strips[1].panels, *strips[2].panels):
             row, column = panel.path[-1]
             # Within 24 steps of anywhere: a place worth most of the best, the nearer of several equal ones.
             assert panel.background[row, column] >= 0.8 * panel.background.max()
@@ -40,12 +42,31 @@ def test_the_drawing_shows_every_panel(figure: PanelFigure, tmp_path: Path) -> N
     drawn = draw_panels(figure)
     axes = [axis for block in drawn.subfigs for axis in block.axes]
     assert [axis.get_title() for axis in axes[:18]] == [f"φ{i}" for i in range(1, 10)] + [f"e{i}" for i in range(1, 10)]
-    assert len(axes) == 54
-    assert len([axis for axis in axes if len(axis.lines) == 3]) == 36  # path, start, end
+    assert len(axes) == 90
+    assert len([axis for axis in axes if len(axis.lines) == 3]) == 72  # path, start, end
     assert figure.caption[:20] in drawn.texts[0].get_text()
     svg, png = save_figure(drawn, tmp_path, "figure")
     assert svg.read_bytes().startswith(b"<?xml")
     assert png.read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_training_figure_shows_three_seeds_of_each_recipe() -> None:
+    table = training_figure(stored_trainings())
+    for panels in table.rows.values():
+        assert [panel.label for panel in panels] == ["normalised value", "error of ψ", "loss"]
+        value, _, loss = panels
+        assert [curve.label for curve in value.curves] == ["paper"] * 3 + ["robust"] * 3
+        for curve, losses in zip(value.curves, loss.curves, strict=True):
+            if curve.label == "paper":  # the value falls from its best while the loss of the second half stands still
+                assert curve.y[-1] < 0.95 * max(curve.y)
+                assert losses.y[-1] < 1.1 * losses.y[len(losses.y) // 2]
+            else:
+                assert curve.y[-1] >= 0.99 * max(curve.y)
+    drawn = draw_curves(table)
+    assert [len(axis.lines) for axis in drawn.axes] == [6] * 6
+    legend = drawn.axes[0].get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == ["paper", "robust"]
 
 
 def test_short_strips_leave_room_and_walls_survive_json() -> None:

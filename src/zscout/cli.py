@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import tyro
 from rich.console import Console
@@ -25,7 +25,7 @@ Quick = tyro.conf.FlagCreatePairsOff[bool]
 
 @dataclass(frozen=True)
 class Reproduce:
-    """Compute and draw the paper's figures: so far features and policies, in its world and in two more."""
+    """Compute and draw the paper's figures: so far features, policies (in three worlds) and training."""
 
     out: Path = Path("out")
     """Folder for the results; made when it is not there."""
@@ -41,12 +41,17 @@ class Reproduce:
         from rich.progress import track
 
         from zscout.files import write_json
-        from zscout.lab.paper import FIGURES
-        from zscout.report.figures import draw_panels, save_figure
+        from zscout.lab.paper import FIGURES, training_figure
+        from zscout.lab.stored import stored_trainings
+        from zscout.report.figures import draw_curves, draw_panels, save_figure
 
         figures = FIGURES[:1] if self.quick else FIGURES
-        numbers, written = [], []
-        for figure in track(figures, "Features and exact trajectories", console=console, transient=True):
+        numbers: list[dict[str, Any]] = []
+        written: list[Path] = []
+        curves = training_figure(stored_trainings())
+        numbers.append(curves.to_json())
+        written += save_figure(draw_curves(curves), self.out / "figures", curves.name)
+        for figure in track(figures, "Features and trajectories", console=console, transient=True):
             table = figure.compute(self.seed)
             numbers.append(table.to_json())
             written += save_figure(draw_panels(table), self.out / "figures", table.name)
@@ -80,6 +85,8 @@ class Pretrain:
     """Steps of each random walk."""
     seed: int = 0
     """Decides the first weights, the task vectors and the walks."""
+    patience: int = 20
+    """Train the policy no further when its value has not risen for so many lines of the log (of 250 steps)."""
     device: str = "cpu"
     """cpu or cuda."""
     quick: Quick = False
@@ -97,7 +104,7 @@ class Pretrain:
         from zscout.files import write_json
         from zscout.lab.pretraining import Pretraining, Run
 
-        names = ("world", "features", "dim", "slip", "recipe", "walks", "length", "seed", "device", "quick")
+        names = ("world", "features", "dim", "slip", "recipe", "walks", "length", "seed", "patience", "device", "quick")
         try:
             torch.empty(0, device=self.device)
             run = Run(Pretraining(changes=self.set, **{name: getattr(self, name) for name in names}), self.out)

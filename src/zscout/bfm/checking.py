@@ -19,13 +19,13 @@ RUNS = (2, 3)  # the batch dimensions that every method is tried with
 SAME = 1e-4  # relative: a batch and its entries may round differently in float32
 
 
-def check_model(model: object, world: FiniteWorld | None = None, tolerance: float = 0.5) -> None:
+def check_model(model: object, world: FiniteWorld | None = None, tolerance: float = 0.25) -> None:
     """Raise ValueError, and say why, unless ``model`` keeps the contract of a BehaviorModel; else say nothing.
 
     Checked: members, shapes, dtypes, batch dimensions, Z, determinism, gradients, and what the model offers beyond
-    the contract. With a ``world`` also the timing, ψ(s;z) = E[φ(S') + γψ(S';z)]: on average the two sides may differ
-    by ``tolerance`` times the length of a φ, which a trained network needs and an exact model does not. γ is the
-    model's ``gamma`` where it has one, else what fits best.
+    the contract. With a ``world`` also that ψ is E Σ_{k≥0} γᵏ φ(S_{t+k+1}) of the model's own policy, computed
+    exactly: its relative error may be ``tolerance``, which a trained network needs and an exact model does not. γ is
+    the model's ``gamma`` where it has one, else the one that fits best of a few.
     """
     demand(not isinstance(model, type), f"{model!r} is a class: pass a model made of it")
     missing = [name for name in MEMBERS if not hasattr(model, name)]

@@ -1,7 +1,7 @@
 """How good a learned model is, by the exact one: normalised value and error of ψ."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -11,6 +11,7 @@ from zscout.bfm.exact import ExactModel
 from zscout.types import Obs, Vectors
 
 
+@runtime_checkable
 class Tabulated(Protocol):
     """A model of a finite world that can be written down as tables."""
 

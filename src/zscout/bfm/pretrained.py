@@ -91,6 +91,10 @@ def _read_config(path: Path) -> tuple[USFAConfig, dict[str, Any]]:
     if config["format"] != FORMAT:
         raise ValueError(f"{path} has format {config['format']!r}, this version reads {FORMAT!r}")
     _check_keys(path, config["model"], {field.name for field in fields(USFAConfig)})
+    for field in fields(USFAConfig):
+        came = config["model"][field.name]
+        if type(came) is not field.type and not (field.type is float and type(came) is int):
+            raise ValueError(f"{path}: {field.name} is {came!r}, it should be of type {field.type.__name__}")  # type: ignore[union-attr]
     if not isinstance(config["about"], dict):
         raise ValueError(f"{path}: about must be an object")
     return USFAConfig(**config["model"]), config["about"]

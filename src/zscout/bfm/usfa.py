@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from torch import Generator, Tensor, nn
 
 from zscout.bfm.sphere import project_sphere, sample_sphere
-from zscout.edge import as_generator, as_index, as_vectors, in_range
+from zscout.edge import as_generator, as_index, as_size, as_vectors, common_shape, in_range, required_rng
 from zscout.types import Action, Obs, Vectors
 
 
@@ -34,9 +34,7 @@ class USFAConfig:
 
     def __post_init__(self) -> None:
         for name in ("n_states", "n_actions", "dim", "inputs", "hidden", "layers", "heads"):
-            size = getattr(self, name)
-            if type(size) is not int or size < 1:
-                raise ValueError(f"{name} must be a whole number of at least 1, came as {size!r}")
+            as_size(getattr(self, name), name, 1)
         in_range(self.gamma, "gamma", 0.0, 1.0, open_end=True)
         in_range(self.dropout, "dropout", 0.0, 1.0, open_end=True)
         in_range(self.temperature, "temperature", 0.0, math.inf, open_end=True)
@@ -164,7 +162,7 @@ class USFA(nn.Module):
         if z.ndim == 2:  # candidates shared by all runs: every observation with each
             out = self._psi_at_policy(state.flatten(), z)  # [h n s d]
             return out.permute(2, 0, 1, 3).reshape(*state.shape, *out.shape[:2], self.dim)
-        runs = torch.broadcast_shapes(state.shape, z.shape[:-2])
+        runs = common_shape(state.shape, z.shape[:-2], "observations and z")
         own = state[..., None].expand(*runs, z.shape[-2]).reshape(-1, 1)
         out = self._psi_at_policy(own, z.expand(*runs, *z.shape[-2:]).reshape(-1, self.dim))[:, :, 0]
         return out.reshape(len(out), *runs, z.shape[-2], self.dim).movedim(0, -3)
@@ -172,13 +170,12 @@ class USFA(nn.Module):
     def act(self, obs: Obs, z: Vectors, rng: Generator | None = None) -> Action:
         """The best action, or with a temperature one drawn from the softmax."""
         state, z = self._states(obs), self._z(z)
-        runs = torch.broadcast_shapes(state.shape, z.shape[:-1])
+        runs = common_shape(state.shape, z.shape[:-1], "observations and z")
         rows = z.expand(*runs, self.dim).reshape(-1, self.dim)
         with torch.no_grad():
             logits = self.preferences(state.expand(runs).reshape(-1, 1), rows)[:, 0]
         if self.config.temperature:
-            if rng is None:
-                raise ValueError("this policy draws its actions: act needs rng, a torch.Generator")
+            rng = required_rng(rng, "this policy draws its actions")
             noise = -torch.log(
                 -torch.log(torch.rand(logits.shape, generator=rng, device=logits.device).clamp(min=1e-30))
             )

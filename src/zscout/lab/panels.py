@@ -1,6 +1,6 @@
 """Tables behind pictures of worlds: a grid of small maps, each with a background and perhaps a path."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,7 +36,7 @@ class PanelFigure:
 
     name: str
     caption: str
-    sections: dict[str, Sequence[Strip]]
+    sections: Mapping[str, Sequence[Strip]]
 
     def to_json(self) -> dict[str, Any]:
         """The figure as plain numbers."""

@@ -43,6 +43,7 @@ class Pretraining:
     walks: int = 0  # random walks to learn from; 0: every transition of the world
     length: int = 1_000  # of each walk
     seed: int = 0
+    patience: int = 20  # lines of the log without a better policy
     device: str = "cpu"
     quick: bool = False
 
@@ -67,11 +68,12 @@ class Pretraining:
             raise ValueError(f"there is no recipe {self.recipe!r}: name one of {', '.join(RECIPES)}")
         recipe = RECIPES[self.recipe]
         if self.quick:
-            recipe = replace(recipe, policy_steps=300, evaluation_steps=200 if recipe.actor else 0)
+            recipe = replace(recipe, policy_steps=200, evaluation_steps=100 if recipe.actor else 0)
         return replace(recipe, **dict(map(_parse_change, self.changes)))
 
     def build_data(self, world: GridWorld) -> Transitions:
         """Reward-free transitions: all, or those of random walks."""
+        as_size(self.patience, "patience", 1)
         if not as_size(self.walks, "walks", 0):
             return Transitions.of_world(world)
         return Transitions.of_random_walks(world, self.walks, self.length, Generator().manual_seed(self.seed))
@@ -80,7 +82,7 @@ class Pretraining:
         """What anyone can type to make the same."""
         words = ["zscout", "pretrain", "--world", self.world, "--features", self.features]
         default = Pretraining(world=self.world, features=self.features)
-        for name in ("dim", "slip", "recipe", "walks", "length", "seed", "device"):
+        for name in ("dim", "slip", "recipe", "walks", "length", "seed", "patience", "device"):
             if getattr(self, name) != getattr(default, name):
                 words += [f"--{name}", str(getattr(self, name))]
         words += ["--set", *self.changes] if self.changes else []
@@ -106,7 +108,7 @@ class Run:
     def train(self, every: int = 250) -> Iterator[Progress]:
         """Lines of the log; a checkpoint after each."""
         judge = Judge(self.exact, self.exact.sample_z(SELECTION_TASKS, SELECTION_SEED))
-        for progress in self.trainer.train(judge, every):
+        for progress in self.trainer.train(judge, every, self.what.patience):
             write_checkpoint(self.trainer, self.out / CHECKPOINT)
             yield progress
 

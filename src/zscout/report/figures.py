@@ -14,10 +14,12 @@ from matplotlib.figure import Figure, SubFigure
 from matplotlib.patheffects import withStroke
 
 from zscout.files import write_bytes
+from zscout.lab.curves import CurveFigure, CurvePanel
 from zscout.lab.panels import Panel, PanelFigure, Strip
 
 COLOURS = {"feature": "PuOr_r", "reward": "RdYlGn"}  # the paper shows rewards from red to green
 WALL = "#8a8a94"
+LINES = ("#d55e00", "#0072b2", "#009e73", "#cc79a7")  # told apart by any eye
 STYLE: dict[Any, Any] = {"font.size": 9, "font.family": "sans-serif", "svg.hashsalt": "zscout", "svg.fonttype": "path"}
 
 
@@ -37,6 +39,24 @@ def draw_panels(table: PanelFigure) -> Figure:
     return figure
 
 
+def draw_curves(table: CurveFigure) -> Figure:
+    """One row of panels a row of the table; the first panel has the legend."""
+    columns = max(len(panels) for panels in table.rows.values())
+    with mpl.rc_context(STYLE):
+        caption = textwrap.fill(table.caption, width=46 * columns)
+        foot = 0.2 * (caption.count("\n") + 1) + 0.15
+        figure = Figure(figsize=(3.1 * columns, 2.5 * len(table.rows) + foot))
+        axes = figure.subplots(len(table.rows), columns, squeeze=False)
+        figure.subplots_adjust(0.07, (foot + 0.5) / figure.get_figheight(), 0.99, 0.94, wspace=0.28, hspace=0.42)
+        figure.text(0.02, 0.05 / figure.get_figheight(), caption, fontsize=8, va="bottom")
+        for (title, panels), row in zip(table.rows.items(), axes, strict=True):
+            row[0].set_title(title, loc="left", fontweight="bold", fontsize=10)
+            for panel, axis in zip(panels, row, strict=True):
+                _draw_curves(axis, panel)
+        axes[0][0].legend(frameon=False, fontsize=8, loc="lower right")
+    return figure
+
+
 def save_figure(figure: Figure, folder: Path, name: str) -> list[Path]:
     """The figure as ``name.svg`` and ``name.png``; the same figure gives the same bytes."""
     written = []
@@ -52,13 +72,32 @@ def save_figure(figure: Figure, folder: Path, name: str) -> list[Path]:
 def _draw_section(block: SubFigure, title: str, strips: Sequence[Strip], columns: int) -> None:
     block.suptitle(title, x=0.02, ha="left", fontweight="bold", fontsize=10)
     axes = block.subplots(len(strips), columns, squeeze=False)
-    block.subplots_adjust(left=0.045, right=0.99, bottom=0.02, top=0.87, wspace=0.08, hspace=0.24)
+    inches = 1.2 * len(strips) + 0.45
+    block.subplots_adjust(left=0.05, right=0.99, bottom=0.02, top=1 - 0.55 / inches, wspace=0.08, hspace=0.24)
     for strip, row in zip(strips, axes, strict=True):
         row[0].set_ylabel(strip.label, fontsize=8)
         for panel, axis in zip(strip.panels, row, strict=False):
             _draw_panel(axis, panel, strip.kind)
         for axis in row[len(strip.panels) :]:
             axis.set_axis_off()
+
+
+def _draw_curves(axis: Axes, panel: CurvePanel) -> None:
+    colours = dict(zip(dict.fromkeys(curve.label for curve in panel.curves), LINES, strict=False))
+    named: set[str] = set()
+    for curve in panel.curves:
+        shown = [(x, y) for x, y in zip(curve.x, curve.y, strict=True) if y > 0 or not panel.logarithmic]
+        label = None if curve.label in named else curve.label
+        axis.plot(*zip(*shown, strict=True), color=colours[curve.label], linewidth=1.2, alpha=0.85, label=label)
+        named.add(curve.label)
+    if panel.logarithmic:
+        axis.set_yscale("log")
+    axis.set_xlabel("step", fontsize=8)
+    axis.set_ylabel(panel.label, fontsize=8)
+    axis.tick_params(labelsize=7)
+    axis.grid(alpha=0.25)
+    for side in ("top", "right"):
+        axis.spines[side].set_visible(False)
 
 
 def _until_it_repeats(path: np.ndarray) -> np.ndarray:

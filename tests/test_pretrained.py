@@ -1,0 +1,122 @@
+"""Save and load: exact round trips, and every damaged or hostile folder refused with nothing half-written."""
+
+import json
+import pickle
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+import zscout
+from zscout.bfm.pretrained import shipped
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(shipped()["grid9-clusters"], tmp_path / "model"))
+
+
+def change_config(folder: Path, change: "dict[str, object]", part: str = "model") -> None:
+    path = folder / "config.json"
+    config = json.loads(path.read_text())
+    config[part].update(change)
+    path.write_text(json.dumps({**config, part: {k: v for k, v in config[part].items() if v is not None}}))
+
+
+def test_round_trip_is_exact(tmp_path: Path) -> None:
+    model = zscout.load("grid9-laplacian")
+    again = zscout.load(zscout.save(model, tmp_path / "copy"))
+    assert again.config == model.config
+    assert again.about == model.about
+    for (name, tensor), (_, other) in zip(model.state_dict().items(), again.state_dict().items(), strict=True):
+        assert torch.equal(tensor, other), name
+    z = model.sample_z(20, 0)
+    assert torch.equal(model.psi(model.states(), z), again.psi(again.states(), z))
+    assert {path.name for path in (tmp_path / "copy").iterdir()} == {"config.json", "model.safetensors", "README.md"}
+
+
+def test_unknown_names_say_the_near_ones(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="did you mean 'grid9-laplacian'"):
+        zscout.load("grid9-laplace")
+    with pytest.raises(ValueError, match="the shipped ones are fourrooms-laplacian, grid9-clusters"):
+        zscout.load("walker")
+    with pytest.raises(ValueError, match="has no config.json; it holds nothing"):
+        zscout.load(tmp_path)
+
+
+@pytest.mark.parametrize("keep", [0, 7, 100, 5000, -1])
+def test_a_truncated_file_is_refused(folder: Path, keep: int) -> None:
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:keep])
+    with pytest.raises(ValueError, match="is damaged or no safetensors file"):
+        zscout.load(folder)
+
+
+def test_damaged_weights_are_refused(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    tensors = load_file(path)
+    name = next(iter(tensors))
+    save_file({**tensors, name: tensors[name] * float("nan")}, path)
+    with pytest.raises(ValueError, match="holds NaN or inf in"):
+        zscout.load(folder)
+    save_file({key: tensor for key, tensor in tensors.items() if key != name}, path)
+    with pytest.raises(ValueError, match=f"holds nothing as {name}"):
+        zscout.load(folder)
+    save_file({**tensors, "extra": torch.ones(2)}, path)
+    with pytest.raises(ValueError, match=r"holds \(2,\) as extra, its config.json wants nothing"):
+        zscout.load(folder)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"hiden": 3}, "has the unknown key 'hiden'"),
+        ({"gamma": None}, "lacks the key 'gamma'"),
+        ({"gamma": 1.5}, "gamma must be in"),
+        ({"heads": "two"}, "heads is 'two', it should be of type int"),
+        ({"actor": 1}, "actor is 1, it should be of type bool"),
+        ({"dim": 8}, "its config.json wants"),
+        ({"n_states": 104}, "its config.json wants"),
+    ],
+)
+def test_a_config_that_does_not_fit_is_refused(folder: Path, change: "dict[str, object]", message: str) -> None:
+    change_config(folder, change)
+    with pytest.raises(ValueError, match=message):
+        zscout.load(folder)
+
+
+def test_a_config_that_is_none_is_refused(folder: Path) -> None:
+    for text, message in (("{", "is no JSON"), ("[]", "holds list"), ('{"format": "x"}', "lacks the key 'about'")):
+        (folder / "config.json").write_text(text)
+        with pytest.raises(ValueError, match=message):
+            zscout.load(folder)
+
+
+def test_pickles_are_never_loaded(tmp_path: Path) -> None:
+    class Hostile:
+        def __reduce__(self) -> tuple[object, tuple[str]]:
+            return (Path.touch, (tmp_path / "pwned",))  # type: ignore[return-value]
+
+    payload = pickle.dumps(Hostile())
+    (tmp_path / "model.pt").write_bytes(payload)
+    with pytest.raises(ValueError, match="is a file; a model is a folder"):
+        zscout.load(tmp_path / "model.pt")
+    with pytest.raises(ValueError, match=r"has no config.json; it holds model.pt \(pickles are not loaded\)"):
+        zscout.load(tmp_path)
+    folder = Path(shutil.copytree(shipped()["grid9-clusters"], tmp_path / "model"))
+    (folder / "model.safetensors").write_bytes(payload)
+    with pytest.raises(ValueError, match="damaged or no safetensors"):
+        zscout.load(folder)
+    assert not (tmp_path / "pwned").exists()
+
+
+def test_only_what_can_be_loaded_is_saved(tmp_path: Path, laplacian_model: zscout.ExactModel) -> None:
+    from zscout.bfm.pretrained import save
+
+    model = zscout.load("grid9-clusters")
+    model.about = {"verdict": float("nan")}
+    with pytest.raises(ValueError, match="JSON"):
+        save(model, tmp_path / "bad")
+    assert not (tmp_path / "bad").exists()

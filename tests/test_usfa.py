@@ -1,0 +1,188 @@
+"""The network model: its contract, that it is frozen, and that the shipped ones are as good as their cards say."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import zscout
+from zscout import USFA, ExactModel
+from zscout.bfm.judging import Judge
+from zscout.bfm.pretrained import shipped
+from zscout.bfm.usfa import USFAConfig
+from zscout.features import grid_clusters, laplacian
+from zscout.types import BehaviorModel, HasHeads, HasStates, Obs, Vectors
+from zscout.worlds import GridWorld, four_rooms, maze, open_grid
+
+SHIPPED = {
+    "grid9-clusters": (open_grid(), grid_clusters(open_grid())),
+    "grid9-laplacian": (open_grid(), laplacian(open_grid())),
+    "fourrooms-laplacian": (four_rooms(), laplacian(four_rooms())),
+    "maze-laplacian": (maze(), laplacian(maze())),
+}
+#           normalised value, its 5th percentile, error of ψ: what is promised of the shipped models
+PROMISED = {
+    "grid9-clusters": (0.99, 0.96, 0.10),
+    "grid9-laplacian": (0.99, 0.96, 0.10),
+    "fourrooms-laplacian": (0.97, 0.90, 0.25),
+    "maze-laplacian": (0.97, 0.90, 0.25),
+}
+
+
+def small(seed: int = 0, **changes: object) -> USFA:
+    config = {"n_states": 81, "n_actions": 4, "dim": 9, "inputs": 81, "hidden": 16, "layers": 2, **changes}
+    return USFA(USFAConfig(**config), laplacian(open_grid()), torch.eye(81), seed).freeze()  # type: ignore[arg-type]
+
+
+def test_all_four_are_shipped_and_small() -> None:
+    assert set(shipped()) == set(SHIPPED)
+    for folder in shipped().values():
+        assert sum(path.stat().st_size for path in folder.iterdir()) < 5e6
+        assert {path.name for path in folder.iterdir()} >= {"config.json", "model.safetensors", "README.md"}
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_shipped_models_keep_the_contract(name: str) -> None:
+    world, phi = SHIPPED[name]
+    model = zscout.load(name)
+    zscout.check_model(model, world)
+    torch.testing.assert_close(model.features, phi.float())
+    for protocol in (BehaviorModel, HasHeads, HasStates):
+        assert isinstance(model, protocol)
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_shipped_models_are_as_good_as_their_cards_say(name: str) -> None:
+    world, phi = SHIPPED[name]
+    exact, model = ExactModel(world, phi), zscout.load(name)
+    verdict = Judge(exact, exact.sample_z(1000, 20_002))(model)
+    said = model.about["verdict"]
+    assert verdict.value == pytest.approx(said["value"], abs=1e-3)  # judged on another device
+    assert verdict.psi_error == pytest.approx(said["psi_error"], abs=1e-3)
+    value, value_p5, psi_error = PROMISED[name]
+    assert verdict.value >= value
+    assert verdict.value_p5 >= value_p5
+    assert verdict.psi_error <= psi_error
+    card = (shipped()[name] / "README.md").read_text()
+    assert f"{said['value']:.4f}" in card
+    assert model.about["command"] in card
+
+
+def test_the_judge_by_hand() -> None:
+    # The optimal policy is worth 1, the random one 0, and the exact ψ has no error.
+    exact = ExactModel(GridWorld.from_map("..."), torch.eye(3, dtype=torch.float64), gamma=0.9)
+    z = torch.tensor([[1.0, 0, 0], [0, 0, 1.0]], dtype=torch.float64)
+    judge = Judge(exact, z)
+    best = torch.nn.functional.one_hot(exact.policy(z), 4).double()
+    torch.testing.assert_close(judge.normalised_value(best), torch.ones(2, dtype=torch.float64))
+    random = exact.random_policy.expand(2, -1, -1)
+    torch.testing.assert_close(judge.normalised_value(random), torch.zeros(2, dtype=torch.float64))
+
+    class Table:
+        def policy(self, z: Vectors) -> torch.Tensor:
+            return best
+
+        def psi(self, obs: Obs, z: Vectors) -> torch.Tensor:
+            return 1.5 * exact.psi(obs, z)
+
+    verdict = judge(Table())
+    assert verdict.value == pytest.approx(1)
+    assert verdict.psi_error == pytest.approx(0.5)
+
+
+def test_nothing_can_change_a_loaded_model() -> None:
+    model = zscout.load("grid9-laplacian")
+    assert not model.training
+    assert not any(parameter.requires_grad for parameter in model.parameters())
+    z = model.sample_z(4, 0)
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    with pytest.raises(RuntimeError, match="does not require grad"):
+        model.psi(3, z).sum().backward()
+    model.act(3, z[0])
+    assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
+
+
+def test_the_gradient_with_respect_to_z_is_there_for_a_search() -> None:
+    model = small(unit_z=False)
+    z = model.sample_z(3, 0).requires_grad_()
+    (gradient,) = torch.autograd.grad((model.psi(5, z) * 0.5).sum(), z)
+    step = 1e-2 * torch.nn.functional.one_hot(torch.tensor(2), 9).float()
+    with torch.no_grad():
+        difference = 0.5 * (model.psi(5, z + step) - model.psi(5, z - step)).sum(1) / 2e-2
+    same_action = [model.act(5, z[i] + step) == model.act(5, z[i] - step) for i in range(3)]
+    assert sum(same_action) >= 2
+    for i in np.flatnonzero(same_action):
+        assert float(gradient[i, 2]) == pytest.approx(float(difference[i]), rel=0.1, abs=0.05)
+
+
+def test_dropout_is_off_at_transfer() -> None:
+    model = small(dropout=0.5)
+    z = model.sample_z(3, 0)
+    assert torch.equal(model.psi(1, z), model.psi(1, z))
+    model.train()
+    assert not torch.equal(model.psi_of_actions(model.states(), z), model.psi_of_actions(model.states(), z))
+
+
+def test_the_policy_of_z_is_the_policy_of_twice_z_unless_asked() -> None:
+    z = small().sample_z(50, 0)
+    projected, raw = small(), small(unit_z=False)
+    assert torch.equal(projected.policy(z), projected.policy(2 * z))
+    torch.testing.assert_close(projected.psi(3, z), projected.psi(3, 2 * z))
+    assert not torch.allclose(raw.psi(3, z), raw.psi(3, 2 * z))
+
+
+def test_without_an_actor_the_policy_is_greedy_in_psi() -> None:
+    model = small(actor=False, heads=1)
+    z = model.sample_z(7, 0)
+    q = torch.einsum("nsad,nd->nsa", model.psi_of_actions(model.states(), z)[0], z)
+    assert torch.equal(model.policy(z).argmax(-1), q.argmax(-1))
+    torch.testing.assert_close(model.psi(model.states(), z)[:, :, None] @ z[:, :, None], q.amax(-1).T[..., None, None])
+
+
+def test_psi_is_the_mean_of_heads_that_differ() -> None:
+    model = small(heads=3)
+    z = model.sample_z(5, 0)
+    heads = model.psi_heads([1, 2], z)
+    assert heads.shape == (2, 3, 5, 9)
+    assert not torch.allclose(heads[:, 0], heads[:, 1])
+    torch.testing.assert_close(model.psi([1, 2], z), heads.mean(1))
+
+
+def test_a_temperature_draws_from_the_softmax() -> None:
+    model = small(temperature=0.7)
+    z = model.sample_z(1, 0)[0]
+    drawn = model.act(torch.full((40_000,), 3), z, torch.Generator().manual_seed(0))
+    share = torch.bincount(torch.as_tensor(drawn), minlength=4) / 40_000
+    expected = model.policy(z[None])[0, 3]
+    torch.testing.assert_close(expected.sum(), torch.ones((), dtype=torch.float64))
+    assert float((share - expected).abs().max()) < 0.012  # five standard errors
+    with pytest.raises(ValueError, match="this policy draws its actions: it needs rng"):
+        model.act(3, z)
+
+
+def test_bad_configurations_and_questions() -> None:
+    for changes, message in (
+        ({"heads": 0}, "heads must be at least 1"),
+        ({"gamma": 1.0}, "gamma must be in"),
+        ({"dropout": 1.0}, "dropout must be in"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            small(**changes)
+    config = USFAConfig(n_states=81, n_actions=4, dim=8, inputs=81)
+    with pytest.raises(ValueError, match=r"features have shape \(81, 9\), this model wants \(81, 8\)"):
+        USFA(config, laplacian(open_grid()), torch.eye(81))
+    model = small()
+    with pytest.raises(ValueError, match="observation 81 is outside"):
+        model.psi(81, model.sample_z(1, 0))
+    with pytest.raises(ValueError, match="z holds NaN"):
+        model.act(0, torch.full((9,), float("nan")))
+    with pytest.raises(ValueError, match="batch dimensions"):
+        model.act([1, 2, 3], torch.ones(2, 9))
+
+
+def test_the_card_stands_beside_the_model(tmp_path: Path) -> None:
+    zscout.save(small(), tmp_path / "mine")
+    card = (tmp_path / "mine" / "README.md").read_text()
+    assert card.startswith("---\nlibrary_name: zscout\n")
+    assert "2 networks of 2 hidden layers of 16, and an actor" in card

@@ -1,5 +1,9 @@
 """What all tests share: one thread each (they run in parallel) and reproducible hypothesis examples."""
 
+import os
+
+os.environ["OMP_NUM_THREADS"] = "1"  # before torch is there, and for the programs that tests start
+
 import pytest
 import torch
 from hypothesis import settings

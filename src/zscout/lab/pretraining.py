@@ -68,7 +68,7 @@ class Pretraining:
             raise ValueError(f"there is no recipe {self.recipe!r}: name one of {', '.join(RECIPES)}")
         recipe = RECIPES[self.recipe]
         if self.quick:
-            recipe = replace(recipe, policy_steps=200, evaluation_steps=100 if recipe.actor else 0)
+            recipe = replace(recipe, policy_steps=200, evaluation_steps=100 if recipe.actor else 0, tasks=16)
         return replace(recipe, **dict(map(_parse_change, self.changes)))
 
     def build_data(self, world: GridWorld) -> Transitions:

@@ -176,9 +176,8 @@ class USFA(nn.Module):
             logits = self.preferences(state.expand(runs).reshape(-1, 1), rows)[:, 0]
         if self.config.temperature:
             rng = required_rng(rng, "this policy draws its actions")
-            noise = -torch.log(
-                -torch.log(torch.rand(logits.shape, generator=rng, device=logits.device).clamp(min=1e-30))
-            )
+            u = torch.rand(logits.shape, generator=rng, device=rng.device).clamp(min=1e-30).to(logits.device)
+            noise = -torch.log(-torch.log(u))
             logits = logits / self.config.temperature + noise  # Gumbel: argmax draws from the softmax
         chosen = logits.argmax(-1).reshape(runs)
         return chosen if isinstance(obs, Tensor) else chosen.cpu().numpy()[()]

@@ -46,6 +46,14 @@ def test_unknown_names_say_the_near_ones(tmp_path: Path) -> None:
         zscout.load(tmp_path)
 
 
+def test_a_folder_may_be_called_as_a_shipped_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    zscout.save(zscout.load("maze-laplacian"), "grid9-clusters")
+    assert zscout.load("grid9-clusters").config.n_states == 81
+    for mine in ("./grid9-clusters", Path("grid9-clusters")):
+        assert zscout.load(mine).config.n_states == 129
+
+
 @pytest.mark.parametrize("keep", [0, 7, 100, 5000, -1])
 def test_a_truncated_file_is_refused(folder: Path, keep: int) -> None:
     path = folder / "model.safetensors"
@@ -79,6 +87,8 @@ def test_damaged_weights_are_refused(folder: Path) -> None:
         ({"actor": 1}, "actor is 1, it should be of type bool"),
         ({"dim": 8}, "its config.json wants"),
         ({"n_states": 104}, "its config.json wants"),
+        ({"n_states": 10**13}, "its config.json wants"),
+        ({"layers": 10**9}, "its config.json wants"),
     ],
 )
 def test_a_config_that_does_not_fit_is_refused(folder: Path, change: "dict[str, object]", message: str) -> None:
@@ -118,5 +128,11 @@ def test_only_what_can_be_loaded_is_saved(tmp_path: Path, laplacian_model: zscou
     model = zscout.load("grid9-clusters")
     model.about = {"verdict": float("nan")}
     with pytest.raises(ValueError, match="JSON"):
+        save(model, tmp_path / "bad")
+    with pytest.raises(ValueError, match="holds torch.float64"):
+        save(zscout.load("grid9-clusters").double(), tmp_path / "bad")
+    model = zscout.load("grid9-clusters")
+    model.features[0, 0] = float("nan")
+    with pytest.raises(ValueError, match="holds NaN or inf in features"):
         save(model, tmp_path / "bad")
     assert not (tmp_path / "bad").exists()

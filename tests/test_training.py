@@ -77,6 +77,7 @@ def test_bad_recipes() -> None:
         ({"chain": 3}, "power of two"),
         ({"tasks": 0}, "tasks must be at least 1"),
         ({"gamma": 1.0}, "gamma must be in"),
+        ({"chain": -1}, "chain must be at least 0"),
         ({"actor": False}, "evaluation_steps are for an actor"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -97,6 +98,25 @@ def test_a_long_chain_of_stored_transitions_is_the_true_psi(slip: float) -> None
     error = followed.mean(0) - exact.evaluate(policy)
     spread = followed.std(0) / 20 if slip else torch.zeros_like(error)
     assert (error.abs() <= 5 * spread + 1e-4).float().mean() > 0.999
+
+
+def test_without_a_chain_the_target_is_the_papers_bellman_target() -> None:
+    learner = trainer(replace(RECIPES["paper"], hidden=32))
+    z = learner._draw_z()
+    target, _ = learner._targets(z, None, trains_psi=True)
+    psi = learner.average.psi_of_actions(learner.average.states(), z)[0]  # ψ̄, of an untrained network
+    best = torch.einsum("nsad,nd->nsa", psi, z).argmax(-1)
+    at_best = psi[torch.arange(len(z))[:, None], torch.arange(25), best]
+    one_step = (PHI.float() + 0.99 * at_best)[:, WORLD.next_state]  # φ(s') + γ ψ̄(s', argmax ψ̄·z)
+    torch.testing.assert_close(target, one_step)
+
+
+def test_a_chain_stays_where_nothing_was_tried() -> None:
+    data = Transitions.of_buffer([0, 1], [0, 1], [1, 2], n_states=4, n_actions=2)  # 0 → 1 → 2, and no more
+    learner = Trainer(data, torch.eye(4), torch.zeros(4, 2), replace(TINY, gamma=0.5, chain=4))
+    followed = learner._follow(torch.tensor([[0, 1, 0, 0]]), None)[0]
+    assert followed[0].tolist() == pytest.approx([0, 1, 0.5 + 0.25 + 0.125, 0])
+    assert followed[1].tolist() == pytest.approx([0, 0, 1 + 0.5 + 0.25 + 0.125, 0])
 
 
 def test_a_short_chain_ends_in_the_models_own_psi() -> None:
@@ -198,6 +218,8 @@ def test_a_checkpoint_of_another_training_is_refused(tmp_path: Path) -> None:
     for other in (trainer(seed=1), trainer(replace(TINY, tasks=9))):
         with pytest.raises(ValueError, match="is of a training with other settings"):
             read_checkpoint(other, path)
+    with pytest.raises(ValueError, match="with other settings"):
+        read_checkpoint(trainer(), path, "patience 3")
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(ValueError, match="is damaged.*remove it to start over"):
         read_checkpoint(trainer(), path)

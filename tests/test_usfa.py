@@ -86,6 +86,8 @@ def test_the_judge_by_hand() -> None:
         def psi(self, obs: Obs, z: Vectors) -> torch.Tensor:
             return 1.5 * exact.psi(obs, z)
 
+    with pytest.raises(ValueError, match="there is nothing to judge"):
+        Judge(exact, torch.ones(1, 3))  # the same reward everywhere
     verdict = judge(Table())
     assert verdict.value == pytest.approx(1)
     assert verdict.psi_error == pytest.approx(0.5)
@@ -103,8 +105,9 @@ def test_nothing_can_change_a_loaded_model() -> None:
     assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
 
 
-def test_the_gradient_with_respect_to_z_is_there_for_a_search() -> None:
-    model = small(unit_z=False)
+@pytest.mark.parametrize("unit_z", [True, False])
+def test_the_gradient_with_respect_to_z_is_there_for_a_search(unit_z: bool) -> None:
+    model = small(unit_z=unit_z)
     z = model.sample_z(3, 0).requires_grad_()
     (gradient,) = torch.autograd.grad((model.psi(5, z) * 0.5).sum(), z)
     step = 1e-2 * torch.nn.functional.one_hot(torch.tensor(2), 9).float()
@@ -117,11 +120,14 @@ def test_the_gradient_with_respect_to_z_is_there_for_a_search() -> None:
 
 
 def test_dropout_is_off_at_transfer() -> None:
-    model = small(dropout=0.5)
+    config = small(dropout=0.5).config
+    model = USFA(config, laplacian(open_grid()), torch.eye(81))
     z = model.sample_z(3, 0)
-    assert torch.equal(model.psi(1, z), model.psi(1, z))
     model.train()
     assert not torch.equal(model.psi_of_actions(model.states(), z), model.psi_of_actions(model.states(), z))
+    model.freeze().train()  # asked to train, it stays as it is
+    assert torch.equal(model.psi(1, z), model.psi(1, z))
+    assert not model.training
 
 
 def test_the_policy_of_z_is_the_policy_of_twice_z_unless_asked() -> None:
@@ -130,6 +136,23 @@ def test_the_policy_of_z_is_the_policy_of_twice_z_unless_asked() -> None:
     assert torch.equal(projected.policy(z), projected.policy(2 * z))
     torch.testing.assert_close(projected.psi(3, z), projected.psi(3, 2 * z))
     assert not torch.allclose(raw.psi(3, z), raw.psi(3, 2 * z))
+    greedy = small(actor=False, temperature=5.0)
+    torch.testing.assert_close(greedy.policy(z), greedy.policy(2 * z))
+
+
+def test_nothing_in_nothing_out() -> None:
+    model = small()
+    assert model.psi([], model.sample_z(3, 0)).shape == (0, 3, 9)
+    assert model.psi(3, model.sample_z(0, 0)).shape == (0, 9)
+    assert torch.as_tensor(model.act([], model.sample_z(1, 0)[0])).shape == (0,)
+
+
+def test_a_model_of_another_world_is_noticed() -> None:
+    with pytest.raises(ValueError, match="the world has 81 states"):
+        zscout.check_model(zscout.load("maze-laplacian"), open_grid())
+    blocked = [((r, 4), (r, 5)) for r in range(8)]  # as many states, but a wall between them
+    with pytest.raises(ValueError, match="differs from the true ψ"):
+        zscout.check_model(zscout.load("grid9-laplacian"), GridWorld.from_map(str(open_grid()), blocked=blocked))
 
 
 def test_without_an_actor_the_policy_is_greedy_in_psi() -> None:

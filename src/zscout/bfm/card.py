@@ -24,7 +24,7 @@ def model_card(config: USFAConfig, about: dict[str, Any]) -> str:
         "```python",
         "import zscout",
         "",
-        f'model = zscout.load("{about.get("name", "this-folder")}")',
+        f'model = zscout.load("{about.get("name", "")}")  # or the path of this folder',
         "```",
     ]
     if verdict := about.get("verdict"):

@@ -12,15 +12,15 @@ from zscout.bfm.training import Trainer
 from zscout.files import write_bytes
 
 
-def write_checkpoint(trainer: Trainer, path: Path) -> None:
+def write_checkpoint(trainer: Trainer, path: Path, setting: str = "") -> None:
     """Atomic: after a crash there is the old checkpoint or the new one."""
     tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in trainer.tensors().items()}
-    metadata = {"identity": _identity(trainer), "counters": json.dumps(trainer.counters(), allow_nan=False)}
+    metadata = {"identity": _identity(trainer, setting), "counters": json.dumps(trainer.counters(), allow_nan=False)}
     write_bytes(path, bytes_of(tensors, metadata))
 
 
-def read_checkpoint(trainer: Trainer, path: Path) -> bool:
-    """Resume from a checkpoint, if there is one; it must be of the same recipe, data, features and seed."""
+def read_checkpoint(trainer: Trainer, path: Path, setting: str = "") -> bool:
+    """Resume from a checkpoint, if there is one; it must be of the same recipe, data, features, seed and setting."""
     if not path.exists():
         return False
     try:
@@ -29,16 +29,16 @@ def read_checkpoint(trainer: Trainer, path: Path) -> bool:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
     except (SafetensorError, OSError) as error:
         raise ValueError(f"{path} is damaged: {error}; remove it to start over") from None
-    if metadata.get("identity") != _identity(trainer):
+    if metadata.get("identity") != _identity(trainer, setting):
         raise ValueError(f"{path} is of a training with other settings; remove it, or train into another folder")
     trainer.resume(tensors, json.loads(metadata["counters"]))
     return True
 
 
-def _identity(trainer: Trainer) -> str:
+def _identity(trainer: Trainer, setting: str) -> str:
     """What must be the same for a resumed training to end as the uninterrupted one."""
     digest = hashlib.sha256(json.dumps(asdict(trainer.recipe), sort_keys=True).encode())
-    digest.update(str(trainer.seed).encode())
+    digest.update(f"{trainer.seed} {trainer.device.type} {setting}".encode())
     for tensor in (trainer.data.outcomes, trainer.data.frequency, trainer.online.features, trainer.online.state_inputs):
         digest.update(tensor.cpu().numpy().tobytes())
     return digest.hexdigest()

@@ -38,6 +38,9 @@ class Judge:
         self.exact, self.z = exact, z.to(exact.device, torch.float64)
         self._random = self._values(exact.evaluate(exact.random_policy))
         self._best = exact.value(self.z).mean(-1)
+        scale = self.z.norm(dim=-1) * exact.features.norm(dim=-1).max() / (1 - exact.gamma)
+        if (self._best - self._random <= 1e-9 * scale).any():
+            raise ValueError("for some z every policy is worth the same: with these features there is nothing to judge")
 
     def normalised_value(self, policy: Float[Tensor, "n S A"]) -> Float[Tensor, " n"]:
         """Mean over states of v_π − v_random, ÷ mean over states of v* − v_random, for each z."""

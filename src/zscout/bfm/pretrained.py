@@ -37,6 +37,8 @@ def save(model: USFA, folder: str | Path) -> Path:
     config = {"format": FORMAT, "model": asdict(model.config), "about": model.about}
     text = json.dumps(config, indent=1, allow_nan=False) + "\n"
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
+    for name, tensor in tensors.items():
+        _check_tensor(name, tensor, "the model")
     write_bytes(folder / WEIGHTS, bytes_of(tensors))
     write_bytes(folder / CONFIG, text.encode())
     write_bytes(folder / CARD, model_card(model.config, model.about).encode())
@@ -44,28 +46,50 @@ def save(model: USFA, folder: str | Path) -> Path:
 
 
 def load(name_or_folder: str | Path, device: torch.device | str = "cpu") -> USFA:
-    """A shipped model by name, or a saved one by its folder; frozen."""
+    """A shipped model by name, or a saved one by its folder; frozen.
+
+    A name that ships means the shipped model: write ``./name``, or pass a Path, for a folder that is called the same.
+    """
     folder = _find(name_or_folder)
     config, about = _read_config(folder / CONFIG)
     tensors = _read_weights(folder / WEIGHTS)
+    # The sizes that decide how large the networks are, before any is built: a config may ask for anything.
+    sizes = {
+        "features": (config.n_states, config.dim),
+        "state_inputs": (config.n_states, config.inputs),
+        "psi_networks.weights.0": (config.heads, config.inputs + config.dim, config.hidden),
+        f"psi_networks.weights.{config.layers}": (config.heads, config.hidden, config.n_actions * config.dim),
+    }
+    _check_shapes(folder, {name: tensors[name] for name in sizes if name in tensors}, sizes)
     model = USFA(config, torch.zeros(config.n_states, config.dim), torch.zeros(config.n_states, config.inputs))
     expected = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
-    for name in sorted(expected.keys() | tensors.keys()):
-        came = tuple(tensors[name].shape) if name in tensors else "nothing"
-        wants = expected.get(name, "nothing")
-        if came != wants:
-            raise ValueError(f"{folder / WEIGHTS} holds {came} as {name}, its {CONFIG} wants {wants}")
-        if not torch.isfinite(tensors[name]).all():
-            raise ValueError(f"{folder / WEIGHTS} holds NaN or inf in {name}")
+    _check_shapes(folder, tensors, expected)
+    for name, tensor in tensors.items():
+        _check_tensor(name, tensor, str(folder / WEIGHTS))
     model.load_state_dict(tensors)
     model.about = about
     return model.freeze().to(device)
 
 
+def _check_shapes(folder: Path, tensors: dict[str, torch.Tensor], wanted: dict[str, tuple[int, ...]]) -> None:
+    for name in sorted(wanted.keys() | tensors.keys()):
+        came = tuple(tensors[name].shape) if name in tensors else "nothing"
+        wants = wanted.get(name, "nothing")
+        if came != wants:
+            raise ValueError(f"{folder / WEIGHTS} holds {came} as {name}, its {CONFIG} wants {wants}")
+
+
+def _check_tensor(name: str, tensor: torch.Tensor, where: str) -> None:
+    if tensor.dtype != torch.float32:
+        raise ValueError(f"{where} holds {tensor.dtype} in {name}, a saved model is float32")
+    if not torch.isfinite(tensor).all():
+        raise ValueError(f"{where} holds NaN or inf in {name}")
+
+
 def _find(name_or_folder: str | Path) -> Path:
     models = shipped()
-    if str(name_or_folder) in models:
-        return models[str(name_or_folder)]
+    if isinstance(name_or_folder, str) and name_or_folder in models:
+        return models[name_or_folder]
     folder = Path(name_or_folder)
     if folder.is_file():
         raise ValueError(

@@ -19,7 +19,7 @@ class Recipe:
     place: bool  # the state is told by one-hot, row and column, and φ; or by one-hot alone [4]
     heads: int  # independent ψ networks; bootstrapped values are those of the least [5]
     actor: bool  # a policy network that learns which action is best; or the policy is greedy in ψ·z [6]
-    chain: int  # how many stored transitions a target follows before it trusts ψ [7]
+    chain: int  # how many stored transitions a target follows after (s, a, s') before it trusts ψ [7]
     softness: float  # of the actor's labels, in reward: 0 names the best action, else a softmax weighs all [6]
     averaged: bool  # the model is the slow average of the weights, or the weights themselves [9]
     tau: float  # how fast that average, which is also the target, follows
@@ -28,11 +28,15 @@ class Recipe:
     layers: int = 4
 
     def __post_init__(self) -> None:
-        for name in ("policy_steps", "tasks", "heads", "chain", "hidden", "layers"):
+        for name in ("policy_steps", "tasks", "heads", "hidden", "layers"):
             as_size(getattr(self, name), name, 1)
-        as_size(self.evaluation_steps, "evaluation_steps", 0)
+        for name in ("evaluation_steps", "chain"):
+            as_size(getattr(self, name), name, 0)
+        for name in ("cosine", "ball", "place", "actor", "averaged"):
+            if not isinstance(getattr(self, name), bool):
+                raise ValueError(f"{name} must be true or false, came as {getattr(self, name)!r}")
         if self.chain & (self.chain - 1):
-            raise ValueError(f"chain must be a power of two, came as {self.chain}")
+            raise ValueError(f"chain must be 0 or a power of two, came as {self.chain}")
         for name in ("gamma", "dropout"):
             in_range(getattr(self, name), name, 0.0, 1.0, open_end=True)
         in_range(self.tau, "tau", 0.0, 1.0)
@@ -54,7 +58,7 @@ class Recipe:
 
 RECIPES = {
     "paper": Recipe(
-        policy_steps=20_000,
+        policy_steps=12_000,
         evaluation_steps=0,
         tasks=32,
         learning_rate=2.5e-4,
@@ -64,7 +68,7 @@ RECIPES = {
         place=False,
         heads=1,
         actor=False,
-        chain=1,
+        chain=0,
         softness=0.0,
         averaged=False,
         tau=0.01,

@@ -176,8 +176,9 @@ class Trainer:
         trains_psi = not acting or recipe.bootstraps
         z = self._draw_z()
         self.online.train()
-        with torch.set_grad_enabled(acting):
-            logits = self.online.preferences(self._every, z) if recipe.actor else None
+        logits = None
+        if recipe.actor:  # while it learns, or as it stands
+            logits = (self.online if acting else self.average).preferences(self._every, z)
         target, best = self._targets(z, logits, trains_psi)
         losses = torch.zeros(2, device=self.device)
         if trains_psi:
@@ -234,6 +235,9 @@ class Trainer:
 
     def _follow(self, action: Int[Tensor, "n S"], psi: Float[Tensor, "n S d"] | None) -> Float[Tensor, "n S d"]:
         """Σ_{k<chain} γᵏ φ(S_{k+1}) + γ^chain ψ(S_chain), along stored transitions that the policy would take."""
+        if not self.recipe.chain:
+            assert psi is not None  # such a recipe bootstraps
+            return psi
         reached = self._draw_outcomes(self._every.expand_as(action), action)
         total, weight = self.online.features[reached], self.recipe.gamma
         if self.data.outcomes.shape[-1] == 1:  # pointer doubling: after j rounds 2ʲ steps are summed
@@ -247,13 +251,14 @@ class Trainer:
         return total if psi is None else total + weight * _pick(psi, reached)
 
     def _draw_outcomes(self, state: Int[Tensor, "n S"], action: Int[Tensor, "n S"]) -> Int[Tensor, "n S"]:
-        """A stored outcome of each state and action, as often as it came."""
+        """A stored outcome of each state and action, as often as it came; where nothing was tried, one stays."""
         outcomes = self.data.outcomes[state, action]
         if outcomes.shape[-1] == 1:
-            return outcomes[..., 0]
+            return torch.where(self._tried[state, action], outcomes[..., 0], state)
         u = torch.rand(*state.shape, 1, generator=self.rng, device=self.device, dtype=torch.float64)
         index = (self.data.frequency[state, action].cumsum(-1) <= u).sum(-1, keepdim=True)
-        return outcomes.gather(-1, index.clamp(max=outcomes.shape[-1] - 1))[..., 0]
+        drawn = outcomes.gather(-1, index.clamp(max=outcomes.shape[-1] - 1))[..., 0]
+        return torch.where(self._tried[state, action], drawn, state)
 
 
 def _least(

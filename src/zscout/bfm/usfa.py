@@ -68,13 +68,13 @@ class Networks(nn.Module):
         from_state = (table @ first[:, : self.state_inputs])[:, state]  # [copies s hidden] or [copies n s hidden]
         from_z = z @ first[:, self.state_inputs :] + bias  # [copies n hidden]
         x = torch.relu((from_state if state.ndim == 2 else from_state[:, None]) + from_z[:, :, None])
-        copies, n, s, _ = x.shape
-        x = x.reshape(copies, n * s, -1)
+        copies, n, s, hidden = x.shape
+        x = x.reshape(copies, n * s, hidden)
         for weight, bias in zip(self.weights[1:], self.biases[1:], strict=True):
             x = torch.baddbmm(bias, self.dropout(x), weight)
             if weight is not self.weights[-1]:
                 x = torch.relu(x)
-        return x.reshape(copies, n, s, -1)
+        return x.reshape(copies, n, s, x.shape[-1])
 
 
 class USFA(nn.Module):
@@ -100,6 +100,7 @@ class USFA(nn.Module):
                 raise ValueError(f"{name} have shape {tuple(table.shape)}, this model wants {expected[name]}")
         rng = Generator().manual_seed(seed)
         self.config = config
+        self._frozen = False
         self.about: dict[str, Any] = {}  # where it comes from: what its model card says
         self.register_buffer("features", features.float())
         self.register_buffer("state_inputs", state_inputs.float())
@@ -125,7 +126,7 @@ class USFA(nn.Module):
             logits: Tensor = self.actor(self.state_inputs, state, self._seen_z(z))[0]
             return logits
         psi = self.psi_of_actions(state, z) if psi is None else psi
-        return torch.einsum("hnsad,nd->hnsa", psi, z.to(psi.dtype)).amin(0)
+        return torch.einsum("hnsad,nd->hnsa", psi, self._seen_z(z)).amin(0)
 
     def _seen_z(self, z: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
         z = z.to(self.features.dtype)
@@ -196,13 +197,21 @@ class USFA(nn.Module):
 
     def policy(self, z: Vectors) -> Float[Tensor, "n S A"]:
         """π(a|s,z) of every state, a table that an ExactModel can judge."""
+        tasks = self._z(z)
+        if tasks.ndim != 2:
+            raise ValueError(f"policy wants z [n {self.dim}], came as {tuple(tasks.shape)}")
         with torch.no_grad():
-            logits = self.preferences(self.states(), self._z(z))
+            logits = self.preferences(self.states(), tasks)
         return _policy_of(logits, self.config.temperature).double()
 
     def freeze(self) -> "USFA":
-        """As it is used at transfer: no parameter can change, dropout is off."""
+        """As it is used at transfer: no parameter can change, dropout is off and stays off."""
+        self._frozen = True
         return self.eval().requires_grad_(False)
+
+    def train(self, mode: bool = True) -> "USFA":
+        """As any module, unless it is frozen."""
+        return super().train(mode and not self._frozen)
 
     def _psi_at_policy(self, state: Tensor, z: Tensor) -> Float[Tensor, "h n s d"]:
         psi = self.psi_of_actions(state, z)

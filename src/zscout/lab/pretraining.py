@@ -15,7 +15,7 @@ import zscout
 from zscout.bfm.checkpoint import read_checkpoint, write_checkpoint
 from zscout.bfm.exact import ExactModel
 from zscout.bfm.judging import Judge
-from zscout.bfm.pretrained import save
+from zscout.bfm.pretrained import CARD, CONFIG, WEIGHTS, save
 from zscout.bfm.recipe import RECIPES, Recipe
 from zscout.bfm.training import Progress, Trainer
 from zscout.bfm.transitions import Transitions
@@ -103,20 +103,22 @@ class Run:
         self.exact = ExactModel(self.world, self.phi, self.trainer.recipe.gamma)
         if (out / LOG).exists():
             raise ValueError(f"{out} holds a finished training; train into another folder")
-        self.resumed = read_checkpoint(self.trainer, out / CHECKPOINT)
+        if not (out / CHECKPOINT).exists() and (taken := [n for n in (CONFIG, WEIGHTS, CARD) if (out / n).exists()]):
+            raise ValueError(f"{out} holds a {taken[0]} that is not ours to replace; train into another folder")
+        self.resumed = read_checkpoint(self.trainer, out / CHECKPOINT, f"patience {what.patience}")
 
     def train(self, every: int = 250) -> Iterator[Progress]:
         """Lines of the log; a checkpoint after each."""
         judge = Judge(self.exact, self.exact.sample_z(SELECTION_TASKS, SELECTION_SEED))
         for progress in self.trainer.train(judge, every, self.what.patience):
-            write_checkpoint(self.trainer, self.out / CHECKPOINT)
+            write_checkpoint(self.trainer, self.out / CHECKPOINT, f"patience {self.what.patience}")
             yield progress
 
     def finish(self, seconds: float) -> dict[str, Any]:
         """Judge on z that selection never saw, save the model and its log, drop the checkpoint."""
         model = self.trainer.model.cpu()
         verdict = Judge(self.exact, self.exact.sample_z(TEST_TASKS, TEST_SEED))(model)
-        name = self.out.name
+        name = self.out.resolve().name
         model.about = {
             "name": name,
             "world": self.what.world,

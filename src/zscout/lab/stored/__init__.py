@@ -17,6 +17,9 @@ class Training:
     """One training as it went: its settings, its verdict, and a few numbers every so many steps."""
 
     name: str
+    world: str
+    slip: float
+    walks: int
     recipe: str
     features: str
     seed: int
@@ -26,9 +29,9 @@ class Training:
     curves: dict[str, list[float | int]]  # step, loss, value, value_p5, psi_error
 
     @property
-    def kept(self) -> float:
-        """The last value ÷ the best one while it trained."""
-        return self.curves["value"][-1] / max(self.curves["value"])
+    def plain(self) -> bool:
+        """Whether it is a recipe as it stands, in the paper's world."""
+        return self.world == "open-grid" and not (self.slip or self.walks or self.changes)
 
 
 def stored_trainings() -> list[Training]:
@@ -52,10 +55,7 @@ def collect(folder: Path) -> list[dict[str, Any]]:
         entries.append(
             {
                 "name": path.parent.name,
-                "recipe": what["recipe"],
-                "features": what["features"],
-                "seed": what["seed"],
-                "changes": what["changes"],
+                **{key: what[key] for key in ("world", "slip", "walks", "recipe", "features", "seed", "changes")},
                 "seconds": round(run["seconds"], 1),
                 "verdict": {name: _short(value) for name, value in run["verdict"].items()},
                 "curves": curves,

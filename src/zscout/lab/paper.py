@@ -90,10 +90,10 @@ def training_figure(trainings: Sequence[Training]) -> CurveFigure:
     return CurveFigure(
         name="training",
         caption=(
-            "Three seeds of each recipe. The paper's recipe reaches its best value early and loses part of it again; its "
-            "loss rises all the while, with the size of ψ, and tells of neither. The robust recipe trains its policy "
-            "first (no ψ, no loss) and ψ after that, and keeps what it has reached. Value: 0 is a random walk, 1 is "
-            "optimal. Stored trainings: docs/training.md."
+            "Three seeds of each recipe. The paper's recipe reaches its best value early and loses part of it again; "
+            "its loss rises all the while, with the size of ψ, and tells of neither. The robust recipe trains its "
+            "policy first (no ψ, no loss) and ψ after that, and keeps what it has reached. Value: 0 is a random walk, "
+            "1 is optimal. Stored trainings: docs/training.md."
         ),
         rows=rows,
     )

@@ -63,6 +63,8 @@ def test_version() -> None:
         (["reproduce", "--seed", "one"], "Error parsing --seed"),
         (["repreduce"], "Available subcommands: reproduce, pretrain, bench"),
         (["pretrain"], "--out"),
+        (["pretrain", "--out", "a-file"], "a-file is a file; --out names a folder"),
+        (["pretrain", "--out", "x", "--device", "cuda:77"], "there is no CUDA device here"),
         (["pretrain", "--out", "x", "--world", "mars"], "there is no world 'mars'"),
         (["pretrain", "--out", "x", "--set", "tua=1"], "a recipe has no 'tua'"),
         (["pretrain", "--out", "x", "--dim", "2"], "take dim=1 or dim=3"),

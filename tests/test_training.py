@@ -229,7 +229,8 @@ def test_pretrain_survives_being_killed(tmp_path: Path) -> None:
     (tmp_path / "map.txt").write_text("....\n.##.\n....\n")
     settings = ["--world", "map.txt", "--dim", "5", "--quick", "--set", "hidden=32", "tasks=8", "chain=64"]
     command = [sys.executable, "-m", "zscout", "pretrain", *settings, "--out"]
-    subprocess.run([*command, "whole"], cwd=tmp_path, check=True, capture_output=True)
+    whole = subprocess.run([*command, "whole"], cwd=tmp_path, check=True, capture_output=True, text=True)
+    assert "step 300 of 300  value" in whole.stdout  # a log file gets lines
 
     killed = 0
     for _ in range(3):  # kill -9 as soon as another checkpoint stands
@@ -244,7 +245,8 @@ def test_pretrain_survives_being_killed(tmp_path: Path) -> None:
         process.wait()
     assert killed >= 1
     if not (tmp_path / "killed" / "training.json").exists():
-        subprocess.run([*command, "killed"], cwd=tmp_path, check=True, capture_output=True)
+        last = subprocess.run([*command, "killed"], cwd=tmp_path, check=True, capture_output=True, text=True)
+        assert "resuming at step" in last.stdout
     one, other = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "killed"))
     assert one.keys() == other.keys()
     assert all(torch.equal(one[name], other[name]) for name in one)

@@ -90,7 +90,7 @@ class Pretrain:
     device: str = "cpu"
     """cpu or cuda."""
     quick: Quick = False
-    """A few hundred steps, to see it work."""
+    """A few hundred steps, to see it work; the model is not to be used."""
     json: JsonFile = None
     """Also write the log and the verdict to this file, and make its folder."""
 
@@ -106,19 +106,27 @@ class Pretrain:
 
         names = ("world", "features", "dim", "slip", "recipe", "walks", "length", "seed", "patience", "device", "quick")
         try:
-            torch.empty(0, device=self.device)
+            if self.device.startswith("cuda") and not torch.cuda.is_available():
+                raise UsageError("there is no CUDA device here; leave --device out, or write --device cpu")
             run = Run(Pretraining(changes=self.set, **{name: getattr(self, name) for name in names}), self.out)
         except (ValueError, RuntimeError, AssertionError) as error:
             raise UsageError(str(error)) from error
         start, trainer = time.perf_counter(), run.trainer
+        if run.resumed:
+            console.print(f"resuming at step {trainer.step:,} of {trainer.recipe.steps:,}", highlight=False)
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         with Progress(*columns, console=console, transient=True) as bar:
             task = bar.add_task("resuming" if run.resumed else "training", total=trainer.recipe.steps)
             bar.update(task, completed=trainer.step)
-            for line in run.train(every=100 if self.quick else 250):
-                verdict = line.verdict
-                told = f"value {verdict.value:.3f}  ψ error {verdict.psi_error:.3f}" if verdict else "training"
-                bar.update(task, completed=line.step, description=told)
+            try:
+                for line in run.train(every=100 if self.quick else 250):
+                    verdict = line.verdict
+                    told = f"value {verdict.value:.3f}  ψ error {verdict.psi_error:.3f}" if verdict else "training"
+                    bar.update(task, completed=line.step, description=told)
+                    if not console.is_terminal:  # a log file wants lines, not a bar
+                        console.print(f"step {line.step:,} of {trainer.recipe.steps:,}  {told}", highlight=False)
+            except KeyboardInterrupt:
+                _fail(f"stopped at step {trainer.step}; the same command goes on from its last checkpoint", code=130)
         log = run.finish(time.perf_counter() - start)
         final = log["verdict"]
         console.print(

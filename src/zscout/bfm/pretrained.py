@@ -30,7 +30,7 @@ def shipped() -> dict[str, Path]:
 
 
 def save(model: USFA, folder: str | Path) -> Path:
-    """Write a model so that ``load`` gives it back exactly; each file is there whole or not at all."""
+    """Write a model so that ``load`` gives it back exactly; files of the same names are replaced, each whole."""
     if not isinstance(model, USFA):
         raise ValueError(f"only a USFA can be saved, came as {type(model).__name__}")
     folder = Path(folder)

@@ -66,7 +66,8 @@ def _check_psi(
     if error > tolerance:
         raise ValueError(
             f"check_model: ψ(s;z) differs from the true ψ of the model's own policy by {error:.3g} of its size "
-            f"(tolerance {tolerance:.3g}) at γ = {gamma:g}, {whose}: is it of this policy, these features, this world?"
+            f"(tolerance {tolerance:.3g}) at γ = {gamma:g}, {whose}: is it of this policy, these features, this "
+            "world, and trained enough?"
         )
 
 

@@ -94,6 +94,8 @@ class Run:
     """One training in a folder: resumed if it was begun, finished when the model stands there."""
 
     def __init__(self, what: Pretraining, out: Path) -> None:
+        if out.exists() and not out.is_dir():
+            raise ValueError(f"{out} is a file; --out names a folder")
         self.what, self.out = what, out
         self.world = what.build_world()
         self.phi = what.build_features(self.world)

@@ -105,11 +105,11 @@ class Pretrain:
         from zscout.lab.pretraining import Pretraining, Run
 
         names = ("world", "features", "dim", "slip", "recipe", "walks", "length", "seed", "patience", "device", "quick")
+        if self.device.startswith("cuda") and not torch.cuda.is_available():
+            raise UsageError("there is no CUDA device here; leave --device out, or write --device cpu")
         try:
-            if self.device.startswith("cuda") and not torch.cuda.is_available():
-                raise UsageError("there is no CUDA device here; leave --device out, or write --device cpu")
             run = Run(Pretraining(changes=self.set, **{name: getattr(self, name) for name in names}), self.out)
-        except (ValueError, RuntimeError, AssertionError) as error:
+        except (ValueError, RuntimeError) as error:  # RuntimeError: a device that torch does not know
             raise UsageError(str(error)) from error
         start, trainer = time.perf_counter(), run.trainer
         if run.resumed:

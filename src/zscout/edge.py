@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
-from zscout.types import Obs, Vectors
+from zscout.types import Action, Obs, Vectors
 
 
 def as_index(value: Obs, size: int, name: str, device: torch.device | None = None) -> Int[Tensor, "*b"]:
@@ -94,6 +94,16 @@ def in_range(value: object, name: str, low: float, high: float, open_end: bool =
     if math.isnan(number) or number < low or number > high or (open_end and number == high):
         raise ValueError(f"{name} must be in {limits}, came as {number}")
     return number
+
+
+def as_discount(gamma: object) -> float:
+    """γ in [0, 1)."""
+    return in_range(gamma, "gamma", 0.0, 1.0, open_end=True)
+
+
+def as_given(answer: Tensor, question: object) -> Action:
+    """A tensor for a tensor, else numpy (a scalar for one): what an environment that was not asked in torch wants."""
+    return answer if isinstance(question, Tensor) else answer.cpu().numpy()[()]
 
 
 def common_shape(one: tuple[int, ...], other: tuple[int, ...], names: str) -> tuple[int, ...]:

@@ -10,16 +10,7 @@ from torch import Generator, Tensor
 
 from zscout.bfm.planning import EPS, Dynamics, discounted_sums, greedy_policy, optimal_values
 from zscout.bfm.sphere import project_sphere, sample_sphere
-from zscout.edge import (
-    as_finite,
-    as_generator,
-    as_index,
-    as_size,
-    as_table,
-    as_vectors,
-    common_shape,
-    in_range,
-)
+from zscout.edge import as_discount, as_finite, as_generator, as_given, as_index, as_table, as_vectors, common_shape
 from zscout.types import Action, FiniteWorld, Obs, Vectors
 
 CHUNK = 2**17  # numbers that one step of a computation touches: what stays in a core's cache
@@ -36,7 +27,7 @@ class ExactModel:
     """
 
     def __init__(self, world: FiniteWorld, features: Vectors, gamma: float = 0.99) -> None:
-        self.gamma = in_range(gamma, "gamma", 0.0, 1.0, open_end=True)
+        self.gamma = as_discount(gamma)
         self.features: Float[Tensor, "S d"] = as_table(features, world.n_states, "features")
         self.world = world
         self.device = self.features.device
@@ -64,11 +55,11 @@ class ExactModel:
         state, policy = self._states(obs), self.policy(z)
         runs = common_shape(state.shape, policy.shape[:-1], "observations and z")
         chosen = policy.expand(*runs, -1).gather(-1, state.expand(runs)[..., None])[..., 0]
-        return chosen if isinstance(obs, Tensor) else chosen.cpu().numpy()[()]
+        return as_given(chosen, obs)
 
     def sample_z(self, n: int, rng: Generator | int) -> Float[Tensor, "n d"]:
         """N draws, uniform on the sphere of radius √d."""
-        return sample_sphere(as_size(n, "n", 0), self.dim, as_generator(rng, self.device)).to(self.device)
+        return sample_sphere(n, self.dim, as_generator(rng, self.device)).to(self.device)
 
     def project_z(self, z: Vectors) -> Float[Tensor, "*b d"]:
         """Onto the sphere of radius √d; 0 goes to (1, …, 1)."""
@@ -82,11 +73,11 @@ class ExactModel:
 
     def psi_at(self, obs: Obs, z: Vectors, gamma: float) -> Float[Tensor, "*b n d"]:
         """ψ of the same policies at another discount."""
-        return self._sums_at(obs, z, self.features, in_range(gamma, "gamma", 0.0, 1.0, open_end=True))
+        return self._sums_at(obs, z, self.features, as_discount(gamma))
 
     def second_moment(self, obs: Obs, z: Vectors, gamma: float) -> Float[Tensor, "*b n d d"]:
         """M(s;z) = E Σ_{k≥0} γᵏ φ(S_{t+k+1}) φ(S_{t+k+1})ᵀ."""
-        gamma = in_range(gamma, "gamma", 0.0, 1.0, open_end=True)
+        gamma = as_discount(gamma)
         outer = self.features[:, :, None] * self.features[:, None, :]
         moments = self._sums_at(obs, z, outer.flatten(1), gamma)
         return moments.reshape(*moments.shape[:-1], self.dim, self.dim)
@@ -111,7 +102,7 @@ class ExactModel:
 
     def evaluate(self, policy: Obs | Vectors, gamma: float | None = None) -> Float[Tensor, "*n S d"]:
         """ψ of any policy table: actions [*n S], or their probabilities [*n S A]."""
-        gamma = self.gamma if gamma is None else in_range(gamma, "gamma", 0.0, 1.0, open_end=True)
+        gamma = self.gamma if gamma is None else as_discount(gamma)
         table = self._policy_table(policy)
         leading = table.shape[: -2 if table.is_floating_point() else -1]
         rows = table.reshape(-1, *table.shape[len(leading) :])

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from zscout.edge import as_size, in_range
+from zscout.edge import as_discount, as_size, in_range
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,8 +37,8 @@ class Recipe:
                 raise ValueError(f"{name} must be true or false, came as {getattr(self, name)!r}")
         if self.chain & (self.chain - 1):
             raise ValueError(f"chain must be 0 or a power of two, came as {self.chain}")
-        for name in ("gamma", "dropout"):
-            in_range(getattr(self, name), name, 0.0, 1.0, open_end=True)
+        as_discount(self.gamma)
+        in_range(self.dropout, "dropout", 0.0, 1.0, open_end=True)
         in_range(self.tau, "tau", 0.0, 1.0)
         in_range(self.learning_rate, "learning_rate", 0.0, 1.0)
         in_range(self.softness, "softness", 0.0, 1e6)

@@ -6,10 +6,12 @@ import torch
 from jaxtyping import Float
 from torch import Generator, Tensor
 
+from zscout.edge import as_size
+
 
 def sample_sphere(n: int, dim: int, rng: Generator, dtype: torch.dtype = torch.float64) -> Float[Tensor, "n d"]:
     """N points, uniform on the sphere of radius √d."""
-    return project_sphere(torch.randn(n, dim, generator=rng, dtype=dtype, device=rng.device))
+    return project_sphere(torch.randn(as_size(n, "n", 0), dim, generator=rng, dtype=dtype, device=rng.device))
 
 
 def project_sphere(z: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:

@@ -3,6 +3,7 @@
 Its data are reward-free transitions. It yields metrics and draws, prints and stops nothing itself.
 """
 
+import copy
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
@@ -87,10 +88,12 @@ class Trainer:
     @property
     def model(self) -> USFA:
         """The model as it would be used now, frozen."""
-        source = self.average if self.recipe.averaged else self.online
-        model = USFA(source.config, source.features, source.state_inputs).to(self.device)
-        model.load_state_dict(source.state_dict())
-        return model.freeze()
+        return copy.deepcopy(self._source).freeze()
+
+    @property
+    def _source(self) -> USFA:
+        """Whose weights are the model's."""
+        return self.average if self.recipe.averaged else self.online
 
     def train(
         self, judge: Callable[[USFA], Verdict] | None = None, every: int = 250, patience: int = 20
@@ -115,9 +118,8 @@ class Trainer:
         """Remember the best policy; when the policy's steps are over, or lead nowhere, go back to it."""
         self._stale += 1
         if value > self.best_value:
-            source = self.average if self.recipe.averaged else self.online
             self.best_value, self._stale = value, 0
-            self._best = {name: tensor.detach().clone() for name, tensor in source.state_dict().items()}
+            self._best = {name: tensor.detach().clone() for name, tensor in self._source.state_dict().items()}
         if self.step >= self.recipe.policy_steps or self._stale >= patience:
             self.online.load_state_dict(self._best)
             self.average.load_state_dict(self._best)
@@ -220,7 +222,7 @@ class Trainer:
         psi = None
         if trains_psi:
             psi = self.average.psi_of_actions(self._every, z)  # [h n S A d]
-            logits = torch.einsum("hnsad,nd->hnsa", psi, z).amin(0) if logits is None else logits
+            logits = self.average.preferences(self._every, z, psi) if logits is None else logits
         assert logits is not None
         action = logits.masked_fill(~self._tried, -math.inf).argmax(-1)  # [n S]
         tail = None if psi is None else _least(psi, action, z)

@@ -11,7 +11,17 @@ from jaxtyping import Float, Int
 from torch import Generator, Tensor, nn
 
 from zscout.bfm.sphere import project_sphere, sample_sphere
-from zscout.edge import as_generator, as_index, as_size, as_vectors, common_shape, in_range, required_rng
+from zscout.edge import (
+    as_discount,
+    as_generator,
+    as_given,
+    as_index,
+    as_size,
+    as_vectors,
+    common_shape,
+    in_range,
+    required_rng,
+)
 from zscout.types import Action, Obs, Vectors
 
 
@@ -35,7 +45,7 @@ class USFAConfig:
     def __post_init__(self) -> None:
         for name in ("n_states", "n_actions", "dim", "inputs", "hidden", "layers", "heads"):
             as_size(getattr(self, name), name, 1)
-        in_range(self.gamma, "gamma", 0.0, 1.0, open_end=True)
+        as_discount(self.gamma)
         in_range(self.dropout, "dropout", 0.0, 1.0, open_end=True)
         in_range(self.temperature, "temperature", 0.0, math.inf, open_end=True)
 
@@ -181,7 +191,7 @@ class USFA(nn.Module):
             noise = -torch.log(-torch.log(u))
             logits = logits / self.config.temperature + noise  # Gumbel: argmax draws from the softmax
         chosen = logits.argmax(-1).reshape(runs)
-        return chosen if isinstance(obs, Tensor) else chosen.cpu().numpy()[()]
+        return as_given(chosen, obs)
 
     def sample_z(self, n: int, rng: Generator | int) -> Float[Tensor, "n d"]:
         """N draws, uniform on the sphere of radius √d."""

@@ -16,11 +16,40 @@ if TYPE_CHECKING:
     from zscout.bfm.exact import ExactModel
     from zscout.bfm.pretrained import load, save
     from zscout.bfm.usfa import USFA
-    from zscout.types import BehaviorModel
+    from zscout.transfer.agent import OnlineTransfer
+    from zscout.transfer.method import Method
+    from zscout.transfer.methods import METHODS
+    from zscout.transfer.offline import infer_task
+    from zscout.transfer.posterior import TaskPosterior
+    from zscout.transfer.rollout import rollout
+    from zscout.types import Agent, BehaviorModel
 
-__all__ = ["USFA", "BehaviorModel", "ExactModel", "check_model", "features", "load", "save", "worlds"]
+__all__ = [
+    "METHODS",
+    "USFA",
+    "Agent",
+    "BehaviorModel",
+    "ExactModel",
+    "Method",
+    "OnlineTransfer",
+    "TaskPosterior",
+    "check_model",
+    "features",
+    "infer_task",
+    "load",
+    "rollout",
+    "save",
+    "worlds",
+]
 
 _HOME = {
+    "Agent": "zscout.types",
+    "OnlineTransfer": "zscout.transfer.agent",
+    "Method": "zscout.transfer.method",
+    "METHODS": "zscout.transfer.methods",
+    "TaskPosterior": "zscout.transfer.posterior",
+    "rollout": "zscout.transfer.rollout",
+    "infer_task": "zscout.transfer.offline",
     "BehaviorModel": "zscout.types",
     "ExactModel": "zscout.bfm.exact",
     "USFA": "zscout.bfm.usfa",

@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
+from zscout.randomness import Rng, Streams
 from zscout.types import Action, Obs, Vectors
 
 
@@ -25,7 +26,7 @@ def as_index(value: Obs, size: int, name: str, device: torch.device | None = Non
     return index
 
 
-def as_finite(value: Vectors, name: str, device: torch.device | None = None) -> Float[Tensor, "*shape"]:
+def as_finite(value: Any, name: str, device: torch.device | None = None) -> Float[Tensor, "*shape"]:
     """Finite real numbers as a float64 tensor; gradients stay."""
     numbers = _as_tensor(value, name, "real numbers", device)
     if numbers.is_complex():
@@ -67,9 +68,9 @@ def as_generator(rng: object, device: torch.device | None = None) -> Generator:
     return Generator(device=device or torch.device("cpu")).manual_seed(int(rng))
 
 
-def required_rng(rng: object, because: str) -> Generator:
-    """The generator, where something is going to be drawn."""
-    if not isinstance(rng, Generator):
+def required_rng(rng: object, because: str) -> Rng:
+    """The source of randomness, where something is going to be drawn."""
+    if not isinstance(rng, Generator | Streams):
         raise ValueError(f"{because}: it needs rng, a torch.Generator, came as {_kind(rng)}")
     return rng
 
@@ -93,6 +94,14 @@ def in_range(value: object, name: str, low: float, high: float, open_end: bool =
     number = float(value)
     if math.isnan(number) or number < low or number > high or (open_end and number == high):
         raise ValueError(f"{name} must be in {limits}, came as {number}")
+    return number
+
+
+def as_positive(value: object, name: str) -> float:
+    """A finite number above 0."""
+    number = in_range(value, name, 0.0, math.inf, open_end=True)
+    if not number:
+        raise ValueError(f"{name} must be above 0, came as {number}")
     return number
 
 

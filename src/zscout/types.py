@@ -11,6 +11,8 @@ import numpy as np
 from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
+from zscout.randomness import Rng
+
 Obs: TypeAlias = int | np.integer | Sequence[Any] | np.ndarray | Tensor
 """What an observation may come as; in a finite world it is the state's index."""
 
@@ -41,7 +43,7 @@ class FiniteWorld(Protocol):
     def probabilities(self) -> Float[Tensor, "S A K"]:
         """How likely each of them is."""
 
-    def step(self, state: Obs, action: Action, rng: Generator | None = None) -> Int[Tensor, "*b"]:
+    def step(self, state: Obs, action: Action, rng: Rng | None = None) -> Int[Tensor, "*b"]:
         """S_{t+1} ~ p(·|S_t, A_t), for any number of runs at once."""
 
 
@@ -78,6 +80,17 @@ class BehaviorModel(Protocol):
 
     def project_z(self, z: Vectors) -> Float[Tensor, "*b d"]:
         """The image of z in Z; z = 0 has one too."""
+
+
+@runtime_checkable
+class Agent(Protocol):
+    """Anything that can be run: it chooses actions and learns."""
+
+    def act(self, obs: Obs) -> Action:
+        """A_t at S_t."""
+
+    def tell(self, next_obs: Obs, reward: Any, done: Any = False) -> None:
+        """S_{t+1}, R_{t+1}, and whether an episode ended with it."""
 
 
 # What only some models offer. Ask by isinstance(model, HasHorizons), never by the model's class.

@@ -22,6 +22,7 @@ from zscout.edge import (
     in_range,
     required_rng,
 )
+from zscout.randomness import Rng, uniform
 from zscout.types import Action, Obs, Vectors
 
 
@@ -178,7 +179,7 @@ class USFA(nn.Module):
         out = self._psi_at_policy(own, z.expand(*runs, *z.shape[-2:]).reshape(-1, self.dim))[:, :, 0]
         return out.reshape(len(out), *runs, z.shape[-2], self.dim).movedim(0, -3)
 
-    def act(self, obs: Obs, z: Vectors, rng: Generator | None = None) -> Action:
+    def act(self, obs: Obs, z: Vectors, rng: Rng | None = None) -> Action:
         """The best action, or with a temperature one drawn from the softmax."""
         state, z = self._states(obs), self._z(z)
         runs = common_shape(state.shape, z.shape[:-1], "observations and z")
@@ -187,9 +188,9 @@ class USFA(nn.Module):
             logits = self.preferences(state.expand(runs).reshape(-1, 1), rows)[:, 0]
         if self.config.temperature:
             rng = required_rng(rng, "this policy draws its actions")
-            u = torch.rand(logits.shape, generator=rng, device=rng.device).clamp(min=1e-30).to(logits.device)
+            u = uniform(tuple(logits.shape), rng).clamp(min=1e-300)
             noise = -torch.log(-torch.log(u))
-            logits = logits / self.config.temperature + noise  # Gumbel: argmax draws from the softmax
+            logits = logits / self.config.temperature + noise.to(logits)  # Gumbel: argmax draws from the softmax
         chosen = logits.argmax(-1).reshape(runs)
         return as_given(chosen, obs)
 

@@ -11,6 +11,7 @@ from scipy.sparse.csgraph import connected_components
 from torch import Generator, Tensor
 
 from zscout.edge import as_finite, as_index, common_shape, in_range, required_rng
+from zscout.randomness import Rng, uniform
 from zscout.types import Action, Obs, Vectors
 
 Cell = tuple[int, int]
@@ -74,7 +75,7 @@ class GridWorld:
         executed = (1 - self.slip) * torch.eye(self.n_actions, dtype=torch.float64) + self.slip / self.n_actions
         return executed.expand(self.n_states, -1, -1)
 
-    def step(self, state: Obs, action: Action, rng: Generator | None = None) -> Int[Tensor, "*b"]:
+    def step(self, state: Obs, action: Action, rng: Rng | None = None) -> Int[Tensor, "*b"]:
         """S_{t+1} ~ p(·|S_t, A_t) for any number of runs at once; only a slippery world needs ``rng``."""
         here = as_index(state, self.n_states, "state")
         move = as_index(action, self.n_actions, "action")
@@ -82,13 +83,13 @@ class GridWorld:
         if self.slip:
             rng = required_rng(rng, "this world slips")
             # One uniform number u a run: below slip it slips, and u / slip, uniform again, picks the action.
-            u = torch.rand(shape, generator=rng, dtype=torch.float64)
+            u = uniform(shape, rng)
             move = torch.where(u < self.slip, (u * (self.n_actions / self.slip)).long(), move)
         return torch.take(self.next_state, here * self.n_actions + move)
 
     def random_states(self, n: int, rng: Generator) -> Int[Tensor, " n"]:
         """N states, uniform: where runs start."""
-        return torch.randint(self.n_states, (n,), generator=required_rng(rng, "starts are drawn"))
+        return torch.randint(self.n_states, (n,), generator=rng)
 
     def state_at(self, row: int, column: int) -> int:
         """The state of a cell."""

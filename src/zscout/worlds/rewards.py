@@ -7,9 +7,10 @@ from typing import TypeAlias
 
 import torch
 from jaxtyping import Float
-from torch import Generator, Tensor
+from torch import Tensor
 
 from zscout.edge import as_finite, as_index, as_table, as_vectors, common_shape, in_range, required_rng
+from zscout.randomness import Rng, normal
 from zscout.types import Obs, Vectors
 
 
@@ -21,7 +22,7 @@ class LinearReward:
         self.task: Float[Tensor, "*b d"] = as_vectors(task, self.features.shape[1], "task").detach().clone()
         self.noise = _as_noise(noise)
 
-    def __call__(self, state: Obs, rng: Generator | None = None) -> Float[Tensor, "*b"]:
+    def __call__(self, state: Obs, rng: Rng | None = None) -> Float[Tensor, "*b"]:
         """The rewards of the states entered."""
         entered = as_index(state, self.n_states, "state")
         common_shape(entered.shape, self.task.shape[:-1], "states and tasks")
@@ -47,7 +48,7 @@ class TableReward:
             raise ValueError(f"a reward table has one number for each state, came with shape {tuple(self.table.shape)}")
         self.noise = _as_noise(noise)
 
-    def __call__(self, state: Obs, rng: Generator | None = None) -> Float[Tensor, "*b"]:
+    def __call__(self, state: Obs, rng: Rng | None = None) -> Float[Tensor, "*b"]:
         """The rewards of the states entered."""
         return _with_noise(self.table[as_index(state, self.n_states, "state")], self.noise, rng)
 
@@ -63,7 +64,7 @@ class BlackBox:
 
     function: Callable[[int], float]
 
-    def __call__(self, state: Obs, rng: Generator | None = None) -> Float[Tensor, "*b"]:
+    def __call__(self, state: Obs, rng: Rng | None = None) -> Float[Tensor, "*b"]:
         """The callable's answers, one call for each state; its randomness is its own, ``rng`` is not used."""
         states = as_index(state, 2**62, "state")  # how many there are is the callable's affair
         answers = [self._ask(int(s)) for s in states.flatten()]
@@ -99,8 +100,7 @@ def _as_noise(noise: float) -> float:
     return in_range(noise, "noise", 0.0, math.inf, open_end=True)
 
 
-def _with_noise(mean: Float[Tensor, "*b"], noise: float, rng: Generator | None) -> Float[Tensor, "*b"]:
+def _with_noise(mean: Float[Tensor, "*b"], noise: float, rng: Rng | None) -> Float[Tensor, "*b"]:
     if not noise:
         return mean
-    rng = required_rng(rng, "this reward is noisy")
-    return mean + noise * torch.randn(mean.shape, generator=rng, dtype=mean.dtype)
+    return mean + noise * normal(tuple(mean.shape), required_rng(rng, "this reward is noisy"))

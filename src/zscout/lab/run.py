@@ -1,0 +1,107 @@
+"""Many runs at once: agents in a finite world whose rewards are φ·z_r + noise, all of them in one tensor."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from zscout.edge import as_index, as_size, as_vectors, in_range
+from zscout.randomness import Streams
+from zscout.transfer.agent import OnlineTransfer
+from zscout.transfer.method import Method
+from zscout.types import BehaviorModel, FiniteWorld
+
+WORLD = 2**40  # the place in a run's stream where its world begins: far from any that its agent draws from
+
+
+@dataclass(frozen=True, eq=False)
+class Moment:
+    """One step of R runs, from S_t to S_{t+1}; all but the last three are as they were at S_t."""
+
+    t: int
+    state: Int[Tensor, " R"]  # S_t
+    z: Float[Tensor, "R d"]  # Z_t; while an explorer acts, what would be settled for
+    exploring: bool  # an explorer chose the action
+    radius: Float[Tensor, " R"]  # √β_t
+    z_hat: Float[Tensor, "R d"]  # ẑ_t
+    best_z: Float[Tensor, "R d"]  # what would be settled for
+    action: Int[Tensor, " R"]  # A_t
+    entered: Int[Tensor, " R"]  # S_{t+1}, before a reset that the method asked for
+    reward: Float[Tensor, " R"]  # R_{t+1}
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """What happened in R runs of T steps; row t is of the step from S_t to S_{t+1}."""
+
+    task: Float[Tensor, "R d"]  # z_r
+    seeds: Int[Tensor, " R"]
+    ridge: float  # λ
+    state: Int[Tensor, "T R"]
+    z: Float[Tensor, "T R d"]
+    exploring: Tensor  # [T], bool
+    radius: Float[Tensor, "T R"]
+    z_hat: Float[Tensor, "T R d"]
+    best_z: Float[Tensor, "T R d"]
+    action: Int[Tensor, "T R"]
+    entered: Int[Tensor, "T R"]
+    reward: Float[Tensor, "T R"]
+    final_z: Float[Tensor, "R d"]  # what is settled for after the last reward
+    final_z_hat: Float[Tensor, "R d"]
+
+
+def moments(agent: OnlineTransfer, world: FiniteWorld, reward: Float[Tensor, "R S"], noise: float) -> Iterator[Moment]:
+    """The agent in the world, for ever; noise, slips and starts come from each run's own seed."""
+    noise = in_range(noise, "noise", 0.0, float("inf"), open_end=True)
+    seeds = agent.seeds
+    start = (Streams(seeds, WORLD).uniform() * world.n_states).long()
+    state, t = start, 0
+    while True:
+        streams = Streams(seeds, WORLD + 1 + t)
+        exploring, radius, z_hat, best_z = agent.exploring, agent.radius, agent.z_hat, agent.best_z
+        action = as_index(agent.act(state), world.n_actions, "action", torch.device("cpu"))
+        z = agent.present_z
+        entered = world.step(state, action, streams)
+        seen = reward.gather(1, entered[:, None])[:, 0] + noise * streams.normal()
+        agent.tell(entered, seen)
+        yield Moment(t, state, best_z if z is None else z, exploring, radius, z_hat, best_z, action, entered, seen)
+        state = start if agent.wants_reset else entered
+        t += 1
+
+
+def simulate(
+    model: BehaviorModel,
+    world: FiniteWorld,
+    tasks: Float[Tensor, "R d"],
+    method: str | Method,
+    *,
+    seeds: Int[Tensor, " R"],
+    steps: int,
+    noise: float,
+    told_noise: bool = False,
+) -> Trace:
+    """R runs of one method, one for each task and seed; with ``told_noise`` the agent knows σ."""
+    tasks = as_vectors(tasks, model.dim, "tasks", torch.device("cpu"))
+    agent = OnlineTransfer(model, method, seeds.tolist(), len(tasks), noise if told_noise else None)
+    features = model.phi(torch.arange(world.n_states)).double().cpu()
+    rows: list[Moment] = []
+    for moment in moments(agent, world, tasks @ features.T, noise):
+        rows.append(moment)
+        if len(rows) == as_size(steps, "steps", 1):
+            break
+
+    def column(name: str) -> Tensor:
+        return torch.stack([getattr(row, name).cpu() for row in rows])
+
+    names = ("state", "z", "radius", "z_hat", "best_z", "action", "entered", "reward")
+    return Trace(
+        task=tasks,
+        seeds=seeds,
+        ridge=agent.method.ridge,
+        exploring=torch.tensor([row.exploring for row in rows]),
+        final_z=agent.best_z.cpu(),
+        final_z_hat=agent.z_hat.cpu(),
+        **{name: column(name) for name in names},
+    )

@@ -1,0 +1,85 @@
+"""One stream of random numbers for each run, by counting: a run draws the same numbers alone as beside others.
+
+A number is a mix of (seed, place in the stream, index), so there is no state to carry along or to save: the numbers
+of step t are those of ``Streams(seeds, t)``, however often and in whatever company they are asked for.
+"""
+
+import math
+from typing import TypeAlias
+
+import torch
+from jaxtyping import Float, Int
+from torch import Generator, Tensor
+
+GOLDEN = -0x61C8864680B583EB  # 2⁶⁴ ÷ the golden ratio, odd, as a signed 64-bit number: the step of splitmix64
+
+
+class Streams:
+    """Uniform and normal numbers [*b …] for runs whose seeds are [*b]; each call goes on where the last one ended."""
+
+    def __init__(self, seeds: Int[Tensor, "*b"], place: int = 0) -> None:
+        # Mixed twice: neighbouring seeds and neighbouring places are as far apart as any others.
+        self._key = _mix(_mix(seeds.long()) + _steps(place + 1, seeds))
+        self._calls = 0
+
+    @property
+    def runs(self) -> tuple[int, ...]:
+        """*b, the shape of the seeds."""
+        return tuple(self._key.shape)
+
+    def integers(self, *shape: int) -> Int[Tensor, "*b_and_shape"]:
+        """Whole numbers, uniform over all of 64 bits."""
+        self._calls += 1
+        key = _mix(self._key + _steps(self._calls, self._key))
+        index = torch.arange(1, math.prod(shape) + 1, device=key.device)
+        return _mix(key[..., None] + GOLDEN * index).reshape((*self.runs, *shape))
+
+    def uniform(self, *shape: int) -> Float[Tensor, "*b_and_shape"]:
+        """~ U(0, 1), neither end included."""
+        return (((self.integers(*shape) >> 12) & (2**52 - 1)).double() + 0.5) * 2.0**-52
+
+    def normal(self, *shape: int) -> Float[Tensor, "*b_and_shape"]:
+        """~ N(0, 1)."""
+        draws: Tensor = torch.special.ndtri(self.uniform(*shape))
+        return draws
+
+    def generators(self, device: torch.device | None = None) -> list[Generator]:
+        """A torch.Generator for each run, in order, for what can only be drawn by one."""
+        seeds = (self.integers() & (2**62 - 1)).flatten().tolist()
+        return [Generator(device=device or torch.device("cpu")).manual_seed(seed) for seed in seeds]
+
+
+Rng: TypeAlias = Generator | Streams
+"""Where random numbers come from: one generator for a whole tensor, or a stream of its own for each run."""
+
+
+def uniform(shape: tuple[int, ...], rng: Rng) -> Float[Tensor, "*shape"]:
+    """~ U(0, 1) in float64; with streams the leading dimensions are the runs."""
+    if isinstance(rng, Streams):
+        return rng.uniform(*_beyond_runs(shape, rng))
+    return torch.rand(shape, generator=rng, dtype=torch.float64, device=rng.device)
+
+
+def normal(shape: tuple[int, ...], rng: Rng) -> Float[Tensor, "*shape"]:
+    """~ N(0, 1) in float64; with streams the leading dimensions are the runs."""
+    if isinstance(rng, Streams):
+        return rng.normal(*_beyond_runs(shape, rng))
+    return torch.randn(shape, generator=rng, dtype=torch.float64, device=rng.device)
+
+
+def _beyond_runs(shape: tuple[int, ...], rng: Streams) -> tuple[int, ...]:
+    if tuple(shape[: len(rng.runs)]) != rng.runs:
+        raise ValueError(f"there are streams for runs {rng.runs}, numbers are wanted for {tuple(shape)}")
+    return tuple(shape[len(rng.runs) :])
+
+
+def _steps(count: int, like: Tensor) -> Int[Tensor, ""]:
+    """Count · GOLDEN, modulo 2⁶⁴ as tensors do it."""
+    return torch.tensor(count, device=like.device) * GOLDEN
+
+
+def _mix(x: Int[Tensor, "*n"]) -> Int[Tensor, "*n"]:
+    """The finaliser of splitmix64: every bit of x moves every bit of the answer."""
+    x = (x ^ ((x >> 30) & (2**34 - 1))) * -0x40A7B892E31B1A47
+    x = (x ^ ((x >> 27) & (2**37 - 1))) * -0x6B2FB644ECCEEE15
+    return x ^ ((x >> 31) & (2**33 - 1))

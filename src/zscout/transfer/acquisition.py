@@ -1,0 +1,188 @@
+"""Scores: what makes a candidate z worth trying now.
+
+An acquisition is a callable (forecast, posterior, radius, rng) → scores [*b n], radius = √β_t [*b]. Swapping one is
+one line: ``replace(method, acquisition=Thompson())``.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from zscout.edge import as_discount, as_size, in_range
+from zscout.randomness import Rng, normal
+from zscout.transfer.forecast import Forecast, finite
+from zscout.transfer.posterior import TaskPosterior
+from zscout.types import Obs
+
+Radius: TypeAlias = Float[Tensor, "*b"]
+Scores: TypeAlias = Float[Tensor, "*b n"]
+Acquisition: TypeAlias = Callable[[Forecast, TaskPosterior, Radius, Rng], Scores]
+
+
+@dataclass(frozen=True)
+class UCB:
+    """ψ·ẑ + √β_t‖ψ‖_{V⁻¹}  (eq. 5).
+
+    With ``bonus_gamma`` the norm is of ψ at that shorter horizon, where directions are not averaged out;
+    ``bonus_scale`` multiplies it, since a shorter ψ is a smaller one.
+    """
+
+    bonus_gamma: float | None = None
+    bonus_scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.bonus_gamma is not None:
+            as_discount(self.bonus_gamma)
+        in_range(self.bonus_scale, "bonus_scale", 0.0, math.inf, open_end=True)
+
+    def __call__(self, forecast: Forecast, posterior: TaskPosterior, radius: Radius, rng: Rng) -> Scores:
+        """The optimistic value."""
+        far = forecast.psi if self.bonus_gamma is None else forecast.psi_at(self.bonus_gamma)
+        return value(forecast, posterior) + self.bonus_scale * radius[..., None] * posterior.width(far)
+
+
+@dataclass(frozen=True)
+class Explore:
+    """‖ψ‖_{V⁻¹}: pure exploration, as if ẑ = 0; the reward is not looked at."""
+
+    gamma: float | None = None
+
+    def __call__(self, forecast: Forecast, posterior: TaskPosterior, radius: Radius, rng: Rng) -> Scores:
+        """How little is known of where z leads."""
+        return posterior.width(forecast.psi if self.gamma is None else forecast.psi_at(self.gamma))
+
+
+@dataclass(frozen=True)
+class Greedy:
+    """ψ·ẑ: no exploration at all."""
+
+    def __call__(self, forecast: Forecast, posterior: TaskPosterior, radius: Radius, rng: Rng) -> Scores:
+        """The value under the estimate."""
+        return value(forecast, posterior)
+
+
+@dataclass(frozen=True)
+class Thompson:
+    """ψ·θ with θ ~ N(ẑ, σ²V⁻¹), one θ a run for all candidates."""
+
+    def __call__(self, forecast: Forecast, posterior: TaskPosterior, radius: Radius, rng: Rng) -> Scores:
+        """The value under a task that may be true."""
+        return _dot(forecast.psi, posterior.sample(1, rng)[..., 0, :])
+
+
+@dataclass(frozen=True)
+class Optimism:
+    """ψ(s;z)·z: what z promises if it were the task itself; to be searched within the ellipsoid  (eq. 8)."""
+
+    def __call__(self, forecast: Forecast, posterior: TaskPosterior, radius: Radius, rng: Rng) -> Scores:
+        """The value of z to itself."""
+        return (forecast.psi * forecast.z).sum(-1)
+
+
+@dataclass(frozen=True)
+class OneStepBonus:
+    """ψ·ẑ + w·√β_t·E Σγᵏ‖φ(S_{t+k+1})‖²_{V⁻¹}: the determinant lemma's gain of each state that z will enter.
+
+    The sum is tr(V⁻¹M(s;z)) where the model offers M, else ‖ψ‖²_{V⁻¹} at that horizon. γ = 0 is the next state alone.
+    """
+
+    weight: float = 1.0
+    gamma: float = 0.0
+
+    def __call__(self, forecast: Forecast, posterior: TaskPosterior, radius: Radius, rng: Rng) -> Scores:
+        """Value and information state by state."""
+        inverse = posterior.factor @ posterior.factor.mT
+        gain = torch.einsum("...ij,...nij->...n", inverse, forecast.second_moment(self.gamma))
+        return value(forecast, posterior) + self.weight * radius[..., None] * gain
+
+
+@dataclass(frozen=True)
+class LogDet:
+    """ψ·ẑ + w·√β_t·log(det(V + M(s;z)) / det V): the information that following z would add  (D-optimal design)."""
+
+    weight: float = 20.0
+    gamma: float = 0.9
+
+    def __post_init__(self) -> None:
+        in_range(self.weight, "weight", 0.0, math.inf, open_end=True)
+        as_discount(self.gamma)
+
+    def __call__(self, forecast: Forecast, posterior: TaskPosterior, radius: Radius, rng: Rng) -> Scores:
+        """Value and information of the whole way."""
+        W = posterior.factor[..., None, :, :]
+        more = W.mT @ forecast.second_moment(self.gamma) @ W
+        more = more + torch.eye(more.shape[-1]).to(more)  # det(V + M)/det V = det(I + WᵀMW)
+        gain: Tensor = 2 * torch.linalg.cholesky(more).diagonal(dim1=-2, dim2=-1).log().sum(-1)
+        return value(forecast, posterior) + self.weight * radius[..., None] * gain
+
+
+# Against a poor ψ: other opinions of it, for any of the scores above
+
+
+@dataclass(frozen=True)
+class OverHeads:
+    """The least, mean or greatest of the scores by each of the model's heads."""
+
+    score: Acquisition = UCB()
+    take: Literal["min", "mean", "max"] = "min"
+
+    def __post_init__(self) -> None:
+        if self.take not in ("min", "mean", "max"):
+            raise ValueError(f"take must be min, mean or max, came as {self.take!r}")
+
+    def __call__(self, forecast: Forecast, posterior: TaskPosterior, radius: Radius, rng: Rng) -> Scores:
+        """Pessimistic, average or optimistic."""
+        heads = forecast.psi_heads.unbind(-3)
+        scores = torch.stack([self.score(forecast.with_psi(psi), posterior, radius, rng) for psi in heads])
+        return {"min": scores.amin(0), "mean": scores.mean(0), "max": scores.amax(0)}[self.take]
+
+
+@dataclass(frozen=True)
+class AveragedOverZ:
+    """The score with ψ averaged over z and ``draws`` others near it: z + spread·N(0, I), projected to Z."""
+
+    score: Acquisition = UCB()
+    draws: int = 4
+    spread: float = 0.1
+
+    def __post_init__(self) -> None:
+        as_size(self.draws, "draws", 1)
+        in_range(self.spread, "spread", 0.0, math.inf, open_end=True)
+
+    def __call__(self, forecast: Forecast, posterior: TaskPosterior, radius: Radius, rng: Rng) -> Scores:
+        """The score of the neighbourhood."""
+        z, model = forecast.z, forecast.model
+        noise = normal((*posterior.runs, self.draws, 1, posterior.dim), rng).to(z.device)
+        near = model.project_z(z.unsqueeze(-3) + self.spread * noise)  # [*b draws n d]
+        psi = finite(model.psi(forecast.obs, near.flatten(-3, -2))).unflatten(-2, near.shape[-3:-1])
+        mean = (psi.sum(-3) + forecast.psi) / (self.draws + 1)
+        return self.score(forecast.with_psi(mean), posterior, radius, rng)
+
+
+@dataclass(frozen=True)
+class AveragedOverStates:
+    """The score with ψ averaged over observations near the present one, [*b m …] = neighbours(obs)."""
+
+    neighbours: Callable[[Obs], Tensor]
+    score: Acquisition = UCB()
+
+    def __call__(self, forecast: Forecast, posterior: TaskPosterior, radius: Radius, rng: Rng) -> Scores:
+        """The score of the neighbourhood."""
+        depth = len(posterior.runs)
+        near = self.neighbours(forecast.obs).unbind(depth)
+        psi = torch.stack([finite(forecast.model.psi(obs, forecast.z)) for obs in near]).mean(0)
+        return self.score(forecast.with_psi(psi), posterior, radius, rng)
+
+
+def value(forecast: Forecast, posterior: TaskPosterior) -> Scores:
+    """ψ(s;z)·ẑ, what z is worth by the estimate."""
+    return _dot(forecast.psi, posterior.z_hat)
+
+
+def _dot(psi: Float[Tensor, "*b n d"], task: Float[Tensor, "*b d"]) -> Scores:
+    return (psi @ task[..., None])[..., 0]

@@ -1,0 +1,279 @@
+"""OnlineTransfer: ask for a z, do it, tell what came of it."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium.spaces import Box, Discrete
+from jaxtyping import Bool, Float, Int
+from torch import Generator, Tensor
+
+from zscout.edge import as_finite, as_given, as_index, as_size
+from zscout.randomness import Streams
+from zscout.transfer.method import Method
+from zscout.transfer.methods import METHODS
+from zscout.transfer.posterior import TaskPosterior
+from zscout.transfer.saving import method_from_json, method_to_json, read, write
+from zscout.transfer.search import Problem
+from zscout.transfer.state import State
+from zscout.transfer.trials import Trials
+from zscout.types import Action, BehaviorModel, Obs, Vectors
+
+ASK, TELL, ACT, PLACES = 0, 1, 2, 3  # of a step's three draws, which stream: what is drawn depends on seed and t alone
+
+
+class OnlineTransfer:
+    """Finds the task of a frozen model from rewards alone: at S_t ask Z_t, do it, tell S_{t+1} and R_{t+1}.
+
+        agent = OnlineTransfer(bfm)
+        z = agent.ask(obs)
+        obs, reward, *_ = env.step(bfm.act(obs, z))
+        agent.tell(obs, reward)
+
+    ``runs=300`` is 300 agents in one: obs [300], z [300 d], reward [300]; run i draws from seed + i, or from the i-th
+    of a list of seeds, and does what it would do alone. ``noise=None`` estimates σ; ``norm_bound`` is a bound on
+    ‖z_r‖, √d if it is None. A call that raises leaves everything as it was.
+    """
+
+    def __init__(
+        self,
+        bfm: BehaviorModel,
+        method: str | Method = "usf-ucb",
+        seed: int | Sequence[int] = 0,
+        runs: int | None = None,
+        noise: float | None = None,
+        norm_bound: float | None = None,
+    ) -> None:
+        self.bfm = bfm
+        self.method_name = method if isinstance(method, str) else None
+        self.noise, self.norm_bound = noise, norm_bound
+        self.method = self._resolve(method)
+        self.seeds = _seeds(seed, runs)
+        self._runs = tuple(self.seeds.shape)
+        prior = TaskPosterior.prior(
+            dim=bfm.dim,
+            ridge=self.method.ridge,
+            noise=noise,
+            forgetting=self.method.forgetting,
+            runs=self._runs,
+            device=bfm.sample_z(1, 0).device,
+        )
+        self._state = State(prior, torch.full(self._runs, math.inf, dtype=torch.float64, device=prior.V.device))
+        if self.method.explorer is not None:
+            self._state = replace(self._state, visits=self.method.explorer.begin(bfm, self._runs))
+
+    # The loop
+
+    def ask(self, obs: Obs) -> Float[Tensor, "*b d"]:
+        """Z_t for S_t  (eq. 5); asked again without tell, it answers the same."""
+        self._state = self._asked(obs)
+        assert self._state.z is not None
+        return self._state.z.clone()
+
+    def act(self, obs: Obs) -> Action:
+        """A_t ~ π(·|S_t, Z_t), or what the method's explorer does: a tensor for a tensor, else numpy."""
+        self._check(obs)
+        if self.exploring:
+            assert self.method.explorer is not None
+            action = self.method.explorer.act(self._state.visits, obs, self.bfm, self._streams(ACT))
+            self._state = replace(self._state, asked=obs)
+            return as_given(action, obs)
+        z = self.ask(obs)
+        drawn_from = self._streams(ACT).integers(1).flatten()[0]
+        return self.bfm.act(obs, z, Generator(device=z.device).manual_seed(int(drawn_from) & (2**62 - 1)))
+
+    def tell(
+        self, next_obs: Obs, reward: Vectors | float | None = None, done: bool | Sequence[bool] | np.ndarray = False
+    ) -> None:
+        """(S_{t+1}, R_{t+1}): V ← V + φφᵀ, b ← b + φr  (eq. 3). None: no reward was seen; done: it ended."""
+        state, search = self._state, self.method.search
+        if state.asked is None:
+            raise ValueError("tell came before ask: ask(obs) for a z (or act(obs)) first, then tell what it led to")
+        self._check(next_obs)
+        ended = self._flags(done)
+        posterior, memory, visits = state.posterior, state.memory, state.visits
+        if reward is not None:
+            posterior = posterior.update(self._phi(next_obs), reward)
+        if isinstance(search, Trials) and memory:
+            if reward is None:
+                raise ValueError("this method scores whole rollouts: it needs every reward, None came")
+            problem = replace(self._problem(next_obs), posterior=posterior)
+            seen = as_finite(reward, "reward", posterior.V.device)
+            memory = search.tell(memory, problem, seen, bool(ended.all()), self._streams(TELL))
+        if self.method.explorer is not None:
+            visits = self.method.explorer.tell(visits, state.asked)
+        age = torch.where(self._due(), 0.0, state.age) + 1
+        self._state = State(
+            posterior,
+            torch.where(ended, math.inf, age),
+            t=state.t + 1,
+            last=state.last if state.z is None else state.z,
+            memory=memory,
+            visits=visits,
+        )
+
+    def learn(self, observations: Obs, rewards: Vectors) -> None:
+        """Labelled pairs at any time, observations [*b m …] and rewards [*b m]: a warm start, or late feedback."""
+        phi = self._phi(observations)
+        self._state = replace(self._state, posterior=self._state.posterior.learn(phi, rewards))
+
+    # What it knows
+
+    @property
+    def posterior(self) -> TaskPosterior:
+        """What the rewards so far say about z_r."""
+        return self._state.posterior
+
+    @property
+    def t(self) -> int:
+        """How many times it was told."""
+        return self._state.t
+
+    @property
+    def present_z(self) -> Float[Tensor, "*b d"] | None:
+        """The z that was asked for or followed last; None while an explorer acts."""
+        state = self._state
+        return None if self.exploring else state.last if state.z is None else state.z
+
+    @property
+    def z_hat(self) -> Float[Tensor, "*b d"]:
+        """ẑ_t, the estimate of z_r, not projected."""
+        return self.posterior.z_hat
+
+    @property
+    def best_z(self) -> Float[Tensor, "*b d"]:
+        """The z to keep if nothing more could be learned: ẑ projected to Z, or what a policy search has settled for."""
+        search = self.method.search
+        if isinstance(search, Trials) and self._state.memory:
+            return search.best(self._state.memory).clone()
+        return self.bfm.project_z(self.z_hat).double()
+
+    @property
+    def radius(self) -> Float[Tensor, "*b"]:
+        """√β_t, as it is now."""
+        return self.method.confidence(self.t, self.posterior)
+
+    @property
+    def exploring(self) -> bool:
+        """Whether the next action is an explorer's and not a z's."""
+        method = self.method
+        return method.explorer is not None and (method.explore_for is None or self.t < method.explore_for)
+
+    @property
+    def wants_reset(self) -> bool:
+        """Whether the method asks to begin its next rollout at the common start."""
+        search, memory = self.method.search, self._state.memory
+        return isinstance(search, Trials) and bool(memory) and search.wants_reset(memory)
+
+    # Keeping it
+
+    def save(self, folder: str | Path) -> None:
+        """Method, seeds and state, in one file of that folder."""
+        description = {
+            "method": self.method_name or method_to_json(self.method),
+            "noise": self.noise,
+            "norm_bound": self.norm_bound,
+            "dim": self.bfm.dim,
+            "runs": self._runs[0] if self._runs else None,
+            "state": self._state.numbers(),
+        }
+        write(Path(folder), description, {"seeds": self.seeds} | self._state.tensors())
+
+    @classmethod
+    def load(cls, folder: str | Path, bfm: BehaviorModel, method: Method | None = None) -> "OnlineTransfer":
+        """An agent that goes on as if it had never stopped; ``method`` if it was built from pieces of your own."""
+        description, tensors = read(Path(folder))
+        try:
+            found = method or method_from_json(description["method"])
+            if found is None:
+                raise ValueError("its method has pieces that are not zscout's own: pass method=")
+            if description["dim"] != bfm.dim:
+                raise ValueError(f"it was saved with a model of {description['dim']} features, this one has {bfm.dim}")
+            seeds, runs = tensors.pop("seeds"), description["runs"]
+            seed = int(seeds) if runs is None else seeds.tolist()
+            agent = cls(bfm, found, seed, runs, description["noise"], description["norm_bound"])
+            agent._state = agent._state.restored(description["state"], tensors)
+        except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
+            raise ValueError(f"the agent in {folder} cannot be restored: {error}") from error
+        return agent
+
+    # How
+
+    def _resolve(self, method: str | Method) -> Method:
+        if isinstance(method, Method):
+            return method
+        if method not in METHODS:
+            raise ValueError(f"there is no method {method!r}; there are {', '.join(METHODS)}")
+        return METHODS[method](dim=self.bfm.dim, noise=self.noise, norm_bound=self.norm_bound)
+
+    def _asked(self, obs: Obs) -> State:
+        self._check(obs)
+        state, search = self._state, self.method.search
+        if isinstance(search, Trials):
+            memory = state.memory or search.begin(self._problem(obs), self._streams(ASK))
+            return replace(state, memory=memory, z=search.current(memory), asked=obs)
+        due = self._due()
+        z = state.last
+        if z is None or due.any():
+            found = _finite_z(search(self._problem(obs), self._streams(ASK)))
+            z = found if z is None else torch.where(due[..., None], found, z)
+        return replace(state, z=z, asked=obs)
+
+    def _due(self) -> Bool[Tensor, "*b"]:
+        """For which runs the last z has been followed long enough."""
+        hold = self.method.hold
+        return self._state.age >= (math.inf if hold == "episode" else hold)
+
+    def _problem(self, obs: Obs) -> Problem:
+        state = self._state
+        radius = self.radius.to(state.posterior.V)
+        return Problem(obs, self.bfm, state.posterior, radius, self.method.acquisition, state.last)
+
+    def _streams(self, which: int) -> Streams:
+        return Streams(self.seeds.to(self.posterior.V.device), PLACES * self.t + which)
+
+    def _phi(self, obs: Obs) -> Float[Tensor, "*b d"]:
+        phi = self.bfm.phi(obs).detach().double()
+        if not torch.isfinite(phi).all():
+            raise ValueError("the model's φ holds NaN or inf: zscout.check_model(model) says more")
+        return phi
+
+    def _check(self, obs: Obs) -> None:
+        """One observation for each run, of the model's kind, and finite."""
+        space = self.bfm.observation_space
+        if isinstance(space, Discrete):
+            as_index(np.asarray(obs) - int(space.start) if space.start else obs, int(space.n), "observation")
+        elif isinstance(space, Box):
+            as_finite(obs, "observation")
+        wanted = (*self._runs, *(space.shape or ()))
+        if isinstance(space, Discrete | Box) and tuple(np.shape(obs)) != wanted:
+            runs = "one run" if not self._runs else f"{self._runs[0]} runs"
+            raise ValueError(f"the observation has shape {tuple(np.shape(obs))}; for {runs} {wanted} is wanted")
+
+    def _flags(self, done: object) -> Bool[Tensor, "*b"]:
+        flags = np.asarray(done.cpu() if isinstance(done, Tensor) else done)
+        if flags.dtype != bool or flags.shape not in ((), self._runs):
+            raise ValueError(f"done must be True or False, or one for each run, came as {done!r}")
+        return torch.from_numpy(flags.copy()).to(self.posterior.V.device).expand(self._runs)
+
+
+def _finite_z(z: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
+    if not torch.isfinite(z).all():
+        raise ValueError("the search came to a z that holds NaN or inf")
+    return z.detach().double()
+
+
+def _seeds(seed: Any, runs: int | None) -> Int[Tensor, "*b"]:
+    """One seed for each run: seed + i, or as given."""
+    count = None if runs is None else as_size(runs, "runs", 1)
+    if isinstance(seed, int | np.integer):
+        first = as_size(seed, "seed", 0, 2**62)
+        return torch.tensor(first) if count is None else first + torch.arange(count)
+    given = as_index(seed, 2**62, "seed")
+    if given.ndim != 1 or len(given) != count:
+        raise ValueError(f"seed has shape {tuple(given.shape)}; runs={runs} wants one number or one for each run")
+    return given

@@ -1,0 +1,97 @@
+"""√β_t, how far from ẑ the task may be: the paper's schedule, a constant, and the self-normalised radius.
+
+A confidence is a callable (t, posterior) → √β_t, one number or one a run; t counts the rewards' steps from 0.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from zscout.edge import as_positive, in_range
+from zscout.transfer.posterior import TaskPosterior
+
+Confidence: TypeAlias = Callable[[int, TaskPosterior], Float[Tensor, "*b"]]
+
+
+@dataclass(frozen=True)
+class Constant:
+    """β_t = β."""
+
+    beta: float = 1.0
+
+    def __post_init__(self) -> None:
+        in_range(self.beta, "beta", 0.0, math.inf, open_end=True)
+
+    def __call__(self, t: int, posterior: TaskPosterior) -> Float[Tensor, "*b"]:
+        """√β."""
+        return _same(math.sqrt(self.beta), posterior)
+
+
+@dataclass(frozen=True)
+class PaperSchedule:
+    """β_t = β for t < 50, then linearly down to 0 at 150: what the paper settled on."""
+
+    beta: float = 1.0
+    hold: int = 50
+    end: int = 150
+
+    def __post_init__(self) -> None:
+        in_range(self.beta, "beta", 0.0, math.inf, open_end=True)
+        if not 0 <= self.hold < self.end:
+            raise ValueError(f"the schedule holds until {self.hold} and ends at {self.end}: it must end later")
+
+    def __call__(self, t: int, posterior: TaskPosterior) -> Float[Tensor, "*b"]:
+        """√β_t."""
+        left = min(1.0, max(0.0, (self.end - t) / (self.end - self.hold)))
+        return _same(math.sqrt(self.beta * left), posterior)
+
+
+@dataclass(frozen=True)
+class SelfNormalised:
+    """√β_t(δ) = σ√(2 log(1/δ) + log(det V_t / det λI)) + √λ·S: z_r is inside at all t at once, with probability 1 − δ.
+
+    S bounds ‖z_r‖, √d if it is not given; σ is the posterior's.
+    """
+
+    delta: float = 0.1
+    norm_bound: float | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 < in_range(self.delta, "delta", 0.0, 1.0) < 1:
+            raise ValueError(f"delta must be above 0 and below 1, came as {self.delta}")
+        if self.norm_bound is not None:
+            as_positive(self.norm_bound, "norm_bound")
+
+    def __call__(self, t: int, posterior: TaskPosterior) -> Float[Tensor, "*b"]:
+        """√β_t(δ)."""
+        bound = math.sqrt(posterior.dim) if self.norm_bound is None else self.norm_bound
+        # With forgetting log det V can fall below that of the prior by rounding alone.
+        gained = (posterior.log_det - posterior.dim * math.log(posterior.ridge)).clamp(min=0)
+        spread = (2 * math.log(1 / self.delta) + gained).sqrt()
+        return posterior.noise * spread + math.sqrt(posterior.ridge) * bound
+
+
+@dataclass(frozen=True)
+class ScaleFree:
+    """√β_t = κ√(σ² + λs²), s² = Σr²/Σ‖φ‖² the mean square of z_r's entries: rewards times 100 are radius times 100."""
+
+    kappa: float = 1.3
+
+    def __post_init__(self) -> None:
+        in_range(self.kappa, "kappa", 0.0, math.inf, open_end=True)
+
+    def __call__(self, t: int, posterior: TaskPosterior) -> Float[Tensor, "*b"]:
+        """√β_t."""
+        seen = posterior.V.diagonal(dim1=-2, dim2=-1).sum(-1) - posterior.dim * posterior.ridge  # Σ‖φ‖²
+        scale = posterior.reward_squares / seen.clamp(min=1e-300)
+        radius = self.kappa * (posterior.noise**2 + posterior.ridge * scale).sqrt()
+        return torch.where(posterior.reward_squares > 0, radius, 1.0)  # while ẑ = 0 any radius says: explore
+
+
+def _same(radius: float, posterior: TaskPosterior) -> Float[Tensor, "*b"]:
+    return posterior.reward_squares.new_full(posterior.runs, radius)

@@ -1,0 +1,98 @@
+"""Explorers that choose actions, not z: a random walk, and the paper's greedy walk to the least-visited state."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+import torch
+from gymnasium.spaces import Box, Discrete, Space
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from zscout.edge import as_index
+from zscout.randomness import Rng, uniform
+from zscout.transfer.search import argmax_at_random
+from zscout.types import Action, BehaviorModel, Obs
+
+Memory: TypeAlias = dict[str, Tensor]
+LookAhead: TypeAlias = Callable[[Int[Tensor, "*b"], Int[Tensor, "*b"]], Int[Tensor, "*b"]]
+
+
+@runtime_checkable
+class Explorer(Protocol):
+    """A way to choose actions without any z."""
+
+    def begin(self, model: BehaviorModel, runs: tuple[int, ...]) -> Memory:
+        """Before the first step."""
+
+    def act(self, memory: Memory, obs: Obs, model: BehaviorModel, rng: Rng) -> Tensor:
+        """One action for each run."""
+
+    def tell(self, memory: Memory, obs: Obs) -> Memory:
+        """An action was taken at obs."""
+
+
+@dataclass(frozen=True)
+class RandomWalk:
+    """Every action equally likely."""
+
+    def begin(self, model: BehaviorModel, runs: tuple[int, ...]) -> Memory:
+        """Nothing to remember; *b is kept."""
+        _drawable(model.action_space)
+        return {"runs": torch.zeros(runs, dtype=torch.long)}
+
+    def act(self, memory: Memory, obs: Obs, model: BehaviorModel, rng: Rng) -> Tensor:
+        """Uniform in the action space."""
+        runs, space = tuple(memory["runs"].shape), model.action_space
+        if isinstance(space, Discrete):
+            return (uniform(runs, rng) * int(space.n)).long() + int(space.start)
+        assert isinstance(space, Box)
+        low, high = (torch.from_numpy(np.asarray(bound, dtype=np.float64)) for bound in (space.low, space.high))
+        return (low + (high - low) * uniform((*runs, *space.shape), rng)).float()
+
+    def tell(self, memory: Memory, obs: Obs) -> Memory:
+        """Nothing changes."""
+        return memory
+
+
+@dataclass(frozen=True)
+class Exhaustive:
+    """The action that leads to the least-visited state next; ``look_ahead(states, actions)`` says where it leads."""
+
+    look_ahead: LookAhead | None = None
+
+    def begin(self, model: BehaviorModel, runs: tuple[int, ...]) -> Memory:
+        """No state was visited."""
+        if self.look_ahead is None:
+            raise ValueError("the exhaustive explorer needs look_ahead, a callable (states, actions) → next states")
+        if not (isinstance(model.observation_space, Discrete) and isinstance(model.action_space, Discrete)):
+            raise ValueError("the exhaustive explorer counts states: it is for worlds with finitely many")
+        return {"visits": torch.zeros(*runs, int(model.observation_space.n), dtype=torch.float64)}
+
+    def act(self, memory: Memory, obs: Obs, model: BehaviorModel, rng: Rng) -> Tensor:
+        """One step of look-ahead; of several least-visited states any."""
+        assert self.look_ahead is not None
+        state, visits = self._state(memory, obs), self._visited(memory, obs)
+        space = model.action_space
+        assert isinstance(space, Discrete)
+        ahead = [self.look_ahead(state, torch.full_like(state, action)) for action in range(int(space.n))]
+        counts = visits.gather(-1, torch.stack(ahead, -1))
+        return argmax_at_random(-counts, rng)
+
+    def tell(self, memory: Memory, obs: Obs) -> Memory:
+        """The state that was left counts as visited."""
+        return {"visits": self._visited(memory, obs)}
+
+    def _visited(self, memory: Memory, obs: Obs) -> Float[Tensor, "*b S"]:
+        visits = memory["visits"]
+        return visits + torch.nn.functional.one_hot(self._state(memory, obs), visits.shape[-1])
+
+    def _state(self, memory: Memory, obs: Obs) -> Int[Tensor, "*b"]:
+        return as_index(obs, memory["visits"].shape[-1], "observation", torch.device("cpu"))
+
+
+def _drawable(space: "Space[Action]") -> None:
+    bounded = isinstance(space, Box) and bool(space.is_bounded("both"))
+    if not (isinstance(space, Discrete) or bounded):
+        raise ValueError(f"random actions are drawn from a Discrete or a bounded Box, this model's are {space}")

@@ -1,0 +1,222 @@
+"""ẑ_t and V_t: ridge regression as a value, with rank-1 updates, forgetting and late feedback."""
+
+import math
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from zscout.edge import as_finite, as_generator, as_positive, as_size, as_vectors, common_shape, in_range
+from zscout.randomness import Rng, Streams, normal, uniform
+from zscout.types import Vectors
+
+
+@dataclass(frozen=True, eq=False)
+class TaskPosterior:
+    """What the rewards so far say about z_r: N(ẑ, σ²V⁻¹), V = λI + Σφφᵀ, ẑ = V⁻¹Σφr  (eq. 3).
+
+    V⁻¹ is carried as a square root, V⁻¹ = WWᵀ, which stays positive whatever rounding does. One more φ is one more
+    reflection-like factor, W ← W(I − c uuᵀ) with u = Wᵀφ: O(d²), for any number of runs at once.
+
+    With ``forgetting`` ρ < 1 (D-LinUCB) an observation that is k updates old weighs ρᵏ and the ridge stays λI:
+    V = λI + Σρᵏφφᵀ. Widths are then those of V⁻¹ṼV⁻¹ with Ṽ = λI + Σρ²ᵏφφᵀ. It costs O(d³) an update, since the ridge
+    is topped up in every direction; the order of the data then matters, and log det V may fall.
+    """
+
+    V: Float[Tensor, "*b d d"]
+    z_hat: Float[Tensor, "*b d"]
+    factor: Float[Tensor, "*b d d"]  # W, V⁻¹ = WWᵀ
+    width_factor: Float[Tensor, "*b d d"]  # F, width(x) = ‖Fᵀx‖: W itself unless something was forgotten
+    V_squared: Float[Tensor, "*b d d"]  # Ṽ; V itself unless something was forgotten
+    b: Float[Tensor, "*b d"]  # Σφr
+    reward_squares: Float[Tensor, "*b"]  # Σr²
+    weight: float  # how many rewards were seen: Σρᵏ
+    ridge: float  # λ
+    given_noise: float | None  # σ, or None: estimated
+    forgetting: float  # ρ
+
+    @classmethod
+    def prior(
+        cls,
+        *,
+        dim: int,
+        ridge: float,
+        noise: float | None = 1.0,
+        forgetting: float = 1.0,
+        runs: tuple[int, ...] = (),
+        device: torch.device | None = None,
+    ) -> "TaskPosterior":
+        """Nothing seen yet: ẑ = 0, V = λI. With ``noise=None`` σ is estimated from the rewards."""
+        dim = as_size(dim, "dim", 1)
+        ridge = as_positive(ridge, "ridge")
+        if noise is not None:
+            noise = in_range(noise, "noise", 0.0, math.inf, open_end=True)
+        forgetting = in_range(forgetting, "forgetting", 0.0, 1.0)
+        eye = torch.eye(dim, dtype=torch.float64, device=device).expand(*runs, dim, dim)
+        V, W, zero = ridge * eye, eye / math.sqrt(ridge), eye.new_zeros(*runs, dim)
+        return cls(V, zero, W, W, V, zero, zero[..., 0], 0.0, ridge, noise, forgetting)
+
+    # Learning: each returns a new posterior
+
+    def update(self, phi: Vectors, reward: Vectors | float) -> "TaskPosterior":
+        """V ← V + φφᵀ, b ← b + φr, one observation a run  (eq. 3)."""
+        phi, reward = self._pair(phi, reward)
+        if self.forgetting < 1:
+            return self._forget(1)._refactored(phi[..., None, :], reward[..., None])
+        u = (self.factor.mT @ phi[..., None])[..., 0]
+        gain = (self.factor @ u[..., None])[..., 0]  # V⁻¹φ
+        more = 1 + (u * u).sum(-1, keepdim=True)  # 1 + ‖φ‖²_{V⁻¹}
+        # (I + uuᵀ)^{−½} = I − c uuᵀ with c = (1 − 1/√more)/‖u‖², written so that u = 0 is no special case.
+        root = more.sqrt()
+        W = self.factor - (gain / (more + root))[..., None] * u[..., None, :]
+        error = reward - (phi * self.z_hat).sum(-1)
+        V = self.V + phi[..., None] * phi[..., None, :]
+        return replace(
+            self,
+            V=V,
+            V_squared=V,
+            factor=W,
+            width_factor=W,
+            z_hat=self.z_hat + gain * (error[..., None] / more),
+            b=self.b + phi * reward[..., None],
+            reward_squares=self.reward_squares + reward**2,
+            weight=self.weight + 1,
+        )
+
+    def learn(self, phi: Vectors, reward: Vectors) -> "TaskPosterior":
+        """Labelled pairs at any time, φ [*b m d] and r [*b m]: all of them count as seen just now."""
+        phi, reward = self._pair(phi, reward, pairs=True)
+        return self._refactored(phi, reward) if phi.shape[-2] else self
+
+    def _refactored(self, phi: Float[Tensor, "*b m d"], reward: Float[Tensor, "*b m"]) -> "TaskPosterior":
+        """Many observations at once, the factor from scratch."""
+        gram = phi.mT @ phi
+        V, V_squared = self.V + gram, self.V_squared + gram
+        b = self.b + (phi.mT @ reward[..., None])[..., 0]
+        L = torch.linalg.cholesky(V)
+        W = torch.linalg.solve_triangular(L.mT, torch.eye(L.shape[-1]).to(L).expand_as(L), upper=True)  # L⁻ᵀ
+        z_hat = torch.cholesky_solve(b[..., None], L)[..., 0]
+        remembers_all = self.V_squared is self.V
+        F = W if remembers_all else torch.cholesky_solve(torch.linalg.cholesky(V_squared), L)
+        return replace(
+            self,
+            V=V,
+            V_squared=V if remembers_all else V_squared,
+            factor=W,
+            width_factor=F,
+            z_hat=z_hat,
+            b=b,
+            reward_squares=self.reward_squares + (reward**2).sum(-1),
+            weight=self.weight + phi.shape[-2],
+        )
+
+    def _forget(self, steps: int) -> "TaskPosterior":
+        """Age everything seen so far; factor and ẑ are stale until ``_refactored``."""
+        rho = self.forgetting**steps
+        ridge = self.ridge * torch.eye(self.dim).to(self.V)
+        return replace(
+            self,
+            V=rho * self.V + (1 - rho) * ridge,
+            V_squared=rho**2 * self.V_squared + (1 - rho**2) * ridge,
+            b=rho * self.b,
+            reward_squares=rho * self.reward_squares,
+            weight=rho * self.weight,
+        )
+
+    # What it says
+
+    @property
+    def dim(self) -> int:
+        """d."""
+        return self.z_hat.shape[-1]
+
+    @property
+    def runs(self) -> tuple[int, ...]:
+        """*b."""
+        return tuple(self.z_hat.shape[:-1])
+
+    @property
+    def noise(self) -> Float[Tensor, "*b"]:
+        """σ: as given, or σ̂² = min_z (Σ(r − φ·z)² + λ‖z‖²) ÷ Σ1; before any reward 1, for want of a scale."""
+        if self.given_noise is not None:
+            return torch.full_like(self.reward_squares, self.given_noise)
+        if not self.weight:
+            return torch.ones_like(self.reward_squares)
+        # The minimum is Σr² − b·ẑ; rounding may take it below 0 when there is no noise at all.
+        return ((self.reward_squares - (self.b * self.z_hat).sum(-1)) / self.weight).clamp(min=0).sqrt()
+
+    def width(self, x: Vectors) -> Float[Tensor, "*b_and_n"]:
+        """‖x‖_{V⁻¹} for x [*b d] or, several a run, [*b n d]."""
+        vectors = as_vectors(x, self.dim, "x", self.V.device)
+        depth = len(self.runs)
+        if vectors.ndim <= depth:
+            raise ValueError(f"x has shape {tuple(vectors.shape)}; for runs {self.runs} it wants [*b … {self.dim}]")
+        shape = (*common_shape(vectors.shape[:depth], self.runs, "x and the runs"), *vectors.shape[depth:-1])
+        rows = vectors.reshape(*vectors.shape[:depth], -1, self.dim)
+        width: Tensor = torch.linalg.vector_norm(rows @ self.width_factor, dim=-1)
+        return width.reshape(shape)
+
+    def distance(self, z: Vectors) -> Float[Tensor, "*b"]:
+        """‖z − ẑ‖_V: z is in the ellipsoid of radius √β_t if it is at most that  (eq. 4)."""
+        gap = as_vectors(z, self.dim, "z", self.V.device) - self.z_hat
+        return (gap[..., None, :] @ self.V @ gap[..., None])[..., 0, 0].clamp(min=0).sqrt()
+
+    def sample(self, n: int, rng: Rng | int) -> Float[Tensor, "*b n d"]:
+        """~ N(ẑ, σ²V⁻¹)."""
+        draws = normal((*self.runs, as_size(n, "n", 0), self.dim), self._rng(rng))
+        return self.z_hat[..., None, :] + self.noise[..., None, None] * (draws.to(self.V) @ self.factor.mT)
+
+    def sample_ellipsoid(
+        self, n: int, radius: Vectors | float, rng: Rng | int, surface: bool = False
+    ) -> Float[Tensor, "*b n d"]:
+        """Uniform in {z : ‖z − ẑ‖_V ≤ radius}; with ``surface`` on the image of the unit sphere, where it is equal."""
+        size = as_finite(radius, "radius", self.V.device)
+        if (size < 0).any():
+            raise ValueError(f"radius must be at least 0, came as {float(size.min())}")
+        rng, shape = self._rng(rng), (*self.runs, as_size(n, "n", 0), self.dim)
+        ball = torch.nn.functional.normalize(normal(shape, rng), dim=-1)
+        if not surface:
+            ball = ball * uniform((*shape[:-1], 1), rng) ** (1 / self.dim)
+        size = size.expand(self.runs)[..., None, None]
+        return self.z_hat[..., None, :] + size * (ball.to(self.V) @ self.factor.mT)
+
+    @property
+    def log_det(self) -> Float[Tensor, "*b"]:
+        """Log det V."""
+        log_det: Tensor = torch.linalg.slogdet(self.V).logabsdet
+        return log_det
+
+    @property
+    def eigenvalues(self) -> Float[Tensor, "*b d"]:
+        """Eigenvalues of V, ascending; the uncertainty matrix V⁻¹ has their inverses."""
+        ascending: Tensor = torch.linalg.eigvalsh(self.V)
+        return ascending
+
+    @property
+    def covariance(self) -> Float[Tensor, "*b d d"]:
+        """σ²V⁻¹."""
+        return self.noise[..., None, None] ** 2 * (self.factor @ self.factor.mT)
+
+    @property
+    def precision(self) -> Float[Tensor, "*b d d"]:
+        """V/σ²."""
+        return self.V / self.noise[..., None, None] ** 2
+
+    # The edge
+
+    def _rng(self, rng: Rng | int) -> Rng:
+        return rng if isinstance(rng, Streams) else as_generator(rng, self.V.device)
+
+    def _pair(self, phi: Vectors, reward: Vectors | float, pairs: bool = False) -> tuple[Tensor, Tensor]:
+        phi = as_vectors(phi, self.dim, "phi", self.V.device).detach()
+        reward = as_finite(reward, "reward", self.V.device).detach()
+        wanted = (*self.runs, *phi.shape[-2:-1]) if pairs else self.runs
+        if pairs and phi.ndim < 2:
+            raise ValueError(f"phi is one vector; labelled pairs are phi [*b m {self.dim}] and rewards [*b m]")
+        if tuple(phi.shape[:-1]) != wanted:
+            raise ValueError(f"phi has shape {tuple(phi.shape)}, {[*wanted, self.dim]} is wanted")
+        if tuple(reward.shape) != wanted:
+            kind = "one for each of the pairs" if pairs else "one for each run" if self.runs else "a single number"
+            raise ValueError(f"reward has shape {tuple(reward.shape)}, it must be {kind}, {list(wanted)}")
+        return phi, reward

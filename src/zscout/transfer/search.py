@@ -1,0 +1,225 @@
+"""The argmax over Z: which candidates are looked at, and which of them is taken.
+
+A search is a callable (problem, rng) → z [*b d].
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from zscout.edge import as_positive, as_size
+from zscout.randomness import Rng, Streams, uniform
+from zscout.transfer.acquisition import Acquisition
+from zscout.transfer.bank import table_of
+from zscout.transfer.forecast import Forecast
+from zscout.transfer.posterior import TaskPosterior
+from zscout.types import BehaviorModel, HasStates, Obs
+
+TIE = 1e-9  # scores nearer than this share of the largest are equal: most z share a policy, and rounding tells no truth
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """What is to be maximised over z, now."""
+
+    obs: Obs
+    model: BehaviorModel
+    posterior: TaskPosterior
+    radius: Float[Tensor, "*b"]  # √β_t
+    acquisition: Acquisition
+    last: Float[Tensor, "*b d"] | None = None  # the z of the step before
+
+    def forecast(self, z: Float[Tensor, "*b n d"]) -> Forecast:
+        """What follows from candidates, by the model."""
+        return Forecast(self.model, self.obs, z)
+
+    def scores(self, forecast: Forecast, rng: Rng) -> Float[Tensor, "*b n"]:
+        """What they are worth."""
+        return self.acquisition(forecast, self.posterior, self.radius, rng)
+
+    @property
+    def anchors(self) -> Float[Tensor, "*b k d"]:
+        """ẑ where it is not 0, and the last z: candidates of every search."""
+        z_hat = self.posterior.z_hat
+        known = (z_hat != 0).any(-1, keepdim=True)
+        if self.last is None:
+            return self.model.project_z(z_hat).double()[..., None, :][..., : int(bool(known.any())), :]
+        estimate = torch.where(known, self.model.project_z(z_hat).double(), self.last)
+        return torch.stack([estimate, self.last], -2)
+
+    def fresh(self, n: int, rng: Rng) -> Float[Tensor, "*b n d"]:
+        """N draws from the model's Z for each run, from its own stream."""
+        runs, model = self.posterior.runs, self.model
+        if not isinstance(rng, Streams):
+            return model.sample_z(n * math.prod(runs), rng).double().reshape(*runs, n, model.dim)
+        draws = [model.sample_z(n, generator) for generator in rng.generators(self.posterior.V.device)]
+        return torch.stack(draws).double().reshape(*runs, n, model.dim)
+
+    def best(self, forecasts: list[Forecast], rng: Rng) -> Float[Tensor, "*b d"]:
+        """The best of all candidates, one of the equally good at random."""
+        forecasts = [forecast for forecast in forecasts if forecast.z.shape[-2]]
+        scores = torch.cat([self.scores(forecast, rng) for forecast in forecasts], -1)
+        chosen = argmax_at_random(scores, rng)
+        candidates = torch.cat([forecast.z.expand(*self.posterior.runs, -1, -1) for forecast in forecasts], -2)
+        index = chosen[..., None, None].expand(*chosen.shape, 1, candidates.shape[-1])
+        return candidates.gather(-2, index)[..., 0, :]
+
+
+Search: TypeAlias = Callable[[Problem, Rng], Float[Tensor, "*b d"]]
+
+
+def argmax_at_random(scores: Float[Tensor, "*b n"], rng: Rng) -> Tensor:
+    """The index of the greatest score; of several within ``TIE`` any, equally likely."""
+    greatest = scores.amax(-1, keepdim=True)
+    tied = scores >= greatest - TIE * scores.abs().amax(-1, keepdim=True)
+    order = tied.cumsum(-1)
+    wanted = uniform(tuple(scores.shape[:-1]), rng).to(scores.device) * order[..., -1]
+    return (order > wanted[..., None]).byte().argmax(-1)  # the first place where so many ties are passed
+
+
+@dataclass(frozen=True)
+class Shooting:
+    """N random z, new at every step, a forward pass for each: the paper's way, with n = 10,000."""
+
+    n: int = 10_000
+
+    def __post_init__(self) -> None:
+        as_size(self.n, "n", 1)
+
+    def __call__(self, problem: Problem, rng: Rng) -> Float[Tensor, "*b d"]:
+        """The best of them, of ẑ and of the last z."""
+        candidates = torch.cat([problem.anchors, problem.fresh(self.n, rng)], -2)
+        return problem.best([problem.forecast(candidates)], rng)
+
+
+@dataclass(frozen=True)
+class Bank:
+    """N random z drawn once; in a finite world their ψ is tabulated, rows that are equal at a state kept once."""
+
+    n: int = 1000
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        as_size(self.n, "n", 1)
+        as_size(self.seed, "seed", 0)
+
+    def __call__(self, problem: Problem, rng: Rng) -> Float[Tensor, "*b d"]:
+        """The best of them, of ẑ and of the last z."""
+        tabulated = table_of(problem.model, self.n, self.seed).forecast(problem.model, problem.obs)
+        return problem.best([problem.forecast(problem.anchors), tabulated], rng)
+
+
+@dataclass(frozen=True)
+class FixedPoint:
+    """z ← ẑ + √β_t V⁻¹ψ(s;z)/‖ψ(s;z)‖_{V⁻¹}, projected to Z, from fresh random z: each round takes the task in the
+    ellipsoid for which the present policy looks best, and then that task's policy. Where ψ is exact no round loses.
+    """
+
+    starts: int = 16
+    rounds: int = 5
+
+    def __post_init__(self) -> None:
+        as_size(self.starts, "starts", 1)
+        as_size(self.rounds, "rounds", 1)
+
+    def __call__(self, problem: Problem, rng: Rng) -> Float[Tensor, "*b d"]:
+        """The best of everything met on the way."""
+        posterior, radius = problem.posterior, problem.radius[..., None, None]
+        F = posterior.width_factor
+        forecasts = [problem.forecast(torch.cat([problem.anchors, problem.fresh(self.starts, rng)], -2))]
+        for _ in range(self.rounds):
+            u = forecasts[-1].psi @ F
+            # With radius 0 there is nothing but ẑ; the direction of the bonus still explores.
+            step = torch.where(radius > 0, radius, 1) * torch.nn.functional.normalize(u, dim=-1) @ F.mT
+            forecasts.append(problem.forecast(problem.model.project_z(posterior.z_hat[..., None, :] + step).double()))
+        return problem.best(forecasts, rng)
+
+
+@dataclass(frozen=True)
+class Gradient:
+    """Gradient ascent of the score in z, from several fresh starts; needs a model whose ψ has a gradient.
+
+    With ``project`` each step is of length ``rate``·‖z‖ and ends on Z. Without, it is the plain ascent that the paper
+    found unstable: z leaves the Z that ψ was trained on, and ψ extrapolates.
+    """
+
+    starts: int = 16
+    steps: int = 20
+    rate: float = 0.1
+    project: bool = True
+
+    def __post_init__(self) -> None:
+        as_size(self.starts, "starts", 1)
+        as_size(self.steps, "steps", 1)
+        as_positive(self.rate, "rate")
+
+    def __call__(self, problem: Problem, rng: Rng) -> Float[Tensor, "*b d"]:
+        """The best of the last round, and with projection of all rounds."""
+        z = torch.cat([problem.anchors, problem.fresh(self.starts, rng)], -2)
+        forecasts = []
+        for _ in range(self.steps):
+            forecasts.append(problem.forecast(z.detach()))
+            z = self._step(problem, z.detach().requires_grad_(), rng)
+        forecasts.append(problem.forecast(z.detach()))
+        with torch.no_grad():
+            return problem.best(forecasts if self.project else forecasts[-1:], rng)
+
+    def _step(self, problem: Problem, z: Float[Tensor, "*b n d"], rng: Rng) -> Float[Tensor, "*b n d"]:
+        with torch.enable_grad():
+            total = problem.scores(problem.forecast(z), rng).sum()
+        if not total.requires_grad:
+            raise ValueError(f"ψ of {type(problem.model).__name__} has no gradient in z: search by Bank or FixedPoint")
+        (slope,) = torch.autograd.grad(total, z)
+        with torch.no_grad():
+            if not self.project:
+                return z + self.rate * slope
+            length = self.rate * z.norm(dim=-1, keepdim=True)
+            return problem.model.project_z(z + length * torch.nn.functional.normalize(slope, dim=-1)).double()
+
+
+@dataclass(frozen=True)
+class Ellipsoid:
+    """N candidates in the ellipsoid of ``scale`` times the radius around ẑ, not projected, and nothing else: OpTI's.
+
+    Uniform inside, or with ``surface`` on its surface. ``shipped`` takes the covariance factor as that method's
+    published code does, R⁻ᵀ where V = RᵀR needs R⁻¹, so that candidates fall outside.
+    """
+
+    n: int = 128
+    scale: float = 2.0
+    surface: bool = False
+    shipped: bool = False
+
+    def __post_init__(self) -> None:
+        as_size(self.n, "n", 1)
+        as_positive(self.scale, "scale")
+
+    def __call__(self, problem: Problem, rng: Rng) -> Float[Tensor, "*b d"]:
+        """The best of them."""
+        posterior = problem.posterior
+        inside = posterior.sample_ellipsoid(self.n, self.scale * problem.radius, rng, surface=self.surface)
+        if self.shipped:
+            ball = (inside - posterior.z_hat[..., None, :]) @ torch.linalg.inv(posterior.factor).mT
+            L = torch.linalg.cholesky(posterior.V)  # R = Lᵀ
+            inside = posterior.z_hat[..., None, :] + torch.linalg.solve_triangular(L, ball.mT, upper=False).mT
+        return problem.best([problem.forecast(inside)], rng)
+
+
+@dataclass(frozen=True)
+class Automatic:
+    """A bank where the model's world is finite and small, else fixed points from fresh starts."""
+
+    bank: Bank = field(default_factory=Bank)
+    otherwise: FixedPoint = field(default_factory=FixedPoint)
+    most_states: int = 2000
+
+    def __call__(self, problem: Problem, rng: Rng) -> Float[Tensor, "*b d"]:
+        """As the model allows."""
+        model = problem.model
+        finite = isinstance(model, HasStates) and len(model.states()) <= self.most_states
+        return self.bank(problem, rng) if finite else self.otherwise(problem, rng)

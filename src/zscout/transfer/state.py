@@ -1,0 +1,91 @@
+"""All that changes while an agent runs, as one value that can be written down."""
+
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from zscout.transfer.posterior import TaskPosterior
+from zscout.transfer.trials import Memory
+from zscout.types import Obs
+
+POSTERIOR = tuple(
+    f.name for f in fields(TaskPosterior) if f.name not in ("weight", "ridge", "given_noise", "forgetting")
+)
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """A new one takes the place of the old only when a call has gone well."""
+
+    posterior: TaskPosterior
+    age: Float[Tensor, "*b"]  # for how many steps the last z has been followed; infinite: it is over
+    t: int = 0  # how many tells
+    last: Float[Tensor, "*b d"] | None = None  # Z_{t−1}
+    z: Float[Tensor, "*b d"] | None = None  # Z_t, from ask to tell
+    asked: Obs | None = None  # S_t, from ask or act to tell
+    memory: Memory = field(default_factory=dict)  # of Trials
+    visits: Memory = field(default_factory=dict)  # of an Explorer
+
+    def numbers(self) -> dict[str, Any]:
+        """What of it is no tensor."""
+        return {"t": self.t, "weight": self.posterior.weight}
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Everything else, by name."""
+        named = {f"posterior.{name}": getattr(self.posterior, name) for name in POSTERIOR}
+        asked = None if self.asked is None else torch.as_tensor(np.asarray(self.asked))
+        optional = {"last": self.last, "z": self.z, "asked": asked}
+        named |= {"age": self.age} | {name: value for name, value in optional.items() if value is not None}
+        named |= {f"memory.{name}": value for name, value in self.memory.items()}
+        return named | {f"visits.{name}": value for name, value in self.visits.items()}
+
+    def restored(self, numbers: dict[str, Any], tensors: dict[str, Tensor]) -> "State":
+        """The state that was written, checked against this one, which is new."""
+        posterior: dict[str, Any] = {}
+        for name in POSTERIOR:
+            posterior[name] = _like(
+                tensors.get(f"posterior.{name}"), getattr(self.posterior, name), f"posterior.{name}"
+            )
+        z_shape = self.posterior.z_hat
+        for name in ("last", "z"):
+            if name in tensors:
+                _like(tensors[name], z_shape, name)
+        weight, t = numbers.get("weight"), numbers.get("t")
+        if not isinstance(t, int) or not isinstance(weight, int | float) or t < 0 or not 0 <= weight < float("inf"):
+            raise ValueError(f"its counts are t = {t!r} and weight = {weight!r}")
+        asked = tensors.get("asked")
+        device = z_shape.device
+        return State(
+            replace(self.posterior, weight=float(weight), **posterior),
+            _like(tensors.get("age"), self.age, "age", finite=False),
+            t=t,
+            last=None if "last" not in tensors else tensors["last"].to(device),
+            z=None if "z" not in tensors else tensors["z"].to(device),
+            asked=None if asked is None else asked.numpy()[()],
+            memory=_part(tensors, "memory", device),
+            visits=_part(tensors, "visits", device),
+        )
+
+
+def _like(value: Tensor | None, like: Tensor, name: str, finite: bool = True) -> Tensor:
+    if value is None:
+        raise ValueError(f"{name} is missing")
+    if value.shape != like.shape or value.dtype != like.dtype:
+        raise ValueError(f"{name} is {value.dtype} {tuple(value.shape)}, not {like.dtype} {tuple(like.shape)}")
+    if finite and not torch.isfinite(value).all():
+        raise ValueError(f"{name} holds NaN or inf")
+    return value.to(like.device)
+
+
+def _part(tensors: dict[str, Tensor], part: str, device: torch.device) -> Memory:
+    # Counters stay on the CPU, where their makers keep them.
+    prefix = f"{part}."
+    return {
+        name.removeprefix(prefix): value.to(device) if value.ndim else value
+        for name, value in tensors.items()
+        if name.startswith(prefix)
+    }

@@ -1,0 +1,201 @@
+"""Methods that try whole rollouts and remember how they went: a bandit over z, and LoLA's policy search.
+
+They do not infer the task. Each is a frozen description; what it remembers is a dict of tensors, its memory, that
+every call returns anew, so that agents can save it. All runs of a batch go through their rollouts in step.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias, runtime_checkable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from zscout.edge import as_discount, as_positive, as_size
+from zscout.randomness import Rng, normal
+from zscout.transfer.search import Problem
+
+Memory: TypeAlias = dict[str, Tensor]
+
+
+@runtime_checkable
+class Trials(Protocol):
+    """A way to choose z that keeps it for a rollout and learns from the return."""
+
+    def begin(self, problem: Problem, rng: Rng) -> Memory:
+        """Before the first step."""
+
+    def current(self, memory: Memory) -> Float[Tensor, "*b d"]:
+        """The z on trial."""
+
+    def tell(self, memory: Memory, problem: Problem, reward: Tensor, done: bool, rng: Rng) -> Memory:
+        """One step of it was done, and led to problem.obs."""
+
+    def best(self, memory: Memory) -> Float[Tensor, "*b d"]:
+        """What it would settle for."""
+
+    def wants_reset(self, memory: Memory) -> bool:
+        """Whether the next rollout should begin at the common start."""
+
+
+@dataclass(frozen=True)
+class _Rollouts:
+    """What both share: a rollout of so many steps, its return, and its end."""
+
+    horizon: int = 100
+    gamma: float = 0.99
+
+    def __post_init__(self) -> None:
+        as_size(self.horizon, "horizon", 1)
+        as_discount(self.gamma)
+
+    def current(self, memory: Memory) -> Float[Tensor, "*b d"]:
+        """The z on trial."""
+        return memory["trial"]
+
+    def wants_reset(self, memory: Memory) -> bool:
+        """At the first step of every rollout but the first."""
+        return bool(memory["step"] == 0) and bool(memory["rollouts"] > 0)
+
+    def _step(self, memory: Memory, reward: Tensor, done: bool) -> tuple[Memory, bool]:
+        """R ← R + γⁿr; whether the rollout ends with it."""
+        step = memory["step"]
+        total = memory["return"] + self.gamma ** int(step) * reward
+        return memory | {"return": total, "step": step + 1}, done or int(step) + 1 >= self.horizon
+
+    @staticmethod
+    def _next(memory: Memory, trial: Tensor) -> Memory:
+        fresh = {"step": torch.tensor(0), "rollouts": memory["rollouts"] + 1, "return": 0 * memory["return"]}
+        return memory | fresh | {"trial": trial}
+
+    @staticmethod
+    def _start(problem: Problem, trial: Tensor) -> Memory:
+        return {
+            "step": torch.tensor(0),
+            "rollouts": torch.tensor(0),
+            "return": torch.zeros_like(problem.radius),
+            "trial": trial,
+        }
+
+
+@dataclass(frozen=True)
+class Unroll(_Rollouts):
+    """The direct approach that the paper rejects: run π(·,z) to the end, score it by its return; UCB1 over ``arms`` z.
+
+    Returns are standardised over all rollouts so far, so that the bonus needs no scale.
+    """
+
+    arms: int = 30
+    exploration: float = 1.0
+
+    def begin(self, problem: Problem, rng: Rng) -> Memory:
+        """Draw the arms."""
+        arms = problem.fresh(self.arms, rng)
+        empty = torch.zeros_like(arms[..., 0])
+        return self._start(problem, arms[..., 0, :]) | {
+            "arms": arms,
+            "sums": empty,
+            "squares": empty,
+            "counts": empty,
+            "arm": empty[..., 0].long(),
+        }
+
+    def tell(self, memory: Memory, problem: Problem, reward: Tensor, done: bool, rng: Rng) -> Memory:
+        """At a rollout's end, score its arm and take the next."""
+        memory, ended = self._step(memory, reward, done)
+        if not ended:
+            return memory
+        hit = torch.nn.functional.one_hot(memory["arm"], self.arms).to(reward)
+        score = memory["return"][..., None]
+        counts = memory["counts"] + hit
+        sums, squares = memory["sums"] + hit * score, memory["squares"] + hit * score**2
+        trials = counts.sum(-1, keepdim=True)
+        mean = sums.sum(-1, keepdim=True) / trials
+        spread = (squares.sum(-1, keepdim=True) / trials - mean**2).clamp(min=0).sqrt()
+        bonus = self.exploration * spread * (2 * trials.log().clamp(min=0) / counts.clamp(min=1)).sqrt()
+        index = torch.where(counts > 0, sums / counts.clamp(min=1) + bonus, math.inf)  # each arm once, in order
+        arm = index.argmax(-1)
+        memory = memory | {"sums": sums, "squares": squares, "counts": counts, "arm": arm}
+        return self._next(memory, _pick(memory["arms"], arm))
+
+    def best(self, memory: Memory) -> Float[Tensor, "*b d"]:
+        """The arm with the best mean return; before any ended, the first."""
+        counts = memory["counts"]
+        means = torch.where(counts > 0, memory["sums"] / counts.clamp(min=1), -math.inf)
+        return _pick(memory["arms"], means.argmax(-1))
+
+
+@dataclass(frozen=True)
+class LoLA(_Rollouts):
+    """Policy search in z: N(μ, std²I) with μ on Z, ``draws`` rollouts from a common start, one Adam step on μ.
+
+    A rollout's return is Σγⁱrᵢ + γⁿψ(s_n,z)·ẑ; its advantage is over the mean of the others (leave one out).
+    """
+
+    draws: int = 10
+    std: float = 0.15
+    rate: float = 0.05
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        as_size(self.draws, "draws", 2)
+        as_positive(self.std, "std")
+        as_positive(self.rate, "rate")
+
+    def begin(self, problem: Problem, rng: Rng) -> Memory:
+        """μ at a random z: nothing is known of the task."""
+        mu = problem.fresh(1, rng)[..., 0, :]
+        noise = self._noise(mu, rng)
+        empty = torch.zeros_like(mu)
+        return self._start(problem, self._latent(problem, mu, noise, 0)) | {
+            "mu": mu,
+            "noise": noise,
+            "returns": torch.zeros_like(noise[..., 0]),
+            "first_moment": empty,
+            "second_moment": empty,
+        }
+
+    def tell(self, memory: Memory, problem: Problem, reward: Tensor, done: bool, rng: Rng) -> Memory:
+        """At a rollout's end take the next latent; after ``draws`` of them move μ."""
+        memory, ended = self._step(memory, reward, done)
+        if not ended:
+            return memory
+        z, score = memory["trial"], memory["return"]
+        if not done:
+            far = problem.forecast(z[..., None, :]).psi[..., 0, :]
+            score = score + self.gamma ** int(memory["step"]) * (far * problem.posterior.z_hat).sum(-1)
+        draw = int(memory["rollouts"]) % self.draws
+        returns = memory["returns"].clone()
+        returns[..., draw] = score
+        memory = memory | {"returns": returns}
+        if draw + 1 == self.draws:
+            memory = self._move(memory, problem) | {"noise": self._noise(z, rng)}
+        following = (draw + 1) % self.draws
+        return self._next(memory, self._latent(problem, memory["mu"], memory["noise"], following))
+
+    def best(self, memory: Memory) -> Float[Tensor, "*b d"]:
+        """μ."""
+        return memory["mu"]
+
+    def _move(self, memory: Memory, problem: Problem) -> Memory:
+        """∇_μ E[R] ≈ mean of (R − mean of the others)·(z − μ)/std², then Adam."""
+        returns, n = memory["returns"], self.draws
+        advantage = (returns - returns.mean(-1, keepdim=True)) * n / (n - 1)
+        slope = (advantage[..., None] * memory["noise"]).mean(-2) / self.std
+        step = int(memory["rollouts"]) // n + 1
+        first = 0.9 * memory["first_moment"] + 0.1 * slope
+        second = 0.999 * memory["second_moment"] + 0.001 * slope**2
+        scaled = (first / (1 - 0.9**step)) / ((second / (1 - 0.999**step)).sqrt() + 1e-8)
+        mu = problem.model.project_z(memory["mu"] + self.rate * scaled).double()
+        return memory | {"mu": mu, "first_moment": first, "second_moment": second}
+
+    def _noise(self, like: Tensor, rng: Rng) -> Float[Tensor, "*b draws d"]:
+        return normal((*like.shape[:-1], self.draws, like.shape[-1]), rng).to(like.device)
+
+    def _latent(self, problem: Problem, mu: Tensor, noise: Tensor, draw: int) -> Float[Tensor, "*b d"]:
+        return problem.model.project_z(mu + self.std * noise[..., draw, :]).double()
+
+
+def _pick(rows: Float[Tensor, "*b n d"], index: Tensor) -> Float[Tensor, "*b d"]:
+    return rows.gather(-2, index[..., None, None].expand(*index.shape, 1, rows.shape[-1]))[..., 0, :]

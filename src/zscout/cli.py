@@ -4,15 +4,18 @@ import contextlib
 import io
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import tyro
 from rich.console import Console
 
 import zscout
+
+if TYPE_CHECKING:
+    from zscout.lab.compare import Job, Outcome
 
 
 class UsageError(ValueError):
@@ -98,15 +101,13 @@ class Pretrain:
         """Train with a progress bar, judge, save."""
         import time
 
-        import torch
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
         from zscout.files import write_json
         from zscout.lab.pretraining import Pretraining, Run
 
         names = ("world", "features", "dim", "slip", "recipe", "walks", "length", "seed", "patience", "device", "quick")
-        if self.device.startswith("cuda") and not torch.cuda.is_available():
-            raise UsageError("there is no CUDA device here; leave --device out, or write --device cpu")
+        _device(self.device)
         try:
             run = Run(Pretraining(changes=self.set, **{name: getattr(self, name) for name in names}), self.out)
         except (ValueError, RuntimeError) as error:  # RuntimeError: a device that torch does not know
@@ -137,6 +138,120 @@ class Pretrain:
         if self.json is not None:
             write_json(self.json, log)
         console.print(f"wrote {self.out}", highlight=False, soft_wrap=True)
+
+
+@dataclass(frozen=True)
+class Compare:
+    """Compare methods on the same tasks and seeds, with exact regret; what was run before is not run again."""
+
+    out: Path = Path("out/compare")
+    """Folder that keeps what each run came to."""
+    world: str = "open-grid"
+    """open-grid, four-rooms, maze, or a text file with a map of '#' and '.'."""
+    features: str = "laplacian"
+    """clusters or laplacian."""
+    model: str = "exact"
+    """exact, network (the one that ships), or the name or folder of a saved model."""
+    methods: str = "usf-ucb,usf-ucb-norm,usf-ucb-paper,greedy,random"
+    """Names with commas between, or all."""
+    settings: str = "default"
+    """default, tuned (chosen on other tasks), or a file that zscout tune wrote."""
+    tasks: int = 100
+    """How many hidden z_r."""
+    seeds: int = 3
+    """How many runs for each of them."""
+    steps: int = 200
+    """Rewards that each run sees."""
+    noise: float = 0.3
+    """Standard deviation of the rewards' noise."""
+    against: str = ""
+    """Also say how many times the lost steps of this method each of the others has, paired."""
+    jobs: int = 1
+    """Processes to share the work."""
+    device: str = "cpu"
+    """cpu or cuda."""
+    seed: int = 0
+    """Another number, other tasks and seeds."""
+    quick: Quick = False
+    """Five tasks, one seed: a first look."""
+    json: JsonFile = None
+    """Also write every run's numbers to this file, and make its folder."""
+
+    def run(self, console: Console) -> None:
+        """Run what is missing, print one table."""
+        from zscout.files import write_json
+        from zscout.lab.arena import Arena, Tasks
+        from zscout.lab.compare import comparison
+        from zscout.lab.tuning import job_of, settings_named
+        from zscout.report.tables import compare_table
+        from zscout.transfer.methods import METHODS
+
+        names = [name for name in METHODS if name not in ("mbie" if self.features != "clusters" else "",)]
+        chosen = names if self.methods == "all" else [name for name in self.methods.split(",") if name]
+        tasks = Tasks(5, 1, "report", self.seed) if self.quick else Tasks(self.tasks, self.seeds, "report", self.seed)
+        with _usage_errors():
+            arena = Arena(self.world, self.features, self.model, _device(self.device))
+            settings = settings_named(self.settings, self.features)
+            jobs = [job_of(arena, name, settings.get(name, {}), tasks, self.noise, self.steps) for name in chosen]
+            for job in jobs:
+                job.check()
+        outcomes = _with_bar(jobs, self.out, self.jobs, console)
+        rows = comparison([outcomes[job] for job in jobs], self.against)
+        console.print(compare_table(rows, f"{self.world}, {self.features}, {self.model}: {self.steps} steps"))
+        if self.json is not None:
+            write_json(self.json, {"rows": rows, "outcomes": [outcomes[job].to_json() for job in jobs]})
+            console.print(f"wrote {self.json}", highlight=False, soft_wrap=True)
+
+
+@dataclass(frozen=True)
+class Tune:
+    """Choose each method's settings on tuning tasks, as many tried for each; compare --settings FILE uses them."""
+
+    out: Path = Path("out/tune")
+    """Folder for settings.json and what each run came to."""
+    features: str = "laplacian"
+    """clusters or laplacian."""
+    methods: str = "all"
+    """Names with commas between, or all."""
+    tasks: int = 50
+    """How many tuning z_r; two seeds each."""
+    steps: int = 200
+    """Rewards that each run sees."""
+    noise: float = 0.3
+    """Standard deviation of the rewards' noise."""
+    jobs: int = 1
+    """Processes to share the work."""
+    device: str = "cpu"
+    """cpu or cuda."""
+    seed: int = 0
+    """Another number, other tasks and seeds."""
+    quick: Quick = False
+    """Three tasks: a first look."""
+    json: JsonFile = None
+    """Also write the outcome of every setting to this file, and make its folder."""
+
+    def run(self, console: Console) -> None:
+        """Run what is missing, print what was chosen."""
+        from zscout.files import write_json
+        from zscout.lab.arena import Arena, Tasks
+        from zscout.lab.compare import comparison
+        from zscout.lab.tuning import GRIDS, choose_all, tuning_jobs
+        from zscout.report.tables import compare_table
+
+        chosen = list(GRIDS) if self.methods == "all" else [name for name in self.methods.split(",") if name]
+        tasks = Tasks(3 if self.quick else self.tasks, 2, "tuning", self.seed)
+        with _usage_errors():
+            arena = Arena(features=self.features, device=_device(self.device))
+            jobs = tuning_jobs(arena, chosen, tasks, self.steps, self.noise)
+        outcomes = _with_bar(jobs, self.out, self.jobs, console)
+        best = choose_all(list(outcomes.values()))
+        console.print(compare_table(comparison(list(best.values()), ""), f"chosen on {tasks.count} tuning tasks"))
+        content = {self.features: {name: outcome.settings for name, outcome in best.items()}}
+        path = write_json(self.out / f"settings-{self.features}.json", content)
+        console.print(f"wrote {path}", highlight=False, soft_wrap=True)
+        if self.json is not None:
+            write_json(self.json, [outcome.to_json() for outcome in outcomes.values()])
+            console.print(f"wrote {self.json}", highlight=False, soft_wrap=True)
 
 
 @dataclass(frozen=True)
@@ -173,6 +288,8 @@ class Bench:
 Command = (
     Annotated[Reproduce, tyro.conf.subcommand("reproduce")]
     | Annotated[Pretrain, tyro.conf.subcommand("pretrain")]
+    | Annotated[Compare, tyro.conf.subcommand("compare")]
+    | Annotated[Tune, tyro.conf.subcommand("tune")]
     | Annotated[Bench, tyro.conf.subcommand("bench")]
 )
 
@@ -200,7 +317,49 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _fail(str(error) or type(error).__name__, code=2)
 
 
-def _parse(words: list[str]) -> Reproduce | Pretrain | Bench:
+def _with_bar(jobs: "list[Job]", folder: Path, workers: int, console: Console) -> "dict[Job, Outcome]":
+    """Run jobs with a bar and the time left; a stop loses only those that were not done."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from zscout.lab.compare import run_all
+
+    outcomes = {}
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("running", total=len(jobs))
+        try:
+            for outcome in run_all(jobs, folder / "runs", workers):
+                outcomes[outcome.job] = outcome
+                bar.update(task, advance=1, description=outcome.job.method)
+                if not console.is_terminal:
+                    console.print(f"{len(outcomes)} of {len(jobs)}: {outcome.line()}", highlight=False, soft_wrap=True)
+        except KeyboardInterrupt:
+            _fail(f"stopped after {len(outcomes)} of {len(jobs)}; the same command goes on from there", code=130)
+    return outcomes
+
+
+@contextlib.contextmanager
+def _usage_errors() -> Iterator[None]:
+    """What is refused while a command is set up is the user's to mend."""
+    try:
+        yield
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+
+
+def _device(name: str) -> str:
+    import torch
+
+    try:
+        torch.device(name)
+    except RuntimeError as error:
+        raise UsageError(str(error).splitlines()[0]) from error
+    if name.startswith("cuda") and not torch.cuda.is_available():
+        raise UsageError("there is no CUDA device here; leave --device out, or write --device cpu")
+    return name
+
+
+def _parse(words: list[str]) -> Reproduce | Pretrain | Compare | Tune | Bench:
     """Tyro's parser, its boxed errors folded into one line."""
     errors = io.StringIO()
     try:
@@ -209,7 +368,7 @@ def _parse(words: list[str]) -> Reproduce | Pretrain | Bench:
     except SystemExit as stop:
         if stop.code != 2:
             raise
-        known = words[0] if words[0] in ("reproduce", "pretrain", "bench") else ""
+        known = words[0] if words[0] in ("reproduce", "pretrain", "compare", "tune", "bench") else ""
         _fail(f"{_unboxed(errors.getvalue())}; see zscout {known}{' ' if known else ''}--help", code=2)
 
 

@@ -43,10 +43,10 @@ class Streams:
         draws: Tensor = torch.special.ndtri(self.uniform(*shape))
         return draws
 
-    def generators(self, device: torch.device | None = None) -> list[Generator]:
-        """A torch.Generator for each run, in order, for what can only be drawn by one."""
+    def generators(self) -> list[Generator]:
+        """A torch.Generator (on the CPU) for each run, in order, for what can only be drawn by one."""
         seeds = (self.integers() & (2**62 - 1)).flatten().tolist()
-        return [Generator(device=device or torch.device("cpu")).manual_seed(seed) for seed in seeds]
+        return [Generator().manual_seed(seed) for seed in seeds]
 
 
 Rng: TypeAlias = Generator | Streams

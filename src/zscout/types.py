@@ -76,7 +76,7 @@ class BehaviorModel(Protocol):
         """A ~ π(·|s,z), z [*b d]: a tensor for a tensor, else numpy, as Gymnasium environments want it."""
 
     def sample_z(self, n: int, rng: Generator | int) -> Float[Tensor, "n d"]:
-        """N draws from Z."""
+        """N draws from Z; a generator may be on the CPU whatever the model is on."""
 
     def project_z(self, z: Vectors) -> Float[Tensor, "*b d"]:
         """The image of z in Z; z = 0 has one too."""
@@ -102,6 +102,24 @@ class HasHeads(Protocol):
 
     def psi_heads(self, obs: Obs, z: Vectors) -> Float[Tensor, "*b h n d"]:
         """ψ by each of h heads."""
+
+
+@runtime_checkable
+class HasDiscount(Protocol):
+    """The γ of its ψ."""
+
+    @property
+    def gamma(self) -> float:
+        """γ."""
+
+
+@runtime_checkable
+class HasExactPsi(Protocol):
+    """Whether ψ is the truth about π, so that the best of very many z is really the best."""
+
+    @property
+    def psi_is_exact(self) -> bool:
+        """True for dynamic programming, False for anything learned."""
 
 
 @runtime_checkable

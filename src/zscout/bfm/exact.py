@@ -67,6 +67,11 @@ class ExactModel:
 
     # What only some models offer
 
+    @property
+    def psi_is_exact(self) -> bool:
+        """It is."""
+        return True
+
     def psi_heads(self, obs: Obs, z: Vectors) -> Float[Tensor, "*b h n d"]:
         """One head: the truth does not disagree with itself."""
         return self.psi(obs, z).unsqueeze(-3)

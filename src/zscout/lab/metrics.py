@@ -1,4 +1,4 @@
-"""What runs were worth, exactly: regret, lost steps, when they settled, and the quantities of the paper's theory."""
+"""What runs were worth, exactly: regret, lost steps, and whether they settled."""
 
 import torch
 from jaxtyping import Bool, Float
@@ -14,15 +14,12 @@ CHUNK = 2**23  # numbers of a table of ψ that are held at once
 
 
 class Yardstick:
-    """What policies of a model are worth, by the exact model of the same world and features.
-
-    ``against``: the v* that regret is measured from; or the model's own π(·,z_r), the best that it promises.
-    """
+    """What policies of a model are worth, by the exact model of the same world and features; answers on the CPU."""
 
     def __init__(self, exact: ExactModel, model: BehaviorModel | None = None) -> None:
         self.exact = exact
         self.model = exact if model is None else model
-        self._random = exact.evaluate(exact.random_policy)  # [S d]
+        self._random = exact.evaluate(exact.random_policy).cpu()  # [S d]
 
     def psi(self, state: Tensor, z: Float[Tensor, "*n d"]) -> Float[Tensor, "*n d"]:
         """The true ψ(s;z) of the model's policies at the states."""
@@ -43,12 +40,12 @@ class Yardstick:
             [self._tables(part).mean(1) for part in z.split(max(1, CHUNK // self.exact.features.numel()))]
         )
         random = task @ self._random.mean(0)
-        best = self.exact.value(task).mean(-1)
+        best = self.exact.value(task).cpu().mean(-1)
         return ((worth * task).sum(-1) - random) / (best - random)
 
     def gap(self, tasks: Float[Tensor, "n d"]) -> float:
         """Mean over states and tasks of v* − v_random: the worth of one step lost."""
-        return float((self.exact.value(tasks) - tasks @ self._random.T).mean())
+        return float((self.exact.value(tasks).cpu() - tasks @ self._random.T).mean())
 
     def regret(self, trace: Trace, own: bool = False) -> Float[Tensor, "T R"]:
         """v*(S_t;z_r) − v_{π(·,Z_t)}(S_t;z_r), step by step  (eq. 2, from t = 0).
@@ -61,7 +58,7 @@ class Yardstick:
         task = trace.task.expand_as(trace.z)
         if own:
             return (self.psi(trace.state, task) * task).sum(-1) - achieved
-        best = self.exact.value(trace.task)  # [R S]
+        best = self.exact.value(trace.task).cpu()  # [R S]
         return best.T.gather(0, trace.state) - achieved
 
     def settled(self, trace: Trace) -> Bool[Tensor, " R"]:
@@ -74,8 +71,8 @@ class Yardstick:
 
     def _tables(self, z: Float[Tensor, "n d"]) -> Float[Tensor, "n S d"]:
         if self.model is self.exact:
-            return self.exact.successor_features(z)
+            return self.exact.successor_features(z).cpu()
         assert isinstance(self.model, Tabulated)
         policy = self.model.policy(z)
         certain = bool((policy.amax(-1) == 1).all())
-        return self.exact.evaluate(policy.argmax(-1) if certain else policy)
+        return self.exact.evaluate(policy.argmax(-1) if certain else policy).cpu()

@@ -2,7 +2,7 @@
 
 import json
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -20,10 +20,9 @@ from zscout.bfm.recipe import RECIPES, Recipe
 from zscout.bfm.training import Progress, Trainer
 from zscout.bfm.transitions import Transitions
 from zscout.edge import as_size
-from zscout.features import grid_clusters, laplacian, temporal_clusters
 from zscout.files import write_json
+from zscout.lab.arena import features_named, world_named
 from zscout.worlds import GridWorld
-from zscout.worlds.maps import WORLDS
 
 CHECKPOINT, LOG = "checkpoint.safetensors", "training.json"
 SELECTION_TASKS, SELECTION_SEED = 200, 10_001  # the z that choose which policy is kept
@@ -49,18 +48,11 @@ class Pretraining:
 
     def build_world(self) -> GridWorld:
         """A shipped world by name, or a map file."""
-        if self.world in WORLDS:
-            return WORLDS[self.world](slip=self.slip)
-        path = Path(self.world)
-        if not path.is_file():
-            raise ValueError(f"there is no world {self.world!r}: name one of {', '.join(WORLDS)}, or a map file")
-        return GridWorld.from_map(path.read_text(), slip=self.slip)
+        return world_named(self.world, self.slip)
 
     def build_features(self, world: GridWorld) -> Float[Tensor, "S d"]:
-        """By name; the 9×9 grid's nine clusters are the paper's cut."""
-        if self.features not in FEATURES:
-            raise ValueError(f"there are no features {self.features!r}: name one of {', '.join(FEATURES)}")
-        return FEATURES[self.features](world, self.dim)
+        """By name."""
+        return features_named(self.features, world, self.dim)
 
     def build_recipe(self) -> Recipe:
         """The named one with the changes asked for."""
@@ -146,15 +138,6 @@ class Run:
         write_json(self.out / LOG, log)
         (self.out / CHECKPOINT).unlink(missing_ok=True)
         return log
-
-
-def _clusters(world: GridWorld, dim: int) -> Float[Tensor, "S d"]:
-    return (
-        grid_clusters(world) if str(world) == str(WORLDS["open-grid"]()) and dim == 9 else temporal_clusters(world, dim)
-    )
-
-
-FEATURES: dict[str, Callable[[GridWorld, int], Float[Tensor, "S d"]]] = {"clusters": _clusters, "laplacian": laplacian}
 
 
 def _places(world: GridWorld) -> Float[Tensor, "S 2"]:

@@ -1,6 +1,7 @@
 """Tables for the terminal."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from rich import box
 from rich.table import Table
@@ -22,5 +23,27 @@ def bench_table(rows: Sequence[Measurement]) -> Table:
             f"{row.rate:,.0f}\n[dim]{row.unit}/s[/dim]",
             f"{row.speedup:,.1f} ×\n[dim]{row.reference}[/dim]",
             "" if row.largest is None else f"{row.largest:.2g} {verdict} {row.limit:.2g}\n[dim]{row.difference}[/dim]",
+        )
+    return table
+
+
+def compare_table(rows: Sequence[Mapping[str, Any]], title: str) -> Table:
+    """One line a method: mean ± standard error over tasks."""
+    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left")
+    paired = any("ratio" in row for row in rows)
+    headings = ["method", "lost steps", "against its own π(·,z_r)", "settled", "final reward", "‖ẑ − z_r‖"]
+    for heading in [*headings, *(["ratio, 95 %"] if paired else []), "settings"]:
+        table.add_column(heading)
+    for row in rows:
+        ratio = f"{row['ratio']:.2f} ({row['ratio_low']:.2f} … {row['ratio_high']:.2f})" if "ratio" in row else ""
+        table.add_row(
+            row["method"],
+            f"{row['lost']:.1f} ± {row['lost_se']:.1f}",
+            f"{row['lost_own']:.1f} ± {row['lost_own_se']:.1f}",
+            f"{row['settled']:.1%}",
+            f"{row['final']:.3f}",
+            f"{row['error']:.2f}",
+            *([ratio] if paired else []),
+            " ".join(f"{name}={value}" for name, value in row["settings"].items()),
         )
     return table

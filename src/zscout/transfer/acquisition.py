@@ -17,7 +17,7 @@ from zscout.edge import as_discount, as_size, in_range
 from zscout.randomness import Rng, normal
 from zscout.transfer.forecast import Forecast, finite
 from zscout.transfer.posterior import TaskPosterior
-from zscout.types import Obs
+from zscout.types import HasDiscount, HasHorizons, HasSecondMoment, Obs
 
 Radius: TypeAlias = Float[Tensor, "*b"]
 Scores: TypeAlias = Float[Tensor, "*b n"]
@@ -44,6 +44,33 @@ class UCB:
         """The optimistic value."""
         far = forecast.psi if self.bonus_gamma is None else forecast.psi_at(self.bonus_gamma)
         return value(forecast, posterior) + self.bonus_scale * radius[..., None] * posterior.width(far)
+
+
+@dataclass(frozen=True)
+class PathUCB:
+    """ψ·ẑ + √β_t·H√((1 − g) tr(V⁻¹M_g(s;z))): eq. 5 with M in place of ψψᵀ, its rank-1 stand-in.
+
+    ‖ψ‖²_{V⁻¹} = tr(V⁻¹ψψᵀ) sums features first, so that directions cancel; M sums what each state on the way would
+    teach. g looks less far ahead than the value; H = 1/(1 − γ) and √(1 − g) give the bonus ψ's own size. A model
+    without M is asked for ψ at g, H(1 − g)‖ψ_g‖_{V⁻¹}; one without that gives ‖ψ‖_{V⁻¹}: eq. 5 itself.
+    """
+
+    gamma: float = 0.9  # g
+
+    def __post_init__(self) -> None:
+        as_discount(self.gamma)
+
+    def __call__(self, forecast: Forecast, posterior: TaskPosterior, radius: Radius, rng: Rng) -> Scores:
+        """The optimistic value."""
+        return value(forecast, posterior) + radius[..., None] * self._width(forecast, posterior)
+
+    def _width(self, forecast: Forecast, posterior: TaskPosterior) -> Scores:
+        model, g = forecast.model, self.gamma
+        if isinstance(model, HasDiscount) and isinstance(model, HasSecondMoment):
+            return (((1 - g) * information(forecast, posterior, g)).clamp(min=0)).sqrt() / (1 - model.gamma)
+        if isinstance(model, HasDiscount) and isinstance(model, HasHorizons):
+            return (1 - g) / (1 - model.gamma) * posterior.width(forecast.psi_at(g))
+        return posterior.width(forecast.psi)
 
 
 @dataclass(frozen=True)
@@ -96,8 +123,7 @@ class OneStepBonus:
 
     def __call__(self, forecast: Forecast, posterior: TaskPosterior, radius: Radius, rng: Rng) -> Scores:
         """Value and information state by state."""
-        inverse = posterior.factor @ posterior.factor.mT
-        gain = torch.einsum("...ij,...nij->...n", inverse, forecast.second_moment(self.gamma))
+        gain = information(forecast, posterior, self.gamma)
         return value(forecast, posterior) + self.weight * radius[..., None] * gain
 
 
@@ -182,6 +208,12 @@ class AveragedOverStates:
 def value(forecast: Forecast, posterior: TaskPosterior) -> Scores:
     """ψ(s;z)·ẑ, what z is worth by the estimate."""
     return _dot(forecast.psi, posterior.z_hat)
+
+
+def information(forecast: Forecast, posterior: TaskPosterior, gamma: float) -> Scores:
+    """tr(V⁻¹M(s;z)) = E Σγᵏ‖φ(S_{t+k+1})‖²_{V⁻¹}."""
+    inverse = posterior.width_factor @ posterior.width_factor.mT
+    return _dot(forecast.second_moment(gamma).flatten(-2), inverse.flatten(-2))
 
 
 def _dot(psi: Float[Tensor, "*b n d"], task: Float[Tensor, "*b d"]) -> Scores:

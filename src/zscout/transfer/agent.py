@@ -14,6 +14,7 @@ from torch import Generator, Tensor
 
 from zscout.edge import as_finite, as_given, as_index, as_size
 from zscout.randomness import Streams
+from zscout.transfer.direct import Known
 from zscout.transfer.method import Method
 from zscout.transfer.methods import METHODS
 from zscout.transfer.posterior import TaskPosterior
@@ -150,6 +151,8 @@ class OnlineTransfer:
         search = self.method.search
         if isinstance(search, Trials) and self._state.memory:
             return search.best(self._state.memory).clone()
+        if isinstance(search, Known):
+            return search.task.to(self.z_hat).expand_as(self.z_hat).clone()
         return self.bfm.project_z(self.z_hat).double()
 
     @property

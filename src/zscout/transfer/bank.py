@@ -27,7 +27,7 @@ class Table:
         if not isinstance(model, HasStates):
             raise ValueError(f"{type(model).__name__} has no states(): a bank is for finite worlds")
         self.states = model.states()
-        self.bank: Float[Tensor, "n d"] = model.sample_z(n, seed).double()
+        self.bank: Float[Tensor, "n d"] = model.sample_z(n, torch.Generator().manual_seed(seed)).double()
         psi = self._ask(model.psi)
         self.rows: Int[Tensor, "S m"] = distinct_rows(psi)
         self.z: Float[Tensor, "S m d"] = self.bank[self.rows]

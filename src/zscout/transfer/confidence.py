@@ -78,19 +78,60 @@ class SelfNormalised:
 
 @dataclass(frozen=True)
 class ScaleFree:
-    """√β_t = κ√(σ² + λs²), s² = Σr²/Σ‖φ‖² the mean square of z_r's entries: rewards times 100 are radius times 100."""
+    """√β_t = κ√λ·ŝ_t: κ times what a direction not yet seen may hold, by the scale of those that were.
 
-    kappa: float = 1.3
+    ŝ² = (‖ẑ‖²/d_eff)(1 + c/d_eff) estimates the mean square of z_r's entries from the d_eff = d − λ tr V⁻¹ directions
+    seen so far; c widens it while these are few, as Student's t does. Rewards times 100 are a radius times 100, and σ
+    is not needed: what decides is how much is unseen, and for that noise matters little.
+    """
+
+    kappa: float = 1.7
+    caution: float = 8.0  # c
 
     def __post_init__(self) -> None:
-        in_range(self.kappa, "kappa", 0.0, math.inf, open_end=True)
+        as_positive(self.kappa, "kappa")
+        in_range(self.caution, "caution", 0.0, math.inf, open_end=True)
 
     def __call__(self, t: int, posterior: TaskPosterior) -> Float[Tensor, "*b"]:
         """√β_t."""
-        seen = posterior.V.diagonal(dim1=-2, dim2=-1).sum(-1) - posterior.dim * posterior.ridge  # Σ‖φ‖²
-        scale = posterior.reward_squares / seen.clamp(min=1e-300)
-        radius = self.kappa * (posterior.noise**2 + posterior.ridge * scale).sqrt()
-        return torch.where(posterior.reward_squares > 0, radius, 1.0)  # while ẑ = 0 any radius says: explore
+        seen = directions_seen(posterior)
+        size = (posterior.z_hat**2).sum(-1)
+        scale = (size / seen * (1 + self.caution / seen)).sqrt()
+        # While ẑ = 0 any radius says the same: explore.
+        return self.kappa * math.sqrt(posterior.ridge) * torch.where(size > 0, scale, 1.0)
+
+
+@dataclass(frozen=True)
+class KnownNorm:
+    """√β_t = κ√λ·s_t where ‖z_r‖ = S is known: what is left of S² is spread over the directions not yet seen.
+
+    s_t² = (S² − ‖ẑ‖²)/(d − d_eff + ``floor``), kept from ``floor``·S/√d to S/√d; S = √d if it is not given: z_r ∈ Z.
+    """
+
+    kappa: float = 2.3
+    norm_bound: float | None = None
+    floor: float = 0.3
+
+    def __post_init__(self) -> None:
+        as_positive(self.kappa, "kappa")
+        as_positive(self.floor, "floor")
+        if self.norm_bound is not None:
+            as_positive(self.norm_bound, "norm_bound")
+
+    def __call__(self, t: int, posterior: TaskPosterior) -> Float[Tensor, "*b"]:
+        """√β_t."""
+        d = posterior.dim
+        bound = math.sqrt(d) if self.norm_bound is None else self.norm_bound
+        typical = bound / math.sqrt(d)
+        left = (bound**2 - (posterior.z_hat**2).sum(-1)).clamp(min=0)
+        scale = (left / (d - directions_seen(posterior) + self.floor)).sqrt()
+        return self.kappa * math.sqrt(posterior.ridge) * scale.clamp(self.floor * typical, typical)
+
+
+def directions_seen(posterior: TaskPosterior) -> Float[Tensor, "*b"]:
+    """d_eff = d − λ tr V⁻¹: 0 before any reward, near d when every direction was seen often."""
+    unseen = posterior.ridge * (posterior.factor**2).sum((-2, -1))
+    return (posterior.dim - unseen).clamp(min=1e-12)
 
 
 def _same(radius: float, posterior: TaskPosterior) -> Float[Tensor, "*b"]:

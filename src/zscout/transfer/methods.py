@@ -11,8 +11,8 @@ from types import MappingProxyType
 from typing import Any
 
 from zscout.edge import as_positive, as_size, in_range
-from zscout.transfer.acquisition import UCB, LogDet, Optimism, OverHeads
-from zscout.transfer.confidence import Constant, PaperSchedule, ScaleFree
+from zscout.transfer.acquisition import UCB, LogDet, Optimism, OverHeads, PathUCB
+from zscout.transfer.confidence import Constant, KnownNorm, PaperSchedule, ScaleFree
 from zscout.transfer.direct import AnyZ, AtEstimate, CountBonus, Known, PosteriorDraw
 from zscout.transfer.explorers import Exhaustive, LookAhead, RandomWalk
 from zscout.transfer.method import Method
@@ -34,9 +34,14 @@ class Given:
 # Ours
 
 
-def usf_ucb(given: Given, *, ridge: float = 0.1, kappa: float = 1.3) -> Method:
-    """USF-UCB with a radius that follows the rewards' own scale and noise: the default, nothing to set."""
-    return Method(ridge=ridge, confidence=ScaleFree(kappa))
+def usf_ucb(given: Given, *, ridge: float = 0.1, kappa: float = 1.7, gamma: float = 0.9) -> Method:
+    """USF-UCB with a radius that follows the rewards' own scale, and M in the bonus where the model offers it."""
+    return Method(ridge=ridge, confidence=ScaleFree(kappa), acquisition=PathUCB(gamma))
+
+
+def usf_ucb_norm(given: Given, *, ridge: float = 0.2, kappa: float = 2.3, gamma: float = 0.8) -> Method:
+    """The same where ‖z_r‖ is known (``norm_bound``, √d if None): our best."""
+    return Method(ridge=ridge, confidence=KnownNorm(kappa, given.norm_bound), acquisition=PathUCB(gamma))
 
 
 def usf_ucb_paper(given: Given, *, ridge: float | None = None, beta: float = 1.0) -> Method:
@@ -45,14 +50,14 @@ def usf_ucb_paper(given: Given, *, ridge: float | None = None, beta: float = 1.0
 
 
 def usf_ucb_short(
-    given: Given, *, ridge: float = 0.1, kappa: float = 1.3, gamma: float = 0.9, scale: float = 10.0
+    given: Given, *, ridge: float = 0.1, kappa: float = 1.7, gamma: float = 0.9, scale: float = 10.0
 ) -> Method:
     """USF-UCB whose bonus looks less far ahead than its value."""
     return Method(ridge=ridge, confidence=ScaleFree(kappa), acquisition=UCB(gamma, scale))
 
 
 def log_det(
-    given: Given, *, ridge: float = 0.1, kappa: float = 1.3, gamma: float = 0.9, weight: float = 20.0
+    given: Given, *, ridge: float = 0.1, kappa: float = 1.7, gamma: float = 0.9, weight: float = 20.0
 ) -> Method:
     """Value, and the log det that following z would add."""
     return Method(ridge=ridge, confidence=ScaleFree(kappa), acquisition=LogDet(weight, gamma))
@@ -61,7 +66,7 @@ def log_det(
 # The paper's alternatives
 
 
-def optimism(given: Given, *, ridge: float = 0.1, kappa: float = 1.3, n: int = 64) -> Method:
+def optimism(given: Given, *, ridge: float = 0.1, kappa: float = 1.7, n: int = 64) -> Method:
     """The z in the ellipsoid that promises itself most  (eq. 8)."""
     search = Ellipsoid(n, scale=1.0, surface=True)
     return Method(ridge=ridge, confidence=ScaleFree(kappa), acquisition=Optimism(), search=search)
@@ -176,6 +181,7 @@ class Factory:
 METHODS: Mapping[str, Factory] = MappingProxyType(
     {
         "usf-ucb": Factory(usf_ucb),
+        "usf-ucb-norm": Factory(usf_ucb_norm),
         "usf-ucb-paper": Factory(usf_ucb_paper),
         "usf-ucb-short": Factory(usf_ucb_short),
         "log-det": Factory(log_det),

@@ -1,0 +1,58 @@
+"""The paper's theory along real runs: the regret lemma, where its conditions hold, and the elliptical potential."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from zscout.bfm.exact import ExactModel
+from zscout.lab.metrics import Yardstick
+from zscout.lab.run import Trace
+from zscout.transfer.posterior import TaskPosterior
+
+
+@dataclass(frozen=True, eq=False)
+class Theory:
+    """Quantities of R runs, step by step; nothing was forgotten in them."""
+
+    regret: Float[Tensor, "T R"]  # eq. 2, from t = 0
+    inside: Bool[Tensor, "T R"]  # z_r ∈ ε_t  (eq. 4)
+    lemma: Float[Tensor, "T R"]  # 2√β_t‖ψ(S_t;Z_t)‖_{V⁻¹}  (eq. 6)
+    naive: float  # 2dφ_max/(1 − γ), φ_max = max‖φ‖/√d
+    psi_squares: Float[Tensor, "T R"]  # ‖ψ(S_t;Z_t)‖²_{V⁻¹}: its sum is the potential that the paper could not bound …
+    log_det: Float[Tensor, "T R"]  # … by log(det V_{t+1}/det V_0)
+    optimistic: Bool[Tensor, "T R"]  # UCB(Z_t) ≥ UCB(z_r): what the lemma needs of the argmax
+
+    @property
+    def bound(self) -> Float[Tensor, "T R"]:
+        """The smaller of the two bounds at each step."""
+        return self.lemma.clamp(max=self.naive)
+
+    @property
+    def conditions(self) -> Bool[Tensor, "T R"]:
+        """Where the lemma promises regret ≤ 2√β_t‖ψ‖_{V⁻¹}."""
+        return self.inside & self.optimistic
+
+
+def watch(trace: Trace, exact: ExactModel) -> Theory:
+    """Replay runs of the exact model and write down what the theory is about."""
+    yardstick = Yardstick(exact)
+    psi = yardstick.psi(trace.state, trace.z)  # [T R d]
+    psi_best = yardstick.psi(trace.state, trace.task.expand_as(trace.z))
+    posterior = TaskPosterior.prior(dim=exact.dim, ridge=trace.ridge, runs=(trace.task.shape[0],))
+    prior_log_det = posterior.log_det
+    rows: list[tuple[Tensor, ...]] = []
+    for t, radius in enumerate(trace.radius):
+        width, width_best = posterior.width(psi[t]), posterior.width(psi_best[t])
+        chosen = (psi[t] * posterior.z_hat).sum(-1) + radius * width
+        best = (psi_best[t] * posterior.z_hat).sum(-1) + radius * width_best
+        slack = 1e-9 * chosen.abs()  # scores this near were ties
+        inside = posterior.distance(trace.task) <= radius
+        posterior = posterior.update(exact.phi(trace.entered[t]), trace.reward[t])
+        rows.append((inside, 2 * radius * width, width**2, posterior.log_det - prior_log_det, chosen >= best - slack))
+    inside, lemma, squares, log_det, optimistic = (torch.stack(column) for column in zip(*rows, strict=True))
+    phi_max = float(exact.features.norm(dim=-1).max()) / math.sqrt(exact.dim)
+    naive = 2 * exact.dim * phi_max / (1 - exact.gamma)
+    return Theory(yardstick.regret(trace), inside, lemma, naive, squares, log_det, optimistic)

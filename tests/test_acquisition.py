@@ -1,0 +1,135 @@
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Generator
+
+from toys import Fixed
+from zscout import ExactModel, TaskPosterior, load
+from zscout.randomness import Streams
+from zscout.transfer.acquisition import (
+    UCB,
+    Acquisition,
+    AveragedOverStates,
+    AveragedOverZ,
+    Explore,
+    Greedy,
+    LogDet,
+    OneStepBonus,
+    Optimism,
+    OverHeads,
+    Thompson,
+)
+from zscout.transfer.forecast import Forecast
+
+
+def two_candidates(spread: float = 0.0) -> Forecast:
+    psi = torch.tensor([[3.0, 4.0], [10.0, 0.0]], dtype=torch.float64)
+    return Forecast(Fixed(psi, spread), 0, torch.eye(2, dtype=torch.float64))
+
+
+def hand_made() -> TaskPosterior:
+    """V = diag(4, 1), ẑ = (1/2, 0)."""
+    return TaskPosterior.prior(dim=2, ridge=1.0, noise=0.5).learn([[1.0, 0.0]] * 3, [2 / 3] * 3)
+
+
+RNG = Streams(torch.tensor(0))
+RADIUS = torch.tensor(2.0, dtype=torch.float64)
+
+
+@pytest.mark.parametrize(
+    ("score", "expected"),
+    [
+        (UCB(), [1.5 + 2 * (9 / 4 + 16) ** 0.5, 5 + 2 * 5.0]),
+        (UCB(bonus_scale=0.5), [1.5 + (9 / 4 + 16) ** 0.5, 5 + 5.0]),
+        (Explore(), [(9 / 4 + 16) ** 0.5, 5.0]),
+        (Greedy(), [1.5, 5.0]),
+        (Optimism(), [3.0, 0.0]),
+        # Without M the rank-1 stand-in: tr(V⁻¹ψψᵀ) = ‖ψ‖², and log det(V + ψψᵀ)/det V = log(1 + ‖ψ‖²).
+        (OneStepBonus(weight=1.0), [1.5 + 2 * 18.25, 5 + 2 * 25.0]),
+        (LogDet(weight=3.0), [1.5 + 6 * 2.9575111, 5 + 6 * 3.2580965]),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_scores_in_closed_form(score: Acquisition, expected: list[float]) -> None:
+    scores = score(two_candidates(), hand_made(), RADIUS, RNG)
+    assert torch.allclose(scores, torch.tensor(expected, dtype=torch.float64), rtol=1e-6)
+
+
+def test_thompson_scores_by_one_task_drawn_from_the_posterior() -> None:
+    posterior = replace(hand_made(), z_hat=torch.tensor([1.0, 2.0], dtype=torch.float64))
+    scores = torch.stack(
+        [Thompson()(two_candidates(), posterior, RADIUS, Streams(torch.tensor(i))) for i in range(4000)]
+    )
+    psi = two_candidates().psi
+    assert torch.allclose(scores.mean(0), psi @ posterior.z_hat, atol=0.15)
+    assert torch.allclose(scores.T.cov(), psi @ posterior.covariance @ psi.T, rtol=0.1)
+
+
+@pytest.mark.parametrize(("take", "sign"), [("min", -1), ("mean", 0), ("max", 1)])
+def test_heads_are_scored_apart(take: str, sign: int) -> None:
+    score = OverHeads(Greedy(), take)(two_candidates(spread=1.0), hand_made(), RADIUS, RNG)  # type: ignore[arg-type]
+    assert torch.allclose(score, torch.tensor([1.5, 5.0], dtype=torch.float64) + sign * 0.5)
+
+
+def test_averages_need_a_neighbourhood_to_differ(laplacian_model: ExactModel, rng: Generator) -> None:
+    bfm = load("grid9-laplacian")
+    posterior = TaskPosterior.prior(dim=9, ridge=0.1).learn(laplacian_model.phi([3, 40, 60]), [1.0, 0.0, -1.0])
+    forecast = Forecast(bfm, 40, bfm.sample_z(5, rng).double())
+    plain = UCB()(forecast, posterior, RADIUS, RNG)
+    same_place = AveragedOverStates(lambda obs: torch.tensor([obs, obs]))(forecast, posterior, RADIUS, RNG)
+    assert torch.allclose(plain, same_place)
+    beside = AveragedOverStates(lambda obs: torch.tensor([31, 49]))(forecast, posterior, RADIUS, RNG)
+    by_hand = (bfm.psi(31, forecast.z) + bfm.psi(49, forecast.z)).double() / 2
+    assert torch.allclose(beside, UCB()(forecast.with_psi(by_hand), posterior, RADIUS, RNG))
+    still = AveragedOverZ(spread=0.0)(forecast, posterior, RADIUS, RNG)
+    assert torch.allclose(plain, still, rtol=1e-5)
+    moved = AveragedOverZ(draws=8, spread=0.3)(forecast, posterior, RADIUS, RNG)
+    assert not torch.allclose(plain, moved, rtol=1e-3)
+
+
+def test_second_moment_bonus_is_the_sum_of_one_step_gains(laplacian_model: ExactModel, rng: Generator) -> None:
+    model, world = laplacian_model, laplacian_model.world
+    posterior = TaskPosterior.prior(dim=9, ridge=0.1).learn(model.phi([3, 40, 60]), [0.0, 0.0, 0.0])
+    z = model.sample_z(6, rng)
+    scores = OneStepBonus(weight=1.0, gamma=0.5)(Forecast(model, 40, z), posterior, RADIUS / 2, RNG)
+    state, total = torch.full((6,), 40), torch.zeros(6, dtype=torch.float64)
+    for k in range(50):
+        state = world.step(state, torch.as_tensor(model.act(state, z)))
+        total += 0.5**k * posterior.width(model.phi(state)) ** 2
+    assert torch.allclose(scores, total)
+
+
+@given(st.integers(0, 80), st.integers(0, 10_000), st.floats(0.05, 3.0))
+def test_ucb_is_the_greatest_value_over_the_ellipsoid(
+    laplacian_model: ExactModel, state: int, seed: int, radius: float
+) -> None:
+    """With exact ψ: max_z UCB(z) = max over ‖θ − ẑ‖_V ≤ √β of v*(s;θ)."""
+    model, rng = laplacian_model, Generator().manual_seed(seed)
+    visited = torch.randint(81, (12,), generator=rng)
+    task = model.sample_z(1, rng)[0]
+    posterior = TaskPosterior.prior(dim=9, ridge=0.3).learn(model.phi(visited), model.phi(visited) @ task)
+    inside = posterior.sample_ellipsoid(30, radius, rng)
+    z = torch.cat([model.sample_z(30, rng), inside])
+    for _ in range(4):  # the z that each present policy looks best for
+        psi = model.psi(state, z)
+        best_for = psi @ posterior.factor
+        z = posterior.z_hat + radius * (best_for / best_for.norm(dim=-1, keepdim=True)) @ posterior.factor.mT
+        ucb = UCB()(Forecast(model, state, z), posterior, torch.tensor(radius, dtype=torch.float64), RNG)
+    values = model.value(z)[:, state]
+    # No θ inside promises more than the best UCB, and the best UCB is promised by a θ inside.
+    assert model.value(inside)[:, state].max() <= ucb.max() * (1 + 1e-9) + 1e-9
+    assert torch.isclose(values.max(), ucb.max(), rtol=1e-9)
+    assert (posterior.width_factor.isfinite()).all()
+
+
+def test_models_without_an_extra_say_so() -> None:
+    with pytest.raises(ValueError, match="no psi_at"):
+        UCB(bonus_gamma=0.9)(two_candidates(), hand_made(), RADIUS, RNG)
+    nan = Forecast(Fixed(torch.full((2, 2), torch.nan)), 0, torch.eye(2).double())
+    with pytest.raises(ValueError, match="NaN"):
+        UCB()(nan, hand_made(), RADIUS, RNG)
+    with pytest.raises(ValueError, match="gamma"):
+        UCB(bonus_gamma=1.5)

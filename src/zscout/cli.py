@@ -319,10 +319,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _with_bar(jobs: "list[Job]", folder: Path, workers: int, console: Console) -> "dict[Job, Outcome]":
     """Run jobs with a bar and the time left; a stop loses only those that were not done."""
+    import torch
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     from zscout.lab.compare import run_all
 
+    torch.set_num_threads(1)  # these tensors are small: a second thread costs more than it gives
     outcomes = {}
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as bar:

@@ -9,10 +9,10 @@ from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
 from zscout.randomness import Rng, Streams
-from zscout.types import Action, Obs, Vectors
+from zscout.types import Action, Vectors
 
 
-def as_index(value: Obs, size: int, name: str, device: torch.device | None = None) -> Int[Tensor, "*b"]:
+def as_index(value: Any, size: int, name: str, device: torch.device | None = None) -> Int[Tensor, "*b"]:
     """Integers in 0 … size − 1 as a long tensor of the same shape."""
     index = _as_tensor(value, name, "whole numbers", device)
     whole = not (index.is_floating_point() or index.is_complex() or index.dtype == torch.bool)

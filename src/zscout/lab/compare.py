@@ -193,7 +193,7 @@ def paired_ratio(ours: Outcome, theirs: Outcome, draws: int = 10_000) -> tuple[f
 def _measure(trace: Trace, ground: Ground, tasks: Float[Tensor, "N d"]) -> dict[str, list[float]]:
     yardstick = ground.yardstick
     gap = yardstick.gap(tasks)
-    worth = trace.task @ ground.exact.features.T  # [R S]
+    worth = trace.task @ ground.exact.features.T.cpu()  # [R S]
     mean, best = worth.mean(1), worth.amax(1)
     final = worth.gather(1, trace.entered[-FINAL:].T).mean(1)
     return {

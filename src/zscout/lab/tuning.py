@@ -33,7 +33,7 @@ GRIDS: Mapping[str, list[dict[str, Any]]] = {
     "random-z": _grid(hold=[1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 100, 200]),
     "mbie": _grid(beta=[0.1, 0.3, 1.0], ridge=[0.1, 0.3], power=[0.5, 1.0]),
     "unroll": _grid(arms=[10, 30, 100], horizon=[20, 100], exploration=[0.3, 1.0]),
-    "lola": _grid(std=[0.1, 0.2, 0.5], rate=[0.05, 0.2], horizon=[20, 100]),
+    "lola": _grid(std=[0.15, 0.5, 1.0], rate=[0.05, 0.3], horizon=[20, 100]),
     "explore-then-commit": _grid(steps=[15, 25, 50, 100], ridge=[0.1, 0.3])
     + _grid(steps=[15, 25, 50, 100], exhaustive=[True]),
 }

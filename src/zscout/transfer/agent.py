@@ -22,7 +22,7 @@ from zscout.transfer.saving import method_from_json, method_to_json, read, write
 from zscout.transfer.search import Problem
 from zscout.transfer.state import State
 from zscout.transfer.trials import Trials
-from zscout.types import Action, BehaviorModel, Obs, Vectors
+from zscout.types import Action, BehaviorModel, Obs
 
 ASK, TELL, ACT, PLACES = 0, 1, 2, 3  # of a step's three draws, which stream: what is drawn depends on seed and t alone
 
@@ -69,13 +69,13 @@ class OnlineTransfer:
 
     # The loop
 
-    def ask(self, obs: Obs) -> Float[Tensor, "*b d"]:
+    def ask(self, obs: Any) -> Float[Tensor, "*b d"]:
         """Z_t for S_t  (eq. 5); asked again without tell, it answers the same."""
         self._state = self._asked(obs)
         assert self._state.z is not None
         return self._state.z.clone()
 
-    def act(self, obs: Obs) -> Action:
+    def act(self, obs: Any) -> Action:
         """A_t ~ π(·|S_t, Z_t), or what the method's explorer does: a tensor for a tensor, else numpy."""
         self._check(obs)
         if self.exploring:
@@ -87,9 +87,7 @@ class OnlineTransfer:
         drawn_from = self._streams(ACT).integers(1).flatten()[0]
         return self.bfm.act(obs, z, Generator(device=z.device).manual_seed(int(drawn_from) & (2**62 - 1)))
 
-    def tell(
-        self, next_obs: Obs, reward: Vectors | float | None = None, done: bool | Sequence[bool] | np.ndarray = False
-    ) -> None:
+    def tell(self, next_obs: Any, reward: Any = None, done: Any = False) -> None:
         """(S_{t+1}, R_{t+1}): V ← V + φφᵀ, b ← b + φr  (eq. 3). None: no reward was seen; done: it ended."""
         state, search = self._state, self.method.search
         if state.asked is None:
@@ -117,7 +115,7 @@ class OnlineTransfer:
             visits=visits,
         )
 
-    def learn(self, observations: Obs, rewards: Vectors) -> None:
+    def learn(self, observations: Any, rewards: Any) -> None:
         """Labelled pairs at any time, observations [*b m …] and rewards [*b m]: a warm start, or late feedback."""
         phi = self._phi(observations)
         self._state = replace(self._state, posterior=self._state.posterior.learn(phi, rewards))
@@ -213,7 +211,7 @@ class OnlineTransfer:
             raise ValueError(f"there is no method {method!r}; there are {', '.join(METHODS)}")
         return METHODS[method](dim=self.bfm.dim, noise=self.noise, norm_bound=self.norm_bound)
 
-    def _asked(self, obs: Obs) -> State:
+    def _asked(self, obs: Any) -> State:
         self._check(obs)
         state, search = self._state, self.method.search
         if isinstance(search, Trials):
@@ -245,7 +243,7 @@ class OnlineTransfer:
             raise ValueError("the model's φ holds NaN or inf: zscout.check_model(model) says more")
         return phi
 
-    def _check(self, obs: Obs) -> None:
+    def _check(self, obs: Any) -> None:
         """One observation for each run, of the model's kind, and finite."""
         space = self.bfm.observation_space
         if isinstance(space, Discrete):

@@ -108,7 +108,7 @@ class KnownNorm:
     s_t² = (S² − ‖ẑ‖²)/(d − d_eff + ``floor``), kept from ``floor``·S/√d to S/√d; S = √d if it is not given: z_r ∈ Z.
     """
 
-    kappa: float = 2.3
+    kappa: float = 2.6
     norm_bound: float | None = None
     floor: float = 0.3
 

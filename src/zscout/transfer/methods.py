@@ -39,7 +39,7 @@ def usf_ucb(given: Given, *, ridge: float = 0.1, kappa: float = 1.7, gamma: floa
     return Method(ridge=ridge, confidence=ScaleFree(kappa), acquisition=PathUCB(gamma))
 
 
-def usf_ucb_norm(given: Given, *, ridge: float = 0.2, kappa: float = 2.3, gamma: float = 0.8) -> Method:
+def usf_ucb_norm(given: Given, *, ridge: float = 0.2, kappa: float = 2.6, gamma: float = 0.8) -> Method:
     """The same where ‖z_r‖ is known (``norm_bound``, √d if None): our best."""
     return Method(ridge=ridge, confidence=KnownNorm(kappa, given.norm_bound), acquisition=PathUCB(gamma))
 

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from zscout.edge import as_finite
 from zscout.transfer.posterior import TaskPosterior
 from zscout.types import BehaviorModel, Obs, Vectors
 
@@ -16,7 +16,7 @@ class TaskFit:
 
     bfm: BehaviorModel
     z_hat: Float[Tensor, " d"]  # ridge regression of rewards on φ
-    expressed: float  # the share of the rewards' variance that φ·ẑ explains: 1 is all of it
+    expressed: float  # R² of φ·ẑ: 1 is all of the reward; 0, or with a strong ridge less, is nothing
 
     @property
     def z(self) -> Float[Tensor, " d"]:
@@ -34,12 +34,11 @@ def fit_task(bfm: BehaviorModel, observations: Obs, rewards: Vectors, ridge: flo
     posterior = TaskPosterior.prior(dim=bfm.dim, ridge=ridge, device=phi.device).learn(phi, rewards)
     if not posterior.weight:
         raise ValueError("there are no observations: a task is inferred from at least one reward")
-    r = torch.as_tensor(rewards, dtype=torch.float64, device=phi.device)
-    spread = ((r - r.mean()) ** 2).sum()
+    r = as_finite(rewards, "rewards", phi.device).detach()
     missed = ((r - phi @ posterior.z_hat) ** 2).sum()
     # Rewards that are all alike have no variance: they are expressed if they are met.
-    scale = spread if spread > 0 else (r**2).sum().clamp(min=1e-300)
-    return TaskFit(bfm, posterior.z_hat, float(1 - missed / scale))
+    spread = r if bool((r == r[0]).all()) else r - r.mean()
+    return TaskFit(bfm, posterior.z_hat, float(1 - missed / (spread**2).sum().clamp(min=1e-300)))
 
 
 def infer_task(bfm: BehaviorModel, observations: Obs, rewards: Vectors, ridge: float = 1e-3) -> Float[Tensor, " d"]:

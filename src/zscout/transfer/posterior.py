@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -9,7 +10,6 @@ from torch import Tensor
 
 from zscout.edge import as_finite, as_generator, as_positive, as_size, as_vectors, common_shape, in_range
 from zscout.randomness import Rng, Streams, normal, uniform
-from zscout.types import Vectors
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +59,7 @@ class TaskPosterior:
 
     # Learning: each returns a new posterior
 
-    def update(self, phi: Vectors, reward: Vectors | float) -> "TaskPosterior":
+    def update(self, phi: Any, reward: Any) -> "TaskPosterior":
         """V ← V + φφᵀ, b ← b + φr, one observation a run  (eq. 3)."""
         phi, reward = self._pair(phi, reward)
         if self.forgetting < 1:
@@ -84,7 +84,7 @@ class TaskPosterior:
             weight=self.weight + 1,
         )
 
-    def learn(self, phi: Vectors, reward: Vectors) -> "TaskPosterior":
+    def learn(self, phi: Any, reward: Any) -> "TaskPosterior":
         """Labelled pairs at any time, φ [*b m d] and r [*b m]: all of them count as seen just now."""
         phi, reward = self._pair(phi, reward, pairs=True)
         return self._refactored(phi, reward) if phi.shape[-2] else self
@@ -146,30 +146,24 @@ class TaskPosterior:
         # The minimum is Σr² − b·ẑ; rounding may take it below 0 when there is no noise at all.
         return ((self.reward_squares - (self.b * self.z_hat).sum(-1)) / self.weight).clamp(min=0).sqrt()
 
-    def width(self, x: Vectors) -> Float[Tensor, "*b_and_n"]:
+    def width(self, x: Any) -> Float[Tensor, "*b_and_n"]:
         """‖x‖_{V⁻¹} for x [*b d] or, several a run, [*b n d]."""
-        vectors = as_vectors(x, self.dim, "x", self.V.device)
-        depth = len(self.runs)
-        if vectors.ndim <= depth:
-            raise ValueError(f"x has shape {tuple(vectors.shape)}; for runs {self.runs} it wants [*b … {self.dim}]")
-        shape = (*common_shape(vectors.shape[:depth], self.runs, "x and the runs"), *vectors.shape[depth:-1])
-        rows = vectors.reshape(*vectors.shape[:depth], -1, self.dim)
+        rows, shape = self._rows(x, "x")
         width: Tensor = torch.linalg.vector_norm(rows @ self.width_factor, dim=-1)
         return width.reshape(shape)
 
-    def distance(self, z: Vectors) -> Float[Tensor, "*b"]:
-        """‖z − ẑ‖_V: z is in the ellipsoid of radius √β_t if it is at most that  (eq. 4)."""
-        gap = as_vectors(z, self.dim, "z", self.V.device) - self.z_hat
-        return (gap[..., None, :] @ self.V @ gap[..., None])[..., 0, 0].clamp(min=0).sqrt()
+    def distance(self, z: Any) -> Float[Tensor, "*b_and_n"]:
+        """‖z − ẑ‖_V for z [*b d] or [*b n d]: in the ellipsoid of radius √β_t it is at most that  (eq. 4)."""
+        rows, shape = self._rows(z, "z")
+        gap = rows - self.z_hat[..., None, :]
+        return ((gap @ self.V) * gap).sum(-1).clamp(min=0).sqrt().reshape(shape)
 
     def sample(self, n: int, rng: Rng | int) -> Float[Tensor, "*b n d"]:
         """~ N(ẑ, σ²V⁻¹)."""
         draws = normal((*self.runs, as_size(n, "n", 0), self.dim), self._rng(rng))
         return self.z_hat[..., None, :] + self.noise[..., None, None] * (draws.to(self.V) @ self.factor.mT)
 
-    def sample_ellipsoid(
-        self, n: int, radius: Vectors | float, rng: Rng | int, surface: bool = False
-    ) -> Float[Tensor, "*b n d"]:
+    def sample_ellipsoid(self, n: int, radius: Any, rng: Rng | int, surface: bool = False) -> Float[Tensor, "*b n d"]:
         """Uniform in {z : ‖z − ẑ‖_V ≤ radius}; with ``surface`` on the image of the unit sphere, where it is equal."""
         size = as_finite(radius, "radius", self.V.device)
         if (size < 0).any():
@@ -178,7 +172,7 @@ class TaskPosterior:
         ball = torch.nn.functional.normalize(normal(shape, rng), dim=-1)
         if not surface:
             ball = ball * uniform((*shape[:-1], 1), rng) ** (1 / self.dim)
-        size = size.expand(self.runs)[..., None, None]
+        size = size.expand(common_shape(size.shape, self.runs, "the radius and the runs"))[..., None, None]
         return self.z_hat[..., None, :] + size * (ball.to(self.V) @ self.factor.mT)
 
     @property
@@ -200,15 +194,27 @@ class TaskPosterior:
 
     @property
     def precision(self) -> Float[Tensor, "*b d d"]:
-        """V/σ²."""
-        return self.V / self.noise[..., None, None] ** 2
+        """V/σ²; infinite where V is not 0 if there is no noise."""
+        sigma = self.noise[..., None, None]
+        return torch.where((sigma == 0) & (self.V == 0), 0.0, self.V / sigma**2)
 
     # The edge
 
     def _rng(self, rng: Rng | int) -> Rng:
         return rng if isinstance(rng, Streams) else as_generator(rng, self.V.device)
 
-    def _pair(self, phi: Vectors, reward: Vectors | float, pairs: bool = False) -> tuple[Tensor, Tensor]:
+    def _rows(self, x: Any, name: str) -> tuple[Float[Tensor, "*b n d"], tuple[int, ...]]:
+        """Vectors of each run in rows, and the shape that one number for each of them has."""
+        vectors = as_vectors(x, self.dim, name, self.V.device)
+        depth = len(self.runs)
+        if vectors.ndim <= depth:
+            raise ValueError(
+                f"{name} has shape {tuple(vectors.shape)}; for runs {self.runs} it wants [*b … {self.dim}]"
+            )
+        shape = (*common_shape(vectors.shape[:depth], self.runs, f"{name} and the runs"), *vectors.shape[depth:-1])
+        return vectors.reshape(*vectors.shape[:depth], -1, self.dim), shape
+
+    def _pair(self, phi: Any, reward: Any, pairs: bool = False) -> tuple[Tensor, Tensor]:
         phi = as_vectors(phi, self.dim, "phi", self.V.device).detach()
         reward = as_finite(reward, "reward", self.V.device).detach()
         wanted = (*self.runs, *phi.shape[-2:-1]) if pairs else self.runs

@@ -1,0 +1,385 @@
+"""OnlineTransfer as a user meets it."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from toys import Compass, Fixed
+from zscout import METHODS, ExactModel, Method, OnlineTransfer, load, rollout
+from zscout.transfer.acquisition import UCB, Thompson
+from zscout.transfer.search import Shooting
+from zscout.transfer.state import State
+from zscout.types import Agent
+
+NAMES = [name for name in METHODS if name != "oracle"]
+
+
+def method(name: str, model: ExactModel) -> Method:
+    settings: dict[str, Any] = {"look_ahead": model.world.step} if name == "exhaustive" else {}
+    return METHODS[name](dim=model.dim, noise=0.3, task=model.sample_z(1, 7)[0], **settings)
+
+
+def play(agent: OnlineTransfer, model: ExactModel, steps: int, state: Any = 40, noise_seed: int = 0) -> list[Any]:
+    """Walk with rewards φ·z_r + noise that depend on the step alone; what was done."""
+    task, done = model.sample_z(1, 7)[0], []
+    for _ in range(steps):
+        action = agent.act(state)
+        state = model.world.step(state, torch.as_tensor(action))
+        noise = torch.randn((), generator=torch.Generator().manual_seed(noise_seed + agent.t)).double()
+        agent.tell(state, model.phi(state) @ task + 0.3 * noise)
+        done.append((torch.as_tensor(action).tolist(), state.tolist(), agent.z_hat.tolist()))
+    return done
+
+
+def same(one: State, other: State) -> bool:
+    a, b = one.tensors(), other.tensors()
+    return one.numbers() == other.numbers() and a.keys() == b.keys() and all(torch.equal(a[k], b[k]) for k in a)
+
+
+# The loop
+
+
+def test_ask_answers_the_same_until_told(laplacian_model: ExactModel) -> None:
+    agent = OnlineTransfer(laplacian_model, seed=3)
+    assert agent.t == 0
+    first = agent.ask(40)
+    assert torch.equal(first, agent.ask(40))
+    agent.tell(41, 1.0)
+    second = agent.ask(41)
+    assert torch.equal(second, agent.ask(41))
+    assert agent.t == 1
+    assert first.dtype == second.dtype == torch.float64
+    assert first.norm() == pytest.approx(3.0)
+
+
+def test_the_first_z_explores_as_eq_5_says(laplacian_model: ExactModel) -> None:
+    agent = OnlineTransfer(laplacian_model, Method(ridge=0.09, search=Shooting(300)), seed=0)
+    psi = laplacian_model.psi(40, agent.ask(40)[None])[0]
+    others = laplacian_model.psi(40, laplacian_model.sample_z(300, 1))
+    assert psi.norm() >= others.norm(dim=-1).quantile(0.95) - 1e-6  # V = λI: the longest ψ
+
+
+def test_a_reward_that_was_not_seen_teaches_nothing_but_counts_as_a_step(laplacian_model: ExactModel) -> None:
+    agent = OnlineTransfer(laplacian_model)
+    agent.ask(0)
+    agent.tell(1)
+    assert agent.t == 1
+    assert torch.equal(agent.z_hat, torch.zeros(9).double())
+    agent.learn([1, 2], [1.0, 0.5])
+    other = OnlineTransfer(laplacian_model)
+    for state, reward in ((1, 1.0), (2, 0.5)):
+        other.ask(0)
+        other.tell(state, reward)
+    assert torch.allclose(agent.z_hat, other.z_hat)
+    assert agent.t == 1
+
+
+def test_rewards_times_100_change_nothing(laplacian_model: ExactModel) -> None:
+    model, task = laplacian_model, laplacian_model.sample_z(1, 3)[0]
+    paths = []
+    for factor in (1.0, 100.0, 1e-3):
+        agent, state, path = OnlineTransfer(model, seed=1), torch.tensor(5), []
+        for t in range(60):
+            state = model.world.step(state, torch.as_tensor(agent.act(state)))
+            noise = torch.randn((), generator=torch.Generator().manual_seed(t)).double()
+            agent.tell(state, factor * (model.phi(state) @ task + 0.3 * noise))
+            path.append(int(state))
+        paths.append(path)
+    assert paths[0] == paths[1] == paths[2]
+
+
+@pytest.mark.parametrize("kind", ["clusters", "laplacian"])
+def test_the_best_state_is_found_and_kept(kind: str) -> None:
+    bfm, hidden = load(f"grid9-{kind}"), torch.randn(9, generator=torch.Generator().manual_seed(2))
+    worth = (bfm.phi(bfm.states()) @ hidden).numpy()
+    env = gymnasium.make("zscout/OpenGrid-v0", reward=lambda s: float(worth[s]))
+    agent = OnlineTransfer(bfm, seed=0)
+    steps = list(rollout(agent, env, steps=150, seed=0))
+    late = np.mean([step.reward for step in steps[-30:]])
+    assert late >= worth.mean() + 0.9 * (worth.max() - worth.mean())
+    assert np.corrcoef(bfm.phi(bfm.states()) @ agent.best_z.float(), worth)[0, 1] > 0.9
+    assert isinstance(agent, Agent)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_run_alone_is_the_same_run_in_a_batch(
+    name: str, clusters_model: ExactModel, laplacian_model: ExactModel
+) -> None:
+    model = clusters_model if name == "mbie" else laplacian_model
+    chosen = replace(method(name, model), ridge=0.2)
+    if name in ("lola", "unroll"):
+        chosen = METHODS[name](dim=9, horizon=7)
+    alone = [play(OnlineTransfer(model, chosen, seed=s), model, 30, torch.tensor(40), 5) for s in (8, 10)]
+    batch = play(OnlineTransfer(model, chosen, seed=8, runs=3), model, 30, torch.tensor([40, 40, 40]), 5)
+    listed = play(OnlineTransfer(model, chosen, seed=[10, 8], runs=2), model, 30, torch.tensor([40, 40]), 5)
+    for t in range(30):
+        for run, i, together in ((0, 0, batch), (1, 2, batch), (0, 1, listed), (1, 0, listed)):
+            actions, states, z_hats = together[t]
+            action, state, z_hat = alone[run][t]
+            assert (actions[i], states[i]) == (action, state)
+            assert z_hats[i] == pytest.approx(z_hat, abs=1e-9)
+
+
+def test_seeds_matter(laplacian_model: ExactModel) -> None:
+    paths = [play(OnlineTransfer(laplacian_model, seed=s), laplacian_model, 30, torch.tensor(40)) for s in (0, 0, 1)]
+    assert paths[0] == paths[1] != paths[2]
+
+
+# Holding a z
+
+
+def test_hold_keeps_z_for_so_many_steps(laplacian_model: ExactModel) -> None:
+    agent = OnlineTransfer(laplacian_model, METHODS["random-z"](dim=9, hold=4), runs=2)
+    tried = []
+    for t in range(12):
+        tried.append(agent.ask([t, t]))
+        agent.tell([t + 1, t + 1], [0.0, 1.0])
+    for t in range(1, 12):
+        assert bool((tried[t] == tried[t - 1]).all()) == (t % 4 != 0)
+
+
+def test_once_an_episode_each_run_by_its_own_end(laplacian_model: ExactModel) -> None:
+    agent = OnlineTransfer(laplacian_model, replace(METHODS["random-z"](dim=9), hold="episode"), runs=2)
+    tried = []
+    for t in range(6):
+        tried.append(agent.ask([t, t]))
+        agent.tell([t + 1, t + 1], [0.0, 1.0], done=[t == 2, False])
+    changed = [(tried[t] != tried[t - 1]).any(-1).tolist() for t in range(1, 6)]
+    assert changed == [[False, False], [False, False], [True, False], [False, False], [False, False]]
+
+
+# Other people's models and environments
+
+
+class Plane(gymnasium.Env[Any, Any]):
+    """A walk in the plane whose reward is to the right; an episode is 10 steps."""
+
+    observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (2,), np.float64)
+    action_space = gymnasium.spaces.Box(-1.0, 1.0, (2,), np.float32)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.at, self.steps = np.zeros(2), 0
+        return self.at.copy(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.at, self.steps = self.at + np.clip(action, -1, 1), self.steps + 1
+        return self.at.copy(), float(self.at[0]), False, self.steps == 10, {}
+
+
+def test_any_model_in_any_environment_over_many_episodes() -> None:
+    agent = OnlineTransfer(Compass(), seed=0)
+    steps = list(rollout(agent, Plane(), steps=95, seed=0))
+    assert [step.episode for step in steps] == [t // 10 for t in range(95)]
+    assert all(step.truncated == (step.t % 10 == 9) for step in steps)
+    assert all(np.array_equal(step.obs, [0, 0]) for step in steps if step.t % 10 == 0)
+    assert agent.best_z[0] > 0.99
+    assert steps[-1].reward > 4
+
+
+def test_lola_begins_its_rollouts_where_it_began() -> None:
+    agent = OnlineTransfer(Compass(), METHODS["lola"](dim=2, horizon=5, draws=4))
+    steps = list(rollout(agent, Plane(), steps=40, seed=0))
+    assert [step.t for step in steps if np.array_equal(step.obs, [0, 0])] == list(range(0, 40, 5))
+
+
+# Saving
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_restored_agent_goes_on_as_if_it_had_never_stopped(
+    name: str, clusters_model: ExactModel, laplacian_model: ExactModel, tmp_path: Path
+) -> None:
+    model = clusters_model if name == "mbie" else laplacian_model
+    chosen = method(name, model)
+    agent = OnlineTransfer(model, chosen, seed=4, noise=None, norm_bound=3.0)
+    play(agent, model, 13)
+    agent.act(20)  # in the middle: asked, not told
+    agent.save(tmp_path / "agent")
+    custom = {"method": chosen} if name == "exhaustive" else {}  # a look-ahead is code, which no file holds
+    restored = OnlineTransfer.load(tmp_path / "agent", model, **custom)
+    assert same(agent._state, restored._state)
+    for one in (agent, restored):
+        one.tell(21, 0.7)
+    assert play(agent, model, 15, torch.tensor(21)) == play(restored, model, 15, torch.tensor(21))
+    assert torch.equal(agent.best_z, restored.best_z)
+
+
+def test_a_batch_and_a_name_are_restored_too(laplacian_model: ExactModel, tmp_path: Path) -> None:
+    agent = OnlineTransfer(laplacian_model, "thompson", seed=[5, 9], runs=2, noise=0.2)
+    play(agent, laplacian_model, 5, torch.tensor([1, 2]))
+    agent.save(tmp_path)
+    restored = OnlineTransfer.load(tmp_path, laplacian_model)
+    assert (restored.method_name, restored.noise, restored.seeds.tolist()) == ("thompson", 0.2, [5, 9])
+    assert play(agent, laplacian_model, 5, torch.tensor([1, 2])) == play(
+        restored, laplacian_model, 5, torch.tensor([1, 2])
+    )
+
+
+def test_what_cannot_be_restored_is_refused(laplacian_model: ExactModel, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no agent in"):
+        OnlineTransfer.load(tmp_path, laplacian_model)
+    agent = OnlineTransfer(laplacian_model)
+    agent.save(tmp_path)
+    file = tmp_path / "agent.safetensors"
+    whole = file.read_bytes()
+    for content in (b"", b"\x80\x04.", whole[: len(whole) // 2], whole.replace(b"usf-ucb", b"usf-abc")):
+        file.write_bytes(content)
+        with pytest.raises(ValueError, match="no saved agent|cannot be restored"):
+            OnlineTransfer.load(tmp_path, laplacian_model)
+    file.write_bytes(whole)
+    with pytest.raises(ValueError, match="9 features, this one has 2"):
+        OnlineTransfer.load(tmp_path, Compass())
+    poisoned = replace(agent.posterior, z_hat=torch.full((9,), torch.nan).double())
+    agent._state = replace(agent._state, posterior=poisoned)
+    agent.save(tmp_path)
+    with pytest.raises(ValueError, match="NaN"):
+        OnlineTransfer.load(tmp_path, laplacian_model)
+    mine = OnlineTransfer(laplacian_model, Method(acquisition=lambda *_: torch.zeros(1)))
+    mine.save(tmp_path)
+    with pytest.raises(ValueError, match="pass method="):
+        OnlineTransfer.load(tmp_path, laplacian_model)
+
+
+# Bad input: a clear error, and the agent exactly as before
+
+
+class Sick(Compass):
+    """Its ψ is NaN wherever x > 5."""
+
+    def psi(self, obs: Any, z: Any) -> Tensor:
+        return super().psi(obs, z) + (torch.nan if np.asarray(obs)[0] > 5 else 0.0)
+
+
+not_finite = st.sampled_from([np.nan, np.inf, -np.inf])
+bad_tells = st.one_of(
+    st.tuples(st.just(1), not_finite),
+    st.tuples(st.just(1), st.lists(st.floats(-1, 1), min_size=0, max_size=3)),
+    st.tuples(st.just(1), st.sampled_from(["a", b"1", object(), {}, [[1.0]], 1j])),
+    st.tuples(st.sampled_from([-1, 81, 10**9, 1.5, np.nan, "s", [1, 2], [[0]], 2**70]), st.floats(-1, 1)),
+)
+
+
+@given(bad_tells, st.booleans())
+def test_bad_tells_leave_the_agent_as_it_was(laplacian_model: ExactModel, told: tuple[Any, Any], started: bool) -> None:
+    agent = OnlineTransfer(laplacian_model, METHODS["greedy"](dim=9))
+    if started:
+        agent.ask(3)
+        agent.tell(4, 0.5)
+    agent.ask(4)
+    before = agent._state
+    with pytest.raises(ValueError, match="reward|observation"):
+        agent.tell(*told)
+    assert agent._state is before
+    agent.tell(5, 1.0)  # and it goes on
+
+
+@given(st.sampled_from([-1, 81, 1.5, np.nan, "s", [1, 2], None, 2**70]))
+def test_bad_asks_leave_the_agent_as_it_was(laplacian_model: ExactModel, obs: Any) -> None:
+    agent = OnlineTransfer(laplacian_model, "greedy")
+    before = agent._state
+    for question in (agent.ask, agent.act):
+        with pytest.raises(ValueError, match="observation"):
+            question(obs)
+    assert agent._state is before
+
+
+def test_other_mistakes_leave_the_agent_as_it_was(laplacian_model: ExactModel) -> None:
+    agent = OnlineTransfer(laplacian_model, "greedy", runs=2)
+    with pytest.raises(ValueError, match="tell came before ask"):
+        agent.tell([1, 2], [0.0, 0.0])
+    agent.ask([1, 2])
+    before = agent._state
+    mistakes: list[Callable[[], None]] = [
+        lambda: agent.tell([1, 2], 0.5),
+        lambda: agent.tell([1, 2], [0.5, 0.5, 0.5]),
+        lambda: agent.tell([1, 2, 3], [0.5, 0.5]),
+        lambda: agent.tell([1, 2], [0.5, 0.5], done=[True]),
+        lambda: agent.tell([1, 2], [0.5, 0.5], done="yes"),
+        lambda: agent.learn([[1, 2], [3, 4]], [[0.0, np.nan], [0.0, 0.0]]),
+        lambda: agent.learn([[1, 2], [3, 4]], [0.0, 0.0]),
+        lambda: agent.learn([[1, 2], [3, 99]], [[0.0, 0.0], [0.0, 0.0]]),
+    ]
+    for wrong in mistakes:
+        with pytest.raises(ValueError, match="reward|observation|done|batch"):
+            wrong()
+        assert agent._state is before
+
+
+def test_a_model_with_nan_is_named(laplacian_model: ExactModel) -> None:
+    agent = OnlineTransfer(Sick(), seed=0)
+    agent.ask([0.0, 0.0])
+    before = agent._state
+    with pytest.raises(ValueError, match="ψ holds NaN"):
+        agent.ask([6.0, 0.0])
+    assert agent._state is before
+    with pytest.raises(ValueError, match="observation holds NaN"):
+        agent.tell([np.nan, 0.0], 1.0)
+    assert agent._state is before
+    with pytest.raises(ValueError, match="ψ holds NaN"):
+        OnlineTransfer(Fixed(torch.full((12, 2), torch.nan)), Method(search=Shooting(12), acquisition=UCB())).ask(0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"method": "usf"}, "there is no method 'usf'; there are usf-ucb"),
+        ({"method": "oracle"}, "pass|task=z_r"),
+        ({"method": "exhaustive"}, "needs look_ahead"),
+        ({"seed": -1}, "seed"),
+        ({"seed": [1, 2]}, "one for each run"),
+        ({"seed": [1, 2], "runs": 3}, "one for each run"),
+        ({"runs": 0}, "runs must be at least 1"),
+        ({"noise": -0.1}, "noise"),
+        ({"noise": np.nan}, "noise"),
+        ({"norm_bound": 0.0}, "norm_bound"),
+    ],
+)
+def test_agents_that_cannot_be(laplacian_model: ExactModel, arguments: dict[str, Any], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        OnlineTransfer(laplacian_model, **arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"ridge": 0.0}, "ridge must be above 0"),
+        ({"ridge": -1.0}, "ridge"),
+        ({"hold": 0}, "hold"),
+        ({"forgetting": 0.0}, "forgetting"),
+        ({"forgetting": 1.5}, "forgetting"),
+        ({"explore_for": -1}, "explore_for"),
+    ],
+)
+def test_methods_that_cannot_be(arguments: dict[str, Any], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        Method(**arguments)
+    with pytest.raises(ValueError, match="no setting 'colour'; there are: ridge, kappa"):
+        METHODS["usf-ucb"](dim=9, colour=1)
+
+
+def test_swapping_one_piece_is_one_line(laplacian_model: ExactModel) -> None:
+    agent = OnlineTransfer(laplacian_model, replace(METHODS["usf-ucb"](dim=9), acquisition=Thompson()), seed=0)
+    assert agent.ask(0).shape == (9,)
+
+
+def test_forgetting_follows_a_reward_that_changes(clusters_model: ExactModel) -> None:
+    model, tasks = clusters_model, clusters_model.sample_z(2, 5)
+    errors = []
+    for forgetting in (1.0, 0.99):
+        agent = OnlineTransfer(model, replace(METHODS["random"](dim=9), forgetting=forgetting), runs=10)
+        state = torch.arange(10) * 8
+        for t in range(500):
+            state = model.world.step(state, torch.as_tensor(agent.act(state)))
+            agent.tell(state, model.phi(state) @ tasks[int(t >= 300)])
+        errors.append(float((agent.z_hat - tasks[1]).norm(dim=-1).mean()))
+    assert errors[1] < 0.75 * errors[0]

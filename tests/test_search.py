@@ -1,0 +1,208 @@
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Generator, Tensor
+
+from toys import Compass, Fixed
+from zscout import ExactModel, TaskPosterior, load
+from zscout.randomness import Rng, Streams
+from zscout.transfer.acquisition import UCB, Explore, Greedy
+from zscout.transfer.bank import Table, distinct_rows, table_of
+from zscout.transfer.direct import AnyZ, AtEstimate, CountBonus, Known, PosteriorDraw
+from zscout.transfer.search import (
+    Automatic,
+    Bank,
+    Ellipsoid,
+    FixedPoint,
+    Gradient,
+    Problem,
+    Search,
+    Shooting,
+    argmax_at_random,
+)
+from zscout.types import BehaviorModel
+
+RNG = Streams(torch.tensor(0))
+
+
+def problem(model: BehaviorModel, state: int = 40, radius: float = 1.0, seed: int = 0, **changes: object) -> Problem:
+    """After twelve rewards of a random task."""
+    rng = Generator().manual_seed(seed)
+    visited = torch.randint(81, (12,), generator=rng)
+    phi = model.phi(visited).double()
+    reward = phi @ torch.randn(model.dim, generator=rng, dtype=torch.float64)
+    posterior = TaskPosterior.prior(dim=model.dim, ridge=0.3).learn(phi, reward)
+    now = Problem(state, model, posterior, torch.tensor(radius, dtype=torch.float64), UCB())
+    return replace(now, **changes)  # type: ignore[arg-type]
+
+
+def score(now: Problem, z: Tensor) -> float:
+    return float(now.scores(now.forecast(z[None].double()), RNG))
+
+
+def test_ties_are_broken_evenly_and_only_ties() -> None:
+    scores = torch.tensor([1.0, 5.0, 5.0 - 1e-12, 5.0 - 1e-6, 5.0]).double().expand(30_000, 5)
+    counts = argmax_at_random(scores, Streams(torch.arange(30_000))).bincount(minlength=5)
+    assert counts[0] == counts[3] == 0
+    assert ((counts[[1, 2, 4]] - 10_000).abs() < 5 * math.sqrt(10_000 * 2 / 3)).all()
+
+
+def test_shooting_finds_the_best_of_its_own_draws_and_of_the_anchors(laplacian_model: ExactModel) -> None:
+    now = problem(laplacian_model, last=laplacian_model.sample_z(1, 5)[0])
+    found = score(now, Shooting(200)(now, Streams(torch.tensor(3))))
+    drawn = now.fresh(200, Streams(torch.tensor(3)))
+    assert found == pytest.approx(max(score(now, z) for z in torch.cat([drawn, now.anchors])))
+
+
+@pytest.mark.parametrize("search", [Shooting(1), Bank(1), FixedPoint(1, 1)], ids=lambda s: type(s).__name__)
+def test_the_estimate_and_the_last_z_are_always_candidates(laplacian_model: ExactModel, search: Search) -> None:
+    greedy = problem(laplacian_model, acquisition=Greedy(), radius=0.0)
+    assert score(greedy, search(greedy, RNG)) >= score(greedy, greedy.posterior.z_hat) - 1e-9
+    best = max(laplacian_model.sample_z(300, 9), key=lambda z: score(problem(laplacian_model), z))
+    now = problem(laplacian_model, last=best)
+    assert score(now, search(now, RNG)) >= score(now, best) - 1e-9
+
+
+def test_nothing_known_leaves_the_estimate_out(laplacian_model: ExactModel) -> None:
+    prior = TaskPosterior.prior(dim=9, ridge=1.0, runs=(2,))
+    first = Problem(torch.tensor([3, 4]), laplacian_model, prior, torch.ones(2).double(), Explore())
+    assert first.anchors.shape == (2, 0, 9)
+    later = replace(first, last=torch.ones(2, 9).double())
+    assert torch.equal(later.anchors, torch.ones(2, 2, 9).double())
+
+
+def test_a_bank_is_brute_force_over_its_z(laplacian_model: ExactModel) -> None:
+    for seed in range(5):
+        now = problem(laplacian_model, state=7 * seed, seed=seed)
+        z = laplacian_model.sample_z(300, Generator().manual_seed(4))
+        best = max(score(now, z) for z in torch.cat([z, now.anchors]))
+        assert score(now, Bank(300, seed=4)(now, RNG)) == pytest.approx(best)
+
+
+def test_equal_rows_stand_once_and_none_is_lost(clusters_model: ExactModel) -> None:
+    table = Table(clusters_model, 500, seed=1)
+    z, psi = table.bank, clusters_model.psi(clusters_model.states(), table.bank)
+    assert table.rows.shape[1] < 100  # of 500
+    for state in (0, 40, 77):
+        kept = psi[state][table.rows[state]]
+        nearest = torch.cdist(psi[state], kept).amin(1)
+        assert nearest.max() < 1e-4
+        distinct = kept[: len(kept.unique(dim=0))].unique(dim=0)
+        assert torch.pdist(distinct).min() > 1e-4
+    assert torch.equal(table.z[3], z[table.rows[3]])
+    forecast = table.forecast(clusters_model, torch.tensor([40, 77]))
+    assert torch.allclose(forecast.psi[1], psi[77][table.rows[77]])
+    moment = clusters_model.second_moment(77, table.z[77], 0.8)
+    assert torch.allclose(forecast.second_moment(0.8)[1], moment)
+
+
+def test_distinct_rows_of_all_different_rows_are_all() -> None:
+    psi = torch.randn(3, 20, 4, generator=Generator().manual_seed(0), dtype=torch.float64)
+    assert distinct_rows(psi).sort(1).values.tolist() == [list(range(20))] * 3
+
+
+def test_tables_are_shared_and_let_go_of_their_model(clusters_model: ExactModel) -> None:
+    import gc
+    import weakref
+
+    assert table_of(clusters_model, 50, 0) is table_of(clusters_model, 50, 0)
+    own = ExactModel(clusters_model.world, clusters_model.features)
+    table_of(own, 10, 0)
+    watched = weakref.ref(own)
+    del own
+    gc.collect()
+    assert watched() is None
+
+
+def test_rounds_of_the_fixed_point_never_lose_with_exact_psi(laplacian_model: ExactModel) -> None:
+    gained = 0.0
+    for seed in range(10):
+        now = problem(laplacian_model, state=8 * seed, seed=seed)
+        start = max(score(now, z) for z in now.fresh(8, Streams(torch.tensor(seed))))
+        few, many = (score(now, FixedPoint(8, rounds)(now, Streams(torch.tensor(seed)))) for rounds in (1, 4))
+        assert many >= few - 1e-9 >= start - 2e-9
+        gained += few - start
+        assert score(now, Shooting(2000)(now, RNG)) <= many * 1.02
+    assert gained > 0
+
+
+def test_projected_gradient_climbs_and_free_gradient_leaves_z() -> None:
+    # A network that takes z as it comes, as the paper's: ψ grows without bound along z.
+    model = Compass()
+    now = Problem([0.2, 0.1], model, TaskPosterior.prior(dim=2, ridge=1.0), torch.tensor(1.0).double(), UCB())
+    on_z = Gradient(starts=4, steps=20)(now, RNG)
+    assert on_z.norm() == pytest.approx(1.0, rel=1e-5)
+    best = max(score(now, z) for z in model.sample_z(500, 0))
+    assert score(now, on_z) == pytest.approx(best, rel=5e-3)
+    free = Gradient(starts=4, steps=20, rate=1.0, project=False)(now, RNG)
+    assert free.norm() > 20
+
+
+def test_gradient_search_of_a_network_beats_its_starts() -> None:
+    model = load("grid9-laplacian")
+    gains = []
+    for seed in range(4):
+        now = problem(model, state=10 * seed, seed=seed)
+        gains.append(score(now, Gradient(starts=4, steps=15)(now, RNG)) - score(now, Shooting(4)(now, RNG)))
+    assert min(gains) > -1e-3
+    assert max(gains) > 1
+
+
+def test_ellipsoid_candidates_are_inside_and_the_shipped_ones_are_not(laplacian_model: ExactModel) -> None:
+    now = problem(laplacian_model, radius=0.5)
+
+    def farthest(search: Ellipsoid) -> float:
+        draws = [search(replace(now, acquisition=_Random()), Streams(torch.tensor(i))) for i in range(100)]
+        return float(now.posterior.distance(torch.stack(draws)).max())
+
+    assert farthest(Ellipsoid(4, scale=2.0)) <= 1.0 + 1e-9
+    assert farthest(Ellipsoid(4, scale=2.0, surface=True)) == pytest.approx(1.0)
+    assert farthest(Ellipsoid(4, scale=2.0, shipped=True)) > 1.5
+
+
+class _Random:
+    """A score that does not care."""
+
+    def __call__(self, forecast: object, posterior: TaskPosterior, radius: Tensor, rng: Rng) -> Tensor:
+        return torch.zeros(4, dtype=torch.float64)
+
+
+def test_automatic_tabulates_what_is_exact_and_nothing_else(laplacian_model: ExactModel) -> None:
+    automatic, network = Automatic(bank=Bank(20)), load("grid9-laplacian")
+    exact = problem(laplacian_model)
+    assert torch.equal(automatic(exact, Streams(torch.tensor(1))), Bank(20)(exact, Streams(torch.tensor(1))))
+    learned = problem(network)
+    assert torch.equal(automatic(learned, Streams(torch.tensor(1))), FixedPoint()(learned, Streams(torch.tensor(1))))
+
+
+def test_searches_that_look_at_no_score(clusters_model: ExactModel) -> None:
+    now = problem(clusters_model)
+    assert torch.allclose(AtEstimate()(now, RNG), clusters_model.project_z(now.posterior.z_hat))
+    assert torch.allclose(PosteriorDraw(0.0)(now, RNG), clusters_model.project_z(now.posterior.z_hat))
+    task = torch.arange(1.0, 10.0)
+    assert torch.allclose(Known.of(task)(now, RNG), clusters_model.project_z(task))
+    assert not torch.equal(AnyZ()(now, Streams(torch.tensor(1))), AnyZ()(now, Streams(torch.tensor(2))))
+    visits = now.posterior.V.diagonal()
+    for power in (0.5, 1.0):
+        expected = clusters_model.project_z(now.posterior.z_hat + visits**-power)
+        assert torch.allclose(CountBonus(power)(now, RNG), expected)
+    unknown = replace(now, posterior=TaskPosterior.prior(dim=9, ridge=1.0))
+    assert AtEstimate()(unknown, RNG).norm() == pytest.approx(3.0)
+
+
+def test_what_a_search_cannot_do_it_says(laplacian_model: ExactModel) -> None:
+    with pytest.raises(ValueError, match="one-hot"):
+        CountBonus()(problem(laplacian_model), RNG)
+    with pytest.raises(ValueError, match="no gradient"):
+        Gradient()(problem(laplacian_model), RNG)
+    with pytest.raises(ValueError, match="finite worlds"):
+        Bank()(
+            Problem(0, Fixed(torch.ones(1, 2)), TaskPosterior.prior(dim=2, ridge=1.0), torch.tensor(1.0), UCB()), RNG
+        )
+    with pytest.raises(ValueError, match="8 entries"):
+        Known.of(torch.ones(8))(problem(laplacian_model), RNG)
+    for wrong in (lambda: Shooting(0), lambda: Bank(0), lambda: FixedPoint(starts=0), lambda: Ellipsoid(scale=0.0)):
+        with pytest.raises(ValueError, match="at least|above 0"):
+            wrong()

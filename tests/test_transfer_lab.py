@@ -1,0 +1,320 @@
+"""Simulated runs, what they are worth, and the theory along them."""
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from zscout import METHODS, ExactModel, Method, load
+from zscout.lab.arena import Arena, Tasks
+from zscout.lab.compare import Job, comparison, mean_and_error, paired_ratio, run_all
+from zscout.lab.metrics import Yardstick
+from zscout.lab.run import Trace, simulate
+from zscout.lab.theory import watch
+from zscout.lab.tuning import BUDGET, GRIDS, choose_all, job_of, settings_named, tuning_jobs
+from zscout.transfer.acquisition import Explore
+from zscout.transfer.confidence import SelfNormalised
+from zscout.transfer.search import Bank, Shooting
+
+SEEDS = torch.arange(12) + 50
+
+
+def runs(model: ExactModel, method: str | Method, steps: int = 60, tasks: Tensor | None = None, **more: Any) -> Trace:
+    tasks = model.sample_z(12, 3) if tasks is None else tasks
+    return simulate(model, model.world, tasks, method, seeds=SEEDS[: len(tasks)], steps=steps, noise=0.3, **more)
+
+
+def test_a_trace_is_what_happened(laplacian_model: ExactModel) -> None:
+    trace, model = runs(laplacian_model, "thompson"), laplacian_model
+    assert torch.equal(trace.state[1:], trace.entered[:-1])
+    assert torch.equal(model.world.step(trace.state, trace.action), trace.entered)
+    assert torch.equal(torch.as_tensor(model.act(trace.state[7], trace.z[7])), trace.action[7])
+    residual = trace.reward - (model.phi(trace.entered) * trace.task).sum(-1)
+    assert residual.std() == pytest.approx(0.3, rel=0.1)
+    phi = model.phi(trace.entered[:20, 4])
+    V = trace.ridge * torch.eye(9).double() + phi.T @ phi
+    assert torch.allclose(trace.z_hat[20, 4], torch.linalg.solve(V, phi.T @ trace.reward[:20, 4]))
+    assert len(trace.state[0].unique()) > 6  # starts are uniform
+
+
+def test_noise_and_starts_are_the_runs_own(laplacian_model: ExactModel) -> None:
+    tasks = laplacian_model.sample_z(12, 3)
+    together, alone = (runs(laplacian_model, "usf-ucb", 40, part) for part in (tasks, tasks[:1]))
+    for name in ("state", "action", "entered"):
+        assert torch.equal(getattr(together, name)[:, :1], getattr(alone, name))
+    assert torch.allclose(together.reward[:, :1], alone.reward)
+    other = runs(laplacian_model, "greedy", 40)
+    assert torch.equal(other.state[0], together.state[0])  # paired: the same start and noise for every method
+    noise = [t.reward - (laplacian_model.phi(t.entered) * t.task).sum(-1) for t in (together, other)]
+    assert torch.allclose(noise[0], noise[1])
+
+
+def test_regret_by_hand(laplacian_model: ExactModel) -> None:
+    model, yardstick = laplacian_model, Yardstick(laplacian_model)
+    trace = runs(model, "random-z", 6)
+    regret = yardstick.regret(trace)
+    for t, run in ((0, 0), (3, 5), (5, 11)):
+        z, task, state = trace.z[t, run], trace.task[run], trace.state[t, run]
+        achieved = model.successor_features(z)[state] @ task
+        assert regret[t, run] == pytest.approx(float(model.value(task)[state] - achieved))
+    oracle = runs(model, METHODS["oracle"](dim=9, task=model.sample_z(12, 3)), 6)
+    assert yardstick.regret(oracle).abs().max() < 1e-9
+    assert yardstick.settled(oracle).all()
+    walk = runs(model, "random", 6)
+    random = (model.evaluate(model.random_policy)[walk.state] * walk.task).sum(-1)
+    assert torch.allclose(yardstick.regret(walk), model.value(walk.task).T.gather(0, walk.state) - random)
+
+
+def test_settled_means_good_at_every_late_check(laplacian_model: ExactModel) -> None:
+    trace, yardstick = runs(laplacian_model, "usf-ucb-paper", 40), Yardstick(laplacian_model)
+    best = trace.task.expand(40, -1, -1).clone()
+    always = replace(trace, best_z=best, final_z=trace.task)
+    assert yardstick.settled(always).all()
+    for t, counts in ((24, True), (25, False), (30, False), (31, True)):  # checks: after 25, 30, 35 and 40 rewards
+        lapse = best.clone()
+        lapse[t, 0] = -trace.task[0]  # best_z[t] stands before reward t + 1: it is what t rewards led to
+        assert bool(yardstick.settled(replace(always, best_z=lapse))[0]) == counts
+    assert not yardstick.settled(replace(always, final_z=-trace.task)).any()
+    value = yardstick.value(trace.task, trace.task)
+    assert torch.allclose(value, torch.ones(12).double())
+
+
+def test_a_network_is_judged_by_its_own_policy_too(laplacian_model: ExactModel) -> None:
+    network = load("grid9-laplacian")
+    yardstick = Yardstick(laplacian_model, network)
+    tasks = laplacian_model.sample_z(12, 3)
+    method = METHODS["oracle"](dim=9, task=tasks)
+    trace = simulate(network, laplacian_model.world, tasks, method, seeds=SEEDS, steps=10, noise=0.3)
+    assert yardstick.regret(trace, own=True).abs().max() < 1e-9
+    assert 0 < yardstick.regret(trace).sum() < 0.05 * 10 * 12 * yardstick.gap(tasks)
+
+
+# Theory
+
+
+def test_the_lemma_holds_where_its_conditions_do(laplacian_model: ExactModel) -> None:
+    method = Method(ridge=0.09, confidence=SelfNormalised(0.1, 3.0), search=Bank(200))
+    theory = watch(runs(laplacian_model, method, 80, told_noise=True), laplacian_model)
+    assert theory.inside.double().mean() > 0.99
+    assert theory.conditions.double().mean() > 0.7
+    assert (theory.regret <= theory.lemma + 1e-6)[theory.conditions].all()
+    assert (theory.regret <= theory.naive).all()
+    assert (theory.regret <= theory.bound + 1e-6)[theory.conditions].all()
+
+
+def test_the_lemma_can_fail_where_they_do_not(laplacian_model: ExactModel) -> None:
+    theory = watch(runs(laplacian_model, METHODS["greedy"](dim=9), 80), laplacian_model)
+    paper = watch(runs(laplacian_model, "usf-ucb-paper", 80), laplacian_model)
+    assert not theory.optimistic.all()
+    assert (paper.regret <= paper.lemma + 1e-6)[paper.conditions].all()
+    assert not paper.inside.all()  # β = 1 with λ = σ² is no confidence bound: ‖z_r‖_V = .9 at t = 0 is near its edge
+
+
+def test_the_elliptical_potential_is_not_bounded_by_log_det(laplacian_model: ExactModel) -> None:
+    """Σ‖φ‖² ∧ 1 ≤ 2 log det ratio is the bandits' lemma; with ψ in place of φ it fails by far."""
+    trace = runs(laplacian_model, "usf-ucb-paper", 80)
+    theory = watch(trace, laplacian_model)
+    assert (theory.log_det.diff(dim=0) > -1e-12).all()
+    posterior_gain = theory.log_det[-1]
+    assert (theory.psi_squares.sum(0) > 100 * posterior_gain).all()
+
+
+def test_changing_z_can_beat_the_best_fixed_z() -> None:
+    """A network's π(·,z_r) errs in places; another z there does better than the z that is meant for the task."""
+    exact_model = ExactModel(Arena().ground.world, Arena().ground.exact.features)
+    network = load("grid9-laplacian")
+    yardstick = Yardstick(exact_model, network)
+    tasks = exact_model.sample_z(40, 11)
+    seeds = torch.arange(40)
+    method = METHODS["usf-ucb"](dim=9)
+    trace = simulate(network, exact_model.world, tasks, method, seeds=seeds, steps=60, noise=0.3)
+    own = yardstick.regret(trace, own=True)
+    assert own.min() < -1e-3 * yardstick.gap(tasks)
+    assert yardstick.regret(trace).min() > -1e-9  # but nothing beats v*
+
+
+def test_exploration_learns_features_faster_than_walks(laplacian_model: ExactModel) -> None:
+    explore = Method(ridge=1.0, acquisition=Explore(gamma=0.8), search=Bank(200))
+    walks = METHODS["random"](dim=9, ridge=1.0)
+    gained = [watch(runs(laplacian_model, m, 50), laplacian_model).log_det[-1].mean() for m in (explore, walks)]
+    assert gained[0] > gained[1] + 4  # findings: 18.8 against 10.9
+
+
+# Comparing and tuning
+
+
+def test_a_default_that_needs_no_settings_beats_what_it_should(laplacian_model: ExactModel) -> None:
+    tasks, yardstick = laplacian_model.sample_z(24, 3), Yardstick(laplacian_model)
+    lost = {}
+    for name in ("usf-ucb", "usf-ucb-norm", "greedy", "thompson"):
+        trace = simulate(
+            laplacian_model, laplacian_model.world, tasks, name, seeds=torch.arange(24), steps=100, noise=0.3
+        )
+        lost[name] = float((yardstick.regret(trace).sum(0) / yardstick.gap(tasks)).mean())
+    assert lost["usf-ucb"] < 22  # 16.5 over 200 steps and 300 runs
+    assert lost["usf-ucb-norm"] < 19  # 12.7
+    assert lost["usf-ucb"] < min(lost["greedy"], lost["thompson"])
+
+
+def test_jobs_are_kept_and_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = [job_of(Arena(), name, {}, Tasks(2, 2), steps=8) for name in ("greedy", "random")]
+    first = list(run_all(jobs, tmp_path))
+    monkeypatch.setattr(Job, "run", lambda job: pytest.fail("it was run again"))
+    assert list(run_all(jobs, tmp_path)) == first
+    assert len({job.digest for job in [*jobs, replace(jobs[0], steps=9), replace(jobs[0], tasks=Tasks(2, 1))]}) == 4
+
+
+def test_a_damaged_outcome_is_run_again(tmp_path: Path) -> None:
+    job = job_of(Arena(), "greedy", {}, Tasks(2, 1), steps=8)
+    (outcome,) = run_all([job], tmp_path)
+    (tmp_path / f"{job.digest}.json").write_text('{"lost": [')
+    (again,) = run_all([job], tmp_path)
+    assert again.lost == outcome.lost
+
+
+def test_workers_give_what_one_gives(tmp_path: Path) -> None:
+    jobs = [job_of(Arena(), name, {}, Tasks(2, 1), steps=8) for name in ("greedy", "random")]
+    one = {outcome.job: outcome.lost for outcome in run_all(jobs, tmp_path / "one")}
+    two = {outcome.job: outcome.lost for outcome in run_all(jobs, tmp_path / "two", workers=2)}
+    assert one == two
+
+
+def test_tuning_and_report_share_no_task_and_no_seed() -> None:
+    exact = Arena().ground.exact
+    (z1, s1), (z2, s2) = (Tasks(50, 2, kind).draw(exact) for kind in ("tuning", "report"))
+    assert not set(s1.tolist()) & set(s2.tolist())
+    assert torch.cdist(z1, z2).min() > 1e-3
+    again = Tasks(50, 2, "tuning").draw(exact)
+    assert torch.equal(again[0], z1)
+    assert len(s1.unique()) == 100
+
+
+def test_every_method_is_tuned_with_the_same_budget() -> None:
+    assert {len(grid) for grid in GRIDS.values()} == {BUDGET}
+    assert all(len({json.dumps(s, sort_keys=True) for s in grid}) == BUDGET for grid in GRIDS.values())
+    for arena, missing in ((Arena(features="clusters"), set()), (Arena(), {"mbie"})):
+        jobs = tuning_jobs(arena, list(GRIDS), Tasks(2, 1, "tuning"))
+        assert {job.method for job in jobs} == set(GRIDS) - missing
+        for job in jobs:
+            job.check()
+    stored = {features: settings_named("tuned", features) for features in ("clusters", "laplacian")}
+    for chosen in stored.values():
+        assert all(settings in GRIDS[name] for name, settings in chosen.items())
+
+
+def test_the_choice_is_fewest_lost_steps_among_those_that_settle() -> None:
+    job = job_of(Arena(), "greedy", {}, Tasks(2, 1))
+
+    def outcome(ridge: float, lost: float, settled: float) -> Any:
+        from zscout.lab.compare import Outcome
+
+        named = replace(job, settings=json.dumps({"ridge": ridge}))
+        return Outcome(named, [lost] * 2, [lost] * 2, [settled] * 2, [1.0] * 2, [0.0] * 2, 0.0)
+
+    tried = [outcome(0.1, 9.0, 0.5), outcome(0.2, 12.0, 1.0), outcome(0.3, 11.0, 1.0)]
+    assert choose_all(tried)["greedy"].settings == {"ridge": 0.3}
+    assert choose_all(tried[:1])["greedy"].settings == {"ridge": 0.1}
+
+
+def test_means_errors_and_ratios() -> None:
+    mean, error = mean_and_error([1.0, 3.0, 5.0, 7.0], seeds=2)
+    assert [mean, error] == pytest.approx([4.0, 2.0])  # tasks' means are 2 and 6
+    job = job_of(Arena(), "greedy", {}, Tasks(3, 1), steps=8)
+    ours = job.run()
+    theirs = replace(ours, lost=[2 * x for x in ours.lost], job=replace(job, method="random"))
+    assert paired_ratio(ours, theirs) == pytest.approx((0.5, 0.5, 0.5))
+    rows = comparison([theirs, ours], against="random")
+    assert [row["method"] for row in rows] == ["greedy", "random"]
+    assert rows[0]["ratio"] == pytest.approx(0.5)
+
+
+def test_what_cannot_be_compared(tmp_path: Path) -> None:
+    for job, says in (
+        (job_of(Arena(), "usf", {}, Tasks(2, 1)), "no method"),
+        (job_of(Arena(), "greedy", {"colour": 1}, Tasks(2, 1)), "no setting"),
+        (job_of(Arena(features="waves"), "greedy", {}, Tasks(2, 1)), "no features"),
+        (job_of(Arena("moon"), "greedy", {}, Tasks(2, 1)), "no world"),
+        (job_of(Arena("maze", "clusters", "network"), "greedy", {}, Tasks(2, 1)), "no network ships"),
+        (job_of(Arena("maze", "laplacian", "grid9-laplacian"), "greedy", {}, Tasks(2, 1)), "was not trained on"),
+        (job_of(Arena(), "greedy", {}, Tasks(2, 1), noise=-1.0), "noise"),
+        (job_of(Arena(), "greedy", {}, Tasks(2, 1), steps=0), "steps"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            job.check()
+    with pytest.raises(ValueError, match="settings are default, tuned or a file"):
+        settings_named(str(tmp_path / "none.json"), "laplacian")
+    (tmp_path / "other.json").write_text('{"clusters": {}}')
+    with pytest.raises(ValueError, match="holds no settings for laplacian"):
+        settings_named(str(tmp_path / "other.json"), "laplacian")
+
+
+# The one-file version
+
+
+def test_the_example_chooses_what_the_library_chooses(
+    clusters_model: ExactModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parent.parent / "examples"))
+    monkeypatch.delitem(sys.modules, "usf_ucb", raising=False)
+    import usf_ucb  # type: ignore[import-not-found]
+
+    from zscout import OnlineTransfer
+
+    rng = np.random.default_rng(1)
+    next_state, phi = usf_ucb.build_world(), usf_ucb.build_features()
+    assert torch.equal(torch.from_numpy(next_state), clusters_model.world.successors[..., 0])
+    assert torch.equal(torch.from_numpy(phi), clusters_model.features)
+    candidates, task = usf_ucb.sphere(150, 9, rng), usf_ucb.sphere(1, 9, rng)[0]
+    psi, policy = usf_ucb.successor_features(candidates, next_state, phi)
+    exact = clusters_model.psi(clusters_model.states(), candidates)
+    assert np.abs(psi - exact.numpy()).max() < 1e-3
+
+    class Same:
+        """A search over the example's candidates, the first of equals."""
+
+        def __call__(self, problem: Any, rng: Any) -> Tensor:
+            forecast = problem.forecast(torch.from_numpy(candidates))
+            given = forecast.with_psi(torch.from_numpy(psi[int(problem.obs)]))
+            return torch.from_numpy(candidates)[problem.scores(given, rng).argmax()]
+
+    method = replace(METHODS["usf-ucb-paper"](dim=9, noise=usf_ucb.NOISE), search=Same())
+    agent = OnlineTransfer(clusters_model, method)
+    V, b, z_hat, state = method.ridge * np.eye(9), np.zeros(9), np.zeros(9), 13
+    for t in range(200):
+        ours = agent.ask(state).numpy()
+        i = usf_ucb.choose(psi[state], z_hat, V, t)
+        assert np.allclose(psi[state, i] @ z_hat, _worth(ours, candidates, psi[state]) @ z_hat)
+        assert np.allclose(psi[state, i], _worth(ours, candidates, psi[state]))
+        state = int(next_state[state, policy[i, state]])
+        reward = float(phi[state] @ task + usf_ucb.NOISE * rng.standard_normal())
+        agent.tell(state, reward)
+        V, b = V + np.outer(phi[state], phi[state]), b + phi[state] * reward
+        z_hat = np.linalg.solve(V, b)
+        assert np.allclose(z_hat, agent.z_hat.numpy())
+
+
+def _worth(z: Any, candidates: Any, psi: Any) -> Any:
+    return psi[int(np.abs(candidates - z).sum(1).argmin())]
+
+
+def test_the_example_is_short_and_finds_its_task(capsys: pytest.CaptureFixture[str]) -> None:
+    path = Path(__file__).parent.parent / "examples" / "usf_ucb.py"
+    text = path.read_text()
+    assert len(text.splitlines()) <= 120
+    assert [line for line in text.splitlines() if "import" in line.split()[:1]] == ["import numpy as np"]
+    exec(compile(text, str(path), "exec"), {"__name__": "__main__"})
+    last = capsys.readouterr().out.splitlines()[-1]
+    here, best = (
+        float(word.rstrip(",;")) for word in (last.split("here")[1].split()[0], last.split("best")[1].split()[0])
+    )
+    assert here == best
+
+
+def test_random_shooting_is_the_papers(laplacian_model: ExactModel) -> None:
+    assert Shooting().n == 10_000

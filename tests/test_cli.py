@@ -45,11 +45,30 @@ def test_reproduce_draws_and_says_where_and_does_so_again_to_the_byte(tmp_path: 
 def test_bench_measures_and_agrees(tmp_path: Path) -> None:
     done = run("bench", "--quick", "--json", "bench.json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    rows = json.loads((tmp_path / "bench.json").read_text())
+    written = json.loads((tmp_path / "bench.json").read_text())
+    rows = written["speed"]
     assert len(rows) == 9
+    assert all(0 < row["share"] <= 1 for row in written["searches"])
+    assert len(written["searches"]) == 8
     assert all(row["agrees"] and row["rate"] > 0 and row["speedup"] > 0 for row in rows)
     for row in rows:
         assert row["what"].split(",")[0] in done.stdout.replace("\n", " ")
+
+
+def test_compare_and_tune_work_together_and_resume(tmp_path: Path) -> None:
+    done = run("tune", "--quick", "--methods", "greedy", "--steps", "10", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    chosen = json.loads((tmp_path / "out/tune/settings-laplacian.json").read_text())
+    assert set(chosen["laplacian"]) == {"greedy"}
+    words = ["--quick", "--steps", "10", "--settings", "out/tune/settings-laplacian.json", "--against", "random"]
+    for _ in range(2):
+        done = run("compare", *words, "--methods", "random,greedy", "--json", "c.json", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    written = json.loads((tmp_path / "c.json").read_text())
+    assert [row["method"] for row in written["rows"]] == ["greedy", "random"]
+    assert written["rows"][0]["settings"] == chosen["laplacian"]["greedy"]
+    assert len(written["outcomes"][0]["lost"]) == 5
+    assert len(list((tmp_path / "out/compare/runs").glob("*.json"))) == 2
 
 
 def test_version() -> None:
@@ -61,7 +80,7 @@ def test_version() -> None:
     [
         (["reproduce", "--sed", "1"], "Perhaps you meant: --seed"),
         (["reproduce", "--seed", "one"], "Error parsing --seed"),
-        (["repreduce"], "Available subcommands: reproduce, pretrain, bench"),
+        (["repreduce"], "Available subcommands: reproduce, pretrain, compare, tune, bench"),
         (["pretrain"], "--out"),
         (["pretrain", "--out", "a-file"], "a-file is a file; --out names a folder"),
         (["pretrain", "--out", "x", "--device", "cuda:77"], "there is no CUDA device here"),
@@ -69,6 +88,18 @@ def test_version() -> None:
         (["pretrain", "--out", "x", "--set", "tua=1"], "a recipe has no 'tua'"),
         (["pretrain", "--out", "x", "--dim", "2"], "take dim=1 or dim=3"),
         (["reproduce", "--quick", "--out", "a-file"], "a-file"),
+        (["compare", "--methods", "greedy,nope"], "there is no method 'nope'; there are usf-ucb"),
+        (["compare", "--methods", "greedy", "--against", "opti"], "--against opti is not among the methods greedy"),
+        (["compare", "--tasks", "0"], "tasks must be at least 1"),
+        (["compare", "--features", "waves"], "there are no features 'waves'"),
+        (["compare", "--model", "mine"], "mine"),
+        (["compare", "--noise", "-1"], "noise"),
+        (["compare", "--settings", "none.json"], "settings are default, tuned or a file"),
+        (["compare", "--methods", "mbie"], "one-hot"),
+        (["compare", "--quick", "--methods", "random", "--jobs", "0"], "jobs must be at least 1"),
+        (["compare", "--quick", "--methods", "random", "--out", "a-file"], "a-file"),
+        (["compare", "--device", "cuda:77"], "there is no CUDA device here"),
+        (["tune", "--methods", "oracle"], "there is nothing to tune for 'oracle'"),
         (["bench", "--seed", "-1"], "--seed must be from 0"),
         (["reproduce", "--seed", "9" * 30], "--seed must be from 0"),
     ],

@@ -186,10 +186,13 @@ class Compare:
         from zscout.report.tables import compare_table
         from zscout.transfer.methods import METHODS
 
-        names = [name for name in METHODS if name not in ("mbie" if self.features != "clusters" else "",)]
-        chosen = names if self.methods == "all" else [name for name in self.methods.split(",") if name]
-        tasks = Tasks(5, 1, "report", self.seed) if self.quick else Tasks(self.tasks, self.seeds, "report", self.seed)
+        every = [name for name in METHODS if name != "mbie" or self.features == "clusters"]
+        chosen = every if self.methods == "all" else [name for name in self.methods.split(",") if name]
+        if self.against and self.against not in chosen:
+            raise UsageError(f"--against {self.against} is not among the methods {', '.join(chosen)}")
         with _usage_errors():
+            count, seeds = (5, 1) if self.quick else (self.tasks, self.seeds)
+            tasks = Tasks(count, seeds, "report", self.seed)
             arena = Arena(self.world, self.features, self.model, _device(self.device))
             settings = settings_named(self.settings, self.features)
             jobs = [job_of(arena, name, settings.get(name, {}), tasks, self.noise, self.steps) for name in chosen]
@@ -214,7 +217,9 @@ class Tune:
     methods: str = "all"
     """Names with commas between, or all."""
     tasks: int = 50
-    """How many tuning z_r; two seeds each."""
+    """How many tuning z_r, which compare never reports on."""
+    seeds: int = 1
+    """How many runs for each of them."""
     steps: int = 200
     """Rewards that each run sees."""
     noise: float = 0.3
@@ -239,8 +244,8 @@ class Tune:
         from zscout.report.tables import compare_table
 
         chosen = list(GRIDS) if self.methods == "all" else [name for name in self.methods.split(",") if name]
-        tasks = Tasks(3 if self.quick else self.tasks, 2, "tuning", self.seed)
         with _usage_errors():
+            tasks = Tasks(3 if self.quick else self.tasks, self.seeds, "tuning", self.seed)
             arena = Arena(features=self.features, device=_device(self.device))
             jobs = tuning_jobs(arena, chosen, tasks, self.steps, self.noise)
         outcomes = _with_bar(jobs, self.out, self.jobs, console)
@@ -268,18 +273,26 @@ class Bench:
     def run(self, console: Console) -> None:
         """Measure, print one table."""
         from zscout.files import write_json
+        from zscout.lab.arena import Arena
         from zscout.lab.bench import MEASUREMENTS
         from zscout.lab.measurement import Measurement
-        from zscout.report.tables import bench_table
+        from zscout.lab.searches import compare_searches
+        from zscout.report.tables import bench_table, search_table
 
         rows: list[Measurement] = []
         with console.status("") as status:
             for number, measure in enumerate(MEASUREMENTS, start=1):
                 status.update(f"{number} of {len(MEASUREMENTS)}: {measure.__doc__}")
                 rows += measure(seed=self.seed, quick=self.quick)
+            arenas = [Arena(features=f, model=m) for m in ("network", "exact") for f in ("clusters", "laplacian")]
+            searches: list[dict[str, Any]] = []
+            for arena in arenas[:1] if self.quick else arenas:
+                status.update(f"searches over z: {arena.features}, {arena.model}")
+                searches += [row.to_json() for row in compare_searches(arena, 3 if self.quick else 30, self.seed)]
         console.print(bench_table(rows))
+        console.print(search_table(searches))
         if self.json is not None:
-            write_json(self.json, [row.to_json() for row in rows])
+            write_json(self.json, {"speed": [row.to_json() for row in rows], "searches": searches})
             console.print(f"wrote {self.json}", highlight=False, soft_wrap=True)
         if wrong := [row.what for row in rows if not row.agrees]:
             _fail(f"the answers differ by more than they may: {', '.join(wrong)}", code=1)
@@ -295,7 +308,7 @@ Command = (
 
 DESCRIPTION = (
     "Online transfer with Behavioral Foundation Models: which task vector z to try next when the reward can only be "
-    "seen by trying. This version has worlds, features, exact ground truth and trained models.\n\n"
+    "seen by trying. Worlds, features, trained models, the paper's method, its rivals, and exact ground truth.\n\n"
     "Each command has its own --help. zscout --version prints the version."
 )
 

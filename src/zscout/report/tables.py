@@ -47,3 +47,15 @@ def compare_table(rows: Sequence[Mapping[str, Any]], title: str) -> Table:
             " ".join(f"{name}={value}" for name, value in row["settings"].items()),
         )
     return table
+
+
+def search_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """One line a search: the share of the best known objective and the time."""
+    title = "search over z: share of the best known ‖ψ‖ in V⁻¹, one recommendation"
+    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left")
+    for heading in ("model", "search", "by the model's ψ", "by the true ψ", "ms"):
+        table.add_column(heading)
+    for row in rows:
+        numbers = (f"{row['share']:.3f}", f"{row['true_share']:.3f}", f"{row['milliseconds']:.2f}")
+        table.add_row(row["model"], row["search"], *numbers)
+    return table

@@ -173,7 +173,7 @@ class Compare:
     seed: int = 0
     """Another number, other tasks and seeds."""
     quick: Quick = False
-    """Five tasks, one seed: a first look."""
+    """Five tasks, one seed, at most 50 steps: a first look."""
     json: JsonFile = None
     """Also write every run's numbers to this file, and make its folder."""
 
@@ -192,15 +192,16 @@ class Compare:
             raise UsageError(f"--against {self.against} is not among the methods {', '.join(chosen)}")
         with _usage_errors():
             count, seeds = (5, 1) if self.quick else (self.tasks, self.seeds)
+            steps = min(self.steps, 50) if self.quick else self.steps
             tasks = Tasks(count, seeds, "report", self.seed)
             arena = Arena(self.world, self.features, self.model, _device(self.device))
             settings = settings_named(self.settings, self.features)
-            jobs = [job_of(arena, name, settings.get(name, {}), tasks, self.noise, self.steps) for name in chosen]
+            jobs = [job_of(arena, name, settings.get(name, {}), tasks, self.noise, steps) for name in chosen]
             for job in jobs:
                 job.check()
         outcomes = _with_bar(jobs, self.out, self.jobs, console)
         rows = comparison([outcomes[job] for job in jobs], self.against)
-        console.print(compare_table(rows, f"{self.world}, {self.features}, {self.model}: {self.steps} steps"))
+        console.print(compare_table(rows, f"{self.world}, {self.features}, {self.model}: {steps} steps"))
         if self.json is not None:
             write_json(self.json, {"rows": rows, "outcomes": [outcomes[job].to_json() for job in jobs]})
             console.print(f"wrote {self.json}", highlight=False, soft_wrap=True)
@@ -231,7 +232,7 @@ class Tune:
     seed: int = 0
     """Another number, other tasks and seeds."""
     quick: Quick = False
-    """Three tasks: a first look."""
+    """Three tasks, two settings a method, at most 20 steps: a first look."""
     json: JsonFile = None
     """Also write the outcome of every setting to this file, and make its folder."""
 
@@ -240,14 +241,17 @@ class Tune:
         from zscout.files import write_json
         from zscout.lab.arena import Arena, Tasks
         from zscout.lab.compare import comparison
-        from zscout.lab.tuning import GRIDS, choose_all, tuning_jobs
+        from zscout.lab.tuning import BUDGET, GRIDS, choose_all, tuning_jobs
         from zscout.report.tables import compare_table
 
         chosen = list(GRIDS) if self.methods == "all" else [name for name in self.methods.split(",") if name]
         with _usage_errors():
             tasks = Tasks(3 if self.quick else self.tasks, self.seeds, "tuning", self.seed)
             arena = Arena(features=self.features, device=_device(self.device))
-            jobs = tuning_jobs(arena, chosen, tasks, self.steps, self.noise)
+            steps = min(self.steps, 20) if self.quick else self.steps
+            jobs = tuning_jobs(arena, chosen, tasks, steps, self.noise, budget=2 if self.quick else BUDGET)
+            for job in jobs:
+                job.check()
         outcomes = _with_bar(jobs, self.out, self.jobs, console)
         best = choose_all(list(outcomes.values()))
         console.print(compare_table(comparison(list(best.values()), ""), f"chosen on {tasks.count} tuning tasks"))

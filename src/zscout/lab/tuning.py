@@ -47,15 +47,17 @@ def job_of(
     return Job(arena, method, json.dumps(dict(settings), sort_keys=True), tasks, noise, steps)
 
 
-def tuning_jobs(arena: Arena, methods: Sequence[str], tasks: Tasks, steps: int = 200, noise: float = 0.3) -> list[Job]:
-    """Every setting of every method."""
+def tuning_jobs(
+    arena: Arena, methods: Sequence[str], tasks: Tasks, steps: int = 200, noise: float = 0.3, budget: int = BUDGET
+) -> list[Job]:
+    """Every setting of every method, or only the first few."""
     if unknown := [method for method in methods if method not in GRIDS]:
         raise ValueError(f"there is nothing to tune for {unknown[0]!r}; there is for {', '.join(GRIDS)}")
     return [
         job_of(arena, method, settings, tasks, noise, steps)
         for method in methods
         if not (method == "mbie" and arena.features != "clusters")
-        for settings in GRIDS[method]
+        for settings in GRIDS[method][:budget]
     ]
 
 

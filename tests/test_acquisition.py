@@ -4,7 +4,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import Generator
+from torch import Generator, Tensor
 
 from toys import Fixed
 from zscout import ExactModel, TaskPosterior, load
@@ -20,9 +20,11 @@ from zscout.transfer.acquisition import (
     OneStepBonus,
     Optimism,
     OverHeads,
+    PathUCB,
     Thompson,
 )
 from zscout.transfer.forecast import Forecast
+from zscout.types import Obs, Vectors
 
 
 def two_candidates(spread: float = 0.0) -> Forecast:
@@ -122,7 +124,29 @@ def test_ucb_is_the_greatest_value_over_the_ellipsoid(
     # No θ inside promises more than the best UCB, and the best UCB is promised by a θ inside.
     assert model.value(inside)[:, state].max() <= ucb.max() * (1 + 1e-9) + 1e-9
     assert torch.isclose(values.max(), ucb.max(), rtol=1e-9)
-    assert (posterior.width_factor.isfinite()).all()
+
+
+def test_the_path_bonus_in_closed_form_and_by_its_fallbacks(laplacian_model: ExactModel) -> None:
+    model = laplacian_model
+    posterior = TaskPosterior.prior(dim=9, ridge=0.1).learn(model.phi([3, 40, 60]), [1.0, 0.0, -1.0])
+    z = model.sample_z(4, 2)
+    inverse = torch.linalg.inv(posterior.V)
+    trace = torch.stack([(inverse @ M).trace() for M in model.second_moment(40, z, 0.9)])
+    expected = model.psi(40, z) @ posterior.z_hat + RADIUS * 100 * (0.1 * trace).sqrt()
+    assert torch.allclose(PathUCB(0.9)(Forecast(model, 40, z), posterior, RADIUS, RNG), expected)
+
+    class Horizons(Fixed):
+        gamma = 0.95
+
+        def psi_at(self, obs: Obs, z: Vectors, gamma: float) -> Tensor:
+            return gamma * self.rows
+
+    psi = two_candidates().psi
+    short = PathUCB(0.8)(Forecast(Horizons(psi), 0, torch.eye(2).double()), hand_made(), RADIUS, RNG)
+    widths = torch.tensor([18.25**0.5, 5.0], dtype=torch.float64)
+    assert torch.allclose(short, torch.tensor([1.5, 5.0]).double() + RADIUS * 0.2 / 0.05 * 0.8 * widths)
+    bare = PathUCB()(two_candidates(), hand_made(), RADIUS, RNG)
+    assert torch.equal(bare, UCB()(two_candidates(), hand_made(), RADIUS, RNG))  # eq. 5
 
 
 def test_models_without_an_extra_say_so() -> None:

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from toys import Compass, Fixed
-from zscout import METHODS, ExactModel, Method, OnlineTransfer, load, rollout
+from zscout import METHODS, USFA, ExactModel, Method, OnlineTransfer, load, rollout
+from zscout.randomness import Streams
 from zscout.transfer.acquisition import UCB, Thompson
 from zscout.transfer.search import Shooting
 from zscout.transfer.state import State
@@ -134,6 +135,74 @@ def test_seeds_matter(laplacian_model: ExactModel) -> None:
     assert paths[0] == paths[1] != paths[2]
 
 
+def test_models_that_take_streams_draw_for_each_run(laplacian_model: ExactModel) -> None:
+    shipped = load("grid9-laplacian")
+    drawing = USFA(replace(shipped.config, temperature=20.0), shipped.features, shipped.state_inputs)
+    drawing.load_state_dict(shipped.state_dict())
+    together = OnlineTransfer(drawing.freeze(), "greedy", seed=5, runs=3)
+    acted = []
+    for t in range(10):
+        acted.append(together.act(torch.tensor([40, 40, 40])))
+        together.tell([t, t, t], [1.0, 1.0, 1.0])
+    alone = OnlineTransfer(drawing, "greedy", seed=6)
+    for t in range(10):
+        assert int(torch.as_tensor(alone.act(40))) == int(torch.as_tensor(acted[t])[1])
+        alone.tell(t, 1.0)
+    assert len({tuple(torch.as_tensor(a).tolist()) for a in acted}) > 3
+
+
+def test_ask_is_refused_while_actions_are_chosen(laplacian_model: ExactModel) -> None:
+    agent = OnlineTransfer(laplacian_model, METHODS["explore-then-commit"](dim=9, steps=2), seed=0)
+    with pytest.raises(ValueError, match="call act"):
+        agent.ask(40)
+    play(agent, laplacian_model, 2)
+    assert torch.allclose(agent.ask(40), laplacian_model.project_z(agent.z_hat))
+
+
+# What the rivals learn
+
+
+def test_exhaustive_goes_to_the_least_visited_state(laplacian_model: ExactModel) -> None:
+    agent = OnlineTransfer(laplacian_model, method("exhaustive", laplacian_model), seed=0)
+    visits, state = torch.zeros(81), 40
+    for _ in range(300):
+        visits[state] += 1
+        ahead = laplacian_model.world.step([state] * 4, [0, 1, 2, 3])
+        state = int(laplacian_model.world.step(state, agent.act(state)))
+        assert visits[state] == visits[ahead].min()
+        agent.tell(state, 0.0)
+    assert (visits > 0).all()
+
+
+def test_unroll_finds_its_best_arm() -> None:
+    agent = OnlineTransfer(Compass(), METHODS["unroll"](dim=2, arms=6, horizon=5), seed=3)
+    for _ in rollout(agent, Plane(), steps=5 * 60, seed=0):
+        pass
+    memory = agent._state.memory
+    assert memory["counts"].sum() == 60
+    assert torch.equal(agent.best_z, memory["arms"][memory["arms"][:, 0].argmax()])
+    assert memory["counts"].argmax() == memory["arms"][:, 0].argmax()
+
+
+def test_lola_moves_its_mean_uphill_by_adam() -> None:
+    settings: dict[str, Any] = {"draws": 6, "horizon": 3, "std": 0.2, "rate": 0.1}
+    agent = OnlineTransfer(Compass(), METHODS["lola"](dim=2, **settings), seed=2)
+    steps = rollout(agent, Plane(), steps=18 * 30, seed=0)
+    for _ in range(17):
+        next(steps)
+    before = agent._state.memory
+    next(steps)
+    after = agent._state.memory
+    returns = after["returns"]
+    others = (returns.sum() - returns) / 5
+    slope = ((returns - others)[:, None] * before["noise"]).mean(0) / 0.2
+    expected = before["mu"] + 0.1 * slope / (slope.abs() + 1e-8)  # Adam's first step
+    assert torch.allclose(after["mu"], Compass().project_z(expected).double(), atol=1e-5)
+    for _ in steps:
+        pass
+    assert agent.best_z[0] > 0.95
+
+
 # Holding a z
 
 
@@ -232,7 +301,7 @@ def test_what_cannot_be_restored_is_refused(laplacian_model: ExactModel, tmp_pat
     agent.save(tmp_path)
     file = tmp_path / "agent.safetensors"
     whole = file.read_bytes()
-    for content in (b"", b"\x80\x04.", whole[: len(whole) // 2], whole.replace(b"usf-ucb", b"usf-abc")):
+    for content in (b"", b"\x80\x04.", whole[: len(whole) // 2], whole.replace(b"PathUCB", b"PathABC")):
         file.write_bytes(content)
         with pytest.raises(ValueError, match="no saved agent|cannot be restored"):
             OnlineTransfer.load(tmp_path, laplacian_model)
@@ -244,6 +313,8 @@ def test_what_cannot_be_restored_is_refused(laplacian_model: ExactModel, tmp_pat
     agent.save(tmp_path)
     with pytest.raises(ValueError, match="NaN"):
         OnlineTransfer.load(tmp_path, laplacian_model)
+    with pytest.raises(ValueError, match="it learned with ridge = 0.1"):
+        OnlineTransfer.load(tmp_path, laplacian_model, method=Method(ridge=5.0))
     mine = OnlineTransfer(laplacian_model, Method(acquisition=lambda *_: torch.zeros(1)))
     mine.save(tmp_path)
     with pytest.raises(ValueError, match="pass method="):
@@ -315,7 +386,53 @@ def test_other_mistakes_leave_the_agent_as_it_was(laplacian_model: ExactModel) -
         assert agent._state is before
 
 
-def test_a_model_with_nan_is_named(laplacian_model: ExactModel) -> None:
+@pytest.mark.parametrize("name", ["lola", "unroll", "usf-ucb", "thompson"])
+def test_late_errors_leave_the_agent_as_it_was(name: str) -> None:
+    settings: dict[str, Any] = {"horizon": 2} if name in ("lola", "unroll") else {}
+    agent = OnlineTransfer(Sick(), METHODS[name](dim=2, **settings), seed=0)
+    agent.act([0.0, 0.0])
+    agent.tell([1.0, 0.0], 1.0)
+    agent.act([1.0, 0.0])
+    before = agent._state
+    with pytest.raises(ValueError, match="at most 1e\\+100"):
+        agent.tell([2.0, 0.0], 1e200)
+    assert agent._state is before
+    if name in ("lola", "unroll"):
+        with pytest.raises(ValueError, match="needs every reward"):
+            agent.tell([2.0, 0.0])
+    if name == "lola":  # its return ends with ψ·ẑ
+        with pytest.raises(ValueError, match="ψ holds NaN"):
+            agent.tell([6.0, 0.0], 1.0)
+    assert agent._state is before
+    agent.tell([2.0, 0.0], 1.0)
+
+
+def test_pieces_that_give_nonsense_are_named(laplacian_model: ExactModel) -> None:
+    def nothing(forecast: Any, *_: Any) -> Tensor:
+        return torch.full(forecast.psi.shape[:-1], torch.nan)
+
+    pieces: list[tuple[dict[str, Any], str]] = [
+        ({"acquisition": nothing}, "scores of the candidates hold NaN"),
+        ({"confidence": lambda t, posterior: -1.0}, "radius must be at least 0"),
+        ({"confidence": lambda t, posterior: np.nan}, "radius holds NaN"),
+    ]
+    for piece, says in pieces:
+        with pytest.raises(ValueError, match=says):
+            OnlineTransfer(laplacian_model, Method(search=Shooting(3), **piece)).ask(0)
+    half: Any = lambda t, posterior: 0.5  # noqa: E731
+    assert OnlineTransfer(laplacian_model, Method(confidence=half), runs=2).radius.tolist() == [0.5, 0.5]
+
+
+def test_an_observation_is_kept_as_it_was(laplacian_model: ExactModel) -> None:
+    agent = OnlineTransfer(laplacian_model, method("exhaustive", laplacian_model))
+    buffer = np.array(0)
+    agent.act(buffer)
+    buffer[...] = 40
+    agent.tell(buffer, 0.0)
+    assert agent._state.visits["visits"].nonzero().tolist() == [[0]]
+
+
+def test_a_model_with_nan_is_named() -> None:
     agent = OnlineTransfer(Sick(), seed=0)
     agent.ask([0.0, 0.0])
     before = agent._state
@@ -342,6 +459,7 @@ def test_a_model_with_nan_is_named(laplacian_model: ExactModel) -> None:
         ({"noise": -0.1}, "noise"),
         ({"noise": np.nan}, "noise"),
         ({"norm_bound": 0.0}, "norm_bound"),
+        ({"norm_bound": -1.0, "method": Method()}, "norm_bound"),
     ],
 )
 def test_agents_that_cannot_be(laplacian_model: ExactModel, arguments: dict[str, Any], says: str) -> None:
@@ -358,6 +476,7 @@ def test_agents_that_cannot_be(laplacian_model: ExactModel, arguments: dict[str,
         ({"forgetting": 0.0}, "forgetting"),
         ({"forgetting": 1.5}, "forgetting"),
         ({"explore_for": -1}, "explore_for"),
+        ({"explore_for": 5}, "there is no explorer"),
     ],
 )
 def test_methods_that_cannot_be(arguments: dict[str, Any], says: str) -> None:
@@ -368,8 +487,14 @@ def test_methods_that_cannot_be(arguments: dict[str, Any], says: str) -> None:
 
 
 def test_swapping_one_piece_is_one_line(laplacian_model: ExactModel) -> None:
-    agent = OnlineTransfer(laplacian_model, replace(METHODS["usf-ucb"](dim=9), acquisition=Thompson()), seed=0)
-    assert agent.ask(0).shape == (9,)
+    model = laplacian_model
+    agent = OnlineTransfer(model, replace(METHODS["usf-ucb"](dim=9), acquisition=Thompson()), seed=0, noise=1.0)
+    agent.learn([3, 50, 70], [1.0, 0.5, -1.0])
+    z = agent.ask(40)
+    # One θ for all candidates of a step: what was chosen is best for it.
+    theta = agent.posterior.sample(1, Streams(agent.seeds, 0).fork())[0]
+    candidates = torch.cat([model.sample_z(1000, torch.Generator().manual_seed(0)), agent.best_z[None]])
+    assert model.psi(40, z[None])[0] @ theta == pytest.approx(float((model.psi(40, candidates) @ theta).max()))
 
 
 def test_forgetting_follows_a_reward_that_changes(clusters_model: ExactModel) -> None:

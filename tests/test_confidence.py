@@ -9,7 +9,15 @@ import torch
 from torch import Tensor
 
 from zscout import TaskPosterior
-from zscout.transfer.confidence import Confidence, Constant, KnownNorm, PaperSchedule, ScaleFree, SelfNormalised
+from zscout.transfer.confidence import (
+    Confidence,
+    Constant,
+    KnownNorm,
+    PaperSchedule,
+    ScaleFree,
+    SelfNormalised,
+    directions_seen,
+)
 
 
 def prior(**settings: Any) -> TaskPosterior:
@@ -140,3 +148,19 @@ def test_sizes_that_are_none(bad: float) -> None:
 def test_schedules_that_end_before_they_begin(hold: int, end: int) -> None:
     with pytest.raises(ValueError, match=f"holds until {hold} and ends at {end}"):
         PaperSchedule(hold=hold, end=end)
+
+
+def test_scale_free_and_known_norm_in_closed_form() -> None:
+    # d = 2, λ = 1, three times φ = (1, 0) with r = 2: V = diag(4, 1), ẑ = (3/2, 0), d_eff = 2 − (1/4 + 1) = 3/4.
+    posterior = TaskPosterior.prior(dim=2, ridge=1.0).learn([[1.0, 0.0]] * 3, [2.0] * 3)
+    assert float(directions_seen(posterior)) == pytest.approx(0.75)
+    expected = 1.5 * math.sqrt(2.25 / 0.75 * (1 + 4 / 0.75))
+    assert float(ScaleFree(kappa=1.5, caution=4.0)(3, posterior)) == pytest.approx(expected)
+    left = math.sqrt((4.0**2 - 2.25) / (2 - 0.75 + 0.3))  # more than S/√2 = 2.83: what a direction holds on average
+    assert left > 4 / math.sqrt(2)
+    assert float(KnownNorm(kappa=1.5, norm_bound=4.0)(3, posterior)) == pytest.approx(1.5 * 4 / math.sqrt(2))
+    within = math.sqrt((1.6**2 - 2.25) / (2 - 0.75 + 0.3))
+    assert float(KnownNorm(kappa=1.5, norm_bound=1.6)(3, posterior)) == pytest.approx(1.5 * within)
+    assert float(KnownNorm(kappa=1.0)(3, posterior)) == pytest.approx(0.3)  # ‖ẑ‖ > √2: the floor
+    ridged = TaskPosterior.prior(dim=2, ridge=0.25)
+    assert float(ScaleFree(kappa=2.0)(0, ridged)) == pytest.approx(1.0)  # nothing seen: κ√λ

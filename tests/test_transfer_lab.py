@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from zscout import METHODS, ExactModel, Method, load
-from zscout.lab.arena import Arena, Tasks
+from zscout.lab.arena import Arena, Tasks, _ground
 from zscout.lab.compare import Job, comparison, mean_and_error, paired_ratio, run_all
 from zscout.lab.metrics import Yardstick
 from zscout.lab.run import Trace, simulate
@@ -20,7 +20,8 @@ from zscout.lab.theory import watch
 from zscout.lab.tuning import BUDGET, GRIDS, choose_all, job_of, settings_named, tuning_jobs
 from zscout.transfer.acquisition import Explore
 from zscout.transfer.confidence import SelfNormalised
-from zscout.transfer.search import Bank, Shooting
+from zscout.transfer.explorers import RandomWalk
+from zscout.transfer.search import Bank
 
 SEEDS = torch.arange(12) + 50
 
@@ -112,6 +113,11 @@ def test_the_lemma_can_fail_where_they_do_not(laplacian_model: ExactModel) -> No
     theory = watch(runs(laplacian_model, METHODS["greedy"](dim=9), 80), laplacian_model)
     paper = watch(runs(laplacian_model, "usf-ucb-paper", 80), laplacian_model)
     assert not theory.optimistic.all()
+    assert (theory.regret > theory.lemma)[~theory.conditions].any()
+    walk = Method(ridge=0.09, confidence=SelfNormalised(0.1, 3.0), explorer=RandomWalk())
+    assert not watch(runs(laplacian_model, walk, 80, told_noise=True), laplacian_model).conditions.any()
+    with pytest.raises(ValueError, match="forget nothing"):
+        watch(runs(laplacian_model, replace(METHODS["greedy"](dim=9), forgetting=0.9), 3), laplacian_model)
     assert (paper.regret <= paper.lemma + 1e-6)[paper.conditions].all()
     assert not paper.inside.all()  # β = 1 with λ = σ² is no confidence bound: ‖z_r‖_V = .9 at t = 0 is near its edge
 
@@ -126,7 +132,7 @@ def test_the_elliptical_potential_is_not_bounded_by_log_det(laplacian_model: Exa
 
 
 def test_changing_z_can_beat_the_best_fixed_z() -> None:
-    """A network's π(·,z_r) errs in places; another z there does better than the z that is meant for the task."""
+    """A network's policies err, each elsewhere: from the same start a z that changes can earn more than any fixed z."""
     exact_model = ExactModel(Arena().ground.world, Arena().ground.exact.features)
     network = load("grid9-laplacian")
     yardstick = Yardstick(exact_model, network)
@@ -137,6 +143,16 @@ def test_changing_z_can_beat_the_best_fixed_z() -> None:
     own = yardstick.regret(trace, own=True)
     assert own.min() < -1e-3 * yardstick.gap(tasks)
     assert yardstick.regret(trace).min() > -1e-9  # but nothing beats v*
+    # The z that is best from each state, chosen anew at each step by the true ψ, against the best z that is kept.
+    fixed = torch.cat([tasks, exact_model.sample_z(60, 12)])
+    psi = exact_model.evaluate(network.policy(fixed).argmax(-1))  # [n S d]
+    gains = []
+    for task in tasks:
+        values = psi @ task  # [n S]
+        follow = network.policy(fixed).argmax(-1)[values.argmax(0), torch.arange(81)]
+        gains.append(exact_model.evaluate(follow) @ task - values.amax(0))
+    assert torch.stack(gains).min() > -1e-9
+    assert torch.stack(gains).max() > 1e-3
 
 
 def test_exploration_learns_features_faster_than_walks(laplacian_model: ExactModel) -> None:
@@ -167,7 +183,23 @@ def test_jobs_are_kept_and_not_run_again(tmp_path: Path, monkeypatch: pytest.Mon
     first = list(run_all(jobs, tmp_path))
     monkeypatch.setattr(Job, "run", lambda job: pytest.fail("it was run again"))
     assert list(run_all(jobs, tmp_path)) == first
-    assert len({job.digest for job in [*jobs, replace(jobs[0], steps=9), replace(jobs[0], tasks=Tasks(2, 1))]}) == 4
+    others = [
+        replace(jobs[0], steps=9),
+        replace(jobs[0], tasks=Tasks(2, 1)),
+        replace(jobs[0], settings='{"ridge": 1.0}'),
+    ]
+    assert len({job.digest for job in [*jobs, *others]}) == 5
+
+
+def test_an_edited_map_is_another_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    digests = []
+    for text in ("....\n....\n....\n", "....\n.#..\n....\n"):
+        (tmp_path / "map.txt").write_text(text)
+        _ground.cache_clear()
+        digests.append(job_of(Arena("map.txt"), "greedy", {}, Tasks(2, 1)).digest)
+    _ground.cache_clear()
+    assert digests[0] != digests[1]
 
 
 def test_a_damaged_outcome_is_run_again(tmp_path: Path) -> None:
@@ -244,6 +276,8 @@ def test_what_cannot_be_compared(tmp_path: Path) -> None:
         (job_of(Arena("maze", "laplacian", "grid9-laplacian"), "greedy", {}, Tasks(2, 1)), "was not trained on"),
         (job_of(Arena(), "greedy", {}, Tasks(2, 1), noise=-1.0), "noise"),
         (job_of(Arena(), "greedy", {}, Tasks(2, 1), steps=0), "steps"),
+        (job_of(Arena(), "mbie", {}, Tasks(2, 1)), "one-hot"),
+        (job_of(Arena(model="network"), "usf-ucb-short", {}, Tasks(2, 1)), "no psi_at"),
     ):
         with pytest.raises(ValueError, match=says):
             job.check()
@@ -314,7 +348,3 @@ def test_the_example_is_short_and_finds_its_task(capsys: pytest.CaptureFixture[s
         float(word.rstrip(",;")) for word in (last.split("here")[1].split()[0], last.split("best")[1].split()[0])
     )
     assert here == best
-
-
-def test_random_shooting_is_the_papers(laplacian_model: ExactModel) -> None:
-    assert Shooting().n == 10_000

@@ -179,6 +179,7 @@ class Compare:
 
     def run(self, console: Console) -> None:
         """Run what is missing, print one table."""
+        from zscout.edge import as_size
         from zscout.files import write_json
         from zscout.lab.arena import Arena, Tasks
         from zscout.lab.compare import comparison
@@ -186,8 +187,7 @@ class Compare:
         from zscout.report.tables import compare_table
         from zscout.transfer.methods import METHODS
 
-        every = [name for name in METHODS if name != "mbie" or self.features == "clusters"]
-        chosen = every if self.methods == "all" else [name for name in self.methods.split(",") if name]
+        chosen = list(METHODS) if self.methods == "all" else _names(self.methods)
         if self.against and self.against not in chosen:
             raise UsageError(f"--against {self.against} is not among the methods {', '.join(chosen)}")
         with _usage_errors():
@@ -196,9 +196,18 @@ class Compare:
             tasks = Tasks(count, seeds, "report", self.seed)
             arena = Arena(self.world, self.features, self.model, _device(self.device))
             settings = settings_named(self.settings, self.features)
-            jobs = [job_of(arena, name, settings.get(name, {}), tasks, self.noise, steps) for name in chosen]
-            for job in jobs:
-                job.check()
+            as_size(self.jobs, "jobs", 1)
+            jobs = []
+            for name in chosen:
+                job = job_of(arena, name, settings.get(name, {}), tasks, self.noise, steps)
+                try:
+                    job.check()
+                except ValueError as error:
+                    if self.methods != "all" or name == self.against:
+                        raise
+                    console.print(f"left out: {name} ({error})", highlight=False, soft_wrap=True)
+                else:
+                    jobs.append(job)
         outcomes = _with_bar(jobs, self.out, self.jobs, console)
         rows = comparison([outcomes[job] for job in jobs], self.against)
         console.print(compare_table(rows, f"{self.world}, {self.features}, {self.model}: {steps} steps"))
@@ -212,7 +221,7 @@ class Tune:
     """Choose each method's settings on tuning tasks, as many tried for each; compare --settings FILE uses them."""
 
     out: Path = Path("out/tune")
-    """Folder for settings.json and what each run came to."""
+    """Folder for settings-FEATURES.json and what each run came to."""
     features: str = "laplacian"
     """clusters or laplacian."""
     methods: str = "all"
@@ -238,16 +247,18 @@ class Tune:
 
     def run(self, console: Console) -> None:
         """Run what is missing, print what was chosen."""
+        from zscout.edge import as_size
         from zscout.files import write_json
         from zscout.lab.arena import Arena, Tasks
         from zscout.lab.compare import comparison
         from zscout.lab.tuning import BUDGET, GRIDS, choose_all, tuning_jobs
         from zscout.report.tables import compare_table
 
-        chosen = list(GRIDS) if self.methods == "all" else [name for name in self.methods.split(",") if name]
+        chosen = list(GRIDS) if self.methods == "all" else _names(self.methods)
         with _usage_errors():
             tasks = Tasks(3 if self.quick else self.tasks, self.seeds, "tuning", self.seed)
             arena = Arena(features=self.features, device=_device(self.device))
+            as_size(self.jobs, "jobs", 1)
             steps = min(self.steps, 20) if self.quick else self.steps
             jobs = tuning_jobs(arena, chosen, tasks, steps, self.noise, budget=2 if self.quick else BUDGET)
             for job in jobs:
@@ -357,6 +368,13 @@ def _with_bar(jobs: "list[Job]", folder: Path, workers: int, console: Console) -
     return outcomes
 
 
+def _names(text: str) -> list[str]:
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
+        raise UsageError("--methods names no method; write for example usf-ucb,opti, or all")
+    return names
+
+
 @contextlib.contextmanager
 def _usage_errors() -> Iterator[None]:
     """What is refused while a command is set up is the user's to mend."""
@@ -369,12 +387,12 @@ def _usage_errors() -> Iterator[None]:
 def _device(name: str) -> str:
     import torch
 
-    try:
-        torch.device(name)
-    except RuntimeError as error:
-        raise UsageError(str(error).splitlines()[0]) from error
     if name.startswith("cuda") and not torch.cuda.is_available():
         raise UsageError("there is no CUDA device here; leave --device out, or write --device cpu")
+    try:
+        torch.empty(0, dtype=torch.float64, device=name)
+    except (RuntimeError, NotImplementedError, AssertionError, TypeError) as error:
+        raise UsageError(f"--device {name}: {str(error).splitlines()[0]}") from error
     return name
 
 

@@ -22,6 +22,10 @@ class Streams:
         self._key = _mix(_mix(seeds.long()) + _steps(place + 1, seeds))
         self._calls = 0
 
+    def fork(self) -> "Streams":
+        """Other streams, the same ones however often it is asked and whatever was drawn before."""
+        return Streams(self._key, 0)
+
     @property
     def runs(self) -> tuple[int, ...]:
         """*b, the shape of the seeds."""

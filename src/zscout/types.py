@@ -114,6 +114,15 @@ class HasDiscount(Protocol):
 
 
 @runtime_checkable
+class DrawsForEachRun(Protocol):
+    """A model whose act takes ``randomness.Streams`` too: each run then draws its actions from its own seed."""
+
+    @property
+    def draws_for_each_run(self) -> bool:
+        """Whether it does."""
+
+
+@runtime_checkable
 class HasExactPsi(Protocol):
     """Whether ψ is the truth about π, so that the best of very many z is really the best."""
 

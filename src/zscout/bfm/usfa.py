@@ -179,6 +179,11 @@ class USFA(nn.Module):
         out = self._psi_at_policy(own, z.expand(*runs, *z.shape[-2:]).reshape(-1, self.dim))[:, :, 0]
         return out.reshape(len(out), *runs, z.shape[-2], self.dim).movedim(0, -3)
 
+    @property
+    def draws_for_each_run(self) -> bool:
+        """Its act takes streams."""
+        return True
+
     def act(self, obs: Obs, z: Vectors, rng: Rng | None = None) -> Action:
         """The best action, or with a temperature one drawn from the softmax."""
         state, z = self._states(obs), self._z(z)
@@ -188,7 +193,7 @@ class USFA(nn.Module):
             logits = self.preferences(state.expand(runs).reshape(-1, 1), rows)[:, 0]
         if self.config.temperature:
             rng = required_rng(rng, "this policy draws its actions")
-            u = uniform(tuple(logits.shape), rng).clamp(min=1e-300)
+            u = uniform((*runs, logits.shape[-1]), rng).reshape(logits.shape).clamp(min=1e-300)
             noise = -torch.log(-torch.log(u))
             logits = logits / self.config.temperature + noise.to(logits)  # Gumbel: argmax draws from the softmax
         chosen = logits.argmax(-1).reshape(runs)

@@ -1,5 +1,6 @@
 """Where methods are compared: a world, its features, a model of it and the exact yardstick, all by name."""
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from zscout.bfm.exact import ExactModel
 from zscout.bfm.pretrained import load
+from zscout.bfm.usfa import USFA
 from zscout.edge import as_size
 from zscout.features import grid_clusters, laplacian, temporal_clusters
 from zscout.lab.metrics import Yardstick
@@ -34,7 +36,10 @@ def world_named(name: str, slip: float = 0.0) -> GridWorld:
     path = Path(name)
     if not path.is_file():
         raise ValueError(f"there is no world {name!r}: name one of {', '.join(WORLDS)}, or a map file")
-    return GridWorld.from_map(path.read_text(), slip=slip)
+    try:
+        return GridWorld.from_map(path.read_text(), slip=slip)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{name} is no text: {error}") from error
 
 
 def features_named(name: str, world: GridWorld, dim: int) -> Float[Tensor, "S d"]:
@@ -75,6 +80,15 @@ class Ground:
     exact: ExactModel
     model: BehaviorModel
     yardstick: Yardstick
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the map, the features and the weights."""
+        digest = hashlib.sha256(f"{self.world} {self.world.slip} {sorted(map(sorted, self.world.blocked))}".encode())
+        tensors = [self.exact.features, *(self.model.state_dict().values() if isinstance(self.model, USFA) else [])]
+        for tensor in tensors:
+            digest.update(tensor.detach().cpu().numpy().tobytes())
+        return digest.hexdigest()
 
 
 @cache

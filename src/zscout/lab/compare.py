@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -20,9 +21,9 @@ from zscout.edge import as_size, in_range
 from zscout.files import write_json
 from zscout.lab.arena import Arena, Ground, Tasks
 from zscout.lab.run import Trace, simulate
-from zscout.transfer.agent import OnlineTransfer
 from zscout.transfer.method import Method
 from zscout.transfer.methods import METHODS
+from zscout.transfer.saving import method_to_json
 
 RUNS_AT_ONCE = 100
 FINAL = 20  # the last steps, whose rewards are the final ones
@@ -41,9 +42,11 @@ class Job:
 
     @property
     def digest(self) -> str:
-        """Its name: the same job of the same version, the same outcome."""
-        text = json.dumps({"version": zscout.__version__, **asdict(self)}, sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:20]
+        """Its name: the same world, weights, method and code, the same outcome."""
+        ground = self.arena.ground
+        method = method_to_json(self.build(ground, torch.ones(1, ground.exact.dim)))
+        content = {**asdict(self), "ground": ground.fingerprint, "method": method, "code": code_digest()}
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:20]
 
     def build(self, ground: Ground, task: Float[Tensor, "R d"]) -> Method:
         """The method; the setting ``exhaustive`` stands for the world's own look-ahead."""
@@ -58,8 +61,10 @@ class Job:
         """Refuse what cannot be run before anything is."""
         as_size(self.steps, "steps", 1)
         in_range(self.noise, "noise", 0.0, math.inf, open_end=True)
-        ground = self.arena.ground
-        OnlineTransfer(ground.model, self.build(ground, torch.ones(1, ground.exact.dim)), [0], runs=1)
+        ground, seed = self.arena.ground, torch.zeros(1, dtype=torch.long)
+        task = torch.ones(1, ground.exact.dim, dtype=torch.float64)
+        method = self.build(ground, task)
+        simulate(ground.model, ground.world, task, method, seeds=seed, steps=2, noise=self.noise)
 
     def run(self) -> "Outcome":
         """All runs, ``RUNS_AT_ONCE`` in a batch."""
@@ -103,7 +108,7 @@ class Outcome:
         """In a few words."""
         numbers = self.summary()
         return (
-            f"{self.job.method} {self.job.settings}: {numbers['lost']:.1f} ± {numbers['lost_se']:.1f} lost steps, "
+            f"{self.job.method} {self.job.settings}: {numbers['lost']:.1f} lost steps, "
             f"{numbers['settled']:.0%} settled ({self.seconds:.0f} s)"
         )
 
@@ -173,10 +178,10 @@ def comparison(outcomes: Sequence[Outcome], against: str = "") -> list[dict[str,
     return sorted(rows, key=lambda row: row["lost"])
 
 
-def mean_and_error(numbers: Sequence[float], seeds: int) -> tuple[float, float]:
+def mean_and_error(numbers: Sequence[float], seeds: int) -> tuple[float, float | None]:
     """The mean, and its standard error with each task's seeds averaged first."""
     tasks = torch.tensor(numbers, dtype=torch.float64).reshape(-1, seeds).mean(1)
-    error = float(tasks.std() / math.sqrt(len(tasks))) if len(tasks) > 1 else math.nan
+    error = float(tasks.std() / math.sqrt(len(tasks))) if len(tasks) > 1 else None  # one task tells nothing of others
     return float(tasks.mean()), error
 
 
@@ -188,6 +193,15 @@ def paired_ratio(ours: Outcome, theirs: Outcome, draws: int = 10_000) -> tuple[f
     ratios = a[pick].mean(1) / b[pick].mean(1)
     low, high = torch.quantile(ratios, torch.tensor([0.025, 0.975], dtype=torch.float64)).tolist()
     return float(a.mean() / b.mean()), low, high
+
+
+@cache
+def code_digest() -> str:
+    """What decides a run besides its names and numbers: the code between a job and its outcome."""
+    root = Path(zscout.__file__).parent
+    decides = ("bfm", "features", "transfer", "worlds", "edge.py", "randomness.py", "lab/run.py", "lab/metrics.py")
+    sources = [path for part in decides for path in sorted((root / part).rglob("*.py")) or [root / part]]
+    return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
 
 
 def _measure(trace: Trace, ground: Ground, tasks: Float[Tensor, "N d"]) -> dict[str, list[float]]:

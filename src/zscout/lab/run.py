@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from zscout.edge import as_index, as_size, as_vectors, in_range
@@ -39,9 +40,10 @@ class Trace:
     task: Float[Tensor, "R d"]  # z_r
     seeds: Int[Tensor, " R"]
     ridge: float  # λ
+    forgetting: float  # ρ
     state: Int[Tensor, "T R"]
     z: Float[Tensor, "T R d"]
-    exploring: Tensor  # [T], bool
+    exploring: Bool[Tensor, " T"]
     radius: Float[Tensor, "T R"]
     z_hat: Float[Tensor, "T R d"]
     best_z: Float[Tensor, "T R d"]
@@ -86,11 +88,7 @@ def simulate(
     tasks = as_vectors(tasks, model.dim, "tasks", torch.device("cpu"))
     agent = OnlineTransfer(model, method, seeds.tolist(), len(tasks), noise if told_noise else None)
     features = model.phi(torch.arange(world.n_states)).double().cpu()
-    rows: list[Moment] = []
-    for moment in moments(agent, world, tasks @ features.T, noise):
-        rows.append(moment)
-        if len(rows) == as_size(steps, "steps", 1):
-            break
+    rows = list(islice(moments(agent, world, tasks @ features.T, noise), as_size(steps, "steps", 1)))
 
     def column(name: str) -> Tensor:
         return torch.stack([getattr(row, name).cpu() for row in rows])
@@ -100,6 +98,7 @@ def simulate(
         task=tasks,
         seeds=seeds,
         ridge=agent.method.ridge,
+        forgetting=agent.method.forgetting,
         exploring=torch.tensor([row.exploring for row in rows]),
         final_z=agent.best_z.cpu(),
         final_z_hat=agent.z_hat.cpu(),

@@ -58,7 +58,7 @@ def compare_searches(arena: Arena, problems: int = 30, seed: int = 0) -> list[Re
             if number == 0:
                 search(problem, Streams(torch.tensor(seed)))  # tables and caches
             began = time.perf_counter()
-            z = search(problem, Streams(torch.tensor(seed + number)))
+            z = search(problem, Streams(torch.tensor((seed + number) % 2**62)))
             seconds[name].append(time.perf_counter() - began)
             believed[name].append(float(problem.scores(problem.forecast(z[None]), Streams(torch.tensor(0)))))
             psi = ground.yardstick.psi(torch.tensor([int(problem.obs)]), z[None].cpu())  # type: ignore[arg-type]

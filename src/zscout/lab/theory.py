@@ -24,6 +24,7 @@ class Theory:
     psi_squares: Float[Tensor, "T R"]  # ‖ψ(S_t;Z_t)‖²_{V⁻¹}: its sum is the potential that the paper could not bound …
     log_det: Float[Tensor, "T R"]  # … by log(det V_{t+1}/det V_0)
     optimistic: Bool[Tensor, "T R"]  # UCB(Z_t) ≥ UCB(z_r): what the lemma needs of the argmax
+    exploring: Bool[Tensor, " T"]  # steps of an explorer, of which the lemma says nothing
 
     @property
     def bound(self) -> Float[Tensor, "T R"]:
@@ -33,11 +34,13 @@ class Theory:
     @property
     def conditions(self) -> Bool[Tensor, "T R"]:
         """Where the lemma promises regret ≤ 2√β_t‖ψ‖_{V⁻¹}."""
-        return self.inside & self.optimistic
+        return self.inside & self.optimistic & ~self.exploring[:, None]
 
 
 def watch(trace: Trace, exact: ExactModel) -> Theory:
     """Replay runs of the exact model and write down what the theory is about."""
+    if trace.forgetting != 1:
+        raise ValueError(f"the theory is of runs that forget nothing, these had forgetting = {trace.forgetting}")
     yardstick = Yardstick(exact)
     psi = yardstick.psi(trace.state, trace.z)  # [T R d]
     psi_best = yardstick.psi(trace.state, trace.task.expand_as(trace.z))
@@ -55,4 +58,4 @@ def watch(trace: Trace, exact: ExactModel) -> Theory:
     inside, lemma, squares, log_det, optimistic = (torch.stack(column) for column in zip(*rows, strict=True))
     phi_max = float(exact.features.norm(dim=-1).max()) / math.sqrt(exact.dim)
     naive = 2 * exact.dim * phi_max / (1 - exact.gamma)
-    return Theory(yardstick.regret(trace), inside, lemma, naive, squares, log_det, optimistic)
+    return Theory(yardstick.regret(trace), inside, lemma, naive, squares, log_det, optimistic, trace.exploring)

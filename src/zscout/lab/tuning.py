@@ -53,12 +53,15 @@ def tuning_jobs(
     """Every setting of every method, or only the first few."""
     if unknown := [method for method in methods if method not in GRIDS]:
         raise ValueError(f"there is nothing to tune for {unknown[0]!r}; there is for {', '.join(GRIDS)}")
-    return [
+    jobs = [
         job_of(arena, method, settings, tasks, noise, steps)
         for method in methods
         if not (method == "mbie" and arena.features != "clusters")
         for settings in GRIDS[method][:budget]
     ]
+    if not jobs:
+        raise ValueError(f"there is nothing to tune for {', '.join(methods) or 'no method'} on {arena.features}")
+    return jobs
 
 
 def choose_all(outcomes: Sequence[Outcome]) -> dict[str, Outcome]:
@@ -78,11 +81,13 @@ def settings_named(name: str, features: str) -> dict[str, dict[str, Any]]:
     try:
         text = files("zscout.lab.stored").joinpath("settings.json").read_text() if name == "tuned" else _read(name)
         found = json.loads(text)
-    except (OSError, json.JSONDecodeError) as error:
+    except (OSError, json.JSONDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"settings are default, tuned or a file of zscout tune; {name!r}: {error}") from error
     if not isinstance(found, dict) or not isinstance(found.get(features), dict):
         raise ValueError(f"{name} holds no settings for {features}")
     chosen: dict[str, dict[str, Any]] = found[features]
+    if wrong := [method for method, settings in chosen.items() if not isinstance(settings, dict)]:
+        raise ValueError(f"{name}: the settings of {wrong[0]} are {chosen[wrong[0]]!r}, not names and values")
     return chosen
 
 

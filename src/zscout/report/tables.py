@@ -48,7 +48,7 @@ def compare_table(rows: Sequence[Mapping[str, Any]], title: str) -> Table:
         ratio = f"{row['ratio']:.2f} ({row['ratio_low']:.2f}…{row['ratio_high']:.2f})" if "ratio" in row else ""
         table.add_row(
             f"{row['method']}\n[dim]{settings}[/dim]" if settings else row["method"],
-            f"{round(row['lost'], 1) + 0:.1f} ± {row['lost_se']:.1f}",  # + 0: no minus sign on a zero
+            f"{round(row['lost'], 1) + 0:.1f} {_plus_minus(row['lost_se'])}",  # + 0: no minus sign on a zero
             *([f"{round(row['lost_own'], 1) + 0:.1f}"] if own else []),
             f"{row['settled']:.0%}",
             f"{row['final']:.3f}",
@@ -56,6 +56,10 @@ def compare_table(rows: Sequence[Mapping[str, Any]], title: str) -> Table:
             *([ratio] if paired else []),
         )
     return table
+
+
+def _plus_minus(error: float | None) -> str:
+    return "" if error is None else f"± {error:.1f}"
 
 
 def search_table(rows: Sequence[Mapping[str, Any]]) -> Table:

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from zscout.edge import as_discount, as_size, in_range
-from zscout.randomness import Rng, normal
+from zscout.randomness import Rng, Streams, normal
 from zscout.transfer.forecast import Forecast, finite
 from zscout.transfer.posterior import TaskPosterior
 from zscout.types import HasDiscount, HasHorizons, HasSecondMoment, Obs
@@ -79,6 +79,10 @@ class Explore:
 
     gamma: float | None = None
 
+    def __post_init__(self) -> None:
+        if self.gamma is not None:
+            as_discount(self.gamma)
+
     def __call__(self, forecast: Forecast, posterior: TaskPosterior, radius: Radius, rng: Rng) -> Scores:
         """How little is known of where z leads."""
         return posterior.width(forecast.psi if self.gamma is None else forecast.psi_at(self.gamma))
@@ -115,11 +119,16 @@ class Optimism:
 class OneStepBonus:
     """ψ·ẑ + w·√β_t·E Σγᵏ‖φ(S_{t+k+1})‖²_{V⁻¹}: the determinant lemma's gain of each state that z will enter.
 
-    The sum is tr(V⁻¹M(s;z)) where the model offers M, else ‖ψ‖²_{V⁻¹} at that horizon. γ = 0 is the next state alone.
+    The sum is tr(V⁻¹M(s;z)) where the model offers M, else ‖ψ‖²_{V⁻¹}, at that horizon where the model offers it.
+    γ = 0 is the next state alone.
     """
 
     weight: float = 1.0
     gamma: float = 0.0
+
+    def __post_init__(self) -> None:
+        in_range(self.weight, "weight", 0.0, math.inf, open_end=True)
+        as_discount(self.gamma)
 
     def __call__(self, forecast: Forecast, posterior: TaskPosterior, radius: Radius, rng: Rng) -> Scores:
         """Value and information state by state."""
@@ -152,7 +161,7 @@ class LogDet:
 
 @dataclass(frozen=True)
 class OverHeads:
-    """The least, mean or greatest of the scores by each of the model's heads."""
+    """The least, mean or greatest of the scores by each of the model's heads; of M a model has one opinion only."""
 
     score: Acquisition = UCB()
     take: Literal["min", "mean", "max"] = "min"
@@ -163,8 +172,10 @@ class OverHeads:
 
     def __call__(self, forecast: Forecast, posterior: TaskPosterior, radius: Radius, rng: Rng) -> Scores:
         """Pessimistic, average or optimistic."""
-        heads = forecast.psi_heads.unbind(-3)
-        scores = torch.stack([self.score(forecast.with_psi(psi), posterior, radius, rng) for psi in heads])
+        heads = [forecast.with_psi(psi) for psi in forecast.psi_heads.unbind(-3)]
+        draws = [rng.fork() if isinstance(rng, Streams) else rng for _ in heads]  # the same for each
+        pairs = zip(heads, draws, strict=True)
+        scores = torch.stack([self.score(head, posterior, radius, own) for head, own in pairs])
         return {"min": scores.amin(0), "mean": scores.mean(0), "max": scores.amax(0)}[self.take]
 
 
@@ -200,7 +211,7 @@ class AveragedOverStates:
     def __call__(self, forecast: Forecast, posterior: TaskPosterior, radius: Radius, rng: Rng) -> Scores:
         """The score of the neighbourhood."""
         depth = len(posterior.runs)
-        near = self.neighbours(forecast.obs).unbind(depth)
+        near = torch.as_tensor(self.neighbours(forecast.obs)).unbind(depth)
         psi = torch.stack([finite(forecast.model.psi(obs, forecast.z)) for obs in near]).mean(0)
         return self.score(forecast.with_psi(psi), posterior, radius, rng)
 

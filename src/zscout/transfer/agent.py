@@ -1,5 +1,6 @@
 """OnlineTransfer: ask for a z, do it, tell what came of it."""
 
+import copy
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,7 +13,7 @@ from gymnasium.spaces import Box, Discrete
 from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor
 
-from zscout.edge import as_finite, as_given, as_index, as_size
+from zscout.edge import as_finite, as_given, as_index, as_positive, as_size
 from zscout.randomness import Streams
 from zscout.transfer.direct import Known
 from zscout.transfer.method import Method
@@ -22,7 +23,7 @@ from zscout.transfer.saving import method_from_json, method_to_json, read, write
 from zscout.transfer.search import Problem
 from zscout.transfer.state import State
 from zscout.transfer.trials import Trials
-from zscout.types import Action, BehaviorModel, Obs
+from zscout.types import Action, BehaviorModel, DrawsForEachRun, Obs
 
 ASK, TELL, ACT, PLACES = 0, 1, 2, 3  # of a step's three draws, which stream: what is drawn depends on seed and t alone
 
@@ -36,7 +37,8 @@ class OnlineTransfer:
         agent.tell(obs, reward)
 
     ``runs=300`` is 300 agents in one: obs [300], z [300 d], reward [300]; run i draws from seed + i, or from the i-th
-    of a list of seeds, and does what it would do alone. ``noise=None`` estimates σ; ``norm_bound`` is a bound on
+    of a list of seeds, and does what it would do alone (of models that draw their actions, those that declare
+    ``DrawsForEachRun``). ``noise=None`` estimates σ; ``norm_bound`` is a bound on
     ‖z_r‖, √d if it is None. A call that raises leaves everything as it was.
     """
 
@@ -51,7 +53,8 @@ class OnlineTransfer:
     ) -> None:
         self.bfm = bfm
         self.method_name = method if isinstance(method, str) else None
-        self.noise, self.norm_bound = noise, norm_bound
+        self.noise = noise
+        self.norm_bound = None if norm_bound is None else as_positive(norm_bound, "norm_bound")
         self.method = self._resolve(method)
         self.seeds = _seeds(seed, runs)
         self._runs = tuple(self.seeds.shape)
@@ -71,6 +74,8 @@ class OnlineTransfer:
 
     def ask(self, obs: Any) -> Float[Tensor, "*b d"]:
         """Z_t for S_t  (eq. 5); asked again without tell, it answers the same."""
+        if self.exploring:
+            raise ValueError("this method chooses actions now, not z: call act(obs)")
         self._state = self._asked(obs)
         assert self._state.z is not None
         return self._state.z.clone()
@@ -81,11 +86,13 @@ class OnlineTransfer:
         if self.exploring:
             assert self.method.explorer is not None
             action = self.method.explorer.act(self._state.visits, obs, self.bfm, self._streams(ACT))
-            self._state = replace(self._state, asked=obs)
+            self._state = replace(self._state, asked=_copy(obs))
             return as_given(action, obs)
-        z = self.ask(obs)
-        drawn_from = self._streams(ACT).integers(1).flatten()[0]
-        return self.bfm.act(obs, z, Generator(device=z.device).manual_seed(int(drawn_from) & (2**62 - 1)))
+        z, streams = self.ask(obs), self._streams(ACT)
+        if isinstance(self.bfm, DrawsForEachRun) and self.bfm.draws_for_each_run:
+            return self.bfm.act(obs, z, streams)  # type: ignore[arg-type]  # the protocol that it declares says so
+        first = int(streams.integers(1).flatten()[0]) & (2**62 - 1)
+        return self.bfm.act(obs, z, Generator(device=z.device).manual_seed(first))
 
     def tell(self, next_obs: Any, reward: Any = None, done: Any = False) -> None:
         """(S_{t+1}, R_{t+1}): V ← V + φφᵀ, b ← b + φr  (eq. 3). None: no reward was seen; done: it ended."""
@@ -100,9 +107,12 @@ class OnlineTransfer:
         if isinstance(search, Trials) and memory:
             if reward is None:
                 raise ValueError("this method scores whole rollouts: it needs every reward, None came")
+            if ended.any() and not ended.all():
+                raise ValueError("rollouts of a batch go in step for this method: done must be the same for all runs")
             problem = replace(self._problem(next_obs), posterior=posterior)
             seen = as_finite(reward, "reward", posterior.V.device)
-            memory = search.tell(memory, problem, seen, bool(ended.all()), self._streams(TELL))
+            with torch.no_grad():
+                memory = search.tell(memory, problem, seen, bool(ended.all()), self._streams(TELL))
         if self.method.explorer is not None:
             visits = self.method.explorer.tell(visits, state.asked)
         age = torch.where(self._due(), 0.0, state.age) + 1
@@ -150,13 +160,16 @@ class OnlineTransfer:
         if isinstance(search, Trials) and self._state.memory:
             return search.best(self._state.memory).clone()
         if isinstance(search, Known):
-            return search.task.to(self.z_hat).expand_as(self.z_hat).clone()
+            return search.best(self.bfm, self.posterior)
         return self.bfm.project_z(self.z_hat).double()
 
     @property
     def radius(self) -> Float[Tensor, "*b"]:
         """√β_t, as it is now."""
-        return self.method.confidence(self.t, self.posterior)
+        radius = as_finite(self.method.confidence(self.t, self.posterior), "the radius", self.posterior.V.device)
+        if (radius < 0).any() or tuple(radius.shape) not in ((), self._runs):
+            raise ValueError(f"the radius must be at least 0, one number or one for each run, came as {radius}")
+        return radius.expand(self._runs)
 
     @property
     def exploring(self) -> bool:
@@ -175,7 +188,10 @@ class OnlineTransfer:
     def save(self, folder: str | Path) -> None:
         """Method, seeds and state, in one file of that folder."""
         description = {
-            "method": self.method_name or method_to_json(self.method),
+            "name": self.method_name,
+            "method": method_to_json(self.method),
+            "ridge": self.method.ridge,
+            "forgetting": self.method.forgetting,
             "noise": self.noise,
             "norm_bound": self.norm_bound,
             "dim": self.bfm.dim,
@@ -192,11 +208,15 @@ class OnlineTransfer:
             found = method or method_from_json(description["method"])
             if found is None:
                 raise ValueError("its method has pieces that are not zscout's own: pass method=")
+            for piece in ("ridge", "forgetting"):
+                if getattr(found, piece) != description[piece]:
+                    raise ValueError(f"it learned with {piece} = {description[piece]}, this method has another")
             if description["dim"] != bfm.dim:
                 raise ValueError(f"it was saved with a model of {description['dim']} features, this one has {bfm.dim}")
             seeds, runs = tensors.pop("seeds"), description["runs"]
             seed = int(seeds) if runs is None else seeds.tolist()
             agent = cls(bfm, found, seed, runs, description["noise"], description["norm_bound"])
+            agent.method_name = description["name"]
             agent._state = agent._state.restored(description["state"], tensors)
         except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
             raise ValueError(f"the agent in {folder} cannot be restored: {error}") from error
@@ -215,24 +235,25 @@ class OnlineTransfer:
         self._check(obs)
         state, search = self._state, self.method.search
         if isinstance(search, Trials):
-            memory = state.memory or search.begin(self._problem(obs), self._streams(ASK))
-            return replace(state, memory=memory, z=search.current(memory), asked=obs)
+            with torch.no_grad():
+                memory = state.memory or search.begin(self._problem(obs), self._streams(ASK))
+            return replace(state, memory=memory, z=search.current(memory), asked=_copy(obs))
         due = self._due()
         z = state.last
         if z is None or due.any():
-            found = _finite_z(search(self._problem(obs), self._streams(ASK)))
+            with torch.no_grad():
+                found = _finite_z(search(self._problem(obs), self._streams(ASK)))
             z = found if z is None else torch.where(due[..., None], found, z)
-        return replace(state, z=z, asked=obs)
+        return replace(state, z=z, asked=_copy(obs))
 
     def _due(self) -> Bool[Tensor, "*b"]:
         """For which runs the last z has been followed long enough."""
         hold = self.method.hold
         return self._state.age >= (math.inf if hold == "episode" else hold)
 
-    def _problem(self, obs: Obs) -> Problem:
+    def _problem(self, obs: Any) -> Problem:
         state = self._state
-        radius = self.radius.to(state.posterior.V)
-        return Problem(obs, self.bfm, state.posterior, radius, self.method.acquisition, state.last)
+        return Problem(obs, self.bfm, state.posterior, self.radius, self.method.acquisition, state.last)
 
     def _streams(self, which: int) -> Streams:
         return Streams(self.seeds.to(self.posterior.V.device), PLACES * self.t + which)
@@ -247,7 +268,7 @@ class OnlineTransfer:
         """One observation for each run, of the model's kind, and finite."""
         space = self.bfm.observation_space
         if isinstance(space, Discrete):
-            as_index(np.asarray(obs) - int(space.start) if space.start else obs, int(space.n), "observation")
+            as_index(obs, int(space.start + space.n), "observation")
         elif isinstance(space, Box):
             as_finite(obs, "observation")
         wanted = (*self._runs, *(space.shape or ()))
@@ -260,6 +281,11 @@ class OnlineTransfer:
         if flags.dtype != bool or flags.shape not in ((), self._runs):
             raise ValueError(f"done must be True or False, or one for each run, came as {done!r}")
         return torch.from_numpy(flags.copy()).to(self.posterior.V.device).expand(self._runs)
+
+
+def _copy(obs: Any) -> Any:
+    """An observation of our own: environments may use their buffers again."""
+    return obs.clone() if isinstance(obs, Tensor) else copy.deepcopy(obs)
 
 
 def _finite_z(z: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:

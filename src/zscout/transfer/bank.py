@@ -1,9 +1,9 @@
 """ψ of a fixed set of z in every state of a finite world, computed once for each model."""
 
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import torch
 from jaxtyping import Float, Int
@@ -68,13 +68,16 @@ class _Tabulated(Forecast):
 
 def table_of(model: BehaviorModel, n: int, seed: int) -> Table:
     """The model's table, made when it is first wanted; models are frozen, so it stays true."""
-    tables = _TABLES.setdefault(model, {})
+    if id(model) not in _TABLES:
+        _TABLES[id(model)] = {}
+        weakref.finalize(model, _TABLES.pop, id(model), None)
+    tables = _TABLES[id(model)]
     if (n, seed) not in tables:
         tables[n, seed] = Table(model, n, seed)
     return tables[n, seed]
 
 
-_TABLES: WeakKeyDictionary[BehaviorModel, dict[tuple[int, int], Table]] = WeakKeyDictionary()
+_TABLES: dict[int, dict[tuple[int, int], Table]] = {}  # by identity: anyone's model need not be hashable
 
 
 def distinct_rows(psi: Float[Tensor, "S n d"]) -> Int[Tensor, "S m"]:

@@ -1,6 +1,6 @@
 """√β_t, how far from ẑ the task may be: the paper's schedule, a constant, and the self-normalised radius.
 
-A confidence is a callable (t, posterior) → √β_t, one number or one a run; t counts the rewards' steps from 0.
+A confidence is a callable (t, posterior) → √β_t, one number or one a run; t counts the steps told, from 0.
 """
 
 import math
@@ -55,7 +55,8 @@ class PaperSchedule:
 class SelfNormalised:
     """√β_t(δ) = σ√(2 log(1/δ) + log(det V_t / det λI)) + √λ·S: z_r is inside at all t at once, with probability 1 − δ.
 
-    S bounds ‖z_r‖, √d if it is not given; σ is the posterior's.
+    S bounds ‖z_r‖, √d if it is not given; σ is the posterior's. The promise is for a task that does not change and
+    nothing forgotten.
     """
 
     delta: float = 0.1

@@ -1,5 +1,6 @@
 """Searches that look at no score: the estimate itself, a draw, anything, the truth, a count."""
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -8,8 +9,9 @@ from torch import Tensor
 
 from zscout.edge import as_finite, in_range
 from zscout.randomness import Rng
+from zscout.transfer.posterior import TaskPosterior
 from zscout.transfer.search import Problem
-from zscout.types import Vectors
+from zscout.types import BehaviorModel, Vectors
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,9 @@ class PosteriorDraw:
     """z ~ N(ẑ, scale²σ²V⁻¹), projected: Thompson sampling where π(·,z) is the best policy for z."""
 
     scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        in_range(self.scale, "scale", 0.0, math.inf, open_end=True)
 
     def __call__(self, problem: Problem, rng: Rng) -> Float[Tensor, "*b d"]:
         """A task that may be true."""
@@ -58,10 +63,15 @@ class Known:
 
     def __call__(self, problem: Problem, rng: Rng) -> Float[Tensor, "*b d"]:
         """The truth."""
-        if self.task.shape[-1] != problem.model.dim:
-            raise ValueError(f"the task has {self.task.shape[-1]} entries, this model wants {problem.model.dim}")
-        task = self.task.to(problem.posterior.V.device).expand(*problem.posterior.runs, -1)
-        return problem.model.project_z(task).double()
+        return self.best(problem.model, problem.posterior)
+
+    def best(self, model: BehaviorModel, posterior: TaskPosterior) -> Float[Tensor, "*b d"]:
+        """What it settles for, too."""
+        if self.task.shape[-1] != model.dim:
+            raise ValueError(f"the task has {self.task.shape[-1]} entries, this model wants {model.dim}")
+        if self.task.shape[:-1] not in ((), posterior.runs):
+            raise ValueError(f"there are tasks for runs {tuple(self.task.shape[:-1])}, the agent has {posterior.runs}")
+        return model.project_z(self.task.to(posterior.V.device).expand(*posterior.runs, -1)).double()
 
 
 @dataclass(frozen=True)

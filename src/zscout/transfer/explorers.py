@@ -49,7 +49,7 @@ class RandomWalk:
             return (uniform(runs, rng) * int(space.n)).long() + int(space.start)
         assert isinstance(space, Box)
         low, high = (torch.from_numpy(np.asarray(bound, dtype=np.float64)) for bound in (space.low, space.high))
-        return (low + (high - low) * uniform((*runs, *space.shape), rng)).float()
+        return (low + (high - low) * uniform((*runs, *space.shape), rng).cpu()).float()
 
     def tell(self, memory: Memory, obs: Obs) -> Memory:
         """Nothing changes."""

@@ -45,7 +45,7 @@ class Forecast:
         return self._once(("horizon", gamma), lambda obs, z: model.psi_at(obs, z, gamma))
 
     def second_moment(self, gamma: float) -> Float[Tensor, "*b n d d"]:
-        """M(s;z), or where the model does not offer it the paper's rank-1 stand-in ψψᵀ, of its own discount."""
+        """M(s;z), or where the model does not offer it the paper's rank-1 stand-in ψψᵀ, at γ if it offers that."""
         model = self.model
         if isinstance(model, HasSecondMoment):
             return self._once(("moment", gamma), lambda obs, z: model.second_moment(obs, z, gamma))

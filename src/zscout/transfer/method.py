@@ -29,8 +29,12 @@ class Method:
         if self.hold != "episode":
             as_size(self.hold, "hold", 1)
         as_positive(in_range(self.forgetting, "forgetting", 0.0, 1.0), "forgetting")
+        if self.explorer is not None and not isinstance(self.explorer, Explorer):
+            raise ValueError(f"explorer must be an Explorer or None, came as {self.explorer!r}")
         if self.explore_for is not None:
             as_size(self.explore_for, "explore_for", 0)
+            if self.explorer is None:
+                raise ValueError("explore_for is for how many steps an explorer acts: there is no explorer")
         for name in ("confidence", "acquisition"):
             if not callable(getattr(self, name)):
                 raise ValueError(f"{name} must be a callable, came as {getattr(self, name)!r}")

@@ -5,12 +5,13 @@ keywords are a method's own settings: for a rival their defaults are as publishe
 """
 
 import inspect
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
-from zscout.edge import as_positive, as_size, in_range
+from zscout.edge import as_positive, as_size, as_vectors, in_range
 from zscout.transfer.acquisition import UCB, LogDet, Optimism, OverHeads, PathUCB
 from zscout.transfer.confidence import Constant, KnownNorm, PaperSchedule, ScaleFree
 from zscout.transfer.direct import AnyZ, AtEstimate, CountBonus, Known, PosteriorDraw
@@ -20,45 +21,31 @@ from zscout.transfer.search import Ellipsoid
 from zscout.transfer.trials import LoLA, Unroll
 from zscout.types import Vectors
 
-
-@dataclass(frozen=True)
-class Given:
-    """What is known before the first step."""
-
-    dim: int
-    noise: float | None  # σ
-    norm_bound: float | None  # ≥ ‖z_r‖
-    task: Vectors | None  # z_r itself: for the oracle alone
-
-
 # Ours
 
 
-def usf_ucb(given: Given, *, ridge: float = 0.1, kappa: float = 1.7, gamma: float = 0.9) -> Method:
+def usf_ucb(*, ridge: float = 0.1, kappa: float = 1.7, gamma: float = 0.9) -> Method:
     """USF-UCB with a radius that follows the rewards' own scale, and M in the bonus where the model offers it."""
     return Method(ridge=ridge, confidence=ScaleFree(kappa), acquisition=PathUCB(gamma))
 
 
-def usf_ucb_norm(given: Given, *, ridge: float = 0.2, kappa: float = 2.6, gamma: float = 0.8) -> Method:
+def usf_ucb_norm(*, norm_bound: float | None, ridge: float = 0.2, kappa: float = 2.6, gamma: float = 0.8) -> Method:
     """The same where ‖z_r‖ is known (``norm_bound``, √d if None): our best."""
-    return Method(ridge=ridge, confidence=KnownNorm(kappa, given.norm_bound), acquisition=PathUCB(gamma))
+    return Method(ridge=ridge, confidence=KnownNorm(kappa, norm_bound), acquisition=PathUCB(gamma))
 
 
-def usf_ucb_paper(given: Given, *, ridge: float | None = None, beta: float = 1.0) -> Method:
-    """USF-UCB with the paper's β_t; λ, which the paper does not give, is σ² (.3² if σ is not known)."""
-    return Method(ridge=ridge or (given.noise or 0.3) ** 2, confidence=PaperSchedule(beta))
+def usf_ucb_paper(*, noise: float | None, ridge: float | None = None, beta: float = 1.0) -> Method:
+    """USF-UCB with the paper's β_t; λ, which the paper does not give, is σ² (.3², its σ, if none is known)."""
+    sigma = noise if noise else 0.3  # without noise λ = σ² would be 0
+    return Method(ridge=sigma**2 if ridge is None else ridge, confidence=PaperSchedule(beta))
 
 
-def usf_ucb_short(
-    given: Given, *, ridge: float = 0.1, kappa: float = 1.7, gamma: float = 0.9, scale: float = 10.0
-) -> Method:
+def usf_ucb_short(*, ridge: float = 0.1, kappa: float = 1.7, gamma: float = 0.9, scale: float = 10.0) -> Method:
     """USF-UCB whose bonus looks less far ahead than its value."""
     return Method(ridge=ridge, confidence=ScaleFree(kappa), acquisition=UCB(gamma, scale))
 
 
-def log_det(
-    given: Given, *, ridge: float = 0.1, kappa: float = 1.7, gamma: float = 0.9, weight: float = 20.0
-) -> Method:
+def log_det(*, ridge: float = 0.1, kappa: float = 1.7, gamma: float = 0.9, weight: float = 20.0) -> Method:
     """Value, and the log det that following z would add."""
     return Method(ridge=ridge, confidence=ScaleFree(kappa), acquisition=LogDet(weight, gamma))
 
@@ -66,28 +53,28 @@ def log_det(
 # The paper's alternatives
 
 
-def optimism(given: Given, *, ridge: float = 0.1, kappa: float = 1.7, n: int = 64) -> Method:
+def optimism(*, ridge: float = 0.1, kappa: float = 1.7, n: int = 64) -> Method:
     """The z in the ellipsoid that promises itself most  (eq. 8)."""
     search = Ellipsoid(n, scale=1.0, surface=True)
     return Method(ridge=ridge, confidence=ScaleFree(kappa), acquisition=Optimism(), search=search)
 
 
-def mbie(given: Given, *, ridge: float = 0.1, beta: float = 1.0, power: float = 0.5) -> Method:
+def mbie(*, ridge: float = 0.1, beta: float = 1.0, power: float = 0.5) -> Method:
     """Counts of visits as a bonus on z itself, 1/√N, or with power=1 1/N: one-hot features only."""
     return Method(ridge=ridge, confidence=Constant(beta), search=CountBonus(power))
 
 
-def unroll(given: Given, *, arms: int = 30, horizon: int = 100, exploration: float = 1.0) -> Method:
+def unroll(*, arms: int = 30, horizon: int = 100, exploration: float = 1.0) -> Method:
     """The direct approach: whole rollouts, scored by their return, a bandit over z."""
     return Method(search=Unroll(horizon=horizon, arms=arms, exploration=exploration))
 
 
-def random_actions(given: Given, *, ridge: float = 0.1) -> Method:
+def random_actions(*, ridge: float = 0.1) -> Method:
     """Random actions for ever; the estimate is learned beside."""
     return Method(ridge=ridge, search=AtEstimate(), explorer=RandomWalk())
 
 
-def exhaustive(given: Given, *, ridge: float = 0.1, look_ahead: LookAhead | None = None) -> Method:
+def exhaustive(*, ridge: float = 0.1, look_ahead: LookAhead | None = None) -> Method:
     """Always to the least-visited state next, by ``look_ahead(states, actions)``."""
     return Method(ridge=ridge, search=AtEstimate(), explorer=Exhaustive(look_ahead))
 
@@ -95,55 +82,58 @@ def exhaustive(given: Given, *, ridge: float = 0.1, look_ahead: LookAhead | None
 # Rivals and baselines
 
 
-def opti(given: Given, *, ridge: float = 1.0, radius: float = 0.1, n: int = 128) -> Method:
+def opti(*, ridge: float = 1.0, radius: float = 0.1, n: int = 128) -> Method:
     """OpTI-BFM: n candidates uniform in the ellipsoid of twice the radius, the least UCB of the model's heads."""
     pessimistic = OverHeads(UCB(), "min")
-    return Method(ridge=ridge, confidence=Constant(radius**2), acquisition=pessimistic, search=Ellipsoid(n, scale=2.0))
+    return Method(
+        ridge=ridge,
+        confidence=Constant(as_positive(radius, "radius") ** 2),
+        acquisition=pessimistic,
+        search=Ellipsoid(n, scale=2.0),
+    )
 
 
-def opti_shipped(given: Given, *, ridge: float = 1.0, radius: float = 0.1, n: int = 128) -> Method:
+def opti_shipped(*, ridge: float = 1.0, radius: float = 0.1, n: int = 128) -> Method:
     """OpTI-BFM with the sampler of its published code, which draws from another ellipsoid."""
-    return replace(opti(given, ridge=ridge, radius=radius), search=Ellipsoid(n, scale=2.0, shipped=True))
+    return replace(opti(ridge=ridge, radius=radius), search=Ellipsoid(n, scale=2.0, shipped=True))
 
 
-def thompson(given: Given, *, ridge: float = 0.1, scale: float = 1.0, hold: int = 1) -> Method:
+def thompson(*, ridge: float = 0.1, scale: float = 1.0, hold: int = 1) -> Method:
     """A z drawn from the posterior, its spread times ``scale``, kept for ``hold`` steps."""
     return Method(ridge=ridge, search=PosteriorDraw(scale), hold=hold)
 
 
-def greedy(given: Given, *, ridge: float = 0.1) -> Method:
+def greedy(*, ridge: float = 0.1) -> Method:
     """Always the estimate."""
     return Method(ridge=ridge, search=AtEstimate())
 
 
-def random_z(given: Given, *, ridge: float = 0.1, hold: int = 10) -> Method:
+def random_z(*, ridge: float = 0.1, hold: int = 10) -> Method:
     """A random behaviour, another one every ``hold`` steps."""
     return Method(ridge=ridge, search=AnyZ(), hold=hold)
 
 
-def lola(given: Given, *, draws: int = 10, horizon: int = 100, std: float = 0.15, rate: float = 0.05) -> Method:
+def lola(*, draws: int = 10, horizon: int = 100, std: float = 0.15, rate: float = 0.05) -> Method:
     """LoLA: policy search in z, with its resets to a common start."""
     return Method(search=LoLA(horizon=horizon, draws=draws, std=std, rate=rate))
 
 
-def explore_then_commit(
-    given: Given, *, ridge: float = 0.1, steps: int = 50, look_ahead: LookAhead | None = None
-) -> Method:
+def explore_then_commit(*, ridge: float = 0.1, steps: int = 50, look_ahead: LookAhead | None = None) -> Method:
     """Random actions for so many steps, or with ``look_ahead`` exhaustive ones; then the estimate."""
     explorer = RandomWalk() if look_ahead is None else Exhaustive(look_ahead)
     return Method(ridge=ridge, search=AtEstimate(), explorer=explorer, explore_for=steps)
 
 
-def oracle(given: Given) -> Method:
+def oracle(*, task: Vectors | None) -> Method:
     """Knows z_r."""
-    if given.task is None:
+    if task is None:
         raise ValueError("the oracle knows the task: METHODS['oracle'](dim=…, task=z_r)")
-    return Method(search=Known.of(given.task))
+    return Method(search=Known.of(task))
 
 
 @dataclass(frozen=True)
 class Factory:
-    """Makes a method for d features and what is known of the reward; ``settings`` are the method's own."""
+    """Makes a method from what is known before the first step; ``settings`` are the method's own."""
 
     build: Callable[..., Method]
 
@@ -156,26 +146,34 @@ class Factory:
         task: Vectors | None = None,
         **settings: Any,
     ) -> Method:
-        """The method."""
+        """The method; of what is known it takes what it can use."""
+        as_size(dim, "dim", 1)
+        if noise is not None:
+            in_range(noise, "noise", 0.0, math.inf, open_end=True)
+        if norm_bound is not None:
+            as_positive(norm_bound, "norm_bound")
+        if task is not None:
+            as_vectors(task, dim, "task")
         if unknown := set(settings) - set(self.settings):
             known = ", ".join(self.settings) or "none"
             raise ValueError(f"there is no setting {min(unknown)!r}; there are: {known}")
-        if noise is not None:
-            in_range(noise, "noise", 0.0, float("inf"), open_end=True)
-        if norm_bound is not None:
-            as_positive(norm_bound, "norm_bound")
-        return self.build(Given(as_size(dim, "dim", 1), noise, norm_bound, task), **settings)
+        given = {"noise": noise, "norm_bound": norm_bound, "task": task}
+        used = {name: value for name, value in given.items() if name in self._parameters}
+        return self.build(**used, **settings)
 
     @property
     def settings(self) -> dict[str, Any]:
         """What can be set, and what it is otherwise."""
-        parameters = list(inspect.signature(self.build).parameters.values())
-        return {parameter.name: parameter.default for parameter in parameters[1:]}
+        return {name: p.default for name, p in self._parameters.items() if p.default is not inspect.Parameter.empty}
 
     @property
     def about(self) -> str:
         """What it does, in a sentence."""
         return inspect.getdoc(self.build) or ""
+
+    @property
+    def _parameters(self) -> Mapping[str, inspect.Parameter]:
+        return inspect.signature(self.build).parameters
 
 
 METHODS: Mapping[str, Factory] = MappingProxyType(

@@ -11,6 +11,8 @@ from torch import Tensor
 from zscout.edge import as_finite, as_generator, as_positive, as_size, as_vectors, common_shape, in_range
 from zscout.randomness import Rng, Streams, normal, uniform
 
+LARGEST = 1e100  # of a number that comes in: sums of squares stay finite
+
 
 @dataclass(frozen=True, eq=False)
 class TaskPosterior:
@@ -21,7 +23,8 @@ class TaskPosterior:
 
     With ``forgetting`` ρ < 1 (D-LinUCB) an observation that is k updates old weighs ρᵏ and the ridge stays λI:
     V = λI + Σρᵏφφᵀ. Widths are then those of V⁻¹ṼV⁻¹ with Ṽ = λI + Σρ²ᵏφφᵀ. It costs O(d³) an update, since the ridge
-    is topped up in every direction; the order of the data then matters, and log det V may fall.
+    is topped up in every direction; the order of the data then matters, and log det V may fall. ``sample``,
+    ``sample_ellipsoid`` and ``distance`` are of V all the same.
     """
 
     V: Float[Tensor, "*b d d"]
@@ -63,7 +66,7 @@ class TaskPosterior:
         """V ← V + φφᵀ, b ← b + φr, one observation a run  (eq. 3)."""
         phi, reward = self._pair(phi, reward)
         if self.forgetting < 1:
-            return self._forget(1)._refactored(phi[..., None, :], reward[..., None])
+            return self._aged()._refactored(phi[..., None, :], reward[..., None])
         u = (self.factor.mT @ phi[..., None])[..., 0]
         gain = (self.factor @ u[..., None])[..., 0]  # V⁻¹φ
         more = 1 + (u * u).sum(-1, keepdim=True)  # 1 + ‖φ‖²_{V⁻¹}
@@ -97,7 +100,7 @@ class TaskPosterior:
         L = torch.linalg.cholesky(V)
         W = torch.linalg.solve_triangular(L.mT, torch.eye(L.shape[-1]).to(L).expand_as(L), upper=True)  # L⁻ᵀ
         z_hat = torch.cholesky_solve(b[..., None], L)[..., 0]
-        remembers_all = self.V_squared is self.V
+        remembers_all = self.forgetting == 1
         F = W if remembers_all else torch.cholesky_solve(torch.linalg.cholesky(V_squared), L)
         return replace(
             self,
@@ -111,9 +114,9 @@ class TaskPosterior:
             weight=self.weight + phi.shape[-2],
         )
 
-    def _forget(self, steps: int) -> "TaskPosterior":
-        """Age everything seen so far; factor and ẑ are stale until ``_refactored``."""
-        rho = self.forgetting**steps
+    def _aged(self) -> "TaskPosterior":
+        """Everything seen so far one update older; factor and ẑ are stale until ``_refactored``."""
+        rho = self.forgetting
         ridge = self.ridge * torch.eye(self.dim).to(self.V)
         return replace(
             self,
@@ -225,4 +228,6 @@ class TaskPosterior:
         if tuple(reward.shape) != wanted:
             kind = "one for each of the pairs" if pairs else "one for each run" if self.runs else "a single number"
             raise ValueError(f"reward has shape {tuple(reward.shape)}, it must be {kind}, {list(wanted)}")
+        if (phi.abs() > LARGEST).any() or (reward.abs() > LARGEST).any():
+            raise ValueError(f"phi and reward must be at most {LARGEST:.0e} in size: their squares are summed")
         return phi, reward

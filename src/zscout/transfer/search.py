@@ -39,7 +39,8 @@ class Problem:
         return Forecast(self.model, self.obs, z)
 
     def scores(self, forecast: Forecast, rng: Rng) -> Float[Tensor, "*b n"]:
-        """What they are worth."""
+        """What they are worth; a score that draws something draws the same for all candidates of a step."""
+        rng = rng.fork() if isinstance(rng, Streams) else rng
         return self.acquisition(forecast, self.posterior, self.radius, rng)
 
     @property
@@ -64,6 +65,8 @@ class Problem:
         """The best of all candidates, one of the equally good at random."""
         forecasts = [forecast for forecast in forecasts if forecast.z.shape[-2]]
         scores = torch.cat([self.scores(forecast, rng) for forecast in forecasts], -1)
+        if not torch.isfinite(scores).all():
+            raise ValueError("the scores of the candidates hold NaN or inf")
         chosen = argmax_at_random(scores, rng)
         candidates = torch.cat([forecast.z.expand(*self.posterior.runs, -1, -1) for forecast in forecasts], -2)
         index = chosen[..., None, None].expand(*chosen.shape, 1, candidates.shape[-1])
@@ -118,9 +121,10 @@ class Bank:
 class FixedPoint:
     """z ← ẑ + √β_t V⁻¹ψ(s;z)/‖ψ(s;z)‖_{V⁻¹}, projected to Z, from fresh random z.
 
-    Each round takes the task in the ellipsoid for which the present policy looks best, and then that task's policy;
-    where ψ is exact no round loses. Only where the rounds end, ẑ and the last z are compared: a learned ψ errs
-    differently for each z, and the best of very many would be the most over-rated.
+    The proposals are those of eq. 5, whatever the score: each round takes the task in the ellipsoid for which the
+    present policy looks best, and then that task's policy; where ψ is exact no round loses. Only where the rounds end,
+    ẑ and the last z are compared: a learned ψ errs differently for each z, and the best of very many would be the most
+    over-rated.
     """
 
     starts: int = 8
@@ -219,6 +223,9 @@ class Automatic:
     bank: Bank = field(default_factory=Bank)
     otherwise: FixedPoint = field(default_factory=FixedPoint)
     most_states: int = 2000
+
+    def __post_init__(self) -> None:
+        as_size(self.most_states, "most_states", 0)
 
     def __call__(self, problem: Problem, rng: Rng) -> Float[Tensor, "*b d"]:
         """As the model allows."""

@@ -37,7 +37,7 @@ class State:
     def tensors(self) -> dict[str, Tensor]:
         """Everything else, by name."""
         named = {f"posterior.{name}": getattr(self.posterior, name) for name in POSTERIOR}
-        asked = None if self.asked is None else torch.as_tensor(np.asarray(self.asked))
+        asked = None if self.asked is None else _observed(self.asked)
         optional = {"last": self.last, "z": self.z, "asked": asked}
         named |= {"age": self.age} | {name: value for name, value in optional.items() if value is not None}
         named |= {f"memory.{name}": value for name, value in self.memory.items()}
@@ -67,8 +67,12 @@ class State:
             z=None if "z" not in tensors else tensors["z"].to(device),
             asked=None if asked is None else asked.numpy()[()],
             memory=_part(tensors, "memory", device),
-            visits=_part(tensors, "visits", device),
+            visits=_part(tensors, "visits", torch.device("cpu")),  # where explorers keep them
         )
+
+
+def _observed(obs: Obs) -> Tensor:
+    return obs.cpu() if isinstance(obs, Tensor) else torch.as_tensor(np.asarray(obs))
 
 
 def _like(value: Tensor | None, like: Tensor, name: str, finite: bool = True) -> Tensor:

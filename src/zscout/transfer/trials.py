@@ -12,9 +12,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from zscout.edge import as_discount, as_positive, as_size
+from zscout.edge import as_discount, as_positive, as_size, in_range
 from zscout.randomness import Rng, normal
 from zscout.transfer.search import Problem
+from zscout.types import HasDiscount
 
 Memory: TypeAlias = dict[str, Tensor]
 
@@ -44,11 +45,12 @@ class _Rollouts:
     """What both share: a rollout of so many steps, its return, and its end."""
 
     horizon: int = 100
-    gamma: float = 0.99
+    gamma: float | None = None  # None: the model's own
 
     def __post_init__(self) -> None:
         as_size(self.horizon, "horizon", 1)
-        as_discount(self.gamma)
+        if self.gamma is not None:
+            as_discount(self.gamma)
 
     def current(self, memory: Memory) -> Float[Tensor, "*b d"]:
         """The z on trial."""
@@ -58,10 +60,15 @@ class _Rollouts:
         """At the first step of every rollout but the first."""
         return bool(memory["step"] == 0) and bool(memory["rollouts"] > 0)
 
-    def _step(self, memory: Memory, reward: Tensor, done: bool) -> tuple[Memory, bool]:
+    def _discount(self, problem: Problem) -> float:
+        if self.gamma is not None:
+            return self.gamma
+        return problem.model.gamma if isinstance(problem.model, HasDiscount) else 0.99
+
+    def _step(self, memory: Memory, problem: Problem, reward: Tensor, done: bool) -> tuple[Memory, bool]:
         """R ← R + γⁿr; whether the rollout ends with it."""
         step = memory["step"]
-        total = memory["return"] + self.gamma ** int(step) * reward
+        total = memory["return"] + self._discount(problem) ** int(step) * reward
         return memory | {"return": total, "step": step + 1}, done or int(step) + 1 >= self.horizon
 
     @staticmethod
@@ -83,11 +90,17 @@ class _Rollouts:
 class Unroll(_Rollouts):
     """The direct approach that the paper rejects: run π(·,z) to the end, score it by its return; UCB1 over ``arms`` z.
 
-    Returns are standardised over all rollouts so far, so that the bonus needs no scale.
+    Returns are standardised over all rollouts so far, so that the bonus needs no scale; rollouts begin at a common
+    start.
     """
 
     arms: int = 30
     exploration: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        as_size(self.arms, "arms", 1)
+        in_range(self.exploration, "exploration", 0.0, math.inf, open_end=True)
 
     def begin(self, problem: Problem, rng: Rng) -> Memory:
         """Draw the arms."""
@@ -103,7 +116,7 @@ class Unroll(_Rollouts):
 
     def tell(self, memory: Memory, problem: Problem, reward: Tensor, done: bool, rng: Rng) -> Memory:
         """At a rollout's end, score its arm and take the next."""
-        memory, ended = self._step(memory, reward, done)
+        memory, ended = self._step(memory, problem, reward, done)
         if not ended:
             return memory
         hit = torch.nn.functional.one_hot(memory["arm"], self.arms).to(reward)
@@ -158,13 +171,13 @@ class LoLA(_Rollouts):
 
     def tell(self, memory: Memory, problem: Problem, reward: Tensor, done: bool, rng: Rng) -> Memory:
         """At a rollout's end take the next latent; after ``draws`` of them move μ."""
-        memory, ended = self._step(memory, reward, done)
+        memory, ended = self._step(memory, problem, reward, done)
         if not ended:
             return memory
         z, score = memory["trial"], memory["return"]
         if not done:
             far = problem.forecast(z[..., None, :]).psi[..., 0, :]
-            score = score + self.gamma ** int(memory["step"]) * (far * problem.posterior.z_hat).sum(-1)
+            score = score + self._discount(problem) ** int(memory["step"]) * (far * problem.posterior.z_hat).sum(-1)
         draw = int(memory["rollouts"]) % self.draws
         returns = memory["returns"].clone()
         returns[..., draw] = score

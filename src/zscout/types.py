@@ -72,8 +72,11 @@ class BehaviorModel(Protocol):
     def psi(self, obs: Obs, z: Vectors) -> Float[Tensor, "*b n d"]:
         """ψ(s;z) of n candidates, z [*b n d], or z [n d] shared by all runs."""
 
-    def act(self, obs: Obs, z: Vectors, rng: Generator | None = None) -> Action:
-        """A ~ π(·|s,z), z [*b d]: a tensor for a tensor, else numpy, as Gymnasium environments want it."""
+    def act(self, obs: Obs, z: Vectors, rng: Any = None) -> Action:
+        """A ~ π(·|s,z), z [*b d]: a tensor for a tensor, else numpy, as Gymnasium environments want it.
+
+        ``rng`` is a torch.Generator; for models that declare ``DrawsForEachRun`` it may be ``randomness.Streams``.
+        """
 
     def sample_z(self, n: int, rng: Generator | int) -> Float[Tensor, "n d"]:
         """N draws from Z; a generator may be on the CPU whatever the model is on."""

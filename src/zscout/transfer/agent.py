@@ -1,21 +1,19 @@
 """OnlineTransfer: ask for a z, do it, tell what came of it."""
 
-import copy
 import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from gymnasium.spaces import Box, Discrete
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Generator, Tensor
 
-from zscout.edge import as_finite, as_given, as_index, as_positive, as_size
+from zscout.edge import as_finite, as_given, as_positive
 from zscout.randomness import Streams
 from zscout.transfer.direct import Known
+from zscout.transfer.incoming import check_observation, copied, ends_of_episodes, seeds_of_runs
 from zscout.transfer.method import Method
 from zscout.transfer.methods import METHODS
 from zscout.transfer.posterior import TaskPosterior
@@ -56,7 +54,7 @@ class OnlineTransfer:
         self.noise = noise
         self.norm_bound = None if norm_bound is None else as_positive(norm_bound, "norm_bound")
         self.method = self._resolve(method)
-        self.seeds = _seeds(seed, runs)
+        self.seeds = seeds_of_runs(seed, runs)
         self._runs = tuple(self.seeds.shape)
         prior = TaskPosterior.prior(
             dim=bfm.dim,
@@ -82,25 +80,28 @@ class OnlineTransfer:
 
     def act(self, obs: Any) -> Action:
         """A_t ~ π(·|S_t, Z_t), or what the method's explorer does: a tensor for a tensor, else numpy."""
-        self._check(obs)
+        check_observation(obs, self.bfm.observation_space, self._runs)
         if self.exploring:
             assert self.method.explorer is not None
             action = self.method.explorer.act(self._state.visits, obs, self.bfm, self._streams(ACT))
-            self._state = replace(self._state, asked=_copy(obs))
+            self._state = replace(self._state, asked=copied(obs))
             return as_given(action, obs)
-        z, streams = self.ask(obs), self._streams(ACT)
-        if isinstance(self.bfm, DrawsForEachRun) and self.bfm.draws_for_each_run:
-            return self.bfm.act(obs, z, streams)  # type: ignore[arg-type]  # the protocol that it declares says so
-        first = int(streams.integers(1).flatten()[0]) & (2**62 - 1)
-        return self.bfm.act(obs, z, Generator(device=z.device).manual_seed(first))
+        asked, rng = self._asked(obs), self._streams(ACT)
+        assert asked.z is not None
+        if not (isinstance(self.bfm, DrawsForEachRun) and self.bfm.draws_for_each_run):
+            first = int(rng.integers(1).flatten()[0]) & (2**62 - 1)
+            rng = Generator(device=asked.z.device).manual_seed(first)
+        action = self.bfm.act(obs, asked.z.clone(), rng)
+        self._state = asked
+        return action
 
     def tell(self, next_obs: Any, reward: Any = None, done: Any = False) -> None:
         """(S_{t+1}, R_{t+1}): V ← V + φφᵀ, b ← b + φr  (eq. 3). None: no reward was seen; done: it ended."""
         state, search = self._state, self.method.search
         if state.asked is None:
             raise ValueError("tell came before ask: ask(obs) for a z (or act(obs)) first, then tell what it led to")
-        self._check(next_obs)
-        ended = self._flags(done)
+        check_observation(next_obs, self.bfm.observation_space, self._runs)
+        ended = ends_of_episodes(done, self._runs).to(state.age.device)
         posterior, memory, visits = state.posterior, state.memory, state.visits
         if reward is not None:
             posterior = posterior.update(self._phi(next_obs), reward)
@@ -232,19 +233,19 @@ class OnlineTransfer:
         return METHODS[method](dim=self.bfm.dim, noise=self.noise, norm_bound=self.norm_bound)
 
     def _asked(self, obs: Any) -> State:
-        self._check(obs)
+        check_observation(obs, self.bfm.observation_space, self._runs)
         state, search = self._state, self.method.search
         if isinstance(search, Trials):
             with torch.no_grad():
                 memory = state.memory or search.begin(self._problem(obs), self._streams(ASK))
-            return replace(state, memory=memory, z=search.current(memory), asked=_copy(obs))
+            return replace(state, memory=memory, z=search.current(memory), asked=copied(obs))
         due = self._due()
         z = state.last
         if z is None or due.any():
             with torch.no_grad():
                 found = _finite_z(search(self._problem(obs), self._streams(ASK)))
             z = found if z is None else torch.where(due[..., None], found, z)
-        return replace(state, z=z, asked=_copy(obs))
+        return replace(state, z=z, asked=copied(obs))
 
     def _due(self) -> Bool[Tensor, "*b"]:
         """For which runs the last z has been followed long enough."""
@@ -264,43 +265,8 @@ class OnlineTransfer:
             raise ValueError("the model's φ holds NaN or inf: zscout.check_model(model) says more")
         return phi
 
-    def _check(self, obs: Any) -> None:
-        """One observation for each run, of the model's kind, and finite."""
-        space = self.bfm.observation_space
-        if isinstance(space, Discrete):
-            as_index(obs, int(space.start + space.n), "observation")
-        elif isinstance(space, Box):
-            as_finite(obs, "observation")
-        wanted = (*self._runs, *(space.shape or ()))
-        if isinstance(space, Discrete | Box) and tuple(np.shape(obs)) != wanted:
-            runs = "one run" if not self._runs else f"{self._runs[0]} runs"
-            raise ValueError(f"the observation has shape {tuple(np.shape(obs))}; for {runs} {wanted} is wanted")
-
-    def _flags(self, done: object) -> Bool[Tensor, "*b"]:
-        flags = np.asarray(done.cpu() if isinstance(done, Tensor) else done)
-        if flags.dtype != bool or flags.shape not in ((), self._runs):
-            raise ValueError(f"done must be True or False, or one for each run, came as {done!r}")
-        return torch.from_numpy(flags.copy()).to(self.posterior.V.device).expand(self._runs)
-
-
-def _copy(obs: Any) -> Any:
-    """An observation of our own: environments may use their buffers again."""
-    return obs.clone() if isinstance(obs, Tensor) else copy.deepcopy(obs)
-
 
 def _finite_z(z: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
     if not torch.isfinite(z).all():
         raise ValueError("the search came to a z that holds NaN or inf")
     return z.detach().double()
-
-
-def _seeds(seed: Any, runs: int | None) -> Int[Tensor, "*b"]:
-    """One seed for each run: seed + i, or as given."""
-    count = None if runs is None else as_size(runs, "runs", 1)
-    if isinstance(seed, int | np.integer):
-        first = as_size(seed, "seed", 0, 2**62)
-        return torch.tensor(first) if count is None else first + torch.arange(count)
-    given = as_index(seed, 2**62, "seed")
-    if given.ndim != 1 or len(given) != count:
-        raise ValueError(f"seed has shape {tuple(given.shape)}; runs={runs} wants one number or one for each run")
-    return given

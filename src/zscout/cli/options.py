@@ -1,0 +1,32 @@
+"""Options that several commands take, and what their values must be."""
+
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from zscout.cli.mistakes import UsageError
+
+JsonFile = Annotated[Path | None, tyro.conf.arg(metavar="FILE")]
+Quick = tyro.conf.FlagCreatePairsOff[bool]
+
+
+def names_of(text: str) -> list[str]:
+    """Names with commas between."""
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
+        raise UsageError("--methods names no method; write for example usf-ucb,opti, or all")
+    return names
+
+
+def device_named(name: str) -> str:
+    """A device that is there."""
+    import torch
+
+    if name.startswith("cuda") and not torch.cuda.is_available():
+        raise UsageError("there is no CUDA device here; leave --device out, or write --device cpu")
+    try:
+        torch.empty(0, dtype=torch.float64, device=name)
+    except (RuntimeError, NotImplementedError, AssertionError, TypeError) as error:
+        raise UsageError(f"--device {name}: {str(error).splitlines()[0].split('. ')[0]}") from error
+    return name

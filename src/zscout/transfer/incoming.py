@@ -1,0 +1,52 @@
+"""What comes to an agent from outside: observations, ends of episodes, seeds. Refused early and clearly."""
+
+import copy
+from typing import Any
+
+import gymnasium
+import numpy as np
+import torch
+from gymnasium.spaces import Box, Discrete
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from zscout.edge import as_finite, as_index, as_size
+
+
+def check_observation(obs: Any, space: "gymnasium.Space[Any]", runs: tuple[int, ...]) -> None:
+    """One observation for each run, of the model's kind, and finite."""
+    if isinstance(space, Discrete):
+        as_index(obs, int(space.start + space.n), "observation")
+    elif isinstance(space, Box):
+        as_finite(obs, "observation")
+    else:
+        return
+    wanted = (*runs, *(space.shape or ()))
+    if tuple(np.shape(obs)) != wanted:
+        kind = "one run" if not runs else f"{runs[0]} runs"
+        raise ValueError(f"the observation has shape {tuple(np.shape(obs))}; for {kind} {wanted} is wanted")
+
+
+def copied(obs: Any) -> Any:
+    """An observation of our own: environments may use their buffers again."""
+    return obs.clone() if isinstance(obs, Tensor) else copy.deepcopy(obs)
+
+
+def ends_of_episodes(done: Any, runs: tuple[int, ...]) -> Bool[Tensor, "*b"]:
+    """True or False for each run."""
+    flags = np.asarray(done.cpu() if isinstance(done, Tensor) else done)
+    if flags.dtype != bool or flags.shape not in ((), runs):
+        raise ValueError(f"done must be True or False, or one for each run, came as {done!r}")
+    return torch.from_numpy(flags.copy()).expand(runs)
+
+
+def seeds_of_runs(seed: Any, runs: int | None) -> Int[Tensor, "*b"]:
+    """One seed for each run: seed + i, or as given."""
+    count = None if runs is None else as_size(runs, "runs", 1)
+    if isinstance(seed, int | np.integer):
+        first = as_size(seed, "seed", 0, 2**62)
+        return torch.tensor(first) if count is None else first + torch.arange(count)
+    given = as_index(seed, 2**62, "seed")
+    if given.ndim != 1 or len(given) != count:
+        raise ValueError(f"seed has shape {tuple(given.shape)}; runs={runs} wants one number or one for each run")
+    return given

@@ -477,6 +477,8 @@ def test_agents_that_cannot_be(laplacian_model: ExactModel, arguments: dict[str,
         ({"forgetting": 1.5}, "forgetting"),
         ({"explore_for": -1}, "explore_for"),
         ({"explore_for": 5}, "there is no explorer"),
+        ({"hold": "epsiode"}, "a number of steps or 'episode'"),
+        ({"acquisition": UCB}, "an instance and no class"),
     ],
 )
 def test_methods_that_cannot_be(arguments: dict[str, Any], says: str) -> None:
@@ -484,6 +486,32 @@ def test_methods_that_cannot_be(arguments: dict[str, Any], says: str) -> None:
         Method(**arguments)
     with pytest.raises(ValueError, match="no setting 'colour'; there are: ridge, kappa"):
         METHODS["usf-ucb"](dim=9, colour=1)
+
+
+def test_what_is_no_model_or_no_method_is_named(laplacian_model: ExactModel) -> None:
+    with pytest.raises(ValueError, match=r"zscout.load\('grid9-clusters'\)"):
+        OnlineTransfer("grid9-clusters")
+    with pytest.raises(ValueError, match="no BehaviorModel: it has no act, action_space"):
+        OnlineTransfer(object())
+    with pytest.raises(ValueError, match="call it"):
+        OnlineTransfer(laplacian_model, METHODS["greedy"])
+
+    class InNumpy(Compass):
+        def sample_z(self, n: int, rng: Any) -> Any:
+            return super().sample_z(n, rng).numpy()
+
+    with pytest.raises(ValueError, match="answers in torch tensors, sample_z gave ndarray"):
+        OnlineTransfer(InNumpy())
+    with pytest.raises(ValueError, match="ψ has 3 entries, its dim is 2"):
+        OnlineTransfer(Crooked()).ask([0.0, 0.0])
+
+
+class Crooked(Compass):
+    """Its ψ has an entry too many."""
+
+    def psi(self, obs: Any, z: Any) -> Tensor:
+        psi = super().psi(obs, z)
+        return torch.cat([psi, psi[..., :1]], -1)
 
 
 def test_swapping_one_piece_is_one_line(laplacian_model: ExactModel) -> None:

@@ -121,7 +121,7 @@ class Tune:
         from zscout.files import write_json
         from zscout.lab.arena import Arena, Tasks
         from zscout.lab.compare import comparison
-        from zscout.lab.tuning import BUDGET, GRIDS, choose_all, tuning_jobs
+        from zscout.lab.tuning import BUDGET, GRIDS, choose_all, settings_named, tuning_jobs
         from zscout.report.tables import compare_table
 
         chosen = list(GRIDS) if self.methods == "all" else names_of(self.methods)
@@ -136,8 +136,10 @@ class Tune:
         outcomes = run_with_bar(jobs, self.out, self.jobs, console)
         best = choose_all(list(outcomes.values()))
         console.print(compare_table(comparison(list(best.values()), ""), f"chosen on {tasks.count} tuning tasks"))
-        content = {self.features: {name: outcome.settings for name, outcome in best.items()}}
-        path = write_json(self.out / f"settings-{self.features}.json", content)
+        path = self.out / f"settings-{self.features}.json"
+        kept = settings_named(str(path), self.features) if path.exists() else {}  # of methods tuned before
+        content = {self.features: kept | {name: outcome.settings for name, outcome in best.items()}}
+        write_json(path, content)
         console.print(f"wrote {path}", highlight=False, soft_wrap=True)
         if self.json is not None:
             write_json(self.json, [outcome.to_json() for outcome in outcomes.values()])

@@ -13,9 +13,9 @@ from torch import Generator, Tensor
 from zscout.edge import as_finite, as_given, as_positive
 from zscout.randomness import Streams
 from zscout.transfer.direct import Known
-from zscout.transfer.incoming import check_observation, copied, ends_of_episodes, seeds_of_runs
+from zscout.transfer.incoming import check_model_kind, check_observation, copied, ends_of_episodes, seeds_of_runs
 from zscout.transfer.method import Method
-from zscout.transfer.methods import METHODS
+from zscout.transfer.methods import METHODS, Factory
 from zscout.transfer.posterior import TaskPosterior
 from zscout.transfer.saving import method_from_json, method_to_json, read, write
 from zscout.transfer.search import Problem
@@ -42,14 +42,15 @@ class OnlineTransfer:
 
     def __init__(
         self,
-        bfm: BehaviorModel,
-        method: str | Method = "usf-ucb",
+        bfm: Any,  # a BehaviorModel
+        method: Any = "usf-ucb",  # a name or a Method
         seed: int | Sequence[int] = 0,
         runs: int | None = None,
         noise: float | None = None,
         norm_bound: float | None = None,
     ) -> None:
-        self.bfm = bfm
+        check_model_kind(bfm)
+        self.bfm: BehaviorModel = bfm
         self.method_name = method if isinstance(method, str) else None
         self.noise = noise
         self.norm_bound = None if norm_bound is None else as_positive(norm_bound, "norm_bound")
@@ -86,20 +87,20 @@ class OnlineTransfer:
             action = self.method.explorer.act(self._state.visits, obs, self.bfm, self._streams(ACT))
             self._state = replace(self._state, asked=copied(obs))
             return as_given(action, obs)
-        asked, rng = self._asked(obs), self._streams(ACT)
+        asked, streams = self._asked(obs), self._streams(ACT)
         assert asked.z is not None
-        if not (isinstance(self.bfm, DrawsForEachRun) and self.bfm.draws_for_each_run):
-            first = int(rng.integers(1).flatten()[0]) & (2**62 - 1)
-            rng = Generator(device=asked.z.device).manual_seed(first)
-        action = self.bfm.act(obs, asked.z.clone(), rng)
+        for_each = isinstance(self.bfm, DrawsForEachRun) and self.bfm.draws_for_each_run
+        first = int(streams.integers(1).flatten()[0]) & (2**62 - 1)
+        one_for_all = Generator(device=asked.z.device).manual_seed(first)
+        done = self.bfm.act(obs, asked.z.clone(), streams if for_each else one_for_all)
         self._state = asked
-        return action
+        return done
 
     def tell(self, next_obs: Any, reward: Any = None, done: Any = False) -> None:
         """(S_{t+1}, R_{t+1}): V ← V + φφᵀ, b ← b + φr  (eq. 3). None: no reward was seen; done: it ended."""
         state, search = self._state, self.method.search
         if state.asked is None:
-            raise ValueError("tell came before ask: ask(obs) for a z (or act(obs)) first, then tell what it led to")
+            raise ValueError("tell came before ask: each tell wants an ask(obs) or act(obs) of its own before it")
         check_observation(next_obs, self.bfm.observation_space, self._runs)
         ended = ends_of_episodes(done, self._runs).to(state.age.device)
         posterior, memory, visits = state.posterior, state.memory, state.visits
@@ -225,9 +226,12 @@ class OnlineTransfer:
 
     # How
 
-    def _resolve(self, method: str | Method) -> Method:
+    def _resolve(self, method: object) -> Method:
         if isinstance(method, Method):
             return method
+        if not isinstance(method, str):
+            hint = ": call it, METHODS[name](dim=…)" if isinstance(method, Factory) else ""
+            raise ValueError(f"method must be a name or a Method, came as {type(method).__name__}{hint}")
         if method not in METHODS:
             raise ValueError(f"there is no method {method!r}; there are {', '.join(METHODS)}")
         return METHODS[method](dim=self.bfm.dim, noise=self.noise, norm_bound=self.norm_bound)
@@ -250,7 +254,7 @@ class OnlineTransfer:
     def _due(self) -> Bool[Tensor, "*b"]:
         """For which runs the last z has been followed long enough."""
         hold = self.method.hold
-        return self._state.age >= (math.inf if hold == "episode" else hold)
+        return self._state.age >= (math.inf if isinstance(hold, str) else hold)
 
     def _problem(self, obs: Any) -> Problem:
         state = self._state

@@ -26,7 +26,10 @@ class Forecast:
         """ψ(s;z)."""
         if self.given_psi is not None:
             return self.given_psi
-        return self._once("psi", self.model.psi)
+        psi = self._once("psi", self.model.psi)
+        if psi.shape[-1] != self.model.dim:
+            raise ValueError(f"the model's ψ has {psi.shape[-1]} entries, its dim is {self.model.dim}")
+        return psi
 
     @property
     def psi_heads(self) -> Float[Tensor, "*b h n d"]:

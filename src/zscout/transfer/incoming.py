@@ -11,6 +11,21 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from zscout.edge import as_finite, as_index, as_size
+from zscout.types import BehaviorModel
+
+
+def check_model_kind(model: Any) -> None:
+    """A model with all its members, that answers in tensors."""
+    if isinstance(model, str):
+        raise ValueError(f"a model is wanted, came as the name {model!r}: pass zscout.load({model!r})")
+    if not isinstance(model, BehaviorModel):
+        members = [name for name in dir(BehaviorModel) if not name.startswith("_")]
+        missing = [name for name in members if getattr(model, name, None) is None]
+        raise ValueError(f"{type(model).__name__} is no BehaviorModel: it has no {', '.join(missing)}")
+    draws = model.sample_z(1, 0)
+    if not isinstance(draws, Tensor):
+        kind = type(draws).__name__
+        raise ValueError(f"a model answers in torch tensors, sample_z gave {kind}: zscout.check_model says more")
 
 
 def check_observation(obs: Any, space: "gymnasium.Space[Any]", runs: tuple[int, ...]) -> None:

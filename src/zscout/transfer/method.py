@@ -1,7 +1,6 @@
 """What a method is made of."""
 
 from dataclasses import dataclass, field
-from typing import Literal
 
 from zscout.edge import as_positive, as_size, in_range
 from zscout.transfer.acquisition import UCB, Acquisition
@@ -19,13 +18,15 @@ class Method:
     confidence: Confidence = field(default_factory=Constant)  # √β_t
     acquisition: Acquisition = field(default_factory=UCB)  # what makes a z worth trying
     search: Search | Trials = field(default_factory=Automatic)  # over which z
-    hold: int | Literal["episode"] = 1  # for how many steps a z is kept
+    hold: int | str = 1  # for how many steps a z is kept
     forgetting: float = 1.0  # ρ: what a reward weighs after each further one
     explorer: Explorer | None = None  # chooses actions in place of z …
     explore_for: int | None = None  # … for so many steps, or for ever
 
     def __post_init__(self) -> None:
         as_positive(self.ridge, "ridge")
+        if isinstance(self.hold, str) and self.hold != "episode":
+            raise ValueError(f"hold is a number of steps or 'episode', came as {self.hold!r}")
         if self.hold != "episode":
             as_size(self.hold, "hold", 1)
         as_positive(in_range(self.forgetting, "forgetting", 0.0, 1.0), "forgetting")
@@ -36,7 +37,9 @@ class Method:
             if self.explorer is None:
                 raise ValueError("explore_for is for how many steps an explorer acts: there is no explorer")
         for name in ("confidence", "acquisition"):
-            if not callable(getattr(self, name)):
-                raise ValueError(f"{name} must be a callable, came as {getattr(self, name)!r}")
+            if not callable(getattr(self, name)) or isinstance(getattr(self, name), type):
+                raise ValueError(
+                    f"{name} must be a callable, an instance and no class, came as {getattr(self, name)!r}"
+                )
         if not (callable(self.search) or isinstance(self.search, Trials)):
             raise ValueError(f"search must be a callable or Trials, came as {self.search!r}")

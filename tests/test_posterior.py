@@ -307,7 +307,7 @@ def test_priors_that_are_none(setting: str, bad: Any, message: str) -> None:
         ("update", ([0.0, 1.0], -math.inf), "reward holds NaN or inf"),
         ("update", ([0.0, 1.0, 2.0], 1.0), "phi has 3 entries, 2 are wanted"),
         ("update", ([0.0, 1.0], [1.0, 2.0]), r"reward has shape \(2,\), it must be a single number"),
-        ("update", ([[0.0, 1.0]], [1.0]), r"phi has shape \(1, 2\), \[2\] is wanted"),
+        ("update", ([[0.0, 1.0]], 1.0), r"reward has shape \(\), it must be one for each run, \[1\]"),
         ("learn", ([0.0, 1.0], [1.0]), r"phi is one vector; labelled pairs are phi \[\*b m 2\]"),
         ("learn", ([[0.0, 1.0]], [1.0, 2.0]), "it must be one for each of the pairs"),
         ("learn", ([[0.0, 1.0]], [math.nan]), "reward holds NaN or inf"),
@@ -345,3 +345,12 @@ def test_a_posterior_is_a_value() -> None:
     assert_same(after, told(double([[1, 2], [1, 2]]), [1.0, 2.0]))
     with pytest.raises(FrozenInstanceError):
         prior.ridge = 2.0  # type: ignore[misc]
+
+
+def test_one_posterior_told_of_many_runs_becomes_many() -> None:
+    phi, reward = torch.eye(3).double() + 0.5, torch.tensor([1.0, 2.0, 3.0]).double()
+    told = TaskPosterior.prior(dim=3, ridge=0.2).update([1.0, 0.0, 0.0], 1.0).update(phi, reward)
+    for run in range(3):
+        alone = TaskPosterior.prior(dim=3, ridge=0.2).update([1.0, 0.0, 0.0], 1.0).update(phi[run], reward[run])
+        assert torch.allclose(told.z_hat[run], alone.z_hat)
+        assert torch.allclose(told.V[run], alone.V)

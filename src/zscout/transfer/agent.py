@@ -105,7 +105,10 @@ class OnlineTransfer:
         ended = ends_of_episodes(done, self._runs).to(state.age.device)
         posterior, memory, visits = state.posterior, state.memory, state.visits
         if reward is not None:
-            posterior = posterior.update(self._phi(next_obs), reward)
+            phi = self._phi(next_obs)
+            if tuple(phi.shape[:-1]) != self._runs:
+                raise ValueError(f"the model's φ has shape {tuple(phi.shape)}, {[*self._runs, self.bfm.dim]} is wanted")
+            posterior = posterior.update(phi, reward)
         if isinstance(search, Trials) and memory:
             if reward is None:
                 raise ValueError("this method scores whole rollouts: it needs every reward, None came")

@@ -63,7 +63,10 @@ class TaskPosterior:
     # Learning: each returns a new posterior
 
     def update(self, phi: Any, reward: Any) -> "TaskPosterior":
-        """V ← V + φφᵀ, b ← b + φr, one observation a run  (eq. 3)."""
+        """V ← V + φφᵀ, b ← b + φr, one observation a run  (eq. 3); one posterior told of many runs becomes many."""
+        phi = as_vectors(phi, self.dim, "phi", self.V.device)
+        if phi.ndim > 1 and not self.runs:
+            return self._for_runs(tuple(phi.shape[:-1])).update(phi, reward)
         phi, reward = self._pair(phi, reward)
         if self.forgetting < 1:
             return self._aged()._refactored(phi[..., None, :], reward[..., None])
@@ -113,6 +116,12 @@ class TaskPosterior:
             reward_squares=self.reward_squares + (reward**2).sum(-1),
             weight=self.weight + phi.shape[-2],
         )
+
+    def _for_runs(self, runs: tuple[int, ...]) -> "TaskPosterior":
+        """The same for each of so many runs."""
+        names = ("V", "z_hat", "factor", "width_factor", "V_squared", "b", "reward_squares")
+        tensors = {name: getattr(self, name) for name in names}
+        return replace(self, **{name: tensor.expand(*runs, *tensor.shape) for name, tensor in tensors.items()})
 
     def _aged(self) -> "TaskPosterior":
         """Everything seen so far one update older; factor and ẑ are stale until ``_refactored``."""

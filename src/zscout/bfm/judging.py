@@ -48,7 +48,7 @@ class Judge:
 
     def __call__(self, model: Tabulated) -> Verdict:
         """Judge the model's own policies and its ψ of them."""
-        psi_pi = self.exact.evaluate(_certain(model.policy(self.z)))
+        psi_pi = self.exact.evaluate(certain(model.policy(self.z)))
         value = self._normalise(psi_pi)
         with torch.no_grad():
             psi = model.psi(self.exact.states(), self.z).movedim(0, 1).to(psi_pi)
@@ -63,6 +63,6 @@ class Judge:
         return (psi.mean(-2) * self.z).sum(-1)
 
 
-def _certain(policy: Float[Tensor, "n S A"]) -> Tensor:
+def certain(policy: Float[Tensor, "n S A"]) -> Tensor:
     """Actions where nothing is drawn: these are evaluated faster."""
     return policy.argmax(-1) if bool((policy.amax(-1) == 1).all()) else policy

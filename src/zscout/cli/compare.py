@@ -11,15 +11,31 @@ from zscout.cli.progress import run_with_bar
 
 
 @dataclass(frozen=True)
-class Compare:
+class Runs:
+    """What decides simulated runs, whatever they are for."""
+
+    features: str = "laplacian"
+    """clusters or laplacian."""
+    steps: int = 200
+    """Rewards that each run sees."""
+    noise: float = 0.3
+    """Standard deviation of the rewards' noise."""
+    jobs: int = 1
+    """Processes to share the work."""
+    device: str = "cpu"
+    """cpu or cuda."""
+    seed: int = 0
+    """Another number, other tasks and seeds."""
+
+
+@dataclass(frozen=True)
+class Compare(Runs):
     """Compare methods on the same tasks and seeds, with exact regret; what was run before is not run again."""
 
     out: Path = Path("out/compare")
     """Folder that keeps what each run came to."""
     world: str = "open-grid"
     """open-grid, four-rooms, maze, or a text file with a map of '#' and '.'."""
-    features: str = "laplacian"
-    """clusters or laplacian."""
     model: str = "exact"
     """exact, network (the one that ships), or the name or folder of a saved model."""
     methods: str = "usf-ucb,usf-ucb-norm,usf-ucb-paper,greedy,random"
@@ -30,18 +46,8 @@ class Compare:
     """How many hidden z_r."""
     seeds: int = 3
     """How many runs for each of them."""
-    steps: int = 200
-    """Rewards that each run sees."""
-    noise: float = 0.3
-    """Standard deviation of the rewards' noise."""
     against: str = ""
     """Also say how many times the lost steps of this method each of the others has, paired."""
-    jobs: int = 1
-    """Processes to share the work."""
-    device: str = "cpu"
-    """cpu or cuda."""
-    seed: int = 0
-    """Another number, other tasks and seeds."""
     quick: Quick = False
     """Five tasks, one seed, at most 50 steps: a first look."""
     json: JsonFile = None
@@ -87,29 +93,17 @@ class Compare:
 
 
 @dataclass(frozen=True)
-class Tune:
+class Tune(Runs):
     """Choose each method's settings on tuning tasks, as many tried for each; compare --settings FILE uses them."""
 
     out: Path = Path("out/tune")
     """Folder for settings-FEATURES.json and what each run came to."""
-    features: str = "laplacian"
-    """clusters or laplacian."""
     methods: str = "all"
     """Names with commas between, or all."""
     tasks: int = 50
     """How many tuning z_r, which compare never reports on."""
     seeds: int = 1
     """How many runs for each of them."""
-    steps: int = 200
-    """Rewards that each run sees."""
-    noise: float = 0.3
-    """Standard deviation of the rewards' noise."""
-    jobs: int = 1
-    """Processes to share the work."""
-    device: str = "cpu"
-    """cpu or cuda."""
-    seed: int = 0
-    """Another number, other tasks and seeds."""
     quick: Quick = False
     """Three tasks, two settings a method, at most 20 steps: a first look."""
     json: JsonFile = None

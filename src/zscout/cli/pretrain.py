@@ -7,6 +7,7 @@ from rich.console import Console
 
 from zscout.cli.mistakes import UsageError, fail
 from zscout.cli.options import JsonFile, Quick, device_named
+from zscout.cli.progress import bar_with_time_left
 
 
 @dataclass(frozen=True)
@@ -46,8 +47,6 @@ class Pretrain:
         """Train with a progress bar, judge, save."""
         import time
 
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
         from zscout.files import write_json
         from zscout.lab.pretraining import Pretraining, Run
 
@@ -60,8 +59,7 @@ class Pretrain:
         start, trainer = time.perf_counter(), run.trainer
         if run.resumed:
             console.print(f"resuming at step {trainer.step:,} of {trainer.recipe.steps:,}", highlight=False)
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        with Progress(*columns, console=console, transient=True) as bar:
+        with bar_with_time_left(console) as bar:
             task = bar.add_task("resuming" if run.resumed else "training", total=trainer.recipe.steps)
             bar.update(task, completed=trainer.step)
             try:

@@ -8,20 +8,28 @@ from rich.console import Console
 from zscout.cli.mistakes import fail
 
 if TYPE_CHECKING:
+    from rich.progress import Progress
+
     from zscout.lab.compare import Job, Outcome
+
+
+def bar_with_time_left(console: Console) -> "Progress":
+    """A bar that goes when it is done."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=console, transient=True)
 
 
 def run_with_bar(jobs: "list[Job]", folder: Path, workers: int, console: Console) -> "dict[Job, Outcome]":
     """Run jobs with a bar and the time left; a stop loses only those that were not done."""
     import torch
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     from zscout.lab.compare import run_all
 
     torch.set_num_threads(1)  # these tensors are small: a second thread costs more than it gives
     outcomes = {}
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
+    with bar_with_time_left(console) as bar:
         task = bar.add_task("running", total=len(jobs))
         try:
             for outcome in run_all(jobs, folder / "runs", workers):

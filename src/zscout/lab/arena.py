@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
 import torch
@@ -81,7 +81,7 @@ class Ground:
     model: BehaviorModel
     yardstick: Yardstick
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         """Of the map, the features and the weights."""
         digest = hashlib.sha256(f"{self.world} {self.world.slip} {sorted(map(sorted, self.world.blocked))}".encode())

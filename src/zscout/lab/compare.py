@@ -22,7 +22,7 @@ from zscout.files import write_json
 from zscout.lab.arena import Arena, Ground, Tasks
 from zscout.lab.run import Trace, simulate
 from zscout.transfer.method import Method
-from zscout.transfer.methods import METHODS
+from zscout.transfer.methods import factory_named
 from zscout.transfer.saving import method_to_json
 
 RUNS_AT_ONCE = 100
@@ -50,12 +50,10 @@ class Job:
 
     def build(self, ground: Ground, task: Float[Tensor, "R d"]) -> Method:
         """The method; the setting ``exhaustive`` stands for the world's own look-ahead."""
-        if self.method not in METHODS:
-            raise ValueError(f"there is no method {self.method!r}; there are {', '.join(METHODS)}")
-        settings = json.loads(self.settings)
+        factory, settings = factory_named(self.method), json.loads(self.settings)
         if self.method == "exhaustive" or settings.pop("exhaustive", False):
             settings["look_ahead"] = ground.world.step
-        return METHODS[self.method](dim=ground.exact.dim, noise=self.noise, task=task, **settings)
+        return factory(dim=ground.exact.dim, noise=self.noise, task=task, **settings)
 
     def check(self) -> None:
         """Refuse what cannot be run before anything is."""
@@ -206,13 +204,13 @@ def code_digest() -> str:
 
 def _measure(trace: Trace, ground: Ground, tasks: Float[Tensor, "N d"]) -> dict[str, list[float]]:
     yardstick = ground.yardstick
-    gap = yardstick.gap(tasks)
+    gap, achieved = yardstick.gap(tasks), yardstick.achieved(trace)
     worth = trace.task @ ground.exact.features.T.cpu()  # [R S]
     mean, best = worth.mean(1), worth.amax(1)
     final = worth.gather(1, trace.entered[-FINAL:].T).mean(1)
     return {
-        "lost": (yardstick.regret(trace).sum(0) / gap).tolist(),
-        "lost_own": (yardstick.regret(trace, own=True).sum(0) / gap).tolist(),
+        "lost": (yardstick.regret(trace, achieved=achieved).sum(0) / gap).tolist(),
+        "lost_own": (yardstick.regret(trace, own=True, achieved=achieved).sum(0) / gap).tolist(),
         "settled": yardstick.settled(trace).double().tolist(),
         "final": ((final - mean) / (best - mean)).tolist(),
         "error": (trace.final_z_hat - trace.task).norm(dim=-1).tolist(),

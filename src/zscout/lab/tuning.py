@@ -79,7 +79,11 @@ def settings_named(name: str, features: str) -> dict[str, dict[str, Any]]:
     if name == "default":
         return {}
     try:
-        text = files("zscout.lab.stored").joinpath("settings.json").read_text() if name == "tuned" else _read(name)
+        text = (
+            files("zscout.lab.stored").joinpath("settings.json").read_text()
+            if name == "tuned"
+            else Path(name).read_text()
+        )
         found = json.loads(text)
     except (OSError, json.JSONDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"settings are default, tuned or a file of zscout tune; {name!r}: {error}") from error
@@ -89,7 +93,3 @@ def settings_named(name: str, features: str) -> dict[str, dict[str, Any]]:
     if wrong := [method for method, settings in chosen.items() if not isinstance(settings, dict)]:
         raise ValueError(f"{name}: the settings of {wrong[0]} are {chosen[wrong[0]]!r}, not names and values")
     return chosen
-
-
-def _read(name: str) -> str:
-    return Path(name).read_text()

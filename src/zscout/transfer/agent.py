@@ -13,9 +13,10 @@ from torch import Generator, Tensor
 from zscout.edge import as_finite, as_given, as_positive
 from zscout.randomness import Streams
 from zscout.transfer.direct import Known
+from zscout.transfer.forecast import finite
 from zscout.transfer.incoming import check_model_kind, check_observation, copied, ends_of_episodes, seeds_of_runs
 from zscout.transfer.method import Method
-from zscout.transfer.methods import METHODS, Factory
+from zscout.transfer.methods import Factory, factory_named
 from zscout.transfer.posterior import TaskPosterior
 from zscout.transfer.saving import method_from_json, method_to_json, read, write
 from zscout.transfer.search import Problem
@@ -81,8 +82,8 @@ class OnlineTransfer:
 
     def act(self, obs: Any) -> Action:
         """A_t ~ π(·|S_t, Z_t), or what the method's explorer does: a tensor for a tensor, else numpy."""
-        check_observation(obs, self.bfm.observation_space, self._runs)
         if self.exploring:
+            check_observation(obs, self.bfm.observation_space, self._runs)
             assert self.method.explorer is not None
             action = self.method.explorer.act(self._state.visits, obs, self.bfm, self._streams(ACT))
             self._state = replace(self._state, asked=copied(obs))
@@ -235,9 +236,7 @@ class OnlineTransfer:
         if not isinstance(method, str):
             hint = ": call it, METHODS[name](dim=…)" if isinstance(method, Factory) else ""
             raise ValueError(f"method must be a name or a Method, came as {type(method).__name__}{hint}")
-        if method not in METHODS:
-            raise ValueError(f"there is no method {method!r}; there are {', '.join(METHODS)}")
-        return METHODS[method](dim=self.bfm.dim, noise=self.noise, norm_bound=self.norm_bound)
+        return factory_named(method)(dim=self.bfm.dim, noise=self.noise, norm_bound=self.norm_bound)
 
     def _asked(self, obs: Any) -> State:
         check_observation(obs, self.bfm.observation_space, self._runs)
@@ -267,10 +266,7 @@ class OnlineTransfer:
         return Streams(self.seeds.to(self.posterior.V.device), PLACES * self.t + which)
 
     def _phi(self, obs: Obs) -> Float[Tensor, "*b d"]:
-        phi = self.bfm.phi(obs).detach().double()
-        if not torch.isfinite(phi).all():
-            raise ValueError("the model's φ holds NaN or inf: zscout.check_model(model) says more")
-        return phi
+        return finite(self.bfm.phi(obs).detach(), "φ")
 
 
 def _finite_z(z: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:

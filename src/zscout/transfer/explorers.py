@@ -13,9 +13,9 @@ from torch import Tensor
 from zscout.edge import as_index
 from zscout.randomness import Rng, uniform
 from zscout.transfer.search import argmax_at_random
+from zscout.transfer.trials import Memory
 from zscout.types import Action, BehaviorModel, Obs
 
-Memory: TypeAlias = dict[str, Tensor]
 LookAhead: TypeAlias = Callable[[Int[Tensor, "*b"], Int[Tensor, "*b"]], Int[Tensor, "*b"]]
 
 

@@ -65,9 +65,9 @@ class Forecast:
         return self._seen[key]
 
 
-def finite(psi: Tensor) -> Float[Tensor, "*shape"]:
+def finite(answer: Tensor, what: str = "ψ") -> Float[Tensor, "*shape"]:
     """A model's answer in float64, refused if it is not finite."""
-    psi = psi.double()
-    if not torch.isfinite(psi).all():
-        raise ValueError("the model's ψ holds NaN or inf: zscout.check_model(model) says more")
-    return psi
+    answer = answer.double()
+    if not torch.isfinite(answer).all():
+        raise ValueError(f"the model's {what} holds NaN or inf: zscout.check_model(model) says more")
+    return answer

@@ -198,3 +198,10 @@ METHODS: Mapping[str, Factory] = MappingProxyType(
         "exhaustive": Factory(exhaustive),
     }
 )
+
+
+def factory_named(name: str) -> Factory:
+    """One of METHODS, or an error that names them."""
+    if name not in METHODS:
+        raise ValueError(f"there is no method {name!r}; there are {', '.join(METHODS)}")
+    return METHODS[name]

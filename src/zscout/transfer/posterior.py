@@ -119,8 +119,7 @@ class TaskPosterior:
 
     def _for_runs(self, runs: tuple[int, ...]) -> "TaskPosterior":
         """The same for each of so many runs."""
-        names = ("V", "z_hat", "factor", "width_factor", "V_squared", "b", "reward_squares")
-        tensors = {name: getattr(self, name) for name in names}
+        tensors = {name: getattr(self, name) for name in TENSORS}
         return replace(self, **{name: tensor.expand(*runs, *tensor.shape) for name, tensor in tensors.items()})
 
     def _aged(self) -> "TaskPosterior":
@@ -240,3 +239,7 @@ class TaskPosterior:
         if (phi.abs() > LARGEST).any() or (reward.abs() > LARGEST).any():
             raise ValueError(f"phi and reward must be at most {LARGEST:.0e} in size: their squares are summed")
         return phi, reward
+
+
+TENSORS = ("V", "z_hat", "factor", "width_factor", "V_squared", "b", "reward_squares")
+"""The fields of a posterior that have one entry a run."""

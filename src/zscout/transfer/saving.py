@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import fields, is_dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,7 @@ def _to_json(piece: Any) -> Any:
     raise TypeError(f"{piece!r} is no piece of zscout's own")
 
 
+@cache
 def _pieces() -> dict[str, type]:
     found: dict[str, type] = {"Method": Method}
     for home in HOMES:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from zscout.edge import as_positive, as_size
@@ -69,8 +69,7 @@ class Problem:
             raise ValueError("the scores of the candidates hold NaN or inf")
         chosen = argmax_at_random(scores, rng)
         candidates = torch.cat([forecast.z.expand(*self.posterior.runs, -1, -1) for forecast in forecasts], -2)
-        index = chosen[..., None, None].expand(*chosen.shape, 1, candidates.shape[-1])
-        return candidates.gather(-2, index)[..., 0, :]
+        return pick(candidates, chosen)
 
 
 Search: TypeAlias = Callable[[Problem, Rng], Float[Tensor, "*b d"]]
@@ -83,6 +82,11 @@ def argmax_at_random(scores: Float[Tensor, "*b n"], rng: Rng) -> Tensor:
     order = tied.cumsum(-1)
     wanted = uniform(tuple(scores.shape[:-1]), rng).to(scores.device) * order[..., -1]
     return (order > wanted[..., None]).byte().argmax(-1)  # the first place where so many ties are passed
+
+
+def pick(rows: Float[Tensor, "*b n d"], index: Int[Tensor, "*b"]) -> Float[Tensor, "*b d"]:
+    """Of each run's rows the one that its index says."""
+    return rows.gather(-2, index[..., None, None].expand(*index.shape, 1, rows.shape[-1]))[..., 0, :]
 
 
 @dataclass(frozen=True)

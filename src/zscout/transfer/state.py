@@ -1,6 +1,6 @@
 """All that changes while an agent runs, as one value that can be written down."""
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -8,13 +8,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from zscout.transfer.posterior import TaskPosterior
+from zscout.transfer.posterior import TENSORS, TaskPosterior
 from zscout.transfer.trials import Memory
 from zscout.types import Obs
-
-POSTERIOR = tuple(
-    f.name for f in fields(TaskPosterior) if f.name not in ("weight", "ridge", "given_noise", "forgetting")
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +32,7 @@ class State:
 
     def tensors(self) -> dict[str, Tensor]:
         """Everything else, by name."""
-        named = {f"posterior.{name}": getattr(self.posterior, name) for name in POSTERIOR}
+        named = {f"posterior.{name}": getattr(self.posterior, name) for name in TENSORS}
         asked = None if self.asked is None else _observed(self.asked)
         optional = {"last": self.last, "z": self.z, "asked": asked}
         named |= {"age": self.age} | {name: value for name, value in optional.items() if value is not None}
@@ -46,7 +42,7 @@ class State:
     def restored(self, numbers: dict[str, Any], tensors: dict[str, Tensor]) -> "State":
         """The state that was written, checked against this one, which is new."""
         posterior: dict[str, Any] = {}
-        for name in POSTERIOR:
+        for name in TENSORS:
             posterior[name] = _like(
                 tensors.get(f"posterior.{name}"), getattr(self.posterior, name), f"posterior.{name}"
             )

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from zscout.edge import as_discount, as_positive, as_size, in_range
 from zscout.randomness import Rng, normal
-from zscout.transfer.search import Problem
+from zscout.transfer.search import Problem, pick
 from zscout.types import HasDiscount
 
 Memory: TypeAlias = dict[str, Tensor]
@@ -130,13 +130,13 @@ class Unroll(_Rollouts):
         index = torch.where(counts > 0, sums / counts.clamp(min=1) + bonus, math.inf)  # each arm once, in order
         arm = index.argmax(-1)
         memory = memory | {"sums": sums, "squares": squares, "counts": counts, "arm": arm}
-        return self._next(memory, _pick(memory["arms"], arm))
+        return self._next(memory, pick(memory["arms"], arm))
 
     def best(self, memory: Memory) -> Float[Tensor, "*b d"]:
         """The arm with the best mean return; before any ended, the first."""
         counts = memory["counts"]
         means = torch.where(counts > 0, memory["sums"] / counts.clamp(min=1), -math.inf)
-        return _pick(memory["arms"], means.argmax(-1))
+        return pick(memory["arms"], means.argmax(-1))
 
 
 @dataclass(frozen=True)
@@ -208,7 +208,3 @@ class LoLA(_Rollouts):
 
     def _latent(self, problem: Problem, mu: Tensor, noise: Tensor, draw: int) -> Float[Tensor, "*b d"]:
         return problem.model.project_z(mu + self.std * noise[..., draw, :]).double()
-
-
-def _pick(rows: Float[Tensor, "*b n d"], index: Tensor) -> Float[Tensor, "*b d"]:
-    return rows.gather(-2, index[..., None, None].expand(*index.shape, 1, rows.shape[-1]))[..., 0, :]

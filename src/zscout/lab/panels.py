@@ -37,6 +37,7 @@ class PanelFigure:
     name: str
     caption: str
     sections: Mapping[str, Sequence[Strip]]
+    alt: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """The figure as plain numbers."""
@@ -47,4 +48,4 @@ class PanelFigure:
             ]
             for title, strips in self.sections.items()
         }
-        return {"name": self.name, "caption": self.caption, "sections": sections}
+        return {"name": self.name, "caption": self.caption, "alt": self.alt, "sections": sections}

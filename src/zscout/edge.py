@@ -1,6 +1,8 @@
 """The public edge: ints, lists, numpy and torch come in, are cast once, and are refused early and clearly."""
 
+import difflib
 import math
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -121,6 +123,15 @@ def common_shape(one: tuple[int, ...], other: tuple[int, ...], names: str) -> tu
         return tuple(torch.broadcast_shapes(one, other))
     except RuntimeError:
         raise ValueError(f"{names} have batch dimensions {tuple(one)} and {tuple(other)}, which do not match") from None
+
+
+def known_name(name: Any, known: Collection[str], what: str, else_: str = "") -> str:
+    """The name, if it is one of those known; an error that says the nearest ones otherwise."""
+    if isinstance(name, str) and name in known:
+        return name
+    near = difflib.get_close_matches(str(name), known, n=2, cutoff=0.5)
+    guess = f"did you mean {' or '.join(near)}? " if near else ""
+    raise ValueError(f"there is no {what} {name!r}: {guess}there are {', '.join(known) or 'none'}{else_}")
 
 
 def _as_tensor(value: Any, name: str, wanted: str, device: torch.device | None) -> Tensor:

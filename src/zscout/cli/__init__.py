@@ -16,6 +16,7 @@ from zscout.cli.compare import Compare, Tune
 from zscout.cli.mistakes import UsageError, fail
 from zscout.cli.pretrain import Pretrain
 from zscout.cli.reproduce import Reproduce
+from zscout.cli.transfer import Transfer
 
 Command = (
     Annotated[Reproduce, tyro.conf.subcommand("reproduce")]
@@ -23,6 +24,7 @@ Command = (
     | Annotated[Compare, tyro.conf.subcommand("compare")]
     | Annotated[Tune, tyro.conf.subcommand("tune")]
     | Annotated[Bench, tyro.conf.subcommand("bench")]
+    | Annotated[Transfer, tyro.conf.subcommand("transfer")]
 )
 
 DESCRIPTION = (
@@ -49,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         fail(str(error) or type(error).__name__, code=2)
 
 
-def _parse(words: list[str]) -> Reproduce | Pretrain | Compare | Tune | Bench:
+def _parse(words: list[str]) -> Reproduce | Pretrain | Compare | Tune | Bench | Transfer:
     """Tyro's parser, its boxed errors folded into one line."""
     errors = io.StringIO()
     try:
@@ -58,7 +60,7 @@ def _parse(words: list[str]) -> Reproduce | Pretrain | Compare | Tune | Bench:
     except SystemExit as stop:
         if stop.code != 2:
             raise
-        known = words[0] if words[0] in ("reproduce", "pretrain", "compare", "tune", "bench") else ""
+        known = words[0] if words[0] in ("reproduce", "pretrain", "compare", "tune", "bench", "transfer") else ""
         fail(f"{_unboxed(errors.getvalue())}; see zscout {known}{' ' if known else ''}--help", code=2)
 
 

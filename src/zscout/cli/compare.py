@@ -1,13 +1,18 @@
 """zscout compare and zscout tune."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from zscout.cli.mistakes import UsageError, usage_errors
-from zscout.cli.options import JsonFile, Quick, device_named, names_of
-from zscout.cli.progress import run_with_bar
+from zscout.cli.options import JsonFile, Quick, TableFile, device_named, names_of
+from zscout.cli.progress import outcomes_with_bar
+
+if TYPE_CHECKING:
+    from zscout.lab.compare import Entrant
 
 
 @dataclass(frozen=True)
@@ -33,13 +38,13 @@ class Compare(Runs):
     """Compare methods on the same tasks and seeds, with exact regret; what was run before is not run again."""
 
     out: Path = Path("out/compare")
-    """Folder that keeps what each run came to."""
+    """Folder that keeps every run, step by step, in runs.sqlite."""
     world: str = "open-grid"
     """open-grid, four-rooms, maze, or a text file with a map of '#' and '.'."""
     model: str = "exact"
-    """exact, network (the one that ships), or the name or folder of a saved model."""
+    """exact, network (the one that ships), the name or folder of a saved model, or your own as module:name."""
     methods: str = "usf-ucb,usf-ucb-norm,usf-ucb-paper,greedy,random"
-    """Names with commas between, or all."""
+    """Names with commas between, or all; your own as module:name."""
     settings: str = "default"
     """default, tuned (chosen on other tasks), or a file that zscout tune wrote."""
     tasks: int = 100
@@ -47,49 +52,83 @@ class Compare(Runs):
     seeds: int = 3
     """How many runs for each of them."""
     against: str = ""
-    """Also say how many times the lost steps of this method each of the others has, paired."""
+    """Also compare each of the others with this method, run by run: ratio, difference, probability of improvement."""
+    psi_error: float = 0.0
+    """Make the exact model's ψ wrong by this share of its length, its policies still right."""
+    heads: int = 1
+    """So many estimates of ψ, each with an error of its own."""
+    outside: float = 0.0
+    """Share of the reward's variance over states that the features cannot express."""
     quick: Quick = False
     """Five tasks, one seed, at most 50 steps: a first look."""
     json: JsonFile = None
-    """Also write every run's numbers to this file, and make its folder."""
+    """Also write the table, every run's numbers and all seeds to this file, and make its folder."""
+    csv: TableFile = None
+    """Also write the table to this file as CSV."""
+    markdown: TableFile = None
+    """Also write the table to this file as Markdown."""
 
     def run(self, console: Console) -> None:
         """Run what is missing, print one table."""
-        from zscout.edge import as_size
-        from zscout.files import write_json
-        from zscout.lab.arena import Arena, Tasks
+        from zscout.files import write_bytes, write_json
         from zscout.lab.compare import comparison
-        from zscout.lab.tuning import job_of, settings_named
-        from zscout.report.tables import compare_table
+        from zscout.report.tables import compare_cells, compare_csv, markdown_table, paired_cells, terminal_table
+
+        with usage_errors():
+            entrants = self._entrants(console)
+        outcomes = outcomes_with_bar(entrants, self.out, self.jobs, console)
+        rows = comparison(list(outcomes.values()), self.against)
+        title = f"{self.world}, {self.features}, {self.model}: {entrants[0].steps} steps"
+        tables = [compare_cells(rows), *([paired_cells(rows, self.against)] if self.against else [])]
+        for cells in tables:
+            console.print(terminal_table(cells, title))
+        if alike := [f"{a.method} and {b.method}" for a, b in pairwise(rows) if not a.surely]:
+            console.print(f"These data cannot tell apart: {'; '.join(alike)}.", highlight=False, soft_wrap=True)
+        written = []
+        if self.json is not None:
+            content = {
+                "rows": [row.to_json() for row in rows],
+                "outcomes": [outcome.to_json() for outcome in outcomes.values()],
+            }
+            written.append(write_json(self.json, content))
+        if self.csv is not None:
+            written.append(write_bytes(self.csv, compare_csv(rows).encode()))
+        if self.markdown is not None:
+            written.append(write_bytes(self.markdown, "\n".join(map(markdown_table, tables)).encode()))
+        for path in written:
+            console.print(f"wrote {path}", highlight=False, soft_wrap=True)
+
+    def _entrants(self, console: Console) -> "list[Entrant]":
+        from zscout.edge import as_size
+        from zscout.lab.arena import Arena, Tasks
+        from zscout.lab.compare import Entrant
+        from zscout.lab.tuning import settings_named
         from zscout.transfer.methods import METHODS
 
         chosen = list(METHODS) if self.methods == "all" else names_of(self.methods)
         if self.against and self.against not in chosen:
             raise UsageError(f"--against {self.against} is not among the methods {', '.join(chosen)}")
-        with usage_errors():
-            count, seeds = (5, 1) if self.quick else (self.tasks, self.seeds)
-            steps = min(self.steps, 50) if self.quick else self.steps
-            tasks = Tasks(count, seeds, "report", self.seed)
-            arena = Arena(self.world, self.features, self.model, device_named(self.device))
-            settings = settings_named(self.settings, self.features)
-            as_size(self.jobs, "jobs", 1)
-            jobs = []
-            for name in chosen:
-                job = job_of(arena, name, settings.get(name, {}), tasks, self.noise, steps)
-                try:
-                    job.check()
-                except ValueError as error:
-                    if self.methods != "all" or name == self.against:
-                        raise
-                    console.print(f"left out: {name} ({error})", highlight=False, soft_wrap=True)
-                else:
-                    jobs.append(job)
-        outcomes = run_with_bar(jobs, self.out, self.jobs, console)
-        rows = comparison([outcomes[job] for job in jobs], self.against)
-        console.print(compare_table(rows, f"{self.world}, {self.features}, {self.model}: {steps} steps"))
-        if self.json is not None:
-            write_json(self.json, {"rows": rows, "outcomes": [outcomes[job].to_json() for job in jobs]})
-            console.print(f"wrote {self.json}", highlight=False, soft_wrap=True)
+        count, seeds = (5, 1) if self.quick else (self.tasks, self.seeds)
+        steps = min(self.steps, 50) if self.quick else self.steps
+        tasks = Tasks(count, seeds, "report", self.seed)
+        device = device_named(self.device)
+        arena = Arena(self.world, self.features, self.model, self.psi_error, self.heads, device)
+        settings = settings_named(self.settings, self.features)
+        as_size(self.jobs, "jobs", 1)
+        entrants = []
+        for name in chosen:
+            entrant = Entrant.of(
+                arena, name, settings.get(name, {}), tasks, noise=self.noise, steps=steps, outside=self.outside
+            )
+            try:
+                entrant.check()
+            except ValueError as error:
+                if self.methods != "all" or name == self.against:
+                    raise
+                console.print(f"left out: {name} ({error})", highlight=False, soft_wrap=True)
+            else:
+                entrants.append(entrant)
+        return entrants
 
 
 @dataclass(frozen=True)
@@ -97,7 +136,7 @@ class Tune(Runs):
     """Choose each method's settings on tuning tasks, as many tried for each; compare --settings FILE uses them."""
 
     out: Path = Path("out/tune")
-    """Folder for settings-FEATURES.json and what each run came to."""
+    """Folder for settings-FEATURES.json and every run."""
     methods: str = "all"
     """Names with commas between, or all."""
     tasks: int = 50
@@ -107,7 +146,7 @@ class Tune(Runs):
     quick: Quick = False
     """Three tasks, two settings a method, at most 20 steps: a first look."""
     json: JsonFile = None
-    """Also write the outcome of every setting to this file, and make its folder."""
+    """Also write every run of every setting to this file, and make its folder."""
 
     def run(self, console: Console) -> None:
         """Run what is missing, print what was chosen."""
@@ -115,8 +154,8 @@ class Tune(Runs):
         from zscout.files import write_json
         from zscout.lab.arena import Arena, Tasks
         from zscout.lab.compare import comparison
-        from zscout.lab.tuning import BUDGET, GRIDS, choose_all, settings_named, tuning_jobs
-        from zscout.report.tables import compare_table
+        from zscout.lab.tuning import BUDGET, GRIDS, candidates, choose_all, settings_named, tuning_record
+        from zscout.report.tables import compare_cells, terminal_table
 
         chosen = list(GRIDS) if self.methods == "all" else names_of(self.methods)
         with usage_errors():
@@ -124,17 +163,21 @@ class Tune(Runs):
             arena = Arena(features=self.features, device=device_named(self.device))
             as_size(self.jobs, "jobs", 1)
             steps = min(self.steps, 20) if self.quick else self.steps
-            jobs = tuning_jobs(arena, chosen, tasks, steps, self.noise, budget=2 if self.quick else BUDGET)
-            for job in jobs:
-                job.check()
-        outcomes = run_with_bar(jobs, self.out, self.jobs, console)
-        best = choose_all(list(outcomes.values()))
-        console.print(compare_table(comparison(list(best.values()), ""), f"chosen on {tasks.count} tuning tasks"))
+            tried = candidates(arena, chosen, tasks, steps, self.noise, budget=2 if self.quick else BUDGET)
+            for entrant in tried:
+                entrant.check()
+        outcomes = list(outcomes_with_bar(tried, self.out, self.jobs, console).values())
+        best = choose_all(outcomes)
+        rows = comparison(list(best.values()))
+        console.print(terminal_table(compare_cells(rows), f"chosen on {tasks.count} tuning tasks"))
         path = self.out / f"settings-{self.features}.json"
         kept = settings_named(str(path), self.features) if path.exists() else {}  # of methods tuned before
-        content = {self.features: kept | {name: outcome.settings for name, outcome in best.items()}}
+        content = {
+            self.features: kept | {name: outcome.settings for name, outcome in best.items()},
+            "record": tuning_record(arena, outcomes, tasks, Tasks(seed=self.seed)),
+        }
         write_json(path, content)
         console.print(f"wrote {path}", highlight=False, soft_wrap=True)
         if self.json is not None:
-            write_json(self.json, [outcome.to_json() for outcome in outcomes.values()])
+            write_json(self.json, [outcome.to_json() for outcome in outcomes])
             console.print(f"wrote {self.json}", highlight=False, soft_wrap=True)

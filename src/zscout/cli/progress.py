@@ -10,7 +10,9 @@ from zscout.cli.mistakes import fail
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from zscout.lab.compare import Job, Outcome
+    from zscout.lab.compare import Entrant, Outcome
+    from zscout.lab.spec import Spec
+    from zscout.lab.store import Store
 
 
 def bar_with_time_left(console: Console) -> "Progress":
@@ -21,22 +23,46 @@ def bar_with_time_left(console: Console) -> "Progress":
     return Progress(*columns, console=console, transient=True)
 
 
-def run_with_bar(jobs: "list[Job]", folder: Path, workers: int, console: Console) -> "dict[Job, Outcome]":
-    """Run jobs with a bar and the time left; a stop loses only those that were not done."""
+def run_with_bar(specs: "list[Spec]", store: "Store", workers: int, console: Console) -> None:
+    """Run what is missing, with a bar and the time left; a stop loses only the chunks that were not done."""
     import torch
 
-    from zscout.lab.compare import run_all
+    from zscout.lab.chunks import run_all
 
     torch.set_num_threads(1)  # these tensors are small: a second thread costs more than it gives
-    outcomes = {}
+    left = len(store.missing(specs))
+    total, done = len(set(specs)), len(set(specs)) - left
+    if done and left:
+        console.print(f"{done:,} of {total:,} runs are there from before", highlight=False)
     with bar_with_time_left(console) as bar:
-        task = bar.add_task("running", total=len(jobs))
+        task = bar.add_task("running", total=left)
         try:
-            for outcome in run_all(jobs, folder / "runs", workers):
-                outcomes[outcome.job] = outcome
-                bar.update(task, advance=1, description=outcome.job.method)
-                if not console.is_terminal:
-                    console.print(f"{len(outcomes)} of {len(jobs)}: {outcome.line()}", highlight=False, soft_wrap=True)
+            for chunk in run_all(specs, store, workers):
+                done += len(chunk.answers)
+                method = chunk.answers[0].spec.method
+                bar.update(task, advance=len(chunk.answers), description=method)
+                if not console.is_terminal:  # a log file wants lines, not a bar
+                    told = f"{done:,} of {total:,}: {method}, {len(chunk.answers)} runs in {chunk.seconds:.1f} s"
+                    console.print(told, highlight=False, soft_wrap=True)
         except KeyboardInterrupt:
-            fail(f"stopped after {len(outcomes)} of {len(jobs)}; the same command goes on from there", code=130)
+            fail(f"stopped after {done:,} of {total:,} runs; the same command goes on from there", code=130)
+
+
+def outcomes_with_bar(
+    entrants: "list[Entrant]", folder: Path, workers: int, console: Console
+) -> "dict[Entrant, Outcome]":
+    """Run what is missing of all entrants, report what failed, and say what came of each."""
+    from zscout.lab.compare import Outcome
+    from zscout.lab.store import Store
+
+    with Store(folder) as store:
+        run_with_bar([spec for entrant in entrants for spec in entrant.specs], store, workers, console)
+        outcomes = {entrant: Outcome.of(entrant, store) for entrant in entrants}
+    for entrant, outcome in outcomes.items():
+        if outcome.failures:
+            runs = entrant.tasks.count * entrant.tasks.seeds
+            told = f"{entrant.method}: {len(outcome.failures)} of {runs} runs failed, so it is left out: "
+            console.print(told + outcome.failures[0], highlight=False, soft_wrap=True, markup=False)
+    if entrants and not any(outcome.tables for outcome in outcomes.values()):
+        fail("no method finished all of its runs", code=1)
     return outcomes

@@ -1,6 +1,7 @@
 """Where methods are compared: a world, its features, a model of it and the exact yardstick, all by name."""
 
 import hashlib
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -8,14 +9,16 @@ from pathlib import Path
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Generator, Tensor
+from torch.nn import Module
 
 from zscout.bfm.exact import ExactModel
 from zscout.bfm.pretrained import load
-from zscout.bfm.usfa import USFA
-from zscout.edge import as_size
+from zscout.edge import as_size, in_range, known_name
 from zscout.features import grid_clusters, laplacian, temporal_clusters
+from zscout.lab.corrupted import Corrupted
 from zscout.lab.metrics import Yardstick
+from zscout.lab.own import is_own, own_model
 from zscout.types import BehaviorModel
 from zscout.worlds import GridWorld
 from zscout.worlds.maps import WORLDS
@@ -31,11 +34,9 @@ SHIPPED = {
 
 def world_named(name: str, slip: float = 0.0) -> GridWorld:
     """A shipped world by name, or a map file."""
-    if name in WORLDS:
-        return WORLDS[name](slip=slip)
     path = Path(name)
-    if not path.is_file():
-        raise ValueError(f"there is no world {name!r}: name one of {', '.join(WORLDS)}, or a map file")
+    if name in WORLDS or not path.is_file():
+        return WORLDS[known_name(name, WORLDS, "world", ", or a map file")](slip=slip)
     try:
         return GridWorld.from_map(path.read_text(), slip=slip)
     except UnicodeDecodeError as error:
@@ -44,9 +45,7 @@ def world_named(name: str, slip: float = 0.0) -> GridWorld:
 
 def features_named(name: str, world: GridWorld, dim: int) -> Float[Tensor, "S d"]:
     """By name; the 9×9 grid's nine clusters are the paper's cut."""
-    if name not in FEATURES:
-        raise ValueError(f"there are no features {name!r}: name one of {', '.join(FEATURES)}")
-    return FEATURES[name](world, dim)
+    return FEATURES[known_name(name, FEATURES, "feature set")](world, dim)
 
 
 def _clusters(world: GridWorld, dim: int) -> Float[Tensor, "S d"]:
@@ -63,8 +62,16 @@ class Arena:
 
     world: str = "open-grid"
     features: str = "laplacian"
-    model: str = "exact"  # exact, network (the shipped one), or the name or folder of a saved model
+    model: str = "exact"  # exact, network (the shipped one), a saved model's name or folder, or module:name
+    psi_error: float = 0.0  # how wrong the exact model's ψ is made, as a share of its length …
+    heads: int = 1  # … in each of so many heads
     device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        in_range(self.psi_error, "psi-error", 0.0, math.inf, open_end=True)
+        as_size(self.heads, "heads", 1, 100)
+        if self.model != "exact" and (self.psi_error or self.heads > 1):
+            raise ValueError("psi-error and heads are of the exact model, whose ψ is otherwise right")
 
     @property
     def ground(self) -> "Ground":
@@ -82,11 +89,22 @@ class Ground:
     yardstick: Yardstick
 
     @cached_property
+    def by_state(self) -> Yardstick:
+        """For rewards that the features cannot express: a table of them, one entry a state."""
+        eye = torch.eye(self.world.n_states, dtype=torch.float64, device=self.exact.device)
+        return Yardstick(ExactModel(self.world, eye, self.exact.gamma), self.model)
+
+    @cached_property
+    def gap(self) -> float:
+        """The worth of one lost step: mean over states and 1,000 random tasks of v* − v_random."""
+        return self.yardstick.gap(self.exact.sample_z(1_000, Generator().manual_seed(0)).cpu())
+
+    @cached_property
     def fingerprint(self) -> str:
         """Of the map, the features and the weights."""
         digest = hashlib.sha256(f"{self.world} {self.world.slip} {sorted(map(sorted, self.world.blocked))}".encode())
-        tensors = [self.exact.features, *(self.model.state_dict().values() if isinstance(self.model, USFA) else [])]
-        for tensor in tensors:
+        weights = self.model.state_dict().values() if isinstance(self.model, Module) else []
+        for tensor in (self.exact.features, *weights):
             digest.update(tensor.detach().cpu().numpy().tobytes())
         return digest.hexdigest()
 
@@ -96,18 +114,24 @@ def _ground(arena: Arena) -> Ground:
     world = world_named(arena.world)
     exact = ExactModel(world, features_named(arena.features, world, DIM).to(arena.device))
     if arena.model == "exact":
-        return Ground(world, exact, exact, Yardstick(exact))
+        wrong = arena.psi_error or arena.heads > 1
+        model = Corrupted(exact, arena.psi_error, arena.heads) if wrong else exact
+        return Ground(world, exact, model, Yardstick(exact, model))
+    if is_own(arena.model):
+        own = own_model(arena.model, world, exact.features)
+        exact = ExactModel(world, own.phi(torch.arange(world.n_states)))  # whatever its features are
+        return Ground(world, exact, own, Yardstick(exact, own))
     name = arena.model
     if name == "network":
         if (arena.world, arena.features) not in SHIPPED:
             raise ValueError(f"no network ships for {arena.features} in {arena.world}: train one with zscout pretrain")
         name = SHIPPED[arena.world, arena.features]
-    model = load(name).to(arena.device)
-    if model.features.shape != exact.features.shape or not torch.allclose(
-        model.features.double(), exact.features, atol=1e-5
+    network = load(name).to(arena.device)
+    if network.features.shape != exact.features.shape or not torch.allclose(
+        network.features.double(), exact.features, atol=1e-5
     ):
         raise ValueError(f"the model {name} was not trained on {arena.features} features of {arena.world}")
-    return Ground(world, exact, model, Yardstick(exact, model))
+    return Ground(world, exact, network, Yardstick(exact, network))
 
 
 @dataclass(frozen=True)
@@ -128,10 +152,17 @@ class Tasks:
 
     def draw(self, exact: ExactModel) -> tuple[Float[Tensor, "R d"], Int[Tensor, " R"]]:
         """z_r [R d] and a seed for each run: the same for every method, so that comparisons are paired."""
-        first = FIRST_SEED[self.kind] + self.seed * 1_000_000_000_000
-        z = exact.sample_z(self.count, torch.Generator().manual_seed(first)).cpu()
-        seeds = first + torch.arange(self.count)[:, None] * 1_000 + torch.arange(self.seeds)
-        return z.repeat_interleave(self.seeds, 0), seeds.flatten()
+        z = exact.sample_z(self.count, Generator().manual_seed(self._first)).cpu()
+        return z.repeat_interleave(self.seeds, 0), torch.tensor(self.run_seeds)
+
+    @property
+    def run_seeds(self) -> list[int]:
+        """Of each run, a task's runs beside each other."""
+        return [self._first + task * 1_000 + run for task in range(self.count) for run in range(self.seeds)]
+
+    @property
+    def _first(self) -> int:
+        return FIRST_SEED[self.kind] + self.seed * 1_000_000_000_000
 
 
 FIRST_SEED = {"tuning": 1_000_000_000, "report": 2_000_000_000}

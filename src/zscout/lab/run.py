@@ -83,12 +83,17 @@ def simulate(
     steps: int,
     noise: float,
     told_noise: bool = False,
+    reward: Float[Tensor, "R S"] | None = None,
 ) -> Trace:
-    """R runs of one method, one for each task and seed; with ``told_noise`` the agent knows σ."""
+    """R runs of one method, one for each task and seed; with ``told_noise`` the agent knows σ.
+
+    ``reward`` of each state, where it is not φ·z_r.
+    """
     tasks = as_vectors(tasks, model.dim, "tasks", torch.device("cpu"))
     agent = OnlineTransfer(model, method, seeds.tolist(), len(tasks), noise if told_noise else None)
-    features = model.phi(torch.arange(world.n_states)).double().cpu()
-    rows = list(islice(moments(agent, world, tasks @ features.T, noise), as_size(steps, "steps", 1)))
+    if reward is None:
+        reward = tasks @ model.phi(torch.arange(world.n_states)).double().cpu().T
+    rows = list(islice(moments(agent, world, reward, noise), as_size(steps, "steps", 1)))
 
     def column(name: str) -> Tensor:
         return torch.stack([getattr(row, name).cpu() for row in rows])

@@ -21,10 +21,16 @@ class Theory:
     inside: Bool[Tensor, "T R"]  # z_r ∈ ε_t  (eq. 4)
     lemma: Float[Tensor, "T R"]  # 2√β_t‖ψ(S_t;Z_t)‖_{V⁻¹}  (eq. 6)
     naive: float  # 2dφ_max/(1 − γ), φ_max = max‖φ‖/√d
-    psi_squares: Float[Tensor, "T R"]  # ‖ψ(S_t;Z_t)‖²_{V⁻¹}: its sum is the potential that the paper could not bound …
-    log_det: Float[Tensor, "T R"]  # … by log(det V_{t+1}/det V_0)
+    psi_squares: Float[Tensor, "T R"]  # ‖ψ(S_t;Z_t)‖²_{V⁻¹}
+    log_det_now: Float[Tensor, "T R"]  # log det V_{t+1} …
+    log_det_prior: float  # … and log det V_0
     optimistic: Bool[Tensor, "T R"]  # UCB(Z_t) ≥ UCB(z_r): what the lemma needs of the argmax
     exploring: Bool[Tensor, " T"]  # steps of an explorer, of which the lemma says nothing
+
+    @property
+    def log_det(self) -> Float[Tensor, "T R"]:
+        """Log(det V_{t+1}/det V_0), by which the paper could not bound the sum of ``psi_squares``."""
+        return self.log_det_now - self.log_det_prior
 
     @property
     def bound(self) -> Float[Tensor, "T R"]:
@@ -42,20 +48,32 @@ def watch(trace: Trace, exact: ExactModel) -> Theory:
     if trace.forgetting != 1:
         raise ValueError(f"the theory is of runs that forget nothing, these had forgetting = {trace.forgetting}")
     yardstick = Yardstick(exact)
-    psi = yardstick.psi(trace.state, trace.z)  # [T R d]
+    psi = yardstick.psi(trace.state, trace.z)
     psi_best = yardstick.psi(trace.state, trace.task.expand_as(trace.z))
-    posterior = TaskPosterior.prior(dim=exact.dim, ridge=trace.ridge, runs=(trace.task.shape[0],))
-    prior_log_det = posterior.log_det
-    rows: list[tuple[Tensor, ...]] = []
+    return replay(trace, exact.features.cpu(), psi, psi_best, yardstick.regret(trace), exact.gamma)
+
+
+def replay(
+    trace: Trace,
+    features: Float[Tensor, "S d"],
+    psi: Float[Tensor, "T R d"],
+    psi_best: Float[Tensor, "T R d"],
+    regret: Float[Tensor, "T R"],
+    gamma: float,
+) -> Theory:
+    """The same with ψ(S_t;Z_t) and ψ(S_t;z_r) known; of runs that forget, only the log det means something."""
+    dim = features.shape[1]
+    prior = TaskPosterior.prior(dim=dim, ridge=trace.ridge, runs=(trace.task.shape[0],), forgetting=trace.forgetting)
+    posterior, rows = prior, []
     for t, radius in enumerate(trace.radius):
         width, width_best = posterior.width(psi[t]), posterior.width(psi_best[t])
         chosen = (psi[t] * posterior.z_hat).sum(-1) + radius * width
         best = (psi_best[t] * posterior.z_hat).sum(-1) + radius * width_best
         slack = 1e-9 * chosen.abs()  # scores this near were ties
         inside = posterior.distance(trace.task) <= radius
-        posterior = posterior.update(exact.phi(trace.entered[t]), trace.reward[t])
-        rows.append((inside, 2 * radius * width, width**2, posterior.log_det - prior_log_det, chosen >= best - slack))
+        posterior = posterior.update(features[trace.entered[t]], trace.reward[t])
+        rows.append((inside, 2 * radius * width, width**2, posterior.log_det, chosen >= best - slack))
     inside, lemma, squares, log_det, optimistic = (torch.stack(column) for column in zip(*rows, strict=True))
-    phi_max = float(exact.features.norm(dim=-1).max()) / math.sqrt(exact.dim)
-    naive = 2 * exact.dim * phi_max / (1 - exact.gamma)
-    return Theory(yardstick.regret(trace), inside, lemma, naive, squares, log_det, optimistic, trace.exploring)
+    phi_max = float(features.norm(dim=-1).max()) / math.sqrt(dim)
+    naive = 2 * dim * phi_max / (1 - gamma)
+    return Theory(regret, inside, lemma, naive, squares, log_det, float(prior.log_det[0]), optimistic, trace.exploring)

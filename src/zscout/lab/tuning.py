@@ -7,8 +7,9 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from zscout.edge import known_name
 from zscout.lab.arena import Arena, Tasks
-from zscout.lab.compare import Job, Outcome
+from zscout.lab.compare import Entrant, Outcome
 
 BUDGET = 12  # settings tried for each method
 ENOUGH = 0.96  # of the runs must settle, where some setting reaches that
@@ -40,38 +41,50 @@ GRIDS: Mapping[str, list[dict[str, Any]]] = {
 """What is tried: ``BUDGET`` settings each; methods that have nothing to set are left out."""
 
 
-def job_of(
-    arena: Arena, method: str, settings: Mapping[str, Any], tasks: Tasks, noise: float = 0.3, steps: int = 200
-) -> Job:
-    """A job, its settings written so that equal ones are the same job."""
-    return Job(arena, method, json.dumps(dict(settings), sort_keys=True), tasks, noise, steps)
-
-
-def tuning_jobs(
+def candidates(
     arena: Arena, methods: Sequence[str], tasks: Tasks, steps: int = 200, noise: float = 0.3, budget: int = BUDGET
-) -> list[Job]:
+) -> list[Entrant]:
     """Every setting of every method, or only the first few."""
-    if unknown := [method for method in methods if method not in GRIDS]:
-        raise ValueError(f"there is nothing to tune for {unknown[0]!r}; there is for {', '.join(GRIDS)}")
-    jobs = [
-        job_of(arena, method, settings, tasks, noise, steps)
+    for method in methods:
+        known_name(method, GRIDS, "method to tune,")
+    found = [
+        Entrant.of(arena, method, settings, tasks, noise=noise, steps=steps)
         for method in methods
         if not (method == "mbie" and arena.features != "clusters")
         for settings in GRIDS[method][:budget]
     ]
-    if not jobs:
+    if not found:
         raise ValueError(f"there is nothing to tune for {', '.join(methods) or 'no method'} on {arena.features}")
-    return jobs
+    return found
 
 
 def choose_all(outcomes: Sequence[Outcome]) -> dict[str, Outcome]:
     """For each method the fewest lost steps, among the settings that settle often enough where there are any."""
     best: dict[str, Outcome] = {}
-    for method in dict.fromkeys(outcome.job.method for outcome in outcomes):
-        tried = [outcome for outcome in outcomes if outcome.job.method == method]
-        settled = [outcome for outcome in tried if outcome.summary()["settled"] >= ENOUGH]
-        best[method] = min(settled or tried, key=lambda outcome: (outcome.summary()["lost"], outcome.job.settings))
+    for method in dict.fromkeys(outcome.entrant.method for outcome in outcomes):
+        tried = [outcome for outcome in outcomes if outcome.entrant.method == method and outcome.tables]
+        settled = [outcome for outcome in tried if outcome.tables["settled"].mean() >= ENOUGH]
+        if tried:
+            best[method] = min(settled or tried, key=lambda o: (o.tables["lost"].mean(), o.entrant.settings))
     return best
+
+
+def tuning_record(arena: Arena, tried: Sequence[Outcome], tasks: Tasks, reported: Tasks) -> dict[str, Any]:
+    """How settings were chosen: the rule, what was tried, on which seeds, and which seeds are reported on."""
+    return {
+        "rule": f"fewest lost steps among the settings of which {ENOUGH:.0%} of runs settle, among all where none does",
+        "world": arena.world,
+        "tuning_seeds": tasks.run_seeds,
+        "report_seeds": reported.run_seeds,
+        "tried": [
+            {
+                "method": outcome.entrant.method,
+                "settings": outcome.settings,
+                **{name: float(outcome.tables[name].mean()) for name in ("lost", "settled") if outcome.tables},
+            }
+            for outcome in tried
+        ],
+    }
 
 
 def settings_named(name: str, features: str) -> dict[str, dict[str, Any]]:

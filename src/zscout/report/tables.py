@@ -1,11 +1,15 @@
-"""Tables for the terminal."""
+"""Tables for the terminal and for files."""
 
+import csv
+import io
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich import box
 from rich.table import Table
 
+from zscout.lab.compare import Row
 from zscout.lab.measurement import Measurement
 
 
@@ -27,39 +31,78 @@ def bench_table(rows: Sequence[Measurement]) -> Table:
     return table
 
 
-def compare_table(rows: Sequence[Mapping[str, Any]], title: str) -> Table:
-    """One line a method: mean ± standard error over tasks; against its own π(·,z_r) where that is not the best."""
-    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", padding=(0, 1, 0, 0))
-    own = any(abs(row["lost"] - row["lost_own"]) > 1e-6 for row in rows)
-    paired = any("ratio" in row for row in rows)
-    table.add_column("method", overflow="fold", min_width=20)
-    headings = [
-        "lost steps",
-        *(["own π"] if own else []),
-        "settled",
-        "final",
-        "‖ẑ−z_r‖",
-        *(["ratio"] if paired else []),
-    ]
-    for heading in headings:
-        table.add_column(heading, no_wrap=True)
+Cells = tuple[list[str], list[list[str]]]  # the head, and the lines under it
+
+
+def compare_cells(rows: Sequence[Row]) -> Cells:
+    """A ranking: means with 95 % intervals, and against a model's own π(·,z_r) where that is not the best there is."""
+    own = any(abs(row.lost.value - row.lost_own.value) > 1e-6 for row in rows)
+    head = ["rank", "method", "lost steps", "IQM", *(["own π"] if own else []), "settled", "final", "‖ẑ−z_r‖"]
+    lines = []
     for row in rows:
-        settings = " ".join(f"{name}={value}" for name, value in row["settings"].items())
-        ratio = f"{row['ratio']:.2f} ({row['ratio_low']:.2f}…{row['ratio_high']:.2f})" if "ratio" in row else ""
-        table.add_row(
-            f"{row['method']}\n[dim]{settings}[/dim]" if settings else row["method"],
-            f"{round(row['lost'], 1) + 0:.1f} {_plus_minus(row['lost_se'])}",  # + 0: no minus sign on a zero
-            *([f"{round(row['lost_own'], 1) + 0:.1f}"] if own else []),
-            f"{row['settled']:.0%}",
-            f"{row['final']:.3f}",
-            f"{row['error']:.2f}",
-            *([ratio] if paired else []),
+        settings = " ".join(f"{name}={value}" for name, value in row.settings.items())
+        first, last = row.rank
+        lines.append(
+            [
+                f"{first}" if first == last else f"{first}–{last}",
+                f"{row.method}, {settings}" if settings else row.method,
+                f"{row.lost:.1f}",
+                f"{row.lost_iqm:.1f}",
+                *([f"{row.lost_own.value:.1f}"] if own else []),
+                f"{row.settled.value:.0%}",
+                f"{row.final.value:.3f}",
+                f"{row.error.value:.2f}",
+            ]
         )
+    return head, lines
+
+
+def paired_cells(rows: Sequence[Row], against: str) -> Cells:
+    """Run by run against one method; empty where there is none."""
+    head = [f"against {against}", "lost steps ÷ its", "lost steps − its", "P(fewer than it)"]
+    return head, [
+        [row.method, "" if row.ratio is None else f"{row.ratio:.2f}", f"{row.difference:.1f}", f"{row.improvement:.2f}"]
+        for row in rows
+        if row.difference is not None and row.method != against
+    ]
+
+
+def terminal_table(cells: Cells, title: str) -> Table:
+    """For a terminal of 80 columns: an interval stands under its number."""
+    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", padding=(0, 1, 0, 0))
+    head, lines = cells
+    for heading in head:
+        table.add_column(heading, overflow="fold", min_width=11 if heading == "method" else None)
+    for line in lines:
+        table.add_row(*(cell.replace(" (", "\n(") for cell in line))
     return table
 
 
-def _plus_minus(error: float | None) -> str:
-    return "" if error is None else f"± {error:.1f}"
+def compare_csv(rows: Sequence[Row]) -> str:
+    """Every number of a comparison, a column each."""
+    flat = []
+    for row in rows:
+        cells: dict[str, Any] = {}
+        for name, value in row.to_json().items():
+            if isinstance(value, dict) and name != "settings":
+                cells |= {name if part == "value" else f"{name}_{part}": number for part, number in value.items()}
+            elif name == "rank":
+                cells |= {"rank": value[0], "rank_worst": value[1]}
+            elif value is not None:
+                cells[name] = json.dumps(value) if name == "settings" else value
+        flat.append(cells)
+    file = io.StringIO()
+    writer = csv.DictWriter(file, list(dict.fromkeys(name for cells in flat for name in cells)), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(flat)
+    return file.getvalue()
+
+
+def markdown_table(cells: Cells) -> str:
+    """A table that reads well as text too."""
+    head, lines = cells
+    rows = [head, ["---"] * len(head), *lines]
+    return "".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |\n" for row in rows)
 
 
 def search_table(rows: Sequence[Mapping[str, Any]]) -> Table:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
-from zscout.edge import as_positive, as_size, as_vectors, in_range
+from zscout.edge import as_positive, as_size, as_vectors, in_range, known_name
 from zscout.transfer.acquisition import UCB, LogDet, Optimism, OverHeads, PathUCB
 from zscout.transfer.confidence import Constant, KnownNorm, PaperSchedule, ScaleFree
 from zscout.transfer.direct import AnyZ, AtEstimate, CountBonus, Known, PosteriorDraw
@@ -154,9 +154,8 @@ class Factory:
             as_positive(norm_bound, "norm_bound")
         if task is not None:
             as_vectors(task, dim, "task")
-        if unknown := set(settings) - set(self.settings):
-            known = ", ".join(self.settings) or "none"
-            raise ValueError(f"there is no setting {min(unknown)!r}; there are: {known}")
+        for name in settings:
+            known_name(name, self.settings, "setting")
         given = {"noise": noise, "norm_bound": norm_bound, "task": task}
         used = {name: value for name, value in given.items() if name in self._parameters}
         return self.build(**used, **settings)
@@ -202,6 +201,4 @@ METHODS: Mapping[str, Factory] = MappingProxyType(
 
 def factory_named(name: str) -> Factory:
     """One of METHODS, or an error that names them."""
-    if name not in METHODS:
-        raise ValueError(f"there is no method {name!r}; there are {', '.join(METHODS)}")
-    return METHODS[name]
+    return METHODS[known_name(name, METHODS, "method")]

@@ -1,0 +1,131 @@
+"""Specs to records: only what is missing, in batches of a few seconds, each kept as soon as it is done."""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass
+from multiprocessing import get_context, parent_process
+
+import torch
+
+from zscout.edge import as_size
+from zscout.lab.measure import run_batch
+from zscout.lab.records import Failure, Record
+from zscout.lab.spec import Spec
+from zscout.lab.store import Store
+from zscout.transfer.search import Ellipsoid, Shooting
+
+SECONDS = 3.0  # that a chunk should take: as much as a stop can cost
+FIRST, MOST = 16, 300  # runs of a group's first chunk, and of any
+SOLVES = 5_000  # that dynamic programming does in a second, about: for a first guess
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """What came of some runs of one group."""
+
+    answers: Sequence[Record | Failure]
+    seconds: float
+
+
+def run_all(specs: Sequence[Spec], store: Store, workers: int = 1) -> Iterator[Chunk]:
+    """Run what the store lacks and keep it, chunk by chunk; with several workers each is a process of one thread."""
+    plan = _Plan(store.missing(specs))
+    for chunk in _in_turn(plan) if as_size(workers, "jobs", 1) == 1 else _side_by_side(plan, workers):
+        store.add(chunk.answers)
+        yield chunk
+
+
+def run_chunk(specs: Sequence[Spec]) -> Chunk:
+    """One batch; if it fails, its runs one by one, so that a run's mistake costs only itself."""
+    began = time.perf_counter()
+    answers: list[Record | Failure]
+    try:
+        answers = list(run_batch(specs))
+    except Exception as error:  # a method or a model of someone else's may raise anything
+        if len(specs) == 1:
+            answers = [Failure(specs[0], f"{type(error).__name__}: {error}")]
+        else:
+            answers = [answer for spec in specs for answer in run_chunk([spec]).answers]
+    return Chunk(answers, time.perf_counter() - began)
+
+
+class _Plan:
+    """Which runs come next: groups one after the other, in chunks whose size follows what the last one took."""
+
+    def __init__(self, specs: Sequence[Spec]) -> None:
+        self._left: dict[Spec, list[Spec]] = {}
+        for spec in specs:
+            self._left.setdefault(spec.group, []).append(spec)
+        self._sizes = {group: _first_size(group) for group in self._left}
+
+    def take(self) -> list[Spec]:
+        """The next chunk, of the group with most runs left, so that workers end together; none when all is taken."""
+        if not any(self._left.values()):
+            return []
+        group = max(self._left, key=lambda group: len(self._left[group]) * group.steps)
+        size, left = self._sizes[group], self._left[group]
+        self._left[group] = left[size:]
+        return left[:size]
+
+    def took(self, chunk: Chunk) -> None:
+        """Larger chunks after a quick one, smaller ones after a slow one."""
+        group, runs = chunk.answers[0].spec.group, len(chunk.answers)
+        factor = min(4.0, SECONDS / max(chunk.seconds, 1e-3))
+        self._sizes[group] = max(1, min(MOST, int(runs * factor)))
+
+
+def _first_size(group: Spec) -> int:
+    """Fewer runs where each step solves many fresh z by dynamic programming."""
+    ground = group.arena.ground
+    if group.arena.model != "exact":
+        return FIRST
+    search = group.build(ground, torch.ones(1, ground.exact.dim)).search
+    fresh = search.n if isinstance(search, Ellipsoid | Shooting) else 1
+    return max(1, min(FIRST, int(SECONDS * SOLVES / (group.steps * fresh))))
+
+
+def _in_turn(plan: _Plan) -> Iterator[Chunk]:
+    while specs := plan.take():
+        chunk = run_chunk(specs)
+        plan.took(chunk)
+        yield chunk
+
+
+def _side_by_side(plan: _Plan, workers: int) -> Iterator[Chunk]:
+    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_begin_worker)
+    running: set[Future[Chunk]] = set()
+    try:
+        while True:
+            while len(running) < workers and (specs := plan.take()):
+                running.add(pool.submit(run_chunk, specs))
+            if not running:
+                break
+            done, running = wait(running, return_when=FIRST_COMPLETED)
+            for future in done:
+                chunk = future.result()
+                plan.took(chunk)
+                yield chunk
+    except BaseException:
+        for process in list((pool._processes or {}).values()):  # what they had begun is run again another time
+            process.terminate()
+        raise
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _begin_worker() -> None:
+    torch.set_num_threads(1)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """A parent that was killed cannot end its workers: they watch it."""
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)

@@ -1,0 +1,131 @@
+"""A batch of runs to records: what each was worth, step by step and as a whole."""
+
+import time
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+import zscout
+from zscout.lab.arena import Ground
+from zscout.lab.metrics import Yardstick
+from zscout.lab.records import Record
+from zscout.lab.run import Trace, simulate
+from zscout.lab.spec import Spec, code_digest, rewards
+from zscout.lab.theory import replay
+from zscout.transfer.saving import method_to_json
+
+EVERY, LAST, GOOD = 5, 20, 0.95  # settled: worth this much at every check of the last steps
+FINAL = 20  # the last steps, whose rewards are the final ones
+ALL_STEPS = 500  # longer runs have the value of their estimate looked at every 5 steps only
+
+
+def run_batch(specs: Sequence[Spec]) -> list[Record]:
+    """Runs of one group, all in one tensor."""
+    began, group = time.perf_counter(), specs[0].group
+    ground, seeds = group.arena.ground, [spec.seed for spec in specs]
+    tasks = torch.tensor([spec.task for spec in specs], dtype=torch.float64)
+    reward, method = rewards(ground, tasks, seeds, group.outside), group.build(ground, tasks)
+    trace = simulate(
+        ground.model,
+        ground.world,
+        tasks,
+        method,
+        seeds=torch.tensor(seeds),
+        steps=group.steps,
+        noise=group.noise,
+        reward=reward,
+    )
+    numbers, steps = measured(trace, ground, reward if group.outside else None)
+    provenance = {
+        "version": zscout.__version__,
+        "code": code_digest()[:12],
+        "method": method_to_json(group.build(ground, tasks[:1])),
+        "batch": len(specs),
+        "seconds": (time.perf_counter() - began) / len(specs),
+    }
+    return [
+        Record(
+            spec,
+            {name: float(column[i]) for name, column in numbers.items()},
+            {name: column[:, i] for name, column in steps.items()},
+            provenance,
+        )
+        for i, spec in enumerate(specs)
+    ]
+
+
+def measured(
+    trace: Trace, ground: Ground, table: Float[Tensor, "R S"] | None = None
+) -> tuple[dict[str, Tensor], dict[str, np.ndarray]]:
+    """A number for each run [R], and columns of steps [T R …]; ``table`` of rewards where they are not φ·z_r."""
+    yardstick = ground.yardstick if table is None else ground.by_state
+    task = trace.task if table is None else table  # in the yardstick's own features
+    own = trace.task.expand_as(trace.z)
+    psi = ground.yardstick.psi(trace.state, trace.z)
+    psi_own = ground.yardstick.psi(trace.state, own)
+    visits, visits_own = (psi, psi_own) if table is None else (yardstick.psi(trace.state, z) for z in (trace.z, own))
+    achieved = yardstick.achieved(trace, task, visits)
+    regret = yardstick.best(trace.state, task) - achieved
+    worth = trace.task @ ground.exact.features.T.cpu() if table is None else table  # [R S]
+    mean, best = worth.mean(1), worth.amax(1)
+    reward = worth.T.gather(0, trace.entered)
+    normalised = torch.where(best > mean, (reward - mean) / (best - mean), 0.0)
+    value = _value_of_estimate(trace, yardstick, task)
+    theory = replay(trace, ground.exact.features.cpu(), psi, psi_own, regret, ground.exact.gamma)
+    error = (torch.cat([trace.z_hat[1:], trace.final_z_hat[None]]) - trace.task).norm(dim=-1)
+    numbers = {
+        "lost": regret.sum(0) / ground.gap,
+        "lost_own": ((visits_own * task).sum(-1) - achieved).sum(0) / ground.gap,
+        "settled": settled(value).double(),
+        "final": normalised[-FINAL:].mean(0),
+        "error": error[-1],
+        "value": value[-1],
+        "ridge": torch.full(error[-1].shape, trace.ridge),
+    }
+    columns: dict[str, tuple[Tensor, type]] = {
+        "state": (trace.state, np.int32),
+        "action": (trace.action, np.int16),
+        "entered": (trace.entered, np.int32),
+        "z": (trace.z, np.float32),
+        "reward": (trace.reward, np.float64),
+        "error": (error, np.float32),
+        "regret": (regret / ground.gap, np.float32),
+        "bound": (theory.lemma / ground.gap, np.float32),
+        "naive": (torch.full_like(regret, theory.naive) / ground.gap, np.float32),
+        "conditions": (theory.conditions, np.bool_),
+        "log_det": (-theory.log_det_now, np.float32),
+        "log_det_states": (-log_det_of_counts(trace.entered, trace.ridge, len(ground.exact.features)), np.float32),
+        "normalised": (normalised, np.float32),
+        "value": (value, np.float32),
+    }
+    return numbers, {name: column.numpy().astype(kind) for name, (column, kind) in columns.items()}
+
+
+def settled(value: Float[Tensor, "T R"]) -> Bool[Tensor, " R"]:
+    """Whether what would be settled for is worth ≥ .95 at every check (every 5 steps) of the last 20 steps."""
+    return (value[-LAST:].flip(0)[::EVERY] >= GOOD).all(0)
+
+
+def log_det_of_counts(entered: Int[Tensor, "T R"], ridge: float, states: int) -> Float[Tensor, "T R"]:
+    """Log det of λI + Σ e_s e_sᵀ: what is known of states, were each a feature of its own."""
+    visits = torch.zeros(entered.shape[1], states, dtype=torch.float64)
+    gains = []
+    for state in entered:
+        here = visits.gather(1, state[:, None])
+        gains.append(torch.log((ridge + here + 1) / (ridge + here))[:, 0])
+        visits.scatter_add_(1, state[:, None], torch.ones_like(here))
+    start = states * float(np.log(ridge))
+    return start + torch.stack(gains).cumsum(0)
+
+
+def _value_of_estimate(trace: Trace, yardstick: Yardstick, task: Float[Tensor, "R k"]) -> Float[Tensor, "T R"]:
+    """Normalised value of what would be settled for after each reward; of long runs every 5 steps, then held."""
+    steps = len(trace.state)
+    every = 1 if steps <= ALL_STEPS else EVERY
+    z = torch.cat([trace.best_z[1:], trace.final_z[None]])
+    looked = torch.arange(steps - 1, -1, -every).flip(0)
+    value = yardstick.value(z[looked].flatten(0, 1), task.repeat(len(looked), 1)).reshape(len(looked), -1)
+    return value[torch.searchsorted(looked, torch.arange(steps))]

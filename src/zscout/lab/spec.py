@@ -1,0 +1,115 @@
+"""What decides a run: names and numbers, frozen, with a digest that is its name."""
+
+import hashlib
+import json
+import math
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+import zscout
+from zscout.edge import as_size, in_range
+from zscout.lab.arena import Arena, Ground
+from zscout.lab.own import is_own, method_factory, source_digest
+from zscout.lab.run import simulate
+from zscout.transfer.method import Method
+from zscout.transfer.saving import method_to_json
+
+
+@dataclass(frozen=True)
+class Spec:
+    """One run: the same spec, weights and code give the same states, actions and rewards, alone or among others."""
+
+    arena: Arena  # world, features, model
+    method: str  # one of METHODS, or module:name
+    task: tuple[float, ...]  # z_r
+    settings: str = "{}"  # JSON, so that a spec can be a key
+    outside: float = 0.0  # share of the reward's variance over states that no φ·z expresses
+    noise: float = 0.3
+    seed: int = 0
+    steps: int = 200
+
+    @property
+    def group(self) -> "Spec":
+        """What it shares with the runs that can go through one batch with it."""
+        return replace(self, task=(), seed=0)
+
+    @property
+    def digest(self) -> str:
+        """Its name."""
+        content = {**self.to_json(), "decided": _decided(self.group)}
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:24]
+
+    def to_json(self) -> dict[str, Any]:
+        """Flat, without the device, which decides nothing."""
+        content = asdict(self)
+        arena = content.pop("arena")
+        del arena["device"]
+        return {**arena, **content, "task": list(self.task)}
+
+    def build(self, ground: Ground, task: Float[Tensor, "R d"]) -> Method:
+        """The method; the setting ``exhaustive`` stands for the world's own look-ahead."""
+        factory, settings = method_factory(self.method), json.loads(self.settings)
+        if self.method == "exhaustive" or settings.pop("exhaustive", False):
+            settings["look_ahead"] = ground.world.step
+        return factory(dim=ground.exact.dim, noise=self.noise, task=task, **settings)
+
+    def check(self) -> None:
+        """Refuse what cannot be run before anything is."""
+        as_size(self.steps, "steps", 1)
+        in_range(self.noise, "noise", 0.0, math.inf, open_end=True)
+        in_range(self.outside, "outside", 0.0, 1.0, open_end=True)
+        ground, seed = self.arena.ground, torch.zeros(1, dtype=torch.long)
+        task = torch.ones(1, ground.exact.dim, dtype=torch.float64)
+        method = self.build(ground, task)
+        if not is_own(self.method) and not is_own(self.arena.model):  # a stranger's may fail, in its own runs
+            simulate(ground.model, ground.world, task, method, seeds=seed, steps=2, noise=self.noise)
+
+
+def settings_json(settings: dict[str, Any]) -> str:
+    """Settings written so that equal ones are the same text."""
+    return json.dumps(dict(settings), sort_keys=True)
+
+
+def rewards(ground: Ground, tasks: Float[Tensor, "R d"], seeds: list[int], outside: float) -> Float[Tensor, "R S"]:
+    """Each run's reward of each state: φ·z_r, and where ``outside`` > 0 a part, from its seed, that no φ·z has."""
+    features = ground.exact.features.cpu()
+    inside = tasks @ features.T
+    if not outside:
+        return inside
+    drawn = torch.stack([torch.randn(len(features), dtype=torch.float64, generator=_generator(seed)) for seed in seeds])
+    with_constant = torch.cat([features, torch.ones(len(features), 1, dtype=torch.float64)], dim=1)
+    directions, sizes, _ = torch.linalg.svd(with_constant, full_matrices=False)
+    span = directions[:, sizes > 1e-9 * sizes[0]]
+    beyond = drawn - drawn @ span @ span.T  # of mean 0, orthogonal to every φ·z
+    spread: Tensor = inside.std(1, correction=0) / beyond.std(1, correction=0)
+    size = spread * math.sqrt(outside / (1 - outside))
+    return torch.addcmul(inside, beyond, size[:, None])
+
+
+def _generator(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed((seed * 1_000_003 + 17) % 2**62)
+
+
+@cache
+def _decided(group: Spec) -> list[Any]:
+    """What names stand for: the map, the weights, the method's pieces, and the code."""
+    ground = group.arena.ground
+    method = method_to_json(group.build(ground, torch.ones(1, ground.exact.dim)))
+    own = [source_digest(name) for name in (group.method, group.arena.model) if is_own(name)]
+    return [ground.fingerprint, method, own, code_digest()]
+
+
+@cache
+def code_digest() -> str:
+    """Of the code between a spec and its record."""
+    root = Path(zscout.__file__).parent
+    lab = (f"lab/{name}.py" for name in ("run", "spec", "metrics", "measure", "theory", "arena", "corrupted"))
+    decides = ("bfm", "features", "transfer", "worlds", "edge.py", "randomness.py", *lab)
+    sources = [path for part in decides for path in sorted((root / part).rglob("*.py")) or [root / part]]
+    return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()

@@ -1,0 +1,165 @@
+"""Records in one SQLite file: what was finished is there after any stop, and two processes may share it."""
+
+import contextlib
+import json
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from zscout.lab.records import Failure, Record, pack, unpack
+from zscout.lab.spec import Spec
+
+FILE = "runs.sqlite"
+SCHEMA = 1
+OURS = 0x7A53C007  # SQLite's application_id: this is a store of zscout, not any database
+TABLES = """
+CREATE TABLE runs (
+    digest TEXT PRIMARY KEY, spec TEXT NOT NULL, numbers TEXT NOT NULL, provenance TEXT NOT NULL, steps BLOB NOT NULL
+) STRICT;
+CREATE TABLE failures (digest TEXT PRIMARY KEY, spec TEXT NOT NULL, error TEXT NOT NULL) STRICT;
+"""
+PATIENCE = 60.0  # seconds to wait for another process's commit, which takes milliseconds
+
+
+class StoreError(OSError):
+    """The file cannot be used, and why."""
+
+
+class Store:
+    """Records by their specs' digests, in one file of a folder that is made when it is not there.
+
+    Every ``add`` is one transaction in a write-ahead log: after a kill at any moment a record is there whole or not.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / FILE
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreError(f"the folder {folder} cannot be made: {error.strerror}") from error
+        with self._said():
+            self._file = sqlite3.connect(self.path, timeout=PATIENCE, isolation_level=None)
+            self._open()
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._file.close()
+
+    def __enter__(self) -> "Store":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def add(self, answers: Sequence[Record | Failure]) -> None:
+        """All of them or, on an error, none; a record that is there stays, and outlives its run's failures."""
+        records = [answer for answer in answers if isinstance(answer, Record)]
+        failures = [answer for answer in answers if isinstance(answer, Failure)]
+        rows = [
+            (r.spec.digest, _json(r.spec.to_json()), _json(r.numbers), _json(r.provenance), pack(r.steps))
+            for r in records
+        ]
+        with self._said(), self._transaction():
+            self._file.executemany("INSERT OR IGNORE INTO runs VALUES (?, ?, ?, ?, ?)", rows)
+            self._file.executemany("DELETE FROM failures WHERE digest = ?", [row[:1] for row in rows])
+            failed = [(f.spec.digest, _json(f.spec.to_json()), f.error) for f in failures]
+            self._file.executemany("INSERT OR REPLACE INTO failures VALUES (?, ?, ?)", failed)
+
+    def missing(self, specs: Sequence[Spec]) -> list[Spec]:
+        """Those of which there is no record, each once."""
+        with self._said():
+            there = {row[0] for row in self._file.execute("SELECT digest FROM runs")}
+        return [spec for spec in dict.fromkeys(specs) if spec.digest not in there]
+
+    def numbers(self, spec: Spec) -> dict[str, float] | None:
+        """A run's few numbers, None where it is not there."""
+        row = self._row("numbers", spec)
+        return None if row is None else json.loads(row[0])
+
+    def record(self, spec: Spec) -> Record:
+        """A run with its steps."""
+        row = self._row("numbers, provenance, steps", spec)
+        if row is None:
+            raise KeyError(f"{self.path} has no run {spec.digest}")
+        return Record(spec, json.loads(row[0]), unpack(row[2]), json.loads(row[1]))
+
+    def seconds(self, spec: Spec) -> float:
+        """What a run took, its share of the batch; 0 where it is not there."""
+        row = self._row("provenance", spec)
+        return 0.0 if row is None else float(json.loads(row[0])["seconds"])
+
+    def failure(self, spec: Spec) -> str | None:
+        """Why a run failed when it was last tried, None where it did not."""
+        with self._said():
+            row = self._file.execute("SELECT error FROM failures WHERE digest = ?", (spec.digest,)).fetchone()
+        return None if row is None else str(row[0])
+
+    def __len__(self) -> int:
+        with self._said():
+            return int(self._file.execute("SELECT count(*) FROM runs").fetchone()[0])
+
+    def _row(self, columns: str, spec: Spec) -> tuple[Any, ...] | None:
+        with self._said():
+            found = self._file.execute(f"SELECT {columns} FROM runs WHERE digest = ?", (spec.digest,))
+            row: tuple[Any, ...] | None = found.fetchone()
+        return row
+
+    def _open(self) -> None:
+        schema, ours = (
+            self._file.execute(f"PRAGMA {name}").fetchone()[0] for name in ("user_version", "application_id")
+        )
+        tables = {row[0] for row in self._file.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        if (tables and ours != OURS) or ours not in (0, OURS):
+            raise StoreError(f"{self.path} is a database, but no store of zscout: name another folder")
+        if tables and schema != SCHEMA:
+            age = "an older" if schema < SCHEMA else "a newer"
+            raise StoreError(
+                f"{self.path} was written by {age} version (its schema is {schema}, this one reads {SCHEMA}): "
+                "name another folder, or move the file away"
+            )
+        self._file.execute("PRAGMA journal_mode = WAL")
+        self._file.execute("PRAGMA synchronous = FULL")  # chunks are seconds apart: safety costs nothing
+        if not tables:
+            with self._transaction():
+                if not self._file.execute("SELECT 1 FROM sqlite_master WHERE name = 'runs'").fetchone():
+                    for statement in TABLES.split(";\n"):  # executescript would commit halfway
+                        self._file.execute(statement)
+                    self._file.execute(f"PRAGMA application_id = {OURS}")
+                    self._file.execute(f"PRAGMA user_version = {SCHEMA}")
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._file.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._file.execute("COMMIT")
+        except BaseException:
+            if self._file.in_transaction:
+                self._file.execute("ROLLBACK")
+            raise
+
+    @contextlib.contextmanager
+    def _said(self) -> Iterator[None]:
+        """SQLite's errors, as what a person can do something about."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            text = str(error)
+            why = next((said for part, said in SAID.items() if part in text), text)
+            raise StoreError(f"{self.path}: {why}; nothing that was finished is lost") from error
+
+
+SAID = {
+    "full": "the disk is full",
+    "readonly": "it may not be written to",
+    "unable to open": "it cannot be opened or made",
+    "not a database": "it is no database",
+    "malformed": "it is damaged",
+    "locked": f"another process has held it for {PATIENCE:.0f} seconds",
+    "disk I/O": "reading or writing it failed (is the disk full?)",
+}
+
+
+def _json(content: Mapping[str, Any]) -> str:
+    return json.dumps(dict(content), sort_keys=True)

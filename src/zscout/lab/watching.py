@@ -1,0 +1,210 @@
+"""One run to watch: each step as plain numbers and maps, with its exact regret and the value of what it knows."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Generator, Tensor
+
+from zscout.edge import as_index, as_size, as_vectors, in_range
+from zscout.lab.arena import Arena, Ground, Tasks
+from zscout.lab.run import Moment, Trace, moments
+from zscout.transfer.agent import OnlineTransfer
+from zscout.transfer.method import Method
+from zscout.transfer.methods import factory_named
+
+Cell: TypeAlias = tuple[int, int]  # row and column
+Mode: TypeAlias = Literal["wanders", "tries", "goes", "stays"]
+DOING: dict[Mode, str] = {
+    "wanders": "wanders: an explorer chooses its actions",
+    "tries": "tries a behaviour that leads elsewhere: perhaps that is worth more",
+    "goes": "goes to the best place it knows",
+    "stays": "stays at the best place it knows",
+}
+TASKS = Tasks(count=100, seeds=1)  # the tasks that compare reports on
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """What stays the same while a run is watched."""
+
+    world: str
+    features: str
+    model: str
+    method: str
+    task: np.ndarray  # z_r [d]
+    noise: float
+    seed: int
+    truth: np.ndarray  # φ·z_r [rows columns], NaN on walls
+    doubt: np.ndarray  # ‖φ‖ in V⁻¹ before the first reward [rows columns]
+    best: frozenset[Cell]  # where φ·z_r is largest
+
+    def to_json(self) -> dict[str, Any]:
+        """What decides the run."""
+        names = ("world", "features", "model", "method", "noise", "seed")
+        return {name: getattr(self, name) for name in names} | {"task": self.task.tolist()}
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """One step, from S_t to S_{t+1}, and what is known after it."""
+
+    step: int  # t + 1: how many rewards were seen
+    state: int  # S_t
+    action: int  # A_t
+    entered: int  # S_{t+1}
+    z: np.ndarray  # Z_t [d]; while an explorer acts, what would be settled for
+    reward: float  # R_{t+1}
+    regret: float  # v*(S_t) − v of π(·,Z_t) there
+    lost: float  # regret so far ÷ this task's mean v* − v of a random walk
+    z_hat: np.ndarray  # ẑ [d]
+    value: float  # of π(·,ẑ), or of what else would be settled for now: 0 is a random walk, 1 is optimal
+    error: float  # ‖ẑ − z_r‖
+    left: Cell  # of S_t
+    cell: Cell  # of S_{t+1}
+    heading: Cell | None  # where π(·,Z_t) leads from S_t; None while an explorer acts
+    mode: Mode  # whether what it does is what it would settle for
+    estimate: np.ndarray  # φ·ẑ [rows columns], NaN on walls
+    doubt: np.ndarray  # ‖φ‖ in V⁻¹ [rows columns]
+
+    @property
+    def doing(self) -> str:
+        """The mode in words; it is the agent that does it."""
+        return DOING[self.mode]
+
+    def to_json(self) -> dict[str, Any]:
+        """The step without its maps."""
+        numbers = ("step", "state", "action", "entered", "mode", "reward", "regret", "lost", "value", "error")
+        named = {name: getattr(self, name) for name in numbers}
+        return named | {"z": self.z.tolist(), "z_hat": self.z_hat.tolist()}
+
+
+def watch_run(arena: Arena, method: str, task: str, *, noise: float, seed: int) -> tuple[Scene, Iterator[Frame]]:
+    """The scene, and frames for ever; what cannot be run is refused before the first of them is asked for.
+
+    ``task`` is the number of one of the tasks of compare, or z_r itself, numbers with commas between. With a number,
+    and a ``seed`` below 1000, this is the very run that compare has for that task and that seed.
+    """
+    ground = arena.ground
+    noise = in_range(noise, "noise", 0.0, math.inf, open_end=True)
+    z_r, first = _task(task, ground)
+    seeds = torch.tensor([(first + seed) % 2**63])
+    agent = OnlineTransfer(ground.model, _method(method, ground, z_r, noise), seeds.tolist(), 1)
+    features = ground.exact.features.cpu()
+    truth = ground.world.to_map(z_r[0] @ features.T)
+    best = np.argwhere(truth >= np.nanmax(truth) - 1e-9 * np.nanmax(np.abs(truth)))
+    scene = Scene(
+        world=arena.world,
+        features=arena.features,
+        model=arena.model,
+        method=method,
+        task=z_r[0].numpy(),
+        noise=noise,
+        seed=seed,
+        truth=truth,
+        doubt=ground.world.to_map(agent.posterior.width(features[None])[0]),
+        best=frozenset((int(row), int(column)) for row, column in best),
+    )
+    frames = _frames(agent, ground, z_r, noise)
+    return scene, chain([next(frames)], frames)  # some methods find only at their first step that they cannot act here
+
+
+def _frames(agent: OnlineTransfer, ground: Ground, task: Float[Tensor, "1 d"], noise: float) -> Iterator[Frame]:
+    yardstick, to_map = ground.yardstick, ground.world.to_map
+    features = ground.exact.features.cpu()
+    cells = [(int(row), int(column)) for row, column in ground.world.cells]
+    gap, regret_so_far = yardstick.gap(task), 0.0
+    for moment in moments(agent, ground.world, task @ features.T, noise):
+        regret = float(yardstick.regret(_trace(moment, agent, task)))
+        regret_so_far += regret
+        state, entered = int(moment.state), int(moment.entered)
+        heading = None if moment.exploring else _leads_to(ground, moment.z, state)
+        z_hat = agent.z_hat.cpu()
+        yield Frame(
+            step=moment.t + 1,
+            state=state,
+            action=int(moment.action),
+            entered=entered,
+            z=moment.z[0].cpu().numpy(),
+            reward=float(moment.reward),
+            regret=regret,
+            lost=regret_so_far / gap,
+            z_hat=z_hat[0].numpy(),
+            value=float(yardstick.value(agent.best_z.cpu(), task)),
+            error=float((z_hat - task).norm()),
+            left=cells[state],
+            cell=cells[entered],
+            heading=None if heading is None else cells[heading],
+            mode=_mode(heading, _leads_to(ground, moment.best_z, state), entered),
+            estimate=to_map(z_hat[0] @ features.T),
+            doubt=to_map(agent.posterior.width(features[None])[0]),
+        )
+
+
+def _task(text: str, ground: Ground) -> tuple[Float[Tensor, "1 d"], int]:
+    """z_r, and the first seed of its runs."""
+    try:
+        numbers = [float(word) for word in text.split(",")]
+    except ValueError:
+        raise ValueError(f"a task is its number or z_r with commas between, came as {text!r}") from None
+    tasks, seeds = TASKS.draw(ground.exact)
+    number = 0
+    if text.strip().lstrip("+-").isdecimal():
+        number = as_size(int(text), "the number of a task", 0, TASKS.count - 1)
+        task = tasks[number : number + 1]
+    else:
+        task = as_vectors(numbers, ground.exact.dim, "the task")[None]
+    scale = float(task.norm() * ground.exact.features.norm(dim=-1).max())
+    if not ground.yardstick.gap(task) > 1e-9 * scale:
+        raise ValueError("for this task every policy is worth the same: there is nothing to find")
+    return task, int(seeds[number])
+
+
+def _method(name: str, ground: Ground, task: Float[Tensor, "1 d"], noise: float) -> Method:
+    """With what compare would tell it."""
+    settings: dict[str, Any] = {"look_ahead": ground.world.step} if name == "exhaustive" else {}
+    return factory_named(name)(dim=ground.exact.dim, noise=noise, task=task, **settings)
+
+
+def _trace(moment: Moment, agent: OnlineTransfer, task: Float[Tensor, "1 d"]) -> Trace:
+    """A run of this one step, for the yardstick."""
+    names = ("state", "z", "radius", "z_hat", "best_z", "action", "entered", "reward")
+    return Trace(
+        task=task,
+        seeds=agent.seeds,
+        ridge=agent.method.ridge,
+        forgetting=agent.method.forgetting,
+        exploring=torch.tensor([moment.exploring]),
+        final_z=agent.best_z.cpu(),
+        final_z_hat=agent.z_hat.cpu(),
+        **{name: getattr(moment, name)[None].cpu() for name in names},
+    )
+
+
+def _leads_to(ground: Ground, z: Float[Tensor, "1 d"], state: int) -> int:
+    """Where π(·,z) ends that starts here: of the states that it comes back to for ever, the one that z values most."""
+    world, model = ground.world, ground.model
+    states: Int[Tensor, " S"] = torch.arange(world.n_states)
+    rng = Generator(device=z.device).manual_seed(0)  # for a policy that draws its actions: one draw for each state
+    action = as_index(model.act(states, z.expand(len(states), -1), rng), world.n_actions, "action", states.device)
+    follows = world.next_state.gather(1, action[:, None])[:, 0].tolist()
+    for _ in range(world.n_states):  # after so many steps it is in its cycle
+        state = follows[state]
+    cycle = [state]
+    while follows[cycle[-1]] != state:
+        cycle.append(follows[cycle[-1]])
+    worth = (ground.exact.features[cycle] @ z[0].to(ground.exact.features)).tolist()
+    return cycle[max(range(len(cycle)), key=worth.__getitem__)]
+
+
+def _mode(heading: int | None, settled: int, entered: int) -> Mode:
+    if heading is None:
+        return "wanders"
+    if heading != settled:
+        return "tries"
+    return "stays" if entered == heading else "goes"

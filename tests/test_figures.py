@@ -8,13 +8,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection, PathCollection
+from matplotlib.colors import to_rgba
 
 from zscout.bfm.pretrained import shipped
 from zscout.files import write_bytes, write_json
+from zscout.lab.curves import Curve, CurveFigure, CurvePanel, Interval, IntervalFigure
 from zscout.lab.panels import Panel, PanelFigure, Strip
-from zscout.lab.paper import FIGURES, training_figure
+from zscout.lab.paper.features import FIGURES
+from zscout.lab.paper.training import training_figure
 from zscout.lab.stored import stored_trainings
-from zscout.report.figures import draw_curves, draw_panels, save_figure
+from zscout.report.figures import draw, draw_curves, draw_framework, draw_panels, palettes, save_figure
+from zscout.report.ink import Palette
+from zscout.report.panels import FINE, WALL
 
 
 @pytest.fixture(scope="module")
@@ -44,14 +51,135 @@ def test_one_hot_paths_end_where_the_feature_is_largest(figure: PanelFigure) -> 
 
 def test_the_drawing_shows_every_panel(figure: PanelFigure, tmp_path: Path) -> None:
     drawn = draw_panels(figure)
-    axes = [axis for block in drawn.subfigs for axis in block.axes]
-    assert [axis.get_title() for axis in axes[:18]] == [f"φ{i}" for i in range(1, 10)] + [f"e{i}" for i in range(1, 10)]
-    assert len(axes) == 90
-    assert len([axis for axis in axes if len(axis.lines) == 3]) == 72  # path, start, end
-    assert figure.caption[:20] in drawn.texts[0].get_text()
+    (axes,) = drawn.axes
+    titles = [text.get_text() for text in axes.texts if text.get_text()[-1].isdigit()]
+    assert titles[:18] == [f"φ{i}" for i in range(1, 10)] + [f"e{i}" for i in range(1, 10)]
+    assert len(titles) == 90
+    lines = {len(c.get_segments()) for c in axes.collections if isinstance(c, LineCollection)}
+    assert lines == {90, 72 + 1}  # frames; paths, and their key
+    marks = [c for c in axes.collections if isinstance(c, PathCollection)]
+    assert [len(np.asarray(c.get_offsets())) for c in marks] == [72 + 1, 72 + 1]  # starts and ends
+    assert figure.caption[:20] in "".join(text.get_text() for text in drawn.texts)
+    assert next(iter(figure.sections)) in [text.get_text() for text in drawn.texts]
     svg, png = save_figure(drawn, tmp_path, "figure")
     assert svg.read_bytes().startswith(b"<?xml")
     assert png.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("palette", "worst", "best"), [("safe", "#00224e", "#fee838"), ("paper", "#a50026", "#006837")]
+)
+def test_cells_have_the_colours_of_their_values_and_paths_run_through_their_middles(
+    palette: Palette, worst: str, best: str
+) -> None:
+    background = np.array([[0.0, 1.0, 2.0], [np.nan, 3.0, 4.0]])
+    path = np.array([[0, 0], [0, 1], [1, 1], [1, 2], [1, 1], [1, 2]])  # comes back to where it was
+    table = PanelFigure("f", "c", {"s": [Strip("a", "reward", [Panel("t", background, path)])]})
+    (axes,) = draw(table, palette).axes
+    image = np.asarray(axes.images[0].get_array())
+    (walked,) = [c for c in axes.collections if isinstance(c, LineCollection) and c.get_path_effects()]
+    line, _ = walked.get_segments()  # the other one is the key
+    assert len(line) == 4
+    seen = [image[int(y * FINE), int(x * FINE)] for x, y in line]
+    expected = [to_rgba(worst), None, None, to_rgba(best)]
+    for colour, want in zip(seen, expected, strict=True):
+        if want is not None:
+            np.testing.assert_allclose(colour / 255, want, atol=0.01)
+    step = line[1][0] - line[0][0]
+    below = (line[0][0], line[0][1] + step)  # the wall under the first cell
+    np.testing.assert_allclose(image[int(below[1] * FINE), int(below[0] * FINE)] / 255, to_rgba(WALL), atol=0.01)
+    assert image[0, 0, 3] == 0  # between the maps there is nothing
+
+
+@pytest.mark.parametrize(
+    ("columns", "shown"),
+    [
+        ([0, 1, 2, 2, 2, 2], 3),  # stays
+        ([0, 1, 2, 1, 2, 1], 3),  # to and fro
+        ([0, 1, 2, 1, 0, 3, 4], 7),  # has been there, and goes on
+        ([0, 1, 2, 1], 4),  # has been there, and may go on
+        ([0], 1),
+    ],
+)
+def test_paths_end_where_they_begin_to_repeat(columns: list[int], shown: int) -> None:
+    path = np.array([[0, column] for column in columns])
+    table = PanelFigure("f", "c", {"s": [Strip("a", "reward", [Panel("t", np.arange(5.0)[None], path)])]})
+    (walked,) = [c for c in draw_panels(table).axes[0].collections if isinstance(c, LineCollection)][1:]
+    assert len(walked.get_segments()[0]) == shown
+
+
+def test_features_look_the_same_in_both_palettes() -> None:
+    table = PanelFigure("f", "c", {"s": [Strip("a", "feature", [Panel("t", np.eye(3), np.empty((0, 2), int))])]})
+    assert palettes(table) == ("safe",)
+    safe, paper = (np.asarray(draw_panels(table, p).axes[0].images[0].get_array()) for p in ("safe", "paper"))
+    np.testing.assert_array_equal(safe, paper)
+
+
+def _curve(label: str, dashed: bool = False) -> Curve:
+    return Curve(label, [0, 1, 2], [0.0, 1.0, 3.0], [-0.5, 0.5, 2.5], [0.5, 1.5, 3.5], dashed)
+
+
+def test_eight_labels_are_told_apart_and_keep_their_looks_in_all_panels() -> None:
+    labels = [f"method {i}" for i in range(8)]
+    first = CurvePanel("lost", [_curve(label) for label in labels], title="all")
+    second = CurvePanel("lost", [_curve(labels[6])], x_label="episode", levels={"best": 2.0, "worst": 2.1})
+    drawn = draw(CurveFigure("f", "c", {"one": [first, second], "": [second]}))
+    assert len(drawn.axes) == 3  # the second row has one
+    looks = {(line.get_color(), line.get_linestyle()) for line in drawn.axes[0].lines}
+    assert len(looks) == 8
+    assert len({line.get_color() for line in drawn.axes[0].lines}) == 8
+    line, *levels = drawn.axes[1].lines
+    assert line.get_color() == drawn.axes[0].lines[6].get_color()
+    assert [float(np.asarray(level.get_ydata())[0]) for level in levels] == [2.0, 2.1]
+    names = {text.get_text(): text.get_position()[1] for text in drawn.axes[1].texts}
+    assert names["worst"] - names["best"] > 0.05  # of the height: they are not on each other
+    assert drawn.axes[1].get_xlabel() == "episode"
+    (legend,) = drawn.legends
+    assert sorted(text.get_text() for text in legend.get_texts()) == labels
+
+
+def test_bands_dashes_and_zeros_on_a_logarithmic_axis() -> None:
+    panel = CurvePanel("error", [_curve("a"), _curve("b", dashed=True)], logarithmic=True)
+    (axes,) = draw_curves(CurveFigure("f", "c", {"": [panel]})).axes
+    solid, dashed = axes.lines
+    assert (solid.get_linestyle(), dashed.get_linestyle()) == ("-", "--")
+    assert np.asarray(solid.get_xdata()).tolist() == [1, 2]  # 0 has no place there
+    assert axes.get_ylim()[0] > 0
+    band = axes.collections[0].get_paths()[0].vertices
+    assert np.asarray(band)[:, 1].min() == 0.5
+    with pytest.raises(ValueError, match="curve 'c' has 2 x and 1 y"):
+        draw_curves(CurveFigure("f", "c", {"": [CurvePanel("y", [Curve("c", [1, 2], [1])])]}))
+
+
+def test_intervals_share_the_order_of_labels() -> None:
+    ours, other, third = (
+        Interval("ours", 1.0, 0.5, 1.5, ours=True),
+        Interval("b", 2.0, 0.0, 3.0),
+        Interval("c", 3.0, 2.0, 4.0),
+    )
+    table = IntervalFigure("f", "caption", "lost", {"left": [ours, other], "right": [third, ours]}, logarithmic=True)
+    drawn = draw(table)
+    left, right = drawn.axes
+
+    def dots(axes: Axes) -> dict[float, tuple[float, str]]:
+        marked = [line for line in axes.lines if line.get_marker() in ("o", "D")]
+        points = [np.asarray(line.get_xydata(), float)[0] for line in marked]
+        return {y: (x, str(line.get_marker())) for (x, y), line in zip(points, marked, strict=True)}
+
+    assert dots(left) == {0: (1.0, "D"), 1: (2.0, "o")}
+    assert dots(right) == {0: (1.0, "D"), 2: (3.0, "o")}
+    assert [axes.get_title() for axes in drawn.axes] == ["left", "right"]
+    weights = {text.get_text(): text.get_fontweight() for text in drawn.texts}
+    assert (weights["ours"], weights["b"]) == ("bold", "normal")
+    assert left.get_xlim()[0] > 0  # a whisker to 0 does not stretch a logarithmic axis
+
+
+def test_the_framework_names_its_parts() -> None:
+    (axes,) = draw_framework().axes
+    said = [text.get_text() for text in axes.texts]
+    for part in ("Offline transfer", "Online transfer", "dataset", "algorithm", "$z_r$", "recommends $Z_t$"):
+        assert part in said
+    assert (said.count("BFM"), said.count("environment")) == (2, 2)
 
 
 def test_the_training_figure_shows_three_seeds_of_each_recipe() -> None:
@@ -69,8 +197,7 @@ def test_the_training_figure_shows_three_seeds_of_each_recipe() -> None:
                 assert curve.y[-1] >= 0.99 * max(curve.y)
     drawn = draw_curves(table)
     assert [len(axis.lines) for axis in drawn.axes] == [6] * 6
-    legend = drawn.axes[0].get_legend()
-    assert legend is not None
+    (legend,) = drawn.legends
     assert [text.get_text() for text in legend.get_texts()] == ["paper", "robust"]
 
 
@@ -92,7 +219,9 @@ def test_logs_are_collected_into_what_is_stored(tmp_path: Path) -> None:
 def test_short_strips_leave_room_and_walls_survive_json() -> None:
     wall = Panel("wall", np.array([[1.0, np.nan]]), np.empty((0, 2), dtype=int))
     table = PanelFigure("f", "c", {"s": [Strip("a", "feature", [wall, wall]), Strip("b", "reward", [wall])]})
-    assert len(draw_panels(table).subfigs) == 2
+    frames = draw_panels(table).axes[0].collections[0]
+    assert isinstance(frames, LineCollection)
+    assert len(frames.get_segments()) == 3
     back = json.loads(json.dumps(table.to_json(), allow_nan=False))
     assert back["sections"]["s"][1]["panels"][0]["background"] == [[1.0, None]]
 

@@ -8,11 +8,12 @@ from gymnasium.spaces import Discrete
 from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
-from zscout.bfm.planning import EPS, Dynamics, discounted_sums, greedy_policy, optimal_values
+from zscout.bfm.planning import EPS, Dynamics, discounted_sums, discounted_visits, greedy_policy, optimal_values
 from zscout.bfm.sphere import project_sphere, sample_sphere
 from zscout.edge import as_discount, as_finite, as_generator, as_given, as_index, as_table, as_vectors, common_shape
 from zscout.types import Action, FiniteWorld, Obs, Vectors
 
+AT_ONCE, REMEMBERED_NUMBERS = 2_048, 2**21  # of so many z at most policies are kept, so many numbers in all
 CHUNK = 2**17  # numbers that one step of a computation touches: what stays in a core's cache
 
 
@@ -34,6 +35,7 @@ class ExactModel:
         self.observation_space = Discrete(world.n_states)
         self.action_space = Discrete(world.n_actions)
         self._dynamics = Dynamics.of(world, self.device)
+        self._solved: dict[bytes, tuple[Tensor, Tensor]] = {}
 
     # The BehaviorModel
 
@@ -131,12 +133,30 @@ class ExactModel:
         """π* and v*."""
         z = self._z(z)
         rows, whose = torch.unique(z.reshape(-1, self.dim), dim=0, return_inverse=True)  # runs may share their z
-        parts = [self._solve_chunk(part) for part in _chunks(rows, self.world.n_states)]
-        policy, value = (torch.cat(tables)[whose] for tables in zip(*parts, strict=True))
+        policy, value = (table[whose] for table in self._solve_rows(rows))
         if not torch.isfinite(value).all():
             raise ValueError("z is so large that its values overflow")
         shape = (*z.shape[:-1], self.world.n_states)
         return policy.reshape(shape), value.reshape(shape)
+
+    def _solve_rows(self, rows: Float[Tensor, "m d"]) -> tuple[Int[Tensor, "m S"], Float[Tensor, "m S"]]:
+        """The same for z that differ; those solved lately are known: an agent asks for ψ, M and an action of one z."""
+        if not 0 < len(rows) <= AT_ONCE:
+            return self._solve_all(rows)
+        keys = [row.tobytes() for row in rows.cpu().numpy()]
+        new = [i for i, key in enumerate(keys) if key not in self._solved]
+        if new:
+            tables = self._solve_all(rows[new])
+            if (len(self._solved) + len(new)) * self.world.n_states > REMEMBERED_NUMBERS:
+                self._solved = {key: self._solved[key] for key in keys if key in self._solved}
+            self._solved |= {keys[i]: pair for i, pair in zip(new, zip(*tables, strict=True), strict=True)}
+        policy, value = zip(*(self._solved[key] for key in keys), strict=True)
+        return torch.stack(policy), torch.stack(value)
+
+    def _solve_all(self, rows: Float[Tensor, "m d"]) -> tuple[Int[Tensor, "m S"], Float[Tensor, "m S"]]:
+        parts = [self._solve_chunk(part) for part in _chunks(rows, self.world.n_states)]
+        policy, value = (torch.cat(tables) for tables in zip(*parts, strict=True))
+        return policy, value
 
     def _solve_chunk(self, z: Float[Tensor, "m d"]) -> tuple[Int[Tensor, "m S"], Float[Tensor, "m S"]]:
         size = z.abs().amax(1).clamp(min=1e-300)
@@ -179,11 +199,23 @@ class ExactModel:
         runs = common_shape(state.shape, z.shape[:-2], "observations and z")
         policy = self.policy(z.expand(*runs, n, -1)).reshape(-1, self.world.n_states)
         start = state.expand(runs)[..., None].expand(*runs, n).flatten()
+        size = table.numel()
         parts = [
-            self._sums_of_chunk(part, table, gamma)[torch.arange(len(part), device=self.device), here]
-            for part, here in zip(_chunks(policy, table.numel()), _chunks(start, table.numel()), strict=True)
+            self._sums_from(part, here, table, gamma)
+            for part, here in zip(_chunks(policy, size), _chunks(start, size), strict=True)
         ]
         return torch.cat(parts).reshape(*runs, n, table.shape[1])
+
+    def _sums_from(
+        self, policy: Int[Tensor, "m S"], start: Int[Tensor, " m"], table: Float[Tensor, "S k"], gamma: float
+    ) -> Float[Tensor, "m k"]:
+        """The same from one start for each policy: along its path alone where nothing is drawn."""
+        if self._dynamics.successors.shape[-1] == 1:
+            pointer = self._dynamics.successors[torch.arange(policy.shape[1], device=self.device), policy, 0]
+            visits = discounted_visits(pointer, start, gamma)
+            if visits is not None:
+                return visits @ table
+        return self._sums_of_chunk(policy, table, gamma)[torch.arange(len(policy), device=self.device), start]
 
     def _policy_table(self, policy: Obs | Vectors) -> Int[Tensor, "*n S"] | Float[Tensor, "*n S A"]:
         n_states, n_actions = self.world.n_states, self.world.n_actions

@@ -17,6 +17,7 @@ from zscout.edge import as_finite, as_index
 from zscout.types import FiniteWorld
 
 EPS = torch.finfo(torch.float64).eps
+LONGEST = 1024  # steps of a path that is followed for one start; longer ones are summed for all starts at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +92,28 @@ def _sums_along_pointers(first: Float[Tensor, "N k"], pointer: Int[Tensor, " N"]
         if torch.equal(pointer[pointer], pointer):
             return x + weight / (1 - weight) * x[pointer]
     return x
+
+
+def discounted_visits(
+    pointer: Int[Tensor, "m S"], start: Int[Tensor, " m"], gamma: float
+) -> Float[Tensor, "m S"] | None:
+    """Σ_{k≥0} γᵏ [S_{k+1} = s] from one start on each of m deterministic chains; None where a cycle is an odd one.
+
+    The same doubling, of the path from the start alone: once 2ʲ steps lead into cycles whose lengths divide 2ʲ, what
+    the next 2ʲ steps visit comes again for ever.
+    """
+    path = pointer.gather(1, start[:, None])  # S_1 … S_L
+    length = 1
+    while length < LONGEST:
+        pointer, path = pointer.gather(1, pointer), torch.cat([path, pointer.gather(1, path)], 1)
+        length *= 2
+        if torch.equal(pointer.gather(1, pointer), pointer):
+            weight = gamma ** torch.arange(2 * length, dtype=torch.float64, device=path.device)
+            weight[length:] /= 1 - gamma**length
+            path = torch.cat([path, pointer.gather(1, path)], 1)
+            visits = torch.zeros(pointer.shape, dtype=torch.float64, device=path.device)
+            return visits.scatter_add_(1, path, weight.expand(path.shape))
+    return None
 
 
 def _sums_by_elimination(

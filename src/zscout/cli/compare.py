@@ -71,15 +71,15 @@ class Compare(Runs):
     def run(self, console: Console) -> None:
         """Run what is missing, print one table."""
         from zscout.files import write_bytes, write_json
-        from zscout.lab.compare import comparison
-        from zscout.report.tables import compare_cells, compare_csv, markdown_table, paired_cells, terminal_table
+        from zscout.lab.compare import comparison, paired_cells, ranking_cells
+        from zscout.report.tables import compare_csv, markdown_table, terminal_table
 
         with usage_errors():
             entrants = self._entrants(console)
         outcomes = outcomes_with_bar(entrants, self.out, self.jobs, console)
         rows = comparison(list(outcomes.values()), self.against)
         title = f"{self.world}, {self.features}, {self.model}: {entrants[0].steps} steps"
-        tables = [compare_cells(rows), *([paired_cells(rows, self.against)] if self.against else [])]
+        tables = [ranking_cells(rows), *([paired_cells(rows, self.against)] if self.against else [])]
         for cells in tables:
             console.print(terminal_table(cells, title))
         if alike := [f"{a.method} and {b.method}" for a, b in pairwise(rows) if not a.surely]:
@@ -153,9 +153,9 @@ class Tune(Runs):
         from zscout.edge import as_size
         from zscout.files import write_json
         from zscout.lab.arena import Arena, Tasks
-        from zscout.lab.compare import comparison
+        from zscout.lab.compare import comparison, ranking_cells
         from zscout.lab.tuning import BUDGET, GRIDS, candidates, choose_all, settings_named, tuning_record
-        from zscout.report.tables import compare_cells, terminal_table
+        from zscout.report.tables import terminal_table
 
         chosen = list(GRIDS) if self.methods == "all" else names_of(self.methods)
         with usage_errors():
@@ -169,7 +169,7 @@ class Tune(Runs):
         outcomes = list(outcomes_with_bar(tried, self.out, self.jobs, console).values())
         best = choose_all(outcomes)
         rows = comparison(list(best.values()))
-        console.print(terminal_table(compare_cells(rows), f"chosen on {tasks.count} tuning tasks"))
+        console.print(terminal_table(ranking_cells(rows), f"chosen on {tasks.count} tuning tasks"))
         path = self.out / f"settings-{self.features}.json"
         kept = settings_named(str(path), self.features) if path.exists() else {}  # of methods tuned before
         content = {

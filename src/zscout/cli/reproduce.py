@@ -1,47 +1,114 @@
 """zscout reproduce."""
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from zscout.cli.mistakes import UsageError, fail
 from zscout.cli.options import JsonFile, Quick
+from zscout.cli.progress import bar_with_time_left, run_with_bar
+
+if TYPE_CHECKING:
+    from zscout.lab.paper import Runs, Scale
+    from zscout.lab.story import Section
+
+RESULTS, TIMINGS, REPORT = "results.json", "timings.json", "report.html"
 
 
 @dataclass(frozen=True)
 class Reproduce:
-    """Compute and draw the paper's figures: so far features, policies (in three worlds) and training."""
+    """The whole paper: run what is missing, check every claim, write figures, tables and one page, report.html."""
 
     out: Path = Path("out")
-    """Folder for the results; made when it is not there."""
+    """Folder for report.html, results.json, figures and every run; a run that was stopped goes on there."""
     seed: int = 0
-    """Decides the random task vectors and where the trajectories start."""
+    """Decides tasks, noise and draws; another seed needs another folder."""
+    jobs: int = min(2, os.cpu_count() or 1)
+    """Processes to share the work."""
     quick: Quick = False
-    """Only the paper's own world, for a first look."""
+    """A tenth of the runs, under a minute: a first look, whose verdicts may differ."""
     json: JsonFile = None
-    """Also write every number that is drawn to this file, and make its folder."""
+    """Also write results.json to this file, and make its folder."""
 
     def run(self, console: Console) -> None:
-        """Compute, draw, say where."""
-        from rich.progress import track
+        """Run, tell, draw, say where."""
+        import time
 
+        from zscout.edge import as_size
         from zscout.files import write_json
-        from zscout.lab.paper import FIGURES, training_figure
-        from zscout.lab.stored import stored_trainings
-        from zscout.report.figures import draw_curves, draw_panels, save_figure
+        from zscout.lab.paper import Runs, Scale, specs, story
+        from zscout.lab.store import Store
+        from zscout.report.report import write_report
 
-        figures = FIGURES[:1] if self.quick else FIGURES
-        numbers: list[dict[str, Any]] = []
-        written: list[Path] = []
-        curves = training_figure(stored_trainings())
-        numbers.append(curves.to_json())
-        written += save_figure(draw_curves(curves), self.out / "figures", curves.name)
-        for figure in track(figures, "Features and trajectories", console=console, transient=True):
-            table = figure.compute(self.seed)
-            numbers.append(table.to_json())
-            written += save_figure(draw_panels(table), self.out / "figures", table.name)
-        if self.json is not None:
-            written.append(write_json(self.json, {"seed": self.seed, "figures": numbers}))
-        for path in written:
-            console.print(f"wrote {path}", highlight=False, soft_wrap=True)
+        try:
+            as_size(self.jobs, "jobs", 1)
+        except ValueError as error:
+            raise UsageError(str(error)) from error
+        self._refuse_another()
+        began, scale = time.perf_counter(), Scale(self.seed, self.quick)
+        with Store(self.out) as store:
+            needed = specs(scale)
+            run_with_bar(needed, store, self.jobs, console)
+            if failed := [why for spec in needed if (why := store.failure(spec))]:
+                fail(f"{len(failed)} runs failed, which none should: {failed[0]}", code=1)
+            ran, runs = time.perf_counter(), Runs(store)
+            told, seconds = self._tell(scale, runs, console)
+            told_at, whole = time.perf_counter(), story(scale, told)
+            with console.status("drawing"):
+                write_report(whole, self.out)
+            results = {"seed": self.seed, "quick": self.quick, **whole.to_json()}
+            for path in (self.out / RESULTS, *([self.json] if self.json else [])):
+                write_json(path, results)
+            timings = {
+                "seconds": {
+                    "running what was missing": ran - began,
+                    "telling": told_at - ran,
+                    "drawing": time.perf_counter() - told_at,
+                },
+                "sections": seconds,
+                "tables": {t.name: [list(t.head), *map(list, t.rows)] for s in told for t in s.tables if t.timed},
+            }
+            write_json(self.out / TIMINGS, timings)
+        for claim in whole.claims:
+            console.print(f"{claim.number:>4} {claim.verdict:<14} {claim.says}", highlight=False, soft_wrap=True)
+        console.print(
+            f"{time.perf_counter() - began:.0f} s; wrote {self.out / REPORT}", highlight=False, soft_wrap=True
+        )
+
+    def _refuse_another(self) -> None:
+        """A folder with the report of another seed or scale is not written over."""
+        import json
+
+        path = self.out / RESULTS
+        if not path.exists():
+            if (self.out / REPORT).exists():
+                raise UsageError(f"{self.out / REPORT} is there without {RESULTS}: name another --out")
+            return
+        try:
+            before = json.loads(path.read_text())
+            made = (before["seed"], before["quick"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise UsageError(f"{path} is not of zscout reproduce: name another --out") from error
+        if made != (self.seed, self.quick):
+            kind = f"seed {made[0]}{', quick' if made[1] else ''}"
+            raise UsageError(f"{self.out} holds the report of {kind}: name another --out, or move it away")
+
+    @staticmethod
+    def _tell(scale: "Scale", runs: "Runs", console: Console) -> "tuple[list[Section], dict[str, float]]":
+        import time
+
+        from zscout.lab.paper import EXPERIMENTS, sections
+
+        told: list[Any] = []
+        seconds: dict[str, float] = {}
+        with bar_with_time_left(console) as bar:
+            task, last = bar.add_task("checking claims", total=len(EXPERIMENTS)), time.perf_counter()
+            for section in sections(scale, runs):
+                told.append(section)
+                now = time.perf_counter()
+                seconds[section.key], last = now - last, now
+                bar.update(task, advance=1, description=section.title)
+        return told, seconds

@@ -29,9 +29,9 @@ class Transfer:
     features: str = "laplacian"
     """clusters or laplacian."""
     model: str = "network"
-    """exact, network (the one that ships), or the name or folder of a saved model."""
+    """exact, network (the one that ships), the name or folder of a saved model, or your own as module:name."""
     method: str = "usf-ucb"
-    """One of the methods that zscout compare knows."""
+    """One of the methods that zscout compare knows, or your own as module:name."""
     task: str = "0"
     """The number of one of compare's tasks, 0 to 99; or z_r itself, numbers with commas: --task=1,0,0,0,0,0,0,0,-1."""
     noise: float = 0.3
@@ -51,13 +51,11 @@ class Transfer:
 
     def run(self, console: Console) -> None:
         """Run, show, write what was asked for; a stop writes what was seen."""
-        from itertools import islice
-
         import torch
 
         from zscout.edge import as_size, in_range
         from zscout.lab.arena import Arena
-        from zscout.lab.watching import watch_run
+        from zscout.lab.watching import run_named, watch_run
 
         torch.set_num_threads(1)  # these tensors are small: a second thread costs more than it gives
         with usage_errors():
@@ -66,10 +64,12 @@ class Transfer:
             speed = 0.0 if self.quick else in_range(self.speed, "speed", 0.0, math.inf, open_end=True)
             self._check_files()
             arena = Arena(self.world, self.features, self.model)
-            scene, frames = watch_run(arena, self.method, self.task, noise=self.noise, seed=self.seed)
+            named = (arena, self.method, self.task)
+            spec = run_named(*named, noise=self.noise, seed=self.seed, steps=steps)
+        scene, frames = watch_run(spec)
         seen: list[Frame] = []
         try:
-            _show(scene, islice(frames, steps), seen, steps, 1 / speed if speed else 0.0, console)
+            _show(scene, frames, seen, steps, 1 / speed if speed else 0.0, console)
         except KeyboardInterrupt:
             self._write(scene, seen, console)
             fail(f"stopped after {len(seen)} of {steps} steps", code=130)
@@ -91,7 +91,7 @@ class Transfer:
         if self.json is not None:
             from zscout.files import write_json
 
-            content = {"run": scene.to_json(), "steps": [frame.to_json() for frame in seen]}
+            content = {"run": scene.spec.to_json(), "steps": [frame.to_json() for frame in seen]}
             written.append(write_json(self.json, content))
         if self.gif is not None:
             from zscout.report.animation import write_gif
@@ -121,5 +121,5 @@ def _show(
         for frame in frames:
             seen.append(frame)
             live.update(View(scene, seen, steps), refresh=True)
-            due = max(due + pause, time.monotonic())
-            time.sleep(due - time.monotonic() if pause else 0)
+            due = max(due + pause, time.monotonic())  # a step that took long is not made up for
+            time.sleep(max(due - time.monotonic(), 0.0))

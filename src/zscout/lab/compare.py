@@ -87,6 +87,16 @@ class Outcome:
             "failures": list(self.failures),
         }
 
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> "Outcome":
+        """What ``to_json`` wrote."""
+        arena, tasks = Arena(**content["arena"]), Tasks(**content["tasks"])
+        rest = {name: content[name] for name in ("noise", "steps", "outside")}
+        entrant = Entrant.of(arena, content["method"], content["settings"], tasks, **rest)
+        shape = (tasks.count, tasks.seeds)
+        tables = {name: np.array(runs).reshape(shape) for name, runs in content["runs"].items()}
+        return cls(entrant, tables, 0.0, content["failures"])
+
 
 @dataclass(frozen=True)
 class Row:
@@ -111,6 +121,14 @@ class Row:
         """As plain numbers."""
         return asdict(self)
 
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> "Row":
+        """What ``to_json`` wrote."""
+        estimates = {
+            name: Estimate(**value) for name, value in content.items() if isinstance(value, dict) and name != "settings"
+        }
+        return cls(**{**content, **estimates, "rank": tuple(content["rank"])})
+
 
 def comparison(outcomes: Sequence[Outcome], against: str = "") -> list[Row]:
     """One row a method whose runs all finished, fewest lost steps first; paired with ``against`` where it is named."""
@@ -124,7 +142,7 @@ def comparison(outcomes: Sequence[Outcome], against: str = "") -> list[Row]:
     for outcome in whole:
         lost = outcome.tables["lost"]
         theirs = references[0] if references else None
-        means = {name: bootstrap.mean(table) for name, table in outcome.tables.items()}
+        means: dict[str, Any] = {name: bootstrap.mean(table) for name, table in outcome.tables.items()}
         rows.append(
             Row(
                 method=outcome.entrant.method,
@@ -142,3 +160,39 @@ def comparison(outcomes: Sequence[Outcome], against: str = "") -> list[Row]:
     order = sorted(range(len(rows)), key=lambda i: rows[i].lost.value)
     told = [bootstrap.difference(whole[a].tables["lost"], whole[b].tables["lost"]) for a, b in pairwise(order)]
     return [replace(rows[i], surely=gap.high < 0) for i, gap in zip(order, told, strict=False)] + [rows[order[-1]]]
+
+
+Cells = tuple[list[str], list[list[str]]]  # the head, and the lines under it
+
+
+def ranking_cells(rows: Sequence[Row]) -> Cells:
+    """A ranking: means with 95 % intervals, and against a model's own π(·,z_r) where that is not the best there is."""
+    own = any(abs(row.lost.value - row.lost_own.value) > 1e-6 for row in rows)
+    head = ["rank", "method", "lost steps", "IQM", *(["own π"] if own else []), "settled", "final", "‖ẑ−z_r‖"]
+    lines = []
+    for row in rows:
+        settings = " ".join(f"{name}={value}" for name, value in row.settings.items())
+        first, last = row.rank
+        lines.append(
+            [
+                f"{first}" if first == last else f"{first}–{last}",
+                f"{row.method}, {settings}" if settings else row.method,
+                f"{row.lost:.1f}",
+                f"{row.lost_iqm:.1f}",
+                *([f"{row.lost_own.value:.1f}"] if own else []),
+                f"{row.settled.value:.0%}",
+                f"{row.final.value:.3f}",
+                f"{row.error.value:.2f}",
+            ]
+        )
+    return head, lines
+
+
+def paired_cells(rows: Sequence[Row], against: str) -> Cells:
+    """Run by run against one method; empty where there is none."""
+    head = [f"against {against}", "lost steps ÷ its", "lost steps − its", "P(fewer than it)"]
+    return head, [
+        [row.method, "" if row.ratio is None else f"{row.ratio:.2f}", f"{row.difference:.1f}", f"{row.improvement:.2f}"]
+        for row in rows
+        if row.difference is not None and row.method != against
+    ]

@@ -93,6 +93,7 @@ def measured(
         "reward": (trace.reward, np.float64),
         "error": (error, np.float32),
         "regret": (regret / ground.gap, np.float32),
+        "width": (theory.psi_squares.sqrt(), np.float32),
         "bound": (theory.lemma / ground.gap, np.float32),
         "naive": (torch.full_like(regret, theory.naive) / ground.gap, np.float32),
         "conditions": (theory.conditions, np.bool_),

@@ -36,7 +36,8 @@ class Yardstick:
 
     def value(self, z: Float[Tensor, "n d"], task: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
         """Normalised value of π(·,z) for a task: 0 is a random walk, 1 is optimal, as all is where nothing matters."""
-        worth = torch.cat([self._tables(part).mean(1) for part in z.split(self._at_once)])
+        rows, whose = torch.unique(z, dim=0, return_inverse=True)
+        worth = torch.cat([self._tables(part).mean(1) for part in rows.split(self._at_once)])[whose]
         random = task @ self._random.mean(0)
         gap = self.exact.value(task).cpu().mean(-1) - random
         return torch.where(gap > 1e-12, ((worth * task).sum(-1) - random) / gap, 1.0)
@@ -68,9 +69,9 @@ class Yardstick:
     def _tables(self, z: Float[Tensor, "n d"]) -> Float[Tensor, "n S d"]:
         if self.model is self.exact:
             return self.exact.successor_features(z).cpu()
-        return self.exact.evaluate(self._policy(z)).cpu()
+        return self.exact.evaluate(self.policy(z)).cpu()
 
-    def _policy(self, z: Float[Tensor, "n d"]) -> Tensor:
+    def policy(self, z: Float[Tensor, "n d"]) -> Tensor:
         """What the model does in every state: actions [n S] or their probabilities [n S A]."""
         if isinstance(self.model, Tabulated):
             table = self.model.policy(z)

@@ -51,7 +51,7 @@ def compare_searches(arena: Arena, problems: int = 30, seed: int = 0) -> list[Re
     true: dict[str, list[float]] = {name: [] for name in SEARCHES}
     seconds: dict[str, list[float]] = {name: [] for name in SEARCHES}
     for number in range(problems):
-        problem = _problem(ground, rng)
+        problem = random_problem(ground, rng)
         for name, search in SEARCHES.items():
             if isinstance(search, Gradient) and arena.model == "exact":
                 continue  # dynamic programming has no gradient in z
@@ -78,7 +78,8 @@ def compare_searches(arena: Arena, problems: int = 30, seed: int = 0) -> list[Re
     ]
 
 
-def _problem(ground: Ground, rng: Generator) -> Problem:
+def random_problem(ground: Ground, rng: Generator) -> Problem:
+    """A state and what a random walk of 5 to 50 steps has taught: pure exploration from there."""
     steps = int(torch.randint(5, 51, (1,), generator=rng))
     state, visited = ground.world.random_states(1, rng), []
     for _ in range(steps):

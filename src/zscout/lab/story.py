@@ -31,6 +31,7 @@ class TextTable:
     caption: str
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
+    timed: bool = False  # it holds times, which no two runs have alike
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class Section:
             "title": self.title,
             "text": list(self.text),
             "figures": [figure.to_json() for figure in self.figures],
-            "tables": [asdict(table) for table in self.tables],
+            "tables": [asdict(table) for table in self.tables if not table.timed],
             "claims": [asdict(claim) for claim in self.claims],
             "command": self.command,
         }

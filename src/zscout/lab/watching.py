@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain
+from itertools import islice
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -11,12 +11,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
-from zscout.edge import as_index, as_size, as_vectors, in_range
+from zscout.edge import as_index, as_size, as_vectors
 from zscout.lab.arena import Arena, Ground, Tasks
 from zscout.lab.run import Moment, Trace, moments
+from zscout.lab.spec import Spec, rewards
 from zscout.transfer.agent import OnlineTransfer
-from zscout.transfer.method import Method
-from zscout.transfer.methods import factory_named
 
 Cell: TypeAlias = tuple[int, int]  # row and column
 Mode: TypeAlias = Literal["wanders", "tries", "goes", "stays"]
@@ -33,21 +32,10 @@ TASKS = Tasks(count=100, seeds=1)  # the tasks that compare reports on
 class Scene:
     """What stays the same while a run is watched."""
 
-    world: str
-    features: str
-    model: str
-    method: str
-    task: np.ndarray  # z_r [d]
-    noise: float
-    seed: int
+    spec: Spec
     truth: np.ndarray  # φ·z_r [rows columns], NaN on walls
     doubt: np.ndarray  # ‖φ‖ in V⁻¹ before the first reward [rows columns]
     best: frozenset[Cell]  # where φ·z_r is largest
-
-    def to_json(self) -> dict[str, Any]:
-        """What decides the run."""
-        names = ("world", "features", "model", "method", "noise", "seed")
-        return {name: getattr(self, name) for name in names} | {"task": self.task.tolist()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +49,7 @@ class Frame:
     z: np.ndarray  # Z_t [d]; while an explorer acts, what would be settled for
     reward: float  # R_{t+1}
     regret: float  # v*(S_t) − v of π(·,Z_t) there
-    lost: float  # regret so far ÷ this task's mean v* − v of a random walk
+    lost: float  # regret so far ÷ the worth of a step, mean v* − v of a random walk for tasks of this ‖z_r‖
     z_hat: np.ndarray  # ẑ [d]
     value: float  # of π(·,ẑ), or of what else would be settled for now: 0 is a random walk, 1 is optimal
     error: float  # ‖ẑ − z_r‖
@@ -84,42 +72,43 @@ class Frame:
         return named | {"z": self.z.tolist(), "z_hat": self.z_hat.tolist()}
 
 
-def watch_run(arena: Arena, method: str, task: str, *, noise: float, seed: int) -> tuple[Scene, Iterator[Frame]]:
-    """The scene, and frames for ever; what cannot be run is refused before the first of them is asked for.
+def run_named(arena: Arena, method: str, task: str, *, noise: float, seed: int, steps: int) -> Spec:
+    """What a user wrote, as a run; what cannot be run is refused.
 
     ``task`` is the number of one of the tasks of compare, or z_r itself, numbers with commas between. With a number,
     and a ``seed`` below 1000, this is the very run that compare has for that task and that seed.
     """
-    ground = arena.ground
-    noise = in_range(noise, "noise", 0.0, math.inf, open_end=True)
-    z_r, first = _task(task, ground)
-    seeds = torch.tensor([(first + seed) % 2**63])
-    agent = OnlineTransfer(ground.model, _method(method, ground, z_r, noise), seeds.tolist(), 1)
-    features = ground.exact.features.cpu()
-    truth = ground.world.to_map(z_r[0] @ features.T)
+    z_r, first = _task(task, arena.ground)
+    spec = Spec(arena, method, tuple(z_r[0].tolist()), noise=noise, seed=(first + seed) % 2**63, steps=steps)
+    spec.check()
+    return spec
+
+
+def watch_run(spec: Spec) -> tuple[Scene, Iterator[Frame]]:
+    """The scene, and a frame for each step."""
+    ground, task = spec.arena.ground, torch.tensor([spec.task], dtype=torch.float64)
+    agent = OnlineTransfer(ground.model, spec.build(ground, task), [spec.seed], 1)
+    reward = rewards(ground, task, [spec.seed], spec.outside)
+    truth = ground.world.to_map(reward[0])
     best = np.argwhere(truth >= np.nanmax(truth) - 1e-9 * np.nanmax(np.abs(truth)))
     scene = Scene(
-        world=arena.world,
-        features=arena.features,
-        model=arena.model,
-        method=method,
-        task=z_r[0].numpy(),
-        noise=noise,
-        seed=seed,
+        spec=spec,
         truth=truth,
-        doubt=ground.world.to_map(agent.posterior.width(features[None])[0]),
+        doubt=_doubt(agent, ground),
         best=frozenset((int(row), int(column)) for row, column in best),
     )
-    frames = _frames(agent, ground, z_r, noise)
-    return scene, chain([next(frames)], frames)  # some methods find only at their first step that they cannot act here
+    return scene, islice(_frames(agent, ground, task, reward, spec.noise), spec.steps)
 
 
-def _frames(agent: OnlineTransfer, ground: Ground, task: Float[Tensor, "1 d"], noise: float) -> Iterator[Frame]:
+def _frames(
+    agent: OnlineTransfer, ground: Ground, task: Float[Tensor, "1 d"], reward: Float[Tensor, "1 S"], noise: float
+) -> Iterator[Frame]:
     yardstick, to_map = ground.yardstick, ground.world.to_map
     features = ground.exact.features.cpu()
     cells = [(int(row), int(column)) for row, column in ground.world.cells]
-    gap, regret_so_far = yardstick.gap(task), 0.0
-    for moment in moments(agent, ground.world, task @ features.T, noise):
+    gap = ground.gap * float(task.norm()) / math.sqrt(ground.exact.dim)  # random tasks have ‖z‖ = √d
+    regret_so_far = 0.0
+    for moment in moments(agent, ground.world, reward, noise):
         regret = float(yardstick.regret(_trace(moment, agent, task)))
         regret_so_far += regret
         state, entered = int(moment.state), int(moment.entered)
@@ -142,7 +131,7 @@ def _frames(agent: OnlineTransfer, ground: Ground, task: Float[Tensor, "1 d"], n
             heading=None if heading is None else cells[heading],
             mode=_mode(heading, _leads_to(ground, moment.best_z, state), entered),
             estimate=to_map(z_hat[0] @ features.T),
-            doubt=to_map(agent.posterior.width(features[None])[0]),
+            doubt=_doubt(agent, ground),
         )
 
 
@@ -165,12 +154,6 @@ def _task(text: str, ground: Ground) -> tuple[Float[Tensor, "1 d"], int]:
     return task, int(seeds[number])
 
 
-def _method(name: str, ground: Ground, task: Float[Tensor, "1 d"], noise: float) -> Method:
-    """With what compare would tell it."""
-    settings: dict[str, Any] = {"look_ahead": ground.world.step} if name == "exhaustive" else {}
-    return factory_named(name)(dim=ground.exact.dim, noise=noise, task=task, **settings)
-
-
 def _trace(moment: Moment, agent: OnlineTransfer, task: Float[Tensor, "1 d"]) -> Trace:
     """A run of this one step, for the yardstick."""
     names = ("state", "z", "radius", "z_hat", "best_z", "action", "entered", "reward")
@@ -184,6 +167,10 @@ def _trace(moment: Moment, agent: OnlineTransfer, task: Float[Tensor, "1 d"]) ->
         final_z_hat=agent.z_hat.cpu(),
         **{name: getattr(moment, name)[None].cpu() for name in names},
     )
+
+
+def _doubt(agent: OnlineTransfer, ground: Ground) -> np.ndarray:
+    return ground.world.to_map(agent.posterior.width(ground.exact.features[None])[0])
 
 
 def _leads_to(ground: Ground, z: Float[Tensor, "1 d"], state: int) -> int:

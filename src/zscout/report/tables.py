@@ -9,7 +9,7 @@ from typing import Any
 from rich import box
 from rich.table import Table
 
-from zscout.lab.compare import Row
+from zscout.lab.compare import Cells, Row
 from zscout.lab.measurement import Measurement
 
 
@@ -29,42 +29,6 @@ def bench_table(rows: Sequence[Measurement]) -> Table:
             "" if row.largest is None else f"{row.largest:.2g} {verdict} {row.limit:.2g}\n[dim]{row.difference}[/dim]",
         )
     return table
-
-
-Cells = tuple[list[str], list[list[str]]]  # the head, and the lines under it
-
-
-def compare_cells(rows: Sequence[Row]) -> Cells:
-    """A ranking: means with 95 % intervals, and against a model's own π(·,z_r) where that is not the best there is."""
-    own = any(abs(row.lost.value - row.lost_own.value) > 1e-6 for row in rows)
-    head = ["rank", "method", "lost steps", "IQM", *(["own π"] if own else []), "settled", "final", "‖ẑ−z_r‖"]
-    lines = []
-    for row in rows:
-        settings = " ".join(f"{name}={value}" for name, value in row.settings.items())
-        first, last = row.rank
-        lines.append(
-            [
-                f"{first}" if first == last else f"{first}–{last}",
-                f"{row.method}, {settings}" if settings else row.method,
-                f"{row.lost:.1f}",
-                f"{row.lost_iqm:.1f}",
-                *([f"{row.lost_own.value:.1f}"] if own else []),
-                f"{row.settled.value:.0%}",
-                f"{row.final.value:.3f}",
-                f"{row.error.value:.2f}",
-            ]
-        )
-    return head, lines
-
-
-def paired_cells(rows: Sequence[Row], against: str) -> Cells:
-    """Run by run against one method; empty where there is none."""
-    head = [f"against {against}", "lost steps ÷ its", "lost steps − its", "P(fewer than it)"]
-    return head, [
-        [row.method, "" if row.ratio is None else f"{row.ratio:.2f}", f"{row.difference:.1f}", f"{row.improvement:.2f}"]
-        for row in rows
-        if row.difference is not None and row.method != against
-    ]
 
 
 def terminal_table(cells: Cells, title: str) -> Table:

@@ -1,15 +1,21 @@
-"""Trainings that `zscout reproduce` draws without repeating them; docs/training.md says how to remake each.
+"""Trainings and comparisons that `zscout reproduce` shows without repeating them.
 
     python -m zscout.lab.stored FOLDER > training.json
+    python -m zscout.lab.stored FILE.json FILE.json … > league.json
 
-collects the logs (training.json) of all trainings under a folder into the one file that is stored here.
+collect the logs of all trainings under a folder (docs/training.md says how to remake each), and what
+``zscout compare --json FILE.json`` wrote, into the files that are stored here.
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
+
+from zscout.lab.arena import Arena
+from zscout.lab.compare import Outcome, Row, comparison
 
 
 @dataclass(frozen=True)
@@ -38,6 +44,51 @@ def stored_trainings() -> list[Training]:
     """All that are stored."""
     text = files("zscout.lab.stored").joinpath("training.json").read_text()
     return [Training(**{**entry, "changes": tuple(entry["changes"])}) for entry in json.loads(text)]
+
+
+@dataclass(frozen=True)
+class StoredCell:
+    """One comparison that was run elsewhere: a world, features and a model, with every method."""
+
+    name: str
+    title: str
+    command: str
+    rows: list[Row]
+
+
+def stored_league() -> list[StoredCell]:
+    """All comparisons that are stored, best method first in each."""
+    text = files("zscout.lab.stored").joinpath("league.json").read_text()
+    return [StoredCell(**{**cell, "rows": [Row.from_json(row) for row in cell["rows"]]}) for cell in json.loads(text)]
+
+
+def collect_league(paths: Sequence[Path]) -> list[dict[str, Any]]:
+    """Files that ``zscout compare --json`` wrote, those of one arena ranked together; each says its command."""
+    cells: dict[Arena, dict[str, Outcome]] = {}
+    for path in paths:
+        for content in json.loads(path.read_text())["outcomes"]:
+            outcome = Outcome.from_json(content)
+            cells.setdefault(outcome.entrant.arena, {})[outcome.entrant.method + outcome.entrant.settings] = outcome
+    return [_cell(arena, list(outcomes.values())) for arena, outcomes in cells.items()]
+
+
+def _cell(arena: Arena, outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    entrant = outcomes[0].entrant
+    where = f"--world {arena.world} --features {arena.features} --model {arena.model}"
+    runs = entrant.tasks.count * entrant.tasks.seeds
+    amount = f"--tasks {entrant.tasks.count} --seeds {entrant.tasks.seeds}"
+    return {
+        "name": f"{arena.world}-{arena.features}-{arena.model}",
+        "title": f"{arena.world}, {arena.features}, {arena.model} model, {runs} runs",
+        "command": f"zscout compare {where} --methods all --settings tuned {amount}",
+        "rows": [_rounded(row.to_json()) for row in comparison(outcomes)],
+    }
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _rounded(part) for name, part in value.items()}
+    return _short(value) if isinstance(value, float) else value
 
 
 def collect(folder: Path) -> list[dict[str, Any]]:

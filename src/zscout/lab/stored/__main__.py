@@ -1,9 +1,11 @@
-"""``python -m zscout.lab.stored FOLDER``."""
+"""``python -m zscout.lab.stored FOLDER``, or with files of ``zscout compare --json``."""
 
 import json
 import sys
 from pathlib import Path
 
-from zscout.lab.stored import collect
+from zscout.lab.stored import collect, collect_league
 
-print("[\n" + ",\n".join(json.dumps(entry) for entry in collect(Path(sys.argv[1]))) + "\n]")
+paths = [Path(word) for word in sys.argv[1:]]
+entries = collect_league(paths) if all(path.is_file() for path in paths) else collect(paths[0])
+print("[\n" + ",\n".join(json.dumps(entry) for entry in entries) + "\n]")

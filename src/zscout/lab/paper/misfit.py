@@ -1,0 +1,189 @@
+"""What the method depends on: rewards that the features do not have, and a ψ that is wrong."""
+
+import numpy as np
+
+from zscout.lab.arena import Arena
+from zscout.lab.curves import Curve, CurveFigure, CurvePanel
+from zscout.lab.paper.experiment import (
+    FEATURES,
+    VARIANTS,
+    Experiment,
+    Runs,
+    Scale,
+    mean,
+    short,
+    transfers,
+    verdict,
+)
+from zscout.lab.spec import Spec
+from zscout.lab.statistics import Bootstrap, Estimate
+from zscout.lab.story import Claim, Section
+
+TASKS, STEPS = 24, 150
+OUTSIDE = (0.0, 0.1, 0.25, 0.5, 0.75)
+WRONG = (0.0, 0.1, 0.2, 0.4, 0.8)
+HEADS = 4
+
+
+def _line(label: str, x: tuple[float, ...], found: list[Estimate], dashed: bool = False) -> Curve:
+    y, low, high = (short(np.array([getattr(e, part) for e in found])) for part in ("value", "low", "high"))
+    return Curve(label, list(x), y, low, high, dashed)
+
+
+# 14: rewards outside the span of φ
+
+
+def _outside(scale: Scale, features: str, degree: float, method: str) -> list[Spec]:
+    return transfers(scale, Arena(features=features), method, TASKS, steps=STEPS, outside=degree)
+
+
+def _outside_specs(scale: Scale) -> list[Spec]:
+    return [
+        s
+        for n in FEATURES
+        for d in scale.some(OUTSIDE)
+        for m in ("usf-ucb", "oracle")
+        for s in _outside(scale, n, d, m)
+    ]
+
+
+def _tell_outside(scale: Scale, runs: Runs) -> Section:
+    panels, shares = [], scale.some(OUTSIDE)
+    online: dict[str, list[Estimate]] = {}
+    offline: dict[str, list[Estimate]] = {}
+    for name, title in FEATURES.items():
+        for found, method in ((online, "usf-ucb"), (offline, "oracle")):
+            found[name] = [mean(runs.numbers(_outside(scale, name, d, method), "value")) for d in shares]
+        curves = [_line("usf-ucb, after its last reward", shares, online[name])]
+        curves.append(_line("the best linear z, known", shares, offline[name], dashed=True))
+        panels.append(CurvePanel("value of the policy", curves, x_label="share of the reward outside φ", title=title))
+    drop = {n: (online[n][0].value - online[n][-1].value) for n in FEATURES}
+    sure = [online[n][-1].high < online[n][0].low for n in FEATURES]
+    halves = [online[n][-1].high < 0.5 for n in FEATURES]
+    share = {n: online[n][-1].value / offline[n][-1].value for n in FEATURES}
+    claim = Claim(
+        "14a",
+        "The method is extremely dependent on features: a reward that they do not encode cannot be solved.",
+        "5.2",
+        f"Value with {shares[-1]:.0%} of the reward's variance outside φ: "
+        + "; ".join(
+            f"{FEATURES[n]} {online[n][-1]:.2f}, from {online[n][0]:.2f} with none outside "
+            f"({share[n]:.0%} of what the best linear z has)"
+            for n in FEATURES
+        )
+        + ".",
+        verdict(all(sure) and all(halves), all(sure)),
+        "holds if value surely falls below half; in part if it surely falls",
+    )
+    figure = CurveFigure(
+        name="outside",
+        caption=(
+            f"Rewards with a part that no φ·z can express ({scale.runs(TASKS)} tasks, exact model, "
+            f"{scale.steps(STEPS)} steps, 95 % bands). What is lost is lost to the features: even the best linear z, "
+            "known from the start, is worth no more. Finding it online costs little on top, until the outside part "
+            "drowns it as noise would."
+        ),
+        rows={"By the share of the reward that is outside the features": panels},
+        alt="Value falls as more of the reward lies outside the features; the online curve follows the known best z.",
+    )
+    text = [
+        f"The part of a reward outside φ acts like noise that does not average out. The value falls by "
+        f"{drop['clusters']:.2f} and {drop['laplacian']:.2f}, gradually rather than at once."
+    ]
+    return Section("outside", "Rewards that the features do not have", text, [figure], claims=[claim])
+
+
+# 15: a wrong ψ
+
+WAYS = {
+    "one estimate": ("one_estimate", 1),
+    f"mean of {HEADS} heads": ("one_estimate", HEADS),
+    f"least of {HEADS} heads": ("least_of_heads", HEADS),
+}
+REAL = {  # with the networks, whose ψ is wrong as it is
+    "least of both heads": f"{VARIANTS}:pessimistic",
+    "averaged over near z": f"{VARIANTS}:averaged_over_z",
+}
+
+
+def _wrong(scale: Scale, features: str, degree: float, way: str) -> list[Spec]:
+    method, heads = WAYS[way]
+    arena = Arena(features=features, psi_error=degree, heads=heads if degree else 1)
+    return transfers(scale, arena, f"{VARIANTS}:{method}", TASKS, steps=STEPS)
+
+
+def _real(scale: Scale, features: str, method: str) -> list[Spec]:
+    return transfers(scale, Arena(features=features, model="network"), method, TASKS, steps=STEPS)
+
+
+def _wrong_specs(scale: Scale) -> list[Spec]:
+    real = [s for n in FEATURES for m in ("usf-ucb-paper", *REAL.values()) for s in _real(scale, n, m)]
+    return real + [s for n in FEATURES for d in scale.some(WRONG) for way in WAYS for s in _wrong(scale, n, d, way)]
+
+
+def _tell_wrong(scale: Scale, runs: Runs) -> Section:
+    panels, lost, back, real = [], {}, {}, {}
+    degrees = scale.some(WRONG)
+    for name, title in FEATURES.items():
+        tables = {way: [runs.numbers(_wrong(scale, name, d, way), "lost") for d in degrees] for way in WAYS}
+        curves = [_line(way, degrees, [mean(t) for t in found]) for way, found in tables.items()]
+        panels.append(CurvePanel("lost steps", curves, x_label="error of ψ ÷ its length", title=title))
+        bootstrap = Bootstrap(scale.runs(TASKS), 1)
+        one = tables["one estimate"]
+        lost[name] = bootstrap.ratio(one[-1], one[0])
+        back[name] = {
+            way: bootstrap.ratio(found[-2], one[-2]) for way, found in tables.items() if way != "one estimate"
+        }
+        mean_of_both = runs.numbers(_real(scale, name, "usf-ucb-paper"), "lost")
+        real[name] = {
+            way: bootstrap.ratio(runs.numbers(_real(scale, name, method), "lost"), mean_of_both)
+            for way, method in REAL.items()
+        }
+    best = {n: min(back[n], key=lambda way: back[n][way].value) for n in FEATURES}
+    claims = [
+        Claim(
+            "15a",
+            "The method relies heavily on ψ being right.",
+            "5.2",
+            f"Lost steps with a ψ that is wrong by {degrees[-1]:.0%} of its length ÷ with the true one: "
+            + ", ".join(f"{lost[n]:.1f} ({FEATURES[n]})" for n in FEATURES)
+            + ".",
+            verdict(all(e.low > 2 for e in lost.values()), any(e.low > 1 for e in lost.values())),
+            "holds if lost steps surely more than double, with both feature sets",
+        ),
+        Claim(
+            "15b",
+            "Averaging over regions, or ensembles, would make it more resilient.",
+            "5.2 (as a proposal)",
+            f"At an error of {degrees[-2]:.0%}, lost steps ÷ those of one estimate: "
+            + "; ".join(
+                f"{FEATURES[n]}: " + ", ".join(f"{way} {ratio:.2f}" for way, ratio in back[n].items()) for n in FEATURES
+            )
+            + ". With the networks' own error of 9 %, ÷ the mean of their two heads: "
+            + "; ".join(
+                f"{FEATURES[n]}: " + ", ".join(f"{way} {ratio:.2f}" for way, ratio in real[n].items()) for n in FEATURES
+            )
+            + ".",
+            verdict(all(back[n][best[n]].high < 1 for n in FEATURES), any(back[n][best[n]].high < 1 for n in FEATURES)),
+            "holds if the best of them surely loses less, with both feature sets",
+        ),
+    ]
+    figure = CurveFigure(
+        name="wrong-psi",
+        caption=(
+            f"ψ made wrong by a fixed random function of state and z, the policies left right ({scale.runs(TASKS)} "
+            f"tasks, {scale.steps(STEPS)} steps, the paper's settings, a bank of 300 z; 95 % bands). The mean of "
+            f"{HEADS} heads that err apart behaves like one head of half the error."
+        ),
+        rows={"By how wrong ψ is": panels},
+        alt="Lost steps grow with the error of ψ; averaging several heads wins part of it back.",
+    )
+    text = [
+        "A wrong ψ does two things: it misjudges where z leads, and the best of many z is the one that it over-rates "
+        "most. Averages help against both."
+    ]
+    return Section("wrong-psi", "When ψ is wrong", text, [figure], claims=claims)
+
+
+OUTSIDE_FEATURES = Experiment(_outside_specs, _tell_outside)
+WRONG_PSI = Experiment(_wrong_specs, _tell_wrong)

@@ -2,9 +2,11 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -67,8 +69,13 @@ def test_compare_and_tune_work_together_and_resume(tmp_path: Path) -> None:
     written = json.loads((tmp_path / "c.json").read_text())
     assert [row["method"] for row in written["rows"]] == ["greedy", "random"]
     assert written["rows"][0]["settings"] == chosen["laplacian"]["greedy"]
-    assert len(written["outcomes"][0]["lost"]) == 5
-    assert len(list((tmp_path / "out/compare/runs").glob("*.json"))) == 2
+    assert len(written["outcomes"][0]["runs"]["lost"]) == len(written["outcomes"][0]["seeds"]) == 5
+    assert "left out" not in done.stdout
+    assert done.stdout.count("runs in") == 0  # all were there from the first time
+    record = chosen["record"]
+    assert len(record["tuning_seeds"]) == 3
+    assert len(record["report_seeds"]) == 300
+    assert not set(record["tuning_seeds"]) & set(record["report_seeds"])
 
 
 def test_version() -> None:
@@ -80,7 +87,7 @@ def test_version() -> None:
     [
         (["reproduce", "--sed", "1"], "Perhaps you meant: --seed"),
         (["reproduce", "--seed", "one"], "Error parsing --seed"),
-        (["repreduce"], "Available subcommands: reproduce, pretrain, compare, tune, bench"),
+        (["repreduce"], "Available subcommands: reproduce, pretrain, transfer, compare, tune, bench"),
         (["pretrain"], "--out"),
         (["pretrain", "--out", "a-file"], "a-file is a file; --out names a folder"),
         (["pretrain", "--out", "x", "--device", "cuda:77"], "there is no CUDA device here"),
@@ -88,10 +95,19 @@ def test_version() -> None:
         (["pretrain", "--out", "x", "--set", "tua=1"], "a recipe has no 'tua'"),
         (["pretrain", "--out", "x", "--dim", "2"], "take dim=1 or dim=3"),
         (["reproduce", "--quick", "--out", "a-file"], "a-file"),
-        (["compare", "--methods", "greedy,nope"], "there is no method 'nope'; there are usf-ucb"),
+        (["compare", "--methods", "greedy,nope"], "there is no method 'nope': there are usf-ucb"),
         (["compare", "--methods", "greedy", "--against", "opti"], "--against opti is not among the methods greedy"),
+        (["compare", "--methods", "usf-ubc"], "did you mean usf-ucb"),
+        (["compare", "--world", "mase"], "did you mean maze?"),
+        (["compare", "--methods", "nowhere:method"], "nowhere:method cannot be imported"),
+        (["compare", "--methods", "json:nothing"], "the module json has no nothing"),
+        (["compare", "--methods", "math:pi"], "math:pi must be a Method or a function"),
+        (["compare", "--model", "math:pi"], "math:pi must be a model or a function"),
+        (["compare", "--psi-error", "-1"], "psi-error"),
+        (["compare", "--outside", "1"], "outside must be in [0.0, 1.0)"),
+        (["compare", "--model", "network", "--heads", "2"], "psi-error and heads are of the exact model"),
         (["compare", "--tasks", "0"], "tasks must be at least 1"),
-        (["compare", "--features", "waves"], "there are no features 'waves'"),
+        (["compare", "--features", "waves"], "there is no feature set 'waves': there are clusters"),
         (["compare", "--model", "mine"], "mine"),
         (["compare", "--noise", "-1"], "noise"),
         (["compare", "--settings", "none.json"], "settings are default, tuned or a file"),
@@ -99,7 +115,7 @@ def test_version() -> None:
         (["compare", "--quick", "--methods", "random", "--jobs", "0"], "jobs must be at least 1"),
         (["compare", "--quick", "--methods", "random", "--out", "a-file"], "a-file"),
         (["compare", "--device", "cuda:77"], "there is no CUDA device here"),
-        (["tune", "--methods", "oracle"], "there is nothing to tune for 'oracle'"),
+        (["tune", "--methods", "oracle"], "there is no method to tune, 'oracle'"),
         (["bench", "--seed", "-1"], "--seed must be from 0"),
         (["reproduce", "--seed", "9" * 30], "--seed must be from 0"),
     ],
@@ -116,17 +132,19 @@ def test_a_users_mistake_is_one_line_and_exit_code_2(words: list[str], message: 
 
 def test_ctrl_c_is_one_line_and_leaves_no_half_file(tmp_path: Path) -> None:
     process = subprocess.Popen(
-        [sys.executable, "-m", "zscout", "reproduce"],
+        [sys.executable, "-m", "zscout", "reproduce", "--quick"],
         cwd=tmp_path,
         stderr=subprocess.PIPE,
         text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # ignored in background shells
     )
-    first = tmp_path / "out/figures/training.png"
+    first = tmp_path / "out/runs.sqlite"
     while not first.exists():
         assert process.poll() is None
+        time.sleep(0.1)
+    time.sleep(2)
     os.kill(process.pid, signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert errors == "zscout: stopped; files already written are whole\n"
+    assert re.fullmatch(r"zscout: stopped after \d+ of \d+ runs; the same command goes on from there\n", errors)
     assert not list(first.parent.glob(".*"))

@@ -279,6 +279,7 @@ def test_tables_as_csv_and_markdown(story: Story, folder: Path) -> None:
         ('[a](#b" onclick="c)', "[a](#b&quot; onclick=&quot;c)", '[a](#b" onclick="c)'),
         ("z_r, φ·Z_t, z\u0302_t", "z<sub>r</sub>, φ·Z<sub>t</sub>, z\u0302<sub>t</sub>", "z_r, φ·Z_t, z\u0302_t"),
         ("ẑ_t [z_r](#z_r) `z_r`", 'ẑ<sub>t</sub> <a href="#z_r">z<sub>r</sub></a> <code>z_r</code>', "ẑ_t z_r z_r"),
+        ("2dφ_max", "2dφ<sub>max</sub>", "2dφ_max"),
         ("max_r x_long __init__ a_", "max_r x_long __init__ a_", "max_r x_long __init__ a_"),
         (
             "**b** [**c**](#d) [e](#f)",

@@ -1,6 +1,5 @@
 """Simulated runs, what they are worth, and the theory along them."""
 
-import json
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -12,12 +11,11 @@ import torch
 from torch import Tensor
 
 from zscout import METHODS, ExactModel, Method, load
-from zscout.lab.arena import Arena, Tasks, _ground
-from zscout.lab.compare import Job, comparison, mean_and_error, paired_ratio, run_all
+from zscout.lab.arena import Arena
+from zscout.lab.measure import settled
 from zscout.lab.metrics import Yardstick
 from zscout.lab.run import Trace, simulate
 from zscout.lab.theory import watch
-from zscout.lab.tuning import BUDGET, GRIDS, choose_all, job_of, settings_named, tuning_jobs
 from zscout.transfer.acquisition import Explore
 from zscout.transfer.confidence import SelfNormalised
 from zscout.transfer.explorers import RandomWalk
@@ -66,24 +64,21 @@ def test_regret_by_hand(laplacian_model: ExactModel) -> None:
         assert regret[t, run] == pytest.approx(float(model.value(task)[state] - achieved))
     oracle = runs(model, METHODS["oracle"](dim=9, task=model.sample_z(12, 3)), 6)
     assert yardstick.regret(oracle).abs().max() < 1e-9
-    assert yardstick.settled(oracle).all()
     walk = runs(model, "random", 6)
     random = (model.evaluate(model.random_policy)[walk.state] * walk.task).sum(-1)
     assert torch.allclose(yardstick.regret(walk), model.value(walk.task).T.gather(0, walk.state) - random)
 
 
 def test_settled_means_good_at_every_late_check(laplacian_model: ExactModel) -> None:
-    trace, yardstick = runs(laplacian_model, "usf-ucb-paper", 40), Yardstick(laplacian_model)
-    best = trace.task.expand(40, -1, -1).clone()
-    always = replace(trace, best_z=best, final_z=trace.task)
-    assert yardstick.settled(always).all()
-    for t, counts in ((24, True), (25, False), (30, False), (31, True)):  # checks: after 25, 30, 35 and 40 rewards
-        lapse = best.clone()
-        lapse[t, 0] = -trace.task[0]  # best_z[t] stands before reward t + 1: it is what t rewards led to
-        assert bool(yardstick.settled(replace(always, best_z=lapse))[0]) == counts
-    assert not yardstick.settled(replace(always, final_z=-trace.task)).any()
-    value = yardstick.value(trace.task, trace.task)
-    assert torch.allclose(value, torch.ones(12).double())
+    value = torch.ones(40, 3)
+    assert settled(value).all()
+    for t, counts in ((23, True), (24, False), (29, False), (30, True), (39, False)):  # after 25, 30, 35, 40 rewards
+        lapse = value.clone()
+        lapse[t, 0] = 0.9  # row t is what t + 1 rewards led to
+        assert settled(lapse).tolist() == [counts, True, True]
+    tasks, yardstick = laplacian_model.sample_z(12, 3), Yardstick(laplacian_model)
+    assert torch.allclose(yardstick.value(tasks, tasks), torch.ones(12).double())
+    assert yardstick.value(tasks[:1], torch.zeros(1, 9).double()) == 1  # nothing to lose
 
 
 def test_a_network_is_judged_by_its_own_policy_too(laplacian_model: ExactModel) -> None:
@@ -162,9 +157,6 @@ def test_exploration_learns_features_faster_than_walks(laplacian_model: ExactMod
     assert gained[0] > gained[1] + 4  # findings: 18.8 against 10.9
 
 
-# Comparing and tuning
-
-
 def test_a_default_that_needs_no_settings_beats_what_it_should(laplacian_model: ExactModel) -> None:
     tasks, yardstick = laplacian_model.sample_z(24, 3), Yardstick(laplacian_model)
     lost = {}
@@ -176,116 +168,6 @@ def test_a_default_that_needs_no_settings_beats_what_it_should(laplacian_model: 
     assert lost["usf-ucb"] < 22  # 16.5 over 200 steps and 300 runs
     assert lost["usf-ucb-norm"] < 19  # 12.7
     assert lost["usf-ucb"] < min(lost["greedy"], lost["thompson"])
-
-
-def test_jobs_are_kept_and_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    jobs = [job_of(Arena(), name, {}, Tasks(2, 2), steps=8) for name in ("greedy", "random")]
-    first = list(run_all(jobs, tmp_path))
-    monkeypatch.setattr(Job, "run", lambda job: pytest.fail("it was run again"))
-    assert list(run_all(jobs, tmp_path)) == first
-    others = [
-        replace(jobs[0], steps=9),
-        replace(jobs[0], tasks=Tasks(2, 1)),
-        replace(jobs[0], settings='{"ridge": 1.0}'),
-    ]
-    assert len({job.digest for job in [*jobs, *others]}) == 5
-
-
-def test_an_edited_map_is_another_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    digests = []
-    for text in ("....\n....\n....\n", "....\n.#..\n....\n"):
-        (tmp_path / "map.txt").write_text(text)
-        _ground.cache_clear()
-        digests.append(job_of(Arena("map.txt"), "greedy", {}, Tasks(2, 1)).digest)
-    _ground.cache_clear()
-    assert digests[0] != digests[1]
-
-
-def test_a_damaged_outcome_is_run_again(tmp_path: Path) -> None:
-    job = job_of(Arena(), "greedy", {}, Tasks(2, 1), steps=8)
-    (outcome,) = run_all([job], tmp_path)
-    (tmp_path / f"{job.digest}.json").write_text('{"lost": [')
-    (again,) = run_all([job], tmp_path)
-    assert again.lost == outcome.lost
-
-
-def test_workers_give_what_one_gives(tmp_path: Path) -> None:
-    jobs = [job_of(Arena(), name, {}, Tasks(2, 1), steps=8) for name in ("greedy", "random")]
-    one = {outcome.job: outcome.lost for outcome in run_all(jobs, tmp_path / "one")}
-    two = {outcome.job: outcome.lost for outcome in run_all(jobs, tmp_path / "two", workers=2)}
-    assert one == two
-
-
-def test_tuning_and_report_share_no_task_and_no_seed() -> None:
-    exact = Arena().ground.exact
-    (z1, s1), (z2, s2) = (Tasks(50, 2, kind).draw(exact) for kind in ("tuning", "report"))
-    assert not set(s1.tolist()) & set(s2.tolist())
-    assert torch.cdist(z1, z2).min() > 1e-3
-    again = Tasks(50, 2, "tuning").draw(exact)
-    assert torch.equal(again[0], z1)
-    assert len(s1.unique()) == 100
-
-
-def test_every_method_is_tuned_with_the_same_budget() -> None:
-    assert {len(grid) for grid in GRIDS.values()} == {BUDGET}
-    assert all(len({json.dumps(s, sort_keys=True) for s in grid}) == BUDGET for grid in GRIDS.values())
-    for arena, missing in ((Arena(features="clusters"), set()), (Arena(), {"mbie"})):
-        jobs = tuning_jobs(arena, list(GRIDS), Tasks(2, 1, "tuning"))
-        assert {job.method for job in jobs} == set(GRIDS) - missing
-        for job in jobs:
-            job.check()
-    stored = {features: settings_named("tuned", features) for features in ("clusters", "laplacian")}
-    for chosen in stored.values():
-        assert all(settings in GRIDS[name] for name, settings in chosen.items())
-
-
-def test_the_choice_is_fewest_lost_steps_among_those_that_settle() -> None:
-    job = job_of(Arena(), "greedy", {}, Tasks(2, 1))
-
-    def outcome(ridge: float, lost: float, settled: float) -> Any:
-        from zscout.lab.compare import Outcome
-
-        named = replace(job, settings=json.dumps({"ridge": ridge}))
-        return Outcome(named, [lost] * 2, [lost] * 2, [settled] * 2, [1.0] * 2, [0.0] * 2, 0.0)
-
-    tried = [outcome(0.1, 9.0, 0.5), outcome(0.2, 12.0, 1.0), outcome(0.3, 11.0, 1.0)]
-    assert choose_all(tried)["greedy"].settings == {"ridge": 0.3}
-    assert choose_all(tried[:1])["greedy"].settings == {"ridge": 0.1}
-
-
-def test_means_errors_and_ratios() -> None:
-    mean, error = mean_and_error([1.0, 3.0, 5.0, 7.0], seeds=2)
-    assert [mean, error] == pytest.approx([4.0, 2.0])  # tasks' means are 2 and 6
-    job = job_of(Arena(), "greedy", {}, Tasks(3, 1), steps=8)
-    ours = job.run()
-    theirs = replace(ours, lost=[2 * x for x in ours.lost], job=replace(job, method="random"))
-    assert paired_ratio(ours, theirs) == pytest.approx((0.5, 0.5, 0.5))
-    rows = comparison([theirs, ours], against="random")
-    assert [row["method"] for row in rows] == ["greedy", "random"]
-    assert rows[0]["ratio"] == pytest.approx(0.5)
-
-
-def test_what_cannot_be_compared(tmp_path: Path) -> None:
-    for job, says in (
-        (job_of(Arena(), "usf", {}, Tasks(2, 1)), "no method"),
-        (job_of(Arena(), "greedy", {"colour": 1}, Tasks(2, 1)), "no setting"),
-        (job_of(Arena(features="waves"), "greedy", {}, Tasks(2, 1)), "no features"),
-        (job_of(Arena("moon"), "greedy", {}, Tasks(2, 1)), "no world"),
-        (job_of(Arena("maze", "clusters", "network"), "greedy", {}, Tasks(2, 1)), "no network ships"),
-        (job_of(Arena("maze", "laplacian", "grid9-laplacian"), "greedy", {}, Tasks(2, 1)), "was not trained on"),
-        (job_of(Arena(), "greedy", {}, Tasks(2, 1), noise=-1.0), "noise"),
-        (job_of(Arena(), "greedy", {}, Tasks(2, 1), steps=0), "steps"),
-        (job_of(Arena(), "mbie", {}, Tasks(2, 1)), "one-hot"),
-        (job_of(Arena(model="network"), "usf-ucb-short", {}, Tasks(2, 1)), "no psi_at"),
-    ):
-        with pytest.raises(ValueError, match=says):
-            job.check()
-    with pytest.raises(ValueError, match="settings are default, tuned or a file"):
-        settings_named(str(tmp_path / "none.json"), "laplacian")
-    (tmp_path / "other.json").write_text('{"clusters": {}}')
-    with pytest.raises(ValueError, match="holds no settings for laplacian"):
-        settings_named(str(tmp_path / "other.json"), "laplacian")
 
 
 # The one-file version

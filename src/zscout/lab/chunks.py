@@ -18,8 +18,8 @@ from zscout.lab.spec import Spec
 from zscout.lab.store import Store
 from zscout.transfer.search import Ellipsoid, Shooting
 
-SECONDS = 3.0  # that a chunk should take: as much as a stop can cost
-FIRST, MOST = 16, 300  # runs of a group's first chunk, and of any
+SECONDS = 5.0  # that a chunk should take: as much as a stop can cost
+FIRST, MOST = 48, 300  # runs of a group's first chunk, and of any
 SOLVES = 5_000  # that dynamic programming does in a second, about: for a first guess
 
 
@@ -72,10 +72,11 @@ class _Plan:
         return left[:size]
 
     def took(self, chunk: Chunk) -> None:
-        """Larger chunks after a quick one, smaller ones after a slow one."""
+        """Larger chunks after a quick one, smaller ones after a slow one; most runs of a batch cost next to nothing."""
         group, runs = chunk.answers[0].spec.group, len(chunk.answers)
-        factor = min(4.0, SECONDS / max(chunk.seconds, 1e-3))
-        self._sizes[group] = max(1, min(MOST, int(runs * factor)))
+        share = SECONDS / max(chunk.seconds, 1e-3)
+        size = runs * min(4.0, max(2.0, share)) if share > 1 else runs * share
+        self._sizes[group] = max(1, min(MOST, int(size)))
 
 
 def _first_size(group: Spec) -> int:

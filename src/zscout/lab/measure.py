@@ -16,6 +16,7 @@ from zscout.lab.run import Trace, simulate
 from zscout.lab.spec import Spec, code_digest, rewards
 from zscout.lab.theory import replay
 from zscout.transfer.saving import method_to_json
+from zscout.types import HasExactPsi
 
 EVERY, LAST, GOOD = 5, 20, 0.95  # settled: worth this much at every check of the last steps
 FINAL = 20  # the last steps, whose rewards are the final ones
@@ -123,9 +124,13 @@ def log_det_of_counts(entered: Int[Tensor, "T R"], ridge: float, states: int) ->
 
 
 def _value_of_estimate(trace: Trace, yardstick: Yardstick, task: Float[Tensor, "R k"]) -> Float[Tensor, "T R"]:
-    """Normalised value of what would be settled for after each reward; of long runs every 5 steps, then held."""
+    """Normalised value of what would be settled for after each reward.
+
+    Where that is costly (long runs, networks: all states for every z) after every fifth, which stands for the four
+    before it too.
+    """
     steps = len(trace.state)
-    every = 1 if steps <= ALL_STEPS else EVERY
+    every = 1 if steps <= ALL_STEPS and isinstance(yardstick.model, HasExactPsi) else EVERY
     z = torch.cat([trace.best_z[1:], trace.final_z[None]])
     looked = torch.arange(steps - 1, -1, -every).flip(0)
     value = yardstick.value(z[looked].flatten(0, 1), task.repeat(len(looked), 1)).reshape(len(looked), -1)

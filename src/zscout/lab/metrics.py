@@ -9,7 +9,7 @@ from zscout.bfm.judging import Tabulated, certain
 from zscout.lab.run import Trace
 from zscout.types import BehaviorModel
 
-CHUNK = 2**23  # numbers of a table of ψ that are held at once
+CHUNK = 2**20  # numbers of a table of ψ that are held at once
 
 
 class Yardstick:
@@ -34,7 +34,7 @@ class Yardstick:
             answer[part] = table[whose[part] - first, where[part]]
         return answer.reshape(*state.shape, -1)
 
-    def value(self, z: Float[Tensor, "n d"], task: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
+    def value(self, z: Float[Tensor, "n d"], task: Float[Tensor, "n k"]) -> Float[Tensor, " n"]:
         """Normalised value of π(·,z) for a task: 0 is a random walk, 1 is optimal, as all is where nothing matters."""
         rows, whose = torch.unique(z, dim=0, return_inverse=True)
         worth = torch.cat([self._tables(part).mean(1) for part in rows.split(self._at_once)])[whose]
@@ -66,7 +66,7 @@ class Yardstick:
         task = trace.task.expand_as(trace.z)
         return (self.psi(trace.state, task) * task).sum(-1) - achieved
 
-    def _tables(self, z: Float[Tensor, "n d"]) -> Float[Tensor, "n S d"]:
+    def _tables(self, z: Float[Tensor, "n d"]) -> Float[Tensor, "n S k"]:
         if self.model is self.exact:
             return self.exact.successor_features(z).cpu()
         return self.exact.evaluate(self.policy(z)).cpu()

@@ -25,14 +25,17 @@ class Estimate:
 
     def __format__(self, spec: str) -> str:
         """``15.6 (14.9–16.3)``, and ``-0.2 (-1.8…1.4)`` where a minus sign could be taken for the dash."""
-        value, low, high = (f"{number:{spec}}" for number in (self.value, self.low, self.high))
-        if not float(value.rstrip("%")):  # no minus sign on a zero
-            value = value.lstrip("-")
+        value, low, high = (_written(number, spec) for number in (self.value, self.low, self.high))
         return f"{value} ({low}{'…' if low.startswith('-') else '–'}{high})"
 
     def to_json(self) -> dict[str, float]:
         """As plain numbers."""
         return vars(self)
+
+
+def _written(number: float, spec: str) -> str:
+    text = f"{number:{spec}}"
+    return text if float(text.rstrip("%").replace(",", "")) else text.lstrip("-")  # no minus sign on a zero
 
 
 def estimate(value: float, drawn: np.ndarray) -> Estimate:

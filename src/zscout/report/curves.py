@@ -149,7 +149,7 @@ def _draw_curve(axes: Axes, curve: Curve, look: Look, logarithmic: bool) -> None
 
 
 def _folded(name: str) -> list[str]:
-    return textwrap.wrap(name, 14) or [""]
+    return textwrap.wrap(name, 10) or [""]
 
 
 def _draw_levels(axes: Axes, levels: Mapping[str, float]) -> None:

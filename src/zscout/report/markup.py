@@ -5,7 +5,7 @@ import re
 
 _CODE = re.compile(r"`([^`]+)`")
 _BOLD = re.compile(r"\*\*(.+?)\*\*")
-_INDEX = re.compile(r"(?<!\w)([^\W\d_]\u0302?)_(\w{1,3})(?!\w)")  # one letter, perhaps with its hat
+_INDEX = re.compile(r"((?:(?<!\w)[^\W\d_]|[α-ωΑ-Ω])\u0302?)_(\w{1,3})(?!\w)")  # a letter, perhaps with its hat
 _LINK = re.compile(r"\[([^\[\]]+)\]\(#([A-Za-z0-9_-]+)\)")
 
 

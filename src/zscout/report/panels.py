@@ -74,8 +74,8 @@ def draw_panels(table: PanelFigure, palette: Palette = "safe") -> Figure:
             for strip in strips:
                 top += _height(strip, side)
                 spots += _spots(strip, top - GAP - side, side)
-                middle = top - GAP - side / 2
-                say(figure, LABEL / 2 + 0.02, middle, strip.label, fontsize=8.5, rotation=90, va="center", ha="center")
+                label, middle = _folded(strip.label, 16 * side), top - GAP - side / 2
+                say(figure, LABEL / 2 + 0.02, middle, label, fontsize=8.5, rotation=90, va="center", ha="center")
         axes = whole(figure)
         _maps(axes, spots, palette)
         end = _key(axes, {spot.kind for spot in spots}, palette)
@@ -90,7 +90,11 @@ def draw_panels(table: PanelFigure, palette: Palette = "safe") -> Figure:
 
 
 def _wrapped(panel: Panel, side: float) -> str:
-    return "\n".join(textwrap.fill(line, int(16 * side)) for line in panel.title.split("\n"))
+    return _folded(panel.title, 16 * side)
+
+
+def _folded(text: str, letters: float) -> str:
+    return "\n".join(textwrap.fill(line, int(letters)) for line in text.split("\n"))
 
 
 def _height(strip: Strip, side: float) -> float:

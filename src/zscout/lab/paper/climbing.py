@@ -11,7 +11,7 @@ from zscout.bfm.pretrained import load
 from zscout.bfm.usfa import USFA
 from zscout.lab.arena import SHIPPED, Arena, Ground
 from zscout.lab.curves import Curve, CurveFigure, CurvePanel
-from zscout.lab.paper.experiment import FEATURES, Experiment, Runs, Scale, mean, no_specs, short, verdict
+from zscout.lab.paper.experiment import FEATURES, TITLES, Experiment, Runs, Scale, mean, no_specs, short, verdict
 from zscout.lab.searches import random_problem
 from zscout.lab.statistics import Bootstrap, Estimate
 from zscout.lab.story import Claim, Section
@@ -32,10 +32,10 @@ class Ascent:
 
 def _tell(scale: Scale, runs: Runs) -> Section:
     rows, ends = {}, {}
-    for name, title in FEATURES.items():
+    for name, title in TITLES.items():
         found = {label: _climb(scale, name, label == PROJECTED) for label in (FREE, PROJECTED)}
         ends[name] = found
-        rows[f"{title} features"] = [
+        rows[title] = [
             CurvePanel(
                 label,
                 [_curve(who, getattr(ascent, column)) for who, ascent in found.items()],
@@ -100,7 +100,7 @@ def _tell(scale: Scale, runs: Runs) -> Section:
         "The paper found gradient ascent unstable and took the best of 10,000 random z. Our shipped networks project z "
         "before they look at it, so here that is switched off, to see what an unprojected network does."
     ]
-    return Section("gradient", "Climbing the gradient", text, [figure], claims=claims)
+    return Section("gradient", "Climbing the gradient", text, [figure], claims=claims, command="zscout reproduce")
 
 
 def _both(found: dict[str, Estimate]) -> str:

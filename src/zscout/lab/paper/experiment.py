@@ -16,6 +16,7 @@ from zscout.lab.store import Store
 from zscout.lab.story import Section, Verdict
 
 FEATURES = {"clusters": "clusters", "laplacian": "Laplacian"}  # in the order of the paper, as they are written
+TITLES = {"clusters": "Cluster features", "laplacian": "Laplacian features"}
 VARIANTS = "zscout.lab.paper.variants"
 
 

@@ -9,6 +9,7 @@ from zscout.lab.curves import CurveFigure, CurvePanel
 from zscout.lab.panels import Panel, PanelFigure, Strip
 from zscout.lab.paper.experiment import (
     FEATURES,
+    TITLES,
     VARIANTS,
     Experiment,
     Runs,
@@ -63,15 +64,15 @@ def _specs(scale: Scale) -> list[Spec]:
 def _tell_paths(scale: Scale, runs: Runs) -> Section:
     sections, claims, seen = {}, [], {}
     last = min(99, scale.steps(STEPS))
-    for name, title in FEATURES.items():
+    for name, title in TITLES.items():
         specs = explorers(scale, name)[OURS]
         arena = specs[0].arena
         times = [t for t in (1, 11, 22, 33, 44, 55, 66, 77, 88, 99) if t <= last]
         panels = [_exploring_panel(runs[specs[0]], arena, t) for t in times]
-        sections[f"{title} features"] = [Strip("φ·Z_t and\nthe path", "reward", panels)]
+        sections[title] = [Strip("φ·Z_t and\nthe path", "reward", panels)]
         seen[name] = np.array([_visited(runs[spec], last, features_of(arena)) for spec in specs])  # [R 4]
     walker = explorers(scale, "clusters")[EXHAUSTIVE]
-    walk = [_path_panel(runs[walker[0]], walker[0].arena, t) for t in (20, 40, 60, 80, last) if t <= last]
+    walk = [_path_panel(runs[walker[0]], walker[0].arena, t) for t in sorted({20, 40, 60, 80, last}) if t <= last]
     sections["The exhaustive explorer"] = [Strip("the path", "feature", walk)]
     regions = mean(seen["clusters"][:, 0] / 9)
     states = {name: mean(rows[:, 1] / 81) for name, rows in seen.items()}
@@ -126,7 +127,9 @@ def _tell_paths(scale: Scale, runs: Runs) -> Section:
         "With ẑ = 0 only the bonus is left: which z leads through the least-known features? The path wanders from "
         "region to region; corners of a region that was entered are of no interest, since they look the same to φ."
     ]
-    return Section("exploration", "Exploring without a reward", text, [figure], claims=claims)
+    return Section(
+        "exploration", "Exploring without a reward", text, [figure], claims=claims, command="zscout reproduce"
+    )
 
 
 def _exploring_panel(record: Record, arena: Arena, t: int) -> Panel:
@@ -171,10 +174,10 @@ def _tell_log_det(scale: Scale, runs: Runs) -> Section:
     looks = [t for t in LOOKS if t <= scale.steps(STEPS)]
     gaps: dict[str, dict[str, list[Estimate]]] = {"log_det": {}, "log_det_states": {}}
     beats_random = []
-    for name, title in FEATURES.items():
+    for name, title in TITLES.items():
         found = explorers(scale, name)
         shown = {label: specs for label, specs in found.items() if label != COUNTS}
-        rows[f"{title} features"] = [
+        rows[title] = [
             CurvePanel(label, [banded(who, runs.steps(specs, column)) for who, specs in shown.items()])
             for column, label in (("log_det", "log det V⁻¹, features"), ("log_det_states", "log det V⁻¹, state counts"))
         ]
@@ -227,7 +230,7 @@ def _tell_log_det(scale: Scale, runs: Runs) -> Section:
         "The determinant of V⁻¹ is the volume of what is still possible. The exhaustive explorer sees every state's "
         "neighbours and visits them all; the method sees only what its features tell it."
     ]
-    return Section("log-det", "How fast uncertainty shrinks", text, [figure], claims=claims)
+    return Section("log-det", "How fast uncertainty shrinks", text, [figure], claims=claims, command="zscout reproduce")
 
 
 def _gaps(answers: dict[str, list[Estimate]], looks: Sequence[int]) -> str:
@@ -243,7 +246,7 @@ def _gaps(answers: dict[str, list[Estimate]], looks: Sequence[int]) -> str:
 
 def _tell_eigenvalues(scale: Scale, runs: Runs) -> Section:
     rows, worst, largest = {}, 0.0, {}
-    for name, title in FEATURES.items():
+    for name, title in TITLES.items():
         panels, found = [], explorers(scale, name)
         for who in (OURS, EXHAUSTIVE, RANDOM):
             features = features_of(found[who][0].arena)
@@ -258,7 +261,7 @@ def _tell_eigenvalues(scale: Scale, runs: Runs) -> Section:
             curves = [banded(label, stack[:, :, i]) for label, i in (("largest", 8), ("middle", 4), ("least", 0))]
             panels.append(CurvePanel("eigenvalue of V⁻¹", curves, logarithmic=True, title=who))
             largest[name, who] = mean(stack[:, -1, 8])
-        rows[f"{title} features"] = panels
+        rows[title] = panels
     counting = explorers(scale, "clusters")[COUNTS]
     ours = explorers(scale, "clusters")[EXACT]
     looks = [t for t in LOOKS if t <= scale.steps(STEPS)]
@@ -308,7 +311,9 @@ def _tell_eigenvalues(scale: Scale, runs: Runs) -> Section:
         alt="Three falling curves a panel on a logarithmic axis; under the random walk the largest stays high longest.",
     )
     text = ["A small volume can still be long in one direction, so the eigenvalues are looked at one by one."]
-    return Section("eigenvalues", "Every direction, not only the volume", text, [figure], claims=claims)
+    return Section(
+        "eigenvalues", "Every direction, not only the volume", text, [figure], claims=claims, command="zscout reproduce"
+    )
 
 
 PATHS = Experiment(_specs, _tell_paths)

@@ -44,8 +44,8 @@ class FeatureFigure:
             name=f"features-{self.world}",
             caption=(
                 f"What π(·,z) does in the world {self.world!r}. Top of each block: the features φ, orange above 0 and "
-                "purple below. Under them, for one-hot and for random z: the reward φ·z, from red (least) to green "
-                "(most), and the path of the network's policy and of the exact one, from a random start (○) until it "
+                "purple below. Under them, for one-hot and for random z: the reward φ·z, from least to most, "
+                "and the path of the network's policy and of the exact one, from a random start (○) until it "
                 "comes back to where it was (●)."
             ),
             sections=sections,
@@ -124,7 +124,9 @@ def _tell(scale: Scale, runs: Runs) -> Section:
         "eigenfunctions of the grid's Laplacian. A reward is φ·z; a network has learned, without any reward, what "
         "to do for each z."
     ]
-    return Section("features", "Features, and what π(·,z) does", text, figures, claims=[claim])
+    return Section(
+        "features", "Features, and what π(·,z) does", text, figures, claims=[claim], command="zscout reproduce"
+    )
 
 
 FEATURES_AND_POLICIES = Experiment(no_specs, _tell)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from zscout.lab.arena import Arena, Tasks
 from zscout.lab.compare import Entrant, Outcome, Row, comparison, ranking_cells
 from zscout.lab.curves import Interval, IntervalFigure
-from zscout.lab.paper.experiment import FEATURES, Experiment, Runs, Scale
+from zscout.lab.paper.experiment import FEATURES, TITLES, Experiment, Runs, Scale
 from zscout.lab.spec import Spec
 from zscout.lab.stored import StoredCell, stored_league
 from zscout.lab.story import Section, TextTable
@@ -44,7 +44,7 @@ def _tell(scale: Scale, runs: Runs) -> Section:
         ),
         x_label="lost steps",
         panels={
-            f"{FEATURES[name]} features": [_interval(row) for method in order for row in rows if row.method == method]
+            TITLES[name]: [_interval(row) for method in order for row in rows if row.method == method]
             for name, rows in fresh.items()
         },
         alt="Dots with whiskers: the three USF-UCB methods and log-det lose least, random behaviours most.",

@@ -9,6 +9,7 @@ from zscout.lab.arena import Arena
 from zscout.lab.curves import Curve, CurveFigure, CurvePanel
 from zscout.lab.paper.experiment import (
     FEATURES,
+    TITLES,
     VARIANTS,
     Experiment,
     Runs,
@@ -61,7 +62,7 @@ def _specs(scale: Scale) -> list[Spec]:
 def _tell(scale: Scale, runs: Runs) -> Section:
     panels, agreement, best, lost = [], {}, {}, {}
     look = min(LOOK, scale.steps(STEPS))
-    for name, title in FEATURES.items():
+    for name, title in TITLES.items():
         curves = []
         for label, found in _explorers(scale, name).items():
             estimates = [mean(runs.steps(specs, "log_det")[:, look - 1]) for specs in found.values()]
@@ -124,7 +125,8 @@ def _tell(scale: Scale, runs: Runs) -> Section:
         name="horizon",
         caption=(
             "Pure exploration with the exact model: what is left unknown (lower is better; 95 % bands) by the "
-            "horizon of the bonus. Looking about five to ten steps ahead is best; with M the horizon matters less."
+            "horizon of the bonus. A near horizon is better than the value's own; with M in place of ψψᵀ the "
+            "horizon matters less."
         ),
         rows={"Bonus by its horizon": panels},
         alt="Curves with their minimum at a short horizon, rising towards γ = .99.",
@@ -133,7 +135,8 @@ def _tell(scale: Scale, runs: Runs) -> Section:
         "The determinant after following z depends on M(z), the sum of φφᵀ along the way; ψψᵀ is a rank-1 stand-in. "
         "Both are exact here, so they can be compared."
     ]
-    return Section("horizon", "What the bonus should look at", text, [figure], claims=claims)
+    command = f"zscout compare --methods usf-ucb,{PLAIN} --tasks 100 --seeds 1"
+    return Section("horizon", "What the bonus should look at", text, [figure], claims=claims, command=command)
 
 
 def _agreement(scale: Scale, features: str) -> tuple[Estimate, Estimate]:

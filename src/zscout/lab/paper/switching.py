@@ -34,7 +34,7 @@ def _tell(scale: Scale, runs: Runs) -> Section:
         "going from one to another can beat all of them: regret against π(·,z_r) can be negative. With the exact "
         "model π(·,z_r) is optimal and there is nothing to win, which is why our tables count lost steps against v*."
     ]
-    return Section("switching", "Changing z beats any fixed z", text, claims=[claim])
+    return Section("switching", "Changing z beats any fixed z", text, claims=[claim], command="zscout reproduce")
 
 
 def _gains(scale: Scale, features: str, model: str) -> tuple[Estimate, float]:

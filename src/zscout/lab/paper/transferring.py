@@ -10,6 +10,7 @@ from zscout.lab.curves import CurveFigure, CurvePanel
 from zscout.lab.panels import Panel, PanelFigure, Strip
 from zscout.lab.paper.experiment import (
     FEATURES,
+    TITLES,
     Experiment,
     Runs,
     Scale,
@@ -58,7 +59,7 @@ def _strip_specs(scale: Scale) -> list[Spec]:
 
 def _tell_strips(scale: Scale, runs: Runs) -> Section:
     sections, ends, errors = {}, [], []
-    for name, title in FEATURES.items():
+    for name, title in TITLES.items():
         strips = []
         for label, spec in _hand_picked(name).items():
             record, world, features = runs[spec], spec.arena.ground.world, features_of(spec.arena)
@@ -71,7 +72,7 @@ def _tell_strips(scale: Scale, runs: Runs) -> Section:
             strips.append(Strip(label.replace(", ", ",\n"), "reward", [truth, *shown]))
             ends.append(record.numbers["final"])
             errors.append(record.steps["error"][[0, -1]])
-        sections[f"{title} features"] = strips
+        sections[title] = strips
     first, last = np.array(errors).T
     claim = Claim(
         "4a",
@@ -97,7 +98,8 @@ def _tell_strips(scale: Scale, runs: Runs) -> Section:
         "Now there is a reward to find. Each step gives one noisy number; ẑ is ridge regression on all of them, "
         "and the bonus fades by the paper's schedule: β = 1 until t = 50, then down to 0 at 150."
     ]
-    return Section("transfer", "Finding a hidden reward", text, [figure], claims=[claim])
+    command = "zscout transfer --method usf-ucb-paper --features clusters --task 0,0,0,0,0,0,0,0,3 --steps 150"
+    return Section("transfer", "Finding a hidden reward", text, [figure], claims=[claim], command=command)
 
 
 # 5: errors and rewards on random tasks
@@ -142,7 +144,7 @@ def _offline(specs: list[Spec]) -> tuple[np.ndarray, np.ndarray]:
 
 def _tell(scale: Scale, runs: Runs) -> Section:
     rows, table, times, offline = {}, [], {}, {}
-    for name, title in FEATURES.items():
+    for name, title in TITLES.items():
         both = {method: random_tasks(scale, name, "network", method) for method in (PAPERS, OURS)}
         ten = both[PAPERS][:10]
         best = mean(np.array([max(features_of(s.arena) @ np.array(s.task)) for s in ten]))
@@ -151,7 +153,7 @@ def _tell(scale: Scale, runs: Runs) -> Section:
             label: np.stack([features_of(s.arena)[runs[s].steps["entered"]] @ np.array(s.task) for s in specs])
             for label, (specs, _) in shown.items()
         }
-        rows[f"{title} features"] = [
+        rows[title] = [
             CurvePanel(
                 "‖ẑ − z_r‖", [banded(label, runs.steps(specs, "error"), d) for label, (specs, d) in shown.items()]
             ),
@@ -174,7 +176,7 @@ def _tell(scale: Scale, runs: Runs) -> Section:
                 settled = times[name, model, method]
                 table.append(
                     [
-                        title,
+                        FEATURES[name],
                         model,
                         method,
                         _steps(median(np.minimum(settled, 1e9))),
@@ -186,7 +188,7 @@ def _tell(scale: Scale, runs: Runs) -> Section:
         offline[name] = _offline(both[PAPERS])
         table.append(
             [
-                title,
+                FEATURES[name],
                 "network",
                 "81 labelled states, offline",
                 "81",
@@ -285,6 +287,7 @@ def _told(
         [figure],
         [TextTable("settling", caption, head, table)],
         claims,
+        "zscout compare --model network --methods usf-ucb-paper,usf-ucb --tasks 100 --seeds 1",
     )
 
 

@@ -1,0 +1,180 @@
+"""Every method has a page, and what a page says in numbers is what the code and the stored comparisons say.
+
+    python tests/test_method_pages.py --write
+
+writes the stored results into the pages anew; what stands outside their marks stays.
+"""
+
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from zscout.lab.compare import Row
+from zscout.lab.stored import StoredCell, stored_league
+from zscout.lab.tuning import GRIDS
+from zscout.transfer.methods import METHODS
+
+FOLDER = Path(__file__).parents[1] / "docs" / "methods"
+INDEX = FOLDER / "README.md"
+BEGIN = "<!-- results: python tests/test_method_pages.py --write -->"
+END = "<!-- end of results -->"
+MARKED = re.compile(f"{re.escape(BEGIN)}\n.*?{re.escape(END)}", re.DOTALL)
+NOT_YET = "No comparison is stored."
+SETTING = re.compile(r"^\| `(\w+)` \| (.+?) \| .+? \| (.+?) \|$", re.MULTILINE)
+
+
+def page_of(name: str) -> Path:
+    return FOLDER / f"{name}.md"
+
+
+# What stands between the marks
+
+
+def results_of(name: str, league: Sequence[StoredCell]) -> str:
+    """All stored rows of a method, and the commands that made them."""
+    found = [(cell, row) for cell in league for row in cell.rows if row.method == name]
+    if not found:
+        return NOT_YET
+    head = ["arena", "settings", "rank", "lost steps (95 %)", "IQM (95 %)", "settled", "final"]
+    lines = [[cell.title, told(row), ranked(row, cell), *numbers(row)] for cell, row in found]
+    commands = dict.fromkeys(f"- {cell.title}: `{command_of(cell, row)}`" for cell, row in found)
+    return "\n".join([table(head, lines), "", "Made by:", "", *commands])
+
+
+def overview(league: Sequence[StoredCell]) -> str:
+    """Lost steps and the share of runs that settle, of every method and setting in every arena."""
+    if not league:
+        return NOT_YET
+    rows = {(row.method, bool(row.settings)): row for cell in league for row in cell.rows}
+    order = sorted(rows, key=lambda key: (list(METHODS).index(key[0]), key[1]))
+    twice = {name for name, tuned in order if tuned and (name, False) in rows}
+    lines = [
+        [
+            f"[`{name}`]({name}.md)" + (f", {'tuned' if tuned else 'as it comes'}" if name in twice else ""),
+            *(cell_of(cell, name, tuned) for cell in league),
+        ]
+        for name, tuned in order
+    ]
+    commands = [f"- {cell.title}: `{cell.command}`" for cell in league]
+    return "\n".join(
+        [table(["lost steps, settled", *(short(cell) for cell in league)], lines), "", "Made by:", "", *commands]
+    )
+
+
+def cell_of(cell: StoredCell, name: str, tuned: bool) -> str:
+    found = [row for row in cell.rows if row.method == name and bool(row.settings) == tuned]
+    return "; ".join(f"{row.lost.value:.1f}, {row.settled.value:.0%}" for row in found) or "–"
+
+
+def short(cell: StoredCell) -> str:
+    """The title without the number of runs."""
+    return cell.title.rpartition(", ")[0] or cell.title
+
+
+def told(row: Row) -> str:
+    return ", ".join(f"`{name}={value}`" for name, value in row.settings.items()) or "as it comes"
+
+
+def ranked(row: Row, cell: StoredCell) -> str:
+    first, last = row.rank
+    return f"{first if first == last else f'{first}–{last}'} of {len(cell.rows)}"
+
+
+def numbers(row: Row) -> list[str]:
+    return [f"{row.lost:.1f}", f"{row.lost_iqm:.1f}", f"{row.settled.value:.0%}", f"{row.final.value:.3f}"]
+
+
+def command_of(cell: StoredCell, row: Row) -> str:
+    """The cell's command for this method alone: the same tasks, seeds and numbers; a rank needs the others."""
+    command = cell.command.replace("--methods all", f"--methods {row.method}")
+    return command if row.settings else command.replace("--settings tuned", "--settings default")
+
+
+def table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    return "\n".join("| " + " | ".join(line) + " |" for line in [head, ["---"] * len(head), *lines])
+
+
+def with_results(text: str, results: str) -> str:
+    return MARKED.sub(lambda _: f"{BEGIN}\n{results}\n{END}", text)
+
+
+def pages(league: Sequence[StoredCell]) -> Iterator[tuple[Path, str]]:
+    """Each page, and what must stand between its marks."""
+    yield INDEX, overview(league)
+    for name in METHODS:
+        yield page_of(name), results_of(name, league)
+
+
+# What a page says of a method's settings
+
+
+def settings_of(name: str) -> dict[str, tuple[str, str]]:
+    """By name the default and what was tried, as pages write them."""
+    tried: dict[str, list[Any]] = {}
+    for choice in GRIDS.get(name, []):
+        for setting, value in choice.items():
+            tried.setdefault(setting, []).append(value)
+    if "exhaustive" in tried:  # stands for the world's own look-ahead
+        tried["look_ahead"] = ["the world's own"]
+    return {
+        setting: (f"{default}", ", ".join(dict.fromkeys(map(str, tried.get(setting, ["–"])))))
+        for setting, default in METHODS[name].settings.items()
+    }
+
+
+# The tests
+
+
+def test_every_method_has_a_page_and_every_page_a_method() -> None:
+    assert {page.stem for page in FOLDER.glob("*.md")} == {*METHODS, "README"}
+    links = re.findall(r"^\| \[`([\w-]+)`\]\(([\w-]+)\.md\) \| (.+?) \|", INDEX.read_text(), re.MULTILINE)
+    assert [name for name, target, _ in links if name == target][: len(METHODS)] == list(METHODS)
+    sentences = {name: sentence for name, _, sentence in reversed(links)}
+    assert {name: METHODS[name].about.splitlines()[0] for name in METHODS} == sentences
+
+
+@pytest.mark.parametrize(("page", "results"), pages(stored_league()), ids=lambda value: getattr(value, "stem", ""))
+def test_results_are_the_stored_ones(page: Path, results: str) -> None:
+    assert MARKED.findall(page.read_text()) == [f"{BEGIN}\n{results}\n{END}"], "run this file with --write"
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_settings_and_defaults_are_the_methods_own(name: str) -> None:
+    text = page_of(name).read_text()
+    assert text.startswith(f"# `{name}`\n")
+    section = text.partition("\n## Settings\n")[2].partition("\n## ")[0]
+    assert section
+    assert {setting: (default, tried) for setting, default, tried in SETTING.findall(section)} == settings_of(name)
+
+
+def test_a_row_is_written_with_its_settings_rank_and_command() -> None:
+    estimate = {"value": 15.62, "low": 14.9, "high": 16.31}
+    names = ("lost", "lost_iqm", "lost_own", "settled", "final", "error")
+    shared: dict[str, Any] = {"runs": 300, **dict.fromkeys(names, estimate)}
+    rows = [
+        Row.from_json({"method": "opti", "settings": {"radius": 0.3}, "rank": [1, 2], **shared}),
+        Row.from_json({"method": "opti", "settings": {}, "rank": [2, 2], **shared}),
+    ]
+    cell = StoredCell("here", "here, exact model, 300 runs", "zscout compare --methods all --settings tuned", rows)
+    written = results_of("opti", [cell]).splitlines()
+    assert written[2] == (
+        "| here, exact model, 300 runs | `radius=0.3` | 1–2 of 2 | 15.6 (14.9–16.3) | 15.6 (14.9–16.3) | 1562% | 15.620 |"
+    )
+    assert written[3].startswith("| here, exact model, 300 runs | as it comes | 2 of 2 | ")
+    assert written[-2:] == [
+        "- here, exact model, 300 runs: `zscout compare --methods opti --settings tuned`",
+        "- here, exact model, 300 runs: `zscout compare --methods opti --settings default`",
+    ]
+    assert results_of("greedy", [cell]) == NOT_YET
+    assert "| [`opti`](opti.md), as it comes | 15.6, 1562% |" in overview([cell])
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] != ["--write"]:
+        sys.exit("python tests/test_method_pages.py --write")
+    for path, found in pages(stored_league()):
+        path.write_text(with_results(path.read_text(), found))

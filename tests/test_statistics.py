@@ -1,0 +1,160 @@
+"""Intervals that cover, and comparisons that say when they cannot tell."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from zscout.lab.arena import Arena, Tasks
+from zscout.lab.compare import Entrant, Outcome, Row, comparison, paired_cells, ranking_cells
+from zscout.lab.statistics import Bootstrap, Estimate, interquartile_mean, ranks
+from zscout.lab.stored import collect_league
+from zscout.lab.tuning import BUDGET, GRIDS, candidates, choose_all, settings_named
+from zscout.report.tables import compare_csv
+
+
+def test_interquartile_means_by_hand() -> None:
+    rows = np.array([[100.0, 1, 2, 3, 4, 5, 6, -90]])
+    assert interquartile_mean(rows) == pytest.approx([(2 + 3 + 4 + 5) / 4])
+    assert interquartile_mean(np.array([[0.0, 1, 5]])) == pytest.approx([(0.25 * 0 + 1 + 0.25 * 5) / 1.5], rel=0.2)
+    assert interquartile_mean(np.full((2, 7), 3.0)) == pytest.approx([3, 3])
+
+
+def test_intervals_cover_the_truth_as_often_as_they_say() -> None:
+    """Tasks differ, and seeds within them: 95 % intervals hold the mean of all tasks about 95 % of the time."""
+    rng, held = np.random.default_rng(0), []
+    bootstrap = Bootstrap(30, 3, draws=400)
+    for _ in range(300):
+        table = rng.normal(size=(30, 1)) + 0.5 * rng.normal(size=(30, 3))
+        found = bootstrap.mean(table)
+        held.append(found.low <= 0 <= found.high)
+    assert 0.9 < np.mean(held) < 0.99  # percentile intervals of 30 tasks: .92 to .95
+
+
+def test_pairing_sees_what_spread_hides() -> None:
+    rng = np.random.default_rng(1)
+    theirs = 10 + 5 * rng.normal(size=(40, 1))
+    ours = theirs - 0.3 + 0.1 * rng.normal(size=(40, 1))
+    bootstrap = Bootstrap(40, 1)
+    assert bootstrap.mean(ours).high > bootstrap.mean(theirs).low  # apart they cannot be told from each other
+    assert bootstrap.difference(ours, theirs).high < 0
+    assert bootstrap.ratio(ours, theirs).high < 1
+    assert bootstrap.improvement(ours, theirs).low > 0.9
+    assert bootstrap.improvement(theirs, theirs) == Estimate(0.5, 0.5, 0.5)
+
+
+def test_improvement_compares_all_seeds_of_a_task() -> None:
+    ours, theirs = np.array([[1.0, 3.0], [5.0, 5.0]]), np.array([[2.0, 2.0], [5.0, 6.0]])
+    assert Bootstrap(2, 2).improvement(ours, theirs).value == pytest.approx((0.5 + 0.75) / 2)
+
+
+def test_ranks_say_where_the_data_cannot_tell() -> None:
+    rng = np.random.default_rng(2)
+    base = rng.normal(size=(50, 1))
+    tables = {"best": base, "close": base + 0.01 * rng.normal(size=(50, 1)), "far": base + 3}
+    assert ranks(tables, Bootstrap(50, 1)) == {"best": (1, 2), "close": (1, 2), "far": (3, 3)}
+
+
+def test_estimates_read_well() -> None:
+    assert f"{Estimate(15.64, 14.9, 16.31):.1f}" == "15.6 (14.9–16.3)"
+    assert f"{Estimate(-0.01, -1.2, 0.8):.1f}" == "0.0 (-1.2…0.8)"
+    assert f"{Estimate(0.5, 0.25, 0.75):.0%}" == "50% (25%–75%)"
+
+
+def outcome(method: str, lost: np.ndarray, settings: str = "{}", settled: float = 1.0) -> Outcome:
+    entrant = Entrant(Arena(), method, settings, Tasks(len(lost), lost.shape[1]))
+    tables = {"lost": lost, "lost_own": lost, "settled": np.full(lost.shape, settled), "final": lost, "error": lost}
+    return Outcome(entrant, tables, 0.0)
+
+
+def test_a_comparison_from_end_to_end(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    theirs = 20 + rng.normal(size=(30, 2))
+    found = [
+        outcome("random", theirs * 3),
+        outcome("greedy", theirs),
+        outcome("usf-ucb", theirs + 0.01 * rng.normal(size=(30, 2))),
+        Outcome(Entrant(Arena(), "opti", tasks=Tasks(30, 2)), {}, 0.0, ["RuntimeError: no"]),
+    ]
+    rows = comparison(found, against="greedy")
+    assert {row.method for row in rows[:2]} == {"greedy", "usf-ucb"}
+    assert [row.rank for row in rows] == [(1, 2), (1, 2), (3, 3)]
+    assert [row.surely for row in rows] == [False, True, True]
+    assert rows[2].ratio is not None
+    assert rows[2].ratio.value == pytest.approx(3)
+    assert rows[2].improvement == Estimate(0.0, 0.0, 0.0)
+    head, lines = ranking_cells(rows)
+    assert all(len(line) == len(head) for line in lines)
+    assert lines[2][:2] == ["3", "random"]
+    _, paired = paired_cells(rows, "greedy")
+    assert {line[0] for line in paired} == {"usf-ucb", "random"}
+    table = compare_csv(rows).splitlines()
+    assert len(table) == 4
+    assert table[0].startswith("method,settings,rank,rank_worst,lost,lost_low,lost_high,lost_iqm")
+    assert [Row.from_json(json.loads(json.dumps(row.to_json()))) for row in rows] == rows
+    (tmp_path / "c.json").write_text(json.dumps({"outcomes": [o.to_json() for o in found[:3]]}))
+    (cell,) = collect_league([tmp_path / "c.json"])
+    assert [row["method"] for row in cell["rows"]] == [row.method for row in rows]
+    assert cell["command"].startswith("zscout compare --world open-grid --features laplacian --model exact")
+    assert comparison([found[3]]) == []
+
+
+# Tuning
+
+
+def test_tuning_and_report_share_no_task_and_no_seed() -> None:
+    exact = Arena().ground.exact
+    (z1, s1), (z2, s2) = (Tasks(50, 2, kind).draw(exact) for kind in ("tuning", "report"))
+    assert not set(s1.tolist()) & set(s2.tolist())
+    assert (z1[:, None] - z2[None]).norm(dim=-1).min() > 1e-3
+    assert Tasks(50, 2, "tuning").draw(exact)[0].equal(z1)
+    assert len(s1.unique()) == 100
+
+
+def test_every_method_is_tuned_with_the_same_budget() -> None:
+    assert {len(grid) for grid in GRIDS.values()} == {BUDGET}
+    assert all(len({json.dumps(s, sort_keys=True) for s in grid}) == BUDGET for grid in GRIDS.values())
+    for arena, missing in ((Arena(features="clusters"), set()), (Arena(), {"mbie"})):
+        tried = candidates(arena, list(GRIDS), Tasks(2, 1, "tuning"))
+        assert {entrant.method for entrant in tried} == set(GRIDS) - missing
+        for entrant in tried:
+            entrant.check()
+    stored = {features: settings_named("tuned", features) for features in ("clusters", "laplacian")}
+    for chosen in stored.values():
+        assert all(settings in GRIDS[name] for name, settings in chosen.items())
+
+
+def test_the_choice_is_fewest_lost_steps_among_those_that_settle() -> None:
+    tried = [
+        outcome("greedy", np.full((2, 1), lost), json.dumps({"ridge": ridge}), settled)
+        for ridge, lost, settled in ((0.1, 9.0, 0.5), (0.2, 12.0, 1.0), (0.3, 11.0, 1.0))
+    ]
+    assert choose_all(tried)["greedy"].settings == {"ridge": 0.3}
+    assert choose_all(tried[:1])["greedy"].settings == {"ridge": 0.1}
+    assert choose_all([replace(tried[0], tables={})]) == {}
+
+
+def test_what_cannot_be_compared(tmp_path: Path) -> None:
+    few = Tasks(2, 1)
+    for entrant, says in (
+        (Entrant(Arena(), "usf", tasks=few), "no method"),
+        (Entrant(Arena(), "greedy", '{"colour": 1}', few), "no setting"),
+        (Entrant(Arena(features="waves"), "greedy", tasks=few), "no feature set"),
+        (Entrant(Arena("moon"), "greedy", tasks=few), "no world"),
+        (Entrant(Arena("maze", "clusters", "network"), "greedy", tasks=few), "no network ships"),
+        (Entrant(Arena("maze", "laplacian", "grid9-laplacian"), "greedy", tasks=few), "was not trained on"),
+        (Entrant(Arena(), "greedy", tasks=few, noise=-1.0), "noise"),
+        (Entrant(Arena(), "greedy", tasks=few, steps=0), "steps"),
+        (Entrant(Arena(), "greedy", tasks=few, outside=1.0), "outside"),
+        (Entrant(Arena(), "mbie", tasks=few), "one-hot"),
+        (Entrant(Arena(model="network"), "usf-ucb-short", tasks=few), "no psi_at"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            entrant.check()
+    with pytest.raises(ValueError, match="settings are default, tuned or a file"):
+        settings_named(str(tmp_path / "none.json"), "laplacian")
+    (tmp_path / "other.json").write_text('{"clusters": {}}')
+    with pytest.raises(ValueError, match="holds no settings for laplacian"):
+        settings_named(str(tmp_path / "other.json"), "laplacian")

@@ -1,0 +1,280 @@
+"""One file that keeps what was finished, whatever happens."""
+
+import json
+import os
+import re
+import resource
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from zscout.lab.arena import Arena, Tasks
+from zscout.lab.chunks import run_all, run_chunk
+from zscout.lab.compare import Entrant, Outcome, comparison
+from zscout.lab.measure import run_batch
+from zscout.lab.records import Failure, Record, unpack
+from zscout.lab.spec import Spec
+from zscout.lab.store import FILE, Store, StoreError
+
+PROGRAM = """
+import sys
+from pathlib import Path
+
+def main():
+    import torch
+    import zscout.lab.chunks as chunks
+    from test_store import entrants
+    from zscout.lab.store import Store
+
+    torch.set_num_threads(1)
+    chunks.FIRST = chunks.MOST = 2  # many small chunks: many moments to be killed at
+    with Store(Path(sys.argv[1])) as store:
+        for chunk in chunks.run_all([s for e in entrants() for s in e.specs], store, int(sys.argv[2])):
+            print(*(answer.spec.digest for answer in chunk.answers), flush=True)
+    print("done", flush=True)
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def entrants() -> list[Entrant]:
+    methods = ("greedy", "random", "usf-ucb-paper", "thompson")
+    return [Entrant(Arena(features="clusters"), method, tasks=Tasks(15, 2), steps=12) for method in methods]
+
+
+def one(method: str = "greedy", **rest: Any) -> Spec:
+    return Spec(Arena(), method, tuple(np.arange(9.0) - 4), steps=6, **rest)
+
+
+def start(folder: Path, workers: int = 1) -> "subprocess.Popen[str]":
+    program = folder.parent / "program.py"
+    program.write_text(PROGRAM)
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent)}
+    command = [sys.executable, program, folder, str(workers)]
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+
+
+def table(folder: Path) -> list[str]:
+    """As it is printed: nine digits, since batches of another size round otherwise in the sixteenth."""
+    with Store(folder) as store:
+        rows = comparison([Outcome.of(entrant, store) for entrant in entrants()])
+    return [re.sub(r"\d+\.\d{9,}", lambda number: f"{float(number[0]):.9g}", json.dumps(row.to_json())) for row in rows]
+
+
+def test_killed_at_any_moment_nothing_finished_is_lost(tmp_path: Path) -> None:
+    """``kill -9`` at random moments: what was reported done is there, and in the end the tables are the same."""
+    rng, finished, kills = np.random.default_rng(0), set(), 0
+    while True:
+        process = start(tmp_path / "killed")
+        assert process.stdout is not None
+        wait = rng.integers(1, 25)  # after so many chunks, and then somewhere within the next
+        lines = []
+        for line in process.stdout:
+            lines.append(line.strip())
+            if len(lines) == wait or line == "done\n":
+                break
+        if lines[-1:] == ["done"]:
+            process.communicate()
+            break
+        time.sleep(rng.uniform(0, 0.05))
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+        kills += 1
+        finished |= {digest for line in lines for digest in line.split()}
+        with Store(tmp_path / "killed") as store:
+            specs = {spec.digest: spec for entrant in entrants() for spec in entrant.specs}
+            for digest in finished:
+                assert len(store.record(specs[digest]).steps["state"]) == 12
+    assert kills >= 3
+    assert start(tmp_path / "whole").communicate()[0].endswith("done\n")
+    assert table(tmp_path / "killed") == table(tmp_path / "whole")
+
+
+def test_two_processes_share_one_store(tmp_path: Path) -> None:
+    both = [start(tmp_path / "shared") for _ in range(2)]
+    assert all(process.communicate()[0].endswith("done\n") for process in both)
+    with Store(tmp_path / "shared") as store:
+        assert len(store) == 4 * 30
+    assert start(tmp_path / "alone").communicate()[0].endswith("done\n")
+    assert table(tmp_path / "shared") == table(tmp_path / "alone")
+
+
+def test_workers_give_what_one_process_gives(tmp_path: Path) -> None:
+    specs = [spec for entrant in entrants()[:2] for spec in entrant.specs[:6]]
+    for name, workers in (("one", 1), ("two", 2)):
+        with Store(tmp_path / name) as store:
+            assert sum(len(chunk.answers) for chunk in run_all(specs, store, workers)) == 12
+    with Store(tmp_path / "one") as one, Store(tmp_path / "two") as two:
+        assert [one.numbers(spec) for spec in specs] == [two.numbers(spec) for spec in specs]
+
+
+def test_workers_end_when_their_parent_is_killed(tmp_path: Path) -> None:
+    process = start(tmp_path / "store", workers=2)
+    assert process.stdout is not None
+    process.stdout.readline()
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    if not children.exists():
+        process.kill()
+        process.communicate()
+        pytest.skip("this system does not list a process's children")
+    workers = [int(word) for word in children.read_text().split()]
+    assert len(workers) >= 2
+    process.kill()
+    process.communicate()
+    deadline = time.monotonic() + 20
+    while any(_runs(worker) for worker in workers) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not any(_runs(worker) for worker in workers)
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def test_a_record_comes_back_as_it_was(tmp_path: Path) -> None:
+    (record,) = run_batch([one("usf-ucb-paper")])
+    with Store(tmp_path) as store:
+        store.add([record])
+        back = store.record(record.spec)
+        assert len(store) == 1
+        assert store.seconds(record.spec) > 0
+    assert back.numbers == record.numbers
+    assert set(back.steps) >= {"state", "action", "z", "reward", "error", "regret", "bound", "naive", "log_det"}
+    assert set(back.steps) >= {"log_det_states", "normalised", "value"}
+    for name, column in record.steps.items():
+        assert np.array_equal(back.steps[name], column)
+        assert back.steps[name].dtype == column.dtype
+    assert back.provenance["method"]["is"] == "Method"
+    assert back.provenance["seconds"] > 0
+
+
+def test_columns_mean_what_they_say() -> None:
+    record = run_batch([one("usf-ucb-paper", seed=4)])[0]
+    exact = Arena().ground.exact
+    steps, task = record.steps, torch.tensor(record.spec.task, dtype=torch.float64)
+    phi = exact.features[steps["entered"]]
+    V = 0.09 * torch.eye(9).double() + phi.T @ phi
+    assert steps["log_det"][-1] == pytest.approx(-float(torch.linalg.slogdet(V)[1]), rel=1e-5)
+    z_hat = torch.linalg.solve(V, phi.T @ torch.from_numpy(steps["reward"]))
+    assert steps["error"][-1] == pytest.approx(float((z_hat - task).norm()), rel=1e-5)
+    counts = torch.bincount(torch.from_numpy(steps["entered"]).long(), minlength=81)
+    assert steps["log_det_states"][-1] == pytest.approx(-float(torch.log(0.09 + counts).sum()), rel=1e-5)
+    worth = exact.features @ task
+    wanted = (worth[steps["entered"]] - worth.mean()) / (worth.max() - worth.mean())
+    assert np.allclose(steps["normalised"], wanted, atol=1e-5)
+    z = torch.from_numpy(steps["z"]).double()
+    psi = torch.stack([exact.psi(int(s), z[t : t + 1])[0] for t, s in enumerate(steps["state"])])
+    regret = exact.value(task)[steps["state"]] - psi @ task
+    assert np.allclose(steps["regret"] * Arena().ground.gap, regret, atol=1e-3)
+    width = torch.linalg.solve(V - phi[-1:].T @ phi[-1:], psi[-1]) @ psi[-1]
+    assert steps["width"][-1] == pytest.approx(float(width.sqrt()), rel=1e-4)
+
+
+def test_an_unwritable_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(StoreError, match="cannot be made"):
+        Store(tmp_path / "file" / "below")
+    (tmp_path / "out" / FILE).mkdir(parents=True)
+    with pytest.raises(StoreError, match="cannot be opened"):
+        Store(tmp_path / "out")
+
+
+def test_files_that_are_no_store(tmp_path: Path) -> None:
+    (tmp_path / "text").mkdir()
+    (tmp_path / "text" / FILE).write_text("hello " * 1000)
+    with pytest.raises(StoreError, match="no database"):
+        Store(tmp_path / "text")
+    (tmp_path / "other").mkdir()
+    with sqlite3.connect(tmp_path / "other" / FILE) as other:
+        other.execute("CREATE TABLE mine (x)")
+    other.close()
+    with pytest.raises(StoreError, match="no store of zscout"):
+        Store(tmp_path / "other")
+
+
+@pytest.mark.parametrize(("schema", "age"), [(0, "an older"), (99, "a newer")])
+def test_another_schema_is_said_and_left_alone(schema: int, age: str, tmp_path: Path) -> None:
+    Store(tmp_path).close()
+    with sqlite3.connect(tmp_path / FILE) as file:
+        file.execute(f"PRAGMA user_version = {schema}")
+    file.close()
+    with pytest.raises(StoreError, match=f"{age} version"):
+        Store(tmp_path)
+    with sqlite3.connect(tmp_path / FILE) as file:
+        assert file.execute("PRAGMA user_version").fetchone() == (schema,)
+    file.close()
+
+
+def test_a_full_disk_loses_nothing_that_was_there(tmp_path: Path) -> None:
+    records = run_batch([one(seed=seed) for seed in range(40)])
+    with Store(tmp_path) as store:
+        store.add(records[:2])
+        pages = store._file.execute("PRAGMA page_count").fetchone()[0]
+        store._file.execute(f"PRAGMA max_page_count = {pages + 2}")
+        with pytest.raises(StoreError, match="the disk is full; nothing that was finished is lost"):
+            store.add(records[2:])
+        assert len(store) == 2
+    with Store(tmp_path) as store:
+        assert store.record(records[1].spec).numbers == records[1].numbers
+        store.add(records[2:])
+        assert len(store) == 40
+
+
+def test_a_write_that_the_system_refuses(tmp_path: Path) -> None:
+    """The same through the operating system: files may not grow past a limit."""
+    records = run_batch([one(seed=seed) for seed in range(40)])
+    with Store(tmp_path) as store:
+        store.add(records[:2])
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (70_000, limits[1]))
+        try:
+            with pytest.raises(StoreError, match="nothing that was finished is lost"):
+                store.add(records[2:])
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+            signal.signal(signal.SIGXFSZ, before)
+    with Store(tmp_path) as store:
+        assert len(store) == 2
+
+
+def test_damaged_steps_are_said() -> None:
+    for content in (b"", b"x" * 40):
+        with pytest.raises(ValueError, match="cannot be read"):
+            unpack(content)
+
+
+def test_a_run_that_fails_costs_only_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    specs = [one("thompson", seed=seed) for seed in range(4)]
+
+    def batch(chunk: list[Spec]) -> list[Record]:
+        if any(spec.seed == 2 for spec in chunk):
+            raise RuntimeError("not this one")
+        return run_batch(chunk)
+
+    monkeypatch.setattr("zscout.lab.chunks.run_batch", batch)
+    answers = run_chunk(specs).answers
+    assert [type(answer) for answer in answers] == [Record, Record, Failure, Record]
+    with Store(tmp_path) as store:
+        store.add(answers)
+        assert store.failure(specs[2]) == "RuntimeError: not this one"
+        assert store.missing(specs) == [specs[2]]  # it is tried again
+        with pytest.raises(KeyError):
+            store.record(specs[2])
+        monkeypatch.undo()
+        list(run_all(specs, store))
+        assert store.failure(specs[2]) is None
+        assert len(store) == 4

@@ -1,5 +1,5 @@
 # Two commands do everything on a machine that has python3 (3.11 or newer), make and a package index:
-#   make reproduce    the paper's figures, into out/
+#   make reproduce    the whole paper, into out/report.html
 #   make test         every check that CI runs
 PYTHON ?= python3
 VENV   := .venv

@@ -20,30 +20,6 @@ def run(*words: str, cwd: Path) -> "subprocess.CompletedProcess[str]":
     )
 
 
-def test_reproduce_draws_and_says_where_and_does_so_again_to_the_byte(tmp_path: Path) -> None:
-    done = run("reproduce", "--quick", "--json", "numbers.json", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    files = ["out/figures/features-open-grid.svg", "out/figures/features-open-grid.png", "numbers.json"]
-    for name in files:
-        assert f"wrote {name}" in done.stdout
-    before = [(tmp_path / name).read_bytes() for name in files]
-    assert run("reproduce", "--quick", "--json", "numbers.json", cwd=tmp_path).returncode == 0
-    assert [(tmp_path / name).read_bytes() for name in files] == before
-    other = run("reproduce", "--quick", "--out", "other", "--seed", "1", "--json", "other.json", cwd=tmp_path)
-    assert other.returncode == 0
-    assert (tmp_path / "other.json").read_bytes() != before[2]
-
-    curves, figure = json.loads(before[2])["figures"]
-    assert curves["name"] == "training"
-    assert set(figure["sections"]) == {"Cluster occupancy: a 3×3 cut", "Laplacian eigenfunctions"}
-    for strips in figure["sections"].values():
-        assert [strip["label"] for strip in strips] == [
-            "features φ",
-            *(f"{z}\n{model}" for z in ("one-hot z", "random z") for model in ("network", "exact")),
-        ]
-        assert all(len(strip["panels"]) == 9 for strip in strips)
-
-
 def test_bench_measures_and_agrees(tmp_path: Path) -> None:
     done = run("bench", "--quick", "--json", "bench.json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

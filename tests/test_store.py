@@ -59,7 +59,7 @@ def start(folder: Path, workers: int = 1) -> "subprocess.Popen[str]":
     program = folder.parent / "program.py"
     program.write_text(PROGRAM)
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent)}
-    command = [sys.executable, program, folder, str(workers)]
+    command = [sys.executable, str(program), str(folder), str(workers)]
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
 
 

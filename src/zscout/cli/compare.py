@@ -72,16 +72,20 @@ class Compare(Runs):
         """Run what is missing, print one table."""
         from zscout.files import write_bytes, write_json
         from zscout.lab.compare import comparison, paired_cells, ranking_cells
-        from zscout.report.tables import compare_csv, markdown_table, terminal_table
+        from zscout.lab.story import TextTable
+        from zscout.report.export import to_markdown
+        from zscout.report.tables import compare_csv, terminal_table
 
         with usage_errors():
             entrants = self._entrants(console)
         outcomes = outcomes_with_bar(entrants, self.out, self.jobs, console)
         rows = comparison(list(outcomes.values()), self.against)
         title = f"{self.world}, {self.features}, {self.model}: {entrants[0].steps} steps"
-        tables = [ranking_cells(rows), *([paired_cells(rows, self.against)] if self.against else [])]
-        for cells in tables:
-            console.print(terminal_table(cells, title))
+        tables = [TextTable("ranking", title, *ranking_cells(rows))]
+        if self.against:
+            tables.append(TextTable("paired", f"{title}; run by run", *paired_cells(rows, self.against)))
+        for table in tables:
+            console.print(terminal_table(table))
         if alike := [f"{a.method} and {b.method}" for a, b in pairwise(rows) if not a.surely]:
             console.print(f"These data cannot tell apart: {'; '.join(alike)}.", highlight=False, soft_wrap=True)
         written = []
@@ -94,7 +98,7 @@ class Compare(Runs):
         if self.csv is not None:
             written.append(write_bytes(self.csv, compare_csv(rows).encode()))
         if self.markdown is not None:
-            written.append(write_bytes(self.markdown, "\n".join(map(markdown_table, tables)).encode()))
+            written.append(write_bytes(self.markdown, "\n".join(map(to_markdown, tables)).encode()))
         for path in written:
             console.print(f"wrote {path}", highlight=False, soft_wrap=True)
 
@@ -154,6 +158,7 @@ class Tune(Runs):
         from zscout.files import write_json
         from zscout.lab.arena import Arena, Tasks
         from zscout.lab.compare import comparison, ranking_cells
+        from zscout.lab.story import TextTable
         from zscout.lab.tuning import BUDGET, GRIDS, candidates, choose_all, settings_named, tuning_record
         from zscout.report.tables import terminal_table
 
@@ -169,7 +174,8 @@ class Tune(Runs):
         outcomes = list(outcomes_with_bar(tried, self.out, self.jobs, console).values())
         best = choose_all(outcomes)
         rows = comparison(list(best.values()))
-        console.print(terminal_table(ranking_cells(rows), f"chosen on {tasks.count} tuning tasks"))
+        caption = f"chosen on {tasks.count} tuning tasks"
+        console.print(terminal_table(TextTable("chosen", caption, *ranking_cells(rows))))
         path = self.out / f"settings-{self.features}.json"
         kept = settings_named(str(path), self.features) if path.exists() else {}  # of methods tuned before
         content = {

@@ -9,8 +9,9 @@ from typing import Any
 from rich import box
 from rich.table import Table
 
-from zscout.lab.compare import Cells, Row
+from zscout.lab.compare import Row
 from zscout.lab.measurement import Measurement
+from zscout.lab.story import TextTable
 
 
 def bench_table(rows: Sequence[Measurement]) -> Table:
@@ -31,13 +32,12 @@ def bench_table(rows: Sequence[Measurement]) -> Table:
     return table
 
 
-def terminal_table(cells: Cells, title: str) -> Table:
+def terminal_table(text: TextTable) -> Table:
     """For a terminal of 80 columns: an interval stands under its number."""
-    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", padding=(0, 1, 0, 0))
-    head, lines = cells
-    for heading in head:
+    table = Table(box=box.SIMPLE_HEAD, title=text.caption, title_justify="left", padding=(0, 1, 0, 0))
+    for heading in text.head:
         table.add_column(heading, overflow="fold", min_width=11 if heading == "method" else None)
-    for line in lines:
+    for line in text.rows:
         table.add_row(*(cell.replace(" (", "\n(") for cell in line))
     return table
 
@@ -60,13 +60,6 @@ def compare_csv(rows: Sequence[Row]) -> str:
     writer.writeheader()
     writer.writerows(flat)
     return file.getvalue()
-
-
-def markdown_table(cells: Cells) -> str:
-    """A table that reads well as text too."""
-    head, lines = cells
-    rows = [head, ["---"] * len(head), *lines]
-    return "".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |\n" for row in rows)
 
 
 def search_table(rows: Sequence[Mapping[str, Any]]) -> Table:

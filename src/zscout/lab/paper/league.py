@@ -76,7 +76,7 @@ def _fresh_table(name: str, caption: str, rows: Sequence[Row]) -> TextTable:
 
 def _stored_table(cell: StoredCell) -> TextTable:
     head, lines = ranking_cells(cell.rows)
-    caption = f"{cell.title}. Stored; made by `{cell.command}`."
+    caption = f"{cell.title}. Stored; made by `{cell.command}`, rows without settings by `--settings default`."
     return TextTable(f"league-{cell.name}", caption, head, lines)
 
 

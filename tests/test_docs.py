@@ -1,5 +1,6 @@
 """Every command and program in README and docs is run, and every link leads somewhere."""
 
+import os
 import re
 import subprocess
 import sys
@@ -9,44 +10,117 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
-BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+METHODS = ROOT / "docs" / "methods"
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}  # these tensors are small
+ONE_BY_ONE = """
+import sys
+from pathlib import Path
+for name in sys.argv[1:]:
+    print(name, flush=True)
+    exec(compile(Path(name).read_text(), name, "exec"), {"__name__": "__main__"})
+"""
 
 
-def blocks(language: str) -> list[tuple[str, str]]:
-    found = [(page.name, code) for page in PAGES for kind, code in BLOCK.findall(page.read_text()) if kind == language]
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def blocks(language: str, pages: list[Path]) -> list[tuple[str, str]]:
+    found = [
+        (name_of(page), code) for page in pages for kind, code in BLOCK.findall(page.read_text()) if kind == language
+    ]
     assert found, f"no {language} block in any page"
     return found
 
 
-@pytest.mark.parametrize(("page", "code"), blocks("python"))
+def new_commands() -> list[tuple[str, list[str]]]:
+    """The commands of each block, those left out that another block had before: each is run once.
+
+    The commands of a block share a folder, so a later one may use what an earlier one of the same block wrote.
+    """
+    seen: set[str] = set()
+    found = []
+    for page, code in blocks("bash", PAGES):
+        lines = [line.split("#")[0].strip() for line in code.splitlines()]
+        new = [line for line in dict.fromkeys(lines) if line and line not in seen]
+        seen.update(new)
+        if new:
+            found.append((page, new))
+    return found
+
+
+def run(words: list[str], folder: Path) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run([sys.executable, *words], cwd=folder, env=ENVIRONMENT, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize(("page", "code"), blocks("python", [page for page in PAGES if page.parent != METHODS]))
 def test_programs_run(page: str, code: str, tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, "-W", "error", "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    done = run(["-W", "error", "-c", code], tmp_path)
     assert done.returncode == 0, f"{page}: {done.stderr}"
 
 
-def test_the_readmes_program_does_what_its_comment_says() -> None:
-    ((_, code),) = [block for block in blocks("python") if block[0] == "README.md"]
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("1.0 tensor([")
+def test_programs_of_the_methods_run(tmp_path: Path) -> None:
+    """They are short and many: one process for all, which imports torch once."""
+    files = []
+    for i, (_, code) in enumerate(blocks("python", sorted(METHODS.glob("*.md")))):
+        files.append(f"{i}.py")
+        (tmp_path / files[-1]).write_text(code)
+    done = run(["-W", "error", "-c", ONE_BY_ONE, *files], tmp_path)
+    assert done.returncode == 0, f"{done.stdout.splitlines()[-1:]}: {done.stderr}"
+    assert done.stdout.split() == files
 
 
-@pytest.mark.parametrize(("page", "code"), blocks("bash"))
-def test_commands_run(page: str, code: str, tmp_path: Path) -> None:
+def test_the_readmes_program_does_what_its_comment_says(tmp_path: Path) -> None:
+    ((_, code),) = blocks("python", [ROOT / "README.md"])
+    assert run(["-c", code], tmp_path).stdout.startswith("1.0 tensor([")
+
+
+def test_the_model_of_ones_own_can_be_saved_and_compared(tmp_path: Path) -> None:
+    page = ROOT / "docs" / "bring-your-own-bfm.md"
+    (tmp_path / "mine.py").write_text(blocks("python", [page])[0][1])
+    (command,) = re.findall(r"^`zscout (compare --model mine:model .+)`$", page.read_text(), re.MULTILINE)
+    done = run(["-m", "zscout", *command.split(), "--quick"], tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "failed" not in done.stdout
+
+
+@pytest.mark.parametrize(("page", "commands"), new_commands())
+def test_commands_run(page: str, commands: list[str], tmp_path: Path) -> None:
     targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    for line in code.splitlines():
-        program, *words = line.split("#")[0].split()
+    for line in commands:
+        program, *words = line.split()
         if program == "make":  # would run these tests within themselves
             assert words[0] in targets, f"{page}: {line}"
         else:
             assert program == "zscout", f"{page}: {line}"
-            command = [sys.executable, "-m", "zscout", *words, *([] if "--quick" in words else ["--quick"])]
-            done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-            assert done.returncode == 0, f"{page}: {done.stderr}"
+            done = run(["-m", "zscout", *words, *([] if "--quick" in words else ["--quick"])], tmp_path)
+            assert done.returncode == 0, f"{page}: {line}: {done.stderr}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_paper_is_reproduced_at_most_once() -> None:
+    long = [line for _, lines in new_commands() for line in lines if line.startswith("zscout reproduce")]
+    assert len(long) <= 1, f"each takes a minute: {long}"
+
+
+def headings(page: Path) -> set[str]:
+    """The anchors that a page's headings give, as repositories make them."""
+    titles = re.findall(r"^#+ (.+)$", BLOCK.sub("", page.read_text()), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_links_lead_somewhere(page: Path) -> None:
-    prose = BLOCK.sub("", page.read_text())
-    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", prose):
+    prose = re.sub("`[^`]*`", "", BLOCK.sub("", page.read_text()))  # code is no link, whatever its brackets
+    for target, anchor in re.findall(r"\]\(([^)#\s]*)#?([^)\s]*)\)", prose):
         if "://" not in target:
-            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+            there = page.parent / target if target else page
+            assert there.exists(), f"{page.name} links to {target}"
+            assert not anchor or anchor in headings(there), f"{page.name} links to {target}#{anchor}"
+
+
+def test_every_page_can_be_reached_from_the_index() -> None:
+    index = ROOT / "docs" / "README.md"
+    linked = {(index.parent / target).resolve() for target in re.findall(r"\]\(([^)#]+)", index.read_text())}
+    assert {page for page in PAGES if page.parent == index.parent and page != index} <= linked
+    assert METHODS / "README.md" in linked

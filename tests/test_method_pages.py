@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from zscout.lab.compare import Row
+from zscout.lab.statistics import Estimate
 from zscout.lab.stored import StoredCell, stored_league
 from zscout.lab.tuning import GRIDS
 from zscout.transfer.methods import METHODS
@@ -41,8 +42,14 @@ def results_of(name: str, league: Sequence[StoredCell]) -> str:
         return NOT_YET
     head = ["arena", "settings", "rank", "lost steps (95 %)", "IQM (95 %)", "settled", "final"]
     lines = [[cell.title, told(row), ranked(row, cell), *numbers(row)] for cell, row in found]
-    commands = dict.fromkeys(f"- {cell.title}: `{command_of(cell, row)}`" for cell, row in found)
-    return "\n".join([table(head, lines), "", "Made by:", "", *commands])
+    made_by = "Made by (rows *as it comes* with `--settings default`):" if met_as_it_comes(found) else "Made by:"
+    commands = dict.fromkeys(f"- {cell.title}: `{command_of(cell, name)}`" for cell, _ in found)
+    return "\n".join([table(head, lines), "", made_by, "", *commands])
+
+
+def met_as_it_comes(found: Sequence[tuple[StoredCell, Row]]) -> bool:
+    """Whether something that could be set was not."""
+    return any(not row.settings and row.method in GRIDS for _, row in found)
 
 
 def overview(league: Sequence[StoredCell]) -> str:
@@ -67,7 +74,7 @@ def overview(league: Sequence[StoredCell]) -> str:
 
 def cell_of(cell: StoredCell, name: str, tuned: bool) -> str:
     found = [row for row in cell.rows if row.method == name and bool(row.settings) == tuned]
-    return "; ".join(f"{row.lost.value:.1f}, {row.settled.value:.0%}" for row in found) or "–"
+    return "; ".join(f"{rounded(row.lost.value):.1f}, {row.settled.value:.0%}" for row in found) or "–"
 
 
 def short(cell: StoredCell) -> str:
@@ -85,13 +92,18 @@ def ranked(row: Row, cell: StoredCell) -> str:
 
 
 def numbers(row: Row) -> list[str]:
-    return [f"{row.lost:.1f}", f"{row.lost_iqm:.1f}", f"{row.settled.value:.0%}", f"{row.final.value:.3f}"]
+    lost, iqm = (Estimate(*map(rounded, (e.value, e.low, e.high))) for e in (row.lost, row.lost_iqm))
+    return [f"{lost:.1f}", f"{iqm:.1f}", f"{row.settled.value:.0%}", f"{row.final.value:.3f}"]
 
 
-def command_of(cell: StoredCell, row: Row) -> str:
+def rounded(number: float) -> float:
+    """To one digit, and no minus sign on a zero."""
+    return round(number, 1) + 0.0
+
+
+def command_of(cell: StoredCell, name: str) -> str:
     """The cell's command for this method alone: the same tasks, seeds and numbers; a rank needs the others."""
-    command = cell.command.replace("--methods all", f"--methods {row.method}")
-    return command if row.settings else command.replace("--settings tuned", "--settings default")
+    return cell.command.replace("--methods all", f"--methods {name}")
 
 
 def table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
@@ -164,9 +176,10 @@ def test_a_row_is_written_with_its_settings_rank_and_command() -> None:
     lost = "15.6 (14.9–16.3)"
     assert written[2] == f"| here, exact model, 300 runs | `radius=0.3` | 1–2 of 2 | {lost} | {lost} | 1562% | 15.620 |"
     assert written[3].startswith("| here, exact model, 300 runs | as it comes | 2 of 2 | ")
-    assert written[-2:] == [
+    assert written[-3:] == [
+        "Made by (rows *as it comes* with `--settings default`):",
+        "",
         "- here, exact model, 300 runs: `zscout compare --methods opti --settings tuned`",
-        "- here, exact model, 300 runs: `zscout compare --methods opti --settings default`",
     ]
     assert results_of("greedy", [cell]) == NOT_YET
     assert "| [`opti`](opti.md), as it comes | 15.6, 1562% |" in overview([cell])

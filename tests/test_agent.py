@@ -449,7 +449,7 @@ def test_a_model_with_nan_is_named() -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ({"method": "usf"}, "there is no method 'usf'; there are usf-ucb"),
+        ({"method": "usf"}, "there is no method 'usf': did you mean usf-ucb"),
         ({"method": "oracle"}, "pass|task=z_r"),
         ({"method": "exhaustive"}, "needs look_ahead"),
         ({"seed": -1}, "seed"),
@@ -484,7 +484,7 @@ def test_agents_that_cannot_be(laplacian_model: ExactModel, arguments: dict[str,
 def test_methods_that_cannot_be(arguments: dict[str, Any], says: str) -> None:
     with pytest.raises(ValueError, match=says):
         Method(**arguments)
-    with pytest.raises(ValueError, match="no setting 'colour'; there are: ridge, kappa"):
+    with pytest.raises(ValueError, match="no setting 'colour': there are ridge, kappa"):
         METHODS["usf-ucb"](dim=9, colour=1)
 
 

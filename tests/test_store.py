@@ -36,7 +36,7 @@ def main():
     from zscout.lab.store import Store
 
     torch.set_num_threads(1)
-    chunks.FIRST = chunks.MOST = 2  # many small chunks: many moments to be killed at
+    chunks.FIRST = chunks.LEAST = chunks.MOST = 2  # many small chunks: many moments to be killed at
     with Store(Path(sys.argv[1])) as store:
         for chunk in chunks.run_all([s for e in entrants() for s in e.specs], store, int(sys.argv[2])):
             print(*(answer.spec.digest for answer in chunk.answers), flush=True)

@@ -129,7 +129,7 @@ def known_name(name: Any, known: Collection[str], what: str, else_: str = "") ->
     """The name, if it is one of those known; an error that says the nearest ones otherwise."""
     if isinstance(name, str) and name in known:
         return name
-    near = difflib.get_close_matches(str(name), known, n=2, cutoff=0.5)
+    near = difflib.get_close_matches(str(name), known, n=2, cutoff=0.6)
     guess = f"did you mean {' or '.join(near)}? " if near else ""
     raise ValueError(f"there is no {what} {name!r}: {guess}there are {', '.join(known) or 'none'}{else_}")
 

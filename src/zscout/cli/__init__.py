@@ -21,10 +21,10 @@ from zscout.cli.transfer import Transfer
 Command = (
     Annotated[Reproduce, tyro.conf.subcommand("reproduce")]
     | Annotated[Pretrain, tyro.conf.subcommand("pretrain")]
+    | Annotated[Transfer, tyro.conf.subcommand("transfer")]
     | Annotated[Compare, tyro.conf.subcommand("compare")]
     | Annotated[Tune, tyro.conf.subcommand("tune")]
     | Annotated[Bench, tyro.conf.subcommand("bench")]
-    | Annotated[Transfer, tyro.conf.subcommand("transfer")]
 )
 
 DESCRIPTION = (
@@ -60,7 +60,7 @@ def _parse(words: list[str]) -> Reproduce | Pretrain | Compare | Tune | Bench | 
     except SystemExit as stop:
         if stop.code != 2:
             raise
-        known = words[0] if words[0] in ("reproduce", "pretrain", "compare", "tune", "bench", "transfer") else ""
+        known = words[0] if words[0] in ("reproduce", "pretrain", "transfer", "compare", "tune", "bench") else ""
         fail(f"{_unboxed(errors.getvalue())}; see zscout {known}{' ' if known else ''}--help", code=2)
 
 

@@ -19,7 +19,7 @@ from zscout.lab.store import Store
 from zscout.transfer.search import Ellipsoid, Shooting
 
 SECONDS = 5.0  # that a chunk should take: as much as a stop can cost
-FIRST, MOST = 48, 300  # runs of a group's first chunk, and of any
+FIRST, LEAST, MOST = 48, 12, 300  # runs of a group's first chunk, and of any: a dozen cost hardly more than one
 SOLVES = 5_000  # that dynamic programming does in a second, about: for a first guess
 
 
@@ -61,6 +61,7 @@ class _Plan:
         for spec in specs:
             self._left.setdefault(spec.group, []).append(spec)
         self._sizes = {group: _first_size(group) for group in self._left}
+        self._least = {group: min(LEAST, size) for group, size in self._sizes.items()}
 
     def take(self) -> list[Spec]:
         """The next chunk, of the group with most runs left, so that workers end together; none when all is taken."""
@@ -76,7 +77,7 @@ class _Plan:
         group, runs = chunk.answers[0].spec.group, len(chunk.answers)
         share = SECONDS / max(chunk.seconds, 1e-3)
         size = runs * min(4.0, max(2.0, share)) if share > 1 else runs * share
-        self._sizes[group] = max(1, min(MOST, int(size)))
+        self._sizes[group] = max(self._least[group], min(MOST, int(size)))
 
 
 def _first_size(group: Spec) -> int:

@@ -10,8 +10,8 @@ from torch import Generator, Tensor
 from zscout.bfm.pretrained import load
 from zscout.bfm.usfa import USFA
 from zscout.lab.arena import SHIPPED, Arena, Ground
-from zscout.lab.curves import Curve, CurveFigure, CurvePanel
-from zscout.lab.paper.experiment import FEATURES, TITLES, Experiment, Runs, Scale, mean, no_specs, short, verdict
+from zscout.lab.curves import CurveFigure, CurvePanel
+from zscout.lab.paper.experiment import FEATURES, TITLES, Experiment, Runs, Scale, mean, no_specs, through, verdict
 from zscout.lab.searches import random_problem
 from zscout.lab.statistics import Bootstrap, Estimate
 from zscout.lab.story import Claim, Section
@@ -38,7 +38,10 @@ def _tell(scale: Scale, runs: Runs) -> Section:
         rows[title] = [
             CurvePanel(
                 label,
-                [_curve(who, getattr(ascent, column)) for who, ascent in found.items()],
+                [
+                    through(who, range(ASCENT + 1), [mean(step) for step in getattr(ascent, column).T])
+                    for who, ascent in found.items()
+                ],
                 x_label="ascent step",
                 levels=levels,
             )
@@ -153,13 +156,6 @@ def _true(ground: Ground, posterior: TaskPosterior, state: int, z: Float[Tensor,
     """‖ψ‖_{V⁻¹} by the exact ψ of the network's policy for the projected z: what acting on it would do."""
     psi = ground.yardstick.psi(torch.tensor([state]), ground.exact.project_z(z)[None].cpu())
     return float(posterior.width(psi))
-
-
-def _curve(label: str, rows: np.ndarray) -> Curve:
-    estimates = [mean(column) for column in rows.T]
-    x = list(range(rows.shape[1]))
-    y, low, high = (short(np.array([getattr(e, part) for e in estimates])) for part in ("value", "low", "high"))
-    return Curve(label, x, y, low, high)
 
 
 GRADIENT = Experiment(no_specs, _tell)

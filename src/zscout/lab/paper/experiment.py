@@ -115,6 +115,12 @@ def banded(label: str, rows: np.ndarray, dashed: bool = False, first: int = 1) -
     return Curve(label, x, short(rows.mean(0)), short(low), short(high), dashed)
 
 
+def through(label: str, x: Sequence[float], found: Sequence[Estimate], dashed: bool = False) -> Curve:
+    """Estimates as a line in their intervals."""
+    y, low, high = (short(np.array([getattr(e, part) for e in found])) for part in ("value", "low", "high"))
+    return Curve(label, list(x), y, low, high, dashed)
+
+
 def short(values: np.ndarray) -> list[float]:
     """Six digits: more would be noise of rounding in files that are compared."""
     return [float(f"{value:.6g}") for value in values]

@@ -6,7 +6,7 @@ from scipy.stats import spearmanr
 from torch import Generator
 
 from zscout.lab.arena import Arena
-from zscout.lab.curves import Curve, CurveFigure, CurvePanel
+from zscout.lab.curves import CurveFigure, CurvePanel
 from zscout.lab.paper.experiment import (
     FEATURES,
     TITLES,
@@ -16,7 +16,7 @@ from zscout.lab.paper.experiment import (
     Scale,
     explorations,
     mean,
-    short,
+    through,
     transfers,
     verdict,
 )
@@ -66,8 +66,7 @@ def _tell(scale: Scale, runs: Runs) -> Section:
         curves = []
         for label, found in _explorers(scale, name).items():
             estimates = [mean(runs.steps(specs, "log_det")[:, look - 1]) for specs in found.values()]
-            y, low, high = (short(np.array([getattr(e, part) for e in estimates])) for part in ("value", "low", "high"))
-            curves.append(Curve(label, list(found), y, low, high))
+            curves.append(through(label, list(found), estimates))
             best[name, label] = dict(zip(found, estimates, strict=True))
         panels.append(CurvePanel(f"log det V⁻¹ at t = {look}", curves, x_label="γ of the bonus", title=title))
         agreement[name] = _agreement(scale, name)

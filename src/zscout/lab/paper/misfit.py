@@ -1,9 +1,7 @@
 """What the method depends on: rewards that the features do not have, and a ψ that is wrong."""
 
-import numpy as np
-
 from zscout.lab.arena import Arena
-from zscout.lab.curves import Curve, CurveFigure, CurvePanel
+from zscout.lab.curves import CurveFigure, CurvePanel
 from zscout.lab.paper.experiment import (
     FEATURES,
     TITLES,
@@ -12,7 +10,7 @@ from zscout.lab.paper.experiment import (
     Runs,
     Scale,
     mean,
-    short,
+    through,
     transfers,
     verdict,
 )
@@ -24,11 +22,6 @@ TASKS, NETWORK_TASKS, STEPS = 24, 16, 150
 OUTSIDE = (0.0, 0.1, 0.25, 0.5, 0.75)
 WRONG = (0.0, 0.1, 0.2, 0.4, 0.8)
 HEADS = 4
-
-
-def _line(label: str, x: tuple[float, ...], found: list[Estimate], dashed: bool = False) -> Curve:
-    y, low, high = (short(np.array([getattr(e, part) for e in found])) for part in ("value", "low", "high"))
-    return Curve(label, list(x), y, low, high, dashed)
 
 
 # 14: rewards outside the span of φ
@@ -55,8 +48,8 @@ def _tell_outside(scale: Scale, runs: Runs) -> Section:
     for name, title in TITLES.items():
         for found, method in ((online, "usf-ucb"), (offline, "oracle")):
             found[name] = [mean(runs.numbers(_outside(scale, name, d, method), "value")) for d in shares]
-        curves = [_line("usf-ucb, after its last reward", shares, online[name])]
-        curves.append(_line("z of least squares, known", shares, offline[name], dashed=True))
+        curves = [through("usf-ucb, after its last reward", shares, online[name])]
+        curves.append(through("z of least squares, known", shares, offline[name], dashed=True))
         panels.append(CurvePanel("value of the policy", curves, x_label="share of the reward outside φ", title=title))
     drop = {n: (online[n][0].value - online[n][-1].value) for n in FEATURES}
     sure = [online[n][-1].high < online[n][0].low for n in FEATURES]
@@ -128,7 +121,7 @@ def _tell_wrong(scale: Scale, runs: Runs) -> Section:
     degrees = scale.some(WRONG)
     for name, title in TITLES.items():
         tables = {way: [runs.numbers(_wrong(scale, name, d, way), "lost") for d in degrees] for way in WAYS}
-        curves = [_line(way, degrees, [mean(t) for t in found]) for way, found in tables.items()]
+        curves = [through(way, degrees, [mean(t) for t in found]) for way, found in tables.items()]
         panels.append(CurvePanel("lost steps", curves, x_label="error of ψ ÷ its length", title=title))
         bootstrap = Bootstrap(scale.runs(TASKS), 1)
         one = tables["one estimate"]

@@ -48,10 +48,30 @@ def test_compare_and_tune_work_together_and_resume(tmp_path: Path) -> None:
     assert len(written["outcomes"][0]["runs"]["lost"]) == len(written["outcomes"][0]["seeds"]) == 5
     assert "left out" not in done.stdout
     assert done.stdout.count("runs in") == 0  # all were there from the first time
-    record = chosen["record"]
+    record = chosen["record"]["greedy"]
     assert len(record["tuning_seeds"]) == 3
-    assert len(record["report_seeds"]) == 300
+    assert len(record["report_seeds"]) == 3
     assert not set(record["tuning_seeds"]) & set(record["report_seeds"])
+
+
+def test_a_method_of_ones_own_that_fails_is_reported_and_the_others_go_on(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "import zscout\nfrom zscout.transfer.direct import AtEstimate\n"
+        "steady = zscout.Method(ridge=0.5, search=AtEstimate())\n"
+        "def angry():\n    raise RuntimeError('not [today]')\n"
+    )
+    words = ["compare", "--quick", "--steps", "8", "--methods", "mine:steady,mine:angry,greedy", "--json", "c.json"]
+    done = run(*words, "--csv", "c.csv", "--markdown", "c.md", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "mine:angry: 5 of 5 runs failed, so it is left out: RuntimeError: not [today]" in done.stdout
+    written = json.loads((tmp_path / "c.json").read_text())
+    assert {row["method"] for row in written["rows"]} == {"mine:steady", "greedy"}
+    assert written["outcomes"][1]["failures"] == ["RuntimeError: not [today]"] * 5
+    assert (tmp_path / "c.csv").read_text().count("\n") == 3
+    assert "| mine:steady |" in (tmp_path / "c.md").read_text()
+    alone = run("compare", "--quick", "--steps", "8", "--methods", "mine:angry", cwd=tmp_path)
+    assert alone.returncode == 1
+    assert alone.stderr == "zscout: no method finished all of its runs\n"
 
 
 def test_version() -> None:
@@ -80,6 +100,11 @@ def test_version() -> None:
         (["compare", "--methods", "math:pi"], "math:pi must be a Method or a function"),
         (["compare", "--model", "math:pi"], "math:pi must be a model or a function"),
         (["compare", "--psi-error", "-1"], "psi-error"),
+        (["compare", "--methods", "all", "--steps", "0"], "steps must be at least 1"),
+        (["compare", "--methods", "all", "--world", "moon"], "there is no world 'moon'"),
+        (["compare", "--quick", "--methods", "random", "--json", "."], "is a folder; name a file"),
+        (["compare", "--quick", "--methods", "random", "--csv", "a-file/x.csv"], "a-file/x.csv cannot be written"),
+        (["reproduce", "--seed", "5000"], "seed must be from 0 to 1000"),
         (["compare", "--outside", "1"], "outside must be in [0.0, 1.0)"),
         (["compare", "--model", "network", "--heads", "2"], "psi-error and heads are of the exact model"),
         (["compare", "--tasks", "0"], "tasks must be at least 1"),

@@ -14,8 +14,8 @@ from zscout.lab.arena import Arena
 from zscout.lab.measure import run_batch
 from zscout.lab.paper import EXPERIMENTS, Scale, specs
 from zscout.lab.paper.bounding import _identity
-from zscout.lab.paper.climbing import PROJECTED, _climb
-from zscout.lab.paper.experiment import banded, mean, median, posteriors, verdict
+from zscout.lab.paper.climbing import _climb
+from zscout.lab.paper.experiment import banded, mean, median, posteriors
 from zscout.lab.paper.exploring import _steps_to_cover, _visited
 from zscout.lab.paper.league import entrants
 from zscout.lab.paper.switching import _gains
@@ -87,20 +87,12 @@ def test_specs_are_decided_by_the_seed_and_shared_by_sections() -> None:
     first, again, other = specs(Scale(0, True)), specs(Scale(0, True)), specs(Scale(1, True))
     assert first == again
     assert len(set(first)) == len(first)
-    random = {spec for spec in first if any(spec.task) and spec.seed != 5}  # 5: hand-picked tasks
+    random = {spec for spec in first if any(spec.task) and spec.seed > 10}  # others have hand-picked tasks
     assert not random & set(other)
     named = sum(len(list(experiment.specs(Scale(0, True)))) for experiment in EXPERIMENTS)
     assert named > len(first)  # several sections look at the same runs
     assert len(specs(Scale(0))) > 8 * len(first)
     assert {entrant.method for entrant in entrants(Scale(0), "clusters")} >= {"usf-ucb", "log-det", "mbie", "oracle"}
-
-
-def test_verdicts_follow_their_rules() -> None:
-    assert [verdict(*pair) for pair in ((True, True), (False, True), (False, False))] == [
-        "holds",
-        "holds in part",
-        "does not hold",
-    ]
 
 
 def test_settling_times_by_hand() -> None:
@@ -112,6 +104,8 @@ def test_means_medians_and_bands() -> None:
     values = np.arange(101.0)
     assert mean(values).value == 50
     assert median(values).value == 50
+    assert median(np.array([5.0] * 5 + [np.inf] * 5)).value == 5
+    assert median(np.array([5.0] * 5 + [np.inf] * 5)).high == np.inf
     assert mean(values).low < 46 < 54 < mean(values).high
     curve = banded("x", np.stack([values, values + 2]))
     assert curve.y[:2] == [1, 2]
@@ -142,15 +136,15 @@ def test_visits_by_hand() -> None:
     assert len(set(states[: int(covered) + 1].tolist())) == 81
     assert len(set(states[: int(covered)].tolist())) == 80
     features = Arena(features="clusters").ground.exact.features.numpy()
-    regions, seen, share = _visited(record, 20, features)
+    regions, seen, _ = _visited(record, 20, features)
     assert seen == len(set(states[:21].tolist()))
     assert regions == len(set(features[states[:21]].argmax(1).tolist()))
-    assert 0 <= share <= 1
 
 
 def test_eq_5_and_eq_8_are_one_objective_with_exact_psi() -> None:
     same, sampled = _identity(Scale(0, True), "laplacian")
-    assert same.value == pytest.approx(1, abs=1e-6)
+    assert same.high <= 1 + 1e-9  # no z can promise more than the ellipsoid holds
+    assert same.value > 0.99  # and 5,000 z come close
     assert sampled.high < 1
 
 
@@ -165,7 +159,6 @@ def test_changing_z_never_hurts_and_gains_nothing_from_an_exact_model() -> None:
 
 def test_free_ascent_leaves_the_sphere_and_projected_ascent_stays() -> None:
     free, projected = (_climb(Scale(0, True), "laplacian", project) for project in (False, True))
-    assert PROJECTED
     assert free.size[:, 0] == pytest.approx(np.ones(3))
     assert (free.size[:, -1] > 2).all()
     assert projected.size == pytest.approx(np.ones_like(projected.size))

@@ -46,6 +46,27 @@ def wrong():
 def model(world, features):
     return ExactModel(world, 2 * features[:, :5])
 
+def flat(world, features):
+    return ExactModel(world, torch.ones(81, 1))
+
+class Blind:
+    def __init__(self, world, features):
+        self.inner = ExactModel(world, features)
+    def __getattr__(self, name):
+        return getattr(self.inner, name)
+    def phi(self, obs):
+        raise RuntimeError("dark")
+
+class Careless(Blind):
+    def __getattr__(self, name):
+        if name in ("policy", "value"):
+            raise AttributeError(name)
+        return getattr(self.inner, name)
+    def phi(self, obs):
+        return self.inner.phi(obs)
+    def act(self, obs, z, rng=None):
+        return torch.randint(4, torch.as_tensor(obs).shape, generator=rng)
+
 class Acting:
     # no policy(z), so it is asked state by state
     def __init__(self, world, features):
@@ -106,6 +127,7 @@ def test_a_digest_is_a_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     ]
     assert len({s.digest for s in [base, *others]}) == len(others) + 1
     assert replace(base).digest == base.digest
+    assert replace(base, noise=0).digest == replace(base, noise=0.0).digest
     assert {base: 1}[replace(base)] == 1  # hashable
     network = others[-2]
     before = network.digest
@@ -121,7 +143,6 @@ def test_a_digest_is_a_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     del network.arena.ground.__dict__["fingerprint"]
     _decided.cache_clear()
     monkeypatch.setattr("zscout.lab.spec.code_digest", lambda: "another version")
-    assert base.digest != replace(base, steps=12).digest or base.digest
     again = base.digest
     _decided.cache_clear()
     monkeypatch.undo()
@@ -151,16 +172,18 @@ def test_methods_of_ones_own(mine: Path) -> None:
     assert changed.build(changed.arena.ground, torch.ones(1, 9)).ridge == pytest.approx(1.3)
     with pytest.raises(ValueError, match="no setting 'colour'"):
         replace(changed, settings='{"colour": 1}').check()
-    with pytest.raises(ValueError, match="must return a Method, it returned int"):
-        spec("mine_here:wrong").check()
 
 
 def test_methods_that_fail_fail_their_own_runs(mine: Path) -> None:
     (answer,) = run_chunk([spec("mine_here:not_a_number")]).answers
     assert isinstance(answer, Failure)
     assert "NaN" in answer.error
-    (answer,) = run_chunk([spec("mine_here:angry")]).answers
-    assert answer == Failure(spec("mine_here:angry"), "RuntimeError: no")
+    for name, why in (("angry", "RuntimeError: no"), ("wrong", "must return a Method, it returned int")):
+        failing = spec(f"mine_here:{name}")
+        failing.check()  # nothing that can be seen before it runs
+        (answer,) = run_chunk([failing]).answers
+        assert isinstance(answer, Failure)
+        assert why in answer.error
 
 
 def test_models_of_ones_own(mine: Path) -> None:
@@ -173,6 +196,28 @@ def test_models_of_ones_own(mine: Path) -> None:
     again = run_batch([spec("oracle", Arena(model="mine_here:Acting"))])[0]
     assert again.numbers["lost"] == pytest.approx(0, abs=1e-9)
     assert acting.numbers["lost"] < 10 * exact.numbers["lost"]
+
+
+def test_models_of_ones_own_that_cannot_be(mine: Path) -> None:
+    for name, why in (("flat", "worth the same"), ("Blind", "RuntimeError: dark"), ("Careless", "draws its actions")):
+        with pytest.raises(ValueError, match=why):
+            spec("greedy", Arena(model=f"mine_here:{name}")).check()
+
+
+def test_weights_of_ones_own_model_are_in_the_digest(mine: Path) -> None:
+    mine.write_text(
+        MINE
+        + "\nfrom pathlib import Path\nSCALE = float(Path('scale.txt').read_text())\ndef scaled(world, features):\n"
+        "    return ExactModel(world, SCALE * features)\n"
+    )
+    digests = set()
+    for scale in ("1.0", "2.0"):
+        Path("scale.txt").write_text(scale)
+        __import__("sys").modules.pop("mine_here", None)
+        _ground.cache_clear()
+        _decided.cache_clear()
+        digests.add(spec("greedy", Arena(model="mine_here:scaled")).digest)
+    assert len(digests) == 2
 
 
 def test_rewards_outside_the_features() -> None:

@@ -1,6 +1,6 @@
 """zscout compare and zscout tune."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from zscout.cli.mistakes import UsageError, usage_errors
-from zscout.cli.options import JsonFile, Quick, TableFile, device_named, names_of
+from zscout.cli.options import JsonFile, Quick, TableFile, device_named, names_of, writable
 from zscout.cli.progress import outcomes_with_bar
 
 if TYPE_CHECKING:
@@ -77,6 +77,7 @@ class Compare(Runs):
         from zscout.report.tables import compare_csv, terminal_table
 
         with usage_errors():
+            writable(self.json, self.csv, self.markdown)
             entrants = self._entrants(console)
         outcomes = outcomes_with_bar(entrants, self.out, self.jobs, console)
         rows = comparison(list(outcomes.values()), self.against)
@@ -119,6 +120,7 @@ class Compare(Runs):
         arena = Arena(self.world, self.features, self.model, self.psi_error, self.heads, device)
         settings = settings_named(self.settings, self.features)
         as_size(self.jobs, "jobs", 1)
+        Entrant(arena, "oracle", tasks=tasks, noise=self.noise, steps=steps, outside=self.outside).check()
         entrants = []
         for name in chosen:
             entrant = Entrant.of(
@@ -147,6 +149,8 @@ class Tune(Runs):
     """How many tuning z_r, which compare never reports on."""
     seeds: int = 1
     """How many runs for each of them."""
+    report: int = 20
+    """How many other tasks the chosen settings are then reported on, the first of compare's."""
     quick: Quick = False
     """Three tasks, two settings a method, at most 20 steps: a first look."""
     json: JsonFile = None
@@ -159,11 +163,12 @@ class Tune(Runs):
         from zscout.lab.arena import Arena, Tasks
         from zscout.lab.compare import comparison, ranking_cells
         from zscout.lab.story import TextTable
-        from zscout.lab.tuning import BUDGET, GRIDS, candidates, choose_all, settings_named, tuning_record
+        from zscout.lab.tuning import BUDGET, GRIDS, candidates, choose_all, kept_settings, tuning_record
         from zscout.report.tables import terminal_table
 
         chosen = list(GRIDS) if self.methods == "all" else names_of(self.methods)
         with usage_errors():
+            writable(self.json)
             tasks = Tasks(3 if self.quick else self.tasks, self.seeds, "tuning", self.seed)
             arena = Arena(features=self.features, device=device_named(self.device))
             as_size(self.jobs, "jobs", 1)
@@ -173,16 +178,21 @@ class Tune(Runs):
                 entrant.check()
         outcomes = list(outcomes_with_bar(tried, self.out, self.jobs, console).values())
         best = choose_all(outcomes)
-        rows = comparison(list(best.values()))
-        caption = f"chosen on {tasks.count} tuning tasks"
-        console.print(terminal_table(TextTable("chosen", caption, *ranking_cells(rows))))
+        others = Tasks(3 if self.quick else self.report, self.seeds, "report", self.seed)
+        chosen_ones = [replace(outcome.entrant, tasks=others) for outcome in best.values()]
+        reported = outcomes_with_bar(chosen_ones, self.out, self.jobs, console)
+        for caption, found in (
+            (f"chosen on {tasks.count} tuning tasks", list(best.values())),
+            (f"the same settings on {others.count} other tasks", list(reported.values())),
+        ):
+            console.print(terminal_table(TextTable("chosen", caption, *ranking_cells(comparison(found)))))
         path = self.out / f"settings-{self.features}.json"
-        kept = settings_named(str(path), self.features) if path.exists() else {}  # of methods tuned before
-        content = {
-            self.features: kept | {name: outcome.settings for name, outcome in best.items()},
-            "record": tuning_record(arena, outcomes, tasks, Tasks(seed=self.seed)),
-        }
-        write_json(path, content)
+        kept, record = kept_settings(path, self.features)  # of methods tuned before
+        for name, outcome in best.items():
+            kept[name] = outcome.settings
+            tried_of_it = [other for other in outcomes if other.entrant.method == name]
+            record[name] = tuning_record(tried_of_it, others.run_seeds)
+        write_json(path, {self.features: kept, "record": record})
         console.print(f"wrote {path}", highlight=False, soft_wrap=True)
         if self.json is not None:
             write_json(self.json, [outcome.to_json() for outcome in outcomes])

@@ -1,5 +1,6 @@
 """Options that several commands take, and what their values must be."""
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -18,6 +19,19 @@ def names_of(text: str) -> list[str]:
     if not names:
         raise UsageError("--methods names no method; write for example usf-ucb,opti, or all")
     return names
+
+
+def writable(*paths: Path | None) -> None:
+    """Before anything is run: what cannot be written down should not be begun."""
+    for path in filter(None, paths):
+        if path.is_dir():
+            raise UsageError(f"{path} is a folder; name a file")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"{path} cannot be written: {error.strerror}") from error
+        if not os.access(path if path.exists() else path.parent, os.W_OK):
+            raise UsageError(f"{path} may not be written")
 
 
 def device_named(name: str) -> str:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from zscout.cli.mistakes import UsageError, fail
-from zscout.cli.options import JsonFile, Quick
+from zscout.cli.mistakes import UsageError, fail, usage_errors
+from zscout.cli.options import JsonFile, Quick, writable
 from zscout.cli.progress import bar_with_time_left, run_with_bar
 
 if TYPE_CHECKING:
@@ -43,14 +43,14 @@ class Reproduce:
         from zscout.lab.store import Store
         from zscout.report.report import write_report
 
-        try:
-            as_size(self.jobs, "jobs", 1)
-        except ValueError as error:
-            raise UsageError(str(error)) from error
-        self._refuse_another()
         began, scale = time.perf_counter(), Scale(self.seed, self.quick)
-        with Store(self.out) as store:
+        with usage_errors():
+            as_size(self.jobs, "jobs", 1)
+            as_size(self.seed, "seed", 0, 1_000)
+            writable(self.json)
+            self._refuse_another(console)
             needed = specs(scale)
+        with Store(self.out) as store:
             run_with_bar(needed, store, self.jobs, console)
             if failed := [why for spec in needed if (why := store.failure(spec))]:
                 fail(f"{len(failed)} runs failed, which none should: {failed[0]}", code=1)
@@ -78,9 +78,11 @@ class Reproduce:
             f"{time.perf_counter() - began:.0f} s; wrote {self.out / REPORT}", highlight=False, soft_wrap=True
         )
 
-    def _refuse_another(self) -> None:
-        """A folder with the report of another seed or scale is not written over."""
+    def _refuse_another(self, console: Console) -> None:
+        """A folder with the report of another seed or scale is not written over; one of other code is, with a word."""
         import json
+
+        from zscout.lab.spec import code_digest
 
         path = self.out / RESULTS
         if not path.exists():
@@ -89,12 +91,14 @@ class Reproduce:
             return
         try:
             before = json.loads(path.read_text())
-            made = (before["seed"], before["quick"])
+            made, code = (before["seed"], before["quick"]), before["about"]["code"]
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise UsageError(f"{path} is not of zscout reproduce: name another --out") from error
         if made != (self.seed, self.quick):
             kind = f"seed {made[0]}{', quick' if made[1] else ''}"
             raise UsageError(f"{self.out} holds the report of {kind}: name another --out, or move it away")
+        if code != code_digest()[:12]:
+            console.print(f"{self.out} was made by other code: its runs are run again, its report is made anew")
 
     @staticmethod
     def _tell(scale: "Scale", runs: "Runs", console: Console) -> "tuple[list[Section], dict[str, float]]":

@@ -11,7 +11,7 @@ import tyro
 from rich.console import Console
 
 from zscout.cli.mistakes import UsageError, fail, usage_errors
-from zscout.cli.options import JsonFile, Quick
+from zscout.cli.options import JsonFile, Quick, writable
 
 if TYPE_CHECKING:
     from zscout.lab.watching import Frame, Scene
@@ -79,10 +79,7 @@ class Transfer:
         """Before the run: a run that cannot be kept should not be begun."""
         if self.gif is not None and self.gif.suffix.lower() != ".gif":
             raise UsageError(f"--gif names a file that ends in .gif, came as {self.gif}")
-        for path in filter(None, (self.gif, self.json)):
-            if path.is_dir():
-                raise UsageError(f"{path} is a folder; name a file")
-            path.parent.mkdir(parents=True, exist_ok=True)
+        writable(self.gif, self.json)
 
     def _write(self, scene: "Scene", seen: "list[Frame]", console: Console) -> None:
         if not seen:

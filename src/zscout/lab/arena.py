@@ -2,7 +2,7 @@
 
 import hashlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -18,7 +18,7 @@ from zscout.edge import as_size, in_range, known_name
 from zscout.features import grid_clusters, laplacian, temporal_clusters
 from zscout.lab.corrupted import Corrupted
 from zscout.lab.metrics import Yardstick
-from zscout.lab.own import is_own, own_model
+from zscout.lab.own import is_own, own_features, own_model
 from zscout.types import BehaviorModel
 from zscout.worlds import GridWorld
 from zscout.worlds.maps import WORLDS
@@ -103,10 +103,20 @@ class Ground:
     def fingerprint(self) -> str:
         """Of the map, the features and the weights."""
         digest = hashlib.sha256(f"{self.world} {self.world.slip} {sorted(map(sorted, self.world.blocked))}".encode())
-        weights = self.model.state_dict().values() if isinstance(self.model, Module) else []
-        for tensor in (self.exact.features, *weights):
-            digest.update(tensor.detach().cpu().numpy().tobytes())
+        for tensor in (self.exact.features, *self._weights()):
+            digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
         return digest.hexdigest()
+
+    def _weights(self) -> Iterator[Tensor]:
+        """What a model does, where it is not decided by the features: its tensors, and what it answers to a few z."""
+        if isinstance(self.model, ExactModel | Corrupted):
+            return
+        if isinstance(self.model, Module):
+            yield from self.model.state_dict().values()
+        states, z = torch.arange(self.world.n_states), self.model.sample_z(4, 0)
+        yield self.model.psi(states, z)
+        for row in z:
+            yield torch.as_tensor(self.model.act(states, row.expand(len(states), -1), Generator().manual_seed(0)))
 
 
 @cache
@@ -119,8 +129,8 @@ def _ground(arena: Arena) -> Ground:
         return Ground(world, exact, model, Yardstick(exact, model))
     if is_own(arena.model):
         own = own_model(arena.model, world, exact.features)
-        exact = ExactModel(world, own.phi(torch.arange(world.n_states)))  # whatever its features are
-        return Ground(world, exact, own, Yardstick(exact, own))
+        exact = ExactModel(world, own_features(own, arena.model, world.n_states))
+        return _worthwhile(Ground(world, exact, own, Yardstick(exact, own)))
     name = arena.model
     if name == "network":
         if (arena.world, arena.features) not in SHIPPED:
@@ -132,6 +142,13 @@ def _ground(arena: Arena) -> Ground:
     ):
         raise ValueError(f"the model {name} was not trained on {arena.features} features of {arena.world}")
     return Ground(world, exact, network, Yardstick(exact, network))
+
+
+def _worthwhile(ground: Ground) -> Ground:
+    """Refuse features that give nothing to gain."""
+    if ground.gap <= 1e-9 * float(ground.exact.features.abs().max()):
+        raise ValueError("with these features every policy is worth the same: there is nothing to compare")
+    return ground
 
 
 @dataclass(frozen=True)
@@ -152,7 +169,9 @@ class Tasks:
 
     def draw(self, exact: ExactModel) -> tuple[Float[Tensor, "R d"], Int[Tensor, " R"]]:
         """z_r [R d] and a seed for each run: the same for every method, so that comparisons are paired."""
-        z = exact.sample_z(self.count, Generator().manual_seed(self._first)).cpu()
+        blocks = range(-(-self.count // BLOCK))  # more tasks begin with the same ones
+        drawn = [exact.sample_z(BLOCK, Generator().manual_seed(self._first + block)).cpu() for block in blocks]
+        z = torch.cat(drawn)[: self.count]
         return z.repeat_interleave(self.seeds, 0), torch.tensor(self.run_seeds)
 
     @property
@@ -165,4 +184,5 @@ class Tasks:
         return FIRST_SEED[self.kind] + self.seed * 1_000_000_000_000
 
 
+BLOCK = 100
 FIRST_SEED = {"tuning": 1_000_000_000, "report": 2_000_000_000}

@@ -13,6 +13,7 @@ import torch
 
 from zscout.edge import as_size
 from zscout.lab.measure import run_batch
+from zscout.lab.own import is_own
 from zscout.lab.records import Failure, Record
 from zscout.lab.spec import Spec
 from zscout.lab.store import Store
@@ -45,7 +46,7 @@ def run_chunk(specs: Sequence[Spec]) -> Chunk:
     answers: list[Record | Failure]
     try:
         answers = list(run_batch(specs))
-    except Exception as error:  # a method or a model of someone else's may raise anything
+    except (Exception, SystemExit) as error:  # a method or a model of someone else's may raise anything
         if len(specs) == 1:
             answers = [Failure(specs[0], f"{type(error).__name__}: {error}")]
         else:
@@ -83,7 +84,7 @@ class _Plan:
 def _first_size(group: Spec) -> int:
     """Fewer runs where each step solves many fresh z by dynamic programming."""
     ground = group.arena.ground
-    if group.arena.model != "exact":
+    if group.arena.model != "exact" or is_own(group.method):
         return FIRST
     search = group.build(ground, torch.ones(1, ground.exact.dim)).search
     fresh = search.n if isinstance(search, Ellipsoid | Shooting) else 1

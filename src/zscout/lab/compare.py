@@ -55,7 +55,6 @@ class Outcome:
 
     entrant: Entrant
     tables: Mapping[str, np.ndarray]  # by NUMBERS; empty where runs failed
-    seconds: float
     failures: Sequence[str] = ()
 
     @classmethod
@@ -63,12 +62,11 @@ class Outcome:
         """From what the store has of its runs."""
         found = [store.numbers(spec) for spec in entrant.specs]
         there = [numbers for numbers in found if numbers is not None]
-        seconds = sum(store.seconds(spec) for spec in entrant.specs)
         if len(there) < len(found):
             missing = [spec for spec, numbers in zip(entrant.specs, found, strict=True) if numbers is None]
-            return cls(entrant, {}, seconds, [store.failure(spec) or "it was not run" for spec in missing])
+            return cls(entrant, {}, [store.failure(spec) or "it was not run" for spec in missing])
         shape = (entrant.tasks.count, entrant.tasks.seeds)
-        return cls(entrant, {n: np.array([run[n] for run in there]).reshape(shape) for n in NUMBERS}, seconds)
+        return cls(entrant, {n: np.array([run[n] for run in there]).reshape(shape) for n in NUMBERS})
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -95,7 +93,7 @@ class Outcome:
         entrant = Entrant.of(arena, content["method"], content["settings"], tasks, **rest)
         shape = (tasks.count, tasks.seeds)
         tables = {name: np.array(runs).reshape(shape) for name, runs in content["runs"].items()}
-        return cls(entrant, tables, 0.0, content["failures"])
+        return cls(entrant, tables, content["failures"])
 
 
 @dataclass(frozen=True)
@@ -119,13 +117,16 @@ class Row:
 
     def to_json(self) -> dict[str, Any]:
         """As plain numbers."""
-        return asdict(self)
+        estimates = {name: value.to_json() for name, value in vars(self).items() if isinstance(value, Estimate)}
+        return vars(self) | estimates
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> "Row":
         """What ``to_json`` wrote."""
         estimates = {
-            name: Estimate(**value) for name, value in content.items() if isinstance(value, dict) and name != "settings"
+            name: Estimate.from_json(value)
+            for name, value in content.items()
+            if isinstance(value, dict) and name != "settings"
         }
         return cls(**{**content, **estimates, "rank": tuple(content["rank"])})
 
@@ -159,7 +160,8 @@ def comparison(outcomes: Sequence[Outcome], against: str = "") -> list[Row]:
         )
     order = sorted(range(len(rows)), key=lambda i: rows[i].lost.value)
     told = [bootstrap.difference(whole[a].tables["lost"], whole[b].tables["lost"]) for a, b in pairwise(order)]
-    return [replace(rows[i], surely=gap.high < 0) for i, gap in zip(order, told, strict=False)] + [rows[order[-1]]]
+    ranked = [rows[i] for i in order]
+    return [replace(row, surely=gap.high < 0) for row, gap in zip(ranked, told, strict=False)] + ranked[-1:]
 
 
 Cells = tuple[list[str], list[list[str]]]  # the head, and the lines under it

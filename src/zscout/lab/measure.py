@@ -50,7 +50,7 @@ def run_batch(specs: Sequence[Spec]) -> list[Record]:
     return [
         Record(
             spec,
-            {name: float(column[i]) for name, column in numbers.items()},
+            {name: _steady(float(column[i])) for name, column in numbers.items()},
             {name: column[:, i] for name, column in steps.items()},
             provenance,
         )
@@ -97,6 +97,7 @@ def measured(
         "width": (theory.psi_squares.sqrt(), np.float32),
         "bound": (theory.lemma / ground.gap, np.float32),
         "naive": (torch.full_like(regret, theory.naive) / ground.gap, np.float32),
+        "inside": (theory.inside, np.bool_),
         "conditions": (theory.conditions, np.bool_),
         "log_det": (-theory.log_det_now, np.float32),
         "log_det_states": (-log_det_of_counts(trace.entered, trace.ridge, len(ground.exact.features)), np.float32),
@@ -104,6 +105,11 @@ def measured(
         "value": (value, np.float32),
     }
     return numbers, {name: column.numpy().astype(kind) for name, (column, kind) in columns.items()}
+
+
+def _steady(number: float) -> float:
+    """Without the last digits, which depend on how many runs were in the batch."""
+    return float(f"{round(number, 9):.9g}")
 
 
 def settled(value: Float[Tensor, "T R"]) -> Bool[Tensor, " R"]:
@@ -126,12 +132,13 @@ def log_det_of_counts(entered: Int[Tensor, "T R"], ridge: float, states: int) ->
 def _value_of_estimate(trace: Trace, yardstick: Yardstick, task: Float[Tensor, "R k"]) -> Float[Tensor, "T R"]:
     """Normalised value of what would be settled for after each reward.
 
-    Where that is costly (long runs, networks: all states for every z) after every fifth, which stands for the four
-    before it too.
+    Where that is costly (long runs, networks: all states for every z) after every fifth, which then stands until the
+    next.
     """
     steps = len(trace.state)
     every = 1 if steps <= ALL_STEPS and isinstance(yardstick.model, HasExactPsi) else EVERY
     z = torch.cat([trace.best_z[1:], trace.final_z[None]])
     looked = torch.arange(steps - 1, -1, -every).flip(0)
     value = yardstick.value(z[looked].flatten(0, 1), task.repeat(len(looked), 1)).reshape(len(looked), -1)
-    return value[torch.searchsorted(looked, torch.arange(steps))]
+    last_look = torch.searchsorted(looked, torch.arange(steps), right=True) - 1
+    return value[last_look.clamp(min=0)]

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from zscout.bfm.judging import Tabulated
 from zscout.transfer.method import Method
 from zscout.transfer.methods import Factory, factory_named
 from zscout.types import BehaviorModel
@@ -27,13 +28,14 @@ def imported(name: str) -> Any:
     here = str(Path.cwd())
     sys.path.insert(0, here)  # a program of one's own is where one works, whatever zscout was started by
     try:
-        return getattr(importlib.import_module(module), attribute)
-    except AttributeError as error:
-        raise ValueError(f"{name}: the module {module} has no {attribute}") from error
-    except Exception as error:  # whatever happens in a stranger's module is a reason why it cannot be used
+        home = importlib.import_module(module)
+    except (Exception, SystemExit) as error:  # whatever happens in a stranger's module is why it cannot be used
         raise ValueError(f"{name} cannot be imported: {type(error).__name__}: {error}") from error
     finally:
         sys.path.remove(here)
+    if not hasattr(home, attribute):
+        raise ValueError(f"{name}: the module {module} has no {attribute}")
+    return getattr(home, attribute)
 
 
 def source_digest(name: str) -> str:
@@ -69,11 +71,29 @@ def own_model(name: str, world: Any, features: torch.Tensor) -> BehaviorModel:
             raise ValueError(f"{name} must be a model or a function that returns one, it is {type(found).__name__}")
         try:
             model = found(world, features)
-        except Exception as error:
-            raise ValueError(f"{name}(world, features) was to return a model: {error}") from error
+        except (Exception, SystemExit) as error:
+            raise ValueError(
+                f"{name}(world, features) was to return a model: {type(error).__name__}: {error}"
+            ) from error
     if not isinstance(model, BehaviorModel):
         raise ValueError(f"{name} gave {type(model).__name__}, which is no BehaviorModel: zscout.check_model says why")
     return model
+
+
+def own_features(model: BehaviorModel, name: str, states: int) -> torch.Tensor:
+    """φ of every state by a stranger's model, which must act without drawing or say its policy(z)."""
+    every, z = torch.arange(states), model.sample_z(1, 0)
+    try:
+        phi = model.phi(every)
+        acts = [
+            torch.as_tensor(model.act(every, z.expand(states, -1), torch.Generator().manual_seed(seed)))
+            for seed in (0, 1)
+        ]
+    except (Exception, SystemExit) as error:
+        raise ValueError(f"{name} cannot answer for all {states} states: {type(error).__name__}: {error}") from error
+    if not isinstance(model, Tabulated) and not torch.equal(*acts):
+        raise ValueError(f"{name} draws its actions: exact regret needs its policy(z), the probabilities [n S A]")
+    return phi
 
 
 def _returning(build: Callable[..., Any], name: str) -> Callable[..., Method]:

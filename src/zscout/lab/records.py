@@ -19,10 +19,10 @@ class Record:
     """One run: a few numbers, and what happened at each step.
 
     ``steps`` has T rows in each column: state S_t, action, entered S_{t+1}, z Z_t, reward R_{t+1}, error ‖ẑ − z_r‖,
-    regret, width ‖ψ(S_t;Z_t)‖_{V⁻¹}, bound (eq. 6) and naive bound in lost steps, conditions (whether the lemma's
-    hold), log_det of V⁻¹ in features and log_det_states in state counts, normalised reward (0 the mean state's, 1 the
-    best one's), value of π(·,ẑ) (0 a random walk, 1 optimal; with networks of every fifth step). What is learned from
-    R_{t+1} stands in row t.
+    regret, width ‖ψ(S_t;Z_t)‖_{V⁻¹}, bound (eq. 6) and naive bound in lost steps, inside (whether z_r is in the
+    ellipsoid), conditions (whether all of the lemma's hold), log_det of V⁻¹ in features and log_det_states in state
+    counts, normalised reward (0 the mean state's, 1 the best one's), value of π(·,ẑ) (0 a random walk, 1 optimal;
+    with networks looked at every fifth step). What is learned from R_{t+1} stands in row t.
     """
 
     spec: Spec

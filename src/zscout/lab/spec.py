@@ -29,10 +29,14 @@ class Spec:
     method: str  # one of METHODS, or module:name
     task: tuple[float, ...]  # z_r
     settings: str = "{}"  # JSON, so that a spec can be a key
-    outside: float = 0.0  # share of the reward's variance over states that no φ·z expresses
-    noise: float = 0.3
+    outside: float | int = 0.0  # share of the reward's variance over states that no φ·z expresses
+    noise: float | int = 0.3
     seed: int = 0
     steps: int = 200
+
+    def __post_init__(self) -> None:
+        for name in ("outside", "noise"):  # 0 and 0.0 are one number, and must be one digest
+            object.__setattr__(self, name, float(getattr(self, name)))
 
     @property
     def group(self) -> "Spec":
@@ -66,8 +70,10 @@ class Spec:
         in_range(self.outside, "outside", 0.0, 1.0, open_end=True)
         ground, seed = self.arena.ground, torch.zeros(1, dtype=torch.long)
         task = torch.ones(1, ground.exact.dim, dtype=torch.float64)
-        method = self.build(ground, task)
-        if not is_own(self.method) and not is_own(self.arena.model):  # a stranger's may fail, in its own runs
+        if is_own(self.method) or is_own(self.arena.model):  # what else is wrong with it shows in its own runs
+            method_factory(self.method).check(**json.loads(self.settings))
+        else:
+            method = self.build(ground, task)
             simulate(ground.model, ground.world, task, method, seeds=seed, steps=2, noise=self.noise)
 
 
@@ -100,9 +106,10 @@ def _generator(seed: int) -> torch.Generator:
 def _decided(group: Spec) -> list[Any]:
     """What names stand for: the map, the weights, the method's pieces, and the code."""
     ground = group.arena.ground
-    method = method_to_json(group.build(ground, torch.ones(1, ground.exact.dim)))
     own = [source_digest(name) for name in (group.method, group.arena.model) if is_own(name)]
-    return [ground.fingerprint, method, own, code_digest()]
+    # A stranger's method is its source: to build it may fail, which is for its own runs to find.
+    pieces = None if is_own(group.method) else method_to_json(group.build(ground, torch.ones(1, ground.exact.dim)))
+    return [ground.fingerprint, pieces, own, code_digest()]
 
 
 @cache

@@ -1,18 +1,23 @@
 """What numbers of many runs say, and how sure that is: means, interquartile means, paired differences, ranks.
 
-All intervals are of 95 %, by a bootstrap that is stratified by task: tasks are drawn with replacement and, within each
-drawn task, its seeds. Every method has the same tasks and seeds, so that one draw serves all of them and differences
-are paired.
+All intervals are of 95 %, by a bootstrap whose strata are tasks: seeds are drawn with replacement within each task,
+and, since tasks are a sample themselves, tasks too. Every method has the same tasks and seeds, so that one draw serves
+all of them and differences are paired. With few tasks a bootstrap is too sure of itself: intervals are widened as
+Student's t is against the normal law, and from one task nothing is concluded. Each interval is of 95 % on its own:
+nothing is corrected for how many are looked at.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.stats import norm, t
 
 DRAWS = 2_000
 LEVELS = (0.025, 0.975)
+PARTS = 20  # in which pairs of seeds are compared, so that they need little memory
 
 
 @dataclass(frozen=True)
@@ -26,22 +31,24 @@ class Estimate:
     def __format__(self, spec: str) -> str:
         """``15.6 (14.9–16.3)``, and ``-0.2 (-1.8…1.4)`` where a minus sign could be taken for the dash."""
         value, low, high = (_written(number, spec) for number in (self.value, self.low, self.high))
+        if math.isnan(self.low):
+            return f"{value} (one task)"
         return f"{value} ({low}{'…' if low.startswith('-') else '–'}{high})"
 
-    def to_json(self) -> dict[str, float]:
-        """As plain numbers."""
-        return vars(self)
+    def to_json(self) -> dict[str, float | None]:
+        """As plain numbers, null where there is no interval."""
+        return {name: None if math.isnan(number) else number for name, number in vars(self).items()}
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, float | None]) -> "Estimate":
+        """What ``to_json`` wrote."""
+        return cls(**{name: math.nan if number is None else number for name, number in content.items()})
 
 
 def _written(number: float, spec: str) -> str:
     text = f"{number:{spec}}"
-    return text if float(text.rstrip("%").replace(",", "")) else text.lstrip("-")  # no minus sign on a zero
-
-
-def estimate(value: float, drawn: np.ndarray) -> Estimate:
-    """A value with the interval that bootstrap draws of it give."""
-    low, high = np.quantile(drawn, LEVELS)
-    return Estimate(float(value), float(low), float(high))
+    zero = not text.strip("-0.%")
+    return text.lstrip("-") if zero else text  # no minus sign on a zero
 
 
 class Bootstrap:
@@ -51,23 +58,34 @@ class Bootstrap:
         rng = np.random.default_rng(seed)
         self._tasks = rng.integers(tasks, size=(draws, tasks, 1))
         self._seeds = rng.integers(seeds, size=(draws, tasks, seeds))
+        few = t.ppf(LEVELS[1], tasks - 1) / norm.ppf(LEVELS[1]) * math.sqrt(tasks / (tasks - 1)) if tasks > 1 else None
+        self._wider = few  # how many times as wide as the bootstrap says
+
+    def estimate(self, value: float, drawn: np.ndarray) -> Estimate:
+        """A value with the interval that bootstrap draws of it give."""
+        if self._wider is None:
+            return Estimate(float(value), math.nan, math.nan)
+        low, high = np.quantile(drawn, LEVELS)
+        return Estimate(
+            float(value), float(value + self._wider * (low - value)), float(value + self._wider * (high - value))
+        )
 
     def runs(self, table: np.ndarray) -> np.ndarray:
         """[draws, tasks · seeds]."""
-        return np.asarray(table[self._tasks, self._seeds].reshape(len(self._tasks), -1))
+        return self._drawn(table).reshape(len(self._tasks), -1)
 
     def mean(self, table: np.ndarray) -> Estimate:
         """The mean."""
-        return estimate(table.mean(), self.runs(table).mean(1))
+        return self.estimate(table.mean(), self.runs(table).mean(1))
 
     def iqm(self, table: np.ndarray) -> Estimate:
         """The mean of the middle half of the runs: what a few lost runs do not move."""
-        return estimate(interquartile_mean(table.reshape(1, -1))[0], interquartile_mean(self.runs(table)))
+        return self.estimate(interquartile_mean(table.reshape(1, -1))[0], interquartile_mean(self.runs(table)))
 
     def ratio(self, ours: np.ndarray, theirs: np.ndarray) -> Estimate:
         """Mean of ours ÷ mean of theirs, paired."""
         drawn = self.runs(ours).mean(1) / self.runs(theirs).mean(1)
-        return estimate(ours.mean() / theirs.mean(), drawn)
+        return self.estimate(ours.mean() / theirs.mean(), drawn)
 
     def difference(self, ours: np.ndarray, theirs: np.ndarray) -> Estimate:
         """Mean of ours − mean of theirs, paired."""
@@ -75,9 +93,20 @@ class Bootstrap:
 
     def improvement(self, ours: np.ndarray, theirs: np.ndarray) -> Estimate:
         """Probability that a run of ours has less than a run of theirs on the same task; ties count half."""
-        a, b = ours[:, :, None], theirs[:, None, :]
-        wins = ((a < b) + 0.5 * (a == b)).mean((1, 2))  # of each task
-        return estimate(wins.mean(), wins[self._tasks[..., 0]].mean(1))
+        parts = zip(*(np.array_split(self._drawn(table), PARTS) for table in (ours, theirs)), strict=True)
+        drawn = np.concatenate([_wins(a, b).mean(1) for a, b in parts])
+        found = self.estimate(_wins(ours, theirs).mean(), drawn)
+        return Estimate(found.value, *np.clip((found.low, found.high), 0, 1).tolist())
+
+    def _drawn(self, table: np.ndarray) -> np.ndarray:
+        """[draws tasks seeds]."""
+        return np.asarray(table[self._tasks, self._seeds])
+
+
+def _wins(ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
+    """Of each task, over all pairs of its seeds."""
+    a, b = ours[..., :, None], theirs[..., None, :]
+    return np.asarray(((a < b) + 0.5 * (a == b)).mean((-2, -1)))
 
 
 def interquartile_mean(rows: np.ndarray) -> np.ndarray:
@@ -93,11 +122,11 @@ def ranks(tables: Mapping[Any, np.ndarray], bootstrap: Bootstrap) -> dict[Any, t
 
     A method is behind those that are surely better: the interval of the paired difference lies below 0.
     """
-    drawn = {name: bootstrap.runs(table).mean(1) for name, table in tables.items()}
+    means = {name: (table.mean(), bootstrap.runs(table).mean(1)) for name, table in tables.items()}
     answer = {}
-    for name in tables:
-        others = [np.quantile(drawn[name] - drawn[other], LEVELS) for other in tables if other != name]
-        better = sum(bool(low > 0) for low, _ in others)
-        worse = sum(bool(high < 0) for _, high in others)
+    for name, (mean, drawn) in means.items():
+        others = [bootstrap.estimate(mean - m, drawn - d) for other, (m, d) in means.items() if other != name]
+        better = sum(gap.low > 0 for gap in others)
+        worse = sum(gap.high < 0 for gap in others)
         answer[name] = (1 + better, len(tables) - worse)
     return answer

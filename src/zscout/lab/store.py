@@ -40,7 +40,11 @@ class Store:
             raise StoreError(f"the folder {folder} cannot be made: {error.strerror}") from error
         with self._said():
             self._file = sqlite3.connect(self.path, timeout=PATIENCE, isolation_level=None)
-            self._open()
+            try:
+                self._open()
+            except BaseException:
+                self._file.close()
+                raise
 
     def close(self) -> None:
         """Let go of the file."""
@@ -84,11 +88,6 @@ class Store:
             raise KeyError(f"{self.path} has no run {spec.digest}")
         return Record(spec, json.loads(row[0]), unpack(row[2]), json.loads(row[1]))
 
-    def seconds(self, spec: Spec) -> float:
-        """What a run took, its share of the batch; 0 where it is not there."""
-        row = self._row("provenance", spec)
-        return 0.0 if row is None else float(json.loads(row[0])["seconds"])
-
     def failure(self, spec: Spec) -> str | None:
         """Why a run failed when it was last tried, None where it did not."""
         with self._said():
@@ -106,6 +105,12 @@ class Store:
         return row
 
     def _open(self) -> None:
+        with self._transaction():  # another process may be making the same file now
+            self._look_and_make()
+        self._file.execute("PRAGMA journal_mode = WAL")
+        self._file.execute("PRAGMA synchronous = FULL")  # chunks are seconds apart: safety costs nothing
+
+    def _look_and_make(self) -> None:
         schema, ours = (
             self._file.execute(f"PRAGMA {name}").fetchone()[0] for name in ("user_version", "application_id")
         )
@@ -118,15 +123,11 @@ class Store:
                 f"{self.path} was written by {age} version (its schema is {schema}, this one reads {SCHEMA}): "
                 "name another folder, or move the file away"
             )
-        self._file.execute("PRAGMA journal_mode = WAL")
-        self._file.execute("PRAGMA synchronous = FULL")  # chunks are seconds apart: safety costs nothing
         if not tables:
-            with self._transaction():
-                if not self._file.execute("SELECT 1 FROM sqlite_master WHERE name = 'runs'").fetchone():
-                    for statement in TABLES.split(";\n"):  # executescript would commit halfway
-                        self._file.execute(statement)
-                    self._file.execute(f"PRAGMA application_id = {OURS}")
-                    self._file.execute(f"PRAGMA user_version = {SCHEMA}")
+            for statement in TABLES.split(";\n"):  # executescript would commit halfway
+                self._file.execute(statement)
+            self._file.execute(f"PRAGMA application_id = {OURS}")
+            self._file.execute(f"PRAGMA user_version = {SCHEMA}")
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -147,7 +148,8 @@ class Store:
         except sqlite3.Error as error:
             text = str(error)
             why = next((said for part, said in SAID.items() if part in text), text)
-            raise StoreError(f"{self.path}: {why}; nothing that was finished is lost") from error
+            kept = "" if why in (SAID["not a database"], SAID["malformed"]) else "; nothing that was finished is lost"
+            raise StoreError(f"{self.path}: {why}{kept}") from error
 
 
 SAID = {

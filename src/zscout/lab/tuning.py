@@ -69,22 +69,32 @@ def choose_all(outcomes: Sequence[Outcome]) -> dict[str, Outcome]:
     return best
 
 
-def tuning_record(arena: Arena, tried: Sequence[Outcome], tasks: Tasks, reported: Tasks) -> dict[str, Any]:
-    """How settings were chosen: the rule, what was tried, on which seeds, and which seeds are reported on."""
+def tuning_record(tried: Sequence[Outcome], report_seeds: Sequence[int]) -> dict[str, Any]:
+    """How a method's settings were chosen: the rule, what was tried, on which seeds, and which are reported on."""
+    entrant = tried[0].entrant
     return {
         "rule": f"fewest lost steps among the settings of which {ENOUGH:.0%} of runs settle, among all where none does",
-        "world": arena.world,
-        "tuning_seeds": tasks.run_seeds,
-        "report_seeds": reported.run_seeds,
+        "world": entrant.arena.world,
+        "noise": entrant.noise,
+        "steps": entrant.steps,
+        "tuning_seeds": entrant.tasks.run_seeds,
+        "report_seeds": list(report_seeds),
         "tried": [
             {
-                "method": outcome.entrant.method,
                 "settings": outcome.settings,
                 **{name: float(outcome.tables[name].mean()) for name in ("lost", "settled") if outcome.tables},
             }
             for outcome in tried
         ],
     }
+
+
+def kept_settings(path: Path, features: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a file of zscout tune holds already: settings and their records, by method."""
+    if not path.exists():
+        return {}, {}
+    settings = settings_named(str(path), features)
+    return dict(settings), dict(json.loads(path.read_text()).get("record", {}))
 
 
 def settings_named(name: str, features: str) -> dict[str, dict[str, Any]]:

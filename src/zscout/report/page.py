@@ -104,7 +104,7 @@ def _tally(claims: Sequence[Claim]) -> str:
     words = "".join(f"<li><b>{counts[v]}</b> {_badge(v)}</li>" for v in SYMBOLS)
     if not claims:
         return ""
-    many = f"{len(claims)} claims of the paper, measured" if len(claims) > 1 else "One claim of the paper, measured"
+    many = f"{len(claims)} claims, measured" if len(claims) > 1 else "One claim, measured"
     return f'<div class="tally"><p>{many}</p><div class="bar" aria-hidden="true">{bars}</div><ul>{words}</ul></div>'
 
 

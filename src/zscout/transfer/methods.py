@@ -154,11 +154,15 @@ class Factory:
             as_positive(norm_bound, "norm_bound")
         if task is not None:
             as_vectors(task, dim, "task")
-        for name in settings:
-            known_name(name, self.settings, "setting")
+        self.check(**settings)
         given = {"noise": noise, "norm_bound": norm_bound, "task": task}
         used = {name: value for name, value in given.items() if name in self._parameters}
         return self.build(**used, **settings)
+
+    def check(self, **settings: Any) -> None:
+        """Refuse what cannot be set."""
+        for name in settings:
+            known_name(name, self.settings, "setting")
 
     @property
     def settings(self) -> dict[str, Any]:

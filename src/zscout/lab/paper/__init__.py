@@ -66,7 +66,7 @@ def story(scale: Scale, told: list[Section]) -> Story:
         "estimate the task from the rewards seen, and add a bonus for policies that lead where little is known.",
         f"Here the paper is run again from the ground up and asked {len(claims)} questions, with exact values where "
         f"it had none: {counts['holds']} claims hold, {counts['holds in part']} hold in part, "
-        f"{counts['does not hold']} do not. Every number below comes from the command that stands beside it.",
+        f"{counts['does not hold']} do not. Beside each section stands a command that runs it again, or its core.",
     ]
     about = {"version": zscout.__version__, "seed": str(scale.seed), "code": code_digest()[:12]}
     if scale.quick:

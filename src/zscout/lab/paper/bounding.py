@@ -2,6 +2,8 @@
 
 import numpy as np
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from zscout.lab.arena import Arena
 from zscout.lab.curves import CurveFigure, CurvePanel
@@ -19,14 +21,15 @@ from zscout.lab.paper.experiment import (
     transfers,
     verdict,
 )
-from zscout.lab.paper.transferring import PAPERS, TASKS, random_tasks
+from zscout.lab.paper.transferring import PAPERS, random_tasks
 from zscout.lab.spec import Spec
 from zscout.lab.statistics import Bootstrap, Estimate
 from zscout.lab.story import Claim, Section
 from zscout.transfer.posterior import TaskPosterior
 
 CERTAIN = f"{VARIANTS}:certain"
-WATCHED, OPTIMISTS = 40, 24
+WATCHED, OPTIMISTS, POOL = 40, 24, 5_000
+PAPERS_BETA, SURE_BETA = "the paper's β", "a sure β"
 SLACK = 1e-3  # lost steps: records keep float32
 
 
@@ -47,22 +50,23 @@ def _specs(scale: Scale) -> list[Spec]:
 
 
 def _tell_lemma(scale: Scale, runs: Runs) -> Section:
-    rows, held, broken, checked, loose, naive = {}, {}, 0, 0, {}, {}
+    rows, inside, held, loose, tighter, broken, checked = {}, {}, {}, {}, {}, 0, 0
     for name, title in TITLES.items():
         panels = []
         for who, specs in (
-            ("the paper's β", random_tasks(scale, name, "exact", PAPERS)),
-            ("a sure β", _certain(scale, name)),
+            (PAPERS_BETA, random_tasks(scale, name, "exact", PAPERS)),
+            (SURE_BETA, _certain(scale, name)),
         ):
             regret, bound, most = (runs.steps(specs, column) for column in ("regret", "bound", "naive"))
-            conditions = runs.steps(specs, "conditions").astype(bool)
+            conditions = runs.steps(specs, "conditions")
+            inside[name, who] = mean(runs.steps(specs, "inside").mean(1))
             held[name, who] = mean(conditions.mean(1))
             broken += int((regret > bound + SLACK)[conditions].sum())
             checked += int(conditions.sum())
-            loose[name, who] = Bootstrap(len(regret), 1).ratio(
-                np.minimum(bound, most).sum(1)[:, None], regret.sum(1)[:, None]
-            )
-            naive[name] = Bootstrap(len(regret), 1).ratio(most.sum(1)[:, None], regret.sum(1)[:, None])
+            sums = [column.sum(1)[:, None] for column in (bound, most, regret)]
+            bootstrap = Bootstrap(len(regret), 1)
+            loose[name, who] = (bootstrap.ratio(sums[0], sums[2]), bootstrap.ratio(sums[1], sums[2]))
+            tighter[name, who] = bootstrap.ratio(sums[0], sums[1])
             curves = [
                 banded("regret", regret.cumsum(1)),
                 banded("lemma (eq. 6)", bound.cumsum(1)),
@@ -71,12 +75,11 @@ def _tell_lemma(scale: Scale, runs: Runs) -> Section:
             ]
             panels.append(CurvePanel("lost steps so far", curves, logarithmic=True, title=who))
         rows[title] = panels
-    share = "; ".join(f"{FEATURES[name]}: {held[name, who]:.0%} with {who}" for name, who in held)
+    sure = [(name, SURE_BETA) for name in FEATURES]
     claims = [
         Claim(
             "9a",
-            "Regret at a step is at most 2√β_t‖ψ(S_t;Z_t)‖ in V⁻¹, where z_r is in the ellipsoid and Z_t is the "
-            "argmax.",
+            "Regret at a step is at most 2√β_t‖ψ(S_t;Z_t)‖ in V⁻¹, where z_r is in the ellipsoid and Z_t the argmax.",
             "Lemma 3.1, appendix B.1",
             f"{broken} of {checked:,} steps on which both conditions hold break the bound.",
             verdict(broken == 0 and checked > 0, checked > 0 and broken < checked / 1000),
@@ -86,24 +89,25 @@ def _tell_lemma(scale: Scale, runs: Runs) -> Section:
             "9b",
             "z_r is in the ellipsoid with high probability, so the bound applies.",
             "3.3 and appendix B.1 (assumed)",
-            f"Share of steps on which both conditions hold. {share}.",
-            verdict(all(e.low > 0.9 for e in held.values()), all(held[n, "a sure β"].low > 0.5 for n in FEATURES)),
-            "holds if on surely more than 90 % of steps, with either β; in part if on more than half with a sure β",
+            "Share of steps on which z_r is inside, and on which all conditions hold. "
+            + "; ".join(
+                f"{FEATURES[name]}, {who}: {inside[name, who]:.0%}, {held[name, who]:.0%}" for name, who in inside
+            )
+            + ".",
+            verdict(all(e.low > 0.9 for e in held.values()), all(held[which].low > 0.9 for which in sure)),
+            "holds if all conditions hold on surely more than 90 % of steps; in part if so with a sure β only",
         ),
         Claim(
             "9c",
             "The naive bound 2dφ_max/(1 − γ) is not very tight; the lemma improves on it.",
             "Appendix B.2",
-            "Sum of the bound ÷ regret. Naive: "
-            + ", ".join(f"{naive[n]:.0f} ({FEATURES[n]})" for n in FEATURES)
-            + "; the smaller of both: "
-            + ", ".join(f"{loose[n, w]:.0f} ({FEATURES[n]}, {w})" for n, w in loose)
-            + ".",
-            verdict(
-                all(loose[n, w].high < naive[n].low for n, w in loose),
-                any(loose[n, w].high < naive[n].low for n, w in loose),
-            ),
-            "holds if the smaller of both is surely below the naive bound in all four",
+            "Sum of the lemma's bound ÷ sum of the naive one, and each ÷ regret, with a sure β: "
+            + "; ".join(
+                f"{FEATURES[n]} {tighter[n, w]:.2f}, {loose[n, w][0]:.0f} and {loose[n, w][1]:.0f}" for n, w in sure
+            )
+            + ". With the paper's β the sum is smaller, but on most steps z_r is outside and it bounds nothing.",
+            verdict(all(tighter[which].high < 1 for which in sure), any(tighter[which].high < 1 for which in sure)),
+            "holds if with a sure β the lemma's sum is surely below the naive one, with both feature sets",
         ),
     ]
     figure = CurveFigure(
@@ -199,14 +203,14 @@ def _tell_optimism(scale: Scale, runs: Runs) -> Section:
     claims = [
         Claim(
             "11a",
-            "Optimism over the ellipsoid (eq. 8) is close to USF-UCB and has the same regret bound.",
+            "Optimism over the ellipsoid (eq. 8) is close to USF-UCB.",
             "Appendix B.3",
-            "With exact ψ they are one objective: max of eq. 5 ÷ max of v* over the whole ellipsoid = "
-            f"{same['clusters']:.4f} (clusters), {same['laplacian']:.4f} (Laplacian).",
+            f"With exact ψ they are one objective. Max of eq. 5 over {POOL:,} random z ÷ max of v* over the whole "
+            f"ellipsoid, by ascent: {same['clusters']:.4f} (clusters), {same['laplacian']:.4f} (Laplacian).",
             verdict(
-                all(abs(e.value - 1) < 1e-3 for e in same.values()), all(abs(e.value - 1) < 0.05 for e in same.values())
+                all(abs(e.value - 1) < 0.01 for e in same.values()), all(abs(e.value - 1) < 0.1 for e in same.values())
             ),
-            "holds if the two maxima agree to .1 %",
+            "holds if the two maxima agree to 1 %; in part to 10 %",
         ),
         Claim(
             "11b",
@@ -235,34 +239,35 @@ def _tell_optimism(scale: Scale, runs: Runs) -> Section:
 
 
 def _identity(scale: Scale, features: str) -> tuple[Estimate, Estimate]:
-    """Max UCB ÷ max of v* over the ellipsoid, by alternating maximisation, and what 64 surface draws reach of it."""
+    """Max of eq. 5 over many z ÷ max of v* over the ellipsoid, each found its own way; and what 64 draws reach."""
     ground = Arena(features=features).ground
     exact, rng = ground.exact, torch.Generator().manual_seed(scale.seed)
+    pool = exact.successor_features(exact.sample_z(POOL, rng))  # [n S d]: nearly every policy that some z has
     same, sampled = [], []
     for _ in range(scale.runs(20)):
         walk = ground.world.random_states(20, rng)
-        task = exact.sample_z(1, rng)[0]
-        rewards = exact.phi(walk) @ task + 0.3 * torch.randn(20, dtype=torch.float64, generator=rng)
-        posterior = TaskPosterior.prior(dim=9, ridge=0.1).learn(exact.phi(walk), rewards)
-        state, radius, z_hat = int(walk[-1]), 1.0, posterior.z_hat
-        starts = exact.sample_z(200, rng)
-        psi = exact.psi(state, starts)
-        ucb, most = psi @ z_hat + radius * posterior.width(psi), torch.zeros(())
-        for _ in range(30):  # θ ← the ellipsoid's most promising point for the present policies, then its policies
-            direction = torch.linalg.solve(posterior.V, psi[..., None])[..., 0]
-            theta = z_hat + radius * direction / posterior.width(psi)[:, None]
-            psi = exact.psi(state, theta)
-            most = (psi * theta).sum(-1).max()
-            ucb = torch.cat([ucb, psi @ z_hat + radius * posterior.width(psi)])
-        same.append(float(ucb.max() / most))
-        outward = torch.nn.functional.normalize(torch.randn(64, 9, dtype=torch.float64, generator=rng), dim=-1)
+        rewards = exact.phi(walk) @ exact.sample_z(1, rng)[0]
+        rewards += 0.3 * torch.randn(20, dtype=torch.float64, generator=rng)
+        posterior = TaskPosterior.prior(dim=exact.dim, ridge=0.1).learn(exact.phi(walk), rewards)
+        state, z_hat = int(walk[-1]), posterior.z_hat
+        ucb = pool[:, state] @ z_hat + posterior.width(pool[:, state])  # √β = 1
         root = torch.linalg.cholesky(torch.linalg.inv(posterior.V))
-        drawn = z_hat + radius * outward @ root.T
-        sampled.append(float((exact.psi(state, drawn) * drawn).sum(-1).max() / most))
+        theta = z_hat + _outward(200, exact.dim, rng) @ root.T  # on the surface, where v*, which is convex, is largest
+        for _ in range(10):  # θ ← the surface's best point for the policies of θ: v* never falls
+            psi = exact.psi(state, theta)
+            direction = torch.linalg.solve(posterior.V, psi[..., None])[..., 0]
+            theta = z_hat + direction / posterior.width(psi)[:, None]
+        most = exact.value(theta)[:, state].max()
+        same.append(float(ucb.max() / most))
+        drawn = z_hat + _outward(64, exact.dim, rng) @ root.T
+        sampled.append(float(exact.value(drawn)[:, state].max() / most))
     return mean(np.array(same)), mean(np.array(sampled))
+
+
+def _outward(n: int, dim: int, rng: torch.Generator) -> Float[Tensor, "n d"]:
+    return torch.nn.functional.normalize(torch.randn(n, dim, dtype=torch.float64, generator=rng), dim=-1)
 
 
 LEMMA = Experiment(_specs, _tell_lemma)
 POTENTIAL = Experiment(_specs, _tell_potential)
 OPTIMISM = Experiment(_optimism_specs, _tell_optimism)
-__all__ = ["LEMMA", "OPTIMISM", "POTENTIAL", "TASKS"]

@@ -58,7 +58,8 @@ def _tell(scale: Scale, runs: Runs) -> Section:
         gap[name] = _ratio(free.believed[:, -1], free.true[:, -1])
         true[name] = mean(free.true[:, -1])
         cured[name] = mean(projected.true[:, -1])
-    unstable = [true[n].high < 1 and size[n].low > 2 for n in FEATURES]
+    unstable = [true[n].high < 0.9 for n in FEATURES]
+    worse = [true[n].high < 1 for n in FEATURES]
     works = [cured[n].high >= 0.97 and cured[n].low > true[n].high for n in FEATURES]
     claims = [
         Claim(
@@ -67,8 +68,9 @@ def _tell(scale: Scale, runs: Runs) -> Section:
             "3.4, optimisation",
             f"Free ascent, {ASCENT} steps: ‖z‖ grows to {_both(size)} times √d; the true objective ends at "
             f"{_both(true)} of what 1,000 random z reach.",
-            verdict(all(unstable), any(unstable)),
-            "holds if z surely leaves Z twofold and surely ends below random search, with both feature sets",
+            verdict(all(unstable), any(worse)),
+            "holds if it surely ends below .9 of random search with both feature sets; in part if surely below it "
+            "with one",
         ),
         Claim(
             "8b",
@@ -91,17 +93,18 @@ def _tell(scale: Scale, runs: Runs) -> Section:
     figure = CurveFigure(
         name="gradient",
         caption=(
-            f"Gradient ascent of ‖ψ‖ in V⁻¹ ({PROBLEMS} problems, the best of {STARTS} starts by the network, 95 % "
-            "bands). Left unbounded, z runs off the sphere, and the network, asked about z it never saw, believes "
-            "in ever more; the policies it chose are worth less, not more. Projected, belief and truth stay "
-            "together."
+            f"Gradient ascent of ‖ψ‖ in V⁻¹ ({scale.runs(PROBLEMS)} problems, the best of {STARTS} starts by the "
+            "network, 95 % bands), in steps of equal length. Free, z leaves the sphere, and the network, asked "
+            "about z it never saw, promises more than the policies hold. Projected, promise and truth stay together."
         ),
         rows=rows,
-        alt="Free ascent: the norm and the believed objective grow without bound while the true one falls.",
+        alt="Along free and projected ascent: the norm of z, the objective by the network, and the exact one.",
     )
     text = [
-        "The paper found gradient ascent unstable and took the best of 10,000 random z. Our shipped networks project z "
-        "before they look at it, so here that is switched off, to see what an unprojected network does."
+        "The paper found gradient ascent unstable and took the best of 10,000 random z. Our shipped networks were "
+        "trained on the sphere and project z before they look at it. Here that is switched off, so that free ascent "
+        "asks them beyond what they were trained on, as it would ask the paper's network beyond its ball. With the "
+        "projection on, free ascent does no harm: the table of searches."
     ]
     return Section("gradient", "Climbing the gradient", text, [figure], claims=claims, command="zscout reproduce")
 

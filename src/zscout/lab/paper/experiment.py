@@ -11,7 +11,7 @@ from zscout.lab.arena import Arena, Tasks
 from zscout.lab.curves import Curve
 from zscout.lab.records import Record
 from zscout.lab.spec import Spec, settings_json
-from zscout.lab.statistics import Bootstrap, Estimate, estimate
+from zscout.lab.statistics import LEVELS, Bootstrap, Estimate
 from zscout.lab.store import Store
 from zscout.lab.story import Section, Verdict
 
@@ -101,9 +101,10 @@ def mean(values: np.ndarray) -> Estimate:
 
 
 def median(values: np.ndarray) -> Estimate:
-    """The same of the median."""
-    table = np.asarray(values, dtype=np.float64).reshape(-1, 1)
-    return estimate(float(np.median(table)), np.median(Bootstrap(len(table), 1).runs(table), axis=1))
+    """The same of the lower median, which is one of the values: some may be infinite."""
+    drawn = np.quantile(Bootstrap(len(values), 1).runs(values[:, None]), 0.5, axis=1, method="lower")
+    low, high = np.quantile(drawn, LEVELS, method="nearest")
+    return Estimate(float(np.quantile(values, 0.5, method="lower")), float(low), float(high))
 
 
 def banded(label: str, rows: np.ndarray, dashed: bool = False, first: int = 1) -> Curve:
@@ -122,8 +123,8 @@ def through(label: str, x: Sequence[float], found: Sequence[Estimate], dashed: b
 
 
 def short(values: np.ndarray) -> list[float]:
-    """Six digits: more would be noise of rounding in files that are compared."""
-    return [float(f"{value:.6g}") for value in values]
+    """Six digits, nine places: more would be noise of rounding in files that are compared."""
+    return [float(f"{round(value, 9):.6g}") for value in values.tolist()]
 
 
 def verdict(whole: bool, part: bool) -> Verdict:

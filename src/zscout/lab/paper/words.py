@@ -19,8 +19,8 @@ DEVIATIONS = (
 )
 
 SLIPS = (
-    "Regret is summed from t = 1 in eq. 1, 2 and 6 and from t = 0 in the appendix; the first choice, at t = 0, is "
-    "part of both.",
+    "Regret is summed from t = 1 in eq. 1, 2 and 6 and in appendix B.1, from t = 0 in appendix A.4; sums from t = 1 "
+    "leave out the first choice.",
     "Eq. 13 ends with β_t where √β_t is meant: the radius of the ellipsoid in the norm of V is √β_t, and so is the "
     "factor of the optimistic part two lines below.",
     "ψ and M in the appendix are sums from k = 1 of γ^{t+k}; with ψ as defined in section 2 it is k = 0 and γᵏ.",

@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         if not 0 <= command.seed < 2**63:
             raise UsageError(f"--seed must be from 0 to {2**63 - 1}, came as {command.seed}")
-        command.run(Console())
+        command.run(Console(emoji=False))  # mine:angry: is a name
     except KeyboardInterrupt:
         fail("stopped; files already written are whole", code=130)
     except (UsageError, OSError) as error:

@@ -16,6 +16,7 @@ from typing import Any
 
 from zscout.lab.arena import Arena
 from zscout.lab.compare import Outcome, Row, comparison
+from zscout.transfer.methods import METHODS
 
 
 @dataclass(frozen=True)
@@ -80,9 +81,18 @@ def _cell(arena: Arena, outcomes: Sequence[Outcome]) -> dict[str, Any]:
     return {
         "name": f"{arena.world}-{arena.features}-{arena.model}",
         "title": f"{arena.world}, {arena.features}, {arena.model} model, {runs} runs",
-        "command": f"zscout compare {where} --methods all --settings tuned {amount}",
+        "command": f"zscout compare {where} --methods {_methods(outcomes)} --settings tuned {amount}",
         "rows": [_rounded(row.to_json()) for row in comparison(outcomes)],
     }
+
+
+def _methods(outcomes: Sequence[Outcome]) -> str:
+    """All that can be run there, or by name."""
+    arena, there = outcomes[0].entrant.arena, {outcome.entrant.method for outcome in outcomes}
+    cannot = (set() if arena.features == "clusters" else {"mbie"}) | (
+        set() if arena.model == "exact" else {"usf-ucb-short"}
+    )
+    return "all" if there == set(METHODS) - cannot else ",".join(name for name in METHODS if name in there)
 
 
 def _rounded(value: Any) -> Any:

@@ -13,6 +13,7 @@ from zscout.edge import as_index
 from zscout.transfer.forecast import Forecast, finite
 from zscout.types import BehaviorModel, HasStates, Obs
 
+COLUMNS = 3  # that a table keeps, ψ among them
 SAME = 1e-9  # rows of ψ nearer than this, relative to the largest entry, are one row
 
 
@@ -34,8 +35,10 @@ class Table:
         self._columns: dict[Any, Tensor] = {"psi": self._kept(psi)}
 
     def column(self, key: Any, ask_model: Callable[[Obs, Tensor], Tensor]) -> Float[Tensor, "S m *shape"]:
-        """What the model says of the kept rows; it is asked once."""
+        """What the model says of the kept rows; it is asked once, while not too many other things are asked."""
         if key not in self._columns:
+            if len(self._columns) == COLUMNS:  # second moments are large
+                del self._columns[next(name for name in self._columns if name != "psi")]
             self._columns[key] = self._kept(self._ask(ask_model))
         return self._columns[key]
 

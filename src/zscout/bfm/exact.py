@@ -13,7 +13,7 @@ from zscout.bfm.sphere import project_sphere, sample_sphere
 from zscout.edge import as_discount, as_finite, as_generator, as_given, as_index, as_table, as_vectors, common_shape
 from zscout.types import Action, FiniteWorld, Obs, Vectors
 
-AT_ONCE, REMEMBERED_NUMBERS = 2_048, 2**21  # of so many z at most policies are kept, so many numbers in all
+AT_ONCE, REMEMBERED_NUMBERS = 2_048, 2**18  # of so many z at most policies are kept, so many numbers in all
 CHUNK = 2**17  # numbers that one step of a computation touches: what stays in a core's cache
 
 

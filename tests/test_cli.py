@@ -66,7 +66,7 @@ def test_a_method_of_ones_own_that_fails_is_reported_and_the_others_go_on(tmp_pa
     assert "mine:angry: 5 of 5 runs failed, so it is left out: RuntimeError: not [today]" in done.stdout
     written = json.loads((tmp_path / "c.json").read_text())
     assert {row["method"] for row in written["rows"]} == {"mine:steady", "greedy"}
-    assert written["outcomes"][1]["failures"] == ["RuntimeError: not [today]"] * 5
+    assert written["outcomes"][1]["failures"] == ["RuntimeError: not [today] (mine.py:5)"] * 5
     assert (tmp_path / "c.csv").read_text().count("\n") == 3
     assert "| mine:steady |" in (tmp_path / "c.md").read_text()
     alone = run("compare", "--quick", "--steps", "8", "--methods", "mine:angry", cwd=tmp_path)

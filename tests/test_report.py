@@ -117,7 +117,7 @@ def test_the_page_tells_the_whole_story(page: str, story: Story) -> None:
 
 def test_verdicts_are_words_and_are_counted(page: str) -> None:
     text = Page(page).text
-    tally = text[text.index("4 claims of the paper") : text.index("Contents")]
+    tally = text[text.index("4 claims, measured") : text.index("Contents")]
     assert re.findall(r"(\d) (\S) (holds in part|holds|does not hold)", tally) == [
         ("2", "✓", "holds"),
         ("1", "◐", "holds in part"),

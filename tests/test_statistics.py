@@ -49,9 +49,9 @@ def test_one_task_says_nothing_of_others() -> None:
     bootstrap, ours = Bootstrap(1, 3), np.array([[1.0, 2.0, 3.0]])
     assert f"{bootstrap.mean(ours):.1f}" == "2.0 (one task)"
     assert bootstrap.mean(ours).to_json() == {"value": 2.0, "low": None, "high": None}
-    assert ranks({"a": ours, "b": ours + 9}, bootstrap) == {"a": (1, 2), "b": (1, 2)}
+    assert ranks({"a": ours, "b": ours + 9}, bootstrap) == {"a": (1, 2, ["b"]), "b": (1, 2, ["a"])}
     rows = comparison([outcome("random", ours + 9), outcome("greedy", ours)], against="random")
-    assert [row.surely for row in rows] == [False, True]
+    assert [row.alike for row in rows] == [["random"], ["greedy"]]
     assert json.dumps([row.to_json() for row in rows], allow_nan=False)
 
 
@@ -69,6 +69,19 @@ def test_pairing_sees_what_spread_hides() -> None:
     assert Bootstrap(4, 50).improvement(*seeds).high > Bootstrap(4, 50).improvement(*seeds).low  # seeds are drawn too
 
 
+def test_intervals_stay_where_numbers_can_be() -> None:
+    bootstrap = Bootstrap(3, 1)
+    shares, lengths, differences = (
+        np.array([[0.9], [1.0], [1.0]]),
+        np.array([[0.1], [9.0], [0.2]]),
+        np.array([[-9.0], [1], [2]]),
+    )
+    assert bootstrap.mean(shares).high == 1
+    assert bootstrap.mean(lengths).low == 0
+    assert bootstrap.ratio(lengths, lengths[::-1]).low == 0
+    assert bootstrap.mean(differences).low < -9
+
+
 def test_improvement_compares_all_seeds_of_a_task() -> None:
     ours, theirs = np.array([[1.0, 3.0], [5.0, 5.0]]), np.array([[2.0, 2.0], [5.0, 6.0]])
     assert Bootstrap(2, 2).improvement(ours, theirs).value == pytest.approx((0.5 + 0.75) / 2)
@@ -78,7 +91,11 @@ def test_ranks_say_where_the_data_cannot_tell() -> None:
     rng = np.random.default_rng(2)
     base = rng.normal(size=(50, 1))
     tables = {"best": base, "close": base + 0.01 * rng.normal(size=(50, 1)), "far": base + 3}
-    assert ranks(tables, Bootstrap(50, 1)) == {"best": (1, 2), "close": (1, 2), "far": (3, 3)}
+    assert ranks(tables, Bootstrap(50, 1)) == {
+        "best": (1, 2, ["close"]),
+        "close": (1, 2, ["best"]),
+        "far": (3, 3, []),
+    }
 
 
 def test_estimates_read_well() -> None:
@@ -105,7 +122,7 @@ def test_a_comparison_from_end_to_end(tmp_path: Path) -> None:
     rows = comparison(found, against="greedy")
     assert {row.method for row in rows[:2]} == {"greedy", "usf-ucb"}
     assert [row.rank for row in rows] == [(1, 2), (1, 2), (3, 3)]
-    assert [row.surely for row in rows] == [False, True, True]
+    assert {row.method: row.alike for row in rows} == {"greedy": ["usf-ucb"], "usf-ucb": ["greedy"], "random": []}
     assert rows[2].ratio is not None
     assert rows[2].ratio.value == pytest.approx(3)
     assert rows[2].improvement == Estimate(0.0, 0.0, 0.0)

@@ -1,7 +1,6 @@
 """zscout compare and zscout tune."""
 
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -64,9 +63,9 @@ class Compare(Runs):
     json: JsonFile = None
     """Also write the table, every run's numbers and all seeds to this file, and make its folder."""
     csv: TableFile = None
-    """Also write the table to this file as CSV."""
+    """Also write the table to this file as CSV, and make its folder."""
     markdown: TableFile = None
-    """Also write the table to this file as Markdown."""
+    """Also write the table to this file as Markdown, and make its folder."""
 
     def run(self, console: Console) -> None:
         """Run what is missing, print one table."""
@@ -87,8 +86,13 @@ class Compare(Runs):
             tables.append(TextTable("paired", f"{title}; run by run", *paired_cells(rows, self.against)))
         for table in tables:
             console.print(terminal_table(table))
-        if alike := [f"{a.method} and {b.method}" for a, b in pairwise(rows) if not a.surely]:
-            console.print(f"These data cannot tell apart: {'; '.join(alike)}.", highlight=False, soft_wrap=True)
+        told, seen = [], set()
+        for row in rows:
+            seen.add(row.label)
+            if later := [label for label in row.alike if label not in seen]:
+                told.append(f"{row.label} from {' or '.join(later)}")
+        if told:
+            console.print(f"These data cannot tell {'; '.join(told)}.", highlight=False, soft_wrap=True)
         written = []
         if self.json is not None:
             content = {

@@ -72,6 +72,8 @@ class Reproduce:
                 "tables": {t.name: [list(t.head), *map(list, t.rows)] for s in told for t in s.tables if t.timed},
             }
             write_json(self.out / TIMINGS, timings)
+        if self.quick:
+            console.print("A first look: a tenth of the runs; verdicts may differ from the whole.", highlight=False)
         for claim in whole.claims:
             console.print(f"{claim.number:>4} {claim.verdict:<14} {claim.says}", highlight=False, soft_wrap=True)
         console.print(

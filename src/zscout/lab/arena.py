@@ -134,7 +134,10 @@ def _ground(arena: Arena) -> Ground:
     name = arena.model
     if name == "network":
         if (arena.world, arena.features) not in SHIPPED:
-            raise ValueError(f"no network ships for {arena.features} in {arena.world}: train one with zscout pretrain")
+            raise ValueError(
+                f"no network ships for {arena.features} in {arena.world}: train one with zscout pretrain, or take "
+                "--model exact"
+            )
         name = SHIPPED[arena.world, arena.features]
     network = load(name).to(arena.device)
     if network.features.shape != exact.features.shape or not torch.allclose(

@@ -4,10 +4,12 @@ import os
 import signal
 import threading
 import time
+import traceback
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
 from multiprocessing import get_context, parent_process
+from pathlib import Path
 
 import torch
 
@@ -48,10 +50,16 @@ def run_chunk(specs: Sequence[Spec]) -> Chunk:
         answers = list(run_batch(specs))
     except (Exception, SystemExit) as error:  # a method or a model of someone else's may raise anything
         if len(specs) == 1:
-            answers = [Failure(specs[0], f"{type(error).__name__}: {error}")]
+            answers = [Failure(specs[0], f"{type(error).__name__}: {error} ({_where(error)})")]
         else:
             answers = [answer for spec in specs for answer in run_chunk([spec]).answers]
     return Chunk(answers, time.perf_counter() - began)
+
+
+def _where(error: BaseException) -> str:
+    """The line that raised: a stranger's method cannot be mended without it."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{Path(last.filename).name}:{last.lineno}"
 
 
 class _Plan:

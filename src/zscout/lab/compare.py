@@ -2,9 +2,8 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -33,6 +32,11 @@ class Entrant:
     def of(cls, arena: Arena, method: str, settings: Mapping[str, Any], tasks: Tasks, **rest: Any) -> "Entrant":
         """With settings as names and values."""
         return cls(arena, method, settings_json(dict(settings)), tasks, **rest)
+
+    @property
+    def label(self) -> str:
+        """Its method, with what was set."""
+        return _labelled(self.method, json.loads(self.settings))
 
     @cached_property
     def specs(self) -> list[Spec]:
@@ -110,10 +114,15 @@ class Row:
     final: Estimate
     error: Estimate
     runs: int
-    surely: bool = True  # fewer lost steps than the next row's: the interval of the paired difference says so
+    alike: Sequence[str] = ()  # methods that these data cannot tell it from
     ratio: Estimate | None = None  # of lost steps to those of a reference, paired
     difference: Estimate | None = None
     improvement: Estimate | None = None  # probability of fewer lost steps than the reference on the same task
+
+    @property
+    def label(self) -> str:
+        """Its method, with what was set."""
+        return _labelled(self.method, self.settings)
 
     def to_json(self) -> dict[str, Any]:
         """As plain numbers."""
@@ -148,7 +157,8 @@ def comparison(outcomes: Sequence[Outcome], against: str = "") -> list[Row]:
             Row(
                 method=outcome.entrant.method,
                 settings=outcome.settings,
-                rank=placed[outcome.entrant],
+                rank=placed[outcome.entrant][:2],
+                alike=[other.label for other in placed[outcome.entrant][2]],
                 lost_iqm=bootstrap.iqm(lost),
                 runs=lost.size,
                 # Nothing can be so many times an oracle's 0.
@@ -158,10 +168,12 @@ def comparison(outcomes: Sequence[Outcome], against: str = "") -> list[Row]:
                 **means,
             )
         )
-    order = sorted(range(len(rows)), key=lambda i: rows[i].lost.value)
-    told = [bootstrap.difference(whole[a].tables["lost"], whole[b].tables["lost"]) for a, b in pairwise(order)]
-    ranked = [rows[i] for i in order]
-    return [replace(row, surely=gap.high < 0) for row, gap in zip(ranked, told, strict=False)] + ranked[-1:]
+    return sorted(rows, key=lambda row: row.lost.value)
+
+
+def _labelled(method: str, settings: Mapping[str, Any]) -> str:
+    words = " ".join(f"{name}={value}" for name, value in settings.items())
+    return f"{method}, {words}" if words else method
 
 
 Cells = tuple[list[str], list[list[str]]]  # the head, and the lines under it
@@ -173,12 +185,11 @@ def ranking_cells(rows: Sequence[Row]) -> Cells:
     head = ["rank", "method", "lost steps", "IQM", *(["own π"] if own else []), "settled", "final", "‖ẑ−z_r‖"]
     lines = []
     for row in rows:
-        settings = " ".join(f"{name}={value}" for name, value in row.settings.items())
         first, last = row.rank
         lines.append(
             [
                 f"{first}" if first == last else f"{first}–{last}",
-                f"{row.method}, {settings}" if settings else row.method,
+                row.label,
                 f"{row.lost:.1f}",
                 f"{row.lost_iqm:.1f}",
                 *([f"{row.lost_own.value:.1f}"] if own else []),

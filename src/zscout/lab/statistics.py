@@ -8,7 +8,7 @@ nothing is corrected for how many are looked at.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ import numpy as np
 from scipy.stats import norm, t
 
 DRAWS = 2_000
+ROUNDING = 1e-9
 LEVELS = (0.025, 0.975)
 PARTS = 20  # in which pairs of seeds are compared, so that they need little memory
 
@@ -61,14 +62,13 @@ class Bootstrap:
         few = t.ppf(LEVELS[1], tasks - 1) / norm.ppf(LEVELS[1]) * math.sqrt(tasks / (tasks - 1)) if tasks > 1 else None
         self._wider = few  # how many times as wide as the bootstrap says
 
-    def estimate(self, value: float, drawn: np.ndarray) -> Estimate:
-        """A value with the interval that bootstrap draws of it give."""
+    def estimate(self, value: float, drawn: np.ndarray, of: Sequence[np.ndarray] = ()) -> Estimate:
+        """A value with the interval that bootstrap draws of it give, within what numbers like these can come to."""
         if self._wider is None:
             return Estimate(float(value), math.nan, math.nan)
-        low, high = np.quantile(drawn, LEVELS)
-        return Estimate(
-            float(value), float(value + self._wider * (low - value)), float(value + self._wider * (high - value))
-        )
+        least, most = _limits(of)
+        low, high = (value + self._wider * (quantile - value) for quantile in np.quantile(drawn, LEVELS))
+        return Estimate(float(value), float(max(low, least)), float(min(high, most)))
 
     def runs(self, table: np.ndarray) -> np.ndarray:
         """[draws, tasks · seeds]."""
@@ -76,16 +76,18 @@ class Bootstrap:
 
     def mean(self, table: np.ndarray) -> Estimate:
         """The mean."""
-        return self.estimate(table.mean(), self.runs(table).mean(1))
+        return self.estimate(table.mean(), self.runs(table).mean(1), [table])
 
     def iqm(self, table: np.ndarray) -> Estimate:
         """The mean of the middle half of the runs: what a few lost runs do not move."""
-        return self.estimate(interquartile_mean(table.reshape(1, -1))[0], interquartile_mean(self.runs(table)))
+        return self.estimate(interquartile_mean(table.reshape(1, -1))[0], interquartile_mean(self.runs(table)), [table])
 
     def ratio(self, ours: np.ndarray, theirs: np.ndarray) -> Estimate:
         """Mean of ours ÷ mean of theirs, paired."""
         drawn = self.runs(ours).mean(1) / self.runs(theirs).mean(1)
-        return self.estimate(ours.mean() / theirs.mean(), drawn)
+        found = self.estimate(ours.mean() / theirs.mean(), drawn)
+        positive = min(ours.min(), theirs.min()) >= -ROUNDING
+        return Estimate(found.value, max(found.low, 0.0), found.high) if positive else found
 
     def difference(self, ours: np.ndarray, theirs: np.ndarray) -> Estimate:
         """Mean of ours − mean of theirs, paired."""
@@ -95,12 +97,20 @@ class Bootstrap:
         """Probability that a run of ours has less than a run of theirs on the same task; ties count half."""
         parts = zip(*(np.array_split(self._drawn(table), PARTS) for table in (ours, theirs)), strict=True)
         drawn = np.concatenate([_wins(a, b).mean(1) for a, b in parts])
-        found = self.estimate(_wins(ours, theirs).mean(), drawn)
-        return Estimate(found.value, *np.clip((found.low, found.high), 0, 1).tolist())
+        return self.estimate(_wins(ours, theirs).mean(), drawn, [np.array([0.0, 1.0])])
 
     def _drawn(self, table: np.ndarray) -> np.ndarray:
         """[draws tasks seeds]."""
         return np.asarray(table[self._tasks, self._seeds])
+
+
+def _limits(tables: Sequence[np.ndarray]) -> tuple[float, float]:
+    """Of a mean of such numbers: none below 0 of lengths and shares, above 1 of shares, beyond ±1 of correlations."""
+    if not tables:
+        return -math.inf, math.inf
+    least, most = min(table.min() for table in tables), max(table.max() for table in tables)
+    low = 0.0 if least >= -ROUNDING else -1.0 if least >= -1 and most <= 1 else -math.inf
+    return low, 1.0 if most <= 1 and least >= -1 else 0.0 if most <= 0 else math.inf
 
 
 def _wins(ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
@@ -117,16 +127,18 @@ def interquartile_mean(rows: np.ndarray) -> np.ndarray:
     return np.asarray(ordered @ weight / weight.sum())
 
 
-def ranks(tables: Mapping[Any, np.ndarray], bootstrap: Bootstrap) -> dict[Any, tuple[int, int]]:
-    """From the best rank that each can have to the worst, the least mean being best.
+def ranks(tables: Mapping[Any, np.ndarray], bootstrap: Bootstrap) -> dict[Any, tuple[int, int, list[Any]]]:
+    """Of each, from the best rank that it can have to the worst, the least mean being best, and whom it is like.
 
-    A method is behind those that are surely better: the interval of the paired difference lies below 0.
+    A method is behind those that are surely better: the interval of the paired difference lies below 0. It is like
+    those of which the interval holds 0.
     """
     means = {name: (table.mean(), bootstrap.runs(table).mean(1)) for name, table in tables.items()}
     answer = {}
     for name, (mean, drawn) in means.items():
-        others = [bootstrap.estimate(mean - m, drawn - d) for other, (m, d) in means.items() if other != name]
-        better = sum(gap.low > 0 for gap in others)
-        worse = sum(gap.high < 0 for gap in others)
-        answer[name] = (1 + better, len(tables) - worse)
+        gaps = {other: bootstrap.estimate(mean - m, drawn - d) for other, (m, d) in means.items() if other != name}
+        better = sum(gap.low > 0 for gap in gaps.values())
+        worse = sum(gap.high < 0 for gap in gaps.values())
+        alike = [other for other, gap in gaps.items() if not (gap.low > 0 or gap.high < 0)]
+        answer[name] = (1 + better, len(tables) - worse, alike)
     return answer

@@ -80,8 +80,8 @@ def test_the_readmes_program_does_what_its_comment_says(tmp_path: Path) -> None:
 
 def test_the_model_of_ones_own_can_be_saved_and_compared(tmp_path: Path) -> None:
     page = ROOT / "docs" / "bring-your-own-bfm.md"
-    (tmp_path / "mine.py").write_text(blocks("python", [page])[0][1])
-    (command,) = re.findall(r"^`zscout (compare --model mine:model .+)`$", page.read_text(), re.MULTILINE)
+    (tmp_path / "my_bfm.py").write_text(blocks("python", [page])[0][1])
+    (command,) = re.findall(r"^`zscout (compare --model my_bfm:model .+)`$", page.read_text(), re.MULTILINE)
     done = run(["-m", "zscout", *command.split(), "--quick"], tmp_path)
     assert done.returncode == 0, done.stderr
     assert "failed" not in done.stdout

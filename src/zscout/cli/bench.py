@@ -6,7 +6,7 @@ from typing import Any
 from rich.console import Console
 
 from zscout.cli.mistakes import fail
-from zscout.cli.options import JsonFile, Quick
+from zscout.cli.options import OutputFile, Quick
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Bench:
     """Decides the task vectors and the rollouts."""
     quick: Quick = False
     """Smaller problems: about ten seconds in all."""
-    json: JsonFile = None
+    json: OutputFile = None
     """Also write the table to this file, and make its folder."""
 
     def run(self, console: Console) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from zscout.cli.mistakes import UsageError, usage_errors
-from zscout.cli.options import JsonFile, Quick, TableFile, device_named, names_of, writable
+from zscout.cli.options import OutputFile, Quick, device_named, names_of, writable
 from zscout.cli.progress import outcomes_with_bar
 
 if TYPE_CHECKING:
@@ -60,11 +60,11 @@ class Compare(Runs):
     """Share of the reward's variance over states that the features cannot express."""
     quick: Quick = False
     """Five tasks, one seed, at most 50 steps: a first look."""
-    json: JsonFile = None
+    json: OutputFile = None
     """Also write the table, every run's numbers and all seeds to this file, and make its folder."""
-    csv: TableFile = None
+    csv: OutputFile = None
     """Also write the table to this file as CSV, and make its folder."""
-    markdown: TableFile = None
+    markdown: OutputFile = None
     """Also write the table to this file as Markdown, and make its folder."""
 
     def run(self, console: Console) -> None:
@@ -157,7 +157,7 @@ class Tune(Runs):
     """How many other tasks the chosen settings are then reported on, the first of compare's."""
     quick: Quick = False
     """Three tasks, two settings a method, at most 20 steps: a first look."""
-    json: JsonFile = None
+    json: OutputFile = None
     """Also write every run of every setting to this file, and make its folder."""
 
     def run(self, console: Console) -> None:

@@ -8,8 +8,7 @@ import tyro
 
 from zscout.cli.mistakes import UsageError
 
-JsonFile = Annotated[Path | None, tyro.conf.arg(metavar="FILE")]
-TableFile = Annotated[Path | None, tyro.conf.arg(metavar="FILE")]
+OutputFile = Annotated[Path | None, tyro.conf.arg(metavar="FILE")]
 Quick = tyro.conf.FlagCreatePairsOff[bool]
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from rich.console import Console
 
 from zscout.cli.mistakes import UsageError, fail
-from zscout.cli.options import JsonFile, Quick, device_named
+from zscout.cli.options import OutputFile, Quick, device_named
 from zscout.cli.progress import bar_with_time_left
 
 
@@ -40,7 +40,7 @@ class Pretrain:
     """cpu or cuda."""
     quick: Quick = False
     """A few hundred steps, to see it work; the model is not to be used."""
-    json: JsonFile = None
+    json: OutputFile = None
     """Also write the log and the verdict to this file, and make its folder."""
 
     def run(self, console: Console) -> None:

@@ -30,8 +30,8 @@ def run_with_bar(specs: "list[Spec]", store: "Store", workers: int, console: Con
     from zscout.lab.chunks import run_all
 
     torch.set_num_threads(1)  # these tensors are small: a second thread costs more than it gives
-    left = len(store.missing(specs))
-    total, done = len(set(specs)), len(set(specs)) - left
+    total, left = len(set(specs)), len(store.missing(specs))
+    done = total - left
     if done and left:
         console.print(f"{done:,} of {total:,} runs are there from before", highlight=False)
     with bar_with_time_left(console) as bar:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from zscout.cli.mistakes import UsageError, fail, usage_errors
-from zscout.cli.options import JsonFile, Quick, writable
+from zscout.cli.options import OutputFile, Quick, writable
 from zscout.cli.progress import bar_with_time_left, run_with_bar
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class Reproduce:
     """Processes to share the work."""
     quick: Quick = False
     """A tenth of the runs, under a minute: a first look, whose verdicts may differ."""
-    json: JsonFile = None
+    json: OutputFile = None
     """Also write results.json to this file, and make its folder."""
 
     def run(self, console: Console) -> None:

@@ -5,19 +5,17 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import tyro
 from rich.console import Console
 
 from zscout.cli.mistakes import UsageError, fail, usage_errors
-from zscout.cli.options import JsonFile, Quick, writable
+from zscout.cli.options import OutputFile, Quick, writable
 
 if TYPE_CHECKING:
     from zscout.lab.watching import Frame, Scene
 
 EVERY = 10  # steps between two lines where nothing can be redrawn
-GifFile = Annotated[Path | None, tyro.conf.arg(metavar="FILE")]
 
 
 @dataclass(frozen=True)
@@ -42,11 +40,11 @@ class Transfer:
     """Decides the start, the noise and what the method draws."""
     speed: float = 8.0
     """Steps a second in the terminal; 0: as fast as it goes."""
-    gif: GifFile = None
+    gif: OutputFile = None
     """Also write the run to this file, an animated GIF, and make its folder."""
     quick: Quick = False
     """At most 20 steps, as fast as it goes."""
-    json: JsonFile = None
+    json: OutputFile = None
     """Also write every step's numbers to this file, and make its folder."""
 
     def run(self, console: Console) -> None:

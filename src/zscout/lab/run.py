@@ -1,6 +1,6 @@
 """Many runs at once: agents in a finite world whose rewards are φ·z_r + noise, all of them in one tensor."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -93,7 +93,11 @@ def simulate(
     agent = OnlineTransfer(model, method, seeds.tolist(), len(tasks), noise if told_noise else None)
     if reward is None:
         reward = tasks @ model.phi(torch.arange(world.n_states)).double().cpu().T
-    rows = list(islice(moments(agent, world, reward, noise), as_size(steps, "steps", 1)))
+    return trace_of(agent, tasks, list(islice(moments(agent, world, reward, noise), as_size(steps, "steps", 1))))
+
+
+def trace_of(agent: OnlineTransfer, tasks: Float[Tensor, "R d"], rows: Sequence[Moment]) -> Trace:
+    """Moments one after the other, of an agent that has come to the end of them."""
 
     def column(name: str) -> Tensor:
         return torch.stack([getattr(row, name).cpu() for row in rows])
@@ -101,7 +105,7 @@ def simulate(
     names = ("state", "z", "radius", "z_hat", "best_z", "action", "entered", "reward")
     return Trace(
         task=tasks,
-        seeds=seeds,
+        seeds=agent.seeds,
         ridge=agent.method.ridge,
         forgetting=agent.method.forgetting,
         exploring=torch.tensor([row.exploring for row in rows]),

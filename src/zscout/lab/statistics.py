@@ -8,7 +8,7 @@ nothing is corrected for how many are looked at.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from scipy.stats import norm, t
 DRAWS = 2_000
 ROUNDING = 1e-9
 LEVELS = (0.025, 0.975)
+ANYWHERE = (-math.inf, math.inf)
 PARTS = 20  # in which pairs of seeds are compared, so that they need little memory
 
 
@@ -62,11 +63,11 @@ class Bootstrap:
         few = t.ppf(LEVELS[1], tasks - 1) / norm.ppf(LEVELS[1]) * math.sqrt(tasks / (tasks - 1)) if tasks > 1 else None
         self._wider = few  # how many times as wide as the bootstrap says
 
-    def estimate(self, value: float, drawn: np.ndarray, of: Sequence[np.ndarray] = ()) -> Estimate:
-        """A value with the interval that bootstrap draws of it give, within what numbers like these can come to."""
+    def estimate(self, value: float, drawn: np.ndarray, limits: tuple[float, float] = ANYWHERE) -> Estimate:
+        """A value with the interval that bootstrap draws of it give, within what it can come to."""
         if self._wider is None:
             return Estimate(float(value), math.nan, math.nan)
-        least, most = _limits(of)
+        least, most = limits
         low, high = (value + self._wider * (quantile - value) for quantile in np.quantile(drawn, LEVELS))
         return Estimate(float(value), float(max(low, least)), float(min(high, most)))
 
@@ -76,18 +77,18 @@ class Bootstrap:
 
     def mean(self, table: np.ndarray) -> Estimate:
         """The mean."""
-        return self.estimate(table.mean(), self.runs(table).mean(1), [table])
+        return self.estimate(table.mean(), self.runs(table).mean(1), _limits(table))
 
     def iqm(self, table: np.ndarray) -> Estimate:
         """The mean of the middle half of the runs: what a few lost runs do not move."""
-        return self.estimate(interquartile_mean(table.reshape(1, -1))[0], interquartile_mean(self.runs(table)), [table])
+        value, drawn = interquartile_mean(table.reshape(1, -1))[0], interquartile_mean(self.runs(table))
+        return self.estimate(value, drawn, _limits(table))
 
     def ratio(self, ours: np.ndarray, theirs: np.ndarray) -> Estimate:
         """Mean of ours ÷ mean of theirs, paired."""
         drawn = self.runs(ours).mean(1) / self.runs(theirs).mean(1)
-        found = self.estimate(ours.mean() / theirs.mean(), drawn)
         positive = min(ours.min(), theirs.min()) >= -ROUNDING
-        return Estimate(found.value, max(found.low, 0.0), found.high) if positive else found
+        return self.estimate(ours.mean() / theirs.mean(), drawn, (0.0, math.inf) if positive else ANYWHERE)
 
     def difference(self, ours: np.ndarray, theirs: np.ndarray) -> Estimate:
         """Mean of ours − mean of theirs, paired."""
@@ -97,18 +98,16 @@ class Bootstrap:
         """Probability that a run of ours has less than a run of theirs on the same task; ties count half."""
         parts = zip(*(np.array_split(self._drawn(table), PARTS) for table in (ours, theirs)), strict=True)
         drawn = np.concatenate([_wins(a, b).mean(1) for a, b in parts])
-        return self.estimate(_wins(ours, theirs).mean(), drawn, [np.array([0.0, 1.0])])
+        return self.estimate(_wins(ours, theirs).mean(), drawn, (0.0, 1.0))
 
     def _drawn(self, table: np.ndarray) -> np.ndarray:
         """[draws tasks seeds]."""
         return np.asarray(table[self._tasks, self._seeds])
 
 
-def _limits(tables: Sequence[np.ndarray]) -> tuple[float, float]:
+def _limits(table: np.ndarray) -> tuple[float, float]:
     """Of a mean of such numbers: none below 0 of lengths and shares, above 1 of shares, beyond ±1 of correlations."""
-    if not tables:
-        return -math.inf, math.inf
-    least, most = min(table.min() for table in tables), max(table.max() for table in tables)
+    least, most = table.min(), table.max()
     low = 0.0 if least >= -ROUNDING else -1.0 if least >= -1 and most <= 1 else -math.inf
     return low, 1.0 if most <= 1 and least >= -1 else 0.0 if most <= 0 else math.inf
 

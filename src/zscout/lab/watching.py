@@ -13,7 +13,7 @@ from torch import Generator, Tensor
 
 from zscout.edge import as_index, as_size, as_vectors
 from zscout.lab.arena import Arena, Ground, Tasks
-from zscout.lab.run import Moment, Trace, moments
+from zscout.lab.run import moments, trace_of
 from zscout.lab.spec import Spec, rewards
 from zscout.transfer.agent import OnlineTransfer
 
@@ -109,7 +109,7 @@ def _frames(
     gap = ground.gap * float(task.norm()) / math.sqrt(ground.exact.dim)  # random tasks have ‖z‖ = √d
     regret_so_far = 0.0
     for moment in moments(agent, ground.world, reward, noise):
-        regret = float(yardstick.regret(_trace(moment, agent, task)))
+        regret = float(yardstick.regret(trace_of(agent, task, [moment])))
         regret_so_far += regret
         state, entered = int(moment.state), int(moment.entered)
         heading = None if moment.exploring else _leads_to(ground, moment.z, state)
@@ -152,21 +152,6 @@ def _task(text: str, ground: Ground) -> tuple[Float[Tensor, "1 d"], int]:
     if not ground.yardstick.gap(task) > 1e-9 * scale:
         raise ValueError("for this task every policy is worth the same: there is nothing to find")
     return task, int(seeds[number])
-
-
-def _trace(moment: Moment, agent: OnlineTransfer, task: Float[Tensor, "1 d"]) -> Trace:
-    """A run of this one step, for the yardstick."""
-    names = ("state", "z", "radius", "z_hat", "best_z", "action", "entered", "reward")
-    return Trace(
-        task=task,
-        seeds=agent.seeds,
-        ridge=agent.method.ridge,
-        forgetting=agent.method.forgetting,
-        exploring=torch.tensor([moment.exploring]),
-        final_z=agent.best_z.cpu(),
-        final_z_hat=agent.z_hat.cpu(),
-        **{name: getattr(moment, name)[None].cpu() for name in names},
-    )
 
 
 def _doubt(agent: OnlineTransfer, ground: Ground) -> np.ndarray:

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from zscout.lab.arena import Arena, Tasks
+from zscout.lab.compare import Entrant
 from zscout.lab.curves import Curve
 from zscout.lab.records import Record
 from zscout.lab.spec import Spec, settings_json
@@ -77,13 +78,8 @@ class Runs:
 
 def transfers(scale: Scale, arena: Arena, method: str, count: int, **rest: Any) -> list[Spec]:
     """Runs of a method on random tasks of its own report, one seed each; the same tasks for every method."""
-    settings = settings_json(rest.pop("settings", {}))
-    steps = scale.steps(rest.pop("steps", 200))
-    z, seeds = Tasks(scale.runs(count), 1, "report", scale.seed).draw(arena.ground.exact)
-    return [
-        Spec(arena, method, tuple(task), settings, seed=seed, steps=steps, **rest)
-        for task, seed in zip(z.tolist(), seeds.tolist(), strict=True)
-    ]
+    tasks, steps = Tasks(scale.runs(count), 1, "report", scale.seed), scale.steps(rest.pop("steps", 200))
+    return Entrant.of(arena, method, rest.pop("settings", {}), tasks, steps=steps, **rest).specs
 
 
 def explorations(scale: Scale, arena: Arena, method: str, count: int, steps: int, **settings: Any) -> list[Spec]:
@@ -111,7 +107,7 @@ def banded(label: str, rows: np.ndarray, dashed: bool = False, first: int = 1) -
     """The mean over runs [R T] as a line in its 95 % band."""
     draws = np.random.default_rng(0).integers(len(rows), size=(500, len(rows)))
     weights = np.stack([np.bincount(draw, minlength=len(rows)) for draw in draws]) / len(rows)
-    low, high = np.quantile(weights @ rows, (0.025, 0.975), axis=0)
+    low, high = np.quantile(weights @ rows, LEVELS, axis=0)
     x = list(range(first, first + rows.shape[1]))
     return Curve(label, x, short(rows.mean(0)), short(low), short(high), dashed)
 

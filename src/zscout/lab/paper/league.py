@@ -1,7 +1,5 @@
 """All methods beside each other: a part run anew, the whole from stored comparisons."""
 
-from collections.abc import Sequence
-
 from zscout.lab.arena import Arena, Tasks
 from zscout.lab.compare import Entrant, Outcome, Row, comparison, ranking_cells
 from zscout.lab.curves import Interval, IntervalFigure
@@ -50,11 +48,10 @@ def _tell(scale: Scale, runs: Runs) -> Section:
         alt="Lost steps of each method as a dot with its interval, one panel for each feature set.",
     )
     tables = [
-        _fresh_table(f"league-anew-{name}", f"{FEATURES[name]} features, exact model, run anew.", rows)
+        TextTable(f"league-anew-{name}", f"{FEATURES[name]} features, exact model, run anew.", *ranking_cells(rows))
         for name, rows in fresh.items()
     ]
-    stored = stored_league()
-    tables += [_stored_table(cell) for cell in stored]
+    tables += [_stored_table(cell) for cell in stored_league()]
     text = [
         "Every method under one harness: the same tasks, seeds and noise, exact regret, for each method twelve "
         "settings tried on 50 other tasks, with the exact model of the 9×9 grid; networks and the other worlds have "
@@ -70,15 +67,9 @@ def _interval(row: Row) -> Interval:
     return Interval(row.method, row.lost.value, row.lost.low, row.lost.high, row.method in OURS)
 
 
-def _fresh_table(name: str, caption: str, rows: Sequence[Row]) -> TextTable:
-    head, lines = ranking_cells(rows)
-    return TextTable(name, caption, head, lines)
-
-
 def _stored_table(cell: StoredCell) -> TextTable:
-    head, lines = ranking_cells(cell.rows)
     caption = f"{cell.title}. Stored; made by `{cell.command}`, rows without settings by `--settings default`."
-    return TextTable(f"league-{cell.name}", caption, head, lines)
+    return TextTable(f"league-{cell.name}", caption, *ranking_cells(cell.rows))
 
 
 LEAGUE = Experiment(_specs, _tell)

@@ -2,7 +2,7 @@
 
 from zscout.lab.arena import Arena
 from zscout.lab.bench import MEASUREMENTS
-from zscout.lab.paper.experiment import Experiment, Runs, Scale, no_specs
+from zscout.lab.paper.experiment import FEATURES, Experiment, Runs, Scale, no_specs
 from zscout.lab.searches import compare_searches
 from zscout.lab.story import Section, TextTable
 
@@ -13,7 +13,7 @@ def _tell(scale: Scale, runs: Runs) -> Section:
     rows = [
         row
         for model, problems in list(PROBLEMS.items())[: 1 if scale.quick else 2]
-        for features in ("clusters", "laplacian")
+        for features in FEATURES
         for row in compare_searches(Arena(features=features, model=model), scale.runs(problems), scale.seed)
     ]
     reached = [[row.model, row.search, f"{row.share:.3f}", f"{row.true_share:.3f}"] for row in rows]

@@ -7,6 +7,7 @@ import torch
 
 from zscout.lab.arena import Arena
 from zscout.lab.curves import CurveFigure, CurvePanel
+from zscout.lab.measure import GOOD
 from zscout.lab.panels import Panel, PanelFigure, Strip
 from zscout.lab.paper.experiment import (
     FEATURES,
@@ -30,7 +31,6 @@ from zscout.transfer.offline import fit_task
 
 TASKS = 100
 PAPERS, OURS = "usf-ucb-paper", "usf-ucb"
-GOOD = 0.95
 HAND_PICKED: dict[str, dict[str, tuple[float, ...]]] = {  # as they read: what is good, what is bad
     "clusters": {
         "the last corner": (0, 0, 0, 0, 0, 0, 0, 0, 1),

@@ -34,9 +34,14 @@ def as_finite(value: Any, name: str, device: torch.device | None = None) -> Floa
     if numbers.is_complex():
         raise ValueError(f"{name} must be real numbers, came as {numbers.dtype}")
     numbers = numbers.double()
-    if not torch.isfinite(numbers).all():
+    if not all_finite(numbers):
         raise ValueError(f"{name} holds NaN or inf")
     return numbers
+
+
+def all_finite(numbers: Tensor) -> bool:
+    """By one sum, which is not finite if an entry is not; where only the sum is too large, entry by entry."""
+    return math.isfinite(numbers.detach().sum()) or bool(torch.isfinite(numbers).all())
 
 
 def as_table(value: Vectors, rows: int, name: str) -> Float[Tensor, "S d"]:

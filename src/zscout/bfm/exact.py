@@ -1,6 +1,7 @@
 """ψ*, v* and π* by dynamic programming: ground truth, oracle, and the fastest BFM there is."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -8,13 +9,31 @@ from gymnasium.spaces import Discrete
 from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
-from zscout.bfm.planning import EPS, Dynamics, discounted_sums, discounted_visits, greedy_policy, optimal_values
+from zscout.bfm.planning import (
+    EPS,
+    Dynamics,
+    discounted_visits,
+    optimal_policies,
+    sums_along_pointers,
+    sums_by_elimination,
+    values_of,
+)
 from zscout.bfm.sphere import project_sphere, sample_sphere
-from zscout.edge import as_discount, as_finite, as_generator, as_given, as_index, as_table, as_vectors, common_shape
+from zscout.edge import (
+    all_finite,
+    as_discount,
+    as_finite,
+    as_generator,
+    as_given,
+    as_index,
+    as_table,
+    as_vectors,
+    common_shape,
+)
 from zscout.types import Action, FiniteWorld, Obs, Vectors
 
-AT_ONCE, REMEMBERED_NUMBERS = 2_048, 2**18  # of so many z at most policies are kept, so many numbers in all
-CHUNK = 2**17  # numbers that one step of a computation touches: what stays in a core's cache
+REMEMBERED = 2**22  # bytes of policies of z solved lately
+CHUNK = 2**16  # numbers that one step of a computation touches: what stays in a core's cache
 
 
 class ExactModel:
@@ -35,7 +54,7 @@ class ExactModel:
         self.observation_space = Discrete(world.n_states)
         self.action_space = Discrete(world.n_actions)
         self._dynamics = Dynamics.of(world, self.device)
-        self._solved: dict[bytes, tuple[Tensor, Tensor]] = {}
+        self._solved = Solved(world.n_states, self._dynamics.small, self.device)
 
     # The BehaviorModel
 
@@ -54,7 +73,7 @@ class ExactModel:
 
     def act(self, obs: Obs, z: Vectors, rng: Generator | None = None) -> Action:
         """π(s,z); nothing is drawn."""
-        state, policy = self._states(obs), self.policy(z)
+        state, policy = self._states(obs), self._policy(self._z(z)).long()
         runs = common_shape(state.shape, policy.shape[:-1], "observations and z")
         chosen = policy.expand(*runs, -1).gather(-1, state.expand(runs)[..., None])[..., 0]
         return as_given(chosen, obs)
@@ -97,15 +116,32 @@ class ExactModel:
 
     def policy(self, z: Vectors) -> Int[Tensor, "*n S"]:
         """π*(s) for each z."""
-        return self._solve(z)[0]
+        return self._policy(self._z(z)).long()
 
     def value(self, z: Vectors) -> Float[Tensor, "*n S"]:
         """v*(s) for each z."""
-        return self._solve(z)[1]
+        tasks = self._z(z)
+        return self.worth(self._policy(tasks), tasks)
+
+    def worth(self, policy: Obs, task: Vectors) -> Float[Tensor, "*n S"]:
+        """v_π(s) of policies [*n S], each for the reward φ·task of its own task [*n d]."""
+        table, tasks = self._policy_table(policy), self._z(task)
+        if table.is_floating_point() or table.shape[:-1] != tasks.shape[:-1]:
+            raise ValueError(
+                f"worth wants actions [*n {self.world.n_states}] and tasks [*n {self.dim}] of the same *n, "
+                f"came as {tuple(table.shape)} and {tuple(tasks.shape)}"
+            )
+        rows = zip(*(_chunks(x.reshape(-1, x.shape[-1]), self.world.n_states) for x in (table, tasks)), strict=True)
+        value = torch.cat([self._worth_of_chunk(*pair) for pair in rows]).reshape(table.shape)
+        if not all_finite(value):
+            raise ValueError("z is so large that its values overflow")
+        return value
 
     def successor_features(self, z: Vectors) -> Float[Tensor, "*n S d"]:
         """ψ*(s;z) for each z."""
-        return self.evaluate(self.policy(z))
+        policy = self._policy(self._z(z))
+        tables = self._sums(policy.reshape(-1, self.world.n_states), self.features, self.gamma)
+        return tables.reshape(*policy.shape, self.dim)
 
     def evaluate(self, policy: Obs | Vectors, gamma: float | None = None) -> Float[Tensor, "*n S d"]:
         """ψ of any policy table: actions [*n S], or their probabilities [*n S A]."""
@@ -129,47 +165,32 @@ class ExactModel:
     def _z(self, z: Vectors, candidates: bool = False) -> Float[Tensor, "*b d"]:
         return as_vectors(z, self.dim, device=self.device, candidates=candidates).detach()
 
-    def _solve(self, z: Vectors) -> tuple[Int[Tensor, "*n S"], Float[Tensor, "*n S"]]:
-        """π* and v*."""
-        z = self._z(z)
-        rows, whose = torch.unique(z.reshape(-1, self.dim), dim=0, return_inverse=True)  # runs may share their z
-        policy, value = (table[whose] for table in self._solve_rows(rows))
-        if not torch.isfinite(value).all():
-            raise ValueError("z is so large that its values overflow")
-        shape = (*z.shape[:-1], self.world.n_states)
-        return policy.reshape(shape), value.reshape(shape)
+    def _policy(self, z: Float[Tensor, "*n d"]) -> Int[Tensor, "*n S"]:
+        """π*, in few bits; z solved lately is known: an agent asks for ψ, M and an action of one z."""
+        rows = z.reshape(-1, self.dim)
+        policy = self._solved.recall(rows, self._solve)
+        return policy.reshape(*z.shape[:-1], self.world.n_states)
 
-    def _solve_rows(self, rows: Float[Tensor, "m d"]) -> tuple[Int[Tensor, "m S"], Float[Tensor, "m S"]]:
-        """The same for z that differ; those solved lately are known: an agent asks for ψ, M and an action of one z."""
-        if not 0 < len(rows) <= AT_ONCE:
-            return self._solve_all(rows)
-        keys = [row.tobytes() for row in rows.cpu().numpy()]
-        new = [i for i, key in enumerate(keys) if key not in self._solved]
-        if new:
-            tables = self._solve_all(rows[new])
-            if (len(self._solved) + len(new)) * self.world.n_states > REMEMBERED_NUMBERS:
-                self._solved = {key: self._solved[key] for key in keys if key in self._solved}
-            self._solved |= {keys[i]: pair for i, pair in zip(new, zip(*tables, strict=True), strict=True)}
-        policy, value = zip(*(self._solved[key] for key in keys), strict=True)
-        return torch.stack(policy), torch.stack(value)
+    def _solve(self, rows: Float[Tensor, "m d"]) -> Int[Tensor, "m S"]:
+        parts = []
+        for part in _chunks(rows, self.world.n_states):
+            reward = self._rewards(part)
+            parts.append(optimal_policies(self._dynamics, reward.shape, self.gamma, reward.error).T)
+        return torch.cat(parts)
 
-    def _solve_all(self, rows: Float[Tensor, "m d"]) -> tuple[Int[Tensor, "m S"], Float[Tensor, "m S"]]:
-        parts = [self._solve_chunk(part) for part in _chunks(rows, self.world.n_states)]
-        policy, value = (torch.cat(tables) for tables in zip(*parts, strict=True))
-        return policy, value
+    def _worth_of_chunk(self, policy: Int[Tensor, "m S"], z: Float[Tensor, "m d"]) -> Float[Tensor, "m S"]:
+        reward = self._rewards(z)
+        v = values_of(self._dynamics, policy, reward.shape.T, self.gamma)
+        return (v * reward.span[:, None] + (reward.low / (1 - self.gamma))[:, None]) * reward.size[:, None]
 
-    def _solve_chunk(self, z: Float[Tensor, "m d"]) -> tuple[Int[Tensor, "m S"], Float[Tensor, "m S"]]:
+    def _rewards(self, z: Float[Tensor, "m d"]) -> "_Rewards":
         size = z.abs().amax(1).clamp(min=1e-300)
         reward = self.features @ (z.T / size)
-        # Neither an offset nor a factor changes what is optimal: with both out, rewards go from 0 to 1.
         low, high = torch.aminmax(reward, dim=0)
         error = 8 * EPS * (self.features.abs() @ (z.T / size).abs()).amax(0)  # of the products φ·z
         flat = high - low <= error  # only rounding tells the states apart
         span = torch.where(flat, 1, high - low)
-        shape = torch.where(flat, 0, (reward - low) / span)
-        v = optimal_values(self._dynamics, shape, self.gamma)
-        policy = greedy_policy(self._dynamics, shape, v, self.gamma, error / span)
-        return policy.T, ((v * span + low / (1 - self.gamma)) * size).T
+        return _Rewards(torch.where(flat, 0, (reward - low) / span), error / span, span, low, size)
 
     def _sums(
         self, policy: Int[Tensor, "m S"] | Float[Tensor, "m S A"], table: Float[Tensor, "S k"], gamma: float
@@ -180,12 +201,15 @@ class ExactModel:
     def _sums_of_chunk(
         self, policy: Int[Tensor, "m S"] | Float[Tensor, "m S A"], table: Float[Tensor, "S k"], gamma: float
     ) -> Float[Tensor, "m S k"]:
+        dynamics, n_states = self._dynamics, self.world.n_states
+        if dynamics.certain and not policy.is_floating_point():
+            pointer = dynamics.pointers(policy)
+            entered = table.index_select(0, pointer % n_states)
+            return sums_along_pointers(entered, pointer, gamma).reshape(len(policy), *table.shape)
         mixed = policy.is_floating_point()
-        chain = self._dynamics.mixed_chain(policy) if mixed else self._dynamics.chain(policy)
-        successors, probabilities = chain
-        entered = table[successors % self.world.n_states]  # [m·S K k]
-        first = entered[:, 0] if entered.shape[1] == 1 else (probabilities[..., None] * entered).sum(1)
-        return discounted_sums(first, successors, probabilities, gamma).reshape(len(policy), *table.shape)
+        successors, probabilities = dynamics.mixed_chain(policy) if mixed else dynamics.chain(policy)
+        first = (probabilities[..., None] * table[successors % n_states]).sum(1)
+        return sums_by_elimination(first, successors, probabilities, gamma).reshape(len(policy), *table.shape)
 
     def _sums_at(self, obs: Obs, z: Vectors, table: Float[Tensor, "S k"], gamma: float) -> Float[Tensor, "*b n k"]:
         """The same from the states observed, for the policies of the candidates z [*b n d] or [n d]."""
@@ -193,11 +217,11 @@ class ExactModel:
         n = z.shape[-2]
         if z.ndim == 2:  # candidates shared by all runs are solved once
             parts = [
-                self._sums_of_chunk(part, table, gamma)[:, state] for part in _chunks(self.policy(z), table.numel())
+                self._sums_of_chunk(part, table, gamma)[:, state] for part in _chunks(self._policy(z), table.numel())
             ]
             return torch.cat(parts).movedim(0, -2)
         runs = common_shape(state.shape, z.shape[:-2], "observations and z")
-        policy = self.policy(z.expand(*runs, n, -1)).reshape(-1, self.world.n_states)
+        policy = self._policy(z.expand(*runs, n, -1)).reshape(-1, self.world.n_states)
         start = state.expand(runs)[..., None].expand(*runs, n).flatten()
         size = table.numel()
         parts = [
@@ -210,9 +234,8 @@ class ExactModel:
         self, policy: Int[Tensor, "m S"], start: Int[Tensor, " m"], table: Float[Tensor, "S k"], gamma: float
     ) -> Float[Tensor, "m k"]:
         """The same from one start for each policy: along its path alone where nothing is drawn."""
-        if self._dynamics.successors.shape[-1] == 1:
-            pointer = self._dynamics.successors[torch.arange(policy.shape[1], device=self.device), policy, 0]
-            visits = discounted_visits(pointer, start, gamma)
+        if self._dynamics.certain:
+            visits = discounted_visits(self._dynamics.pointers(policy), start, policy.shape[1], gamma)
             if visits is not None:
                 return visits @ table
         return self._sums_of_chunk(policy, table, gamma)[torch.arange(len(policy), device=self.device), start]
@@ -230,6 +253,42 @@ class ExactModel:
         if (table < 0).any() or not torch.allclose(table.sum(-1), table.new_ones(()), atol=1e-6):
             raise ValueError("a policy's probabilities must be at least 0 and sum to 1 in every state")
         return table
+
+
+@dataclass(frozen=True, eq=False)
+class _Rewards:
+    """φ·z of m tasks as low + span·shape, times size: neither an offset nor a factor changes what is optimal."""
+
+    shape: Float[Tensor, "S m"]  # from 0 to 1
+    error: Float[Tensor, " m"]  # of the shape, by rounding
+    span: Float[Tensor, " m"]
+    low: Float[Tensor, " m"]
+    size: Float[Tensor, " m"]
+
+
+class Solved:
+    """Policies of z solved lately, by the bits of z; when they are too many all are forgotten."""
+
+    def __init__(self, n_states: int, dtype: torch.dtype, device: torch.device) -> None:
+        self._policies = torch.empty(max(1, REMEMBERED // n_states), n_states, dtype=dtype, device=device)
+        self._place: dict[bytes, int] = {}
+
+    def recall(
+        self, rows: Float[Tensor, "m d"], solve: Callable[[Float[Tensor, "m d"]], Int[Tensor, "m S"]]
+    ) -> Int[Tensor, "m S"]:
+        """Of each row its policy; those not known are solved together."""
+        if len(rows) > len(self._policies):
+            return solve(rows)
+        keys = [row.tobytes() for row in rows.cpu().numpy()]
+        if len(keys) + len(self._place) > len(self._policies):
+            self._place = {}
+        new = {key: i for i, key in enumerate(keys) if key not in self._place}
+        if new:
+            first = len(self._place)
+            self._policies[first : first + len(new)] = solve(rows[list(new.values())])
+            self._place |= {key: first + i for i, key in enumerate(new)}
+        places = torch.tensor([self._place[key] for key in keys], dtype=torch.long, device=self._policies.device)
+        return self._policies[places]
 
 
 def _chunks(rows: Tensor, numbers_a_row: int) -> Iterator[Tensor]:

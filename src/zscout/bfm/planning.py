@@ -5,6 +5,7 @@ Markov chain, for sums along given policies, where m policies on S states are si
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -17,6 +18,7 @@ from zscout.edge import as_finite, as_index
 from zscout.types import FiniteWorld
 
 EPS = torch.finfo(torch.float64).eps
+SWEEPS, NEAR = 8, 1e-6  # value iteration looks after so many sweeps whether the largest value still changes so much
 LONGEST = 1024  # steps of a path that is followed for one start; longer ones are summed for all starts at once
 
 
@@ -43,20 +45,63 @@ class Dynamics:
             raise ValueError("the world's probabilities must be at least 0 and sum to 1 for every state and action")
         return cls(successors.contiguous(), (probabilities / total).to(device).contiguous())  # float32 tables too
 
-    def expect(self, x: Float[Tensor, "S m"]) -> Float[Tensor, "A S m"]:
-        """E[x(S') | s, a]."""
-        if self.successors.shape[-1] == 1:
-            return x[self.successors[:, :, 0].T]
-        outcomes = zip(self.successors.unbind(-1), self.probabilities.unbind(-1), strict=True)
-        return torch.stack([p.T[:, :, None] * x[s.T] for s, p in outcomes]).sum(0)
+    @property
+    def certain(self) -> bool:
+        """Nothing is drawn: one outcome for each state and action."""
+        return self.successors.shape[-1] == 1
+
+    @cached_property
+    def _moves(self) -> list[list[tuple[Int[Tensor, " S"], Float[Tensor, "S 1"]]]]:
+        """For each action its outcomes: where every state goes, and how likely."""
+        outcomes = zip(self.successors.permute(1, 2, 0), self.probabilities.permute(1, 2, 0), strict=True)
+        return [[(s.contiguous(), p[:, None]) for s, p in zip(*pair, strict=True)] for pair in outcomes]
+
+    def expect(self, action: int, x: Float[Tensor, "S m"]) -> Float[Tensor, "S m"]:
+        """E[x(S') | s, a] of one action: whole rows are copied, which is as fast as memory is."""
+        (successors, probabilities), *others = self._moves[action]
+        if self.certain:
+            return x.index_select(0, successors)
+        total = probabilities.to(x.dtype) * x.index_select(0, successors)
+        for successors, probabilities in others:
+            total += probabilities.to(x.dtype) * x.index_select(0, successors)
+        return total
+
+    def best(self, x: Float[Tensor, "S m"]) -> Float[Tensor, "S m"]:
+        """max_a E[x(S') | s, a]."""
+        best = self.expect(0, x)
+        for action in range(1, len(self._moves)):
+            torch.maximum(best, self.expect(action, x), out=best)
+        return best
+
+    def first_reaching(self, x: Float[Tensor, "S m"], enough: Float[Tensor, "S m"]) -> Int[Tensor, "S m"]:
+        """The first action whose E[x(S') | s, a] is at least so much; the last if none is."""
+        first = torch.zeros(x.shape, dtype=self.small, device=x.device)
+        for action in reversed(range(len(self._moves) - 1)):
+            first = (first + 1) * (self.expect(action, x) < enough)  # one further on where this one is too little
+        return first
+
+    @property
+    def small(self) -> torch.dtype:
+        """What the number of an action fits in."""
+        return torch.int8 if self.successors.shape[1] <= 128 else torch.int32
+
+    def pointers(self, policy: Int[Tensor, "m S"]) -> Int[Tensor, " m*S"]:
+        """Where each of the m·S nodes leads, where nothing is drawn; 32 bits are half the way to memory of 64."""
+        (m, n_states), n_actions = policy.shape, self.successors.shape[1]
+        size = torch.int32 if m * n_states * n_actions < 2**31 else torch.int64
+        state = torch.arange(n_states, dtype=size, device=policy.device)
+        offset = torch.arange(m, dtype=size, device=policy.device) * n_states
+        there = self.successors.flatten().to(size).index_select(0, (state * n_actions + policy).flatten())
+        return (there.view(m, n_states) + offset[:, None]).flatten()
 
     def chain(self, policy: Int[Tensor, "m S"]) -> tuple[Int[Tensor, "m*S K"], Float[Tensor, "m*S K"]]:
         """The m·S nodes that m deterministic policies make of the world: where each leads, how likely."""
         m, n_states = policy.shape
         state = torch.arange(n_states, device=policy.device)
         offset = torch.arange(m, device=policy.device)[:, None, None] * n_states
-        successors = self.successors[state, policy] + offset
-        return successors.flatten(0, 1), self.probabilities[state, policy].flatten(0, 1)
+        action = policy.long()
+        successors = self.successors[state, action] + offset
+        return successors.flatten(0, 1), self.probabilities[state, action].flatten(0, 1)
 
     def mixed_chain(self, policy: Float[Tensor, "m S A"]) -> tuple[Int[Tensor, "m*S AK"], Float[Tensor, "m*S AK"]]:
         """The same for policies that draw their actions."""
@@ -67,56 +112,54 @@ class Dynamics:
         return successors.flatten(0, 1), probabilities.flatten(0, 1)
 
 
-def discounted_sums(
-    first: Float[Tensor, "N k"],
-    successors: Int[Tensor, "N K"],
-    probabilities: Float[Tensor, "N K"],
-    gamma: float,
-) -> Float[Tensor, "N k"]:
-    """The solution of x(i) = first(i) + γ Σ_k p(i,k) x(successors(i,k)) on a Markov chain of N nodes."""
-    if successors.shape[1] == 1:
-        return _sums_along_pointers(first, successors[:, 0], gamma)
-    return _sums_by_elimination(first, successors, probabilities, gamma)
+def sums_along_pointers(
+    first: Float[Tensor, "N ..."], pointer: Int[Tensor, " N"], gamma: float
+) -> Float[Tensor, "N ..."]:
+    """The solution of x(i) = first(i) + γ x(pointer(i)) on N nodes, by pointer doubling.
 
-
-def _sums_along_pointers(first: Float[Tensor, "N k"], pointer: Int[Tensor, " N"], gamma: float) -> Float[Tensor, "N k"]:
-    """Pointer doubling: after j rounds x sums 2ʲ steps, and the pointer is where they lead.
-
-    Once going 2ʲ steps twice leads where going once does, every node is 2ʲ steps from a cycle whose length
-    divides 2ʲ, so the rest is a geometric series: exact, however close γ is to 1.
+    After j rounds x sums 2ʲ steps, and the pointer is where they lead. Once going 2ʲ steps twice leads where going
+    once does, every node is 2ʲ steps from a cycle whose length divides 2ʲ, so the rest is a geometric series: exact,
+    however close γ is to 1.
     """
-    x, weight = first, gamma
+    x, weight, twice = first, gamma, pointer.index_select(0, pointer)
     while weight > 1e-20:
-        x = x + weight * x[pointer]
-        pointer, weight = pointer[pointer], weight * weight
-        if torch.equal(pointer[pointer], pointer):
-            return x + weight / (1 - weight) * x[pointer]
+        x = torch.add(x, x.index_select(0, pointer), alpha=weight)
+        pointer, weight = twice, weight * weight
+        twice = pointer.index_select(0, pointer)
+        if torch.equal(twice, pointer):
+            return torch.add(x, x.index_select(0, pointer), alpha=weight / (1 - weight))
     return x
 
 
 def discounted_visits(
-    pointer: Int[Tensor, "m S"], start: Int[Tensor, " m"], gamma: float
+    pointer: Int[Tensor, " nodes"], start: Int[Tensor, " m"], n_states: int, gamma: float
 ) -> Float[Tensor, "m S"] | None:
     """Σ_{k≥0} γᵏ [S_{k+1} = s] from one start on each of m deterministic chains; None where a cycle is an odd one.
 
     The same doubling, of the path from the start alone: once 2ʲ steps lead into cycles whose lengths divide 2ʲ, what
     the next 2ʲ steps visit comes again for ever.
     """
-    path = pointer.gather(1, start[:, None])  # S_1 … S_L
-    length = 1
+    first_node = torch.arange(len(start), device=start.device) * n_states
+    path = pointer.index_select(0, start + first_node)[:, None]  # S_1 … S_L
+    length, twice = 1, pointer.index_select(0, pointer)
     while length < LONGEST:
-        pointer, path = pointer.gather(1, pointer), torch.cat([path, pointer.gather(1, path)], 1)
-        length *= 2
-        if torch.equal(pointer.gather(1, pointer), pointer):
+        path = torch.cat([path, _follow(pointer, path)], 1)
+        pointer, length = twice, 2 * length
+        twice = pointer.index_select(0, pointer)
+        if torch.equal(twice, pointer):
             weight = gamma ** torch.arange(2 * length, dtype=torch.float64, device=path.device)
             weight[length:] /= 1 - gamma**length
-            path = torch.cat([path, pointer.gather(1, path)], 1)
-            visits = torch.zeros(pointer.shape, dtype=torch.float64, device=path.device)
+            path = torch.cat([path, _follow(pointer, path)], 1) - first_node[:, None]
+            visits = torch.zeros(len(start), n_states, dtype=torch.float64, device=path.device)
             return visits.scatter_add_(1, path, weight.expand(path.shape))
     return None
 
 
-def _sums_by_elimination(
+def _follow(pointer: Int[Tensor, " N"], path: Int[Tensor, "m L"]) -> Int[Tensor, "m L"]:
+    return pointer.index_select(0, path.flatten()).view(path.shape)
+
+
+def sums_by_elimination(
     first: Float[Tensor, "N k"],
     successors: Int[Tensor, "N K"],
     probabilities: Float[Tensor, "N K"],
@@ -130,50 +173,77 @@ def _sums_by_elimination(
     return torch.from_numpy(splu(system).solve(first.cpu().numpy())).to(first.device)
 
 
-def optimal_values(dynamics: Dynamics, reward: Float[Tensor, "S m"], gamma: float) -> Float[Tensor, "S m"]:
-    """v* of m rewards that are nowhere negative: sweeps of value iteration to come close, then policy iteration.
+def optimal_policies(
+    dynamics: Dynamics, reward: Float[Tensor, "S m"], gamma: float, reward_error: Float[Tensor, " m"]
+) -> Int[Tensor, "S m"]:
+    """π* of m rewards that are nowhere negative: value iteration to come close, then policy iteration.
 
-    With no negative number anywhere nothing cancels, and every value is right relative to its own size.
+    With no negative number anywhere nothing cancels, and every value is right relative to its own size. Of several
+    best actions it is the first; what rounding could tell apart is no difference.
     """
-    # Going to the best neighbour and back for ever is a lower bound where every move can be undone,
-    # and a start that needs only as many sweeps as the world is wide.
-    v = (dynamics.expect(reward).amax(0) + gamma * reward) / (1 - gamma**2)
-    for _ in range(2 * int(len(reward) ** 0.5) + 2):
-        v = dynamics.expect(reward + gamma * v).amax(0)
-    policy = dynamics.expect(reward + gamma * v).argmax(0)
+    x = torch.add(reward, _nearly_optimal(dynamics, reward.float(), gamma).double(), alpha=gamma)
+    policy = dynamics.first_reaching(x, dynamics.best(x))
+    v = _values_side_by_side(dynamics, policy, reward, gamma)
 
-    open_columns = torch.arange(reward.shape[1], device=reward.device)
+    columns, r, v_open = torch.arange(reward.shape[1], device=reward.device), reward, v
     total = torch.full_like(reward[0], -torch.inf)
-    while len(open_columns):
-        v_open = _values_of(dynamics, policy, reward[:, open_columns], gamma)
-        v[:, open_columns] = v_open
-        best, action = dynamics.expect(reward[:, open_columns] + gamma * v_open).max(0)
+    while True:
+        x = torch.add(r, v_open, alpha=gamma)
+        best = dynamics.best(x)
         improved = best > v_open + 16 * EPS * v_open.amax(0)  # by more than rounding
         # Every round but the last raises the total; there are finitely many policies, so this ends.
         unfinished = improved.any(0) & (v_open.sum(0) > total)
-        total = v_open.sum(0)[unfinished]
-        policy = torch.where(improved, action, policy)[:, unfinished]
-        open_columns = open_columns[unfinished]
+        if not unfinished.any():
+            return _first_best(dynamics, reward, v, gamma, reward_error)
+        better = dynamics.first_reaching(x[:, unfinished], best[:, unfinished])
+        policy = torch.where(improved[:, unfinished], better, policy[:, unfinished])
+        columns, r, total = columns[unfinished], r[:, unfinished], v_open.sum(0)[unfinished]
+        v_open = _values_side_by_side(dynamics, policy, r, gamma)
+        v[:, columns] = v_open
+
+
+def _nearly_optimal(dynamics: Dynamics, reward: Float[Tensor, "S m"], gamma: float) -> Float[Tensor, "S m"]:
+    """Sweeps of value iteration until they change nothing more that matters; single precision will do for a start."""
+    # Going to the best neighbour and back for ever is a lower bound where every move can be undone, and a start that
+    # needs only as many sweeps as there are steps to where a state's best path ends.
+    v = torch.add(dynamics.best(reward), reward, alpha=gamma) / (1 - gamma**2)
+    root = int(len(reward) ** 0.5)
+    most = 16 * root if dynamics.certain else 2 * root
+    for _ in range(0, most + SWEEPS, SWEEPS):
+        before = v
+        for _ in range(SWEEPS):
+            v = dynamics.best(torch.add(reward, v, alpha=gamma))
+        if (v - before).abs().max() <= NEAR * v.max():
+            break
     return v
 
 
-def greedy_policy(
+def _first_best(
     dynamics: Dynamics,
     reward: Float[Tensor, "S m"],
     v: Float[Tensor, "S m"],
     gamma: float,
     reward_error: Float[Tensor, " m"],
 ) -> Int[Tensor, "S m"]:
-    """The first action that is best; what rounding could tell apart is no difference."""
-    q = dynamics.expect(reward + gamma * (v - v.amin(0)))  # what all states share decides nothing
+    x = torch.add(reward, v - v.amin(0), alpha=gamma)  # what all states share decides nothing
     rounding = 64 * EPS * v.amax(0) + reward_error / (1 - gamma)
-    return (q >= q.amax(0) * (1 - 1e-11) - rounding).int().argmax(0)  # argmax of 0/1: the first 1
+    return dynamics.first_reaching(x, dynamics.best(x) * (1 - 1e-11) - rounding)
 
 
-def _values_of(
+def values_of(
+    dynamics: Dynamics, policy: Int[Tensor, "m S"], reward: Float[Tensor, "m S"], gamma: float
+) -> Float[Tensor, "m S"]:
+    """v_π(s) of m policies, each for its own reward."""
+    rewards = reward.flatten()
+    if dynamics.certain:
+        pointer = dynamics.pointers(policy)
+        return sums_along_pointers(rewards.index_select(0, pointer), pointer, gamma).view(policy.shape)
+    successors, probabilities = dynamics.chain(policy)
+    first = (probabilities * rewards[successors]).sum(-1, keepdim=True)
+    return sums_by_elimination(first, successors, probabilities, gamma).view(policy.shape)
+
+
+def _values_side_by_side(
     dynamics: Dynamics, policy: Int[Tensor, "S m"], reward: Float[Tensor, "S m"], gamma: float
 ) -> Float[Tensor, "S m"]:
-    successors, probabilities = dynamics.chain(policy.T)
-    m = reward.shape[1]
-    first = (probabilities * reward.T.flatten()[successors]).sum(-1, keepdim=True)
-    return discounted_sums(first, successors, probabilities, gamma).reshape(m, -1).T
+    return values_of(dynamics, policy.T, reward.T, gamma).T.contiguous()

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Generator, Tensor
 
-from zscout.edge import as_finite, as_given, as_positive
+from zscout.edge import all_finite, as_finite, as_given, as_positive
 from zscout.randomness import Streams
 from zscout.transfer.direct import Known
 from zscout.transfer.forecast import finite
@@ -270,6 +270,6 @@ class OnlineTransfer:
 
 
 def _finite_z(z: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
-    if not torch.isfinite(z).all():
+    if not all_finite(z):
         raise ValueError("the search came to a z that holds NaN or inf")
     return z.detach().double()

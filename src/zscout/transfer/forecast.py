@@ -4,10 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from zscout.edge import all_finite
 from zscout.types import BehaviorModel, HasHeads, HasHorizons, HasSecondMoment, Obs
 
 
@@ -68,6 +68,6 @@ class Forecast:
 def finite(answer: Tensor, what: str = "ψ") -> Float[Tensor, "*shape"]:
     """A model's answer in float64, refused if it is not finite."""
     answer = answer.double()
-    if not torch.isfinite(answer).all():
+    if not all_finite(answer):
         raise ValueError(f"the model's {what} holds NaN or inf: zscout.check_model(model) says more")
     return answer

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from zscout.edge import as_positive, as_size
+from zscout.edge import all_finite, as_positive, as_size
 from zscout.randomness import Rng, Streams, uniform
 from zscout.transfer.acquisition import Acquisition
 from zscout.transfer.bank import table_of
@@ -65,7 +65,7 @@ class Problem:
         """The best of all candidates, one of the equally good at random."""
         forecasts = [forecast for forecast in forecasts if forecast.z.shape[-2]]
         scores = torch.cat([self.scores(forecast, rng) for forecast in forecasts], -1)
-        if not torch.isfinite(scores).all():
+        if not all_finite(scores):
             raise ValueError("the scores of the candidates hold NaN or inf")
         chosen = argmax_at_random(scores, rng)
         candidates = torch.cat([forecast.z.expand(*self.posterior.runs, -1, -1) for forecast in forecasts], -2)

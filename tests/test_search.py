@@ -91,10 +91,10 @@ def test_equal_rows_stand_once_and_none_is_lost(clusters_model: ExactModel) -> N
         assert nearest.max() < 1e-4
         distinct = kept[: len(kept.unique(dim=0))].unique(dim=0)
         assert torch.pdist(distinct).min() > 1e-4
-    assert torch.equal(table.z[3], z[table.rows[3]])
+    assert torch.equal(table.forecast(clusters_model, 3).z, z[table.rows[3]])
     forecast = table.forecast(clusters_model, torch.tensor([40, 77]))
     assert torch.allclose(forecast.psi[1], psi[77][table.rows[77]])
-    moment = clusters_model.second_moment(77, table.z[77], 0.8)
+    moment = clusters_model.second_moment(77, z[table.rows[77]], 0.8)
     assert torch.allclose(forecast.second_moment(0.8)[1], moment)
 
 

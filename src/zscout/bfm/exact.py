@@ -32,7 +32,7 @@ from zscout.edge import (
 )
 from zscout.types import Action, FiniteWorld, Obs, Vectors
 
-REMEMBERED = 2**22  # bytes of policies of z solved lately
+REMEMBERED = 2**23  # bytes of policies of z solved lately
 CHUNK = 2**16  # numbers that one step of a computation touches: what stays in a core's cache
 
 
@@ -151,6 +151,13 @@ class ExactModel:
         rows = table.reshape(-1, *table.shape[len(leading) :])
         return self._sums(rows, self.features, gamma).reshape(*leading, *self.features.shape)
 
+    def psi_of(self, policy: Obs | Vectors, whose: Obs, state: Obs) -> Float[Tensor, "n d"]:
+        """ψ_π(s) at n states only, each under one of the m policies of a table, ``policy[whose]``."""
+        table, owner, where = self._policy_table(policy), as_index(whose, len(policy), "whose"), self._states(state)
+        if table.is_floating_point() or not self._dynamics.certain:
+            return self.evaluate(table)[owner, where]
+        return self._sums_from(table[owner.to(self.device)], where, self.features, self.gamma)
+
     @property
     def random_policy(self) -> Float[Tensor, "S A"]:
         """Every action equally likely, a table for ``evaluate``."""
@@ -223,17 +230,19 @@ class ExactModel:
         runs = common_shape(state.shape, z.shape[:-2], "observations and z")
         policy = self._policy(z.expand(*runs, n, -1)).reshape(-1, self.world.n_states)
         start = state.expand(runs)[..., None].expand(*runs, n).flatten()
-        size = table.numel()
-        parts = [
-            self._sums_from(part, here, table, gamma)
-            for part, here in zip(_chunks(policy, size), _chunks(start, size), strict=True)
-        ]
-        return torch.cat(parts).reshape(*runs, n, table.shape[1])
+        return self._sums_from(policy, start, table, gamma).reshape(*runs, n, table.shape[1])
 
     def _sums_from(
         self, policy: Int[Tensor, "m S"], start: Int[Tensor, " m"], table: Float[Tensor, "S k"], gamma: float
     ) -> Float[Tensor, "m k"]:
-        """The same from one start for each policy: along its path alone where nothing is drawn."""
+        """The same from one start for each policy."""
+        pairs = zip(_chunks(policy, policy.shape[1]), _chunks(start, policy.shape[1]), strict=True)
+        return torch.cat([self._sums_from_chunk(*pair, table, gamma) for pair in pairs])
+
+    def _sums_from_chunk(
+        self, policy: Int[Tensor, "m S"], start: Int[Tensor, " m"], table: Float[Tensor, "S k"], gamma: float
+    ) -> Float[Tensor, "m k"]:
+        """Along its path alone where nothing is drawn."""
         if self._dynamics.certain:
             visits = discounted_visits(self._dynamics.pointers(policy), start, policy.shape[1], gamma)
             if visits is not None:
@@ -243,11 +252,12 @@ class ExactModel:
     def _policy_table(self, policy: Obs | Vectors) -> Int[Tensor, "*n S"] | Float[Tensor, "*n S A"]:
         n_states, n_actions = self.world.n_states, self.world.n_actions
         given = policy if isinstance(policy, Tensor) else np.array(policy)
-        table = as_finite(given, "policy", self.device).detach()
-        if not torch.is_floating_point(torch.as_tensor(given)):
-            if table.ndim == 0 or table.shape[-1] != n_states:
-                raise ValueError(f"a policy of actions is [*n {n_states}], came as {tuple(table.shape)}")
+        whole = not given.is_floating_point() if isinstance(given, Tensor) else given.dtype.kind in "biu"
+        if whole:
+            if given.ndim == 0 or given.shape[-1] != n_states:
+                raise ValueError(f"a policy of actions is [*n {n_states}], came as {tuple(given.shape)}")
             return as_index(given, n_actions, "action", self.device)
+        table = as_finite(given, "policy", self.device).detach()
         if table.shape[-2:] != (n_states, n_actions):
             raise ValueError(f"a policy of probabilities is [*n {n_states} {n_actions}], came as {tuple(table.shape)}")
         if (table < 0).any() or not torch.allclose(table.sum(-1), table.new_ones(()), atol=1e-6):

@@ -1,5 +1,7 @@
 """What policies are worth, exactly."""
 
+from collections.abc import Iterator
+
 import torch
 from jaxtyping import Float, Int
 from torch import Generator, Tensor
@@ -23,24 +25,22 @@ class Yardstick:
 
     def psi(self, state: Tensor, z: Float[Tensor, "*n d"]) -> Float[Tensor, "*n k"]:
         """The true ψ(s;z) of the model's policies at the states."""
-        rows, whose = torch.unique(z.reshape(-1, z.shape[-1]), dim=0, return_inverse=True)
         where, answer = state.flatten(), torch.empty(state.numel(), self.exact.dim, dtype=torch.float64)
-        size = self._at_once
-        order = whose.argsort()
-        begins = torch.searchsorted(whose[order], torch.arange(0, len(rows) + size, size))
-        for first, (low, high) in zip(range(0, len(rows), size), begins.unfold(0, 2, 1).tolist(), strict=False):
-            table = self._tables(rows[first : first + size])
-            part = order[low:high]
-            answer[part] = table[whose[part] - first, where[part]]
+        for pairs, policy, whose in self._policies(z.reshape(-1, z.shape[-1])):
+            answer[pairs] = self.exact.psi_of(policy, whose, where[pairs]).cpu()
         return answer.reshape(*state.shape, -1)
 
     def value(self, z: Float[Tensor, "n d"], task: Float[Tensor, "n k"]) -> Float[Tensor, " n"]:
         """Normalised value of π(·,z) for a task: 0 is a random walk, 1 is optimal, as all is where nothing matters."""
-        rows, whose = torch.unique(z, dim=0, return_inverse=True)
-        worth = torch.cat([self._tables(part).mean(1) for part in rows.split(self._at_once)])[whose]
+        worth = torch.empty(len(z), dtype=torch.float64)
+        for pairs, policy, whose in self._policies(z):
+            if policy.is_floating_point():
+                worth[pairs] = (self.exact.evaluate(policy).mean(1).cpu()[whose] * task[pairs]).sum(-1)
+            else:
+                worth[pairs] = self.exact.worth(policy[whose], task[pairs]).mean(-1).cpu()
         random = task @ self._random.mean(0)
-        gap = self.exact.value(task).cpu().mean(-1) - random
-        return torch.where(gap > 1e-12, ((worth * task).sum(-1) - random) / gap, 1.0)
+        gap = self._best(task).mean(-1) - random
+        return torch.where(gap > 1e-12, (worth - random) / gap, 1.0)
 
     def gap(self, tasks: Float[Tensor, "n d"]) -> float:
         """Mean over states and tasks of v* − v_random: the worth of one step lost."""
@@ -66,10 +66,18 @@ class Yardstick:
         task = trace.task.expand_as(trace.z)
         return (self.psi(trace.state, task) * task).sum(-1) - achieved
 
-    def _tables(self, z: Float[Tensor, "n d"]) -> Float[Tensor, "n S k"]:
-        if self.model is self.exact:
-            return self.exact.successor_features(z).cpu()
-        return self.exact.evaluate(self.policy(z)).cpu()
+    def _policies(self, z: Float[Tensor, "n d"]) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        """In parts that memory can hold: for which of the n, the policies of those z that differ, whose is whose."""
+        rows, whose = distinct(z)
+        order = whose.argsort(stable=True)
+        counts = whose.bincount(minlength=len(rows)).cumsum(0)
+        begin = 0
+        for first in range(0, len(rows), self._at_once):
+            part = rows[first : first + self._at_once]
+            end = int(counts[first + len(part) - 1])
+            pairs = order[begin:end]
+            yield pairs, self.policy(part), whose[pairs] - first
+            begin = end
 
     def policy(self, z: Float[Tensor, "n d"]) -> Tensor:
         """What the model does in every state: actions [n S] or their probabilities [n S A]."""
@@ -81,3 +89,17 @@ class Yardstick:
         rows = z[:, None].expand(*grid, -1).reshape(-1, z.shape[-1])
         actions = self.model.act(states.expand(grid).flatten(), rows, Generator().manual_seed(0))
         return torch.as_tensor(actions).long().reshape(grid)
+
+    def _best(self, task: Float[Tensor, "n k"]) -> Float[Tensor, "n S"]:
+        """v*(s), of tasks that come again and again."""
+        rows, whose = distinct(task)
+        return self.exact.value(rows).cpu()[whose]
+
+
+def distinct(rows: Float[Tensor, "n d"]) -> tuple[Float[Tensor, "m d"], Int[Tensor, " n"]]:
+    """The rows that differ, as they first come, and for each row which of them it is."""
+    place: dict[bytes, int] = {}
+    whose = [place.setdefault(row.tobytes(), len(place)) for row in rows.cpu().numpy()]
+    index = torch.tensor(whose, dtype=torch.long)
+    first = torch.full((len(place),), len(whose)).scatter_reduce_(0, index, torch.arange(len(whose)), "amin")
+    return rows[first.to(rows.device)], index

@@ -42,8 +42,10 @@ class UCB:
 
     def __call__(self, forecast: Forecast, posterior: TaskPosterior, radius: Radius, rng: Rng) -> Scores:
         """The optimistic value."""
-        far = forecast.psi if self.bonus_gamma is None else forecast.psi_at(self.bonus_gamma)
-        return value(forecast, posterior) + self.bonus_scale * radius[..., None] * posterior.width(far)
+        value, width = forecast.value_and_width(posterior)
+        if self.bonus_gamma is not None:
+            width = posterior.width(forecast.psi_at(self.bonus_gamma))
+        return value + self.bonus_scale * radius[..., None] * width
 
 
 @dataclass(frozen=True)
@@ -62,12 +64,12 @@ class PathUCB:
 
     def __call__(self, forecast: Forecast, posterior: TaskPosterior, radius: Radius, rng: Rng) -> Scores:
         """The optimistic value."""
-        return value(forecast, posterior) + radius[..., None] * self._width(forecast, posterior)
+        return forecast.value(posterior) + radius[..., None] * self._width(forecast, posterior)
 
     def _width(self, forecast: Forecast, posterior: TaskPosterior) -> Scores:
         model, g = forecast.model, self.gamma
         if isinstance(model, HasDiscount) and isinstance(model, HasSecondMoment):
-            return (((1 - g) * information(forecast, posterior, g)).clamp(min=0)).sqrt() / (1 - model.gamma)
+            return (((1 - g) * forecast.information(posterior, g)).clamp(min=0)).sqrt() / (1 - model.gamma)
         if isinstance(model, HasDiscount) and isinstance(model, HasHorizons):
             return (1 - g) / (1 - model.gamma) * posterior.width(forecast.psi_at(g))
         return posterior.width(forecast.psi)
@@ -94,7 +96,7 @@ class Greedy:
 
     def __call__(self, forecast: Forecast, posterior: TaskPosterior, radius: Radius, rng: Rng) -> Scores:
         """The value under the estimate."""
-        return value(forecast, posterior)
+        return forecast.value(posterior)
 
 
 @dataclass(frozen=True)
@@ -132,8 +134,8 @@ class OneStepBonus:
 
     def __call__(self, forecast: Forecast, posterior: TaskPosterior, radius: Radius, rng: Rng) -> Scores:
         """Value and information state by state."""
-        gain = information(forecast, posterior, self.gamma)
-        return value(forecast, posterior) + self.weight * radius[..., None] * gain
+        gain = forecast.information(posterior, self.gamma)
+        return forecast.value(posterior) + self.weight * radius[..., None] * gain
 
 
 @dataclass(frozen=True)
@@ -153,7 +155,7 @@ class LogDet:
         more = W.mT @ forecast.second_moment(self.gamma) @ W
         more = more + torch.eye(more.shape[-1]).to(more)  # det(V + M)/det V = det(I + WᵀMW)
         gain: Tensor = 2 * torch.linalg.cholesky(more).diagonal(dim1=-2, dim2=-1).log().sum(-1)
-        return value(forecast, posterior) + self.weight * radius[..., None] * gain
+        return forecast.value(posterior) + self.weight * radius[..., None] * gain
 
 
 # Against a poor ψ: other opinions of it, for any of the scores above
@@ -214,17 +216,6 @@ class AveragedOverStates:
         near = torch.as_tensor(self.neighbours(forecast.obs)).unbind(depth)
         psi = torch.stack([finite(forecast.model.psi(obs, forecast.z)) for obs in near]).mean(0)
         return self.score(forecast.with_psi(psi), posterior, radius, rng)
-
-
-def value(forecast: Forecast, posterior: TaskPosterior) -> Scores:
-    """ψ(s;z)·ẑ, what z is worth by the estimate."""
-    return _dot(forecast.psi, posterior.z_hat)
-
-
-def information(forecast: Forecast, posterior: TaskPosterior, gamma: float) -> Scores:
-    """tr(V⁻¹M(s;z)) = E Σγᵏ‖φ(S_{t+k+1})‖²_{V⁻¹}."""
-    inverse = posterior.width_factor @ posterior.width_factor.mT
-    return _dot(forecast.second_moment(gamma).flatten(-2), inverse.flatten(-2))
 
 
 def _dot(psi: Float[Tensor, "*b n d"], task: Float[Tensor, "*b d"]) -> Scores:

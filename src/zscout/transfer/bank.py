@@ -2,7 +2,6 @@
 
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -10,10 +9,12 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from zscout.edge import as_index
-from zscout.transfer.forecast import Forecast, finite
-from zscout.types import BehaviorModel, HasStates, Obs
+from zscout.transfer.forecast import Forecast, finite, halves, halving
+from zscout.transfer.posterior import TaskPosterior
+from zscout.types import BehaviorModel, HasSecondMoment, HasStates, Obs
 
 COLUMNS = 3  # that a table keeps, ψ among them
+RUNS = 32  # whose rows are scored at a time
 SAME = 1e-9  # rows of ψ nearer than this, relative to the largest entry, are one row
 
 
@@ -31,7 +32,6 @@ class Table:
         self.bank: Float[Tensor, "n d"] = model.sample_z(n, torch.Generator().manual_seed(seed)).double()
         psi = self._ask(model.psi)
         self.rows: Int[Tensor, "S m"] = distinct_rows(psi)
-        self.z: Float[Tensor, "S m d"] = self.bank[self.rows]
         self._columns: dict[Any, Tensor] = {"psi": self._kept(psi)}
 
     def column(self, key: Any, ask_model: Callable[[Obs, Tensor], Tensor]) -> Float[Tensor, "S m *shape"]:
@@ -44,8 +44,7 @@ class Table:
 
     def forecast(self, model: BehaviorModel, obs: Obs) -> Forecast:
         """The candidates that differ at obs, and what follows from them."""
-        state = as_index(obs, len(self.states), "observation", self.bank.device)
-        return _Tabulated(model, obs, self.z[state], table=self, state=state)
+        return _Tabulated(model, obs, self, as_index(obs, len(self.states), "observation", self.bank.device))
 
     def _ask(self, ask_model: Callable[[Obs, Tensor], Tensor]) -> Float[Tensor, "S n *shape"]:
         with torch.no_grad():
@@ -55,17 +54,55 @@ class Table:
         return column[torch.arange(len(column), device=column.device)[:, None], self.rows]
 
 
-@dataclass(frozen=True, eq=False)
 class _Tabulated(Forecast):
     """A forecast that looks up what others compute."""
 
-    table: Table | None = None
-    state: Tensor | None = None
+    def __init__(self, model: BehaviorModel, obs: Obs, table: Table, state: Int[Tensor, "*b"]) -> None:
+        super().__init__(model, obs, None)
+        self._table, self._state = table, state
+
+    @property
+    def z(self) -> Float[Tensor, "*b m d"]:
+        """The z that differ here."""
+        return self._table.bank[self._table.rows[self._state]]
+
+    @property
+    def count(self) -> int:
+        """M."""
+        return self._table.rows.shape[1]
+
+    def pick(self, index: Int[Tensor, "*b"]) -> Float[Tensor, "*b d"]:
+        """One z for each run."""
+        return self._table.bank[self._table.rows[self._state, index]]
+
+    def value_and_width(self, posterior: TaskPosterior) -> tuple[Float[Tensor, "*b m"], Float[Tensor, "*b m"]]:
+        """ψ·ẑ and ‖ψ‖_{V⁻¹}, a few runs at a time: their rows then stay in the cache from one step to the next."""
+        if self._given_psi is not None or not posterior.runs:
+            return super().value_and_width(posterior)
+        psi = self._column("psi", self.model.psi)
+        pairs = zip(self._state.split(RUNS), halving(posterior).split(RUNS), strict=True)
+        value, width = zip(*(halves(psi.index_select(0, state), both) for state, both in pairs), strict=True)
+        return torch.cat(value), torch.cat(width)
+
+    def information(self, posterior: TaskPosterior, gamma: float) -> Float[Tensor, "*b m"]:
+        """tr(V⁻¹M), runs that are in one state together: its rows are read where they stand."""
+        model = self.model
+        if not isinstance(model, HasSecondMoment) or not posterior.runs:
+            return super().information(posterior, gamma)
+        M = self._column(("moment", gamma), lambda obs, z: model.second_moment(obs, z, gamma)).flatten(2)
+        inverse = (posterior.width_factor @ posterior.width_factor.mT).flatten(1)
+        answer = inverse.new_empty(len(inverse), self.count)
+        for state in self._state.unique().tolist():
+            here = (self._state == state).nonzero()[:, 0]
+            answer[here] = inverse[here] @ M[state].T
+        return answer
+
+    def _column(self, key: Any, ask_model: Callable[[Obs, Tensor], Tensor]) -> Float[Tensor, "S m *shape"]:
+        return self._table.column(key, ask_model)
 
     def _once(self, key: Any, ask_model: Callable[[Obs, Tensor], Tensor]) -> Tensor:
-        assert self.table is not None
         if key not in self._seen:
-            self._seen[key] = self.table.column(key, ask_model)[self.state]
+            self._seen[key] = self._column(key, ask_model)[self._state]
         return self._seen[key]
 
 

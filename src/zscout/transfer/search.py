@@ -6,10 +6,11 @@ A search is a callable (problem, rng) → z [*b d].
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TypeAlias
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from zscout.edge import all_finite, as_positive, as_size
@@ -63,13 +64,16 @@ class Problem:
 
     def best(self, forecasts: list[Forecast], rng: Rng) -> Float[Tensor, "*b d"]:
         """The best of all candidates, one of the equally good at random."""
-        forecasts = [forecast for forecast in forecasts if forecast.z.shape[-2]]
+        forecasts = [forecast for forecast in forecasts if forecast.count]
         scores = torch.cat([self.scores(forecast, rng) for forecast in forecasts], -1)
         if not all_finite(scores):
             raise ValueError("the scores of the candidates hold NaN or inf")
-        chosen = argmax_at_random(scores, rng)
-        candidates = torch.cat([forecast.z.expand(*self.posterior.runs, -1, -1) for forecast in forecasts], -2)
-        return pick(candidates, chosen)
+        index = argmax_at_random(scores, rng)
+        z = forecasts[0].pick(index.clamp(max=forecasts[0].count - 1))
+        for before, forecast in pairwise(forecasts):
+            index = index - before.count
+            z = torch.where((index >= 0)[..., None], forecast.pick(index.clamp(0, forecast.count - 1)), z)
+        return z
 
 
 Search: TypeAlias = Callable[[Problem, Rng], Float[Tensor, "*b d"]]
@@ -81,12 +85,7 @@ def argmax_at_random(scores: Float[Tensor, "*b n"], rng: Rng) -> Tensor:
     tied = scores >= greatest - TIE * scores.abs().amax(-1, keepdim=True)
     order = tied.cumsum(-1)
     wanted = uniform(tuple(scores.shape[:-1]), rng).to(scores.device) * order[..., -1]
-    return (order > wanted[..., None]).byte().argmax(-1)  # the first place where so many ties are passed
-
-
-def pick(rows: Float[Tensor, "*b n d"], index: Int[Tensor, "*b"]) -> Float[Tensor, "*b d"]:
-    """Of each run's rows the one that its index says."""
-    return rows.gather(-2, index[..., None, None].expand(*index.shape, 1, rows.shape[-1]))[..., 0, :]
+    return torch.searchsorted(order, wanted.long()[..., None], right=True)[..., 0]  # where so many ties are passed
 
 
 @dataclass(frozen=True)

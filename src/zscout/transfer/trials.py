@@ -14,7 +14,8 @@ from torch import Tensor
 
 from zscout.edge import as_discount, as_positive, as_size, in_range
 from zscout.randomness import Rng, normal
-from zscout.transfer.search import Problem, pick
+from zscout.transfer.forecast import pick
+from zscout.transfer.search import Problem
 from zscout.types import HasDiscount
 
 Memory: TypeAlias = dict[str, Tensor]

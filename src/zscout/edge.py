@@ -16,6 +16,8 @@ from zscout.types import Action, Vectors
 
 def as_index(value: Any, size: int, name: str, device: torch.device | None = None) -> Int[Tensor, "*b"]:
     """Integers in 0 … size − 1 as a long tensor of the same shape."""
+    if type(value) is int and 0 <= value < size:  # one live run's state
+        return torch.tensor(value, device=device)
     index = _as_tensor(value, name, "whole numbers", device)
     whole = not (index.is_floating_point() or index.is_complex() or index.dtype == torch.bool)
     if not whole and (index.numel() or isinstance(value, Tensor)):  # an empty list has no dtype of its own
@@ -30,6 +32,8 @@ def as_index(value: Any, size: int, name: str, device: torch.device | None = Non
 
 def as_finite(value: Any, name: str, device: torch.device | None = None) -> Float[Tensor, "*shape"]:
     """Finite real numbers as a float64 tensor; gradients stay."""
+    if type(value) is float and math.isfinite(value):  # one live run's reward
+        return torch.tensor(value, dtype=torch.float64, device=device)
     numbers = _as_tensor(value, name, "real numbers", device)
     if numbers.is_complex():
         raise ValueError(f"{name} must be real numbers, came as {numbers.dtype}")

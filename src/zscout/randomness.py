@@ -13,13 +13,15 @@ from torch import Generator, Tensor
 
 GOLDEN = -0x61C8864680B583EB  # 2⁶⁴ ÷ the golden ratio, odd, as a signed 64-bit number: the step of splitmix64
 
+ALL = 2**64 - 1
+
 
 class Streams:
     """Uniform and normal numbers [*b …] for runs whose seeds are [*b]; each call goes on where the last one ended."""
 
     def __init__(self, seeds: Int[Tensor, "*b"], place: int = 0) -> None:
         # Mixed twice: neighbouring seeds and neighbouring places are as far apart as any others.
-        self._key = _mix(_mix(seeds.long()) + _steps(place + 1, seeds))
+        self._key = _mix(_mix(seeds.long()) + _steps(place + 1))
         self._calls = 0
 
     def fork(self) -> "Streams":
@@ -34,7 +36,9 @@ class Streams:
     def integers(self, *shape: int) -> Int[Tensor, "*b_and_shape"]:
         """Whole numbers, uniform over all of 64 bits."""
         self._calls += 1
-        key = _mix(self._key + _steps(self._calls, self._key))
+        key = _mix(self._key + _steps(self._calls))
+        if not shape:
+            return _mix(key + GOLDEN)
         index = torch.arange(1, math.prod(shape) + 1, device=key.device)
         return _mix(key[..., None] + GOLDEN * index).reshape((*self.runs, *shape))
 
@@ -77,13 +81,27 @@ def _beyond_runs(shape: tuple[int, ...], rng: Streams) -> tuple[int, ...]:
     return tuple(shape[len(rng.runs) :])
 
 
-def _steps(count: int, like: Tensor) -> Int[Tensor, ""]:
+def _steps(count: int) -> int:
     """Count · GOLDEN, modulo 2⁶⁴ as tensors do it."""
-    return torch.tensor(count, device=like.device) * GOLDEN
+    return _signed(count * GOLDEN)
 
 
 def _mix(x: Int[Tensor, "*n"]) -> Int[Tensor, "*n"]:
     """The finaliser of splitmix64: every bit of x moves every bit of the answer."""
+    if not x.ndim:  # one live run: whole numbers of Python's own are ten times as fast as tensors of one
+        return torch.tensor(_mix_one(int(x)), device=x.device)
     x = (x ^ ((x >> 30) & (2**34 - 1))) * -0x40A7B892E31B1A47
     x = (x ^ ((x >> 27) & (2**37 - 1))) * -0x6B2FB644ECCEEE15
     return x ^ ((x >> 31) & (2**33 - 1))
+
+
+def _mix_one(x: int) -> int:
+    x &= ALL
+    x = ((x ^ (x >> 30)) * -0x40A7B892E31B1A47) & ALL
+    x = ((x ^ (x >> 27)) * -0x6B2FB644ECCEEE15) & ALL
+    return _signed(x ^ (x >> 31))
+
+
+def _signed(x: int) -> int:
+    """Of the last 64 bits, the number that they are with a sign."""
+    return ((x + 2**63) & ALL) - 2**63

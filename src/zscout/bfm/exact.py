@@ -153,10 +153,11 @@ class ExactModel:
 
     def psi_of(self, policy: Obs | Vectors, whose: Obs, state: Obs) -> Float[Tensor, "n d"]:
         """ψ_π(s) at n states only, each under one of the m policies of a table, ``policy[whose]``."""
-        table, owner, where = self._policy_table(policy), as_index(whose, len(policy), "whose"), self._states(state)
+        table, where = self._policy_table(policy), self._states(state)
+        owner = as_index(whose, len(table), "whose", self.device)
         if table.is_floating_point() or not self._dynamics.certain:
             return self.evaluate(table)[owner, where]
-        return self._sums_from(table[owner.to(self.device)], where, self.features, self.gamma)
+        return self._sums_from(table[owner], where, self.features, self.gamma)
 
     @property
     def random_policy(self) -> Float[Tensor, "S A"]:

@@ -16,7 +16,8 @@ def sample_sphere(n: int, dim: int, rng: Generator, dtype: torch.dtype = torch.f
 
 def project_sphere(z: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
     """√d z / ‖z‖; z = 0, which prefers nothing, goes to (1, …, 1), which prefers no feature."""
-    size = z.abs().amax(-1, keepdim=True)  # first by the largest entry: ‖z‖ must neither overflow nor vanish
-    direction = torch.where(size > 0, z / torch.where(size > 0, size, 1), 1)
+    # First by the largest entry: ‖z‖ must neither overflow nor vanish.
+    size: Tensor = torch.linalg.vector_norm(z, ord=math.inf, dim=-1, keepdim=True)
+    direction = torch.where(size > 0, z / size, 1)
     norm: Tensor = torch.linalg.vector_norm(direction, dim=-1, keepdim=True)
-    return direction * (math.sqrt(z.shape[-1]) / norm)
+    return direction * (norm.reciprocal() * math.sqrt(z.shape[-1]))

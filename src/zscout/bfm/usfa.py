@@ -10,6 +10,7 @@ from gymnasium.spaces import Discrete
 from jaxtyping import Float, Int
 from torch import Generator, Tensor, nn
 
+from zscout.bfm.inference import Inference
 from zscout.bfm.sphere import project_sphere, sample_sphere
 from zscout.edge import (
     as_discount,
@@ -112,6 +113,8 @@ class USFA(nn.Module):
         rng = Generator().manual_seed(seed)
         self.config = config
         self._frozen = False
+        self._tensors: list[Tensor] = []
+        self._ready: dict[bool, tuple[list[int], Inference]] = {}
         self.about: dict[str, Any] = {}  # where it comes from: what its model card says
         self.register_buffer("features", features.float())
         self.register_buffer("state_inputs", state_inputs.float())
@@ -124,10 +127,7 @@ class USFA(nn.Module):
 
     def psi_of_actions(self, state: Int[Tensor, "*n s"], z: Float[Tensor, "n d"]) -> Float[Tensor, "h n s A d"]:
         """ψ_θ(s,a;z) by each head."""
-        out = self.psi_networks(self.state_inputs, state, self._seen_z(z))
-        # Networks give features per step, near 1 in size; ψ sums 1/(1 − γ) of them.
-        psi: Tensor = out.unflatten(-1, (self.config.n_actions, self.config.dim)) / (1 - self.config.gamma)
-        return psi
+        return self._psi_of(self.psi_networks(self.state_inputs, state, self._seen_z(z)))
 
     def preferences(
         self, state: Int[Tensor, "*n s"], z: Float[Tensor, "n d"], psi: Tensor | None = None
@@ -137,7 +137,7 @@ class USFA(nn.Module):
             logits: Tensor = self.actor(self.state_inputs, state, self._seen_z(z))[0]
             return logits
         psi = self.psi_of_actions(state, z) if psi is None else psi
-        return torch.einsum("hnsad,nd->hnsa", psi, self._seen_z(z)).amin(0)
+        return _least(psi, self._seen_z(z)[:, None].expand(*psi.shape[1:3], -1))
 
     def _seen_z(self, z: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
         z = z.to(self.features.dtype)
@@ -171,13 +171,10 @@ class USFA(nn.Module):
     def psi_heads(self, obs: Obs, z: Vectors) -> Float[Tensor, "*b h n d"]:
         """ψ(s;z) by each head."""
         state, z = self._states(obs), self._z(z, candidates=True)
-        if z.ndim == 2:  # candidates shared by all runs: every observation with each
-            out = self._psi_at_policy(state.flatten(), z)  # [h n s d]
-            return out.permute(2, 0, 1, 3).reshape(*state.shape, *out.shape[:2], self.dim)
-        runs = common_shape(state.shape, z.shape[:-2], "observations and z")
-        own = state[..., None].expand(*runs, z.shape[-2]).reshape(-1, 1)
-        out = self._psi_at_policy(own, z.expand(*runs, *z.shape[-2:]).reshape(-1, self.dim))[:, :, 0]
-        return out.reshape(len(out), *runs, z.shape[-2], self.dim).movedim(0, -3)
+        runs = common_shape(state.shape, z.shape[:-2], "observations and z") if z.ndim > 2 else tuple(state.shape)
+        pairs = (*runs, z.shape[-2])
+        out = self._psi_at_policy(state[..., None].expand(pairs).flatten(), z.expand(*pairs, -1).reshape(-1, self.dim))
+        return out.reshape(len(out), *pairs, self.dim).movedim(0, -3)
 
     @property
     def draws_for_each_run(self) -> bool:
@@ -190,7 +187,7 @@ class USFA(nn.Module):
         runs = common_shape(state.shape, z.shape[:-1], "observations and z")
         rows = z.expand(*runs, self.dim).reshape(-1, self.dim)
         with torch.no_grad():
-            logits = self.preferences(state.expand(runs).reshape(-1, 1), rows)[:, 0]
+            logits = self._logits(state.expand(runs).flatten(), rows)
         if self.config.temperature:
             rng = required_rng(rng, "this policy draws its actions")
             u = uniform((*runs, logits.shape[-1]), rng).reshape(logits.shape).clamp(min=1e-300)
@@ -216,23 +213,62 @@ class USFA(nn.Module):
         tasks = self._z(z)
         if tasks.ndim != 2:
             raise ValueError(f"policy wants z [n {self.dim}], came as {tuple(tasks.shape)}")
+        states = self.states()
         with torch.no_grad():
-            logits = self.preferences(self.states(), tasks)
-        return _policy_of(logits, self.config.temperature).double()
+            logits = self._logits(states.repeat(len(tasks)), tasks.repeat_interleave(len(states), 0))
+        return _policy_of(logits.reshape(len(tasks), len(states), -1), self.config.temperature).double()
 
     def freeze(self) -> "USFA":
         """As it is used at transfer: no parameter can change, dropout is off and stays off."""
         self._frozen = True
+        self._tensors = [*self.parameters(), *self.buffers()]
         return self.eval().requires_grad_(False)
 
     def train(self, mode: bool = True) -> "USFA":
         """As any module, unless it is frozen."""
         return super().train(mode and not self._frozen)
 
-    def _psi_at_policy(self, state: Tensor, z: Tensor) -> Float[Tensor, "h n s d"]:
-        psi = self.psi_of_actions(state, z)
-        policy = _policy_of(self.preferences(state, z, psi), self.config.temperature).detach()
-        return torch.einsum("hnsad,nsa->hnsd", psi, policy)
+    def _psi_at_policy(self, state: Int[Tensor, " n"], z: Float[Tensor, "n d"]) -> Float[Tensor, "h n d"]:
+        """ψ of pairs of state and z, by each head, at the action that the policy takes."""
+        if self._frozen:
+            seen = self._seen_z(z)
+            out, *logits = self._inference(with_psi=True)(state, seen)
+            psi = self._psi_of(out)
+            preferences = logits[0][0] if logits else _least(psi, seen)
+        else:
+            psi = self.psi_of_actions(state[:, None], z)[:, :, 0]
+            preferences = self.preferences(state[:, None], z, psi[:, :, None])[:, 0]
+        if self.config.temperature:
+            return (_policy_of(preferences, self.config.temperature).detach()[:, None] @ psi)[:, :, 0]
+        return psi[:, torch.arange(len(state), device=state.device), preferences.argmax(-1)]
+
+    def _logits(self, state: Int[Tensor, " n"], z: Float[Tensor, "n d"]) -> Float[Tensor, "n A"]:
+        """What the policy of pairs of state and z goes by."""
+        if not self._frozen:
+            return self.preferences(state[:, None], z)[:, 0]
+        seen = self._seen_z(z)
+        (out,) = self._inference(with_psi=self.actor is None)(state, seen)
+        return _least(self._psi_of(out), seen) if self.actor is None else out[0]
+
+    def _psi_of(self, out: Float[Tensor, "h *n out"]) -> Float[Tensor, "h *n A d"]:
+        # Networks give features per step, near 1 in size; ψ sums 1/(1 − γ) of them.
+        return out.view(*out.shape[:-1], self.config.n_actions, self.config.dim) / (1 - self.config.gamma)
+
+    def _inference(self, with_psi: bool) -> Inference:
+        """The networks that are wanted, made ready once; again should a weight have changed after all."""
+        versions = [tensor._version for tensor in self._tensors]
+        if with_psi not in self._ready or self._ready[with_psi][0] != versions:
+            networks = [self.psi_networks] if with_psi else []
+            networks += [] if self.actor is None else [self.actor]
+            layers = [(list(network.weights), list(network.biases)) for network in networks]
+            self._ready[with_psi] = (versions, Inference(layers, self.state_inputs))
+        return self._ready[with_psi][1]
+
+    def _apply(self, *arguments: Any, **named: Any) -> "USFA":
+        """Whatever moves or casts the weights."""
+        self._ready.clear()
+        super()._apply(*arguments, **named)  # type: ignore[no-untyped-call]
+        return self
 
     def _states(self, obs: Obs) -> Int[Tensor, "*b"]:
         return as_index(obs, self.config.n_states, "observation", self.device)
@@ -245,6 +281,11 @@ def _policy_of(logits: Float[Tensor, "*b A"], temperature: float) -> Float[Tenso
     if temperature:
         return torch.softmax(logits / temperature, -1)
     return torch.nn.functional.one_hot(logits.argmax(-1), logits.shape[-1]).to(logits.dtype)
+
+
+def _least(psi: Float[Tensor, "h *n A d"], z: Float[Tensor, "*n d"]) -> Float[Tensor, "*n A"]:
+    """ψ·z, the least of the heads."""
+    return (psi @ z[..., None])[..., 0].amin(0)
 
 
 def _uniform(shape: tuple[int, ...], fan_in: int, rng: Generator) -> nn.Parameter:

@@ -66,7 +66,7 @@ class OnlineTransfer:
             runs=self._runs,
             device=bfm.sample_z(1, 0).device,
         )
-        self._state = State(prior, torch.full(self._runs, math.inf, dtype=torch.float64, device=prior.V.device))
+        self._state = State(prior, torch.full(self._runs, math.inf, dtype=torch.float64, device=prior.device))
         if self.method.explorer is not None:
             self._state = replace(self._state, visits=self.method.explorer.begin(bfm, self._runs))
 
@@ -116,7 +116,7 @@ class OnlineTransfer:
             if ended.any() and not ended.all():
                 raise ValueError("rollouts of a batch go in step for this method: done must be the same for all runs")
             problem = replace(self._problem(next_obs), posterior=posterior)
-            seen = as_finite(reward, "reward", posterior.V.device)
+            seen = as_finite(reward, "reward", posterior.device)
             with torch.no_grad():
                 memory = search.tell(memory, problem, seen, bool(ended.all()), self._streams(TELL))
         if self.method.explorer is not None:
@@ -172,7 +172,7 @@ class OnlineTransfer:
     @property
     def radius(self) -> Float[Tensor, "*b"]:
         """√β_t, as it is now."""
-        radius = as_finite(self.method.confidence(self.t, self.posterior), "the radius", self.posterior.V.device)
+        radius = as_finite(self.method.confidence(self.t, self.posterior), "the radius", self.posterior.device)
         if (radius < 0).any() or tuple(radius.shape) not in ((), self._runs):
             raise ValueError(f"the radius must be at least 0, one number or one for each run, came as {radius}")
         return radius.expand(self._runs)
@@ -263,7 +263,7 @@ class OnlineTransfer:
         return Problem(obs, self.bfm, state.posterior, self.radius, self.method.acquisition, state.last)
 
     def _streams(self, which: int) -> Streams:
-        return Streams(self.seeds.to(self.posterior.V.device), PLACES * self.t + which)
+        return Streams(self.seeds.to(self.posterior.device), PLACES * self.t + which)
 
     def _phi(self, obs: Obs) -> Float[Tensor, "*b d"]:
         return finite(self.bfm.phi(obs).detach(), "φ")

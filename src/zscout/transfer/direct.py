@@ -71,7 +71,7 @@ class Known:
             raise ValueError(f"the task has {self.task.shape[-1]} entries, this model wants {model.dim}")
         if self.task.shape[:-1] not in ((), posterior.runs):
             raise ValueError(f"there are tasks for runs {tuple(self.task.shape[:-1])}, the agent has {posterior.runs}")
-        return model.project_z(self.task.to(posterior.V.device).expand(*posterior.runs, -1)).double()
+        return model.project_z(self.task.to(posterior.device).expand(*posterior.runs, -1)).double()
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ from torch import Tensor
 from zscout.edge import as_finite, as_generator, as_positive, as_size, as_vectors, common_shape, in_range
 from zscout.randomness import Rng, Streams, normal, uniform
 
+WAITING = 64  # pairs that wait to be summed up, at most
 LARGEST = 1e100  # of a number that comes in: sums of squares stay finite
 
 
@@ -19,7 +21,7 @@ class TaskPosterior:
     """What the rewards so far say about z_r: N(ẑ, σ²V⁻¹), V = λI + Σφφᵀ, ẑ = V⁻¹Σφr  (eq. 3).
 
     V⁻¹ is carried as a square root, V⁻¹ = WWᵀ, which stays positive whatever rounding does. One more φ is one more
-    reflection-like factor, W ← W(I − c uuᵀ) with u = Wᵀφ: O(d²), for any number of runs at once.
+    reflection-like factor: O(d²), for any number of runs at once.
 
     With ``forgetting`` ρ < 1 (D-LinUCB) an observation that is k updates old weighs ρᵏ and the ridge stays λI:
     V = λI + Σρᵏφφᵀ. Widths are then those of V⁻¹ṼV⁻¹ with Ṽ = λI + Σρ²ᵏφφᵀ. It costs O(d³) an update, since the ridge
@@ -27,13 +29,11 @@ class TaskPosterior:
     ``sample_ellipsoid`` and ``distance`` are of V all the same.
     """
 
-    V: Float[Tensor, "*b d d"]
     z_hat: Float[Tensor, "*b d"]
     factor: Float[Tensor, "*b d d"]  # W, V⁻¹ = WWᵀ
     width_factor: Float[Tensor, "*b d d"]  # F, width(x) = ‖Fᵀx‖: W itself unless something was forgotten
-    V_squared: Float[Tensor, "*b d d"]  # Ṽ; V itself unless something was forgotten
-    b: Float[Tensor, "*b d"]  # Σφr
-    reward_squares: Float[Tensor, "*b"]  # Σr²
+    sums: "Sums"  # V, b and Σr²
+    aged_squares: Float[Tensor, "*b d d"] | None  # Ṽ, where something was forgotten
     weight: float  # how many rewards were seen: Σρᵏ
     ridge: float  # λ
     given_noise: float | None  # σ, or None: estimated
@@ -57,70 +57,70 @@ class TaskPosterior:
             noise = in_range(noise, "noise", 0.0, math.inf, open_end=True)
         forgetting = in_range(forgetting, "forgetting", 0.0, 1.0)
         eye = torch.eye(dim, dtype=torch.float64, device=device).expand(*runs, dim, dim)
-        V, W, zero = ridge * eye, eye / math.sqrt(ridge), eye.new_zeros(*runs, dim)
-        return cls(V, zero, W, W, V, zero, zero[..., 0], 0.0, ridge, noise, forgetting)
+        W, zero = eye / math.sqrt(ridge), eye.new_zeros(*runs, dim)
+        sums = Sums(ridge * eye, zero, zero[..., 0])
+        return cls(zero, W, W, sums, None, 0.0, ridge, noise, forgetting)
 
     # Learning: each returns a new posterior
 
     def update(self, phi: Any, reward: Any) -> "TaskPosterior":
         """V ← V + φφᵀ, b ← b + φr, one observation a run  (eq. 3); one posterior told of many runs becomes many."""
-        phi = as_vectors(phi, self.dim, "phi", self.V.device)
+        phi = as_vectors(phi, self.dim, "phi", self.device).detach()
         if phi.ndim > 1 and not self.runs:
             return self._for_runs(tuple(phi.shape[:-1])).update(phi, reward)
         phi, reward = self._pair(phi, reward)
         if self.forgetting < 1:
             return self._aged()._refactored(phi[..., None, :], reward[..., None])
-        u = (self.factor.mT @ phi[..., None])[..., 0]
-        gain = (self.factor @ u[..., None])[..., 0]  # V⁻¹φ
-        more = 1 + (u * u).sum(-1, keepdim=True)  # 1 + ‖φ‖²_{V⁻¹}
-        # (I + uuᵀ)^{−½} = I − c uuᵀ with c = (1 − 1/√more)/‖u‖², written so that u = 0 is no special case.
-        root = more.sqrt()
-        W = self.factor - (gain / (more + root))[..., None] * u[..., None, :]
-        error = reward - (phi * self.z_hat).sum(-1)
-        V = self.V + phi[..., None] * phi[..., None, :]
-        return replace(
-            self,
-            V=V,
-            V_squared=V,
-            factor=W,
-            width_factor=W,
-            z_hat=self.z_hat + gain * (error[..., None] / more),
-            b=self.b + phi * reward[..., None],
-            reward_squares=self.reward_squares + reward**2,
-            weight=self.weight + 1,
-        )
+        z_hat, W = _one_more(self.z_hat, self.factor, phi, reward)
+        sums = self.sums.plus(phi, reward)
+        known = (self.ridge, self.given_noise, self.forgetting)
+        return TaskPosterior(z_hat, W, W, sums, None, self.weight + 1, *known)
 
     def learn(self, phi: Any, reward: Any) -> "TaskPosterior":
         """Labelled pairs at any time, φ [*b m d] and r [*b m]: all of them count as seen just now."""
+        phi = as_vectors(phi, self.dim, "phi", self.device).detach()
         phi, reward = self._pair(phi, reward, pairs=True)
         return self._refactored(phi, reward) if phi.shape[-2] else self
 
     def _refactored(self, phi: Float[Tensor, "*b m d"], reward: Float[Tensor, "*b m"]) -> "TaskPosterior":
         """Many observations at once, the factor from scratch."""
-        gram = phi.mT @ phi
-        V, V_squared = self.V + gram, self.V_squared + gram
+        products = phi.mT @ phi
+        V, V_squared = self.V + products, self.V_squared + products
         b = self.b + (phi.mT @ reward[..., None])[..., 0]
         L = torch.linalg.cholesky(V)
         W = torch.linalg.solve_triangular(L.mT, torch.eye(L.shape[-1]).to(L).expand_as(L), upper=True)  # L⁻ᵀ
-        z_hat = torch.cholesky_solve(b[..., None], L)[..., 0]
         remembers_all = self.forgetting == 1
-        F = W if remembers_all else torch.cholesky_solve(torch.linalg.cholesky(V_squared), L)
         return replace(
             self,
-            V=V,
-            V_squared=V if remembers_all else V_squared,
+            z_hat=torch.cholesky_solve(b[..., None], L)[..., 0],
             factor=W,
-            width_factor=F,
-            z_hat=z_hat,
-            b=b,
-            reward_squares=self.reward_squares + (reward**2).sum(-1),
+            width_factor=W if remembers_all else torch.cholesky_solve(torch.linalg.cholesky(V_squared), L),
+            sums=Sums(V, b, self.reward_squares + (reward**2).sum(-1)),
+            aged_squares=None if remembers_all else V_squared,
             weight=self.weight + phi.shape[-2],
         )
 
     def _for_runs(self, runs: tuple[int, ...]) -> "TaskPosterior":
         """The same for each of so many runs."""
-        tensors = {name: getattr(self, name) for name in TENSORS}
-        return replace(self, **{name: tensor.expand(*runs, *tensor.shape) for name, tensor in tensors.items()})
+        return self.with_tensors(
+            {name: value.expand(*runs, *value.shape) for name, value in self.tensors().items()}, self.weight
+        )
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All that has one entry a run, by name."""
+        return {name: getattr(self, name) for name in TENSORS}
+
+    def with_tensors(self, tensors: dict[str, Tensor], weight: float) -> "TaskPosterior":
+        """The same with others."""
+        return replace(
+            self,
+            z_hat=tensors["z_hat"],
+            factor=tensors["factor"],
+            width_factor=tensors["width_factor"],
+            sums=Sums(tensors["V"], tensors["b"], tensors["reward_squares"]),
+            aged_squares=None if self.forgetting == 1 else tensors["V_squared"],
+            weight=weight,
+        )
 
     def _aged(self) -> "TaskPosterior":
         """Everything seen so far one update older; factor and ẑ are stale until ``_refactored``."""
@@ -128,14 +128,32 @@ class TaskPosterior:
         ridge = self.ridge * torch.eye(self.dim).to(self.V)
         return replace(
             self,
-            V=rho * self.V + (1 - rho) * ridge,
-            V_squared=rho**2 * self.V_squared + (1 - rho**2) * ridge,
-            b=rho * self.b,
-            reward_squares=rho * self.reward_squares,
+            sums=Sums(rho * self.V + (1 - rho) * ridge, rho * self.b, rho * self.reward_squares),
+            aged_squares=rho**2 * self.V_squared + (1 - rho**2) * ridge,
             weight=rho * self.weight,
         )
 
     # What it says
+
+    @property
+    def V(self) -> Float[Tensor, "*b d d"]:
+        """λI + Σφφᵀ."""
+        return self.sums.all.V
+
+    @property
+    def b(self) -> Float[Tensor, "*b d"]:
+        """Σφr."""
+        return self.sums.all.b
+
+    @property
+    def reward_squares(self) -> Float[Tensor, "*b"]:
+        """Σr²."""
+        return self.sums.all.reward_squares
+
+    @property
+    def V_squared(self) -> Float[Tensor, "*b d d"]:
+        """Ṽ."""
+        return self.V if self.aged_squares is None else self.aged_squares
 
     @property
     def dim(self) -> int:
@@ -172,11 +190,11 @@ class TaskPosterior:
     def sample(self, n: int, rng: Rng | int) -> Float[Tensor, "*b n d"]:
         """~ N(ẑ, σ²V⁻¹)."""
         draws = normal((*self.runs, as_size(n, "n", 0), self.dim), self._rng(rng))
-        return self.z_hat[..., None, :] + self.noise[..., None, None] * (draws.to(self.V) @ self.factor.mT)
+        return self.z_hat[..., None, :] + self.noise[..., None, None] * (draws.to(self.z_hat) @ self.factor.mT)
 
     def sample_ellipsoid(self, n: int, radius: Any, rng: Rng | int, surface: bool = False) -> Float[Tensor, "*b n d"]:
         """Uniform in {z : ‖z − ẑ‖_V ≤ radius}; with ``surface`` on the image of the unit sphere, where it is equal."""
-        size = as_finite(radius, "radius", self.V.device)
+        size = as_finite(radius, "radius", self.device)
         if (size < 0).any():
             raise ValueError(f"radius must be at least 0, came as {float(size.min())}")
         rng, shape = self._rng(rng), (*self.runs, as_size(n, "n", 0), self.dim)
@@ -184,7 +202,7 @@ class TaskPosterior:
         if not surface:
             ball = ball * uniform((*shape[:-1], 1), rng) ** (1 / self.dim)
         size = size.expand(common_shape(size.shape, self.runs, "the radius and the runs"))[..., None, None]
-        return self.z_hat[..., None, :] + size * (ball.to(self.V) @ self.factor.mT)
+        return self.z_hat[..., None, :] + size * (ball.to(self.z_hat) @ self.factor.mT)
 
     @property
     def log_det(self) -> Float[Tensor, "*b"]:
@@ -211,12 +229,17 @@ class TaskPosterior:
 
     # The edge
 
+    @property
+    def device(self) -> torch.device:
+        """Where it is."""
+        return self.z_hat.device
+
     def _rng(self, rng: Rng | int) -> Rng:
-        return rng if isinstance(rng, Streams) else as_generator(rng, self.V.device)
+        return rng if isinstance(rng, Streams) else as_generator(rng, self.device)
 
     def _rows(self, x: Any, name: str) -> tuple[Float[Tensor, "*b n d"], tuple[int, ...]]:
         """Vectors of each run in rows, and the shape that one number for each of them has."""
-        vectors = as_vectors(x, self.dim, name, self.V.device)
+        vectors = as_vectors(x, self.dim, name, self.device)
         depth = len(self.runs)
         if vectors.ndim <= depth:
             raise ValueError(
@@ -226,8 +249,7 @@ class TaskPosterior:
         return vectors.reshape(*vectors.shape[:depth], -1, self.dim), shape
 
     def _pair(self, phi: Any, reward: Any, pairs: bool = False) -> tuple[Tensor, Tensor]:
-        phi = as_vectors(phi, self.dim, "phi", self.V.device).detach()
-        reward = as_finite(reward, "reward", self.V.device).detach()
+        reward = as_finite(reward, "reward", self.device).detach()
         wanted = (*self.runs, *phi.shape[-2:-1]) if pairs else self.runs
         if pairs and phi.ndim < 2:
             raise ValueError(f"phi is one vector; labelled pairs are phi [*b m {self.dim}] and rewards [*b m]")
@@ -236,9 +258,56 @@ class TaskPosterior:
         if tuple(reward.shape) != wanted:
             kind = "one for each of the pairs" if pairs else "one for each run" if self.runs else "a single number"
             raise ValueError(f"reward has shape {tuple(reward.shape)}, it must be {kind}, {list(wanted)}")
-        if (phi.abs() > LARGEST).any() or (reward.abs() > LARGEST).any():
+        if any(x.numel() and torch.linalg.vector_norm(x, math.inf) > LARGEST for x in (phi, reward)):
             raise ValueError(f"phi and reward must be at most {LARGEST:.0e} in size: their squares are summed")
         return phi, reward
+
+
+def _one_more(
+    z_hat: Float[Tensor, "*b d"], W: Float[Tensor, "*b d d"], phi: Float[Tensor, "*b d"], reward: Float[Tensor, "*b"]
+) -> tuple[Float[Tensor, "*b d"], Float[Tensor, "*b d d"]]:
+    """ẑ and W after one more pair, W ← W(I − c uuᵀ) with u = Wᵀφ and I − c uuᵀ = (I + uuᵀ)^{−½}.
+
+    c = (1 − 1/√m)/‖u‖² with m = 1 + ‖u‖² = 1 + ‖φ‖²_{V⁻¹}, written as 1/(m + √m) so that u = 0 is no special case.
+    """
+    if phi.ndim == 1:  # one live run: numbers of Python's own cost nothing beside tensors of one
+        u = W.mT.mv(phi)
+        gain = W.mv(u)  # V⁻¹φ
+        m, error = 1 + float(u.dot(u)), float(reward) - float(phi.dot(z_hat))
+        return torch.add(z_hat, gain, alpha=error / m), torch.addr(W, gain, u, alpha=-1 / (m + math.sqrt(m)))
+    u = (W.mT @ phi[..., None])[..., 0]
+    gain = (W @ u[..., None])[..., 0]
+    more, errors = 1 + torch.linalg.vecdot(u, u), reward - torch.linalg.vecdot(phi, z_hat)
+    scaled = gain / (more + more.sqrt())[..., None]
+    return (
+        torch.addcmul(z_hat, gain, (errors / more)[..., None]),
+        torch.addcmul(W, scaled[..., None], u[..., None, :], value=-1),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """V, b and Σr²; pairs wait to be summed up until somebody asks: most steps want ẑ and V⁻¹ only."""
+
+    V: Float[Tensor, "*b d d"]
+    b: Float[Tensor, "*b d"]
+    reward_squares: Float[Tensor, "*b"]
+    waiting: tuple[tuple[Float[Tensor, "*b d"], Float[Tensor, "*b"]], ...] = ()
+
+    def plus(self, phi: Float[Tensor, "*b d"], reward: Float[Tensor, "*b"]) -> "Sums":
+        """With one more pair."""
+        if len(self.waiting) < WAITING:
+            return Sums(self.V, self.b, self.reward_squares, (*self.waiting, (phi, reward)))
+        return self.all.plus(phi, reward)
+
+    @cached_property
+    def all(self) -> "Sums":
+        """With nothing that waits."""
+        if not self.waiting:
+            return self
+        phi, reward = (torch.stack(column, -1) for column in zip(*self.waiting, strict=True))  # [*b d m], [*b m]
+        b = self.b + (phi @ reward[..., None])[..., 0]
+        return Sums(self.V + phi @ phi.mT, b, self.reward_squares + (reward**2).sum(-1))
 
 
 TENSORS = ("V", "z_hat", "factor", "width_factor", "V_squared", "b", "reward_squares")

@@ -150,6 +150,36 @@ class FixedPoint:
 
 
 @dataclass(frozen=True)
+class Climb:
+    """What another search comes to, and then the best of fresh z around the best so far, nearer in each round.
+
+    A model's own account of z is a landscape that few looks climb higher than very many random ones reach. With a
+    learned ψ some of that height is its error.
+    """
+
+    start: Callable[[Problem, Rng], Tensor] = Bank()
+    rounds: int = 2
+    near: int = 24
+    spread: float = 0.2  # how far the first round looks, as a share of ‖z‖ …
+    shrink: float = 0.5  # … and each further one
+
+    def __post_init__(self) -> None:
+        as_size(self.rounds, "rounds", 1)
+        as_size(self.near, "near", 1)
+        as_positive(self.spread, "spread")
+        as_positive(self.shrink, "shrink")
+
+    def __call__(self, problem: Problem, rng: Rng) -> Float[Tensor, "*b d"]:
+        """The best that was looked at."""
+        z, spread = self.start(problem, rng), self.spread
+        for offset in problem.fresh(self.rounds * self.near, rng).split(self.near, -2):
+            around = problem.model.project_z(z[..., None, :] + spread * offset).double()
+            z = problem.best([problem.forecast(torch.cat([z[..., None, :], around], -2))], rng)
+            spread *= self.shrink
+        return z
+
+
+@dataclass(frozen=True)
 class Gradient:
     """Gradient ascent of the score in z, from several fresh starts; needs a model whose ψ has a gradient.
 

@@ -1,6 +1,6 @@
 """All that changes while an agent runs, as one value that can be written down."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from zscout.transfer.posterior import TENSORS, TaskPosterior
+from zscout.transfer.posterior import TaskPosterior
 from zscout.transfer.trials import Memory
 from zscout.types import Obs
 
@@ -32,7 +32,7 @@ class State:
 
     def tensors(self) -> dict[str, Tensor]:
         """Everything else, by name."""
-        named = {f"posterior.{name}": getattr(self.posterior, name) for name in TENSORS}
+        named = {f"posterior.{name}": value for name, value in self.posterior.tensors().items()}
         asked = None if self.asked is None else _observed(self.asked)
         optional = {"last": self.last, "z": self.z, "asked": asked}
         named |= {"age": self.age} | {name: value for name, value in optional.items() if value is not None}
@@ -41,11 +41,8 @@ class State:
 
     def restored(self, numbers: dict[str, Any], tensors: dict[str, Tensor]) -> "State":
         """The state that was written, checked against this one, which is new."""
-        posterior: dict[str, Any] = {}
-        for name in TENSORS:
-            posterior[name] = _like(
-                tensors.get(f"posterior.{name}"), getattr(self.posterior, name), f"posterior.{name}"
-            )
+        fresh = self.posterior.tensors().items()
+        posterior = {name: _like(tensors.get(f"posterior.{name}"), like, f"posterior.{name}") for name, like in fresh}
         z_shape = self.posterior.z_hat
         for name in ("last", "z"):
             if name in tensors:
@@ -56,7 +53,7 @@ class State:
         asked = tensors.get("asked")
         device = z_shape.device
         return State(
-            replace(self.posterior, weight=float(weight), **posterior),
+            self.posterior.with_tensors(posterior, float(weight)),
             _like(tensors.get("age"), self.age, "age", finite=False),
             t=t,
             last=None if "last" not in tensors else tensors["last"].to(device),

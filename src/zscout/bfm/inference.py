@@ -1,0 +1,54 @@
+"""A frozen network at the speed of its matrix products."""
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+ROWS = 1024  # whose activations stay in a core's cache
+
+
+Layers: TypeAlias = tuple[Sequence[Tensor], Sequence[Tensor]]
+"""Copies of a fully connected network on (s, z): weights [copies fan_in fan_out] and biases [copies 1 fan_out]."""
+
+
+class Inference:
+    """Networks of the same shape but for their last layer, side by side: one product a layer for all of them.
+
+    What a state adds to the first layer is known beforehand, so that only z passes through it.
+    """
+
+    def __init__(self, networks: Sequence[Layers], table: Float[Tensor, "S k"]) -> None:
+        k = table.shape[1]
+        with torch.no_grad():
+            first = [(weights[0], biases[0]) for weights, biases in networks]
+            self._from_state = torch.cat([table @ weight[:, :k] + bias for weight, bias in first])  # [copies S hidden]
+            self._from_z = torch.cat([weight[:, k:] for weight, _ in first])  # [copies d hidden]
+            self._hidden = [
+                (torch.cat([weights[i] for weights, _ in networks]), torch.cat([biases[i] for _, biases in networks]))
+                for i in range(1, len(networks[0][0]) - 1)
+            ]
+            self._last = [(weights[-1].detach(), biases[-1].detach()) for weights, biases in networks]
+
+    def __call__(self, state: Int[Tensor, " n"], z: Float[Tensor, "n d"]) -> list[Float[Tensor, "copies n out"]]:
+        """The outputs of each network for n pairs of state and z."""
+        if len(state) <= ROWS:
+            return self._outputs(state, z)
+        parts = [self._outputs(*pair) for pair in zip(state.split(ROWS), z.split(ROWS), strict=True)]
+        return [torch.cat(part, 1) for part in zip(*parts, strict=True)]
+
+    def _outputs(self, state: Int[Tensor, " n"], z: Float[Tensor, "n d"]) -> list[Float[Tensor, "copies n out"]]:
+        x = torch.baddbmm(self._from_state.index_select(1, state), z.expand(len(self._from_z), *z.shape), self._from_z)
+        for weight, bias in self._hidden:
+            x = torch.baddbmm(bias, _rectified(x), weight)
+        x = _rectified(x)
+        copies = [len(weight) for weight, _ in self._last]
+        pairs = zip(self._last, x.split(copies), strict=True)
+        return [torch.baddbmm(bias, part, weight) for (weight, bias), part in pairs]
+
+
+def _rectified(x: Tensor) -> Tensor:
+    """ReLU, in place where no gradient is wanted."""
+    return torch.relu(x) if x.requires_grad else torch.relu_(x)

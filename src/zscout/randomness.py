@@ -5,6 +5,7 @@ of step t are those of ``Streams(seeds, t)``, however often and in whatever comp
 """
 
 import math
+from functools import cached_property
 from typing import TypeAlias
 
 import torch
@@ -20,18 +21,22 @@ class Streams:
     """Uniform and normal numbers [*b …] for runs whose seeds are [*b]; each call goes on where the last one ended."""
 
     def __init__(self, seeds: Int[Tensor, "*b"], place: int = 0) -> None:
-        # Mixed twice: neighbouring seeds and neighbouring places are as far apart as any others.
-        self._key = _mix(_mix(seeds.long()) + _steps(place + 1))
+        self._seeds, self._place = seeds, place
         self._calls = 0
+
+    @cached_property
+    def _key(self) -> Int[Tensor, "*b"]:
+        # Mixed twice: neighbouring seeds and neighbouring places are as far apart as any others.
+        return _mix(_mix(self._seeds.long()) + _steps(self._place + 1))
 
     def fork(self) -> "Streams":
         """Other streams, the same ones however often it is asked and whatever was drawn before."""
-        return Streams(self._key, 0)
+        return Streams(self._key)
 
     @property
     def runs(self) -> tuple[int, ...]:
         """*b, the shape of the seeds."""
-        return tuple(self._key.shape)
+        return tuple(self._seeds.shape)
 
     def integers(self, *shape: int) -> Int[Tensor, "*b_and_shape"]:
         """Whole numbers, uniform over all of 64 bits."""

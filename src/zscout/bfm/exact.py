@@ -33,6 +33,8 @@ from zscout.edge import (
 from zscout.types import Action, FiniteWorld, Obs, Vectors
 
 REMEMBERED = 2**23  # bytes of policies of z solved lately
+MANY = 8  # one state in so many is worth a table of all
+LEAST = 16  # z that are solved together, however large the world: sweeps copy rows of them
 CHUNK = 2**16  # numbers that one step of a computation touches: what stays in a core's cache
 
 
@@ -181,7 +183,7 @@ class ExactModel:
 
     def _solve(self, rows: Float[Tensor, "m d"]) -> Int[Tensor, "m S"]:
         parts = []
-        for part in _chunks(rows, self.world.n_states):
+        for part in _chunks(rows, self.world.n_states, LEAST):
             reward = self._rewards(part)
             parts.append(optimal_policies(self._dynamics, reward.shape, self.gamma, reward.error).T)
         return torch.cat(parts)
@@ -222,16 +224,15 @@ class ExactModel:
     def _sums_at(self, obs: Obs, z: Vectors, table: Float[Tensor, "S k"], gamma: float) -> Float[Tensor, "*b n k"]:
         """The same from the states observed, for the policies of the candidates z [*b n d] or [n d]."""
         state, z = self._states(obs), self._z(z, candidates=True)
-        n = z.shape[-2]
-        if z.ndim == 2:  # candidates shared by all runs are solved once
-            parts = [
-                self._sums_of_chunk(part, table, gamma)[:, state] for part in _chunks(self._policy(z), table.numel())
-            ]
-            return torch.cat(parts).movedim(0, -2)
-        runs = common_shape(state.shape, z.shape[:-2], "observations and z")
-        policy = self._policy(z.expand(*runs, n, -1)).reshape(-1, self.world.n_states)
+        policy = self._policy(z)
+        if z.ndim == 2 and MANY * state.numel() > self.world.n_states:  # all states cost as much as these
+            tables = (self._sums_of_chunk(part, table, gamma)[:, state] for part in _chunks(policy, table.numel()))
+            return torch.cat(list(tables)).movedim(0, -2)
+        runs = tuple(state.shape) if z.ndim == 2 else common_shape(state.shape, z.shape[:-2], "observations and z")
+        n, n_states = policy.shape[-2:]
         start = state.expand(runs)[..., None].expand(*runs, n).flatten()
-        return self._sums_from(policy, start, table, gamma).reshape(*runs, n, table.shape[1])
+        sums = self._sums_from(policy.expand(*runs, n, n_states).reshape(-1, n_states), start, table, gamma)
+        return sums.reshape(*runs, n, table.shape[1])
 
     def _sums_from(
         self, policy: Int[Tensor, "m S"], start: Int[Tensor, " m"], table: Float[Tensor, "S k"], gamma: float
@@ -302,6 +303,6 @@ class Solved:
         return self._policies[places]
 
 
-def _chunks(rows: Tensor, numbers_a_row: int) -> Iterator[Tensor]:
+def _chunks(rows: Tensor, numbers_a_row: int, least: int = 1) -> Iterator[Tensor]:
     """Parts small enough for the cache; one, even when there is nothing, so that shapes survive."""
-    return iter(rows.split(max(1, CHUNK // numbers_a_row))) if len(rows) else iter([rows])
+    return iter(rows.split(max(least, CHUNK // numbers_a_row))) if len(rows) else iter([rows])

@@ -18,6 +18,7 @@ from zscout.edge import as_finite, as_index
 from zscout.types import FiniteWorld
 
 EPS = torch.finfo(torch.float64).eps
+SMALL = 4096  # numbers that are handled faster than calls are made
 SWEEPS, NEAR = 8, 1e-6  # value iteration looks after so many sweeps whether the largest value still changes so much
 LONGEST = 1024  # steps of a path that is followed for one start; longer ones are summed for all starts at once
 
@@ -56,6 +57,10 @@ class Dynamics:
         outcomes = zip(self.successors.permute(1, 2, 0), self.probabilities.permute(1, 2, 0), strict=True)
         return [[(s.contiguous(), p[:, None]) for s, p in zip(*pair, strict=True)] for pair in outcomes]
 
+    @cached_property
+    def _all_moves(self) -> Int[Tensor, " actions_and_states"]:
+        return self.successors[:, :, 0].T.flatten()
+
     def expect(self, action: int, x: Float[Tensor, "S m"]) -> Float[Tensor, "S m"]:
         """E[x(S') | s, a] of one action: whole rows are copied, which is as fast as memory is."""
         (successors, probabilities), *others = self._moves[action]
@@ -68,6 +73,8 @@ class Dynamics:
 
     def best(self, x: Float[Tensor, "S m"]) -> Float[Tensor, "S m"]:
         """max_a E[x(S') | s, a]."""
+        if self.certain and x.numel() < SMALL:  # the calls cost more than the copies: one for all actions
+            return x.index_select(0, self._all_moves).view(-1, *x.shape).amax(0)
         best = self.expect(0, x)
         for action in range(1, len(self._moves)):
             torch.maximum(best, self.expect(action, x), out=best)

@@ -1,48 +1,114 @@
 """zscout bench."""
 
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
+import tyro
 from rich.console import Console
 
-from zscout.cli.mistakes import fail
-from zscout.cli.options import OutputFile, Quick
+from zscout.cli.mistakes import UsageError, fail, usage_errors
+from zscout.cli.options import OutputFile, Quick, device_named, writable
+
+if TYPE_CHECKING:
+    from zscout.lab.bench.groups import Group
+    from zscout.lab.bench.measurement import Line
+    from zscout.lab.bench.setting import Setting
 
 
 @dataclass(frozen=True)
 class Bench:
-    """Measure speed against plain references in the same run, and that the answers agree."""
+    """Measure speed: ratios within one run to plain references, at least as good as these, and distances to floors."""
 
+    only: tuple[str, ...] = ()
+    """Measure these alone: live many end-to-end training solving start-up floors growth large."""
     seed: int = 0
-    """Decides the task vectors and the rollouts."""
+    """Decides tasks, task vectors and draws."""
     quick: Quick = False
-    """Smaller problems: about ten seconds in all."""
+    """Smaller problems and fewer repeats: under a minute in all."""
+    device: str = "cpu"
+    """cpu, or cuda for what live, many, training and floors measure; the rest stays on one core."""
+    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """Also write bench.json, the tables as Markdown and the figures to this folder."""
     json: OutputFile = None
-    """Also write the table to this file, and make its folder."""
+    """Also write every row to this file, and make its folder."""
 
     def run(self, console: Console) -> None:
-        """Measure, print one table."""
-        from zscout.files import write_json
-        from zscout.lab.arena import Arena
-        from zscout.lab.bench import MEASUREMENTS
-        from zscout.lab.measurement import Measurement
-        from zscout.lab.searches import compare_searches
-        from zscout.report.tables import bench_table, search_table
+        """Measure, print one table; a stop prints and writes what was measured until then."""
+        from zscout.lab.bench.groups import chosen
+        from zscout.lab.bench.setting import Setting
 
-        rows: list[Measurement] = []
-        with console.status("") as status:
-            for number, measure in enumerate(MEASUREMENTS, start=1):
-                status.update(f"{number} of {len(MEASUREMENTS)}: {measure.__doc__}")
-                rows += measure(seed=self.seed, quick=self.quick)
-            arenas = [Arena(features=f, model=m) for m in ("network", "exact") for f in ("clusters", "laplacian")]
-            searches: list[dict[str, Any]] = []
-            for arena in arenas[:1] if self.quick else arenas:
-                status.update(f"searches over z: {arena.features}, {arena.model}")
-                searches += [row.to_json() for row in compare_searches(arena, 3 if self.quick else 30, self.seed)]
-        console.print(bench_table(rows))
-        console.print(search_table(searches))
-        if self.json is not None:
-            write_json(self.json, {"speed": [row.to_json() for row in rows], "searches": searches})
-            console.print(f"wrote {self.json}", highlight=False, soft_wrap=True)
-        if wrong := [row.what for row in rows if not row.agrees]:
+        with usage_errors():
+            groups = chosen(self.only)
+            setting = Setting(self.seed, self.quick, device_named(self.device))
+            writable(self.json)
+            if self.out is not None and self.out.exists() and not self.out.is_dir():
+                raise UsageError(f"{self.out} is a file; --out names a folder")
+        lines: list[Line] = []
+        done: list[str] = []
+        try:
+            _measure(groups, setting, lines, done, console)
+        except KeyboardInterrupt:
+            self._tell(lines, console)
+            fail(f"stopped after {len(done)} of {len(groups)} groups", code=130)
+        self._tell(lines, console)
+        if wrong := [line.what for line in lines if not getattr(line, "agrees", True)]:
             fail(f"the answers differ by more than they may: {', '.join(wrong)}", code=1)
+
+    def _tell(self, lines: "list[Line]", console: Console) -> None:
+        from zscout.files import write_json
+        from zscout.report.tables import bench_table
+
+        if not lines:
+            return
+        console.print(bench_table(lines))
+        content, written = self._content(lines), []
+        if self.json is not None:
+            written.append(write_json(self.json, content))
+        if self.out is not None:
+            from zscout.report.bench import write_bench
+
+            written += write_bench(lines, content, self.out)
+        for path in written:
+            console.print(f"wrote {path}", highlight=False, soft_wrap=True)
+
+    def _content(self, lines: "list[Line]") -> dict[str, Any]:
+        import os
+        import platform
+
+        import torch
+
+        import zscout
+        from zscout.lab.bench.measurement import Row
+
+        about = {
+            "version": zscout.__version__,
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            "machine": platform.machine(),
+            "cores": os.cpu_count(),
+            "seed": self.seed,
+            "quick": self.quick,
+            "device": self.device,
+        }
+        rows = [line.to_json() for line in lines if isinstance(line, Row)]
+        return {"about": about, "rows": rows, "growth": [x.to_json() for x in lines if not isinstance(x, Row)]}
+
+
+def _measure(
+    groups: "dict[str, Group]", setting: "Setting", lines: "list[Line]", done: list[str], console: Console
+) -> None:
+    """Group after group, with the time left; ``lines`` and ``done`` grow as they come."""
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+    seconds = {name: group.seconds[setting.quick] for name, group in groups.items()}
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=sum(seconds.values()))
+        for name, group in groups.items():
+            bar.update(task, description=f"{name}: {group.about}")
+            lines.extend(group.lines(setting))
+            done.append(name)
+            bar.update(task, advance=seconds[name])
+            if not console.is_terminal:  # a log file wants lines, not a bar
+                console.print(f"{len(done)} of {len(groups)}: {name}", highlight=False)

@@ -27,6 +27,7 @@ class CurvePanel:
     x_label: str = "step"
     title: str = ""
     levels: Mapping[str, float] = field(default_factory=dict)  # horizontal lines, by what they are
+    logarithmic_x: bool = False
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class CurveFigure:
     caption: str
     rows: Mapping[str, Sequence[CurvePanel]]
     alt: str = ""
+    timed: bool = False  # it shows times, which no two runs have alike
 
     def to_json(self) -> dict[str, Any]:
         """The figure as plain numbers."""
@@ -52,6 +54,7 @@ class Interval:
     low: float
     high: float
     ours: bool = False
+    hollow: bool = False  # shown, but not to be counted
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,7 @@ class IntervalFigure:
     panels: Mapping[str, Sequence[Interval]]
     alt: str = ""
     logarithmic: bool = False
+    timed: bool = False  # as above
 
     def to_json(self) -> dict[str, Any]:
         """The figure as plain numbers."""

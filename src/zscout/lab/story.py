@@ -47,11 +47,13 @@ class Section:
     command: str = ""  # how to run this part again, or how what is stored was made
 
     def to_json(self) -> dict[str, Any]:
-        """Everything that is printed or drawn."""
+        """Everything that is printed or drawn, but times."""
         return {
             "title": self.title,
             "text": list(self.text),
-            "figures": [figure.to_json() for figure in self.figures],
+            "figures": [
+                figure.to_json() for figure in self.figures if isinstance(figure, PanelFigure) or not figure.timed
+            ],
             "tables": [asdict(table) for table in self.tables if not table.timed],
             "claims": [asdict(claim) for claim in self.claims],
             "command": self.command,

@@ -11,6 +11,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import NullFormatter
 
 from zscout.lab.curves import Curve, CurveFigure, CurvePanel
 from zscout.report.ink import INK, LINES, place, say, sheet, style
@@ -118,6 +119,10 @@ def _legend(figure: Figure, looks: Mapping[str, Look], columns: int) -> None:
 def _draw_panel(axes: Axes, panel: CurvePanel, looks: Mapping[str, Look]) -> None:
     if panel.logarithmic:
         axes.set_yscale("log")
+    if panel.logarithmic_x:
+        axes.set_xscale("log")
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_minor_formatter(NullFormatter())  # numbers between the powers would stand on each other
     for curve in panel.curves:
         _draw_curve(axes, curve, looks[curve.label], panel.logarithmic)
     axes.set_xlabel(panel.x_label, fontsize=8.5)
@@ -126,7 +131,8 @@ def _draw_panel(axes: Axes, panel: CurvePanel, looks: Mapping[str, Look]) -> Non
         title = textwrap.shorten(panel.title, 60, placeholder="…")
         axes.set_title(title, fontsize=9, loc="left", pad=5, parse_math=False)
     axes.margins(x=0.02)
-    axes.locator_params(axis="x", nbins=6)
+    if not panel.logarithmic_x:
+        axes.locator_params(axis="x", nbins=6)
     axes.grid(True)
     axes.set_axisbelow(True)
     _draw_levels(axes, panel.levels)

@@ -55,7 +55,8 @@ def _draw_panel(axes: Axes, panel: Sequence[Interval], names: Sequence[str], log
         axes.plot([low, interval.high], [line, line], color=colour, linewidth=1.6, solid_capstyle="butt")
         for end in (low, interval.high):
             axes.plot([end], [line], "|", color=colour, markersize=6, markeredgewidth=1.2)
-        axes.plot([interval.value], [line], mark, color=colour, markersize=size)
+        face = "none" if interval.hollow else colour
+        axes.plot([interval.value], [line], mark, color=colour, markersize=size, markerfacecolor=face)
     axes.hlines(range(len(names)), 0, 1, transform=axes.get_yaxis_transform(), color=INK, alpha=0.1, linewidth=0.6)
     axes.set_ylim(len(names) - 0.5, -0.5)
     axes.set_yticks([])

@@ -3,33 +3,72 @@
 import csv
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from itertools import groupby
 from typing import Any
 
 from rich import box
+from rich.console import Group, RenderableType
 from rich.table import Table
 
-from zscout.lab.compare import Row
-from zscout.lab.measurement import Measurement
+from zscout.lab.bench import words
+from zscout.lab.bench.measurement import Growth, Line, Row
+from zscout.lab.bench.telling import CAPTION
+from zscout.lab.compare import Row as CompareRow
 from zscout.lab.story import TextTable
 
 
-def bench_table(rows: Sequence[Measurement]) -> Table:
-    """One line a measurement: how fast, how many times the reference, how far from its answer."""
-    table = Table(
-        box=box.SIMPLE_HEAD, title="torch on one thread; every ratio is within this run", title_justify="left"
-    )
-    for heading in ("what", "speed", "times the reference", "largest difference"):
-        table.add_column(heading)
+def bench_table(lines: Sequence[Line]) -> Group:
+    """All measurements, group by group and place by place; below the numbers stands, dim, what they are."""
+    parts: list[RenderableType] = [_bench_part()]
+    for (group, where), rows in groupby(lines, key=lambda line: (line.group, getattr(line, "where", ""))):
+        parts.append(f"[bold]{group}[/]" + (f" [dim]{where}[/]" if where else ""))
+        parts.append(_bench_part(*rows))
+    return Group(*parts, f"[dim]{CAPTION}[/]")
+
+
+def _bench_part(*rows: Line) -> Table:
+    """Some rows, in columns that are as wide in every part; without any, the head of them all."""
+    table = Table(box=box.SIMPLE_HEAD if not rows else None, expand=True, show_header=not rows, show_edge=False)
+    for heading, ratio in {"what": 26, "time": 24, "times faster": 17, "as good": 16, "÷ floor": 17}.items():
+        table.add_column(heading, overflow="fold", ratio=ratio)
     for row in rows:
-        verdict = "≤" if row.agrees else "[bold red]is more than[/]"
-        table.add_row(
-            f"{row.what}\n[dim]{row.amount:,} {row.unit} in {row.seconds:.3g} s[/dim]",
-            f"{row.rate:,.0f}\n[dim]{row.unit}/s[/dim]",
-            f"{row.speedup:,.1f} ×\n[dim]{row.reference}[/dim]",
-            "" if row.largest is None else f"{row.largest:.2g} {verdict} {row.limit:.2g}\n[dim]{row.difference}[/dim]",
-        )
+        cells = _bench_cells(row) if isinstance(row, Row) else _growth_cells(row)
+        table.add_row(*(f"{cell}\n[dim]{below}[/]" if below else cell for cell, below in cells))
     return table
+
+
+Cells = list[tuple[str, str]]  # what is read first, and below it what that is
+
+
+def _bench_cells(row: Row) -> Cells:
+    good, ratio = words.objective(row) or words.difference(row), words.faster(row)
+    true = f"true ψ: {words.truly(row)}" if row.true_share is not None else row.difference
+    if not row.counts:
+        good, ratio = f"[red]{good}[/]", f"[red]{ratio}[/]"
+    if not row.agrees:
+        good = f"[bold red]{good}, more than {row.limit:.2g}[/]"
+    held = "" if row.peak_bytes is None else f"{words.memory(row.peak_bytes)} held"
+    over = "" if row.over_floor is None else words.times(row.over_floor)
+    than = "" if row.reference == row.what else row.reference
+    return [
+        (row.what, ""),
+        (words.seconds(row.seconds), words.speed(row) or words.slowest(row)),
+        (ratio, than),
+        (good, held or true),
+        (over, row.floor),
+    ]
+
+
+def _growth_cells(row: Growth) -> Cells:
+    held = f"{words.memory(row.peak_bytes[-1])} held" if row.peak_bytes else ""
+    return [
+        (row.what, words.sizes(row)),
+        (f"… {words.seconds(row.seconds[-1])}", held),
+        (words.power(row.exponent), ""),
+        (words.power(row.memory_exponent), "of memory" if row.memory_exponent is not None else ""),
+        ("", ""),
+    ]
 
 
 def terminal_table(text: TextTable) -> Table:
@@ -42,7 +81,7 @@ def terminal_table(text: TextTable) -> Table:
     return table
 
 
-def compare_csv(rows: Sequence[Row]) -> str:
+def compare_csv(rows: Sequence[CompareRow]) -> str:
     """Every number of a comparison, a column each."""
     flat = []
     for row in rows:
@@ -60,15 +99,3 @@ def compare_csv(rows: Sequence[Row]) -> str:
     writer.writeheader()
     writer.writerows(flat)
     return file.getvalue()
-
-
-def search_table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """One line a search: the share of the best known objective and the time."""
-    title = "search over z: share of the best known ‖ψ‖ in V⁻¹, one recommendation"
-    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left")
-    for heading in ("model", "search", "by the model's ψ", "by the true ψ", "ms"):
-        table.add_column(heading)
-    for row in rows:
-        numbers = (f"{row['share']:.3f}", f"{row['true_share']:.3f}", f"{row['milliseconds']:.2f}")
-        table.add_row(row["model"], row["search"], *numbers)
-    return table

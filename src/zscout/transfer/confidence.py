@@ -136,4 +136,4 @@ def directions_seen(posterior: TaskPosterior) -> Float[Tensor, "*b"]:
 
 
 def _same(radius: float, posterior: TaskPosterior) -> Float[Tensor, "*b"]:
-    return posterior.reward_squares.new_full(posterior.runs, radius)
+    return posterior.z_hat.new_full(posterior.runs, radius)

@@ -109,6 +109,7 @@ class Bank:
 
     n: int = 1000
     seed: int = 0
+    anchors: bool = True  # whether ẑ and the last z are candidates too: the model must then be asked about them
 
     def __post_init__(self) -> None:
         as_size(self.n, "n", 1)
@@ -117,7 +118,8 @@ class Bank:
     def __call__(self, problem: Problem, rng: Rng) -> Float[Tensor, "*b d"]:
         """The best of them, of ẑ and of the last z."""
         tabulated = table_of(problem.model, self.n, self.seed).forecast(problem.model, problem.obs)
-        return problem.best([problem.forecast(problem.anchors), tabulated], rng)
+        others = [problem.forecast(problem.anchors)] if self.anchors else []
+        return problem.best([*others, tabulated], rng)
 
 
 @dataclass(frozen=True)

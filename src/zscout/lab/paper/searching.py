@@ -1,12 +1,17 @@
-"""Which search over z reaches what, beside what it costs."""
+"""Which search over z reaches what, beside what it costs; and how fast everything is."""
 
 from zscout.lab.arena import Arena
-from zscout.lab.bench import MEASUREMENTS
+from zscout.lab.bench.groups import chosen
+from zscout.lab.bench.measurement import Line
+from zscout.lab.bench.pictures import speed_figure
+from zscout.lab.bench.setting import Setting
+from zscout.lab.bench.telling import speed_table
 from zscout.lab.paper.experiment import FEATURES, Experiment, Runs, Scale, no_specs
 from zscout.lab.searches import compare_searches
 from zscout.lab.story import Section, TextTable
 
-PROBLEMS = {"network": 10, "exact": 3}  # 10,000 fresh z take the exact model a second
+PROBLEMS = {"network": 10, "exact": 3}  # 10,000 fresh z take the exact model a while
+SPEED = ("live", "many", "end-to-end", "solving")
 
 
 def _tell(scale: Scale, runs: Runs) -> Section:
@@ -21,7 +26,7 @@ def _tell(scale: Scale, runs: Runs) -> Section:
     tables = [
         TextTable(
             "searches",
-            "Share of the best known ‖ψ‖ in V⁻¹, pure exploration, a few problems each; zscout bench takes 30.",
+            "Share of the best known ‖ψ‖ in V⁻¹, pure exploration, a few problems each.",
             ["model", "search", "by the model's ψ", "by the true ψ"],
             reached,
         ),
@@ -29,23 +34,23 @@ def _tell(scale: Scale, runs: Runs) -> Section:
             "search-times", "Milliseconds for one recommendation (median).", ["model", "search", "ms"], cost, timed=True
         ),
     ]
-    if not scale.quick:
-        tables.append(_speed(scale))
     text = [
         "How good is a search, and by whose account? A learned ψ over-rates some z, and the best of very many is "
         "the most over-rated: the left column is what the model believes, the right one what the policies chosen "
         "are worth. With an exact ψ the two are the same, and a bank of 1,000 z, tabulated once, serves all steps."
     ]
-    return Section("searches", "Searching for z, and speed", text, tables=tables, command="zscout bench")
+    lines = [] if scale.quick else _speed(scale)
+    if lines:
+        tables.append(speed_table(lines))
+    figure = speed_figure(lines)
+    figures = () if figure is None else (figure,)
+    return Section("searches", "Searching for z, and speed", text, figures, tables, command="zscout bench")
 
 
-def _speed(scale: Scale) -> TextTable:
-    rows = [row for measure in MEASUREMENTS for row in measure(seed=scale.seed, quick=True)]
-    lines = [[row.what, f"{row.rate:,.0f} {row.unit}/s", f"{row.speedup:,.1f} ×", row.reference] for row in rows]
-    head = ["what", "speed, one core", "times the reference", "reference"]
-    return TextTable(
-        "speed", "Small problems, each beside a plain way to do the same in this run.", head, lines, timed=True
-    )
+def _speed(scale: Scale) -> list[Line]:
+    """Small problems and few repeats; the command beside the section takes its time."""
+    setting = Setting(scale.seed, quick=True)
+    return [line for group in chosen(SPEED).values() for line in group.lines(setting)]
 
 
 SEARCHES = Experiment(no_specs, _tell)

@@ -1,0 +1,377 @@
+"""The benchmark: its references are right, its bookkeeping is, and the command says what was measured."""
+
+import inspect
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from rich.console import Console
+from torch import Generator, Tensor
+
+from zscout import ExactModel, TaskPosterior, check_model
+from zscout.bfm.usfa import USFA
+from zscout.cli import main
+from zscout.cli.bench import Bench
+from zscout.lab.arena import Arena
+from zscout.lab.bench import groups, naive
+from zscout.lab.bench.asking import Asked, by_reference, by_search, by_the_model, shares
+from zscout.lab.bench.clock import Timing, interleaved
+from zscout.lab.bench.drawn import Drawn
+from zscout.lab.bench.groups import GROUPS, Group, chosen
+from zscout.lab.bench.live import searches_for
+from zscout.lab.bench.machine import flops_of
+from zscout.lab.bench.measurement import Growth, Line, Row, exponent
+from zscout.lab.bench.memory import peaks
+from zscout.lab.bench.naive import Situation
+from zscout.lab.bench.pictures import growth_figure, speed_figure
+from zscout.lab.bench.problems import batch, questions, situations
+from zscout.lab.bench.setting import METHOD, Setting
+from zscout.lab.bench.telling import growth_table, speed_table
+from zscout.lab.bench.updates import in_a_row
+from zscout.lab.bench.work import actor_flops, bytes_of_distinct_rows, diameter, psi_flops
+from zscout.lab.curves import CurveFigure
+from zscout.lab.story import Section
+from zscout.report.figures import draw
+from zscout.report.tables import bench_table
+from zscout.transfer.acquisition import UCB, OverHeads
+from zscout.transfer.forecast import Forecast
+from zscout.transfer.search import Shooting
+from zscout.types import BehaviorModel
+from zscout.worlds import open_grid
+
+NETWORK = Arena(model="network")
+
+
+def situation(model: BehaviorModel, steps: int = 12, radius: float = 0.7) -> tuple[Situation, TaskPosterior]:
+    rng = Generator().manual_seed(3)
+    phi = torch.randn(steps, model.dim, generator=rng, dtype=torch.float64)
+    posterior = TaskPosterior.prior(dim=model.dim, ridge=0.3).learn(phi, phi.sum(-1))
+    return Situation(model, 40, posterior.V, posterior.b, radius), posterior
+
+
+# The references
+
+
+@pytest.mark.parametrize("arena", [NETWORK, Arena()], ids=["network", "exact"])
+def test_naive_is_the_argmax_of_its_own_objective_which_is_eq_5(arena: Arena) -> None:
+    model = arena.ground.model
+    now, posterior = situation(model)
+    z = model.sample_z(500, Generator().manual_seed(1)).double()
+    scores = naive.objective(now, model.psi(40, z))
+    library = UCB()(Forecast(model, 40, z), posterior, torch.tensor(0.7, dtype=torch.float64), Generator())
+    torch.testing.assert_close(scores, library)
+    chosen_z = naive.recommend(now, Generator().manual_seed(1), 500)
+    torch.testing.assert_close(by_the_model(now, chosen_z[None])[0], scores.max())
+
+
+def test_naive_opti_is_the_argmax_within_the_ellipsoid_of_twice_the_radius() -> None:
+    model = NETWORK.ground.model
+    now, posterior = situation(model)
+    answers = torch.stack([naive.recommend_opti(now, Generator().manual_seed(seed)) for seed in range(30)])
+    assert float(posterior.distance(answers).max()) <= 2 * 0.7 + 1e-9
+    assert float(posterior.distance(answers).max()) > 1.8 * 0.7  # most of a ball is near its surface
+    pessimistic = OverHeads(UCB(), "min")
+    radius = torch.tensor(0.7, dtype=torch.float64)
+    library = pessimistic(Forecast(model, 40, answers), posterior, radius, Generator())
+    torch.testing.assert_close(naive.opti_objective(now, answers), library)
+    one = naive.recommend_opti(now, Generator().manual_seed(0), n=1)
+    best = naive.recommend_opti(now, Generator().manual_seed(0), n=500)
+    assert naive.opti_objective(now, best[None]) > naive.opti_objective(now, one[None])
+
+
+def test_learning_anew_is_the_posteriors_update() -> None:
+    _, posterior = situation(Drawn(9))
+    phi = torch.linspace(-1, 1, 9, dtype=torch.float64)
+    V, b, z_hat = naive.learn(posterior.V, posterior.b, phi, 2.0)
+    updated = posterior.update(phi, 2.0)
+    for ours, theirs in ((updated.V, V), (updated.b, b), (updated.z_hat, z_hat)):
+        torch.testing.assert_close(ours, theirs)
+    several = torch.randn(5, 9, generator=Generator().manual_seed(0), dtype=torch.float64)
+    told = in_a_row(posterior, several, several[:, 0])
+    torch.testing.assert_close(told.z_hat, naive.in_a_row(posterior.V, posterior.b, several, several[:, 0]))
+
+
+@pytest.mark.parametrize("arena", [NETWORK, Arena()], ids=["network", "exact"])
+def test_the_naive_run_regrets_and_learns(arena: Arena) -> None:
+    ground = arena.ground
+    task = ground.exact.sample_z(1, 7)[0]
+    run = naive.run(ground, task, 200, 0.1, Generator().manual_seed(0))
+    regret = np.array([next(run) for _ in range(60)])
+    most = float((ground.exact.value(task[None]) + ground.exact.value(-task[None])).max())
+    assert regret.min() >= -1e-9
+    assert regret.max() <= most
+    assert regret[10:].mean() < 0.6 * ground.yardstick.gap(task[None])  # a random walk's
+
+
+# What is asked, and what answers are worth
+
+
+def test_questions_are_what_an_agent_asks_its_search() -> None:
+    asked = questions(Arena().ground, METHOD, runs=2, times=(1, 5), seed=0)
+    assert [int(problem.posterior.weight) for problem in asked] == [1, 1, 5, 5]
+    for problem in asked:
+        (now,) = situations(problem)
+        assert now.obs == problem.obs
+        torch.testing.assert_close(torch.linalg.solve(now.V, now.b), problem.posterior.z_hat)
+        assert problem.last is not None
+    together = situations(batch(Arena().ground, METHOD, runs=3, steps=4, seed=0))
+    assert len(together) == 3
+    assert len({now.obs for now in together}) > 1
+
+
+def test_a_share_is_of_what_the_reference_reaches() -> None:
+    asked = questions(Arena().ground, METHOD, runs=1, times=(1, 5), seed=0)
+    alone = [situations(problem)[0] for problem in asked]
+    many, few = Asked(asked, by_search(Shooting(2_000))), Asked(asked, by_search(Shooting(1)))
+    plain = Asked(alone, by_reference(lambda now, rng: naive.recommend(now, rng, 50)))
+    for way in (many, few, plain):
+        for _ in range(4):
+            way()
+    assert [number for number, _ in many.answers] == [0, 1, 0, 1]
+    answers = {"many": many.answers, "few": few.answers, "plain": plain.answers}
+    found = shares(alone, answers, "plain", by_the_model)
+    assert found["plain"] == pytest.approx(1)
+    assert found["many"] >= 1 > found["few"]
+
+
+def test_more_is_better_even_below_zero() -> None:
+    now = Situation(Drawn(1), 0, torch.eye(1, dtype=torch.float64), torch.zeros(1, dtype=torch.float64), 1.0)
+    answers = {"ours": [(0, torch.tensor([-1.0]))], "theirs": [(0, torch.tensor([-2.0]))]}
+
+    def value(now: Situation, z: Tensor) -> Tensor:
+        return z[:, 0]
+
+    assert shares([now], answers, "theirs", value) == {"ours": 1.5, "theirs": 1.0}
+
+
+def test_every_search_of_the_lab_is_measured_where_it_can_be() -> None:
+    whole, quick = Setting(), Setting(quick=True)
+    network, exact = searches_for(NETWORK, whole), searches_for(Arena(), whole)
+    assert {"the default search", "bank of 1,000", "gradient, projected", "random 1,000"} <= set(network)
+    assert "gradient, free" not in network
+    assert not any("random" in name or "gradient" in name for name in exact)
+    assert set(searches_for(NETWORK, quick)) < set(network)
+
+
+def test_the_model_that_growth_is_measured_with_keeps_the_contract() -> None:
+    check_model(Drawn(5))
+    assert Drawn(5).psi(torch.tensor([0, 3]), torch.ones(2, 7, 5)).shape == (2, 7, 5)
+    assert Drawn(5).psi(torch.arange(4), torch.ones(7, 5)).shape == (4, 7, 5)
+
+
+# The clock
+
+
+def test_all_ways_take_turns_and_each_call_is_timed_once() -> None:
+    order: list[str] = []
+    ways = {name: lambda name=name: order.append(name) for name in "abc"}
+    timings = interleaved(ways, 3, {"a": 1, "b": 2, "c": 1})
+    assert "".join(order) == "abc" + "abbc" * 3  # the first of each is not timed
+    assert {name: timing.calls for name, timing in timings.items()} == {"a": 3, "b": 6, "c": 3}
+    order.clear()
+    assert interleaved(ways, 2, warm=False)["b"].calls == 2
+    assert "".join(order) == "abcabc"
+    assert torch.get_num_threads() == 1
+
+
+def test_threads_are_given_back_when_work_fails() -> None:
+    torch.set_num_threads(2)
+    try:
+        with pytest.raises(ZeroDivisionError):
+            interleaved({"a": lambda: 1 / 0}, 1)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(1)
+
+
+def test_medians_and_percentiles() -> None:
+    timing = Timing(tuple(float(n) for n in range(1, 102)))
+    assert (timing.median, timing.p99, timing.calls) == (51.0, 100.0, 101)
+
+
+# The rows
+
+
+def a_row(**changes: Any) -> Row:
+    return Row.of(Timing((1.0, 2.0, 3.0)), **{"group": "live", "what": "this", "unit": "z", "amount": 10, **changes})
+
+
+def test_ratios_are_for_the_same_amount() -> None:
+    row = a_row().against("that", Timing((4.0, 8.0, 9.0)), amount=2)
+    assert row.rate == 5
+    assert row.speedup == pytest.approx(20)  # .2 s a piece against 4
+    assert row.speedup_range is not None
+    low, high = row.speedup_range
+    assert low < 20 < high
+    assert a_row().speedup is None
+    assert a_row(floor="f", floor_seconds=0.5).over_floor == 4
+    json.dumps(row.to_json(), allow_nan=False)
+    assert row.to_json()["speedup"] == row.speedup
+
+
+def test_what_reaches_less_does_not_count_and_what_differs_does_not_agree() -> None:
+    assert a_row().counts
+    assert a_row(share=1.01).counts
+    assert not a_row(share=0.998).counts
+    assert a_row().agrees
+    assert a_row(largest=1e-7, limit=1e-6).agrees
+    assert not a_row(largest=1e-5, limit=1e-6).agrees
+    assert not a_row(largest=None, limit=1e-6).agrees
+    assert not a_row(largest=float("nan"), limit=1e-6).agrees
+
+
+def test_exponents_of_power_laws_are_found() -> None:
+    sizes = (1, 10, 100, 1_000)
+    assert exponent(sizes, [3.0 * size**1.7 for size in sizes]) == pytest.approx(1.7)
+    hidden = [1e-3 + 1e-5 * size for size in sizes]  # what any call costs
+    assert 0.4 < (exponent(sizes, hidden) or 0) < 1
+    assert exponent(sizes, [0, 0, 10, 1_000]) == pytest.approx(2)  # memory that cannot be seen is left out
+    assert exponent(sizes, [0, 0, 0, 5]) is None
+    growth = Growth(group="growth", what="w", axis="d", sizes=(2, 4, 8), seconds=(1.0, 4.0, 16.0))
+    assert growth.exponent == pytest.approx(2)
+    assert growth.memory_exponent is None
+    assert growth.to_json()["exponent"] == growth.exponent
+
+
+# The floors
+
+
+def test_the_floor_of_a_network_is_what_its_products_take() -> None:
+    model = NETWORK.ground.model
+    assert isinstance(model, USFA)
+    z = model.sample_z(2_000, 0)
+    done = flops_of(lambda: model.psi(40, z))
+    least = 2_000 * (psi_flops(model.config) + actor_flops(model.config))
+    assert least <= done <= 1.2 * least  # all actions of the last layer, and the states' part of the first
+
+
+def test_the_floor_of_a_bank_is_the_rows_that_differ(laplacian_model: ExactModel) -> None:
+    model = Drawn(3)
+    assert bytes_of_distinct_rows(model, 20, 0, torch.tensor([0, 2, 2])) == 3 * 20 * 3 * 8
+    shared = bytes_of_distinct_rows(laplacian_model, 300, 0, torch.tensor([40]))
+    assert 0 < shared < 300 * 9 * 8  # many z share a policy
+    assert diameter(open_grid()) == 16
+
+
+def test_memory_is_that_of_the_size() -> None:
+    (found,) = peaks({"d, posterior": (16, 512)}).values()
+    small, large = found
+    assert small < 2**20
+    assert large > 4 * 512**2 * 8  # V and its factor, before and after
+
+
+# Tables and figures
+
+
+LINES: list[Line] = [
+    a_row(share=1.002, true_share=0.99, where="network").against("naive", Timing((9.0,))),
+    a_row(what="less", share=0.9, where="network").against("naive", Timing((9.0,))),
+    a_row(group="floors", what="kernel", floor="its products", floor_seconds=1.0, peak_bytes=2_000_000),
+    a_row(group="solving", what="wrong", difference="|v|", largest=2.0, limit=1.0),
+    Growth(group="growth", what="w", axis="d", sizes=(2, 4, 8), seconds=(1e-3, 4e-3, 16e-3), peak_bytes=(0, 10, 40)),
+]
+
+
+def test_tables_say_what_counts_and_what_does_not() -> None:
+    head, cells = speed_table(LINES).head, speed_table(LINES).rows
+    first, less, kernel, wrong = (dict(zip(head, row, strict=True)) for row in cells)
+    assert (first["times faster"], first["objective"], first["by the true ψ"]) == ("45 ×", "1.002", "0.990")
+    assert less["times faster"] == "(45 ×)"
+    assert kernel["÷ floor"] == "2 × its products"
+    assert kernel["memory"] == "2 MB"
+    assert wrong["difference"] == "2 in |v|"
+    ((_, over, time, grows, _, memory),) = growth_table(LINES).rows
+    assert (over, time, grows, memory) == ("d = 2 … 8", "1 ms … 16 ms", "size^2", "size^2")
+    console = Console(width=120, record=True, file=io.StringIO())
+    console.print(bench_table(LINES))
+    said = console.export_text()
+    for part in ("live network", "(45 ×)", "true ψ: 0.990", "2 MB held", "more than 1", "size^2", "V inverted"):
+        assert part in said
+
+
+def test_figures_show_what_counts_and_stay_out_of_results() -> None:
+    speed, growth = speed_figure(LINES), growth_figure(LINES)
+    assert speed is not None
+    assert growth is not None
+    assert {i.label: i.hollow for i in speed.panels["network"]} == {"this": False, "less": True}
+    (axes,) = draw(speed).axes
+    faces = [line.get_markerfacecolor() for line in axes.lines if line.get_marker() == "o"]
+    assert faces[0] != "none"
+    assert faces[1] == "none"
+    (axes,) = draw(growth).axes
+    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
+    (curve,) = growth.rows[""][0].curves
+    assert curve.label == "w: size^2"
+    untimed = CurveFigure("kept", "", {})
+    section = Section("s", "S", [], [speed, untimed, growth], [speed_table(LINES)])
+    assert [figure["name"] for figure in section.to_json()["figures"]] == ["kept"]
+    assert section.to_json()["tables"] == []
+    assert speed_figure([]) is None
+    assert growth_figure([]) is None
+
+
+# The command
+
+
+def test_groups_are_named_in_the_help_and_kept_in_order() -> None:
+    assert all(f" {name}" in inspect.getsource(Bench) for name in GROUPS)
+    assert list(chosen(["large", "live"])) == ["live", "large"]
+    assert list(chosen([])) == list(GROUPS)
+    assert all(group.about for group in GROUPS.values())
+    with pytest.raises(ValueError, match="there is no group 'lives': did you mean live"):
+        chosen(["lives"])
+
+
+def test_start_up_is_measured_and_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    main(["bench", "--quick", "--only", "start-up", "--json", str(tmp_path / "rows.json"), "--out", str(out)])
+    written = json.loads((tmp_path / "rows.json").read_text())
+    rows = {row["what"]: row for row in written["rows"]}
+    assert set(rows) == {"python -c pass", "import torch", "zscout --help", "import zscout", "zscout.load"}
+    assert all(row["seconds"] > 0 and row["calls"] == 2 and row["agrees"] for row in rows.values())
+    assert rows["zscout --help"]["floor"] == "python -c pass"
+    assert written["about"]["quick"]
+    assert "zscout --help" in capsys.readouterr().out
+    assert json.loads((out / "bench.json").read_text()) == written
+    assert "| zscout.load |" in (out / "bench.md").read_text()
+    assert not list(out.glob("*.svg"))  # nothing here has a reference or a size
+
+
+def fake(*lines: Line, stop: bool = False) -> Group:
+    def measure(setting: Setting) -> Iterator[Line]:
+        yield from lines
+        if stop:
+            raise KeyboardInterrupt
+
+    return Group(measure, (1.0, 1.0))
+
+
+def test_a_stop_keeps_what_was_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = fake(*LINES[:1]), fake(*LINES[1:3], stop=True)
+    monkeypatch.setattr(groups, "GROUPS", {"live": first, "many": second, "large": first})
+    with pytest.raises(SystemExit) as stopped:
+        main(["bench", "--json", str(tmp_path / "rows.json"), "--out", str(tmp_path)])
+    assert stopped.value.code == 130
+    rows = json.loads((tmp_path / "rows.json").read_text())["rows"]
+    assert [row["what"] for row in rows] == ["this", "less", "kernel"]
+    assert (tmp_path / "speed.svg").exists()
+    said = capsys.readouterr()
+    assert "kernel" in said.out
+    assert said.err == "zscout: stopped after 1 of 3 groups\n"
+
+
+def test_answers_that_differ_end_the_command(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(groups, "GROUPS", {"live": fake(*LINES)})
+    with pytest.raises(SystemExit) as ended:
+        main(["bench"])
+    assert ended.value.code == 1
+    assert capsys.readouterr().err == "zscout: the answers differ by more than they may: wrong\n"

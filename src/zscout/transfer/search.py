@@ -153,15 +153,15 @@ class FixedPoint:
 
 @dataclass(frozen=True)
 class Climb:
-    """What another search comes to, and then the best of fresh z around the best so far, nearer in each round.
+    """What another search comes to, ẑ and the last z, and fresh z around the best so far, nearer in each round.
 
-    A model's own account of z is a landscape that few looks climb higher than very many random ones reach. With a
+    A model's own account of z is a landscape that few looks climb as high as very many random ones reach. With a
     learned ψ some of that height is its error.
     """
 
-    start: Callable[[Problem, Rng], Tensor] = Bank()
-    rounds: int = 2
-    near: int = 24
+    start: Callable[[Problem, Rng], Tensor] = Bank(10_000, anchors=False)
+    rounds: int = 1
+    near: int = 32
     spread: float = 0.2  # how far the first round looks, as a share of ‖z‖ …
     shrink: float = 0.5  # … and each further one
 
@@ -173,12 +173,13 @@ class Climb:
 
     def __call__(self, problem: Problem, rng: Rng) -> Float[Tensor, "*b d"]:
         """The best that was looked at."""
-        z, spread = self.start(problem, rng), self.spread
+        best = self.start(problem, rng)
+        known, spread = torch.cat([best[..., None, :], problem.anchors], -2), self.spread
         for offset in problem.fresh(self.rounds * self.near, rng).split(self.near, -2):
-            around = problem.model.project_z(z[..., None, :] + spread * offset).double()
-            z = problem.best([problem.forecast(torch.cat([z[..., None, :], around], -2))], rng)
-            spread *= self.shrink
-        return z
+            around = problem.model.project_z(best[..., None, :] + spread * offset).double()
+            best = problem.best([problem.forecast(torch.cat([known, around], -2))], rng)
+            known, spread = best[..., None, :], self.shrink * spread
+        return best
 
 
 @dataclass(frozen=True)

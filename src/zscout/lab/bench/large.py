@@ -20,7 +20,7 @@ from zscout.transfer.agent import OnlineTransfer
 from zscout.worlds import open_grid
 
 TASKS = 100
-STEPS = {50: 200, 100: 20}  # of the transfer, by the side of the world: the larger one is a first look
+STEPS = {50: 200, 100: 200}  # of the transfer, by the side of the world
 QUICK = {15: 10}
 PARTS = {"features": "eigenfunctions", "exact model": "z", "transfer": "steps"}
 

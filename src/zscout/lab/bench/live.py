@@ -20,7 +20,7 @@ from zscout.lab.bench.setting import METHOD, NOISE, Setting, label
 from zscout.lab.searches import SEARCHES
 from zscout.transfer.agent import OnlineTransfer
 from zscout.transfer.method import Method
-from zscout.transfer.search import Bank, Ellipsoid, Gradient, Problem, Search, Shooting
+from zscout.transfer.search import Bank, Climb, Ellipsoid, Gradient, Problem, Search, Shooting
 
 ARENAS = (("network", "clusters"), ("network", "laplacian"), ("exact", "laplacian"))
 TIMES = (1, 8, 25, 60, 120)  # steps after which a recommendation is wanted
@@ -65,9 +65,11 @@ def _searches(arena: Arena, setting: Setting) -> Iterator[Row]:
         bank = Bank(n, next(_unused))
         with one_thread():
             seconds = seconds_of(partial(bank, first, streams(first)), setting.device)
-        what = f"bank of {n:,}, its tables"
+        what = f"tables of a bank of {n:,}, made"
         yield Row.of(Timing((seconds,)), group="live", what=what, where=label(arena), unit="table")
         searches.setdefault(f"bank of {n:,}", bank)
+        searches[f"bank of {n:,}, its tables alone"] = replace(bank, anchors=False)
+        searches[f"climb from a bank of {n:,}"] = Climb(replace(bank, anchors=False))
     asking: dict[str, Asked[Any]] = {NAIVE: Asked(alone, by_reference(naive.recommend))}
     asking |= {name: Asked(asked, by_search(search)) for name, search in searches.items()}
     slow = {name for name in asking if name == NAIVE or searches[name] in SLOW}

@@ -14,7 +14,7 @@ from zscout.lab.bench.machine import flops_of, seconds_of_products
 from zscout.lab.bench.measurement import Row
 from zscout.lab.bench.problems import batch, situations
 from zscout.lab.bench.setting import METHOD, Setting, label
-from zscout.transfer.search import Problem, Search
+from zscout.transfer.search import Bank, Problem, Search
 
 STEPS = 25  # that the runs have behind them
 WAYS = {"network": (DEFAULT, "bank of 1,000"), "exact": (DEFAULT,)}
@@ -31,6 +31,8 @@ def _measure(arena: Arena, setting: Setting, runs: int) -> Iterator[Row]:
     problem = batch(arena.ground, METHOD, runs=runs, steps=STEPS, seed=setting.task_seed)
     alone = situations(problem)[: setting.of(16, 4)]
     searches = {name: search for name, search in searches_for(arena, setting).items() if name in WAYS[arena.model]}
+    if not setting.quick:
+        searches["bank of 10,000, its tables alone"] = Bank(10_000, anchors=False)
     together = {name: Together(problem, search) for name, search in searches.items()}
     one = Asked(alone, by_reference(naive.recommend))
     ways: dict[str, Callable[[], object]] = {NAIVE: one, **together}

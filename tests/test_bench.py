@@ -319,7 +319,7 @@ def test_figures_show_what_counts_and_stay_out_of_results() -> None:
 
 
 def test_groups_are_named_in_the_help_and_kept_in_order() -> None:
-    assert all(f" {name}" in inspect.getsource(Bench) for name in GROUPS)
+    assert f"or all: {','.join(GROUPS)}." in inspect.getsource(Bench)
     assert list(chosen(["large", "live"])) == ["live", "large"]
     assert list(chosen([])) == list(GROUPS)
     assert all(group.about for group in GROUPS.values())

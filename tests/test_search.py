@@ -238,3 +238,10 @@ def test_a_bank_without_anchors_asks_the_model_nothing(laplacian_model: ExactMod
     now = problem(laplacian_model, last=laplacian_model.sample_z(1, 5)[0])
     found = Bank(50, anchors=False)(now, RNG)
     assert (table_of(laplacian_model, 50, 0).bank == found).all(-1).any()
+
+
+def test_draws_for_many_runs_are_those_for_each_alone(laplacian_model: ExactModel) -> None:
+    for model in (laplacian_model, load("grid9-laplacian")):
+        runs = replace(problem(model), posterior=TaskPosterior.prior(dim=9, ridge=0.3, runs=(3,)))
+        alone = [model.sample_z(5, rng).double() for rng in Streams(torch.arange(3)).generators()]
+        assert torch.allclose(runs.fresh(5, Streams(torch.arange(3))), torch.stack(alone), rtol=1e-12, atol=0)

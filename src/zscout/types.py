@@ -126,6 +126,14 @@ class DrawsForEachRun(Protocol):
 
 
 @runtime_checkable
+class SamplesForEachRun(Protocol):
+    """A model that draws from its Z for many runs in one go, each from a generator of its own."""
+
+    def sample_z_each(self, n: int, rngs: Sequence[Generator]) -> Float[Tensor, "runs n d"]:
+        """What ``sample_z(n, rng)`` draws, for each of them."""
+
+
+@runtime_checkable
 class HasExactPsi(Protocol):
     """Whether ψ is the truth about π, so that the best of very many z is really the best."""
 

@@ -1,6 +1,6 @@
 """ψ*, v* and π* by dynamic programming: ground truth, oracle, and the fastest BFM there is."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +18,7 @@ from zscout.bfm.planning import (
     sums_by_elimination,
     values_of,
 )
-from zscout.bfm.sphere import project_sphere, sample_sphere
+from zscout.bfm.sphere import project_sphere, sample_sphere, sample_sphere_each
 from zscout.edge import (
     all_finite,
     as_discount,
@@ -83,6 +83,10 @@ class ExactModel:
     def sample_z(self, n: int, rng: Generator | int) -> Float[Tensor, "n d"]:
         """N draws, uniform on the sphere of radius √d."""
         return sample_sphere(n, self.dim, as_generator(rng, self.device)).to(self.device)
+
+    def sample_z_each(self, n: int, rngs: Sequence[Generator]) -> Float[Tensor, "runs n d"]:
+        """The same for many runs in one go."""
+        return sample_sphere_each(n, self.dim, rngs).to(self.device)
 
     def project_z(self, z: Vectors) -> Float[Tensor, "*b d"]:
         """Onto the sphere of radius √d; 0 goes to (1, …, 1)."""

@@ -1,6 +1,7 @@
 """Z, the sphere of radius √d: the task vectors that a model of this family is conditioned on."""
 
 import math
+from collections.abc import Sequence
 
 import torch
 from jaxtyping import Float
@@ -12,6 +13,14 @@ from zscout.edge import as_size
 def sample_sphere(n: int, dim: int, rng: Generator, dtype: torch.dtype = torch.float64) -> Float[Tensor, "n d"]:
     """N points, uniform on the sphere of radius √d."""
     return project_sphere(torch.randn(as_size(n, "n", 0), dim, generator=rng, dtype=dtype, device=rng.device))
+
+
+def sample_sphere_each(
+    n: int, dim: int, rngs: Sequence[Generator], dtype: torch.dtype = torch.float64
+) -> Float[Tensor, "runs n d"]:
+    """The same by each of many generators."""
+    draws = [torch.randn(n, dim, generator=rng, dtype=dtype, device=rng.device) for rng in rngs]
+    return project_sphere(torch.stack(draws))
 
 
 def project_sphere(z: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:

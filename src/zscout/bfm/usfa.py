@@ -1,6 +1,7 @@
 """ψ_θ(s,a;z), the paper's network, with or without an actor beside it: a BehaviorModel that was learned."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -11,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Generator, Tensor, nn
 
 from zscout.bfm.inference import Inference
-from zscout.bfm.sphere import project_sphere, sample_sphere
+from zscout.bfm.sphere import project_sphere, sample_sphere, sample_sphere_each
 from zscout.edge import (
     as_discount,
     as_generator,
@@ -199,6 +200,10 @@ class USFA(nn.Module):
     def sample_z(self, n: int, rng: Generator | int) -> Float[Tensor, "n d"]:
         """N draws, uniform on the sphere of radius √d."""
         return sample_sphere(n, self.dim, as_generator(rng, self.device), self.features.dtype).to(self.device)
+
+    def sample_z_each(self, n: int, rngs: Sequence[Generator]) -> Float[Tensor, "runs n d"]:
+        """The same for many runs in one go."""
+        return sample_sphere_each(n, self.dim, rngs, self.features.dtype).to(self.device)
 
     def project_z(self, z: Vectors) -> Float[Tensor, "*b d"]:
         """Onto the sphere of radius √d; 0 goes to (1, …, 1)."""

@@ -8,7 +8,7 @@ import tyro
 from rich.console import Console
 
 from zscout.cli.mistakes import UsageError, fail, usage_errors
-from zscout.cli.options import OutputFile, Quick, device_named, writable
+from zscout.cli.options import OutputFile, Quick, device_named, names_of, writable
 
 if TYPE_CHECKING:
     from zscout.lab.bench.groups import Group
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 class Bench:
     """Measure speed: ratios within one run to plain references, at least as good as these, and distances to floors."""
 
-    only: tuple[str, ...] = ()
-    """Measure these alone: live many end-to-end training solving start-up floors growth large."""
+    only: str = "all"
+    """Names with commas between, or all: live,many,end-to-end,training,solving,start-up,floors,growth,large."""
     seed: int = 0
     """Decides tasks, task vectors and draws."""
     quick: Quick = False
@@ -39,7 +39,7 @@ class Bench:
         from zscout.lab.bench.setting import Setting
 
         with usage_errors():
-            groups = chosen(self.only)
+            groups = chosen([] if self.only == "all" else names_of(self.only, "--only", "live,many"))
             setting = Setting(self.seed, self.quick, device_named(self.device))
             writable(self.json)
             if self.out is not None and self.out.exists() and not self.out.is_dir():

@@ -12,11 +12,11 @@ OutputFile = Annotated[Path | None, tyro.conf.arg(metavar="FILE")]
 Quick = tyro.conf.FlagCreatePairsOff[bool]
 
 
-def names_of(text: str) -> list[str]:
+def names_of(text: str, option: str = "--methods", example: str = "usf-ucb,opti") -> list[str]:
     """Names with commas between."""
     names = [name.strip() for name in text.split(",") if name.strip()]
     if not names:
-        raise UsageError("--methods names no method; write for example usf-ucb,opti, or all")
+        raise UsageError(f"{option} names nothing; write for example {example}, or all")
     return names
 
 

@@ -19,7 +19,7 @@ from zscout.transfer.acquisition import Acquisition
 from zscout.transfer.bank import table_of
 from zscout.transfer.forecast import Forecast
 from zscout.transfer.posterior import TaskPosterior
-from zscout.types import BehaviorModel, HasExactPsi, HasStates, Obs
+from zscout.types import BehaviorModel, HasExactPsi, HasStates, Obs, SamplesForEachRun
 
 TIE = 1e-9  # scores nearer than this share of the largest are equal: most z share a policy, and rounding tells no truth
 
@@ -59,8 +59,12 @@ class Problem:
         runs, model = self.posterior.runs, self.model
         if not isinstance(rng, Streams):
             return model.sample_z(n * math.prod(runs), rng).double().reshape(*runs, n, model.dim).to(self.radius.device)
-        draws = [model.sample_z(n, generator) for generator in rng.generators()]
-        return torch.stack(draws).double().reshape(*runs, n, model.dim)
+        each = rng.generators()
+        if isinstance(model, SamplesForEachRun):
+            draws = model.sample_z_each(n, each)
+        else:
+            draws = torch.stack([model.sample_z(n, own) for own in each])
+        return draws.double().reshape(*runs, n, model.dim)
 
     def best(self, forecasts: list[Forecast], rng: Rng) -> Float[Tensor, "*b d"]:
         """The best of all candidates, one of the equally good at random."""

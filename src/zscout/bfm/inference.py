@@ -8,6 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 ROWS = 1024  # whose activations stay in a core's cache
+MOST_ROWS = 2**18  # whose activations a GPU has room for
 
 
 Layers: TypeAlias = tuple[Sequence[Tensor], Sequence[Tensor]]
@@ -34,9 +35,10 @@ class Inference:
 
     def __call__(self, state: Int[Tensor, " n"], z: Float[Tensor, "n d"]) -> list[Float[Tensor, "copies n out"]]:
         """The outputs of each network for n pairs of state and z."""
-        if len(state) <= ROWS:
+        rows = ROWS if z.device.type == "cpu" else MOST_ROWS
+        if len(state) <= rows:
             return self._outputs(state, z)
-        parts = [self._outputs(*pair) for pair in zip(state.split(ROWS), z.split(ROWS), strict=True)]
+        parts = [self._outputs(*pair) for pair in zip(state.split(rows), z.split(rows), strict=True)]
         return [torch.cat(part, 1) for part in zip(*parts, strict=True)]
 
     def _outputs(self, state: Int[Tensor, " n"], z: Float[Tensor, "n d"]) -> list[Float[Tensor, "copies n out"]]:

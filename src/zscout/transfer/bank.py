@@ -77,7 +77,7 @@ class _Tabulated(Forecast):
 
     def value_and_width(self, posterior: TaskPosterior) -> tuple[Float[Tensor, "*b m"], Float[Tensor, "*b m"]]:
         """ψ·ẑ and ‖ψ‖_{V⁻¹}, a few runs at a time: their rows then stay in the cache from one step to the next."""
-        if self._given_psi is not None or not posterior.runs:
+        if self._given_psi is not None or not self._cached_by_parts(posterior):
             return super().value_and_width(posterior)
         psi = self._column("psi", self.model.psi)
         pairs = zip(self._state.split(RUNS), halving(posterior).split(RUNS), strict=True)
@@ -87,7 +87,7 @@ class _Tabulated(Forecast):
     def information(self, posterior: TaskPosterior, gamma: float) -> Float[Tensor, "*b m"]:
         """tr(V⁻¹M), runs that are in one state together: its rows are read where they stand."""
         model = self.model
-        if not isinstance(model, HasSecondMoment) or not posterior.runs:
+        if not isinstance(model, HasSecondMoment) or not self._cached_by_parts(posterior):
             return super().information(posterior, gamma)
         M = self._column(("moment", gamma), lambda obs, z: model.second_moment(obs, z, gamma)).flatten(2)
         inverse = (posterior.width_factor @ posterior.width_factor.mT).flatten(1)
@@ -96,6 +96,10 @@ class _Tabulated(Forecast):
             here = (self._state == state).nonzero()[:, 0]
             answer[here] = inverse[here] @ M[state].T
         return answer
+
+    def _cached_by_parts(self, posterior: TaskPosterior) -> bool:
+        """Whether doing a part at a time pays: for many runs on a processor, whose cache is small."""
+        return bool(posterior.runs) and posterior.device.type == "cpu"
 
     def _column(self, key: Any, ask_model: Callable[[Obs, Tensor], Tensor]) -> Float[Tensor, "S m *shape"]:
         return self._table.column(key, ask_model)

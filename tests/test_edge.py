@@ -31,6 +31,11 @@ def test_real_numbers() -> None:
     for bad in (["a"], [[1.0], [1.0, 2.0]], [None], [1j]):
         with pytest.raises(ValueError, match="x must be real numbers, came as"):
             as_finite(bad, "x")
+    for bad_number in (math.nan, math.inf, -math.inf):
+        for value in (bad_number, [1.0, bad_number], torch.tensor([bad_number, -bad_number])):
+            with pytest.raises(ValueError, match="x holds NaN or inf"):
+                as_finite(value, "x")
+    assert as_finite([1e308, 1e308], "x").tolist() == [1e308, 1e308]  # each is finite, their sum is not
     assert in_range(np.float32(0.5), "gamma", 0.0, 1.0) == 0.5
     for other in ("0.9", None, True, [0.5]):
         with pytest.raises(ValueError, match=r"gamma must be a number in \[0.0, 1.0\)"):

@@ -1,6 +1,7 @@
 """The exact model against closed forms, against other ways to compute the same, and against bad input."""
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -286,20 +287,17 @@ def test_batches_are_their_entries(slippery_model: ExactModel) -> None:
     assert model.second_moment(obs, z, 0.9).shape == (2, 3, 2, 9, 9)
 
 
-def test_large_batches_are_cut_without_a_seam(laplacian_model: ExactModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    z = laplacian_model.sample_z(7, 0)
-    whole = (
-        laplacian_model.psi(torch.arange(7), z),
-        laplacian_model.policy(z),
-        laplacian_model.psi(3, z.reshape(7, 1, 9)),
-    )
-    monkeypatch.setattr("zscout.bfm.exact.CHUNK", 1500)  # two z at a time
-    parts = (
-        laplacian_model.psi(torch.arange(7), z),
-        laplacian_model.policy(z),
-        laplacian_model.psi(3, z.reshape(7, 1, 9)),
-    )
-    for one, other in zip(whole, parts, strict=True):
+def test_large_batches_are_cut_without_a_seam(monkeypatch: pytest.MonkeyPatch) -> None:
+    def answers() -> tuple[torch.Tensor, ...]:
+        model = ExactModel(open_grid(), laplacian(open_grid()))  # a new one, which remembers nothing
+        z = model.sample_z(7, 0)
+        far = model.psi(torch.arange(40), z), model.psi(3, z.reshape(7, 1, 9)), model.second_moment(3, z, 0.9)
+        return model.policy(z), model.value(z), *far
+
+    whole = answers()
+    monkeypatch.setattr("zscout.bfm.solving.CHUNK", 200)  # two z at a time
+    monkeypatch.setattr("zscout.bfm.solving.LEAST", 2)
+    for one, other in zip(whole, answers(), strict=True):
         torch.testing.assert_close(one, other)
 
 
@@ -423,3 +421,40 @@ def test_batches_that_do_not_match(laplacian_model: ExactModel) -> None:
         laplacian_model.evaluate("up")
     with pytest.raises(ValueError, match="so large that its values overflow"):
         laplacian_model.value(torch.eye(9, dtype=torch.float64)[1] * 1.7e308)
+
+
+@pytest.mark.parametrize("name", ["laplacian_model", "slippery_model"])
+def test_what_given_policies_are_worth_without_tables(name: str, request: pytest.FixtureRequest) -> None:
+    model: ExactModel = request.getfixturevalue(name)
+    policy, tasks = model.policy(model.sample_z(4, 0)), model.sample_z(4, 1)
+    psi = model.evaluate(policy)
+    assert torch.allclose(model.worth(policy, tasks), (psi * tasks[:, None]).sum(-1), rtol=1e-9)
+    whose, state = torch.tensor([0, 3, 3, 1, 2]), torch.tensor([80, 0, 40, 7, 7])
+    assert torch.allclose(model.psi_of(policy, whose, state), psi[whose, state], rtol=1e-9)
+    mixed = torch.nn.functional.one_hot(policy, 4).double()
+    assert torch.allclose(model.psi_of(mixed, whose, state), psi[whose, state], rtol=1e-9)
+    with pytest.raises(ValueError, match=r"worth wants actions \[\*n 81\] and tasks \[\*n 9\] of the same \*n"):
+        model.worth(policy, tasks[:3])
+
+
+def test_few_states_and_all_states_answer_alike(laplacian_model: ExactModel) -> None:
+    z, everywhere = laplacian_model.sample_z(6, 0), laplacian_model.states()
+    whole = laplacian_model.psi(everywhere, z)
+    assert torch.allclose(laplacian_model.psi([3, 77], z), whole[[3, 77]], rtol=1e-12)
+    assert torch.allclose(laplacian_model.psi(40, z), whole[40], rtol=1e-12)
+
+
+def test_what_is_remembered_is_right_from_many_threads_and_when_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("zscout.bfm.solving.REMEMBERED", 81 * 40)  # 40 policies
+    world = open_grid()
+    model, plain = ExactModel(world, grid_clusters(world)), ExactModel(world, grid_clusters(world))
+    z = plain.sample_z(120, 0)
+    expected = plain.policy(z)  # too many to be remembered: all solved anew
+
+    def ask(seed: int) -> bool:
+        rng = torch.Generator().manual_seed(seed)
+        wanted = [torch.randint(120, (25,), generator=rng) for _ in range(20)]  # some twice, some known
+        return all(torch.equal(model.policy(z[which]), expected[which]) for which in wanted)
+
+    with ThreadPoolExecutor(4) as threads:
+        assert all(threads.map(ask, range(8)))

@@ -1,6 +1,7 @@
 """The network model: its contract, that it is frozen, and that the shipped ones are as good as their cards say."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -209,3 +210,27 @@ def test_the_card_stands_beside_the_model(tmp_path: Path) -> None:
     card = (tmp_path / "mine" / "README.md").read_text()
     assert card.startswith("---\nlibrary_name: zscout\n")
     assert "2 networks of 2 hidden layers of 16, and an actor" in card
+
+
+@pytest.mark.parametrize("settings", [{}, {"actor": False}, {"temperature": 0.7}, {"unit_z": False, "layers": 1}])
+def test_frozen_networks_answer_as_they_did(settings: dict[str, Any]) -> None:
+    world = open_grid(4)
+    config = USFAConfig(n_states=16, n_actions=4, dim=4, inputs=16, hidden=32, **settings)
+    model = USFA(config, grid_clusters(world, 2, 2), torch.eye(16), seed=1).eval()
+    z, state = model.sample_z(1_500, 0), torch.arange(1_500) % 16  # more than are computed at a time
+    before = model.psi(state, z[:, None]), model.psi_heads(3, z), model.policy(z[:5])
+    model.freeze()
+    after = model.psi(state, z[:, None]), model.psi_heads(3, z), model.policy(z[:5])
+    for one, other in zip(before, after, strict=True):
+        assert torch.allclose(one, other, rtol=1e-4, atol=1e-4)
+
+
+def test_a_frozen_model_that_is_changed_all_the_same_answers_anew() -> None:
+    model = zscout.load("grid9-laplacian")
+    assert isinstance(model, USFA)
+    z = model.sample_z(3, 0)
+    before = model.psi(0, z)
+    with torch.no_grad():
+        model.psi_networks.biases[-1].add_(1)
+    assert torch.allclose(model.psi(0, z), before + 1 / (1 - model.gamma), rtol=1e-4)
+    assert model.to(torch.float64).psi(0, z).dtype == torch.float64

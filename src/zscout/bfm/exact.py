@@ -1,7 +1,6 @@
 """ψ*, v* and π* by dynamic programming: ground truth, oracle, and the fastest BFM there is."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -9,15 +8,8 @@ from gymnasium.spaces import Discrete
 from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
-from zscout.bfm.planning import (
-    EPS,
-    Dynamics,
-    discounted_visits,
-    optimal_policies,
-    sums_along_pointers,
-    sums_by_elimination,
-    values_of,
-)
+from zscout.bfm.planning import Dynamics, discounted_visits, sums_along_pointers, sums_by_elimination
+from zscout.bfm.solving import Solver, chunks
 from zscout.bfm.sphere import project_sphere, sample_sphere, sample_sphere_each
 from zscout.edge import (
     all_finite,
@@ -32,10 +24,7 @@ from zscout.edge import (
 )
 from zscout.types import Action, FiniteWorld, Obs, Vectors
 
-REMEMBERED = 2**23  # bytes of policies of z solved lately
 MANY = 8  # one state in so many is worth a table of all
-LEAST = 16  # z that are solved together, however large the world: sweeps copy rows of them
-CHUNK = 2**16  # numbers that one step of a computation touches: what stays in a core's cache
 
 
 class ExactModel:
@@ -56,7 +45,7 @@ class ExactModel:
         self.observation_space = Discrete(world.n_states)
         self.action_space = Discrete(world.n_actions)
         self._dynamics = Dynamics.of(world, self.device)
-        self._solved = Solved(world.n_states, self._dynamics.small, self.device)
+        self._solver = Solver(self._dynamics, self.features, self.gamma)
 
     # The BehaviorModel
 
@@ -137,11 +126,10 @@ class ExactModel:
                 f"worth wants actions [*n {self.world.n_states}] and tasks [*n {self.dim}] of the same *n, "
                 f"came as {tuple(table.shape)} and {tuple(tasks.shape)}"
             )
-        rows = zip(*(_chunks(x.reshape(-1, x.shape[-1]), self.world.n_states) for x in (table, tasks)), strict=True)
-        value = torch.cat([self._worth_of_chunk(*pair) for pair in rows]).reshape(table.shape)
+        value = self._solver.worth(table.reshape(-1, self.world.n_states), tasks.reshape(-1, self.dim))
         if not all_finite(value):
             raise ValueError("z is so large that its values overflow")
-        return value
+        return value.reshape(table.shape)
 
     def successor_features(self, z: Vectors) -> Float[Tensor, "*n S d"]:
         """ψ*(s;z) for each z."""
@@ -181,36 +169,13 @@ class ExactModel:
 
     def _policy(self, z: Float[Tensor, "*n d"]) -> Int[Tensor, "*n S"]:
         """π*, in few bits; z solved lately is known: an agent asks for ψ, M and an action of one z."""
-        rows = z.reshape(-1, self.dim)
-        policy = self._solved.recall(rows, self._solve)
-        return policy.reshape(*z.shape[:-1], self.world.n_states)
-
-    def _solve(self, rows: Float[Tensor, "m d"]) -> Int[Tensor, "m S"]:
-        parts = []
-        for part in _chunks(rows, self.world.n_states, LEAST):
-            reward = self._rewards(part)
-            parts.append(optimal_policies(self._dynamics, reward.shape, self.gamma, reward.error).T)
-        return torch.cat(parts)
-
-    def _worth_of_chunk(self, policy: Int[Tensor, "m S"], z: Float[Tensor, "m d"]) -> Float[Tensor, "m S"]:
-        reward = self._rewards(z)
-        v = values_of(self._dynamics, policy, reward.shape.T, self.gamma)
-        return (v * reward.span[:, None] + (reward.low / (1 - self.gamma))[:, None]) * reward.size[:, None]
-
-    def _rewards(self, z: Float[Tensor, "m d"]) -> "_Rewards":
-        size = z.abs().amax(1).clamp(min=1e-300)
-        reward = self.features @ (z.T / size)
-        low, high = torch.aminmax(reward, dim=0)
-        error = 8 * EPS * (self.features.abs() @ (z.T / size).abs()).amax(0)  # of the products φ·z
-        flat = high - low <= error  # only rounding tells the states apart
-        span = torch.where(flat, 1, high - low)
-        return _Rewards(torch.where(flat, 0, (reward - low) / span), error / span, span, low, size)
+        return self._solver.policy(z.reshape(-1, self.dim)).reshape(*z.shape[:-1], self.world.n_states)
 
     def _sums(
         self, policy: Int[Tensor, "m S"] | Float[Tensor, "m S A"], table: Float[Tensor, "S k"], gamma: float
     ) -> Float[Tensor, "m S k"]:
         """E Σ_{k≥0} γᵏ table(S_{t+k+1}) from every state, for each policy."""
-        return torch.cat([self._sums_of_chunk(part, table, gamma) for part in _chunks(policy, table.numel())])
+        return torch.cat([self._sums_of_chunk(part, table, gamma) for part in chunks(policy, table.numel())])
 
     def _sums_of_chunk(
         self, policy: Int[Tensor, "m S"] | Float[Tensor, "m S A"], table: Float[Tensor, "S k"], gamma: float
@@ -229,8 +194,9 @@ class ExactModel:
         """The same from the states observed, for the policies of the candidates z [*b n d] or [n d]."""
         state, z = self._states(obs), self._z(z, candidates=True)
         policy = self._policy(z)
-        if z.ndim == 2 and MANY * state.numel() > self.world.n_states:  # all states cost as much as these
-            tables = (self._sums_of_chunk(part, table, gamma)[:, state] for part in _chunks(policy, table.numel()))
+        few = self._dynamics.certain and MANY * state.numel() <= self.world.n_states
+        if z.ndim == 2 and not few:  # all states cost as much as these
+            tables = (self._sums_of_chunk(part, table, gamma)[:, state] for part in chunks(policy, table.numel()))
             return torch.cat(list(tables)).movedim(0, -2)
         runs = tuple(state.shape) if z.ndim == 2 else common_shape(state.shape, z.shape[:-2], "observations and z")
         n, n_states = policy.shape[-2:]
@@ -242,7 +208,7 @@ class ExactModel:
         self, policy: Int[Tensor, "m S"], start: Int[Tensor, " m"], table: Float[Tensor, "S k"], gamma: float
     ) -> Float[Tensor, "m k"]:
         """The same from one start for each policy."""
-        pairs = zip(_chunks(policy, policy.shape[1]), _chunks(start, policy.shape[1]), strict=True)
+        pairs = zip(chunks(policy, policy.shape[1]), chunks(start, policy.shape[1]), strict=True)
         return torch.cat([self._sums_from_chunk(*pair, table, gamma) for pair in pairs])
 
     def _sums_from_chunk(
@@ -269,44 +235,3 @@ class ExactModel:
         if (table < 0).any() or not torch.allclose(table.sum(-1), table.new_ones(()), atol=1e-6):
             raise ValueError("a policy's probabilities must be at least 0 and sum to 1 in every state")
         return table
-
-
-@dataclass(frozen=True, eq=False)
-class _Rewards:
-    """φ·z of m tasks as low + span·shape, times size: neither an offset nor a factor changes what is optimal."""
-
-    shape: Float[Tensor, "S m"]  # from 0 to 1
-    error: Float[Tensor, " m"]  # of the shape, by rounding
-    span: Float[Tensor, " m"]
-    low: Float[Tensor, " m"]
-    size: Float[Tensor, " m"]
-
-
-class Solved:
-    """Policies of z solved lately, by the bits of z; when they are too many all are forgotten."""
-
-    def __init__(self, n_states: int, dtype: torch.dtype, device: torch.device) -> None:
-        self._policies = torch.empty(max(1, REMEMBERED // n_states), n_states, dtype=dtype, device=device)
-        self._place: dict[bytes, int] = {}
-
-    def recall(
-        self, rows: Float[Tensor, "m d"], solve: Callable[[Float[Tensor, "m d"]], Int[Tensor, "m S"]]
-    ) -> Int[Tensor, "m S"]:
-        """Of each row its policy; those not known are solved together."""
-        if len(rows) > len(self._policies):
-            return solve(rows)
-        keys = [row.tobytes() for row in rows.cpu().numpy()]
-        if len(keys) + len(self._place) > len(self._policies):
-            self._place = {}
-        new = {key: i for i, key in enumerate(keys) if key not in self._place}
-        if new:
-            first = len(self._place)
-            self._policies[first : first + len(new)] = solve(rows[list(new.values())])
-            self._place |= {key: first + i for i, key in enumerate(new)}
-        places = torch.tensor([self._place[key] for key in keys], dtype=torch.long, device=self._policies.device)
-        return self._policies[places]
-
-
-def _chunks(rows: Tensor, numbers_a_row: int, least: int = 1) -> Iterator[Tensor]:
-    """Parts small enough for the cache; one, even when there is nothing, so that shapes survive."""
-    return iter(rows.split(max(least, CHUNK // numbers_a_row))) if len(rows) else iter([rows])

@@ -1,0 +1,104 @@
+"""What is optimal for φ·z, for many z at once; those solved lately are known."""
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from zscout.bfm.planning import EPS, Dynamics, optimal_policies, values_of
+
+REMEMBERED = 2**23  # bytes of policies of z solved lately
+LEAST = 16  # z that are solved together, however large the world: sweeps copy rows of them
+CHUNK = 2**16  # numbers that one step of a computation touches: what stays in a core's cache
+_TURN = (
+    threading.Lock()
+)  # whose turn it is to look into what is remembered; not a model's own, so that models can be copied
+
+
+class Solver:
+    """π* of many z, and what given policies are worth for them."""
+
+    def __init__(self, dynamics: Dynamics, features: Float[Tensor, "S d"], gamma: float) -> None:
+        self._dynamics, self._features, self._gamma = dynamics, features, gamma
+        self._solved = Solved(len(features), dynamics.small, features.device)
+
+    def policy(self, z: Float[Tensor, "m d"]) -> Int[Tensor, "m S"]:
+        """π*, in few bits."""
+        return self._solved.recall(z, self._solve)
+
+    def worth(self, policy: Int[Tensor, "m S"], z: Float[Tensor, "m d"]) -> Float[Tensor, "m S"]:
+        """v_π(s) of each policy for its own z."""
+        parts = []
+        for part, task in zip(*(chunks(rows, len(self._features)) for rows in (policy, z)), strict=True):
+            reward = self._rewards(task)
+            v = values_of(self._dynamics, part, reward.shape.T, self._gamma)
+            parts.append((v * reward.span[:, None] + (reward.low / (1 - self._gamma))[:, None]) * reward.size[:, None])
+        return torch.cat(parts)
+
+    def _solve(self, z: Float[Tensor, "m d"]) -> Int[Tensor, "m S"]:
+        rewards = (self._rewards(part) for part in chunks(z, len(self._features), LEAST))
+        return torch.cat([optimal_policies(self._dynamics, r.shape, self._gamma, r.error).T for r in rewards])
+
+    def _rewards(self, z: Float[Tensor, "m d"]) -> "_Rewards":
+        size = z.abs().amax(1).clamp(min=1e-300)
+        reward = self._features @ (z.T / size)
+        low, high = torch.aminmax(reward, dim=0)
+        error = 8 * EPS * (self._features.abs() @ (z.T / size).abs()).amax(0)  # of the products φ·z
+        flat = high - low <= error  # only rounding tells the states apart
+        span = torch.where(flat, 1, high - low)
+        return _Rewards(torch.where(flat, 0, (reward - low) / span), error / span, span, low, size)
+
+
+@dataclass(frozen=True, eq=False)
+class _Rewards:
+    """φ·z of m tasks as low + span·shape, times size: neither an offset nor a factor changes what is optimal."""
+
+    shape: Float[Tensor, "S m"]  # from 0 to 1
+    error: Float[Tensor, " m"]  # of the shape, by rounding
+    span: Float[Tensor, " m"]
+    low: Float[Tensor, " m"]
+    size: Float[Tensor, " m"]
+
+
+class Solved:
+    """Policies by the bits of their z; when there are too many all are forgotten."""
+
+    def __init__(self, n_states: int, dtype: torch.dtype, device: torch.device) -> None:
+        self._policies = torch.empty(max(1, REMEMBERED // n_states), n_states, dtype=dtype, device=device)
+        self._place: dict[bytes, int] = {}
+
+    def recall(
+        self, rows: Float[Tensor, "m d"], solve: Callable[[Float[Tensor, "m d"]], Int[Tensor, "m S"]]
+    ) -> Int[Tensor, "m S"]:
+        """Of each row its policy; those not known are solved together, each once."""
+        if len(rows) > len(self._policies):
+            return solve(rows)
+        keys = [row.tobytes() for row in rows.cpu().numpy()]
+        with _TURN:
+            places = [self._place.get(key, -1) for key in keys]
+            policies = self._policies[places]
+        unknown = [i for i, place in enumerate(places) if place < 0]
+        if unknown:
+            number: dict[bytes, int] = {}
+            whose = [number.setdefault(keys[i], len(number)) for i in unknown]
+            first = dict(zip(reversed(whose), reversed(unknown), strict=True))  # where each of them comes first
+            solved = solve(rows[[first[n] for n in range(len(number))]])
+            policies[unknown] = solved[whose]
+            with _TURN:
+                self._keep(list(number), solved)
+        return policies
+
+    def _keep(self, keys: list[bytes], policies: Int[Tensor, "m S"]) -> None:
+        if len(self._place) + len(keys) > len(self._policies):
+            self._place = {}
+        begin = len(self._place)
+        self._policies[begin : begin + len(keys)] = policies
+        self._place |= {key: begin + i for i, key in enumerate(keys)}
+
+
+def chunks(rows: Tensor, numbers_a_row: int, least: int = 1) -> Iterator[Tensor]:
+    """Parts small enough for the cache; one, even when there is nothing, so that shapes survive."""
+    return iter(rows.split(max(least, CHUNK // numbers_a_row))) if len(rows) else iter([rows])

@@ -245,3 +245,23 @@ def test_draws_for_many_runs_are_those_for_each_alone(laplacian_model: ExactMode
         runs = replace(problem(model), posterior=TaskPosterior.prior(dim=9, ridge=0.3, runs=(3,)))
         alone = [model.sample_z(5, rng).double() for rng in Streams(torch.arange(3)).generators()]
         assert torch.allclose(runs.fresh(5, Streams(torch.arange(3))), torch.stack(alone), rtol=1e-12, atol=0)
+
+
+def test_rows_are_scored_alike_in_parts_where_they_stand_and_all_at_once(
+    laplacian_model: ExactModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = torch.tensor([3, 40, 3, 77, 12])
+    phi, reward = laplacian_model.phi(state), torch.arange(5.0).double()
+    posterior = TaskPosterior.prior(dim=9, ridge=0.3, runs=(5,)).update(phi, reward)
+    found = []
+    for rows in (10**6, 300, 1):  # all runs together, a few of them, each for itself
+        monkeypatch.setattr("zscout.transfer.bank.ROWS", rows)
+        forecast = Table(laplacian_model, 100, seed=0).forecast(laplacian_model, state)
+        found.append([*forecast.value_and_width(posterior), forecast.information(posterior, 0.9)])
+        assert torch.allclose(forecast.psi @ posterior.z_hat[..., None], found[-1][0][..., None])
+        assert torch.allclose(posterior.width(forecast.psi), found[-1][1])
+        M = forecast.second_moment(0.9)
+        inverse = torch.linalg.inv(posterior.V)[:, None]
+        assert torch.allclose((M * inverse).sum((-2, -1)), found[-1][2])
+    for others in found[1:]:
+        assert all(torch.allclose(one, other) for one, other in zip(found[0], others, strict=True))

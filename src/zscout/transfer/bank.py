@@ -14,7 +14,7 @@ from zscout.transfer.posterior import TaskPosterior
 from zscout.types import BehaviorModel, HasSecondMoment, HasStates, Obs
 
 COLUMNS = 3  # that a table keeps, ψ among them
-RUNS = 32  # whose rows are scored at a time
+ROWS, FEW = 8192, 2  # that are scored at a time, of fewer runs than this one by one
 SAME = 1e-9  # rows of ψ nearer than this, relative to the largest entry, are one row
 
 
@@ -32,7 +32,10 @@ class Table:
         self.bank: Float[Tensor, "n d"] = model.sample_z(n, torch.Generator().manual_seed(seed)).double()
         psi = self._ask(model.psi)
         self.rows: Int[Tensor, "S m"] = distinct_rows(psi)
-        self._columns: dict[Any, Tensor] = {"psi": self._kept(psi)}
+        kept = self._kept(psi)
+        if ROWS // kept.shape[1] < FEW:  # will be multiplied where it stands: entry by entry is then the faster order
+            kept = kept.mT.contiguous().mT
+        self._columns: dict[Any, Tensor] = {"psi": kept}
 
     def column(self, key: Any, ask_model: Callable[[Obs, Tensor], Tensor]) -> Float[Tensor, "S m *shape"]:
         """What the model says of the kept rows; it is asked once, while not too many other things are asked."""
@@ -77,17 +80,19 @@ class _Tabulated(Forecast):
 
     def value_and_width(self, posterior: TaskPosterior) -> tuple[Float[Tensor, "*b m"], Float[Tensor, "*b m"]]:
         """ψ·ẑ and ‖ψ‖_{V⁻¹}, a few runs at a time: their rows then stay in the cache from one step to the next."""
-        if self._given_psi is not None or not self._cached_by_parts(posterior):
+        if self._given_psi is not None or not _in_parts(posterior):
             return super().value_and_width(posterior)
-        psi = self._column("psi", self.model.psi)
-        pairs = zip(self._state.split(RUNS), halving(posterior).split(RUNS), strict=True)
-        value, width = zip(*(halves(psi.index_select(0, state), both) for state, both in pairs), strict=True)
+        psi, both, runs = self._column("psi", self.model.psi), halving(posterior), ROWS // self.count
+        if runs < FEW:
+            return halves_in_place(psi, self._state, both)
+        pairs = zip(self._state.split(runs), both.split(runs), strict=True)
+        value, width = zip(*(halves(psi.index_select(0, state), own) for state, own in pairs), strict=True)
         return torch.cat(value), torch.cat(width)
 
     def information(self, posterior: TaskPosterior, gamma: float) -> Float[Tensor, "*b m"]:
         """tr(V⁻¹M), runs that are in one state together: its rows are read where they stand."""
         model = self.model
-        if not isinstance(model, HasSecondMoment) or not self._cached_by_parts(posterior):
+        if not isinstance(model, HasSecondMoment) or not _in_parts(posterior):
             return super().information(posterior, gamma)
         M = self._column(("moment", gamma), lambda obs, z: model.second_moment(obs, z, gamma)).flatten(2)
         inverse = (posterior.width_factor @ posterior.width_factor.mT).flatten(1)
@@ -97,17 +102,32 @@ class _Tabulated(Forecast):
             answer[here] = inverse[here] @ M[state].T
         return answer
 
-    def _cached_by_parts(self, posterior: TaskPosterior) -> bool:
-        """Whether doing a part at a time pays: for many runs on a processor, whose cache is small."""
-        return bool(posterior.runs) and posterior.device.type == "cpu"
-
     def _column(self, key: Any, ask_model: Callable[[Obs, Tensor], Tensor]) -> Float[Tensor, "S m *shape"]:
         return self._table.column(key, ask_model)
 
     def _once(self, key: Any, ask_model: Callable[[Obs, Tensor], Tensor]) -> Tensor:
         if key not in self._seen:
-            self._seen[key] = self._column(key, ask_model)[self._state]
+            column = self._column(key, ask_model)
+            self._seen[key] = column[self._state] if self._state.ndim else column[int(self._state)]
         return self._seen[key]
+
+
+def _in_parts(posterior: TaskPosterior) -> bool:
+    """Whether doing a part at a time pays: for many runs on a processor, whose cache is small."""
+    return bool(posterior.runs) and posterior.device.type == "cpu"
+
+
+def halves_in_place(
+    psi: Float[Tensor, "S m d"], state: Int[Tensor, " R"], factor_and_estimate: Float[Tensor, "R d d+1"]
+) -> tuple[Float[Tensor, "R m"], Float[Tensor, "R m"]]:
+    """ψ·ẑ and ‖ψ‖_{V⁻¹} of very many rows, one run after the other: they are read where they stand, not copied."""
+    value = psi.new_empty(len(state), psi.shape[1])
+    squares, product = torch.empty_like(value), psi.new_empty(factor_and_estimate.shape[-1], psi.shape[1])
+    for run, here in enumerate(state.tolist()):
+        torch.mm(factor_and_estimate[run].mT, psi[here].mT, out=product)
+        value[run] = product[-1]
+        torch.sum(product[:-1].square_(), 0, out=squares[run])
+    return value, squares.sqrt_()
 
 
 def table_of(model: BehaviorModel, n: int, seed: int) -> Table:

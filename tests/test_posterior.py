@@ -354,3 +354,27 @@ def test_one_posterior_told_of_many_runs_becomes_many() -> None:
         alone = TaskPosterior.prior(dim=3, ridge=0.2).update([1.0, 0.0, 0.0], 1.0).update(phi[run], reward[run])
         assert torch.allclose(told.z_hat[run], alone.z_hat)
         assert torch.allclose(told.V[run], alone.V)
+
+
+def test_what_was_told_stays_told_when_its_memory_is_used_again() -> None:
+    phi, reward = double([[1.0, 2.0], [3.0, 4.0]]), double([1.0, 2.0])
+    for runs in ((), (2,)):
+        told = TaskPosterior.prior(dim=2, ridge=RIDGE, runs=runs)
+        some, its = (phi[0].clone(), reward[0].clone()) if not runs else (phi.clone(), reward.clone())
+        told = told.update(some, its)
+        expected = RIDGE * torch.eye(2) + some[..., None] * some[..., None, :], some * its[..., None]
+        some.zero_()
+        its.zero_()
+        assert_close(told.V, expected[0].double())
+        assert_close(told.b, expected[1])
+
+
+def test_sums_do_not_depend_on_when_they_are_asked_for() -> None:
+    rng = torch.Generator().manual_seed(0)
+    asked = waiting = TaskPosterior.prior(dim=3, ridge=RIDGE, noise=None)
+    for _ in range(200):  # more than wait at a time
+        phi, reward = torch.randn(3, generator=rng).double(), float(torch.randn((), generator=rng))
+        asked, waiting = asked.update(phi, reward), waiting.update(phi, reward)
+        assert asked.V.isfinite().all()
+    for name in ("V", "b", "reward_squares", "noise", "log_det"):
+        to_1e_9(getattr(asked, name), getattr(waiting, name))

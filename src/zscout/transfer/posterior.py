@@ -295,9 +295,10 @@ class Sums:
     waiting: tuple[tuple[Float[Tensor, "*b d"], Float[Tensor, "*b"]], ...] = ()
 
     def plus(self, phi: Float[Tensor, "*b d"], reward: Float[Tensor, "*b"]) -> "Sums":
-        """With one more pair."""
+        """With one more pair, as it is now: whoever gave it may use its memory again."""
         if len(self.waiting) < WAITING:
-            return Sums(self.V, self.b, self.reward_squares, (*self.waiting, (phi, reward)))
+            pair = (phi.clone(), reward.clone())
+            return Sums(self.V, self.b, self.reward_squares, (*self.waiting, pair))
         return self.all.plus(phi, reward)
 
     @cached_property

@@ -41,6 +41,7 @@ FAULTS: dict[str, tuple[Broken, str]] = {
     "z shape": (Broken(sample_z=lambda n, rng: EXACT.sample_z(n, rng)[0]), "sample_z\\(5, rng\\) has shape"),
     "z ignores rng": (Broken(sample_z=lambda n, rng: EXACT.sample_z(n, 0)), "same z for different seeds"),
     "z global": (Broken(sample_z=lambda n, rng: EXACT.sample_z(n, next(counter))), "different z for the same seed"),
+    "z each": (Broken(sample_z_each=lambda n, rngs: EXACT.sample_z_each(n, rngs[::-1])), "for each generator what"),
     "z off Z": (Broken(sample_z=lambda n, rng: 2 * EXACT.sample_z(n, rng)), "identity on Z"),
     "zero z": (Broken(project_z=lambda z: z * 3 / z.norm(dim=-1, keepdim=True)), "zeros among them holds NaN"),
     "phi flat": (

@@ -1,6 +1,8 @@
 """The exact model against closed forms, against other ways to compute the same, and against bad input."""
 
 import math
+import pickle
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -13,6 +15,7 @@ from scipy.sparse.csgraph import shortest_path
 
 import zscout
 from zscout import ExactModel
+from zscout.bfm.solving import Solved
 from zscout.features import grid_clusters, laplacian
 from zscout.features.graph import adjacency
 from zscout.lab.references import linear_solve, rollouts, value_iteration
@@ -444,17 +447,54 @@ def test_few_states_and_all_states_answer_alike(laplacian_model: ExactModel) -> 
     assert torch.allclose(laplacian_model.psi(40, z), whole[40], rtol=1e-12)
 
 
-def test_what_is_remembered_is_right_from_many_threads_and_when_full(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zscout.bfm.solving.REMEMBERED", 81 * 40)  # 40 policies
-    world = open_grid()
-    model, plain = ExactModel(world, grid_clusters(world)), ExactModel(world, grid_clusters(world))
-    z = plain.sample_z(120, 0)
-    expected = plain.policy(z)  # too many to be remembered: all solved anew
+def test_what_is_remembered_is_right_from_many_threads_and_when_full() -> None:
+    z = torch.arange(120.0).double()[:, None]
+
+    def solve(rows: torch.Tensor) -> torch.Tensor:
+        time.sleep(0.001)  # so that others come between
+        return rows.to(torch.int8)
 
     def ask(seed: int) -> bool:
         rng = torch.Generator().manual_seed(seed)
-        wanted = [torch.randint(120, (25,), generator=rng) for _ in range(20)]  # some twice, some known
-        return all(torch.equal(model.policy(z[which]), expected[which]) for which in wanted)
+        wanted = [z[torch.randint(120, (25,), generator=rng)] for _ in range(20)]  # some twice, some known
+        return all(torch.equal(solved.recall(rows, solve), rows.to(torch.int8)) for rows in wanted)
 
-    with ThreadPoolExecutor(4) as threads:
-        assert all(threads.map(ask, range(8)))
+    for most in (40, 1_000):
+        solved = Solved(1, torch.int8, torch.device("cpu"))
+        solved._most = most
+        with ThreadPoolExecutor(4) as threads:
+            assert all(threads.map(ask, range(8)))
+
+
+def test_each_z_is_solved_once_and_forgotten_when_told(laplacian_model: ExactModel) -> None:
+    solved, asked = Solved(1, torch.int8, torch.device("cpu")), []
+
+    def solve(rows: torch.Tensor) -> torch.Tensor:
+        asked.append(len(rows))
+        return rows.to(torch.int8)
+
+    rows = torch.tensor([[1.0], [2.0], [1.0], [1.0]]).double()
+    for _ in range(2):
+        assert solved.recall(rows, solve).tolist() == [[1], [2], [1], [1]]
+    solved.forget()
+    solved._most = 1  # fewer than there are
+    for _ in range(2):
+        assert solved.recall(rows, solve).tolist() == [[1], [2], [1], [1]]
+    assert asked == [2, 2, 2]
+    assert len(pickle.dumps(laplacian_model)) < 100_000  # what is remembered does not travel
+
+
+def test_a_model_can_be_made_and_asked_in_and_out_of_inference_mode() -> None:
+    world = open_grid()
+    with torch.inference_mode():
+        model = ExactModel(world, grid_clusters(world))
+        inside = model.policy(model.sample_z(3, 0))
+    assert model.policy(model.sample_z(5, 1)).shape == (5, 81)
+    assert torch.equal(ExactModel(world, grid_clusters(world)).policy(model.sample_z(3, 0)), inside)
+
+
+def test_psi_of_says_what_it_wants(laplacian_model: ExactModel) -> None:
+    policy = laplacian_model.policy(laplacian_model.sample_z(2, 0))
+    for table, whose, state in ((policy, [0, 1], [3]), (policy[0], [0], [3]), (policy, 0, 3)):
+        with pytest.raises(ValueError, match="psi_of wants a table of policies"):
+            laplacian_model.psi_of(table, whose, state)

@@ -377,4 +377,6 @@ def test_sums_do_not_depend_on_when_they_are_asked_for() -> None:
         asked, waiting = asked.update(phi, reward), waiting.update(phi, reward)
         assert asked.V.isfinite().all()
     for name in ("V", "b", "reward_squares", "noise", "log_det"):
-        to_1e_9(getattr(asked, name), getattr(waiting, name))
+        assert torch.equal(getattr(asked, name), getattr(waiting, name)), (
+            name
+        )  # to the last bit: a saved run goes on alike

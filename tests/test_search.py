@@ -7,8 +7,9 @@ from torch import Generator, Tensor
 
 from toys import Compass, Fixed
 from zscout import ExactModel, TaskPosterior, load
+from zscout.features import grid_clusters
 from zscout.randomness import Rng, Streams
-from zscout.transfer.acquisition import UCB, Explore, Greedy
+from zscout.transfer.acquisition import UCB, Explore, Greedy, PathUCB
 from zscout.transfer.bank import Table, distinct_rows, table_of
 from zscout.transfer.direct import AnyZ, AtEstimate, CountBonus, Known, PosteriorDraw
 from zscout.transfer.search import (
@@ -24,6 +25,7 @@ from zscout.transfer.search import (
     argmax_at_random,
 )
 from zscout.types import BehaviorModel
+from zscout.worlds import open_grid
 
 RNG = Streams(torch.tensor(0))
 
@@ -234,10 +236,31 @@ def test_climbing_does_the_same_alone_and_beside_others(clusters_model: ExactMod
     assert torch.allclose(search(one, Streams(torch.tensor(2))), found[2])
 
 
-def test_a_bank_without_anchors_asks_the_model_nothing(laplacian_model: ExactModel) -> None:
+def test_a_bank_without_anchors_asks_the_model_nothing(
+    laplacian_model: ExactModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
     now = problem(laplacian_model, last=laplacian_model.sample_z(1, 5)[0])
-    found = Bank(50, anchors=False)(now, RNG)
-    assert (table_of(laplacian_model, 50, 0).bank == found).all(-1).any()
+    with_anchors, alone = Bank(50), Bank(50, anchors=False)
+    assert (table_of(laplacian_model, 50, 0).bank == alone(now, RNG)).all(-1).any()
+
+    def silent(*_: object) -> Tensor:
+        raise AssertionError("asked")
+
+    monkeypatch.setattr(laplacian_model, "psi", silent)
+    alone(now, RNG)
+    with pytest.raises(AssertionError, match="asked"):
+        with_anchors(now, RNG)
+
+
+@pytest.mark.parametrize("acquisition", [UCB(), PathUCB()], ids=lambda score: type(score).__name__)
+def test_a_bank_takes_runs_of_any_shape(laplacian_model: ExactModel, acquisition: UCB | PathUCB) -> None:
+    state = torch.tensor([[3, 40, 3], [77, 12, 0]])
+    posterior = TaskPosterior.prior(dim=9, ridge=0.3, runs=(2, 3)).update(laplacian_model.phi(state), state.double())
+    now = Problem(state, laplacian_model, posterior, torch.ones(2, 3).double(), acquisition)
+    found = Bank(50)(now, Streams(torch.arange(6).reshape(2, 3)))
+    alone = TaskPosterior.prior(dim=9, ridge=0.3).update(laplacian_model.phi(12), 12.0)
+    one = Problem(12, laplacian_model, alone, torch.ones(()).double(), acquisition)
+    assert torch.allclose(Bank(50)(one, Streams(torch.tensor(4))), found[1, 1])
 
 
 def test_draws_for_many_runs_are_those_for_each_alone(laplacian_model: ExactModel) -> None:
@@ -265,3 +288,13 @@ def test_rows_are_scored_alike_in_parts_where_they_stand_and_all_at_once(
         assert torch.allclose((M * inverse).sum((-2, -1)), found[-1][2])
     for others in found[1:]:
         assert all(torch.allclose(one, other) for one, other in zip(found[0], others, strict=True))
+
+
+def test_a_model_that_draws_otherwise_than_its_parent_is_asked_itself() -> None:
+    class Positive(ExactModel):
+        def sample_z(self, n: int, rng: Generator | int) -> Tensor:
+            return super().sample_z(n, rng).abs()
+
+    model = Positive(open_grid(), grid_clusters(open_grid()))
+    now = replace(problem(model), posterior=TaskPosterior.prior(dim=9, ridge=0.3, runs=(3,)))
+    assert (now.fresh(20, Streams(torch.arange(3))) > 0).all()

@@ -11,6 +11,7 @@ import zscout
 from zscout import USFA, ExactModel
 from zscout.bfm.judging import Judge
 from zscout.bfm.pretrained import shipped
+from zscout.bfm.sphere import project_sphere
 from zscout.bfm.usfa import USFAConfig
 from zscout.features import grid_clusters, laplacian
 from zscout.types import BehaviorModel, HasHeads, HasStates, Obs, Vectors
@@ -233,4 +234,27 @@ def test_a_frozen_model_that_is_changed_all_the_same_answers_anew() -> None:
     with torch.no_grad():
         model.psi_networks.biases[-1].add_(1)
     assert torch.allclose(model.psi(0, z), before + 1 / (1 - model.gamma), rtol=1e-4)
-    assert model.to(torch.float64).psi(0, z).dtype == torch.float64
+    other = zscout.load("grid9-clusters")
+    model.load_state_dict(other.state_dict(), assign=True)
+    assert torch.allclose(model.psi(0, z), other.psi(0, z))
+    model.to(torch.float64).state_inputs.zero_()
+    assert not torch.allclose(model.psi(0, z), other.psi(0, z).double())
+
+
+def test_a_network_can_be_loaded_and_asked_in_and_out_of_inference_mode() -> None:
+    z = torch.ones(2, 9, requires_grad=True)
+    model = zscout.load("grid9-laplacian")
+    expected = model.psi(0, z.detach())
+    with torch.inference_mode():
+        loaded = zscout.load("grid9-laplacian")
+        assert torch.allclose(loaded.psi(0, z.detach()), expected)
+        model.to("cpu").psi(0, z.detach())
+    assert torch.allclose(loaded.psi(0, z.detach()), expected)
+    (slope,) = torch.autograd.grad(model.psi(0, z).sum(), z)
+    assert slope.abs().sum() > 0
+
+
+def test_zero_has_no_slope_rather_than_none_that_is_a_number() -> None:
+    z = torch.zeros(2, 9, dtype=torch.float64, requires_grad=True)
+    (slope,) = torch.autograd.grad(project_sphere(z).sum(), z)
+    assert not slope.any()

@@ -11,7 +11,15 @@ from gymnasium.spaces import Discrete
 from torch import Generator, Tensor
 
 from zscout.bfm.timing import check_timing
-from zscout.types import BehaviorModel, FiniteWorld, HasHeads, HasHorizons, HasSecondMoment, HasStates
+from zscout.types import (
+    BehaviorModel,
+    FiniteWorld,
+    HasHeads,
+    HasHorizons,
+    HasSecondMoment,
+    HasStates,
+    SamplesForEachRun,
+)
 
 MEMBERS = ("dim", "observation_space", "action_space", "phi", "psi", "act", "sample_z", "project_z")
 CANDIDATES = 5
@@ -94,6 +102,10 @@ def _check_z(model: BehaviorModel) -> None:
     demand(torch.equal(z, again), "sample_z gave different z for the same seed: draw from rng alone")
     demand(not torch.equal(z, other), "sample_z gave the same z for different seeds: draw from rng")
     demand(_close(model.project_z(z), z), "project_z moves what sample_z drew: it must be the identity on Z")
+    if isinstance(model, SamplesForEachRun):
+        both = model.sample_z_each(CANDIDATES, [Generator().manual_seed(seed) for seed in (0, 1)])
+        same = both.shape == (2, *z.shape) and _close(both, torch.stack([z, other]))
+        demand(same, "sample_z_each must draw for each generator what sample_z draws")
     batch = torch.cat([z, 7 * z, torch.zeros_like(z[:2])]).reshape(*RUNS, 2, model.dim)
     image = model.project_z(batch)
     _check_tensor("project_z of z [2 3 2 d], zeros among them", image, tuple(batch.shape))

@@ -24,8 +24,6 @@ from zscout.edge import (
 )
 from zscout.types import Action, FiniteWorld, Obs, Vectors
 
-MANY = 8  # one state in so many is worth a table of all
-
 
 class ExactModel:
     """A BehaviorModel without error: π(·|s,z) is optimal for φ·z at discount γ, ψ is its true ψ, in float64.
@@ -149,9 +147,20 @@ class ExactModel:
         """ψ_π(s) at n states only, each under one of the m policies of a table, ``policy[whose]``."""
         table, where = self._policy_table(policy), self._states(state)
         owner = as_index(whose, len(table), "whose", self.device)
-        if table.is_floating_point() or not self._dynamics.certain:
+        if table.ndim != (3 if table.is_floating_point() else 2) or owner.ndim != 1 or owner.shape != where.shape:
+            raise ValueError(
+                "psi_of wants a table of policies [m S] or [m S A], and whose and state of one length, "
+                f"came as {tuple(table.shape)}, {tuple(owner.shape)} and {tuple(where.shape)}"
+            )
+        many = len(where) > len(table) * self.dim  # tables of all states cost no more
+        if many or table.is_floating_point() or not self._dynamics.certain:
             return self.evaluate(table)[owner, where]
-        return self._sums_from(table[owner], where, self.features, self.gamma)
+        pairs = zip(chunks(owner, self.world.n_states), chunks(where, self.world.n_states), strict=True)
+        return torch.cat([self._sums_from_chunk(table[o], s, self.features, self.gamma) for o, s in pairs])
+
+    def forget(self) -> None:
+        """What was solved lately is remembered; from now on it is not."""
+        self._solver.forget()
 
     @property
     def random_policy(self) -> Float[Tensor, "S A"]:
@@ -194,15 +203,17 @@ class ExactModel:
         """The same from the states observed, for the policies of the candidates z [*b n d] or [n d]."""
         state, z = self._states(obs), self._z(z, candidates=True)
         policy = self._policy(z)
-        few = self._dynamics.certain and MANY * state.numel() <= self.world.n_states
-        if z.ndim == 2 and not few:  # all states cost as much as these
+        if z.ndim == 2 and self._dynamics.certain and state.numel() <= table.shape[1]:
+            few = [self._sums_from(policy, one.expand(len(policy)), table, gamma) for one in state.flatten()]
+            shape = (*state.shape, len(policy), table.shape[1])
+            return torch.stack(few).reshape(shape) if few else table.new_empty(shape)
+        if z.ndim == 2:  # with so many states a table of all of them costs no more
             tables = (self._sums_of_chunk(part, table, gamma)[:, state] for part in chunks(policy, table.numel()))
             return torch.cat(list(tables)).movedim(0, -2)
-        runs = tuple(state.shape) if z.ndim == 2 else common_shape(state.shape, z.shape[:-2], "observations and z")
-        n, n_states = policy.shape[-2:]
+        runs, n = common_shape(state.shape, z.shape[:-2], "observations and z"), z.shape[-2]
         start = state.expand(runs)[..., None].expand(*runs, n).flatten()
-        sums = self._sums_from(policy.expand(*runs, n, n_states).reshape(-1, n_states), start, table, gamma)
-        return sums.reshape(*runs, n, table.shape[1])
+        every = policy.expand(*runs, n, -1).reshape(-1, self.world.n_states)
+        return self._sums_from(every, start, table, gamma).reshape(*runs, n, table.shape[1])
 
     def _sums_from(
         self, policy: Int[Tensor, "m S"], start: Int[Tensor, " m"], table: Float[Tensor, "S k"], gamma: float

@@ -13,9 +13,7 @@ from zscout.bfm.planning import EPS, Dynamics, optimal_policies, values_of
 REMEMBERED = 2**23  # bytes of policies of z solved lately
 LEAST = 16  # z that are solved together, however large the world: sweeps copy rows of them
 CHUNK = 2**16  # numbers that one step of a computation touches: what stays in a core's cache
-_TURN = (
-    threading.Lock()
-)  # whose turn it is to look into what is remembered; not a model's own, so that models can be copied
+TURN = threading.Lock()  # to look into what is remembered; none of a model's own, so that models can be copied
 
 
 class Solver:
@@ -28,6 +26,10 @@ class Solver:
     def policy(self, z: Float[Tensor, "m d"]) -> Int[Tensor, "m S"]:
         """π*, in few bits."""
         return self._solved.recall(z, self._solve)
+
+    def forget(self) -> None:
+        """The policies that are remembered."""
+        self._solved.forget()
 
     def worth(self, policy: Int[Tensor, "m S"], z: Float[Tensor, "m d"]) -> Float[Tensor, "m S"]:
         """v_π(s) of each policy for its own z."""
@@ -67,19 +69,21 @@ class Solved:
     """Policies by the bits of their z; when there are too many all are forgotten."""
 
     def __init__(self, n_states: int, dtype: torch.dtype, device: torch.device) -> None:
-        self._policies = torch.empty(max(1, REMEMBERED // n_states), n_states, dtype=dtype, device=device)
+        self._most = max(1, REMEMBERED // (n_states * dtype.itemsize))
+        with torch.inference_mode(False):  # what is remembered may be asked for anywhere
+            self._policies = torch.empty(0, n_states, dtype=dtype, device=device)
         self._place: dict[bytes, int] = {}
 
     def recall(
         self, rows: Float[Tensor, "m d"], solve: Callable[[Float[Tensor, "m d"]], Int[Tensor, "m S"]]
     ) -> Int[Tensor, "m S"]:
         """Of each row its policy; those not known are solved together, each once."""
-        if len(rows) > len(self._policies):
-            return solve(rows)
         keys = [row.tobytes() for row in rows.cpu().numpy()]
-        with _TURN:
+        with TURN:
             places = [self._place.get(key, -1) for key in keys]
-            policies = self._policies[places]
+            known = [i for i, place in enumerate(places) if place >= 0]
+            policies = self._policies.new_empty(len(keys), self._policies.shape[1])
+            policies[known] = self._policies[[places[i] for i in known]]
         unknown = [i for i, place in enumerate(places) if place < 0]
         if unknown:
             number: dict[bytes, int] = {}
@@ -87,16 +91,34 @@ class Solved:
             first = dict(zip(reversed(whose), reversed(unknown), strict=True))  # where each of them comes first
             solved = solve(rows[[first[n] for n in range(len(number))]])
             policies[unknown] = solved[whose]
-            with _TURN:
-                self._keep(list(number), solved)
+            with TURN:
+                self._keep(number, solved)
         return policies
 
-    def _keep(self, keys: list[bytes], policies: Int[Tensor, "m S"]) -> None:
-        if len(self._place) + len(keys) > len(self._policies):
+    def _keep(self, number: dict[bytes, int], policies: Int[Tensor, "m S"]) -> None:
+        """Those that nobody else has kept meanwhile, if there is room for so many at all."""
+        new = {key: n for key, n in number.items() if key not in self._place}
+        if len(self._place) + len(new) > self._most:
+            self._place, new = {}, number
+        if not 0 < len(new) <= self._most:
+            return
+        begin, end = len(self._place), len(self._place) + len(new)
+        if end > len(self._policies):
+            with torch.inference_mode(False):
+                room = self._policies.new_empty(min(self._most, 2 * end), self._policies.shape[1])
+                room[:begin] = self._policies[:begin]
+                self._policies = room
+        self._policies[begin:end] = policies[list(new.values())]
+        self._place |= {key: begin + i for i, key in enumerate(new)}
+
+    def forget(self) -> None:
+        """All of them."""
+        with TURN:
             self._place = {}
-        begin = len(self._place)
-        self._policies[begin : begin + len(keys)] = policies
-        self._place |= {key: begin + i for i, key in enumerate(keys)}
+
+    def __getstate__(self) -> dict[str, object]:
+        """A copy in another process begins with nothing."""
+        return {**vars(self), "_policies": self._policies[:0].clone(), "_place": {}}
 
 
 def chunks(rows: Tensor, numbers_a_row: int, least: int = 1) -> Iterator[Tensor]:

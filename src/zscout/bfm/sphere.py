@@ -27,6 +27,6 @@ def project_sphere(z: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
     """√d z / ‖z‖; z = 0, which prefers nothing, goes to (1, …, 1), which prefers no feature."""
     # First by the largest entry: ‖z‖ must neither overflow nor vanish.
     size: Tensor = torch.linalg.vector_norm(z, ord=math.inf, dim=-1, keepdim=True)
-    direction = torch.where(size > 0, z / size, 1)
+    direction = torch.where(size > 0, z / torch.where(size > 0, size, 1), 1)  # no NaN, in gradients neither
     norm: Tensor = torch.linalg.vector_norm(direction, dim=-1, keepdim=True)
     return direction * (norm.reciprocal() * math.sqrt(z.shape[-1]))

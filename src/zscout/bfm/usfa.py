@@ -226,7 +226,7 @@ class USFA(nn.Module):
     def freeze(self) -> "USFA":
         """As it is used at transfer: no parameter can change, dropout is off and stays off."""
         self._frozen = True
-        self._tensors = [*self.parameters(), *self.buffers()]
+        self._changed()
         return self.eval().requires_grad_(False)
 
     def train(self, mode: bool = True) -> "USFA":
@@ -261,18 +261,31 @@ class USFA(nn.Module):
 
     def _inference(self, with_psi: bool) -> Inference:
         """The networks that are wanted, made ready once; again should a weight have changed after all."""
-        versions = [tensor._version for tensor in self._tensors]
-        if with_psi not in self._ready or self._ready[with_psi][0] != versions:
+        tracked = not any(tensor.is_inference() for tensor in self._tensors)  # others do not tell their version
+        versions = [tensor._version for tensor in self._tensors] if tracked else []
+        if not tracked or with_psi not in self._ready or self._ready[with_psi][0] != versions:
             networks = [self.psi_networks] if with_psi else []
             networks += [] if self.actor is None else [self.actor]
             layers = [(list(network.weights), list(network.biases)) for network in networks]
-            self._ready[with_psi] = (versions, Inference(layers, self.state_inputs))
+            with torch.inference_mode(False):  # it may be asked anywhere
+                self._ready[with_psi] = (versions, Inference(layers, self.state_inputs))
         return self._ready[with_psi][1]
 
     def _apply(self, *arguments: Any, **named: Any) -> "USFA":
         """Whatever moves or casts the weights."""
-        self._ready.clear()
         super()._apply(*arguments, **named)  # type: ignore[no-untyped-call]
+        return self._changed()
+
+    def load_state_dict(self, *arguments: Any, **named: Any) -> Any:
+        """As any module."""
+        answer = super().load_state_dict(*arguments, **named)
+        self._changed()
+        return answer
+
+    def _changed(self) -> "USFA":
+        """Nothing that was made ready is true any more."""
+        self._ready.clear()
+        self._tensors = [*self.parameters(), *self.buffers()]
         return self
 
     def _states(self, obs: Obs) -> Int[Tensor, "*b"]:

@@ -41,9 +41,9 @@ class Bench:
         with usage_errors():
             groups = chosen([] if self.only == "all" else names_of(self.only, "--only", "live,many"))
             setting = Setting(self.seed, self.quick, device_named(self.device))
-            writable(self.json)
             if self.out is not None and self.out.exists() and not self.out.is_dir():
                 raise UsageError(f"{self.out} is a file; --out names a folder")
+            writable(self.json, self.out and self.out / "bench.json")
         lines: list[Line] = []
         done: list[str] = []
         try:

@@ -4,7 +4,6 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
 
 import torch
 from torch import Generator, Tensor
@@ -38,10 +37,6 @@ class Reached:
     share: float  # of the best known ‖ψ‖_{V⁻¹}, by the model's own ψ
     true_share: float  # the same by the true ψ of the policies that were chosen
     milliseconds: float  # median
-
-    def to_json(self) -> dict[str, Any]:
-        """As a flat row."""
-        return vars(self)
 
 
 def compare_searches(arena: Arena, problems: int = 30, seed: int = 0) -> list[Reached]:

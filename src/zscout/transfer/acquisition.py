@@ -42,9 +42,10 @@ class UCB:
 
     def __call__(self, forecast: Forecast, posterior: TaskPosterior, radius: Radius, rng: Rng) -> Scores:
         """The optimistic value."""
-        value, width = forecast.value_and_width(posterior)
-        if self.bonus_gamma is not None:
-            width = posterior.width(forecast.psi_at(self.bonus_gamma))
+        if self.bonus_gamma is None:
+            value, width = forecast.value_and_width(posterior)
+        else:
+            value, width = forecast.value(posterior), posterior.width(forecast.psi_at(self.bonus_gamma))
         return value + self.bonus_scale * radius[..., None] * width
 
 

@@ -80,7 +80,7 @@ class _Tabulated(Forecast):
 
     def value_and_width(self, posterior: TaskPosterior) -> tuple[Float[Tensor, "*b m"], Float[Tensor, "*b m"]]:
         """ψ·ẑ and ‖ψ‖_{V⁻¹}, a few runs at a time: their rows then stay in the cache from one step to the next."""
-        if self._given_psi is not None or not _in_parts(posterior):
+        if self._given_psi is not None or not self._in_parts(posterior):
             return super().value_and_width(posterior)
         psi, both, runs = self._column("psi", self.model.psi), halving(posterior), ROWS // self.count
         if runs < FEW:
@@ -92,7 +92,7 @@ class _Tabulated(Forecast):
     def information(self, posterior: TaskPosterior, gamma: float) -> Float[Tensor, "*b m"]:
         """tr(V⁻¹M), runs that are in one state together: its rows are read where they stand."""
         model = self.model
-        if not isinstance(model, HasSecondMoment) or not _in_parts(posterior):
+        if not isinstance(model, HasSecondMoment) or not self._in_parts(posterior):
             return super().information(posterior, gamma)
         M = self._column(("moment", gamma), lambda obs, z: model.second_moment(obs, z, gamma)).flatten(2)
         inverse = (posterior.width_factor @ posterior.width_factor.mT).flatten(1)
@@ -102,6 +102,10 @@ class _Tabulated(Forecast):
             answer[here] = inverse[here] @ M[state].T
         return answer
 
+    def _in_parts(self, posterior: TaskPosterior) -> bool:
+        """Whether doing a part at a time pays: for a list of runs on a processor, whose cache is small."""
+        return len(posterior.runs) == 1 and self._state.shape == posterior.runs and posterior.device.type == "cpu"
+
     def _column(self, key: Any, ask_model: Callable[[Obs, Tensor], Tensor]) -> Float[Tensor, "S m *shape"]:
         return self._table.column(key, ask_model)
 
@@ -110,11 +114,6 @@ class _Tabulated(Forecast):
             column = self._column(key, ask_model)
             self._seen[key] = column[self._state] if self._state.ndim else column[int(self._state)]
         return self._seen[key]
-
-
-def _in_parts(posterior: TaskPosterior) -> bool:
-    """Whether doing a part at a time pays: for many runs on a processor, whose cache is small."""
-    return bool(posterior.runs) and posterior.device.type == "cpu"
 
 
 def halves_in_place(

@@ -296,19 +296,21 @@ class Sums:
 
     def plus(self, phi: Float[Tensor, "*b d"], reward: Float[Tensor, "*b"]) -> "Sums":
         """With one more pair, as it is now: whoever gave it may use its memory again."""
-        if len(self.waiting) < WAITING:
-            pair = (phi.clone(), reward.clone())
-            return Sums(self.V, self.b, self.reward_squares, (*self.waiting, pair))
-        return self.all.plus(phi, reward)
+        so_far = self.all if len(self.waiting) == WAITING else vars(self).get("all", self)
+        pair = (phi.clone(), reward.clone())
+        return Sums(so_far.V, so_far.b, so_far.reward_squares, (*so_far.waiting, pair))
 
     @cached_property
     def all(self) -> "Sums":
-        """With nothing that waits."""
+        """With nothing that waits; one pair after the other, so that it does not matter when somebody asks."""
         if not self.waiting:
             return self
-        phi, reward = (torch.stack(column, -1) for column in zip(*self.waiting, strict=True))  # [*b d m], [*b m]
-        b = self.b + (phi @ reward[..., None])[..., 0]
-        return Sums(self.V + phi @ phi.mT, b, self.reward_squares + (reward**2).sum(-1))
+        V, b, reward_squares = self.V.clone(), self.b.clone(), self.reward_squares.clone()
+        for phi, reward in self.waiting:
+            V.addcmul_(phi[..., None], phi[..., None, :])
+            b.addcmul_(phi, reward[..., None])
+            reward_squares.addcmul_(reward, reward)
+        return Sums(V, b, reward_squares)
 
 
 TENSORS = ("V", "z_hat", "factor", "width_factor", "V_squared", "b", "reward_squares")

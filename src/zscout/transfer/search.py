@@ -60,7 +60,7 @@ class Problem:
         if not isinstance(rng, Streams):
             return model.sample_z(n * math.prod(runs), rng).double().reshape(*runs, n, model.dim).to(self.radius.device)
         each = rng.generators()
-        if isinstance(model, SamplesForEachRun):
+        if isinstance(model, SamplesForEachRun) and _from_one_hand(type(model), "sample_z", "sample_z_each"):
             draws = model.sample_z_each(n, each)
         else:
             draws = torch.stack([model.sample_z(n, own) for own in each])
@@ -78,6 +78,12 @@ class Problem:
             index = index - before.count
             z = torch.where((index >= 0)[..., None], forecast.pick(index.clamp(0, forecast.count - 1)), z)
         return z
+
+
+def _from_one_hand(kind: type, one: str, other: str) -> bool:
+    """Whether no subclass has changed the one and left the other as it was."""
+    home = next(base for base in kind.__mro__ if one in vars(base) or other in vars(base))
+    return one in vars(home) and other in vars(home)
 
 
 Search: TypeAlias = Callable[[Problem, Rng], Float[Tensor, "*b d"]]

@@ -65,8 +65,12 @@ def interleaved(
     times: int | Mapping[str, int] = 1,
     device: str = "cpu",
     warm: bool = True,
+    before: Callable[[], object] = lambda: None,
 ) -> dict[str, Timing]:
-    """Each way once untimed if ``warm``, for its tables and caches; then in every round each way so many ``times``."""
+    """Each way once untimed if ``warm``, for its tables and caches; then in every round each way so many ``times``.
+
+    ``before`` every timed call, untimed: what a run would not have known by then can be forgotten there.
+    """
     each = dict.fromkeys(ways, times) if isinstance(times, int) else times
     seconds: dict[str, list[float]] = {name: [] for name in ways}
     with one_thread():
@@ -74,7 +78,9 @@ def interleaved(
             way()
         for _ in range(rounds):
             for name, way in ways.items():
-                seconds[name] += [seconds_of(way, device) for _ in range(each[name])]
+                for _ in range(each[name]):
+                    before()
+                    seconds[name].append(seconds_of(way, device))
     return {name: Timing(tuple(taken)) for name, taken in seconds.items()}
 
 

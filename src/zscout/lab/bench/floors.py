@@ -116,7 +116,7 @@ def _dynamic_programming(setting: Setting) -> Row:
     fresh = iter(exact.sample_z(n * (rounds + 1), setting.seed).split(n))  # those solved lately would be known
     timing = interleaved({"solve": lambda: exact.policy(next(fresh))}, rounds, device=setting.device)["solve"]
     sweeps, numbers = diameter(exact.world), n * exact.world.n_states
-    size = 3 * NUMBER * numbers * sweeps
+    size = 3 * NUMBER // 2 * numbers * sweeps  # in single precision
     row = Row.of(
         timing,
         group="floors",

@@ -15,7 +15,7 @@ from zscout.lab.bench.asking import Asked, both_shares, by_reference, by_search,
 from zscout.lab.bench.clock import Timing, interleaved, one_thread, seconds_of
 from zscout.lab.bench.measurement import Row
 from zscout.lab.bench.naive import Situation
-from zscout.lab.bench.problems import questions, situations
+from zscout.lab.bench.problems import as_in_a_run, questions, situations
 from zscout.lab.bench.setting import METHOD, NOISE, Setting, label
 from zscout.lab.searches import SEARCHES
 from zscout.transfer.agent import OnlineTransfer
@@ -40,8 +40,7 @@ def live(setting: Setting) -> Iterator[Row]:
         yield from searches
         yield from _opti(arena, setting)
         (default,) = (row for row in searches if row.what == DEFAULT)
-        for row in _whole_steps(arena, setting):  # their search is the default one
-            yield replace(row, share=default.share, true_share=default.true_share)
+        yield from _whole_steps(arena, setting, default)
 
 
 def searches_for(arena: Arena, setting: Setting) -> dict[str, Search]:
@@ -74,7 +73,8 @@ def _searches(arena: Arena, setting: Setting) -> Iterator[Row]:
     asking |= {name: Asked(asked, by_search(search)) for name, search in searches.items()}
     slow = {name for name in asking if name == NAIVE or searches[name] in SLOW}
     times = {name: 1 if name in slow else EACH for name in asking}
-    timings = interleaved(asking, len(asked), times, setting.device)
+    known = as_in_a_run(arena.ground, asked)
+    timings = interleaved(asking, len(asked), times, setting.device, before=known)
     found = both_shares(arena.ground, alone, {name: way.answers for name, way in asking.items()}, NAIVE)
     for name, timing in timings.items():
         row = Row.of(timing, group="live", what=name, where=label(arena), unit="recommendation", **found[name])
@@ -87,7 +87,8 @@ def _opti(arena: Arena, setting: Setting) -> Iterator[Row]:
         NAIVE_OPTI: Asked(alone, by_reference(naive.recommend_opti)),
         "opti's ellipsoid": Asked(asked, by_search(Ellipsoid())),
     }
-    timings = interleaved(asking, setting.of(4, 2) * len(asked), EACH, setting.device)
+    rounds = setting.of(4, 2) * len(asked)
+    timings = interleaved(asking, rounds, EACH, setting.device, before=as_in_a_run(arena.ground, asked))
     answers = {name: way.answers for name, way in asking.items()}
     found = shares(alone, answers, NAIVE_OPTI, naive.opti_objective)
     for name, timing in timings.items():
@@ -95,8 +96,8 @@ def _opti(arena: Arena, setting: Setting) -> Iterator[Row]:
         yield row.against(NAIVE_OPTI, timings[NAIVE_OPTI])
 
 
-def _whole_steps(arena: Arena, setting: Setting) -> Iterator[Row]:
-    """Ask and tell: all that an agent does in a step."""
+def _whole_steps(arena: Arena, setting: Setting, default: Row) -> Iterator[Row]:
+    """Ask and tell: all that an agent does in a step; by eq. 5, with the default search, or by a score of its own."""
     ground = arena.ground
     walk = torch.randint(ground.world.n_states, (997,), generator=Generator().manual_seed(setting.seed)).tolist()
     ways: dict[str, Callable[[], object]] = {}
@@ -113,9 +114,12 @@ def _whole_steps(arena: Arena, setting: Setting) -> Iterator[Row]:
     ways[reference] = Asked(situations(first), by_reference(_naive_step))
     times = {name: 1 if name == reference else 17 for name in ways}
     timings = interleaved(ways, setting.of(10, 3), times, setting.device)
-    for name in list(ways)[:-1]:
-        row = Row.of(timings[name], group="live", what=name, where=label(arena), unit="step")
-        yield row.against(reference, timings[reference])
+    by_eq_5, by_its_own = (
+        Row.of(timings[name], group="live", what=name, where=label(arena), unit="step") for name in list(ways)[:-1]
+    )
+    by_eq_5 = by_eq_5.against(reference, timings[reference])
+    yield replace(by_eq_5, share=default.share, true_share=default.true_share)
+    yield by_its_own
 
 
 def _naive_step(now: Situation, rng: Generator) -> Tensor:

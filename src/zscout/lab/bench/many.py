@@ -12,7 +12,7 @@ from zscout.lab.bench.clock import interleaved
 from zscout.lab.bench.live import DEFAULT, NAIVE, searches_for
 from zscout.lab.bench.machine import flops_of, seconds_of_products
 from zscout.lab.bench.measurement import Row
-from zscout.lab.bench.problems import batch, situations
+from zscout.lab.bench.problems import as_in_a_run, batch, situations
 from zscout.lab.bench.setting import METHOD, Setting, label
 from zscout.transfer.search import Bank, Problem, Search
 
@@ -36,7 +36,8 @@ def _measure(arena: Arena, setting: Setting, runs: int) -> Iterator[Row]:
     together = {name: Together(problem, search) for name, search in searches.items()}
     one = Asked(alone, by_reference(naive.recommend))
     ways: dict[str, Callable[[], object]] = {NAIVE: one, **together}
-    timings = interleaved(ways, len(alone), device=setting.device)
+    known = as_in_a_run(arena.ground, [problem])
+    timings = interleaved(ways, len(alone), device=setting.device, before=known)
     answers = {NAIVE: one.answers} | {name: way.answers(len(alone)) for name, way in together.items()}
     found = both_shares(arena.ground, alone, answers, NAIVE)
     for name, way in together.items():

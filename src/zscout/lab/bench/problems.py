@@ -1,6 +1,6 @@
 """Recommendations as they come up in real runs."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
 
 import torch
@@ -52,3 +52,14 @@ def situations(problem: Problem) -> list[Situation]:
     V, b = posterior.V.reshape(-1, d, d).clone(), posterior.b.reshape(-1, d).clone()
     obs, radius = torch.as_tensor(problem.obs).flatten().tolist(), problem.radius.flatten().tolist()
     return [Situation(problem.model, *rest) for rest in zip(obs, V, b, radius, strict=True)]
+
+
+def as_in_a_run(ground: Ground, asked: Sequence[Problem]) -> Callable[[], object]:
+    """What to do before a question is asked again: of exact policies a run knows those of its last z, not of its ẑ."""
+    last = torch.cat([problem.last.reshape(-1, problem.model.dim) for problem in asked if problem.last is not None])
+
+    def forget() -> None:
+        ground.exact.forget()
+        ground.exact.policy(last)
+
+    return forget if ground.model is ground.exact else lambda: None

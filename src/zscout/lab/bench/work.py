@@ -28,12 +28,12 @@ def _layers(config: USFAConfig, outputs: int) -> float:
 
 
 def bytes_of_distinct_rows(model: BehaviorModel, n: int, seed: int, states: Int[Tensor, " R"]) -> int:
-    """Of ψ at each run's state for n random z, equal rows once: what a bank has to read to score them."""
+    """Of ψ at the states of all runs for n random z, equal rows once: what a bank has to read to score them."""
     everywhere = torch.arange(int(states.max()) + 1, device=states.device)
     psi = model.psi(everywhere, model.sample_z(n, seed)).double()
     scale = 1e-6 * psi.abs().max()
     rows = torch.tensor([len(torch.unique((here / scale).round(), dim=0)) for here in psi])
-    return int(rows[states.cpu()].sum()) * model.dim * NUMBER
+    return int(rows[states.cpu().unique()].sum()) * model.dim * NUMBER
 
 
 def diameter(world: FiniteWorld) -> int:

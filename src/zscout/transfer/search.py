@@ -82,8 +82,8 @@ class Problem:
 
 def _from_one_hand(kind: type, one: str, other: str) -> bool:
     """Whether no subclass has changed the one and left the other as it was."""
-    home = next(base for base in kind.__mro__ if one in vars(base) or other in vars(base))
-    return one in vars(home) and other in vars(home)
+    homes = [vars(base) for base in kind.__mro__ if one in vars(base) or other in vars(base)]
+    return bool(homes) and one in homes[0] and other in homes[0]
 
 
 Search: TypeAlias = Callable[[Problem, Rng], Float[Tensor, "*b d"]]

@@ -37,7 +37,10 @@ def _tell(scale: Scale, runs: Runs) -> Section:
     text = [
         "How good is a search, and by whose account? A learned ψ over-rates some z, and the best of very many is "
         "the most over-rated: the left column is what the model believes, the right one what the policies chosen "
-        "are worth. With an exact ψ the two are the same, and a bank of 1,000 z, tabulated once, serves all steps."
+        "are worth. With an exact ψ the two are the same, and a bank of 1,000 z, tabulated once, serves all steps.",
+        "Speed is told beside a plain reference in the same run, and only what is worth as much by the model's own ψ "
+        "counts. Here problems are small; zscout bench also has tables of 10,000 z, with which a network's "
+        "recommendations reach as much as those of 10,000 fresh ones.",
     ]
     lines = [] if scale.quick else _speed(scale)
     if lines:

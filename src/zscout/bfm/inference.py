@@ -1,6 +1,6 @@
 """A frozen network at the speed of its matrix products."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 import torch
@@ -35,13 +35,6 @@ class Inference:
 
     def __call__(self, state: Int[Tensor, " n"], z: Float[Tensor, "n d"]) -> list[Float[Tensor, "copies n out"]]:
         """The outputs of each network for n pairs of state and z."""
-        rows = ROWS if z.device.type == "cpu" else MOST_ROWS
-        if len(state) <= rows:
-            return self._outputs(state, z)
-        parts = [self._outputs(*pair) for pair in zip(state.split(rows), z.split(rows), strict=True)]
-        return [torch.cat(part, 1) for part in zip(*parts, strict=True)]
-
-    def _outputs(self, state: Int[Tensor, " n"], z: Float[Tensor, "n d"]) -> list[Float[Tensor, "copies n out"]]:
         x = torch.baddbmm(self._from_state.index_select(1, state), z.expand(len(self._from_z), *z.shape), self._from_z)
         for weight, bias in self._hidden:
             x = torch.baddbmm(bias, _rectified(x), weight)
@@ -49,6 +42,12 @@ class Inference:
         copies = [len(weight) for weight, _ in self._last]
         pairs = zip(self._last, x.split(copies), strict=True)
         return [torch.baddbmm(bias, part, weight) for (weight, bias), part in pairs]
+
+
+def in_parts(state: Int[Tensor, " n"], z: Float[Tensor, "n d"]) -> Iterator[tuple[Tensor, Tensor]]:
+    """Pairs of state and z, as many at a time as there is room for."""
+    rows = ROWS if z.device.type == "cpu" else MOST_ROWS
+    return zip(state.split(rows), z.split(rows), strict=True)
 
 
 def _rectified(x: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from gymnasium.spaces import Discrete
 from jaxtyping import Float, Int
 from torch import Generator, Tensor, nn
 
-from zscout.bfm.inference import Inference
+from zscout.bfm.inference import Inference, in_parts
 from zscout.bfm.sphere import project_sphere, sample_sphere, sample_sphere_each
 from zscout.edge import (
     as_discount,
@@ -235,6 +235,10 @@ class USFA(nn.Module):
 
     def _psi_at_policy(self, state: Int[Tensor, " n"], z: Float[Tensor, "n d"]) -> Float[Tensor, "h n d"]:
         """ψ of pairs of state and z, by each head, at the action that the policy takes."""
+        parts = [self._psi_of_part(*part) for part in in_parts(state, z)]
+        return parts[0] if len(parts) == 1 else torch.cat(parts, 1)
+
+    def _psi_of_part(self, state: Int[Tensor, " n"], z: Float[Tensor, "n d"]) -> Float[Tensor, "h n d"]:
         if self._frozen:
             seen = self._seen_z(z)
             out, *logits = self._inference(with_psi=True)(state, seen)
@@ -249,6 +253,9 @@ class USFA(nn.Module):
 
     def _logits(self, state: Int[Tensor, " n"], z: Float[Tensor, "n d"]) -> Float[Tensor, "n A"]:
         """What the policy of pairs of state and z goes by."""
+        return torch.cat([self._logits_of_part(*part) for part in in_parts(state, z)])
+
+    def _logits_of_part(self, state: Int[Tensor, " n"], z: Float[Tensor, "n d"]) -> Float[Tensor, "n A"]:
         if not self._frozen:
             return self.preferences(state[:, None], z)[:, 0]
         seen = self._seen_z(z)

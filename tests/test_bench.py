@@ -280,7 +280,7 @@ LINES: list[Line] = [
 def test_tables_say_what_counts_and_what_does_not() -> None:
     head, cells = speed_table(LINES).head, speed_table(LINES).rows
     first, less, kernel, wrong = (dict(zip(head, row, strict=True)) for row in cells)
-    assert (first["times faster"], first["objective"], first["by the true ψ"]) == ("45 ×", "1.002", "0.990")
+    assert (first["times faster"], first["objective"], first["by the true ψ"]) == ("45 ×", "1.0020", "0.990")
     assert less["times faster"] == "(45 ×)"
     assert kernel["÷ floor"] == "2 × its products"
     assert kernel["memory"] == "2 MB"
@@ -338,7 +338,7 @@ def test_start_up_is_measured_and_written(tmp_path: Path, capsys: pytest.Capture
     assert written["about"]["quick"]
     assert "zscout --help" in capsys.readouterr().out
     assert json.loads((out / "bench.json").read_text()) == written
-    assert "| zscout.load |" in (out / "bench.md").read_text()
+    assert "| start-up: zscout.load |" in (out / "bench.md").read_text()
     assert not list(out.glob("*.svg"))  # nothing here has a reference or a size
 
 
@@ -364,7 +364,7 @@ def test_a_stop_keeps_what_was_measured(
     assert (tmp_path / "speed.svg").exists()
     said = capsys.readouterr()
     assert "kernel" in said.out
-    assert said.err == "zscout: stopped after 1 of 3 groups\n"
+    assert said.err == "zscout: stopped: 3 rows measured, 1 of 3 groups whole\n"
 
 
 def test_answers_that_differ_end_the_command(

@@ -50,7 +50,7 @@ class Bench:
             _measure(groups, setting, lines, done, console)
         except KeyboardInterrupt:
             self._tell(lines, console)
-            fail(f"stopped after {len(done)} of {len(groups)} groups", code=130)
+            fail(f"stopped: {len(lines)} rows measured, {len(done)} of {len(groups)} groups whole", code=130)
         self._tell(lines, console)
         if wrong := [line.what for line in lines if not getattr(line, "agrees", True)]:
             fail(f"the answers differ by more than they may: {', '.join(wrong)}", code=1)

@@ -37,6 +37,8 @@ def device_named(name: str) -> str:
     """A device that is there."""
     import torch
 
+    if name.split(":")[0] not in ("cpu", "cuda"):
+        raise UsageError(f"--device {name}: there are cpu and cuda")
     if name.startswith("cuda") and not torch.cuda.is_available():
         raise UsageError("there is no CUDA device here; leave --device out, or write --device cpu")
     try:

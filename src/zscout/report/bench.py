@@ -18,9 +18,13 @@ def write_bench(lines: Sequence[Line], content: Mapping[str, Any], folder: Path)
     tables = [table for table in (speed_table(lines), growth_table(lines)) if table.rows]
     written = [
         write_json(folder / "bench.json", content),
-        write_bytes(folder / "bench.md", "\n".join(map(to_markdown, tables)).encode()),
+        write_bytes(folder / "bench.md", "\n".join([_about(content), *map(to_markdown, tables)]).encode()),
     ]
     figures: list[FigureTable | None] = [speed_figure(lines), growth_figure(lines)]
     for figure in figures:
         written += [] if figure is None else save_figure(draw(figure), folder, figure.name)
     return written
+
+
+def _about(content: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in content["about"].items()) + "\n"

@@ -27,7 +27,10 @@ class Table:
 
     def __init__(self, model: BehaviorModel, n: int, seed: int) -> None:
         if not isinstance(model, HasStates):
-            raise ValueError(f"{type(model).__name__} has no states(): a bank is for finite worlds")
+            raise ValueError(
+                f"{type(model).__name__} has no states(): a bank is for finite worlds; elsewhere search by FixedPoint, "
+                "Shooting or Climb(Shooting(n))"
+            )
         self.states = model.states()
         self.bank: Float[Tensor, "n d"] = model.sample_z(n, torch.Generator().manual_seed(seed)).double()
         psi = self._ask(model.psi)

@@ -41,5 +41,5 @@ class Method:
                 raise ValueError(
                     f"{name} must be a callable, an instance and no class, came as {getattr(self, name)!r}"
                 )
-        if not (callable(self.search) or isinstance(self.search, Trials)):
+        if isinstance(self.search, type) or not (callable(self.search) or isinstance(self.search, Trials)):
             raise ValueError(f"search must be a callable or Trials, came as {self.search!r}")

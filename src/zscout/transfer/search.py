@@ -124,6 +124,8 @@ class Bank:
     def __post_init__(self) -> None:
         as_size(self.n, "n", 1)
         as_size(self.seed, "seed", 0)
+        if not isinstance(self.anchors, bool):
+            raise ValueError(f"anchors must be True or False, came as {self.anchors!r}")
 
     def __call__(self, problem: Problem, rng: Rng) -> Float[Tensor, "*b d"]:
         """The best of them, of ẑ and of the last z."""
@@ -166,7 +168,8 @@ class Climb:
     """What another search comes to, ẑ and the last z, and fresh z around the best so far, nearer in each round.
 
     A model's own account of z is a landscape that few looks climb as high as very many random ones reach. With a
-    learned ψ some of that height is its error.
+    learned ψ some of that height is its error. The tables of the default start are made when it is first asked, which
+    takes a network about ten seconds.
     """
 
     start: Callable[[Problem, Rng], Tensor] = Bank(10_000, anchors=False)
@@ -176,6 +179,8 @@ class Climb:
     shrink: float = 0.5  # … and each further one
 
     def __post_init__(self) -> None:
+        if not callable(self.start) or isinstance(self.start, type):
+            raise ValueError(f"start must be a search, such as Shooting(100), came as {self.start!r}")
         as_size(self.rounds, "rounds", 1)
         as_size(self.near, "near", 1)
         as_positive(self.spread, "spread")

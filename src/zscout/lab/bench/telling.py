@@ -45,7 +45,7 @@ def speed_table(lines: Sequence[Line]) -> TextTable:
     ]
     rows = [
         [
-            row.what,
+            f"{row.group}: {row.what}",
             row.where,
             seconds(row.seconds),
             slowest(row).removeprefix("p99 "),

@@ -29,7 +29,7 @@ def faster(row: Row) -> str:
 
 def objective(row: Row) -> str:
     """Share of the reference's."""
-    return "" if row.share is None else f"{row.share:.3f}"
+    return "" if row.share is None else f"{row.share:.4f}"
 
 
 def truly(row: Row) -> str:

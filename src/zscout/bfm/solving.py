@@ -81,11 +81,11 @@ class Solved:
         keys = [row.tobytes() for row in rows.cpu().numpy()]
         with TURN:
             places = [self._place.get(key, -1) for key in keys]
-            known = [i for i, place in enumerate(places) if place >= 0]
-            policies = self._policies.new_empty(len(keys), self._policies.shape[1])
-            policies[known] = self._policies[[places[i] for i in known]]
-        unknown = [i for i, place in enumerate(places) if place < 0]
-        if unknown:
+            where = torch.tensor(places, dtype=torch.long, device=rows.device).clamp(min=0)
+            known = self._policies if self._place else self._policies.new_empty(1, self._policies.shape[1])
+            policies = known.index_select(0, where)
+        if -1 in places:
+            unknown = [i for i, place in enumerate(places) if place < 0]
             number: dict[bytes, int] = {}
             whose = [number.setdefault(keys[i], len(number)) for i in unknown]
             first = dict(zip(reversed(whose), reversed(unknown), strict=True))  # where each of them comes first

@@ -25,7 +25,7 @@ class Bench:
     seed: int = 0
     """Decides tasks, task vectors and draws."""
     quick: Quick = False
-    """Smaller problems and fewer repeats: under a minute in all."""
+    """Smaller problems and fewer repeats: about a minute in all, more on a busy machine."""
     device: str = "cpu"
     """cpu, or cuda for what live, many, training and floors measure; the rest stays on one core."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None

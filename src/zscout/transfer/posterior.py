@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import torch
@@ -11,8 +10,8 @@ from torch import Tensor
 
 from zscout.edge import as_finite, as_generator, as_positive, as_size, as_vectors, common_shape, in_range
 from zscout.randomness import Rng, Streams, normal, uniform
+from zscout.transfer.sums import Sums
 
-WAITING = 64  # pairs that wait to be summed up, at most
 LARGEST = 1e100  # of a number that comes in: sums of squares stay finite
 
 
@@ -32,7 +31,7 @@ class TaskPosterior:
     z_hat: Float[Tensor, "*b d"]
     factor: Float[Tensor, "*b d d"]  # W, V⁻¹ = WWᵀ
     width_factor: Float[Tensor, "*b d d"]  # F, width(x) = ‖Fᵀx‖: W itself unless something was forgotten
-    sums: "Sums"  # V, b and Σr²
+    sums: Sums  # V, b and Σr²
     aged_squares: Float[Tensor, "*b d d"] | None  # Ṽ, where something was forgotten
     weight: float  # how many rewards were seen: Σρᵏ
     ridge: float  # λ
@@ -283,34 +282,6 @@ def _one_more(
         torch.addcmul(z_hat, gain, (errors / more)[..., None]),
         torch.addcmul(W, scaled[..., None], u[..., None, :], value=-1),
     )
-
-
-@dataclass(frozen=True, eq=False)
-class Sums:
-    """V, b and Σr²; pairs wait to be summed up until somebody asks: most steps want ẑ and V⁻¹ only."""
-
-    V: Float[Tensor, "*b d d"]
-    b: Float[Tensor, "*b d"]
-    reward_squares: Float[Tensor, "*b"]
-    waiting: tuple[tuple[Float[Tensor, "*b d"], Float[Tensor, "*b"]], ...] = ()
-
-    def plus(self, phi: Float[Tensor, "*b d"], reward: Float[Tensor, "*b"]) -> "Sums":
-        """With one more pair, as it is now: whoever gave it may use its memory again."""
-        so_far = self.all if len(self.waiting) == WAITING else vars(self).get("all", self)
-        pair = (phi.clone(), reward.clone())
-        return Sums(so_far.V, so_far.b, so_far.reward_squares, (*so_far.waiting, pair))
-
-    @cached_property
-    def all(self) -> "Sums":
-        """With nothing that waits; one pair after the other, so that it does not matter when somebody asks."""
-        if not self.waiting:
-            return self
-        V, b, reward_squares = self.V.clone(), self.b.clone(), self.reward_squares.clone()
-        for phi, reward in self.waiting:
-            V.addcmul_(phi[..., None], phi[..., None, :])
-            b.addcmul_(phi, reward[..., None])
-            reward_squares.addcmul_(reward, reward)
-        return Sums(V, b, reward_squares)
 
 
 TENSORS = ("V", "z_hat", "factor", "width_factor", "V_squared", "b", "reward_squares")

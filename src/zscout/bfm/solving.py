@@ -1,7 +1,7 @@
 """What is optimal for φ·z, for many z at once; those solved lately are known."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -78,7 +78,7 @@ class Solved:
         self, rows: Float[Tensor, "m d"], solve: Callable[[Float[Tensor, "m d"]], Int[Tensor, "m S"]]
     ) -> Int[Tensor, "m S"]:
         """Of each row its policy; those not known are solved together, each once."""
-        keys = [row.tobytes() for row in rows.cpu().numpy()]
+        keys = bits(rows)
         with TURN:
             places = [self._place.get(key, -1) for key in keys]
             where = torch.tensor(places, dtype=torch.long, device=rows.device).clamp(min=0)
@@ -86,13 +86,11 @@ class Solved:
             policies = known.index_select(0, where)
         if -1 in places:
             unknown = [i for i, place in enumerate(places) if place < 0]
-            number: dict[bytes, int] = {}
-            whose = [number.setdefault(keys[i], len(number)) for i in unknown]
-            first = dict(zip(reversed(whose), reversed(unknown), strict=True))  # where each of them comes first
-            solved = solve(rows[[first[n] for n in range(len(number))]])
+            first, whose = distinct([keys[i] for i in unknown])
+            solved = solve(rows[[unknown[i] for i in first]])
             policies[unknown] = solved[whose]
             with TURN:
-                self._keep(number, solved)
+                self._keep({keys[unknown[i]]: n for n, i in enumerate(first)}, solved)
         return policies
 
     def _keep(self, number: dict[bytes, int], policies: Int[Tensor, "m S"]) -> None:
@@ -119,6 +117,19 @@ class Solved:
     def __getstate__(self) -> dict[str, object]:
         """A copy in another process begins with nothing."""
         return {**vars(self), "_policies": self._policies[:0].clone(), "_place": {}}
+
+
+def distinct(keys: Sequence[bytes]) -> tuple[list[int], list[int]]:
+    """Where each key that differs comes first, and for each key which of these it is."""
+    number: dict[bytes, int] = {}
+    whose = [number.setdefault(key, len(number)) for key in keys]
+    first = dict(zip(reversed(whose), reversed(range(len(keys))), strict=True))
+    return [first[n] for n in range(len(number))], whose
+
+
+def bits(rows: Float[Tensor, "m d"]) -> list[bytes]:
+    """What tells rows apart: equal bits are equal z."""
+    return [row.tobytes() for row in rows.cpu().numpy()]
 
 
 def chunks(rows: Tensor, numbers_a_row: int, least: int = 1) -> Iterator[Tensor]:

@@ -8,6 +8,7 @@ from torch import Generator, Tensor
 
 from zscout.bfm.exact import ExactModel
 from zscout.bfm.judging import Tabulated, certain
+from zscout.bfm.solving import bits, distinct
 from zscout.lab.run import Trace
 from zscout.types import BehaviorModel
 
@@ -68,7 +69,7 @@ class Yardstick:
 
     def _policies(self, z: Float[Tensor, "n d"]) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         """In parts that memory can hold: for which of the n, the policies of those z that differ, whose is whose."""
-        rows, whose = distinct(z)
+        rows, whose = distinct_rows(z)
         order = whose.argsort(stable=True)
         counts = whose.bincount(minlength=len(rows)).cumsum(0)
         begin = 0
@@ -92,14 +93,11 @@ class Yardstick:
 
     def _best(self, task: Float[Tensor, "n k"]) -> Float[Tensor, "n S"]:
         """v*(s), of tasks that come again and again."""
-        rows, whose = distinct(task)
+        rows, whose = distinct_rows(task)
         return self.exact.value(rows).cpu()[whose]
 
 
-def distinct(rows: Float[Tensor, "n d"]) -> tuple[Float[Tensor, "m d"], Int[Tensor, " n"]]:
+def distinct_rows(rows: Float[Tensor, "n d"]) -> tuple[Float[Tensor, "m d"], Int[Tensor, " n"]]:
     """The rows that differ, as they first come, and for each row which of them it is."""
-    place: dict[bytes, int] = {}
-    whose = [place.setdefault(row.tobytes(), len(place)) for row in rows.cpu().numpy()]
-    index = torch.tensor(whose, dtype=torch.long)
-    first = torch.full((len(place),), len(whose)).scatter_reduce_(0, index, torch.arange(len(whose)), "amin")
-    return rows[first.to(rows.device)], index
+    first, whose = distinct(bits(rows))
+    return rows[first], torch.tensor(whose, dtype=torch.long)

@@ -85,7 +85,7 @@ class _Tabulated(Forecast):
         """ψ·ẑ and ‖ψ‖_{V⁻¹}, a few runs at a time: their rows then stay in the cache from one step to the next."""
         if self._given_psi is not None or not self._in_parts(posterior):
             return super().value_and_width(posterior)
-        psi, both, runs = self._column("psi", self.model.psi), halving(posterior), ROWS // self.count
+        psi, both, runs = self._table.column("psi", self.model.psi), halving(posterior), ROWS // self.count
         if runs < FEW:
             return halves_in_place(psi, self._state, both)
         pairs = zip(self._state.split(runs), both.split(runs), strict=True)
@@ -97,7 +97,7 @@ class _Tabulated(Forecast):
         model = self.model
         if not isinstance(model, HasSecondMoment) or not self._in_parts(posterior):
             return super().information(posterior, gamma)
-        M = self._column(("moment", gamma), lambda obs, z: model.second_moment(obs, z, gamma)).flatten(2)
+        M = self._table.column(("moment", gamma), lambda obs, z: model.second_moment(obs, z, gamma)).flatten(2)
         inverse = (posterior.width_factor @ posterior.width_factor.mT).flatten(1)
         answer = inverse.new_empty(len(inverse), self.count)
         for state in self._state.unique().tolist():
@@ -109,12 +109,9 @@ class _Tabulated(Forecast):
         """Whether doing a part at a time pays: for a list of runs on a processor, whose cache is small."""
         return len(posterior.runs) == 1 and self._state.shape == posterior.runs and posterior.device.type == "cpu"
 
-    def _column(self, key: Any, ask_model: Callable[[Obs, Tensor], Tensor]) -> Float[Tensor, "S m *shape"]:
-        return self._table.column(key, ask_model)
-
     def _once(self, key: Any, ask_model: Callable[[Obs, Tensor], Tensor]) -> Tensor:
         if key not in self._seen:
-            column = self._column(key, ask_model)
+            column = self._table.column(key, ask_model)
             self._seen[key] = column[self._state] if self._state.ndim else column[int(self._state)]
         return self._seen[key]
 

@@ -35,11 +35,9 @@ def end_to_end(setting: Setting) -> Iterator[Row]:
         worth = _worth(arena, setting)
         for method, (whole, quick) in sizes.items():
             runs, steps = setting.of(whole, quick)
-            row = _measure(arena, method, runs, steps, setting)
-            if method == METHOD:  # the reference's own objective; others are compared with nothing
-                yield replace(row, **worth)  # type: ignore[arg-type]
-            else:
-                yield replace(row, reference="", reference_seconds=None)
+            compared = method == METHOD  # the reference's own objective; others are compared with nothing
+            row = _measure(arena, method, runs, steps, setting, compared)
+            yield replace(row, **worth) if compared else row  # type: ignore[arg-type]
 
 
 def _worth(arena: Arena, setting: Setting) -> dict[str, float]:
@@ -55,7 +53,7 @@ def _worth(arena: Arena, setting: Setting) -> dict[str, float]:
     return both_shares(arena.ground, alone, {"ours": ours, "theirs": theirs.answers}, "theirs")["ours"]
 
 
-def _measure(arena: Arena, method: str, runs: int, steps: int, setting: Setting) -> Row:
+def _measure(arena: Arena, method: str, runs: int, steps: int, setting: Setting, compared: bool) -> Row:
     ground = arena.ground
     ground.gap  # noqa: B018, made once for an arena
     draws = (Tasks(-(-runs // SEEDS), SEEDS, seed=(setting.task_seed + i) % 1_000).draw(ground.exact) for i in count())
@@ -69,10 +67,9 @@ def _measure(arena: Arena, method: str, runs: int, steps: int, setting: Setting)
     together(2)  # tables, once for a model
 
     reference = f"naive, {CANDIDATES:,} z"
-    ways: dict[str, Callable[[], object]] = {
-        "together": together,
-        reference: lambda: [next(alone) for _ in range(ALONE)],
-    }
+    ways: dict[str, Callable[[], object]] = {"together": together}
+    if compared:
+        ways[reference] = lambda: [next(alone) for _ in range(ALONE)]
     timings = interleaved(ways, 2, {"together": 1, reference: setting.of(10, 5)}, warm=False)
     row = Row.of(
         timings["together"],
@@ -82,4 +79,4 @@ def _measure(arena: Arena, method: str, runs: int, steps: int, setting: Setting)
         amount=runs * steps,
         unit="steps",
     )
-    return row.against(reference, timings[reference], ALONE)
+    return row.against(reference, timings[reference], ALONE) if compared else row

@@ -1,7 +1,6 @@
 """The kernels that everything waits for, beside what their products or their bytes alone would take."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 
 import torch
@@ -117,7 +116,7 @@ def _dynamic_programming(setting: Setting) -> Row:
     timing = interleaved({"solve": lambda: exact.policy(next(fresh))}, rounds, device=setting.device)["solve"]
     sweeps, numbers = diameter(exact.world), n * exact.world.n_states
     size = 3 * NUMBER // 2 * numbers * sweeps  # in single precision
-    row = Row.of(
+    return Row.of(
         timing,
         group="floors",
         what="π* of 10,000 z",
@@ -125,5 +124,5 @@ def _dynamic_programming(setting: Setting) -> Row:
         amount=n,
         unit="z",
         floor=f"{sweeps} sweeps over v and r: {size / 1e6:.0f} MB",
+        floor_seconds=seconds_of_moves(size, setting.device, at_once=2**20),
     )
-    return replace(row, floor_seconds=seconds_of_moves(size, setting.device, at_once=2**20))

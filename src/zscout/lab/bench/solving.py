@@ -28,8 +28,8 @@ def solving(setting: Setting) -> Iterator[Row]:
     yield from _stepping(setting)
 
 
-def _side_by_side(ours: Kept, theirs: Kept, rounds: int) -> tuple[Timing, Timing]:
-    timings = interleaved({"ours": ours, "theirs": theirs}, rounds)
+def _side_by_side(ours: Kept, theirs: Kept, rounds: int, warm: bool = True) -> tuple[Timing, Timing]:
+    timings = interleaved({"ours": ours, "theirs": theirs}, rounds, warm=warm)
     return timings["ours"], timings["theirs"]
 
 
@@ -88,8 +88,7 @@ def _rollouts(setting: Setting) -> Row:
     other, z = model.sample_z(10, rng).split(5)
     model.psi(0, other)  # warm, but with z of their own
     ours, theirs = Kept(model.psi, 0, z), Kept(rollouts, world, model, z, 0, runs, rng)
-    timings = interleaved({"ours": ours, "theirs": theirs}, 1, warm=False)
-    timing, reference = timings["ours"], timings["theirs"]
+    timing, reference = _side_by_side(ours, theirs, 1, warm=False)
     samples = theirs.answer
     standard_error = samples.std(1) / runs**0.5 + 1e-6  # the constant feature does not vary at all
     return Row.of(

@@ -6,11 +6,11 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 ARGS   ?=
 
-.PHONY: help reproduce test bench format clean
+.PHONY: help reproduce test bench pictures format clean
 .DEFAULT_GOAL := help
 
 help:
-	@sed -n '1,3p' Makefile; echo "#   make bench | make format | make clean"
+	@sed -n '1,3p' Makefile; echo "#   make bench | make pictures | make format | make clean"
 
 # Installed again only when pyproject.toml changed.
 $(VENV)/.installed: pyproject.toml
@@ -28,10 +28,15 @@ test: $(VENV)/.installed
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python tests/chromium.py
 	$(BIN)/pytest -n auto $(ARGS)
 
 bench: $(VENV)/.installed
 	$(BIN)/zscout bench $(ARGS)
+
+pictures: $(VENV)/.installed
+	$(BIN)/python tests/chromium.py
+	$(BIN)/python tests/pictures.py
 
 format: $(VENV)/.installed
 	$(BIN)/ruff format .

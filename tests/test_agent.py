@@ -84,6 +84,101 @@ def test_a_reward_that_was_not_seen_teaches_nothing_but_counts_as_a_step(laplaci
     assert agent.t == 1
 
 
+# Which rewards are worth asking for
+
+
+def test_a_reward_is_wanted_until_the_place_is_known(clusters_model: ExactModel) -> None:
+    agent = OnlineTransfer(clusters_model)
+    wanted = []
+    for _ in range(6):
+        agent.act(0)
+        wanted.append(agent.wants_reward(1))  # of the same cluster
+        agent.tell(0, 1.0)
+    assert wanted == [True] * 4 + [False] * 2  # 1/(4 + λ) < .5²: as surely as by four answers
+    assert agent.wants_reward(80) is True  # another cluster
+    assert agent.wants_reward(1, least=0.35) is True
+    assert agent.wants_reward(80, least=4.0) is False  # 1/√λ = 3.2
+
+
+@pytest.mark.parametrize("forgetting", [1.0, 0.9])
+def test_the_gate_is_the_width_run_by_run_and_changes_nothing(laplacian_model: ExactModel, forgetting: float) -> None:
+    model = laplacian_model
+    chosen = replace(METHODS["usf-ucb"](dim=9), forgetting=forgetting)
+    together = OnlineTransfer(model, chosen, seed=3, runs=4)
+    alone = [OnlineTransfer(model, chosen, seed=3 + run) for run in range(4)]
+    states, seen = torch.tensor([0, 20, 40, 80]), set()
+    for t in range(30):
+        states = model.world.step(states, torch.as_tensor(together.act(states)))
+        before = together._state
+        wanted = together.wants_reward(states, 0.6)
+        assert together._state is before
+        assert isinstance(wanted, Tensor)
+        assert torch.equal(wanted, together.posterior.width(model.phi(states)) > 0.6)
+        reward = torch.linspace(-1, 1, 4).double() * t
+        together.tell(states, reward, seen=wanted)
+        for run, agent in enumerate(alone):
+            agent.act(0)
+            mine = agent.wants_reward(int(states[run]), 0.6)
+            assert mine == bool(wanted[run])
+            agent.tell(int(states[run]), float(reward[run]) if mine else None)
+            assert torch.allclose(agent.z_hat, together.z_hat[run], atol=1e-9)
+            assert float(agent.posterior.noise) == pytest.approx(float(together.posterior.noise[run]))
+        seen.add(tuple(wanted.tolist()))
+    assert len(seen) > 2  # runs differ in what they want
+
+
+def test_with_forgetting_it_asks_again_after_a_while(clusters_model: ExactModel) -> None:
+    for forgetting, asks_again in ((1.0, False), (0.95, True)):
+        agent = OnlineTransfer(clusters_model, replace(METHODS["greedy"](dim=9), forgetting=forgetting))
+        asked = []
+        for _ in range(120):
+            agent.act(0)
+            asked.append(bool(agent.wants_reward(0)))
+            agent.tell(0, 1.0 if asked[-1] else None)
+        first = asked.index(False)
+        assert 3 < first < 8
+        assert any(asked[first:]) == asks_again
+        assert not all(asked[first:])
+        if asks_again:
+            for _ in range(200):  # a person who has gone away: everything is forgotten
+                agent.act(0)
+                agent.tell(0)
+            assert float(agent.posterior.width(clusters_model.phi(0))) == pytest.approx(0.1**-0.5, rel=1e-3)
+            assert agent.z_hat.abs().max() < 1e-2
+
+
+def test_methods_that_score_whole_rollouts_want_every_reward() -> None:
+    agent = OnlineTransfer(Compass(), METHODS["lola"](dim=2, horizon=3))
+    agent.learn(np.full((50, 2), 1.0), np.ones(50))
+    assert agent.wants_reward([0.1, 0.1]) is True
+    assert OnlineTransfer(Compass()).wants_reward([0.1, 0.1]) is False  # φ is so short that V⁻¹ = I/λ is sure enough
+    many = OnlineTransfer(Compass(), METHODS["lola"](dim=2, horizon=3), runs=2)
+    many.act(np.zeros((2, 2)))
+    before = many._state
+    with pytest.raises(ValueError, match="needs every reward"):
+        many.tell(np.zeros((2, 2)), [1.0, 0.0], seen=[True, False])
+    assert many._state is before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ((81,), "observation 81 is outside"),
+        ((1.5,), "observation must be whole numbers"),
+        (([1, 2],), "for one run"),
+        ((1, -0.1), "least must be in"),
+        ((1, np.nan), "least must be in"),
+        ((1, np.inf), "least must be in"),
+    ],
+)
+def test_what_the_gate_refuses(laplacian_model: ExactModel, arguments: tuple[Any, ...], says: str) -> None:
+    agent = OnlineTransfer(laplacian_model)
+    before = agent._state
+    with pytest.raises(ValueError, match=says):
+        agent.wants_reward(*arguments)
+    assert agent._state is before
+
+
 def test_rewards_times_100_change_nothing(laplacian_model: ExactModel) -> None:
     model, task = laplacian_model, laplacian_model.sample_z(1, 3)[0]
     paths = []
@@ -376,12 +471,16 @@ def test_other_mistakes_leave_the_agent_as_it_was(laplacian_model: ExactModel) -
         lambda: agent.tell([1, 2, 3], [0.5, 0.5]),
         lambda: agent.tell([1, 2], [0.5, 0.5], done=[True]),
         lambda: agent.tell([1, 2], [0.5, 0.5], done="yes"),
+        lambda: agent.tell([1, 2], [0.5, 0.5], seen=[True]),
+        lambda: agent.tell([1, 2], [0.5, 0.5], seen=[1, 0]),
+        lambda: agent.tell([1, 2], [0.5, np.nan], seen=[True, False]),
+        lambda: agent.tell([1, 2], seen=[True, False]),
         lambda: agent.learn([[1, 2], [3, 4]], [[0.0, np.nan], [0.0, 0.0]]),
         lambda: agent.learn([[1, 2], [3, 4]], [0.0, 0.0]),
         lambda: agent.learn([[1, 2], [3, 99]], [[0.0, 0.0], [0.0, 0.0]]),
     ]
     for wrong in mistakes:
-        with pytest.raises(ValueError, match="reward|observation|done|batch"):
+        with pytest.raises(ValueError, match="reward|observation|done|seen|batch"):
             wrong()
         assert agent._state is before
 

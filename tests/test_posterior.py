@@ -179,6 +179,52 @@ def test_what_was_forgotten_is_uncertain_again() -> None:
     assert later.log_det.item() == pytest.approx(math.log(5.5))
 
 
+@given(data=pairs(least=1), rho=st.sampled_from([0.0, 0.5, 0.9, 0.999]), later=st.integers(1, 4))
+def test_time_passes_without_rewards_too(data: Pairs, rho: float, later: int) -> None:
+    phi, reward = data
+    posterior = told(phi, reward, forgetting=rho, noise=None)
+    for _ in range(later):
+        posterior = posterior.aged()
+    age = np.arange(len(phi))[::-1] + later
+    V, z_hat, minimum = ridge_regression(phi, reward, rho**age)
+    to_1e_9(posterior.V, V)
+    to_1e_9(posterior.z_hat, z_hat)
+    to_1e_9(posterior.weight, double((rho**age).sum()))
+    to_1e_9(posterior.noise**2, double(minimum / (rho**age).sum() if rho else 1.0))
+    V_squared, _, _ = ridge_regression(phi, reward, rho ** (2 * age))
+    u = torch.linalg.solve(V, torch.linspace(-1, 2, len(V)).double())
+    to_1e_9(posterior.width(torch.linspace(-1, 2, len(V))), (u @ V_squared @ u).sqrt())
+
+
+def test_what_forgets_nothing_does_not_age() -> None:
+    posterior = told(*random_pairs(5, 3))
+    assert posterior.aged() is posterior
+
+
+@pytest.mark.parametrize("forgetting", [1.0, 0.9])
+def test_runs_whose_reward_was_not_seen_learn_nothing(forgetting: float) -> None:
+    phi, reward = random_pairs(12 * 3, 4)
+    phi, reward = phi.reshape(12, 3, 4), reward.reshape(12, 3)
+    seen = torch.arange(36).reshape(12, 3) % 5 < 2
+    settings: dict[str, Any] = {"noise": None, "forgetting": forgetting}
+    together = TaskPosterior.prior(dim=4, ridge=RIDGE, runs=(3,), **settings)
+    for t in range(12):
+        together = together.update(phi[t], reward[t], seen[t])
+    for run in range(3):
+        alone = TaskPosterior.prior(dim=4, ridge=RIDGE, **settings)
+        for t in range(12):
+            alone = alone.update(phi[t, run], reward[t, run]) if seen[t, run] else alone.aged()
+        for name in ("V", "z_hat", "covariance", "log_det", "noise", "weight", "V_squared"):
+            to_1e_9(getattr(together, name)[run], getattr(alone, name))
+        assert_close(together.width(phi[0])[run], alone.width(phi[0, run]))
+    assert together.weight.tolist() != [12, 12, 12]
+    before = TaskPosterior.prior(dim=4, ridge=RIDGE, runs=(3,)).update(phi[0], reward[0])
+    unseen = before.update(phi[1], reward[1], [False, False, True])
+    for name in ("z_hat", "factor", "V", "b"):  # to the last bit
+        assert torch.equal(getattr(before, name)[:2], getattr(unseen, name)[:2])
+        assert not torch.equal(getattr(before, name)[2], getattr(unseen, name)[2])
+
+
 def test_with_forgetting_the_order_matters_but_not_among_pairs_told_at_once() -> None:
     phi, reward = random_pairs(6, 2)
     one, other = told(phi, reward, forgetting=0.5), told(phi.flip(0), reward.flip(0), forgetting=0.5)
@@ -308,6 +354,8 @@ def test_priors_that_are_none(setting: str, bad: Any, message: str) -> None:
         ("update", ([0.0, 1.0, 2.0], 1.0), "phi has 3 entries, 2 are wanted"),
         ("update", ([0.0, 1.0], [1.0, 2.0]), r"reward has shape \(2,\), it must be a single number"),
         ("update", ([[0.0, 1.0]], 1.0), r"reward has shape \(\), it must be one for each run, \[1\]"),
+        ("update", ([0.0, 1.0], 1.0, [True]), "seen must be True or False, or one for each run"),
+        ("update", ([0.0, 1.0], 1.0, 1), "seen must be True or False"),
         ("learn", ([0.0, 1.0], [1.0]), r"phi is one vector; labelled pairs are phi \[\*b m 2\]"),
         ("learn", ([[0.0, 1.0]], [1.0, 2.0]), "it must be one for each of the pairs"),
         ("learn", ([[0.0, 1.0]], [math.nan]), "reward holds NaN or inf"),

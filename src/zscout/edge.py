@@ -102,7 +102,10 @@ def in_range(value: object, name: str, low: float, high: float, open_end: bool =
     limits = f"[{low}, {high}{')' if open_end else ']'}"
     if isinstance(value, bool) or not isinstance(value, int | float | np.number):
         raise ValueError(f"{name} must be a number in {limits}, came as {value!r}")
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:  # a whole number of hundreds of digits
+        raise ValueError(f"{name} must be in {limits}, came as a number too large to be one") from None
     if math.isnan(number) or number < low or number > high or (open_end and number == high):
         raise ValueError(f"{name} must be in {limits}, came as {number}")
     return number

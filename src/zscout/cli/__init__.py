@@ -13,6 +13,7 @@ from rich.console import Console
 import zscout
 from zscout.cli.bench import Bench
 from zscout.cli.compare import Compare, Tune
+from zscout.cli.live import Live
 from zscout.cli.mistakes import UsageError, fail
 from zscout.cli.pretrain import Pretrain
 from zscout.cli.reproduce import Reproduce
@@ -25,6 +26,7 @@ Command = (
     | Annotated[Compare, tyro.conf.subcommand("compare")]
     | Annotated[Tune, tyro.conf.subcommand("tune")]
     | Annotated[Bench, tyro.conf.subcommand("bench")]
+    | Annotated[Live, tyro.conf.subcommand("live")]
 )
 
 DESCRIPTION = (
@@ -51,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         fail(str(error) or type(error).__name__, code=2)
 
 
-def _parse(words: list[str]) -> Reproduce | Pretrain | Compare | Tune | Bench | Transfer:
+def _parse(words: list[str]) -> Reproduce | Pretrain | Compare | Tune | Bench | Transfer | Live:
     """Tyro's parser, its boxed errors folded into one line."""
     errors = io.StringIO()
     try:
@@ -60,7 +62,9 @@ def _parse(words: list[str]) -> Reproduce | Pretrain | Compare | Tune | Bench | 
     except SystemExit as stop:
         if stop.code != 2:
             raise
-        known = words[0] if words[0] in ("reproduce", "pretrain", "transfer", "compare", "tune", "bench") else ""
+        known = (
+            words[0] if words[0] in ("reproduce", "pretrain", "transfer", "compare", "tune", "bench", "live") else ""
+        )
         fail(f"{_unboxed(errors.getvalue())}; see zscout {known}{' ' if known else ''}--help", code=2)
 
 

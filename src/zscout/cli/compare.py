@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+import tyro
 from rich.console import Console
 
 from zscout.cli.mistakes import UsageError, usage_errors
@@ -14,11 +15,17 @@ if TYPE_CHECKING:
     from zscout.lab.compare import Entrant
 
 
+class Usual(str):
+    """What an option is while it is not given; given, it is any other text, be it the same letters."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True)
 class Runs:
     """What decides simulated runs, whatever they are for."""
 
-    features: str = "laplacian"
+    features: str = Usual("laplacian")
     """clusters or laplacian."""
     steps: int = 200
     """Rewards that each run sees."""
@@ -38,9 +45,9 @@ class Compare(Runs):
 
     out: Path = Path("out/compare")
     """Folder that keeps every run, step by step, in runs.sqlite."""
-    world: str = "open-grid"
+    world: str = Usual("open-grid")
     """open-grid, four-rooms, maze, or a text file with a map of '#' and '.'."""
-    model: str = "exact"
+    model: str = Usual("exact")
     """exact, network (the one that ships), the name or folder of a saved model, or your own as module:name."""
     methods: str = "usf-ucb,usf-ucb-norm,usf-ucb-paper,greedy,random"
     """Names with commas between, or all; your own as module:name."""
@@ -58,6 +65,8 @@ class Compare(Runs):
     """So many estimates of ψ, each with an error of its own."""
     outside: float = 0.0
     """Share of the reward's variance over states that the features cannot express."""
+    traces: Annotated[str, tyro.conf.arg(metavar="FILE[,FILE…]")] = ""
+    """Runs that zscout live exported: the methods are run on their very reward, and all stand in one table."""
     quick: Quick = False
     """Five tasks, one seed, at most 50 steps: a first look."""
     json: OutputFile = None
@@ -75,6 +84,11 @@ class Compare(Runs):
         from zscout.report.export import to_markdown
         from zscout.report.tables import compare_csv, terminal_table
 
+        if self.traces:
+            from zscout.cli.traces import compare_traces
+
+            compare_traces(self, console)
+            return
         with usage_errors():
             writable(self.json, self.csv, self.markdown)
             entrants = self._entrants(console)
@@ -121,7 +135,7 @@ class Compare(Runs):
         steps = min(self.steps, 50) if self.quick else self.steps
         tasks = Tasks(count, seeds, "report", self.seed)
         device = device_named(self.device)
-        arena = Arena(self.world, self.features, self.model, self.psi_error, self.heads, device)
+        arena = Arena(str(self.world), str(self.features), str(self.model), self.psi_error, self.heads, device)
         settings = settings_named(self.settings, self.features)
         as_size(self.jobs, "jobs", 1)
         Entrant(arena, "oracle", tasks=tasks, noise=self.noise, steps=steps, outside=self.outside).check()
@@ -174,7 +188,7 @@ class Tune(Runs):
         with usage_errors():
             writable(self.json)
             tasks = Tasks(3 if self.quick else self.tasks, self.seeds, "tuning", self.seed)
-            arena = Arena(features=self.features, device=device_named(self.device))
+            arena = Arena(features=str(self.features), device=device_named(self.device))
             as_size(self.jobs, "jobs", 1)
             steps = min(self.steps, 20) if self.quick else self.steps
             tried = candidates(arena, chosen, tasks, steps, self.noise, budget=2 if self.quick else BUDGET)

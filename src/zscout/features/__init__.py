@@ -2,7 +2,7 @@
 
 from zscout.features.clusters import grid_clusters, temporal_clusters
 from zscout.features.encoding import decode, encode
-from zscout.features.laplacian import eigenvalues, graph_laplacian, laplacian
+from zscout.features.laplacian import eigenvalues, graph_laplacian, laplacian, whole_dim
 
 __all__ = [
     "decode",
@@ -12,4 +12,5 @@ __all__ = [
     "grid_clusters",
     "laplacian",
     "temporal_clusters",
+    "whole_dim",
 ]

@@ -48,6 +48,13 @@ def eigenvalues(world: FiniteWorld, n: int, normalised: bool = False) -> np.ndar
     return _eigenfunctions(world, n, normalised)[0][:n]
 
 
+def whole_dim(world: FiniteWorld, least: int) -> int:
+    """The smallest d from ``least`` on that cuts no eigenspace."""
+    least = as_size(least, "least", 1, world.n_states, f" in a world of {world.n_states} states")
+    values, _ = _eigenfunctions(world, least, normalised=False)
+    return next(end for end in _ends_of_groups(values) if end >= least)
+
+
 def graph_laplacian(world: FiniteWorld, normalised: bool = False) -> csc_array:
     """L = D − A, or I − D^{-½}AD^{-½}."""
     return _laplacian_of(adjacency(world), normalised)

@@ -15,7 +15,7 @@ from torch.nn import Module
 from zscout.bfm.exact import ExactModel
 from zscout.bfm.pretrained import load
 from zscout.edge import as_size, in_range, known_name
-from zscout.features import grid_clusters, laplacian, temporal_clusters
+from zscout.features import grid_clusters, laplacian, temporal_clusters, whole_dim
 from zscout.lab.corrupted import Corrupted
 from zscout.lab.metrics import Yardstick
 from zscout.lab.own import is_own, own_features, own_model
@@ -54,6 +54,15 @@ def _clusters(world: GridWorld, dim: int) -> Float[Tensor, "S d"]:
 
 
 FEATURES: dict[str, Callable[[GridWorld, int], Float[Tensor, "S d"]]] = {"clusters": _clusters, "laplacian": laplacian}
+FINE = "laplacian-fine"  # so many eigenfunctions that a patch of a few cells can be told from its surroundings
+OF_ARENAS = (*FEATURES, FINE)
+
+
+def _features(name: str, world: GridWorld) -> Float[Tensor, "S d"]:
+    """Nine of a kind, or of the fine ones about a third as many as there are states."""
+    if known_name(name, OF_ARENAS, "feature set") == FINE:
+        return laplacian(world, whole_dim(world, max(DIM, world.n_states // 3)))
+    return features_named(name, world, DIM)
 
 
 @dataclass(frozen=True)
@@ -122,7 +131,7 @@ class Ground:
 @cache
 def _ground(arena: Arena) -> Ground:
     world = world_named(arena.world)
-    exact = ExactModel(world, features_named(arena.features, world, DIM).to(arena.device))
+    exact = ExactModel(world, _features(arena.features, world).to(arena.device))
     if arena.model == "exact":
         wrong = arena.psi_error or arena.heads > 1
         model = Corrupted(exact, arena.psi_error, arena.heads) if wrong else exact

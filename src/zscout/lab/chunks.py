@@ -1,14 +1,11 @@
 """Specs to records: only what is missing, in batches of a few seconds, each kept as soon as it is done."""
 
-import os
-import signal
-import threading
 import time
 import traceback
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
-from multiprocessing import get_context, parent_process
+from multiprocessing import get_context
 from pathlib import Path
 
 import torch
@@ -19,6 +16,7 @@ from zscout.lab.own import is_own
 from zscout.lab.records import Failure, Record
 from zscout.lab.spec import Spec
 from zscout.lab.store import Store
+from zscout.processes import begin_worker
 from zscout.transfer.search import Ellipsoid, Shooting
 
 SECONDS = 5.0  # that a chunk should take: as much as a stop can cost
@@ -107,7 +105,7 @@ def _in_turn(plan: _Plan) -> Iterator[Chunk]:
 
 
 def _side_by_side(plan: _Plan, workers: int) -> Iterator[Chunk]:
-    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_begin_worker)
+    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=begin_worker)
     running: set[Future[Chunk]] = set()
     try:
         while True:
@@ -126,17 +124,3 @@ def _side_by_side(plan: _Plan, workers: int) -> Iterator[Chunk]:
         raise
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _begin_worker() -> None:
-    torch.set_num_threads(1)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    """A parent that was killed cannot end its workers: they watch it."""
-    parent = parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)

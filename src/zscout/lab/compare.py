@@ -181,24 +181,39 @@ Cells = tuple[list[str], list[list[str]]]  # the head, and the lines under it
 
 def ranking_cells(rows: Sequence[Row]) -> Cells:
     """A ranking: means with 95 % intervals, and against a model's own π(·,z_r) where that is not the best there is."""
-    own = any(abs(row.lost.value - row.lost_own.value) > 1e-6 for row in rows)
+    own = _has_own(rows)
     head = ["rank", "method", "lost steps", "IQM", *(["own π"] if own else []), "settled", "final", "‖ẑ−z_r‖"]
     lines = []
     for row in rows:
         first, last = row.rank
-        lines.append(
-            [
-                f"{first}" if first == last else f"{first}–{last}",
-                row.label,
-                f"{row.lost:.1f}",
-                f"{row.lost_iqm:.1f}",
-                *([f"{row.lost_own.value:.1f}"] if own else []),
-                f"{row.settled.value:.0%}",
-                f"{row.final.value:.3f}",
-                f"{row.error.value:.2f}",
-            ]
-        )
+        rank = f"{first}" if first == last else f"{first}–{last}"
+        lines.append([rank, row.label, f"{row.lost:.1f}", f"{row.lost_iqm:.1f}", *_further_cells(row, own)])
     return head, lines
+
+
+def one_reward_cells(rows: Sequence[Row]) -> Cells:
+    """Methods on one reward, which ranks nothing: an interval is over a method's runs, where it has several."""
+    own, middle = _has_own(rows), max(row.runs for row in rows) > 3  # fewer have no middle half
+    names = ["lost steps", *(["IQM"] if middle else []), *(["own π"] if own else [])]
+    lines = []
+    for row in rows:
+        lost = [row.lost, *([row.lost_iqm] if middle else [])]
+        cells = [f"{number:.1f}" if row.runs > 1 else f"{number.value:.1f}" for number in lost]
+        lines.append([row.label, f"{row.runs}", *cells, *_further_cells(row, own)])
+    return ["method", "runs", *names, "settled", "final", "‖ẑ−z_r‖"], lines
+
+
+def _has_own(rows: Sequence[Row]) -> bool:
+    return any(abs(row.lost.value - row.lost_own.value) > 1e-6 for row in rows)
+
+
+def _further_cells(row: Row, own: bool) -> list[str]:
+    return [
+        *([f"{row.lost_own.value:.1f}"] if own else []),
+        f"{row.settled.value:.0%}",
+        f"{row.final.value:.3f}",
+        f"{row.error.value:.2f}",
+    ]
 
 
 def paired_cells(rows: Sequence[Row], against: str) -> Cells:

@@ -74,7 +74,7 @@ def measured(
     mean, best = worth.mean(1), worth.amax(1)
     reward = worth.T.gather(0, trace.entered)
     normalised = torch.where(best > mean, (reward - mean) / (best - mean), 0.0)
-    value = _value_of_estimate(trace, yardstick, task)
+    value = value_of_estimate(trace, yardstick, task.expand(len(trace.state), -1, -1))
     theory = replay(trace, ground.exact.features.cpu(), psi, psi_own, regret, ground.exact.gamma)
     error = (torch.cat([trace.z_hat[1:], trace.final_z_hat[None]]) - trace.task).norm(dim=-1)
     numbers = {
@@ -129,8 +129,8 @@ def log_det_of_counts(entered: Int[Tensor, "T R"], ridge: float, states: int) ->
     return start + torch.stack(gains).cumsum(0)
 
 
-def _value_of_estimate(trace: Trace, yardstick: Yardstick, task: Float[Tensor, "R k"]) -> Float[Tensor, "T R"]:
-    """Normalised value of what would be settled for after each reward.
+def value_of_estimate(trace: Trace, yardstick: Yardstick, task: Float[Tensor, "T R k"]) -> Float[Tensor, "T R"]:
+    """Normalised value of what would be settled for after each reward, for the task of that step.
 
     Where that is costly (long runs, networks: all states for every z) after every fifth, which then stands until the
     next.
@@ -139,6 +139,6 @@ def _value_of_estimate(trace: Trace, yardstick: Yardstick, task: Float[Tensor, "
     every = 1 if steps <= ALL_STEPS and isinstance(yardstick.model, HasExactPsi) else EVERY
     z = torch.cat([trace.best_z[1:], trace.final_z[None]])
     looked = torch.arange(steps - 1, -1, -every).flip(0)
-    value = yardstick.value(z[looked].flatten(0, 1), task.repeat(len(looked), 1)).reshape(len(looked), -1)
+    value = yardstick.value(z[looked].flatten(0, 1), task[looked].flatten(0, 1)).reshape(len(looked), -1)
     last_look = torch.searchsorted(looked, torch.arange(steps), right=True) - 1
     return value[last_look.clamp(min=0)]

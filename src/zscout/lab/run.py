@@ -19,7 +19,7 @@ WORLD = 2**40  # the place in a run's stream where its world begins: far from an
 
 @dataclass(frozen=True, eq=False)
 class Moment:
-    """One step of R runs, from S_t to S_{t+1}; all but the last three are as they were at S_t."""
+    """One step of R runs, from S_t to S_{t+1}; all but the last four are as they were at S_t."""
 
     t: int
     state: Int[Tensor, " R"]  # S_t
@@ -31,6 +31,7 @@ class Moment:
     action: Int[Tensor, " R"]  # A_t
     entered: Int[Tensor, " R"]  # S_{t+1}, before a reset that the method asked for
     reward: Float[Tensor, " R"]  # R_{t+1}
+    told: Bool[Tensor, " R"] | None = None  # whose reward was told; None: everyone's
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,8 +55,18 @@ class Trace:
     final_z_hat: Float[Tensor, "R d"]
 
 
-def moments(agent: OnlineTransfer, world: FiniteWorld, reward: Float[Tensor, "R S"], noise: float) -> Iterator[Moment]:
-    """The agent in the world, for ever; noise, slips and starts come from each run's own seed."""
+def moments(
+    agent: OnlineTransfer,
+    world: FiniteWorld,
+    reward: Float[Tensor, "R S"],
+    noise: float,
+    least: float | None = None,
+) -> Iterator[Moment]:
+    """The agent in the world, for ever; noise, slips and starts come from each run's own seed.
+
+    ``reward`` is looked at step by step: it may be changed in place between two of them. With ``least`` it is told only
+    where the agent wants it: ‖φ(S_{t+1})‖_{V⁻¹} > least.
+    """
     noise = in_range(noise, "noise", 0.0, float("inf"), open_end=True)
     seeds = agent.seeds
     start = (Streams(seeds, WORLD).uniform() * world.n_states).long()
@@ -67,8 +78,10 @@ def moments(agent: OnlineTransfer, world: FiniteWorld, reward: Float[Tensor, "R 
         z = agent.present_z
         entered = world.step(state, action, streams)
         seen = reward.gather(1, entered[:, None])[:, 0] + noise * streams.normal()
-        agent.tell(entered, seen)
-        yield Moment(t, state, best_z if z is None else z, exploring, radius, z_hat, best_z, action, entered, seen)
+        told = None if least is None else torch.as_tensor(agent.wants_reward(entered, least))
+        agent.tell(entered, seen, seen=told)
+        followed = best_z if z is None else z
+        yield Moment(t, state, followed, exploring, radius, z_hat, best_z, action, entered, seen, told)
         state = start if agent.wants_reset else entered
         t += 1
 

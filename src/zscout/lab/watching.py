@@ -1,7 +1,7 @@
 """One run to watch: each step as plain numbers and maps, with its exact regret and the value of what it knows."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal, TypeAlias
@@ -129,7 +129,7 @@ def _frames(
             left=cells[state],
             cell=cells[entered],
             heading=None if heading is None else cells[heading],
-            mode=_mode(heading, _leads_to(ground, moment.best_z, state), entered),
+            mode=mode_of(heading, _leads_to(ground, moment.best_z, state), entered),
             estimate=to_map(z_hat[0] @ features.T),
             doubt=_doubt(agent, ground),
         )
@@ -159,22 +159,27 @@ def _doubt(agent: OnlineTransfer, ground: Ground) -> np.ndarray:
 
 
 def _leads_to(ground: Ground, z: Float[Tensor, "1 d"], state: int) -> int:
-    """Where π(·,z) ends that starts here: of the states that it comes back to for ever, the one that z values most."""
+    """Where π(·,z) ends that starts here."""
     world, model = ground.world, ground.model
     states: Int[Tensor, " S"] = torch.arange(world.n_states)
     rng = Generator(device=z.device).manual_seed(0)  # for a policy that draws its actions: one draw for each state
     action = as_index(model.act(states, z.expand(len(states), -1), rng), world.n_actions, "action", states.device)
-    follows = world.next_state.gather(1, action[:, None])[:, 0].tolist()
-    for _ in range(world.n_states):  # after so many steps it is in its cycle
+    worth = ground.exact.features @ z[0].to(ground.exact.features)
+    return end_of_way(world.next_state.gather(1, action[:, None])[:, 0].tolist(), state, worth.tolist())
+
+
+def end_of_way(follows: Sequence[int], state: int, worth: Sequence[float]) -> int:
+    """Of the states that a way from here comes back to for ever, the one that is worth most; ``follows`` each state."""
+    for _ in follows:  # after so many steps it is in its cycle
         state = follows[state]
     cycle = [state]
     while follows[cycle[-1]] != state:
         cycle.append(follows[cycle[-1]])
-    worth = (ground.exact.features[cycle] @ z[0].to(ground.exact.features)).tolist()
-    return cycle[max(range(len(cycle)), key=worth.__getitem__)]
+    return max(cycle, key=worth.__getitem__)
 
 
-def _mode(heading: int | None, settled: int, entered: int) -> Mode:
+def mode_of(heading: int | None, settled: int, entered: int) -> Mode:
+    """What is done from what it leads to, what would be settled for leads to, and where it is now."""
     if heading is None:
         return "wanders"
     if heading != settled:

@@ -10,11 +10,11 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Generator, Tensor
 
-from zscout.edge import all_finite, as_finite, as_given, as_positive
+from zscout.edge import all_finite, as_finite, as_given, as_positive, in_range
 from zscout.randomness import Streams
 from zscout.transfer.direct import Known
 from zscout.transfer.forecast import finite
-from zscout.transfer.incoming import check_model_kind, check_observation, copied, ends_of_episodes, seeds_of_runs
+from zscout.transfer.incoming import check_model_kind, check_observation, copied, flags_of_runs, seeds_of_runs
 from zscout.transfer.method import Method
 from zscout.transfer.methods import Factory, factory_named
 from zscout.transfer.posterior import TaskPosterior
@@ -97,28 +97,33 @@ class OnlineTransfer:
         self._state = asked
         return done
 
-    def tell(self, next_obs: Any, reward: Any = None, done: Any = False) -> None:
-        """(S_{t+1}, R_{t+1}): V ← V + φφᵀ, b ← b + φr  (eq. 3). None: no reward was seen; done: it ended."""
+    def tell(self, next_obs: Any, reward: Any = None, done: Any = False, seen: Any = None) -> None:
+        """(S_{t+1}, R_{t+1}): V ← V + φφᵀ, b ← b + φr  (eq. 3). None: no reward was seen; done: it ended.
+
+        Of many runs, ``seen`` [runs] says whose rewards were seen, if not all were. Where none was, nothing is learned,
+        and with forgetting what is known grows older all the same.
+        """
         state, search = self._state, self.method.search
         if state.asked is None:
             raise ValueError("tell came before ask: each tell wants an ask(obs) or act(obs) of its own before it")
         check_observation(next_obs, self.bfm.observation_space, self._runs)
-        ended = ends_of_episodes(done, self._runs).to(state.age.device)
-        posterior, memory, visits = state.posterior, state.memory, state.visits
-        if reward is not None:
-            phi = self._phi(next_obs)
-            if tuple(phi.shape[:-1]) != self._runs:
-                raise ValueError(f"the model's φ has shape {tuple(phi.shape)}, {[*self._runs, self.bfm.dim]} is wanted")
-            posterior = posterior.update(phi, reward)
+        ended = flags_of_runs(done, self._runs, "done").to(state.age.device)
+        memory, visits = state.memory, state.visits
+        if reward is None:
+            if seen is not None:
+                raise ValueError("seen says whose rewards were seen, but no reward came: leave it out")
+            posterior = state.posterior.aged()
+        else:
+            posterior = state.posterior.update(self._phi_of_runs(next_obs), reward, seen)
         if isinstance(search, Trials) and memory:
-            if reward is None:
-                raise ValueError("this method scores whole rollouts: it needs every reward, None came")
+            if reward is None or not (seen is None or flags_of_runs(seen, self._runs, "seen").all()):
+                raise ValueError("this method scores whole rollouts: it needs every reward")
             if ended.any() and not ended.all():
                 raise ValueError("rollouts of a batch go in step for this method: done must be the same for all runs")
             problem = replace(self._problem(next_obs), posterior=posterior)
-            seen = as_finite(reward, "reward", posterior.device)
+            score = as_finite(reward, "reward", posterior.device)
             with torch.no_grad():
-                memory = search.tell(memory, problem, seen, bool(ended.all()), self._streams(TELL))
+                memory = search.tell(memory, problem, score, bool(ended.all()), self._streams(TELL))
         if self.method.explorer is not None:
             visits = self.method.explorer.tell(visits, state.asked)
         age = torch.where(self._due(), 0.0, state.age) + 1
@@ -130,6 +135,20 @@ class OnlineTransfer:
             memory=memory,
             visits=visits,
         )
+
+    def wants_reward(self, next_obs: Any, least: float | int = 0.5) -> bool | Bool[Tensor, " runs"]:
+        """Whether a reward for S_{t+1} would teach something: ‖φ(S_{t+1})‖_{V⁻¹} > least, for each of the runs.
+
+            agent.tell(obs, ask_the_person() if agent.wants_reward(obs) else None)
+
+        σ²‖φ‖²_{V⁻¹} is how unsure φ·z_r is, σ² how unsure one answer is: at .5 the place is known as surely as by four
+        answers given right there. Methods that score whole rollouts want every reward.
+        """
+        least = in_range(least, "least", 0.0, math.inf, open_end=True)
+        check_observation(next_obs, self.bfm.observation_space, self._runs)
+        unsure = self.posterior.width(self._phi_of_runs(next_obs)) > least
+        wanted = unsure | isinstance(self.method.search, Trials)
+        return wanted if self._runs else bool(wanted)
 
     def learn(self, observations: Any, rewards: Any) -> None:
         """Labelled pairs at any time, observations [*b m …] and rewards [*b m]: a warm start, or late feedback."""
@@ -267,6 +286,12 @@ class OnlineTransfer:
 
     def _phi(self, obs: Obs) -> Float[Tensor, "*b d"]:
         return finite(self.bfm.phi(obs).detach(), "φ")
+
+    def _phi_of_runs(self, obs: Obs) -> Float[Tensor, "*b d"]:
+        phi = self._phi(obs)
+        if tuple(phi.shape[:-1]) != self._runs:
+            raise ValueError(f"the model's φ has shape {tuple(phi.shape)}, {[*self._runs, self.bfm.dim]} is wanted")
+        return phi
 
 
 def _finite_z(z: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:

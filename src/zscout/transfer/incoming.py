@@ -47,11 +47,11 @@ def copied(obs: Any) -> Any:
     return obs.clone() if isinstance(obs, Tensor) else copy.deepcopy(obs)
 
 
-def ends_of_episodes(done: Any, runs: tuple[int, ...]) -> Bool[Tensor, "*b"]:
+def flags_of_runs(value: Any, runs: tuple[int, ...], name: str) -> Bool[Tensor, "*b"]:
     """True or False for each run."""
-    flags = np.asarray(done.cpu() if isinstance(done, Tensor) else done)
+    flags = np.asarray(value.cpu() if isinstance(value, Tensor) else value)
     if flags.dtype != bool or flags.shape not in ((), runs):
-        raise ValueError(f"done must be True or False, or one for each run, came as {done!r}")
+        raise ValueError(f"{name} must be True or False, or one for each run, came as {value!r}")
     return torch.from_numpy(flags.copy()).expand(runs)
 
 

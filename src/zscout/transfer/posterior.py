@@ -10,6 +10,7 @@ from torch import Tensor
 
 from zscout.edge import as_finite, as_generator, as_positive, as_size, as_vectors, common_shape, in_range
 from zscout.randomness import Rng, Streams, normal, uniform
+from zscout.transfer.incoming import flags_of_runs
 from zscout.transfer.sums import Sums
 
 LARGEST = 1e100  # of a number that comes in: sums of squares stay finite
@@ -31,9 +32,8 @@ class TaskPosterior:
     z_hat: Float[Tensor, "*b d"]
     factor: Float[Tensor, "*b d d"]  # W, V⁻¹ = WWᵀ
     width_factor: Float[Tensor, "*b d d"]  # F, width(x) = ‖Fᵀx‖: W itself unless something was forgotten
-    sums: Sums  # V, b and Σr²
+    sums: Sums  # V, b, Σr² and Σ1
     aged_squares: Float[Tensor, "*b d d"] | None  # Ṽ, where something was forgotten
-    weight: float  # how many rewards were seen: Σρᵏ
     ridge: float  # λ
     given_noise: float | None  # σ, or None: estimated
     forgetting: float  # ρ
@@ -57,31 +57,46 @@ class TaskPosterior:
         forgetting = in_range(forgetting, "forgetting", 0.0, 1.0)
         eye = torch.eye(dim, dtype=torch.float64, device=device).expand(*runs, dim, dim)
         W, zero = eye / math.sqrt(ridge), eye.new_zeros(*runs, dim)
-        sums = Sums(ridge * eye, zero, zero[..., 0])
-        return cls(zero, W, W, sums, None, 0.0, ridge, noise, forgetting)
+        sums = Sums(ridge * eye, zero, zero[..., 0], zero[..., 0])
+        return cls(zero, W, W, sums, None, ridge, noise, forgetting)
 
     # Learning: each returns a new posterior
 
-    def update(self, phi: Any, reward: Any) -> "TaskPosterior":
-        """V ← V + φφᵀ, b ← b + φr, one observation a run  (eq. 3); one posterior told of many runs becomes many."""
+    def update(self, phi: Any, reward: Any, seen: Any = None) -> "TaskPosterior":
+        """V ← V + φφᵀ, b ← b + φr, one observation a run  (eq. 3); one posterior told of many runs becomes many.
+
+        With ``seen`` [*b], True or False for each run, the others learn nothing: they are ``aged``.
+        """
         phi = as_vectors(phi, self.dim, "phi", self.device).detach()
         if phi.ndim > 1 and not self.runs:
-            return self._for_runs(tuple(phi.shape[:-1])).update(phi, reward)
+            return self._for_runs(tuple(phi.shape[:-1])).update(phi, reward, seen)
         phi, reward = self._pair(phi, reward)
+        weight: float | Tensor = 1.0
+        if seen is not None:
+            weight = flags_of_runs(seen, self.runs, "seen").to(phi)
+            phi, reward = weight[..., None] * phi, weight * reward  # φ = 0 changes no bit of V⁻¹ and ẑ
         if self.forgetting < 1:
-            return self._aged()._refactored(phi[..., None, :], reward[..., None])
+            return self._faded()._refactored(phi[..., None, :], reward[..., None], weight)
         z_hat, W = _one_more(self.z_hat, self.factor, phi, reward)
-        sums = self.sums.plus(phi, reward)
-        known = (self.ridge, self.given_noise, self.forgetting)
-        return TaskPosterior(z_hat, W, W, sums, None, self.weight + 1, *known)
+        sums = self.sums.plus(phi, reward, weight)
+        return TaskPosterior(z_hat, W, W, sums, None, self.ridge, self.given_noise, self.forgetting)
+
+    def aged(self) -> "TaskPosterior":
+        """One update later with nothing seen: V ← ρV + (1 − ρ)λI, b ← ρb; with ρ = 1 itself."""
+        if self.forgetting == 1:
+            return self
+        nothing = self.z_hat.new_empty(*self.runs, 0, self.dim)
+        return self._faded()._refactored(nothing, nothing[..., 0], 0.0)
 
     def learn(self, phi: Any, reward: Any) -> "TaskPosterior":
         """Labelled pairs at any time, φ [*b m d] and r [*b m]: all of them count as seen just now."""
         phi = as_vectors(phi, self.dim, "phi", self.device).detach()
         phi, reward = self._pair(phi, reward, pairs=True)
-        return self._refactored(phi, reward) if phi.shape[-2] else self
+        return self._refactored(phi, reward, float(phi.shape[-2])) if phi.shape[-2] else self
 
-    def _refactored(self, phi: Float[Tensor, "*b m d"], reward: Float[Tensor, "*b m"]) -> "TaskPosterior":
+    def _refactored(
+        self, phi: Float[Tensor, "*b m d"], reward: Float[Tensor, "*b m"], weight: float | Float[Tensor, "*b"]
+    ) -> "TaskPosterior":
         """Many observations at once, the factor from scratch."""
         products = phi.mT @ phi
         V, V_squared = self.V + products, self.V_squared + products
@@ -94,42 +109,37 @@ class TaskPosterior:
             z_hat=torch.cholesky_solve(b[..., None], L)[..., 0],
             factor=W,
             width_factor=W if remembers_all else torch.cholesky_solve(torch.linalg.cholesky(V_squared), L),
-            sums=Sums(V, b, self.reward_squares + (reward**2).sum(-1)),
+            sums=Sums(V, b, self.reward_squares + (reward**2).sum(-1), self.weight + weight),
             aged_squares=None if remembers_all else V_squared,
-            weight=self.weight + phi.shape[-2],
         )
 
     def _for_runs(self, runs: tuple[int, ...]) -> "TaskPosterior":
         """The same for each of so many runs."""
-        return self.with_tensors(
-            {name: value.expand(*runs, *value.shape) for name, value in self.tensors().items()}, self.weight
-        )
+        return self.with_tensors({name: value.expand(*runs, *value.shape) for name, value in self.tensors().items()})
 
     def tensors(self) -> dict[str, Tensor]:
         """All that has one entry a run, by name."""
         return {name: getattr(self, name) for name in TENSORS}
 
-    def with_tensors(self, tensors: dict[str, Tensor], weight: float) -> "TaskPosterior":
+    def with_tensors(self, tensors: dict[str, Tensor]) -> "TaskPosterior":
         """The same with others."""
         return replace(
             self,
             z_hat=tensors["z_hat"],
             factor=tensors["factor"],
             width_factor=tensors["width_factor"],
-            sums=Sums(tensors["V"], tensors["b"], tensors["reward_squares"]),
+            sums=Sums(tensors["V"], tensors["b"], tensors["reward_squares"], tensors["weight"]),
             aged_squares=None if self.forgetting == 1 else tensors["V_squared"],
-            weight=weight,
         )
 
-    def _aged(self) -> "TaskPosterior":
+    def _faded(self) -> "TaskPosterior":
         """Everything seen so far one update older; factor and ẑ are stale until ``_refactored``."""
         rho = self.forgetting
         ridge = self.ridge * torch.eye(self.dim).to(self.V)
         return replace(
             self,
-            sums=Sums(rho * self.V + (1 - rho) * ridge, rho * self.b, rho * self.reward_squares),
+            sums=Sums(rho * self.V + (1 - rho) * ridge, rho * self.b, rho * self.reward_squares, rho * self.weight),
             aged_squares=rho**2 * self.V_squared + (1 - rho**2) * ridge,
-            weight=rho * self.weight,
         )
 
     # What it says
@@ -148,6 +158,11 @@ class TaskPosterior:
     def reward_squares(self) -> Float[Tensor, "*b"]:
         """Σr²."""
         return self.sums.all.reward_squares
+
+    @property
+    def weight(self) -> Float[Tensor, "*b"]:
+        """Σ1, how many rewards were seen; what was seen k updates ago counts ρᵏ."""
+        return self.sums.all.weight
 
     @property
     def V_squared(self) -> Float[Tensor, "*b d d"]:
@@ -169,10 +184,9 @@ class TaskPosterior:
         """σ: as given, or σ̂² = min_z (Σ(r − φ·z)² + λ‖z‖²) ÷ Σ1; before any reward 1, for want of a scale."""
         if self.given_noise is not None:
             return torch.full_like(self.reward_squares, self.given_noise)
-        if not self.weight:
-            return torch.ones_like(self.reward_squares)
         # The minimum is Σr² − b·ẑ; rounding may take it below 0 when there is no noise at all.
-        return ((self.reward_squares - (self.b * self.z_hat).sum(-1)) / self.weight).clamp(min=0).sqrt()
+        left = (self.reward_squares - (self.b * self.z_hat).sum(-1)) / self.weight
+        return torch.where(self.weight > 0, left.clamp(min=0).sqrt(), 1.0)
 
     def width(self, x: Any) -> Float[Tensor, "*b_and_n"]:
         """‖x‖_{V⁻¹} for x [*b d] or, several a run, [*b n d]."""
@@ -284,5 +298,5 @@ def _one_more(
     )
 
 
-TENSORS = ("V", "z_hat", "factor", "width_factor", "V_squared", "b", "reward_squares")
+TENSORS = ("V", "z_hat", "factor", "width_factor", "V_squared", "b", "reward_squares", "weight")
 """The fields of a posterior that have one entry a run."""

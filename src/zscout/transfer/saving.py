@@ -16,7 +16,7 @@ from zscout.transfer import acquisition, confidence, direct, explorers, search, 
 from zscout.transfer.method import Method
 
 FILE = "agent.safetensors"
-FORMAT = 1
+FORMAT = 2
 HOMES = (confidence, acquisition, search, direct, trials, explorers)
 """Where the pieces of a method may come from: a file can name nothing else."""
 

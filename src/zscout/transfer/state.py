@@ -28,7 +28,7 @@ class State:
 
     def numbers(self) -> dict[str, Any]:
         """What of it is no tensor."""
-        return {"t": self.t, "weight": self.posterior.weight}
+        return {"t": self.t}
 
     def tensors(self) -> dict[str, Tensor]:
         """Everything else, by name."""
@@ -47,13 +47,13 @@ class State:
         for name in ("last", "z"):
             if name in tensors:
                 _like(tensors[name], z_shape, name)
-        weight, t = numbers.get("weight"), numbers.get("t")
-        if not isinstance(t, int) or not isinstance(weight, int | float) or t < 0 or not 0 <= weight < float("inf"):
-            raise ValueError(f"its counts are t = {t!r} and weight = {weight!r}")
+        t, weight = numbers.get("t"), posterior["weight"]
+        if not isinstance(t, int) or t < 0 or (weight < 0).any():
+            raise ValueError(f"its counts are t = {t!r} and weight = {weight.tolist()}")
         asked = tensors.get("asked")
         device = z_shape.device
         return State(
-            self.posterior.with_tensors(posterior, float(weight)),
+            self.posterior.with_tensors(posterior),
             _like(tensors.get("age"), self.age, "age", finite=False),
             t=t,
             last=None if "last" not in tensors else tensors["last"].to(device),

@@ -1,0 +1,141 @@
+"""zscout live."""
+
+import importlib.util
+import os
+import secrets
+import signal
+import socket
+import sys
+import webbrowser
+from dataclasses import dataclass
+
+from rich.console import Console
+
+from zscout.cli.mistakes import UsageError
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+PORTS = 20  # that are tried after the usual one
+
+
+@dataclass(frozen=True)
+class Live:
+    """Open a page on which you are the reward, or hide one and watch it being found."""
+
+    host: str = "127.0.0.1"
+    """Where to listen; anything but this machine's own address lets others in who have the link."""
+    port: int = 8730
+    """Which port; 0 takes any that is free."""
+    no_browser: bool = False
+    """Only print the link."""
+    visitors: int = 20
+    """How many may be there at once."""
+    steps: int = 1000
+    """How long a run may be."""
+    processes: int = 0
+    """How many processes share the runs; 0: one for each core, at most four."""
+    seed: int = 0
+    """Of the first run; the page can change it."""
+
+    def run(self, console: Console) -> None:
+        """Serve until Ctrl-C."""
+        missing = [name for name in ("starlette", "uvicorn", "websockets") if importlib.util.find_spec(name) is None]
+        if missing:
+            raise UsageError(f"the page needs {', '.join(missing)}: pip install 'zscout[live]'")
+        self._check()
+        import uvicorn
+
+        from zscout.live.limits import Limits
+        from zscout.live.server import Live as Server
+
+        listening = _listen(self.host, self.port)
+        host, port = listening.getsockname()[:2]
+        token = secrets.token_urlsafe(24)
+        everywhere = host not in LOOPBACK
+        shown = "127.0.0.1" if host in ("0.0.0.0", "::") else host
+        link = f"http://{f'[{shown}]' if ':' in shown else shown}:{port}/?token={token}"
+        processes = self.processes or min(4, os.cpu_count() or 1)
+        limits = Limits(visitors=self.visitors, steps=self.steps)
+        server = Server(token, ["*"] if everywhere else [*LOOPBACK, "[::1]"], processes, limits, self.seed)
+        if everywhere:
+            console.print(
+                f"Warning: {host} can be reached from other machines. Whoever has the link can use this page, and what "
+                "is sent is not encrypted.",
+                style="bold yellow",
+                soft_wrap=True,
+            )
+        console.print(f"zscout live: {link}", highlight=False, soft_wrap=True, style="bold")
+        if host in ("0.0.0.0", "::"):
+            console.print(
+                f"From elsewhere: {link.replace(shown, socket.gethostname(), 1)}", highlight=False, soft_wrap=True
+            )
+        console.print("Ctrl-C ends it.", highlight=False)
+        config = uvicorn.Config(
+            server.app,
+            log_level="warning",
+            ws_max_size=16 * limits.bytes,  # larger ones end the connection, and the page takes its run up again
+            ws_ping_interval=15,
+            ws_ping_timeout=20,
+            timeout_graceful_shutdown=1,
+            server_header=False,
+        )
+        serving = uvicorn.Server(config)
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # whoever ends it so gets the same clean end
+        if not self.no_browser and _has_screen():
+            webbrowser.open(link)
+        try:
+            serving.run(sockets=[listening])
+        except KeyboardInterrupt:
+            pass
+        finally:
+            listening.close()
+        console.print("zscout live has ended.", highlight=False)
+
+    def _check(self) -> None:
+        for name, low, high in (
+            ("port", 0, 65535),
+            ("visitors", 1, 1000),
+            ("steps", 1, 10_000),
+            ("processes", 0, 64),
+            ("seed", 0, 2**31 - 1),
+        ):
+            if not low <= getattr(self, name) <= high:
+                raise UsageError(f"--{name} must be from {low} to {high}, came as {getattr(self, name)}")
+
+
+def _has_screen() -> bool:
+    """Whether a browser could be seen; without a screen one in the terminal would open, and hold everything up."""
+    return sys.platform in ("darwin", "win32") or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """A socket at that port, or an error that names one that is free."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return _bound(family, host, port)
+    except OSError as error:
+        free = next((other for other in range(port + 1, min(port + PORTS, 65536)) if _is_free(family, host, other)), 0)
+        if error.errno in (98, 48):  # in use: Linux, macOS
+            raise UsageError(f"port {port} is in use; --port {free} is free") from error
+        if isinstance(error, socket.gaierror):
+            raise UsageError(f"there is no host {host!r}: {error.strerror}") from error
+        raise UsageError(f"{host} port {port} cannot be listened at: {error.strerror}") from error
+
+
+def _bound(family: socket.AddressFamily, host: str, port: int) -> socket.socket:
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+        listening.listen(128)
+    except OSError:
+        listening.close()
+        raise
+    return listening
+
+
+def _is_free(family: socket.AddressFamily, host: str, port: int) -> bool:
+    try:
+        _bound(family, host, port).close()
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,151 @@
+"""zscout compare --traces: recorded runs beside methods on the very same reward."""
+
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.markup import escape
+
+from zscout.cli.mistakes import UsageError, usage_errors
+from zscout.cli.options import device_named, names_of, writable
+from zscout.cli.progress import bar_with_time_left
+
+if TYPE_CHECKING:
+    from zscout.cli.compare import Compare
+    from zscout.lab.alongside import Alongside, Runs
+    from zscout.lab.spec import Spec
+    from zscout.lab.story import TextTable
+
+OF_THE_FILE = ("world", "features", "model", "noise", "steps")
+OF_TASKS = ("tasks", "seed", "against", "psi_error", "heads", "outside")
+KNOWN = (
+    "Lost steps are regret ÷ the mean over states of v* − v_random for this very reward; one reward ranks nothing, "
+    "and intervals are over a method's runs."
+)
+UNKNOWN = "Whatever a person wants, no regret can be known."
+
+
+def compare_traces(command: "Compare", console: Console) -> None:
+    """Print one table, and write it where it was asked for."""
+    from zscout.lab.alongside import Alongside, rows_of
+    from zscout.lab.compare import one_reward_cells
+    from zscout.lab.story import TextTable
+    from zscout.report.export import to_csv
+    from zscout.report.tables import compare_csv
+
+    with usage_errors():
+        writable(command.json, command.csv, command.markdown)
+        paths = [Path(name.strip()) for name in command.traces.split(",") if name.strip()]
+        if not paths:
+            raise UsageError("--traces names no file; write for example --traces run.json")
+        alongside = Alongside.read(paths, device_named(command.device))
+        _check_options(command, alongside)
+        specs = [] if alongside.by_person else _specs(command, alongside, console)
+    content: dict[str, Any] = {"traces": list(alongside.files), "reward": alongside.first.who}
+    if alongside.by_person:
+        heard = alongside.heard()
+        lines = [[it.method, f"{it.steps}", f"{it.told}", "" if it.mean is None else f"{it.mean:.3f}"] for it in heard]
+        table = TextTable("person", _title(alongside), ["method", "steps", "rewards told", "their mean"], lines)
+        _write(command, console, table, UNKNOWN, content | {"rows": [it.to_json() for it in heard]}, to_csv(table))
+        return
+    found = [*alongside.recorded(), *_afresh(command, alongside, specs, console)]
+    rows = rows_of(found)
+    table = TextTable("traces", _title(alongside), *one_reward_cells(rows))
+    content |= {"rows": [row.to_json() for row in rows], "runs": [runs.to_json() for runs in found]}
+    _write(command, console, table, KNOWN, content, compare_csv(rows))
+
+
+def _check_options(command: "Compare", alongside: "Alongside") -> None:
+    """What the files decide cannot be chosen."""
+    from zscout.cli.compare import Usual
+
+    usual = {field.name: field.default for field in fields(command)}
+    for name in (*OF_THE_FILE, *OF_TASKS):
+        given, option = getattr(command, name), f"--{name.replace('_', '-')}"
+        if isinstance(given, Usual) or (not isinstance(usual[name], Usual) and given == usual[name]):
+            continue
+        if name in OF_TASKS:
+            raise UsageError(f"{option} is for simulated tasks: with --traces the reward is that of the files")
+        theirs = getattr(alongside.first, name)
+        if given != theirs:
+            raise UsageError(f"{option} {given} is not that of the trace, {theirs}: leave it out")
+
+
+def _specs(command: "Compare", alongside: "Alongside", console: Console) -> "list[tuple[Spec, dict[str, Any]]]":
+    from zscout.edge import as_size
+    from zscout.lab.tuning import settings_named
+    from zscout.transfer.methods import METHODS
+
+    as_size(command.seeds, "seeds", 1, 1_000)
+    chosen = list(METHODS) if command.methods == "all" else names_of(command.methods)
+    settings = settings_named(command.settings, alongside.first.features)
+    specs = []
+    for name in chosen:
+        try:
+            specs.append((alongside.spec(name, settings.get(name, {})), settings.get(name, {})))
+        except ValueError as error:
+            if command.methods != "all":
+                raise
+            console.print(f"left out: {name} ({error})", highlight=False, soft_wrap=True)
+    return specs
+
+
+def _afresh(
+    command: "Compare", alongside: "Alongside", specs: "list[tuple[Spec, dict[str, Any]]]", console: Console
+) -> "list[Runs]":
+    import torch
+
+    from zscout.lab.own import is_own
+
+    torch.set_num_threads(1)  # these tensors are small
+    found = []
+    with bar_with_time_left(console) as bar:
+        work = bar.add_task("running", total=len(specs))
+        for spec, settings in specs:
+            bar.update(work, description=spec.method)
+            try:
+                found.append(alongside.afresh(spec, settings, 1 if command.quick else command.seeds))
+            except (Exception, SystemExit) as error:
+                if not is_own(spec.method):
+                    raise
+                told = f"{spec.method}: it failed, so it is left out: {type(error).__name__}: {error}"
+                console.print(told, highlight=False, soft_wrap=True, markup=False)
+            bar.advance(work)
+    return found
+
+
+def _title(alongside: "Alongside") -> str:
+    file = alongside.first
+    words = [f"{file.world}, {file.features}, {file.model}: {file.steps} steps"]
+    if file.who == "hidden":
+        words.append(f"noise {file.noise:g}")
+        if repainted := sorted({painting.since for painting in file.rewards if 0 < painting.since < file.steps}):
+            many = len(repainted) > 3
+            words.append(f"repainted {f'{len(repainted)} times' if many else f'at step {str(repainted)[1:-1]}'}")
+    if file.memory is not None:
+        words.append(f"memory of about {file.memory} steps")
+    return "; ".join(words)
+
+
+def _write(
+    command: "Compare", console: Console, table: "TextTable", says: str, content: dict[str, Any], csv: str
+) -> None:
+    from dataclasses import replace
+
+    from zscout.files import write_bytes, write_json
+    from zscout.report.export import to_markdown
+    from zscout.report.tables import terminal_table
+
+    shown = [[escape(cell) for cell in line] for line in table.rows]  # a file's name may look like markup
+    console.print(terminal_table(replace(table, rows=shown)))
+    console.print(says, highlight=False, soft_wrap=True)
+    written = []
+    if command.json is not None:
+        written.append(write_json(command.json, content))
+    if command.csv is not None:
+        written.append(write_bytes(command.csv, csv.encode()))
+    if command.markdown is not None:
+        written.append(write_bytes(command.markdown, to_markdown(table).encode()))
+    for path in written:
+        console.print(f"wrote {path}", highlight=False, soft_wrap=True)

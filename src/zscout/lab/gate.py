@@ -1,0 +1,112 @@
+"""How many rewards a person can be spared: runs that are told only what they want to know.
+
+    python -m zscout.lab.gate --quick
+
+prints the table of docs/transfer.md (without --quick; a minute).
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import torch
+import tyro
+from jaxtyping import Float, Int
+from rich.console import Console
+from rich.progress import Progress
+from torch import Tensor
+
+from zscout.edge import as_size
+from zscout.lab.arena import Arena, Ground, Tasks
+from zscout.lab.measure import settled, value_of_estimate
+from zscout.lab.run import moments, trace_of
+from zscout.lab.spec import Spec
+from zscout.lab.statistics import Bootstrap, Estimate
+from zscout.transfer.agent import OnlineTransfer
+
+LEAST = (0.0, 0.25, 0.35, 0.5, 0.7, 1.0)  # 0: every reward is told
+HEAD = ("features", "least", "rewards told", "lost steps", "settled")
+
+
+@dataclass(frozen=True)
+class Gated:
+    """What came of runs that were told a reward only where ‖φ‖_{V⁻¹} > least."""
+
+    features: str
+    least: float
+    told: Estimate  # rewards a run
+    lost: Estimate  # steps
+    settled: Estimate
+
+    @property
+    def cells(self) -> list[str]:
+        """As they are printed, below HEAD."""
+        least = f"{self.least:g}" if self.least else "0 (every one)"
+        told = f"{self.told:.1f}" if self.told.low < self.told.high else f"{self.told.value:.0f}"
+        return [self.features, least, told, f"{self.lost:.1f}", f"{self.settled.value:.0%}"]
+
+
+def gated_runs(
+    ground: Ground,
+    spec: Spec,
+    tasks: Float[Tensor, "R d"],
+    seeds: Int[Tensor, " R"],
+    least: float,
+) -> dict[str, Float[Tensor, " R"]]:
+    """Runs of the spec's group in one batch, each told only what it wants to know: a few numbers for each."""
+    agent = OnlineTransfer(ground.model, spec.build(ground, tasks), seeds.tolist(), len(tasks))
+    reward = tasks @ ground.exact.features.cpu().T
+    rows = list(islice(moments(agent, ground.world, reward, spec.noise, least), as_size(spec.steps, "steps", 1)))
+    trace = trace_of(agent, tasks, rows)
+    told = torch.stack([row.told.cpu() for row in rows if row.told is not None]).double()
+    value = value_of_estimate(trace, ground.yardstick, tasks.expand(len(rows), -1, -1))
+    return {
+        "told": told.sum(0),
+        "lost": ground.yardstick.regret(trace).sum(0) / ground.gap,
+        "settled": settled(value).double(),
+    }
+
+
+def gates(
+    features: Sequence[str], tasks: Tasks, *, method: str = "usf-ucb", noise: float = 0.3, steps: int = 200
+) -> Iterator[Gated]:
+    """One row for each feature set and each of LEAST, with the exact model in the 9×9 grid, on the same runs."""
+    bootstrap = Bootstrap(tasks.count, tasks.seeds)
+    for name in features:
+        arena = Arena(features=name)
+        spec = Spec(arena, method, (), noise=noise, steps=steps)
+        z, seeds = tasks.draw(arena.ground.exact)
+        for least in LEAST:
+            numbers = gated_runs(arena.ground, spec, z, seeds, least)
+            shape = (tasks.count, tasks.seeds)
+            means = {key: bootstrap.mean(column.numpy().reshape(shape)) for key, column in numbers.items()}
+            yield Gated(name, least, **means)
+
+
+def main(
+    features: str = "clusters,laplacian", tasks: int = 100, seeds: int = 3, seed: int = 0, quick: bool = False
+) -> None:
+    """Print a Markdown table of rewards told and steps lost; quick: five tasks, one seed, 50 steps.
+
+    Args:
+        features: clusters, laplacian, or both with a comma between.
+        tasks: how many hidden z_r, the first of those that compare reports on.
+        seeds: how many runs for each of them.
+        seed: another number, other tasks and seeds.
+        quick: a first look.
+    """
+    torch.set_num_threads(1)  # these tensors are small
+    names = features.split(",")
+    drawn = Tasks(5 if quick else tasks, 1 if quick else seeds, seed=seed)
+    lines = []
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        work = bar.add_task("running", total=len(names) * len(LEAST))
+        for row in gates(names, drawn, steps=50 if quick else 200):
+            lines.append(row.cells)
+            bar.update(work, advance=1, description=f"{row.features}, least {row.least:g}")
+    for line in (HEAD, ["---"] * len(HEAD), *lines):
+        print("| " + " | ".join(line) + " |")
+
+
+if __name__ == "__main__":
+    tyro.cli(main)

@@ -1,0 +1,43 @@
+"""What a visitor may take."""
+
+import time
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Numbers that bound what one visitor, and all of them, can cost."""
+
+    visitors: int = 20  # at once
+    steps: int = 1_000  # of a run: also what bounds its memory, a few kilobytes a step
+    bytes: int = 4_096  # of a message
+    rate: float = 50.0  # messages a second …
+    burst: float = 100.0  # … and so many at once
+    strikes: int = 1_000  # messages above the rate before the connection is closed
+    keep: float = 600.0  # seconds that a run waits for its visitor to come back
+    slowest: float = 0.5  # steps a second
+    fastest: float = 30.0
+    patience: float = 30.0  # seconds for a page to read what it was sent
+
+    @property
+    def shown(self) -> tuple[tuple[str, int], ...]:
+        """Those that the page needs to know."""
+        return (("steps", self.steps), ("visitors", self.visitors), ("bytes", self.bytes))
+
+
+class Rate:
+    """A bucket that fills as time goes and that each message takes from."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._left, self._last = limits.burst, time.monotonic()
+
+    def takes(self) -> bool:
+        """Whether one more is within the limit."""
+        now = time.monotonic()
+        self._left = min(self._limits.burst, self._left + (now - self._last) * self._limits.rate)
+        self._last = now
+        if self._left < 1:
+            return False
+        self._left -= 1
+        return True

@@ -1,0 +1,122 @@
+// The transport at the foot, the two modes, and every key of the page.
+
+import { byId, mark, write } from "./dom.js";
+
+const FASTEST = 30; // the slider's place p in 0 … 30 means 30^(p/30) steps a second
+const paceAt = (place) => FASTEST ** (place / FASTEST);
+const placeOf = (pace) => (FASTEST * Math.log(Math.max(1, pace))) / Math.log(FASTEST);
+const paceText = (pace) => `${pace < 9.95 ? Number(pace.toFixed(1)) : Math.round(pace)}`;
+
+const TYPING = "input:not([type=range]):not([type=checkbox]):not([type=radio]), select, textarea";
+const CONTROL = "button, input, select, textarea, a, [tabindex]";
+
+export class Controls {
+  /** @param {{session: object, play: () => void, changed: () => void}} outside */
+  constructor({ session, play, changed }) {
+    this.session = session;
+    this.changed = changed;
+    this.play = play;
+    byId("play").addEventListener("click", play);
+    byId("step").addEventListener("click", () => this.step());
+    byId("reset").addEventListener("click", () => this.reset());
+    byId("live").addEventListener("click", () => this.live());
+    byId("scrub").addEventListener("input", (event) => this.look(Number(event.target.value)));
+    byId("speed").addEventListener("input", (event) => this.#pace(paceAt(Number(event.target.value))));
+    byId("mode-hidden").addEventListener("click", () => this.#who("hidden"));
+    byId("mode-person").addEventListener("click", () => this.#who("person"));
+    new ResizeObserver(([entry]) => {
+      document.body.style.setProperty("--transport", `${Math.ceil(entry.target.offsetHeight)}px`);
+    }).observe(document.querySelector(".transport"));
+  }
+
+  step() {
+    this.live();
+    this.session.send({ do: "step" });
+  }
+
+  reset() {
+    this.session.send({ do: "reset" });
+  }
+
+  live() {
+    this.session.history.pinned = null;
+    this.changed();
+  }
+
+  look(step) {
+    this.session.history.look(step);
+    this.changed();
+  }
+
+  /** Sent at most every 80 ms while the knob is dragged. */
+  #pace(pace) {
+    this.session.pace = Math.round(pace * 10) / 10;
+    this.changed();
+    this.sending ??= setTimeout(() => {
+      this.sending = null;
+      this.session.send({ do: "speed", value: this.session.pace });
+    }, 80);
+  }
+
+  /** Each mode has its usual features; others, once chosen, stay. */
+  #who(who) {
+    const { setup, hello } = this.session;
+    if (!setup || setup.who === who) return;
+    const chosen = setup.model === "network" || setup.features !== hello.usual[setup.who];
+    this.session.begin({ who, features: chosen ? setup.features : hello.usual[who] });
+  }
+
+  show(view) {
+    const { status } = view;
+    const play = byId("play");
+    mark(play, "aria-label", status.playing ? "Pause" : status.ended ? "Play again from the start" : "Play");
+    mark(play, "title", `${status.playing ? "Pause" : "Play"} (p or space)`);
+    mark(play.querySelector("use"), "href", status.playing ? "#i-pause" : "#i-play");
+    byId("step").disabled = status.ended;
+    write(byId("counter"), `step ${Math.max(0, view.step)} of ${view.limit}`);
+    const scrub = byId("scrub");
+    mark(scrub, "min", view.first);
+    mark(scrub, "max", Math.max(view.first, view.newest));
+    if (Number(scrub.value) !== view.step) scrub.value = view.step;
+    mark(scrub, "aria-valuetext", `step ${view.step}${view.live ? ", live" : ""}`);
+    mark(byId("live"), "aria-pressed", view.live);
+    write(byId("live"), view.live ? "Live" : "Back to live");
+    const speed = byId("speed");
+    const place = Math.round(2 * placeOf(view.pace)) / 2;
+    if (document.activeElement !== speed && Number(speed.value) !== place) speed.value = place;
+    write(byId("speed-now"), `${paceText(view.pace)}/s`);
+    mark(speed, "aria-valuetext", `${paceText(view.pace)} steps a second`);
+    mark(byId("mode-hidden"), "aria-pressed", view.hidden);
+    mark(byId("mode-person"), "aria-pressed", !view.hidden);
+  }
+}
+
+export const KEYS = [
+  ["p or space", "play, pause"],
+  ["s or →", "one step"],
+  ["r", "reset"],
+  ["l", "back to live"],
+  ["g, b, e", "brush: good, bad, erase"],
+  ["↑ k +", "you say: good"],
+  ["↓ j −", "you say: bad"],
+  ["n", "skip: nothing to say"],
+  ["?", "this help"],
+];
+
+/**
+ * Letters work wherever one does not type; arrows and space only where no control wants them.
+ * @param {{[key: string]: (() => void) | undefined}} acts
+ */
+export function listenToKeys(acts) {
+  addEventListener("keydown", (event) => {
+    if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.target.closest?.(TYPING)) return;
+    const control = event.target.closest?.(CONTROL);
+    const onButton = control?.matches("button");
+    if (event.key === " " && control) return;
+    if (event.key.startsWith("Arrow") && control && !onButton) return;
+    const act = acts[event.key.length === 1 ? event.key.toLowerCase() : event.key];
+    if (!act || (event.repeat && event.key !== "s" && event.key !== "ArrowRight")) return;
+    if (act() !== false) event.preventDefault();
+  });
+}

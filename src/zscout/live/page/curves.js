@@ -1,0 +1,211 @@
+// Which curves are shown, from which numbers, and in which words.
+
+import { drawChart, stepAt } from "./charts.js";
+import { currentInk } from "./colours.js";
+import { byId, make, mark, plain, signed, write } from "./dom.js";
+import { Screen } from "./screen.js";
+
+const MEAN_OVER = 20; // steps of the running mean
+const KNOWN = 0.5; // a place with less doubt is known as by four answers given right there
+const EVERY_MS = 90; // curves move slowly: ten drawings a second are enough
+const SHORTEST = 40; // steps on the axis of a young run
+const MOST_LINES = 9; // of eigenvalues
+const DASH = [6, 4]; // of the second method
+
+const count = (x) => String(x);
+const CURVES = [
+  {
+    name: "reward", title: "Reward per step",
+    about: "Dots: each reward. Line: mean of the last 20.",
+    of: (s) => s.reward, text: (x) => signed(x), draw: rewardChart,
+  },
+  {
+    name: "lost", title: "Lost steps", who: "hidden",
+    about: "Regret so far. 1 is a step of random walking.",
+    of: (s) => s.lost, text: (x) => plain(x, 1), draw: growing,
+  },
+  {
+    name: "worth", title: "Worth", who: "hidden",
+    about: "How good is what it would settle for. 1 is the best there is.",
+    of: (s) => s.worth, text: (x) => plain(x), draw: unit,
+  },
+  {
+    name: "told", title: "Rewards told", who: "person",
+    about: "How many answers it has learned from.",
+    of: (s) => s.told, text: count, draw: growing,
+  },
+  {
+    name: "known", title: "Places known", who: "person",
+    about: "How many places it no longer asks about.",
+    of: knownPlaces, text: count, draw: growing,
+  },
+  {
+    name: "eigen", title: "Doubt left",
+    about: "Eigenvalues of V⁻¹, log scale. Down: it knows more.",
+    of: (s) => s.eigen[0], text: (x) => plain(x), draw: eigenChart,
+  },
+];
+
+const counted = new WeakMap();
+function knownPlaces(side) {
+  if (!counted.has(side)) counted.set(side, side.doubt.reduce((n, x) => n + (x <= KNOWN), 0));
+  return counted.get(side);
+}
+
+export class Curves {
+  constructor({ changed, look }) {
+    this.changed = changed;
+    this.look = look;
+    this.figures = [];
+    this.drawnAt = -Infinity;
+  }
+
+  draw(view, now) {
+    if (!view.frame) return;
+    this.#arrange(view);
+    const key = [view.version, view.step, view.theme, view.sides, this.figures.map((f) => f.screen.version)].join();
+    if (key === this.key) return;
+    const wait = this.drawnAt + EVERY_MS - now;
+    if (wait > 0) {
+      this.timer ??= setTimeout(() => ((this.timer = null), this.changed()), wait);
+      return;
+    }
+    this.key = key;
+    this.drawnAt = now;
+    for (const figure of this.figures) this.#drawOne(figure, view);
+  }
+
+  #arrange(view) {
+    if (this.who === view.setup.who) return;
+    this.who = view.setup.who;
+    this.figures.forEach((figure) => figure.screen.close());
+    byId("curves").replaceChildren();
+    this.figures = curvesFor(view).map((curve) => this.#figure(curve));
+  }
+
+  #figure(curve) {
+    const element = byId("curve-template").content.cloneNode(true).firstElementChild;
+    write(element.querySelector("h3"), curve.title);
+    write(element.querySelector("p"), curve.about);
+    byId("curves").append(element);
+    const canvas = element.querySelector("canvas");
+    canvas.id = `curve-${curve.name}`;
+    const screen = new Screen(canvas, this.changed);
+    const scrub = (event) => {
+      if (event.buttons & 1) this.look(stepAt(event.offsetX, screen.width, this.last));
+    };
+    canvas.addEventListener("pointerdown", scrub);
+    canvas.addEventListener("pointermove", scrub);
+    return { curve, screen, now: element.querySelector(".now") };
+  }
+
+  #drawOne({ curve, screen, now }, view) {
+    const values = view.frame.sides.map((side) => curve.of(side));
+    const texts = values.map((x) => (x === null ? "–" : curve.text(x)));
+    if (now.childElementCount !== texts.length) {
+      now.replaceChildren(...texts.map((_, i) => make("span", "", texts.length > 1 ? `tone-${i}` : "")));
+    }
+    texts.forEach((text, i) => write(now.children[i], text));
+    const named = texts.map((text, i) => `${view.setup.methods[i]} ${text}`).join(", ");
+    mark(screen.canvas, "aria-label", `${curve.title} at step ${view.step}: ${named}`);
+    this.last = lastStep(view);
+    if (screen.visible) drawCurve(curve, screen.clean(), screen.width, screen.height, view);
+  }
+}
+
+const lastStep = (view) => Math.max(SHORTEST, view.newest);
+
+export function curvesFor(view) {
+  return CURVES.filter((curve) => !curve.who || curve.who === view.setup.who);
+}
+
+/** One curve on any canvas: the page's or the picture's. */
+export function drawCurve(curve, ctx, width, height, view) {
+  const sides = view.frame.sides.map((_, i) => ({
+    ys: view.frames.map((frame) => curve.of(frame.sides[i])),
+    eigen: (k) => view.frames.map((frame) => frame.sides[i].eigen[k]),
+    many: view.frame.sides[i].eigen.length,
+    look: view.sides > 1 ? { colour: currentInk()[`side${i}`], dash: i ? DASH : [] } : { colour: currentInk().ink },
+  }));
+  drawChart(ctx, width, height, { first: view.first, last: lastStep(view), cursor: view.step, ...curve.draw(sides) });
+}
+
+function extent(sides) {
+  let [low, high] = [Infinity, -Infinity];
+  for (const { ys } of sides) {
+    for (const v of ys) {
+      if (v === null) continue;
+      if (v < low) low = v;
+      if (v > high) high = v;
+    }
+  }
+  return low <= high ? [low, high] : [0, 1];
+}
+
+function runningMean(ys) {
+  let sum = 0;
+  const recent = [];
+  return ys.map((y) => {
+    if (y !== null) {
+      recent.push(y);
+      sum += y;
+      if (recent.length > MEAN_OVER) sum -= recent.shift();
+    }
+    return recent.length ? sum / recent.length : null;
+  });
+}
+
+function rewardChart(sides) {
+  const [least, most] = extent(sides);
+  const high = Math.max(0.5, most) * 1.05;
+  const low = Math.min(-0.25, least) * 1.05;
+  const series = sides.map(({ ys, look }) => ({ ys, colour: look.colour, dots: true, alpha: 0.32 }));
+  sides.forEach(({ ys, look }) => series.push({ ...look, ys: runningMean(ys), width: 2 }));
+  const top = high >= 1 ? Math.floor(high) : 0.5;
+  const ticks = [[0, "0"], [top, `+${top}`]];
+  if (low <= -1) ticks.push([Math.ceil(low), `−${-Math.ceil(low)}`]);
+  return { series, low, high, ticks };
+}
+
+const lines = (sides) => sides.map(({ ys, look }) => ({ ...look, ys }));
+
+function growing(sides) {
+  const [, most] = extent(sides);
+  const top = roundUp(Math.max(4, most));
+  return { series: lines(sides), low: 0, high: top, ticks: [0, top / 2, top].map((x) => [x, String(x)]) };
+}
+
+function unit(sides) {
+  const [least] = extent(sides);
+  const low = Math.max(-0.3, Math.min(0, least)); // far below 0 is bad, how far does not matter
+  return { series: lines(sides), low, high: 1.02, ticks: [0, 0.5, 1].map((x) => [x, String(x)]) };
+}
+
+function eigenChart(sides) {
+  let [low, high] = [0.1, 1];
+  const series = sides.flatMap(({ eigen, many, look }) =>
+    spread(many).map((k) => {
+      const ys = eigen(k);
+      low = ys.reduce((a, b) => Math.min(a, b), low);
+      high = ys.reduce((a, b) => Math.max(a, b), high);
+      return { ...look, ys, width: k ? 1 : 2, alpha: k ? 0.4 : 1 };
+    }),
+  );
+  low = Math.max(low, 1e-9);
+  const decades = [];
+  for (let e = Math.ceil(Math.log10(low)); e <= Math.floor(Math.log10(high)); e++) {
+    decades.push([10 ** e, e < -2 ? `1e${e}` : (10 ** e).toFixed(Math.max(0, -e))]);
+  }
+  return { series, low, high: high * 1.05, log: true, ticks: decades };
+}
+
+/** The largest, the smallest and some between: thirty lines would be a smear. */
+function spread(many) {
+  const lines = Math.min(many, MOST_LINES);
+  return Array.from({ length: lines }, (_, i) => Math.round((i * (many - 1)) / Math.max(1, lines - 1)));
+}
+
+function roundUp(x) {
+  const unit = 10 ** Math.floor(Math.log10(x));
+  return [1, 2, 4, 5, 10].map((k) => k * unit).find((top) => top >= x);
+}

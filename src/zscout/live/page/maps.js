@@ -1,0 +1,171 @@
+// Drawing a world: places, what stands on them, the way walked. Nothing here keeps anything.
+
+import { currentInk, diverging, fog } from "./colours.js";
+import { agentDot, minus, plus, ring, star } from "./marks.js";
+
+const STRANDS = 8; // the recent path fades in so many strands
+const STRAND_STEPS = 5;
+
+/** Places of a world on a rectangle: cell (r, c) is centred at ((c + ½) width / columns, (r + ½) height / rows). */
+export class Grid {
+  constructor(world, width, height) {
+    this.world = world;
+    this.width = width;
+    this.height = height;
+    this.w = width / world.columns;
+    this.h = height / world.rows;
+    this.size = Math.min(this.w, this.h);
+  }
+
+  centre(state) {
+    const [row, column] = this.world.cells[state];
+    return [(column + 0.5) * this.w, (row + 0.5) * this.h];
+  }
+
+  /** @returns {[number, number]} row and column as fractions, so that a brush knows which edge is near */
+  place(x, y) {
+    return [y / this.h, x / this.w];
+  }
+
+  stateAt(row, column) {
+    const { rows, columns, index } = this.world;
+    return row < 0 || column < 0 || row >= rows || column >= columns ? -1 : index[row * columns + column];
+  }
+}
+
+/** Floor, walls and one colour for each place. */
+function tiles(ctx, grid, colour) {
+  const ink = currentInk();
+  const { rows, columns, index } = grid.world;
+  ctx.fillStyle = ink.grid;
+  ctx.fillRect(0, 0, grid.width, grid.height);
+  const gap = grid.size > 24 ? 1 : 0.5;
+  for (let row = 0; row < rows; row++) {
+    for (let column = 0; column < columns; column++) {
+      const state = index[row * columns + column];
+      const [x, y] = [column * grid.w, row * grid.h];
+      ctx.fillStyle = state < 0 ? ink.wall : colour(state);
+      if (state < 0) ctx.fillRect(x - 0.3, y - 0.3, grid.w + 0.6, grid.h + 0.6);
+      else ctx.fillRect(x + gap / 2, y + gap / 2, grid.w - gap, grid.h - gap);
+    }
+  }
+}
+
+/** The reward as painted. */
+export function drawReward(ctx, grid, values, scale) {
+  tiles(ctx, grid, (state) => (values ? diverging(values[state], scale) : currentInk().floor));
+}
+
+/** A sign in each painted place, for eyes that do not tell the colours apart; a star in the best ones. */
+export function drawSigns(ctx, grid, values, scale, starred) {
+  if (!values) return;
+  const most = values.reduce((a, b) => Math.max(a, b), 0);
+  values.forEach((value, state) => {
+    const depth = Math.abs(value) / scale;
+    if (depth < 0.1) return;
+    const [x, y] = grid.centre(state);
+    const dark = depth > 0.55;
+    const colour = dark ? currentInk().floor : currentInk().ink;
+    if (starred && value === most && most > 0) star(ctx, x, y, grid.size * 0.24, colour);
+    else (value > 0 ? plus : minus)(ctx, x, y, grid.size * (0.07 + 0.07 * depth), colour, dark ? 0.85 : 0.5);
+  });
+}
+
+/** A small map of signed numbers, with a mark where `best` is. */
+export function drawSigned(ctx, grid, values, scale, best, at) {
+  const ink = currentInk();
+  tiles(ctx, grid, (state) => (values ? diverging(values[state], scale) : ink.floor));
+  values?.forEach((value, state) => {
+    if (value > -0.15 * scale || grid.size < 8) return;
+    const [x, y] = grid.centre(state);
+    minus(ctx, x, y, grid.size * 0.13, ink.ink, 0.55);
+  });
+  if (at !== null) smallAgent(ctx, grid, at);
+  if (values && best !== null) bestMark(ctx, grid, best);
+}
+
+export function drawFog(ctx, grid, values, scale, at) {
+  tiles(ctx, grid, (state) => fog(values[state], scale));
+  if (at !== null) smallAgent(ctx, grid, at);
+}
+
+function bestMark(ctx, grid, state) {
+  const ink = currentInk();
+  const [x, y] = grid.centre(state);
+  star(ctx, x, y, grid.size * 0.52, ink.floor);
+  star(ctx, x, y, grid.size * 0.36, ink.ink);
+}
+
+function smallAgent(ctx, grid, state) {
+  const [x, y] = grid.centre(state);
+  agentDot(ctx, x, y, grid.size * 0.3, currentInk());
+}
+
+/** The way to where the agent is drawn: its last part strong, the rest faint. */
+export function drawPath(ctx, grid, steps, tip) {
+  const points = steps.map(({ at, jumped }, i) => ({ at: i === steps.length - 1 ? tip : grid.centre(at), jumped }));
+  const strongFrom = Math.max(0, points.length - 1 - STRANDS * STRAND_STEPS);
+  ctx.save();
+  ctx.strokeStyle = currentInk().ink;
+  ctx.lineJoin = "round";
+  strand(ctx, points.slice(0, strongFrom + 1), 0.12, grid.size * 0.05);
+  // A few strands, each drawn in one go: single steps would darken one another where they meet.
+  for (let from = strongFrom; from < points.length - 1; from += STRAND_STEPS) {
+    const fresh = 1 - (points.length - 1 - from) / (STRANDS * STRAND_STEPS);
+    strand(ctx, points.slice(from, from + STRAND_STEPS + 1), 0.18 + 0.5 * fresh, grid.size * (0.045 + 0.03 * fresh));
+  }
+  ctx.restore();
+}
+
+function strand(ctx, points, alpha, width) {
+  ctx.globalAlpha = alpha;
+  ctx.lineWidth = Math.max(1, width);
+  ctx.beginPath();
+  points.forEach(({ at: [x, y], jumped }, i) => (i === 0 || jumped ? ctx.moveTo(x, y) : ctx.lineTo(x, y)));
+  ctx.stroke();
+}
+
+export function drawHeading(ctx, grid, [x, y], heading) {
+  const ink = currentInk();
+  const [hx, hy] = grid.centre(heading);
+  const far = Math.hypot(hx - x, hy - y);
+  ring(ctx, hx, hy, grid.size * 0.36, ink.floor, Math.max(3.5, grid.size * 0.09));
+  ring(ctx, hx, hy, grid.size * 0.36, ink.ink, Math.max(1.5, grid.size * 0.035));
+  if (far < grid.size * 0.8) return;
+  ctx.save();
+  ctx.strokeStyle = ink.ink;
+  ctx.globalAlpha = 0.42;
+  ctx.lineWidth = Math.max(1, grid.size * 0.025);
+  ctx.setLineDash([grid.size * 0.09, grid.size * 0.12]);
+  const [ux, uy] = [(hx - x) / far, (hy - y) / far];
+  ctx.beginPath();
+  ctx.moveTo(x + ux * grid.size * 0.36, y + uy * grid.size * 0.36);
+  ctx.lineTo(hx - ux * grid.size * 0.38, hy - uy * grid.size * 0.38);
+  ctx.stroke();
+  ctx.restore();
+}
+
+/** Outlines of places: where the brush or the keyboard is, or where the pointer looks. */
+export function drawOutline(ctx, grid, states, strong) {
+  const ink = currentInk();
+  ctx.save();
+  for (const [width, colour] of strong ? [[4.5, ink.floor], [2.2, ink.ink]] : [[1.2, ink.ink]]) {
+    ctx.lineWidth = width;
+    ctx.strokeStyle = colour;
+    for (const state of states) {
+      const [x, y] = grid.centre(state);
+      ctx.strokeRect(x - grid.w / 2 + 1.5, y - grid.h / 2 + 1.5, grid.w - 3, grid.h - 3);
+    }
+  }
+  ctx.restore();
+}
+
+export function drawAgent(ctx, grid, [x, y], pulse) {
+  const ink = currentInk();
+  if (pulse) {
+    ctx.globalAlpha = 1 - pulse.phase;
+    ring(ctx, x, y, grid.size * (0.3 + 0.32 * pulse.phase), pulse.value < 0 ? ink.bad : ink.good, grid.size * 0.07);
+    ctx.globalAlpha = 1;
+  }
+  agentDot(ctx, x, y, grid.size * 0.24, ink);
+}

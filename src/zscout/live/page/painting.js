@@ -1,0 +1,165 @@
+// The brush: mouse, touch and keyboard turn into painted places.
+
+import { byId, mark, show, signed, write } from "./dom.js";
+
+const ARROWS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+const KINDS = { good: 1, bad: -1, erase: 0 };
+
+export class Painting {
+  /** @param {{table: object, changed: () => void, enabled: () => boolean, stroked: () => void}} outside */
+  constructor(outside) {
+    this.outside = outside;
+    this.kind = "good";
+    this.size = 1;
+    this.strength = 1;
+    this.looking = null; // the place under the pointer or the cursor
+    this.under = []; // the places that the brush would paint
+    this.cursor = null; // [row, column] of the keyboard
+    for (const kind of Object.keys(KINDS)) byId(`brush-${kind}`).addEventListener("click", () => this.choose(kind));
+    this.sizes = [...document.querySelectorAll("[data-size]")];
+    for (const button of this.sizes) button.addEventListener("click", () => this.#resize(Number(button.dataset.size)));
+    byId("strength").addEventListener("input", (event) => {
+      this.strength = Number(event.target.value);
+      write(byId("strength-now"), this.strength.toFixed(1));
+    });
+  }
+
+  choose(kind) {
+    this.kind = kind;
+    for (const other of Object.keys(KINDS)) mark(byId(`brush-${other}`), "aria-pressed", other === kind);
+  }
+
+  #resize(size) {
+    this.size = size;
+    for (const button of this.sizes) mark(button, "aria-pressed", Number(button.dataset.size) === size);
+  }
+
+  get value() {
+    return KINDS[this.kind] * this.strength || 0; // no −0
+  }
+
+  attach(side) {
+    const { canvas } = side;
+    const on = (name, act) => canvas.addEventListener(name, (event) => side.view && act(event, side));
+    on("pointerdown", (event) => this.#down(event, side));
+    on("pointermove", (event) => this.#move(event, side));
+    on("pointerup", () => this.#up());
+    on("pointercancel", () => this.#up());
+    on("pointerleave", () => this.#leave());
+    on("keydown", (event) => this.#key(event, side));
+    on("blur", () => ((this.cursor = null), this.#leave()));
+    on("focus", () => canvas.matches(":focus-visible") && this.#moveCursor(side, 0, 0));
+  }
+
+  /** What the map is for a screen reader and the tab key depends on whether it can be painted. */
+  describe(canvas, world, paintable) {
+    mark(canvas, "role", paintable ? "application" : "img");
+    const use = paintable ? " Arrow keys move, Enter or Space paints." : "";
+    mark(canvas, "aria-label", `Map of ${world.title}, ${world.rows} rows, ${world.columns} columns.${use}`);
+    if (paintable) mark(canvas, "tabindex", 0);
+    else canvas.removeAttribute("tabindex");
+  }
+
+  #point(event, side) {
+    const box = side.canvas.getBoundingClientRect();
+    return side.grid.place(event.clientX - box.left, event.clientY - box.top);
+  }
+
+  #down(event, side) {
+    if (!this.outside.enabled() || event.button !== 0 || !event.isPrimary) return;
+    side.canvas.setPointerCapture(event.pointerId);
+    this.last = this.#point(event, side);
+    this.#dab(side, this.last);
+  }
+
+  #move(event, side) {
+    if (!event.isPrimary) return;
+    const place = this.#point(event, side);
+    this.#hover(side, place);
+    if (!this.last) return;
+    const points = event.getCoalescedEvents?.().map((e) => this.#point(e, side)) ?? [];
+    for (const next of [...points, place]) this.#line(side, next);
+  }
+
+  /** A hand is faster than its events: paint every place between two of them. */
+  #line(side, to) {
+    const [row, column] = this.last;
+    const pieces = Math.max(1, Math.ceil(3 * Math.max(Math.abs(to[0] - row), Math.abs(to[1] - column))));
+    for (let i = 1; i <= pieces; i++) {
+      this.#dab(side, [row + ((to[0] - row) * i) / pieces, column + ((to[1] - column) * i) / pieces]);
+    }
+    this.last = to;
+  }
+
+  #up() {
+    this.last = null;
+  }
+
+  #leave() {
+    this.looking = null;
+    this.under = [];
+    this.outside.changed();
+  }
+
+  #hover(side, place) {
+    const state = side.grid.stateAt(Math.floor(place[0]), Math.floor(place[1]));
+    this.looking = state < 0 ? null : state;
+    this.under = this.outside.enabled() ? this.#covered(side, place) : [];
+    this.outside.changed();
+  }
+
+  #covered(side, [row, column]) {
+    const top = Math.floor(row - (this.size - 1) / 2);
+    const left = Math.floor(column - (this.size - 1) / 2);
+    const states = [];
+    for (let r = top; r < top + this.size; r++) {
+      for (let c = left; c < left + this.size; c++) {
+        const state = side.grid.stateAt(r, c);
+        if (state >= 0) states.push(state);
+      }
+    }
+    return states;
+  }
+
+  #dab(side, place) {
+    if (this.outside.table.paint(this.#covered(side, place), this.value)) this.outside.stroked();
+  }
+
+  #key(event, side) {
+    if (!this.outside.enabled() || event.altKey || event.ctrlKey || event.metaKey) return;
+    if (event.key in ARROWS) this.#moveCursor(side, ...ARROWS[event.key]);
+    else if (event.key === "Enter" || event.key === " ") {
+      this.cursor ?? this.#moveCursor(side, 0, 0);
+      this.#dab(side, [this.cursor[0] + 0.5, this.cursor[1] + 0.5]);
+      this.#announce(side, "painted ");
+    } else return;
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  #moveCursor(side, down, right) {
+    const { world, frame } = side.view;
+    const [row, column] = this.cursor ?? world.cells[frame.sides[side.number].at];
+    const within = (x, most) => Math.max(0, Math.min(most - 1, x));
+    this.cursor = [within(row + down, world.rows), within(column + right, world.columns)];
+    this.#hover(side, this.cursor.map((x) => x + 0.5));
+    this.#announce(side, "");
+  }
+
+  #announce(side, before) {
+    const [row, column] = this.cursor;
+    const state = side.grid.stateAt(row, column);
+    const what = state < 0 ? "wall" : signed(this.outside.table.values[state], 1);
+    write(byId("announce"), `${before}row ${row + 1}, column ${column + 1}: ${what}`);
+  }
+}
+
+/** How much of a painting the features can express, where that is not nearly all. */
+export function showReachable(view) {
+  const partly = view.hidden && view.reachable !== null && view.reachable < 0.95;
+  show(byId("reachable"), partly);
+  if (partly) {
+    const best = Math.max(0, view.reachable).toFixed(2).replace(/0$/, "");
+    write(byId("reachable"), `These features can express your painting only in part: the best it can do is worth ${best}.`);
+  }
+}

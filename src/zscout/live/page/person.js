@@ -1,0 +1,83 @@
+// You are the reward: the question, the answers, and what silence means.
+
+import { byId, mark, signed, write } from "./dom.js";
+import { toast } from "./toasts.js";
+
+const LATEST = 5; // how many steps an answer may be late
+const OWN_WORD_MS = 1000;
+
+export class Person {
+  constructor(session) {
+    this.session = session;
+    byId("thumb-up").addEventListener("click", () => this.give(1));
+    byId("thumb-down").addEventListener("click", () => this.give(-1));
+    byId("give").addEventListener("click", () => this.give(Number(byId("reward-slider").value)));
+    byId("skip").addEventListener("click", () => this.skip());
+    byId("reward-slider").addEventListener("input", ({ target }) => write(byId("reward-now"), signed(Number(target.value), 1)));
+    this.wishes = {}; // switches just moved: {wait: {value, time}, …}
+    byId("wait").addEventListener("change", ({ target }) => this.#wish("wait", target.checked));
+    byId("silence").addEventListener("change", ({ target }) => this.#wish("silence", target.value));
+  }
+
+  #wish(name, value) {
+    this.wishes[name] = { value, time: performance.now() };
+    this.session.send({ do: name, value });
+  }
+
+  /** What a switch shows: a status that was on its way when it was moved does not move it back. */
+  #switch(name, status) {
+    const wish = this.wishes[name];
+    return wish && performance.now() - wish.time < OWN_WORD_MS ? wish.value : status[name];
+  }
+
+  /** Answers are about the place that is shown; false where there is none to answer about. */
+  give(value) {
+    return this.#answer((step, frame) => {
+      if (frame.sides[0].reward === null) return { do: "give", step, value };
+      toast("You have answered here already. Let it go on.");
+    });
+  }
+
+  skip() {
+    return this.#answer(() => ({ do: "skip", step: this.session.history.newest }));
+  }
+
+  #answer(message) {
+    const { hidden, history } = this.session;
+    if (hidden || history.newest < 0) return false;
+    if (history.shown < 1) toast("It has not moved yet. Press play, or take one step.");
+    else if (history.newest - history.shown > LATEST) toast("That was too long ago. Go back to live to answer.");
+    else {
+      const answer = message(history.shown, history.at(history.shown));
+      if (answer) this.session.send(answer);
+    }
+    return true;
+  }
+
+  show(view) {
+    if (view.hidden || !view.frame) return;
+    const [side] = view.frame.sides;
+    const hand = byId("hand");
+    const begun = view.step > 0;
+    mark(hand, "data-asks", side.asks || !begun);
+    mark(hand, "data-waiting", view.status.waiting && view.live);
+    write(byId("asks"), question(side, begun));
+    write(byId("asks-more"), more(side, begun, view));
+    byId("thumb-up").classList.toggle("given", side.reward > 0);
+    byId("thumb-down").classList.toggle("given", side.reward !== null && side.reward < 0);
+    byId("silence").value = this.#switch("silence", view.status);
+    byId("wait").checked = this.#switch("wait", view.status);
+  }
+}
+
+function question(side, begun) {
+  if (!begun) return "Press play. It will ask you.";
+  if (side.reward !== null) return `You said ${signed(side.reward, 1)}.`;
+  return side.asks ? "Is it good here?" : "I know this place.";
+}
+
+function more(side, begun, view) {
+  if (!begun) return "You are the reward. Judge the place where it stands, not how it moves.";
+  if (view.status.waiting && view.live) return "It waits for your answer.";
+  return side.asks ? "Your answer tells it something new." : "No need to answer. You still can.";
+}

@@ -1,0 +1,193 @@
+// The run behind the page: what the server said, and what to say to it.
+
+import { thisTab } from "./dom.js";
+import { History } from "./history.js";
+import { decodeSetup, encodeSetup } from "./link.js";
+import { Socket } from "./socket.js";
+import { Table } from "./table.js";
+
+const IDLE = { playing: false, waiting: false, ended: false, speed: 8, noise: 0, silence: "nothing", wait: true };
+
+export class Session {
+  /**
+   * @param {{changed: () => void, begun: () => void, notice: (text: string) => void, trace: (m: object) => void,
+   *   closed: (code: number) => void}} page
+   */
+  constructor(page) {
+    this.page = page;
+    this.history = new History();
+    this.table = new Table({ send: (m) => this.send(m), changed: () => this.#painted() });
+    this.socket = new Socket({
+      message: (m) => this.#receive(m),
+      lost: () => this.#lost(),
+      closed: (code) => (this.#lost(), page.closed(code)),
+    });
+    this.status = { ...IDLE };
+    this.connected = false;
+    this.hello = this.setup = this.key = this.reachable = null;
+    this.pace = null; // steps a second as chosen here; runs begin with the server's own
+    this.received = 0; // frames, ever
+    this.refused = 0; // messages, ever
+    addEventListener("hashchange", () => this.hello && this.#beginFromHash());
+  }
+
+  connect() {
+    this.socket.connect();
+  }
+
+  send(message) {
+    return this.connected && this.socket.send(message);
+  }
+
+  get world() {
+    return this.setup ? this.worlds.get(this.setup.world) : null;
+  }
+
+  get hidden() {
+    return this.setup?.who !== "person";
+  }
+
+  /** A new run with some choices changed; the painting stays where the world does. */
+  begin(change = {}) {
+    const setup = fitting({ ...this.setup, ...change }, this.hello);
+    const table = this.table.tableFor(setup.world);
+    setup.reward = setup.who === "hidden" && table ? { table } : null;
+    this.wantsPlay = this.status.playing && setup.who === this.setup?.who;
+    if (!this.send({ do: "begin", setup })) {
+      this.setup = setup; // offline: begin with it when the connection is back
+      this.key = null;
+      this.page.changed();
+    }
+  }
+
+  #beginFromHash() {
+    const { setup, broken } = decodeSetup(location.hash, this.hello);
+    if (broken) this.page.notice("This link could not be read in full. What was missing is as usual.");
+    this.send({ do: "begin", setup: fitting({ ...this.hello.defaults, ...setup }, this.hello) });
+  }
+
+  #receive(message) {
+    const take = this[`on_${message.is}`];
+    if (take) take.call(this, message);
+    this.page.changed();
+  }
+
+  on_hello(message) {
+    this.hello = message;
+    this.worlds = new Map(message.worlds.map((world) => [world.name, numbered(world)]));
+    this.connected = true;
+    const before = this.key ? { run: this.key } : !this.setup && thisTab.get("run");
+    if (before && (this.key || before.hash === location.hash)) {
+      this.send({ do: "resume", run: before.run, after: this.history.newest }); // −1 after a reload: everything
+    } else if (this.setup) this.begin();
+    else this.#beginFromHash();
+  }
+
+  on_begun(message) {
+    this.key = message.run;
+    this.setup = message.setup;
+    if (message.resumed) this.table.resume(this.setup.world, message.reward);
+    else {
+      this.history.clear();
+      this.table.begin(this.setup.world, message.reward);
+      this.reachable = null;
+      this.firstStatus = () => {
+        if (this.pace && this.status.speed !== this.pace) this.send({ do: "speed", value: this.pace });
+        if (this.wantsPlay) this.send({ do: "play" });
+        this.wantsPlay = false;
+      };
+    }
+    this.page.begun();
+    this.#remember();
+  }
+
+  on_gone() {
+    this.key = null;
+    if (this.setup) this.begin();
+    else this.#beginFromHash();
+  }
+
+  on_status({ is, ...status }) {
+    if (status.ended && !this.status.ended) this.page.notice("That was the whole run. Play begins it again.");
+    Object.assign(this.status, status);
+    for (const name of ["noise", "silence", "wait"]) if (name in status && this.setup) this.setup[name] = status[name];
+    this.firstStatus?.();
+    this.firstStatus = null;
+    this.#remember();
+  }
+
+  on_reward(message) {
+    this.table.confirm(message.reward);
+    this.reachable = message.reachable;
+    this.#remember();
+  }
+
+  on_frame(message) {
+    this.received += 1;
+    this.history.put(message);
+  }
+
+  on_error(message) {
+    this.refused += 1;
+    this.page.notice(String(message.about));
+    if (!this.setup && this.refused === 1) this.send({ do: "begin", setup: {} }); // a link that cannot be: as usual
+  }
+
+  on_trace(message) {
+    this.page.trace(message);
+  }
+
+  #painted() {
+    this.page.changed();
+    this.#remember();
+  }
+
+  #lost() {
+    this.connected = false;
+    this.page.changed();
+  }
+
+  get link() {
+    return encodeSetup(this.setup, this.hidden ? this.table.tableFor(this.setup.world) : null);
+  }
+
+  /** The address and this tab know the run; not at every stroke: browsers refuse an address that changes too often. */
+  #remember() {
+    this.saving ??= setTimeout(() => {
+      this.saving = null;
+      if (!this.setup || !this.key) return;
+      history.replaceState(null, "", `/#${this.link}`);
+      thisTab.set("run", { run: this.key, step: this.history.newest, hash: location.hash });
+    }, 400);
+  }
+}
+
+/** A map with the state of each of its places, −1 for walls. */
+function numbered(world) {
+  const index = new Int16Array(world.rows * world.columns).fill(-1);
+  world.cells.forEach(([row, column], state) => (index[row * world.columns + column] = state));
+  return { ...world, index };
+}
+
+/** The nearest set-up that can be: no network where none was trained, one method that a person can stand. */
+export function fitting(setup, hello) {
+  const model = hasNetwork(hello, setup) ? setup.model : "exact";
+  const usable = (name) => {
+    const method = hello.methods.find((m) => m.name === name);
+    return method && unfit(method, { ...setup, model }) === "";
+  };
+  const methods = [...new Set(setup.methods)].filter(usable).slice(0, setup.who === "hidden" ? 2 : 1);
+  if (!methods.length) methods.push(hello.defaults.methods[0]);
+  return { ...setup, model, methods };
+}
+
+export function hasNetwork(hello, setup) {
+  return hello.networks.some(([world, features]) => world === setup.world && features === setup.features);
+}
+
+/** Why a method cannot be had in a set-up; empty where it can. */
+export function unfit(method, setup) {
+  if (method.features && method.features !== setup.features) return `needs ${method.features}`;
+  if (method.model && method.model !== setup.model) return `needs the ${method.model} model`;
+  return setup.who === "person" && !method.person ? "not with a person" : "";
+}

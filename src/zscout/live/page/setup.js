@@ -1,0 +1,128 @@
+// The set-up panel: each choice with one plain line about it.
+
+import { byId, make, mark, show, write } from "./dom.js";
+import { hasNetwork, unfit } from "./session.js";
+
+const SEED_MOST = 2147483647;
+
+export class Setup {
+  constructor(session) {
+    this.session = session;
+    this.panel = byId("setup");
+    this.button = byId("setup-open");
+    this.button.addEventListener("click", () => this.open(this.panel.hidden));
+    byId("setup-close").addEventListener("click", () => this.open(false));
+    const choose = (id, change) => byId(id).addEventListener("change", (event) => session.begin(change(event.target.value)));
+    choose("choose-world", (world) => ({ world }));
+    choose("choose-features", (features) => ({ features }));
+    choose("choose-model", (model) => ({ model, features: featuresWith(model, session) }));
+    choose("choose-method", (name) => ({ methods: [name, session.setup.methods[1]].filter(Boolean) }));
+    choose("choose-second", (name) => ({ methods: [session.setup.methods[0], name].filter(Boolean) }));
+    choose("memory", (steps) => ({ memory: steps === "" ? null : Number(steps) }));
+    byId("seed").addEventListener("change", (event) => this.#seed(event.target));
+    byId("noise").addEventListener("input", (event) => this.#noise(Number(event.target.value)));
+  }
+
+  open(visible, focusOn = "setup-close") {
+    show(this.panel, visible);
+    mark(this.button, "aria-expanded", visible);
+    if (visible) byId(focusOn).focus();
+    else if (this.panel.contains(document.activeElement) || document.activeElement === document.body) this.button.focus();
+  }
+
+  get isOpen() {
+    return !this.panel.hidden;
+  }
+
+  #seed(field) {
+    const seed = Number(field.value);
+    if (field.value !== "" && Number.isInteger(seed) && seed >= 0 && seed <= SEED_MOST) this.session.begin({ seed });
+    else field.value = this.session.setup.seed;
+  }
+
+  /** Live, and not for every pixel that the knob moves. */
+  #noise(value) {
+    this.noise = value;
+    this.#noiseText(value);
+    this.sending ??= setTimeout(() => {
+      this.sending = null;
+      if (this.session.hidden) this.session.send({ do: "noise", value: this.noise });
+    }, 80);
+  }
+
+  #noiseText(value) {
+    write(byId("noise-now"), String(Number(value.toFixed(2))));
+  }
+
+  show(view) {
+    const { setup, hello } = view;
+    const key = JSON.stringify([setup, this.isOpen, view.refused]); // what was refused goes back to what is
+    if (key === this.key) return;
+    this.key = key;
+    const methods = hello.methods.map((method) => {
+      const why = unfit(method, setup);
+      return { value: method.name, title: why ? `${method.name} (${why})` : method.name, disabled: why !== "" };
+    });
+    fill("choose-world", hello.worlds.map((w) => ({ value: w.name, title: w.title })), setup.world);
+    fill("choose-features", hello.features.map(named), setup.features);
+    const trained = hello.networks.some(([world]) => world === setup.world);
+    fill("choose-model", hello.models.map((m) => ({ ...named(m), disabled: m.name === "network" && !trained })), setup.model);
+    fill("choose-method", methods, setup.methods[0]);
+    const others = methods.filter(({ value }) => value !== setup.methods[0]);
+    fill("choose-second", [{ value: "", title: "Nothing" }, ...others], setup.methods[1] ?? "");
+    byId("choose-second").disabled = setup.who === "person";
+    this.#memory(setup.memory);
+    byId("noise").disabled = setup.who === "person";
+    if (document.activeElement !== byId("noise")) byId("noise").value = setup.noise;
+    this.#noiseText(setup.noise);
+    if (document.activeElement !== byId("seed")) byId("seed").value = setup.seed;
+    this.#about(view);
+  }
+
+  #memory(memory) {
+    const select = byId("memory");
+    const value = String(memory ?? "");
+    if (![...select.options].some((option) => option.value === value)) select.add(new Option(`About ${value} steps`, value));
+    select.value = value;
+  }
+
+  #about({ setup, hello, world }) {
+    const of = (list, name) => list.find((x) => x.name === name)?.about ?? "";
+    write(byId("about-world"), `${world.rows} × ${world.columns}, ${world.cells.length} places.`);
+    write(byId("about-features"), of(hello.features, setup.features));
+    write(byId("about-model"), of(hello.models, setup.model));
+    write(byId("about-method"), of(hello.methods, setup.methods[0]));
+    const second = setup.who === "person" ? "You can teach one at a time." : "A second one, on the same hidden reward.";
+    write(byId("about-second"), setup.methods[1] ? of(hello.methods, setup.methods[1]) : second);
+    const person = setup.who === "person";
+    write(byId("about-noise"), person ? "Your answers are taken as they come." : "How much each reward is off. Changes at once.");
+    const keeps = setup.memory === null;
+    write(byId("about-memory"), keeps ? "Best if your wish stays the same." : "Old rewards fade: it can follow a change of mind.");
+  }
+}
+
+/** A network knows the features it was trained on, and no others. */
+function featuresWith(model, { hello, setup }) {
+  if (model !== "network" || hasNetwork(hello, setup)) return setup.features;
+  return hello.networks.find(([world]) => world === setup.world)[1];
+}
+
+const named = ({ name, title }) => ({ value: name, title });
+
+/** Options are made anew only where they differ: a list that is open must not close under the hand. */
+function fill(id, options, value) {
+  const select = byId(id);
+  const key = JSON.stringify(options);
+  if (select.dataset.options !== key) {
+    select.dataset.options = key;
+    select.replaceChildren(
+      ...options.map(({ value: own, title, disabled = false }) => {
+        const option = make("option", title);
+        option.value = own;
+        option.disabled = disabled;
+        return option;
+      }),
+    );
+  }
+  select.value = value;
+}

@@ -1,0 +1,177 @@
+// One agent on the page: what it says, its world and three maps of its mind.
+
+import { byId, mark, plain, show, signed, write } from "./dom.js";
+import { Grid, drawAgent, drawFog, drawHeading, drawOutline, drawPath, drawReward, drawSigned, drawSigns } from "./maps.js";
+import { Motion } from "./motion.js";
+import { Screen } from "./screen.js";
+import { speak } from "./speech.js";
+
+const MAPS = ["world", "estimate", "doubt", "after"];
+
+export class Side {
+  constructor(number, onResize) {
+    this.number = number;
+    const suffix = number ? `-${number}` : "";
+    this.element = byId("side-template").content.cloneNode(true).firstElementChild;
+    this.element.id = `side-${number}`;
+    this.find = (name) => this.element.querySelector(`.${name}`);
+    for (const name of [...MAPS, "says"]) this.find(name).id = name + suffix;
+    this.find("method").id = `method-${number}`;
+    mark(this.element, "aria-labelledby", `method-${number}`);
+    this.screens = {};
+    this.onResize = onResize;
+    this.motion = new Motion();
+    this.drawn = {};
+    // What changes seldom is kept as pictures: the floor below the path, the signs above it.
+    this.floor = document.createElement("canvas");
+    this.signs = document.createElement("canvas");
+  }
+
+  /** Only once it is in the page: a canvas elsewhere has no size. */
+  attach() {
+    for (const name of MAPS) this.screens[name] = new Screen(this.find(name), this.onResize);
+  }
+
+  remove() {
+    for (const screen of Object.values(this.screens)) screen.close();
+    this.element.remove();
+  }
+
+  get canvas() {
+    return this.screens.world.canvas;
+  }
+
+  /** The world's grid as it is drawn now. */
+  get grid() {
+    const { width, height } = this.screens.world;
+    return new Grid(this.view.world, width, height);
+  }
+
+  /** Everything of this side; whether it is still moving. */
+  draw(view, now) {
+    this.view = view;
+    const frame = view.frame?.sides[this.number];
+    if (!frame) return false;
+    this.#aspect(view.world);
+    if (this.drawn.frame !== frame || this.drawn.run !== view.key) {
+      const glides = !jumped(view, frame, this.number);
+      this.motion.aim({ step: view.step, cell: view.world.cells[frame.at], reward: frame.reward, glides, pace: view.pace, now });
+      this.#tell(view, frame);
+    }
+    const look = [view.version, view.step, view.theme, view.scale, view.looking, view.tableVersion].join();
+    if (this.drawn.frame !== frame || this.drawn.look !== look || this.#resized()) this.#drawLenses(view, frame);
+    this.drawn.frame = frame;
+    this.drawn.look = look;
+    this.drawn.run = view.key;
+    return this.#drawWorld(view, frame, now);
+  }
+
+  #resized() {
+    const sizes = MAPS.map((name) => this.screens[name].version).join();
+    const changed = sizes !== this.drawn.sizes;
+    this.drawn.sizes = sizes;
+    return changed;
+  }
+
+  #aspect({ rows, columns }) {
+    const ratio = `${columns} / ${rows}`;
+    if (this.drawn.ratio === ratio) return;
+    this.drawn.ratio = ratio;
+    for (const name of MAPS) this.find(name).style.aspectRatio = ratio;
+  }
+
+  #tell(view, frame) {
+    const cell = (state) => (state === null ? "" : view.world.cells[state].join());
+    write(this.find("method"), view.setup.methods[this.number] ?? "");
+    write(this.find("mode"), frame.mode);
+    mark(this.find("mode"), "data-mode", frame.mode);
+    speak(this.find("says"), frame.says);
+    const { mode, asks, lost, worth, reward } = frame;
+    const facts = { at: cell(frame.at), best: cell(frame.best), heading: cell(frame.heading), mode, asks, lost, worth, reward };
+    for (const [name, value] of Object.entries(facts)) mark(this.element, `data-${name}`, value);
+  }
+
+  #drawLenses(view, frame) {
+    const at = frame.at;
+    this.#lens("estimate", (ctx, grid) => drawSigned(ctx, grid, frame.estimate, view.scale, frame.best, at), view);
+    this.#lens("doubt", (ctx, grid) => drawFog(ctx, grid, frame.doubt, view.mostDoubt, at), view);
+    this.#lens("after", (ctx, grid) => drawSigned(ctx, grid, frame.after, 1, null, at), view);
+    this.#describe(view, frame);
+    this.#readout(view, frame);
+  }
+
+  #lens(name, paint, view) {
+    const screen = this.screens[name];
+    if (!screen.visible) return;
+    const ctx = screen.clean();
+    const grid = new Grid(view.world, screen.width, screen.height);
+    paint(ctx, grid);
+    if (view.looking !== null) drawOutline(ctx, grid, [view.looking], false);
+  }
+
+  #drawWorld(view, frame, now) {
+    const screen = this.screens.world;
+    const { place, pulse, moving } = this.motion.at(now);
+    if (!screen.visible) return moving;
+    const ctx = screen.clean();
+    const grid = new Grid(view.world, screen.width, screen.height);
+    this.#keepPictures(view, grid, screen);
+    const put = (picture) => ctx.drawImage(picture, 0, 0, screen.width, screen.height);
+    put(this.floor);
+    paintScene(ctx, grid, view, frame, this.number, place, pulse, () => put(this.signs));
+    if (view.brush.length) drawOutline(ctx, grid, view.brush, view.cursorStrong);
+    return moving;
+  }
+
+  #keepPictures(view, grid, screen) {
+    const key = [view.theme, view.world.name, screen.version, view.showReward, view.scale, view.tableVersion].join();
+    if (this.picturesKey === key) return;
+    this.picturesKey = key;
+    const values = view.showReward ? view.values : null;
+    for (const [picture, draw] of [[this.floor, drawReward], [this.signs, drawSigns]]) {
+      picture.width = screen.canvas.width;
+      picture.height = screen.canvas.height;
+      const ctx = picture.getContext("2d");
+      ctx.scale(screen.ratio, screen.ratio);
+      draw(ctx, grid, values, view.scale, view.hidden);
+    }
+  }
+
+  /** For ears: what each map shows, in a few words. */
+  #describe(view, frame) {
+    const spot = (state) => view.world.cells[state].map((x) => x + 1).join(", ");
+    const label = (name, text) => mark(this.find(name), "aria-label", text);
+    for (const name of ["estimate", "doubt", "after"]) mark(this.find(name), "role", "img");
+    label("estimate", `What it expects. Best at row, column ${spot(frame.best)}.`);
+    label("doubt", `What it does not know. Most doubt ${plain(Math.max(...frame.doubt))}.`);
+    const leads = frame.heading === null ? "" : ` It leads to row, column ${spot(frame.heading)}.`;
+    label("after", `What it is after now.${leads}`);
+  }
+
+  #readout(view, frame) {
+    const state = view.looking ?? frame.at;
+    const [row, column] = view.world.cells[state];
+    const parts = [`Row ${row + 1}, column ${column + 1}`];
+    if (view.hidden && view.showReward && view.values) parts.push(`reward ${signed(view.values[state])}`);
+    parts.push(`expects ${signed(frame.estimate[state])}`, `doubt ${plain(frame.doubt[state])}`);
+    write(this.find("readout"), parts.join(" · "));
+    write(this.find("low"), plain(-view.scale, 1));
+    write(this.find("high"), `+${plain(view.scale, 1)}`);
+    show(this.find("scale"), !view.hidden || view.showReward);
+  }
+}
+
+/** Whether it got where it is otherwise than from where it was. */
+function jumped(view, frame, number) {
+  const before = view.frames[view.step - 1 - view.first];
+  return before?.sides[number]?.at !== frame.from;
+}
+
+/** Path, signs, heading and agent over the floor: for the page and for the picture. */
+export function paintScene(ctx, grid, view, frame, number, place, pulse, signs) {
+  const at = [(place[1] + 0.5) * grid.w, (place[0] + 0.5) * grid.h];
+  drawPath(ctx, grid, view.path(number), at);
+  signs();
+  if (frame.heading !== null) drawHeading(ctx, grid, at, frame.heading);
+  drawAgent(ctx, grid, at, pulse);
+}

@@ -1,0 +1,112 @@
+// The painted reward: drawn at once, sent in small batches, never lost with a connection.
+
+const BATCH_MS = 50; // 20 messages a second
+const OWN_WORD_MS = 1000; // how long a cell just painted stands against an older answer
+
+export const rounded = (x) => Math.round(x * 1000) / 1000;
+
+export class Table {
+  /** @param {{send: (m: object) => boolean, changed: () => void}} outside */
+  constructor({ send, changed }) {
+    this.send = send;
+    this.changed = changed;
+    this.values = null;
+    this.version = 0;
+    this.kept = new Map(); // world → its painting, to find again on the way back
+    this.#forgetStrokes();
+  }
+
+  #forgetStrokes() {
+    this.waiting = []; // [{value, cells: Set}] in the order painted
+    this.sent = new Map(); // state → {value, time}: on its way
+  }
+
+  /** A new run: what the server says is so. */
+  begin(world, values) {
+    this.world = world;
+    this.values = values ? [...values] : null;
+    this.#forgetStrokes();
+    this.#changed();
+  }
+
+  /** The same run again after a lost connection: what was painted meanwhile comes on top. */
+  resume(world, values) {
+    const strokes = [...[...this.sent].map(([state, { value }]) => ({ value, cells: new Set([state]) })), ...this.waiting];
+    this.begin(world, values);
+    if (!this.values) return;
+    for (const { value, cells } of strokes) this.paint([...cells], value);
+  }
+
+  /** The server's answer, under what is newer here. */
+  confirm(values) {
+    const next = [...values];
+    const now = performance.now();
+    for (const [state, { value, time }] of this.sent) {
+      if (Math.abs(next[state] - value) < 1e-6 || now - time > OWN_WORD_MS) this.sent.delete(state);
+      else next[state] = value;
+    }
+    for (const { value, cells } of this.waiting) for (const state of cells) next[state] = value;
+    this.values = next;
+    this.#changed();
+  }
+
+  paint(states, value) {
+    if (!this.values) return false;
+    const fresh = states.filter((state) => this.values[state] !== value);
+    if (!fresh.length) return false;
+    for (const state of fresh) this.values[state] = value;
+    const last = this.waiting.at(-1);
+    if (last?.value === value) fresh.forEach((state) => last.cells.add(state));
+    else this.waiting.push({ value, cells: new Set(fresh) });
+    this.timer ??= setInterval(() => this.#flush(), BATCH_MS);
+    this.#changed();
+    return true;
+  }
+
+  clear() {
+    if (!this.values) return;
+    this.#forgetStrokes();
+    if (this.send({ do: "clear" })) {
+      this.values.fill(0);
+      this.#changed();
+    } else this.paint(this.values.map((_, state) => state), 0);
+  }
+
+  draw(number) {
+    this.#forgetStrokes();
+    return this.send({ do: "task", number });
+  }
+
+  /** @returns {number[] | null} the painting of a world as `begin` takes it; null: nothing painted */
+  tableFor(world) {
+    const values = world === this.world ? this.values ?? this.kept.get(world) : this.kept.get(world);
+    return values?.some((x) => x) ? values.map(rounded) : null;
+  }
+
+  get blank() {
+    return !this.values?.some((x) => x);
+  }
+
+  get scale() {
+    return this.values ? this.values.reduce((most, x) => Math.max(most, Math.abs(x)), 0) : 0;
+  }
+
+  #flush() {
+    const [next] = this.waiting;
+    if (!next) {
+      clearInterval(this.timer);
+      this.timer = null;
+      return;
+    }
+    if (!this.send({ do: "paint", cells: [...next.cells], value: next.value })) return; // offline: it keeps
+    this.waiting.shift();
+    const time = performance.now();
+    for (const state of next.cells) this.sent.set(state, { value: next.value, time });
+  }
+
+  #changed() {
+    this.version += 1;
+    if (this.values) this.kept.set(this.world, this.values);
+    this.changed();
+  }
+}

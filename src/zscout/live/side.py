@@ -1,0 +1,190 @@
+"""One method at work in the world: it moves, it hears a reward, and what it thinks can be shown."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from zscout.edge import as_index
+from zscout.lab.arena import Ground
+from zscout.lab.run import WORLD
+from zscout.lab.traced import TracedRun
+from zscout.lab.watching import end_of_way, mode_of
+from zscout.live.truth import Truth
+from zscout.live.words import Doing, Thought, place_of, sentence
+from zscout.randomness import Streams
+from zscout.transfer.agent import OnlineTransfer
+from zscout.transfer.method import Method
+
+DIGITS = 4  # of numbers that are drawn
+LEAST_KNOWN = 0.9  # a place as unknown as this share of the most unknown one's
+
+
+@dataclass(eq=False)
+class Step:
+    """From S_t to S_{t+1}; up to the action all is as it was at S_t."""
+
+    state: int
+    z: Float[Tensor, " d"]  # Z_t; while an explorer acts, what would be settled for
+    exploring: bool
+    radius: float  # √β_t
+    z_hat: Float[Tensor, " d"]
+    best_z: Float[Tensor, " d"]
+    action: int
+    entered: int
+    asks: bool  # whether a reward would teach
+    reward: float | None = None  # R_{t+1}, once it was given
+    regret: float | None = None  # where there is a truth
+    judged: bool = False  # whether it was looked at what the step was
+
+
+class Side:
+    """An agent, where it is, and every step that it took."""
+
+    def __init__(self, ground: Ground, name: str, method: Method, seed: int) -> None:
+        self.name = name
+        self.agent = OnlineTransfer(ground.model, method, seed)
+        self.steps: list[Step] = []
+        self.told = 0
+        self.lost = 0.0  # steps
+        self.untold = False  # whether what came of the last step is still to be told
+        self._ground = ground
+        # The same draws as in the laboratory's runs: a run can be repeated there from its seed.
+        self._start = int(Streams(self.agent.seeds, WORLD).uniform() * ground.world.n_states)
+        self._features = ground.exact.features.cpu()
+        self._settled = (
+            self.agent.best_z,
+            self._policies(self.agent.best_z)[0],
+        )  # what it would do with no more to learn
+        self._goes_to: int | None = None
+        self._doing: Doing = "begins"
+
+    @property
+    def at(self) -> int:
+        """S_t; a method that asked for it is back at its start."""
+        return self._start if not self.steps or self.agent.wants_reset else self.steps[-1].entered
+
+    def noise(self) -> float:
+        """The noise of the last step's reward, for σ = 1."""
+        return float(Streams(self.agent.seeds, WORLD + len(self.steps)).normal())
+
+    def move(self, asking: bool) -> None:
+        """Choose, act, and be where that leads; what came of the step before must have been told.
+
+        With ``asking`` it is also looked at whether a reward would teach something there.
+        """
+        agent, state = self.agent, self.at
+        exploring, radius, z_hat, best_z = agent.exploring, float(agent.radius), agent.z_hat, agent.best_z
+        action = int(as_index(agent.act(state), self._ground.world.n_actions, "action"))
+        z = agent.present_z
+        followed = best_z if z is None else z
+        entered = int(self._ground.world.step(state, action))
+        asks = asking and bool(agent.wants_reward(entered))
+        self.steps.append(Step(state, followed, exploring, radius, z_hat, best_z, action, entered, asks))
+        self.untold = True
+
+    def hear(self, reward: float | None) -> None:
+        """What came of the last step."""
+        step = self.steps[-1]
+        self.agent.tell(step.entered, reward)
+        step.reward, self.untold = reward, False
+        self.told += reward is not None
+
+    def hear_late(self, steps_ago: int, reward: float) -> None:
+        """What came of an earlier step, of which nothing was told."""
+        step = self.steps[-1 - steps_ago]
+        self.agent.learn([step.entered], [reward])
+        step.reward = reward
+        self.told += 1
+
+    def show(self, truth: Truth | None) -> dict[str, Any]:
+        """What is drawn of it now."""
+        last = self.steps[-1] if self.steps else None
+        worth = self._judge(last, truth)
+        agent, features = self.agent, self._features
+        estimate, doubt = features @ agent.z_hat.cpu(), agent.posterior.width(self._ground.exact.features).cpu()
+        after = None if last is None or last.exploring else features @ last.z.cpu()
+        return {
+            "at": self.at if last is None else last.entered,
+            "from": None if last is None else last.state,
+            "action": None if last is None else last.action,
+            "reward": None if last is None else last.reward,
+            "told": self.told,
+            "asks": last is not None and last.asks,
+            "mode": self._doing,
+            "heading": self._goes_to,
+            "says": sentence(self._thought(estimate, doubt)),
+            "estimate": _numbers(estimate),
+            "best": int(estimate.argmax()),
+            "doubt": _numbers(doubt),
+            "after": None if after is None else _numbers(after / after.abs().max().clamp(min=1e-12)),
+            "eigen": _numbers(1 / agent.posterior.eigenvalues.cpu(), DIGITS + 2),
+            "regret": None if last is None else _rounded(last.regret),
+            "lost": None if truth is None else _rounded(self.lost),
+            "worth": _rounded(worth),
+        }
+
+    def traced(self) -> TracedRun:
+        """Every step, as the laboratory reads it."""
+        columns = ("state", "action", "entered", "exploring", "reward", "radius")
+        return TracedRun(
+            method=self.name,
+            **{name: [getattr(step, name) for step in self.steps] for name in columns},
+            **{name: [getattr(step, name).tolist() for step in self.steps] for name in ("z", "z_hat", "best_z")},
+            final_z=self.agent.best_z.tolist(),
+            final_z_hat=self.agent.z_hat.tolist(),
+        )
+
+    def _judge(self, last: Step | None, truth: Truth | None) -> float | None:
+        """What the last step was, beside what would have been settled for, and what that is worth now."""
+        (best_z, settled), now = self._settled, self.agent.best_z
+        if last is None:
+            return None if truth is None else truth.worth(truth.values(settled[None])[0])
+        if last.judged:  # shown again with its reward: what it was has not changed
+            return None
+        last.judged = True
+        before = settled if torch.equal(best_z, last.best_z) else self._policies(last.best_z)[0]
+        policies = self._policies(last.z, now)  # one look for both
+        self._settled = now, policies[1]
+        self._goes_to = None if last.exploring else self._end(policies[0], last.state, last.z)
+        self._doing = mode_of(self._goes_to, self._end(before, last.state, last.best_z), last.entered)
+        if truth is None:
+            return None
+        followed, settled = truth.values(policies)
+        # v*(S_t) − v of π(·,Z_t) there  (eq. 2); of an explorer's step, v of a random walk.
+        last.regret = float((truth.best - (truth.random if last.exploring else followed))[last.state])
+        self.lost += 0.0 if truth.flat else last.regret / truth.gap
+        return truth.worth(settled)
+
+    def _policies(self, *z: Float[Tensor, " d"]) -> Int[Tensor, "n S"]:
+        return self._ground.yardstick.policy(torch.stack(z).cpu())
+
+    def _end(self, policy: Int[Tensor, " S"], state: int, z: Float[Tensor, " d"]) -> int:
+        follows = self._ground.world.next_state.gather(1, policy[:, None])[:, 0].tolist()
+        return end_of_way(follows, state, (self._features @ z.cpu()).tolist())
+
+    def _thought(self, estimate: Float[Tensor, " S"], doubt: Float[Tensor, " S"]) -> Thought:
+        world = self._ground.world
+        place = self.at if self._goes_to is None else self._goes_to
+        row, column = world.cells[place].tolist()
+        return Thought(
+            doing=self._doing,
+            place=place_of((row, column), world.shape),
+            expected=float(estimate[place]),
+            possible=float(estimate[place]) + (self.steps[-1].radius if self.steps else 0.0) * float(doubt[place]),
+            least_known=bool(doubt[place] >= LEAST_KNOWN * doubt.max()),
+            nothing_found=not bool(estimate.any()),
+            told=self.told,
+        )
+
+
+def _numbers(values: Tensor, digits: int = DIGITS) -> list[float]:
+    numbers: list[float] = np.round(values.numpy(), digits).tolist()
+    return numbers
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, DIGITS)

@@ -1,0 +1,62 @@
+"""What a hidden reward makes of a world: what could be had, and what a policy is worth beside that."""
+
+from functools import cached_property
+
+import torch
+from jaxtyping import Float, Int
+from torch import Generator, Tensor
+
+from zscout.lab.arena import Ground
+
+MOST_KNOWN = 500  # values of policies that are remembered
+FLAT = 1e-9  # a gap below this share of the largest reward is none
+
+
+class Truth:
+    """One table of rewards, a number for each state; the agent never sees it."""
+
+    def __init__(self, ground: Ground, table: Float[Tensor, " S"]) -> None:
+        self.table = table
+        self._ground = ground
+        self._known: dict[bytes, Float[Tensor, " S"]] = {}  # by policy
+        self._exact = ground.by_state.exact  # where a task is a table
+        self.best: Float[Tensor, " S"] = self._exact.value(table)
+        self.random: Float[Tensor, " S"] = self._exact.evaluate(self._exact.random_policy) @ table
+        self.gap = float((self.best - self.random).mean())  # what a step of random walking loses
+
+    @property
+    def flat(self) -> bool:
+        """Whether there is nothing to find."""
+        return self.gap <= FLAT * float(self.table.abs().max()) or not self.gap
+
+    def values(self, policies: Int[Tensor, "n S"]) -> list[Float[Tensor, " S"]]:
+        """What policies are worth from each state; those of an agent that has settled come again and again."""
+        keys = [policy.numpy().tobytes() for policy in policies]
+        unknown = [n for n, key in enumerate(keys) if key not in self._known]
+        if len(self._known) > MOST_KNOWN:
+            self._known.clear()
+            unknown = list(range(len(keys)))
+        if unknown:
+            found = self._exact.worth(policies[unknown], self.table.expand(len(unknown), -1))
+            self._known |= {keys[n]: values for n, values in zip(unknown, found, strict=True)}
+        return [self._known[key] for key in keys]
+
+    def worth(self, values: Float[Tensor, " S"]) -> float | None:
+        """Over all states: 0 is a random walk, 1 the best policy there is."""
+        return None if self.flat else float((values - self.random).mean()) / self.gap
+
+    @cached_property
+    def reachable(self) -> float | None:
+        """The worth of π(·,z) for the z that comes nearest to this reward: what the features cannot say is left out."""
+        if self.flat:
+            return None
+        features = self._ground.exact.features
+        fitted = torch.linalg.lstsq(features, self.table[:, None]).solution.T  # z_r, where the reward is φ·z_r
+        z = self._ground.model.project_z(fitted)
+        return self.worth(self.values(self._ground.yardstick.policy(z))[0])
+
+
+def random_table(ground: Ground, number: int) -> Float[Tensor, " S"]:
+    """φ·z_r of a random task, by its number."""
+    task = ground.exact.sample_z(1, Generator().manual_seed(number)).cpu()[0]
+    return ground.exact.features.cpu() @ task

@@ -1,0 +1,191 @@
+"""A person at the page: a real Chromium that clicks, paints and presses keys, and keeps an eye on what goes wrong."""
+
+import contextlib
+import select
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+from urllib.parse import urlsplit
+
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from chromium import chromium
+
+PATIENCE = 60.0  # seconds
+QUIET = (
+    "--no-sandbox",  # containers run as root
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+)
+Cell = tuple[int, int]
+
+
+@contextlib.contextmanager
+def browser() -> Iterator[Browser]:
+    """The Chromium that is there."""
+    path = chromium()
+    assert path, "no Chromium is here: python tests/chromium.py installs one"
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=path, args=list(QUIET))
+        try:
+            yield running
+        finally:
+            running.close()
+
+
+class Visitor:
+    """One page of it, and what a person does there."""
+
+    def __init__(self, page: Page, link: str) -> None:
+        self.page, self.link = page, link
+        self.wrong: list[str] = []  # errors on the console, requests to elsewhere
+        page.on("console", lambda said: self.wrong.append(said.text) if said.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: self.wrong.append(str(error)))
+        page.on("request", lambda request: self._outside(request.url))
+        page.on("websocket", lambda opened: self._outside(opened.url))
+
+    def _outside(self, address: str) -> None:
+        parts = urlsplit(address)
+        if parts.scheme in ("http", "https", "ws", "wss") and parts.netloc != urlsplit(self.link).netloc:
+            self.wrong.append(f"request to {address}")
+
+    def arrive(self, toured: bool = True) -> None:
+        """Open the link; the tour is for the first time only."""
+        if toured:
+            self.page.add_init_script("localStorage.setItem('zscout-toured', 'true')")
+        self.page.goto(self.link)
+        self.until(lambda: self.body("connected") == "true" and self.body("run"), "the page is not connected")
+
+    # What it shows
+
+    def body(self, name: str) -> str:
+        return self.page.get_attribute("body", f"data-{name}") or ""
+
+    def step(self) -> int:
+        """The newest."""
+        return int(self.body("live-step") or 0)
+
+    def side(self, name: str, which: int = 0) -> str:
+        return self.page.get_attribute(f"#side-{which}", f"data-{name}") or ""
+
+    def cell(self, name: str, which: int = 0) -> Cell:
+        row, column = self.side(name, which).split(",")
+        return int(row), int(column)
+
+    def until(self, true: Callable[[], Any], why: str) -> None:
+        """Wait for something that must come."""
+        end = time.monotonic() + PATIENCE
+        while not true():
+            assert time.monotonic() < end, why
+            self.page.wait_for_timeout(30)
+
+    def until_step(self, step: int) -> None:
+        self.until(lambda: self.step() >= step, f"step {step} does not come")
+
+    def where(self, steps: int, which: int = 0) -> list[Cell]:
+        """Where it is in each of the next steps, as far as they are caught."""
+        seen, end = {}, self.step() + steps
+        while (step := self.step()) < end:
+            seen[step] = self.cell("at", which)
+            self.page.wait_for_timeout(15)
+        return list(seen.values())
+
+    # What a person does
+
+    def point(self, cell: Cell, rows: int = 9, columns: int = 9) -> tuple[float, float]:
+        box = self.page.locator("#world").bounding_box()
+        assert box is not None
+        return box["x"] + (cell[1] + 0.5) / columns * box["width"], box["y"] + (cell[0] + 0.5) / rows * box["height"]
+
+    def paint(self, brush: str, *cells: Cell) -> None:
+        """One stroke."""
+        self.page.click(f"#brush-{brush}")
+        self.page.mouse.move(*self.point(cells[0]))
+        self.page.mouse.down()
+        for cell in cells[1:]:
+            self.page.mouse.move(*self.point(cell), steps=4)
+        self.page.mouse.up()
+        self.page.wait_for_timeout(200)  # strokes are sent in batches
+
+    def fast(self) -> None:
+        self.page.fill("#speed", "30")
+
+    def play(self) -> None:
+        self.page.click("#play")
+        self.until(lambda: self.body("playing") == "true", "it does not play")
+
+    def _other_run(self, before: str) -> bool:
+        return self.body("run") != before
+
+    def choose(self, **choices: str) -> None:
+        """In the set-up panel."""
+        self.page.click("#setup-open")
+        for name, value in choices.items():
+            before = self.body("run")
+            self.page.select_option(f"#{name.replace('_', '-')}", value)
+            self.until(partial(self._other_run, before), f"{name} = {value} begins no run")
+        self.page.click("#setup-close")
+
+
+class Cable:
+    """A way to the server that can be cut; within ``with``."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self._ends: list[socket.socket] = []
+        self._threads = [threading.Thread(target=self._connect, daemon=True)]
+        self.port = self._listening.getsockname()[1]
+        self.whole = True
+        self._threads[0].start()
+
+    def __enter__(self) -> "Cable":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with contextlib.suppress(OSError):
+            self._listening.shutdown(socket.SHUT_RDWR)
+        self.cut()
+        for thread in self._threads:
+            thread.join(PATIENCE)
+        self._listening.close()
+
+    def cut(self) -> None:
+        self.whole = False
+        for end in self._ends:
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def mend(self) -> None:
+        self.whole = True
+
+    def _connect(self) -> None:
+        while True:
+            try:
+                here, _ = self._listening.accept()
+            except OSError:
+                return
+            if self.whole:
+                passing = threading.Thread(target=self._pass_on, args=(here,), daemon=True)
+                self._threads.append(passing)
+                passing.start()
+            else:
+                here.close()
+
+    def _pass_on(self, here: socket.socket) -> None:
+        """Until either end is closed."""
+        with here, socket.create_connection(("127.0.0.1", self._port)) as there, contextlib.suppress(OSError):
+            self._ends += [here, there]
+            other = {here: there, there: here}
+            while True:
+                for ready in select.select(list(other), [], [])[0]:
+                    data = ready.recv(65536)
+                    if not data:
+                        return
+                    other[ready].sendall(data)

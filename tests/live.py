@@ -1,0 +1,207 @@
+"""A live server as a user starts it, and pages that speak to it."""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.client import HTTPConnection, HTTPResponse
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import ClientConnection, connect
+
+from zscout.live.measure import family, resident
+
+PATIENCE = 120  # seconds until something that must come is missed: far more than a busy machine needs
+SMALL = {"features": "clusters", "model": "exact", "methods": ["random"]}  # a set-up that costs little
+SERVE = """
+import contextlib
+import uvicorn
+from zscout.live.limits import Limits
+from zscout.live.server import Live
+if __name__ == "__main__":
+    import socket
+    listening = socket.create_server(("127.0.0.1", 0))
+    server = Live("token", ["127.0.0.1"], 1, Limits({limits}))
+    print(f"http://127.0.0.1:{{listening.getsockname()[1]}}/?token=token", flush=True)
+    limits = {{"ws_max_size": 65536, "ws_ping_interval": None, "timeout_graceful_shutdown": 1}}
+    config = uvicorn.Config(server.app, log_level="warning", **limits)
+    with contextlib.suppress(KeyboardInterrupt):
+        uvicorn.Server(config).run(sockets=[listening])
+"""
+
+
+@dataclass
+class Served:
+    """A server in a process of its own."""
+
+    process: "subprocess.Popen[str]"
+    link: str
+    said: list[str] = field(default_factory=list)  # on standard error
+
+    @property
+    def port(self) -> int:
+        return urlsplit(self.link).port or 0
+
+    @property
+    def token(self) -> str:
+        return parse_qs(urlsplit(self.link).query)["token"][0]
+
+    @property
+    def cookie(self) -> str:
+        return f"zscout-{self.port}={self.token}"
+
+    def get(self, path: str, **headers: str) -> HTTPResponse:
+        """The answer to a request, read; the path goes out as it is."""
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
+        with contextlib.closing(connection):
+            connection.putrequest("GET", path, skip_host="Host" in headers)
+            for name, value in headers.items():
+                connection.putheader(name, value)
+            connection.endheaders()
+            answer = connection.getresponse()
+            answer.body = answer.read()  # type: ignore[attr-defined]
+            return answer
+
+    @property
+    def children(self) -> list[int]:
+        """Processes that it started."""
+        return family(self.process.pid)[1:]
+
+    @property
+    def workers(self) -> list[int]:
+        """Those that hold runs."""
+        return [pid for pid in self.children if "spawn_main" in Path(f"/proc/{pid}/cmdline").read_text()]
+
+    @property
+    def memory(self) -> int:
+        """Bytes that it and its processes hold."""
+        return resident(self.process.pid)
+
+
+def zscout(*words: str) -> list[str]:
+    """The command line of a live server."""
+    return [sys.executable, "-m", "zscout", "live", "--no-browser", "--port", "0", "--processes", "1", *words]
+
+
+@contextlib.contextmanager
+def served(*words: str, script: str | None = None) -> Iterator[Served]:
+    """A server, until the end; whatever it says on standard error is kept."""
+    process = subprocess.Popen(
+        zscout(*words) if script is None else [sys.executable, "-c", script],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # ignored in background shells
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    errors = process.stderr
+    server = Served(process, "")
+    reading = threading.Thread(target=lambda: server.said.extend(errors), daemon=True)
+    reading.start()
+    try:
+        for line in process.stdout:
+            if "http://" in line:
+                server.link = line[line.index("http://") :].strip()
+                break
+        assert server.link, server.said
+        yield server
+    finally:
+        process.send_signal(signal.SIGINT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(30)
+        process.kill()
+        process.wait()
+        reading.join(PATIENCE)
+        process.stdout.close()
+        process.stderr.close()
+
+
+class Page:
+    """What a page says and hears."""
+
+    def __init__(self, server: Served, token: str | None = None, **options: Any) -> None:
+        token = server.token if token is None else token
+        address = f"ws://127.0.0.1:{server.port}/ws?token={token}"
+        self._until_closed = contextlib.ExitStack()
+        connecting = connect(address, open_timeout=PATIENCE, close_timeout=1, max_size=2**24, **options)
+        self.socket: ClientConnection = self._until_closed.enter_context(connecting)
+        self.key = ""
+
+    def say(self, do: str, **fields: Any) -> None:
+        self.socket.send(json.dumps({"do": do, **fields}))
+
+    def hear(self, *kinds: str) -> dict[str, Any]:
+        """The next message of these kinds, or the next one."""
+        while True:
+            content: dict[str, Any] = json.loads(self.socket.recv(PATIENCE))
+            if not kinds or content["is"] in kinds:
+                if content["is"] == "begun":
+                    self.key = content["run"]
+                return content
+
+    def frame(self, step: int) -> dict[str, Any]:
+        """The frame of a step; whatever comes before it is passed over."""
+        while True:
+            if (content := self.hear("frame"))["step"] >= step:
+                return content
+
+    def begin(self, **setup: Any) -> dict[str, Any]:
+        """A run, and the frame that it begins with."""
+        self.say("begin", setup={**SMALL, **setup})
+        self.hear("begun")
+        return self.frame(0)
+
+    def refusal(self, do: str, **fields: Any) -> str:
+        """What is said of a message that is refused."""
+        self.say(do, **fields)
+        about: str = self.hear("error")["about"]
+        return about
+
+    def closed(self) -> int:
+        """How the connection was ended by the server; what comes before is passed over."""
+        with self._until_closed:
+            try:
+                while True:
+                    self.socket.recv(PATIENCE)
+            except ConnectionClosed as end:
+                return 1006 if end.rcvd is None else end.rcvd.code
+
+    def drop(self) -> None:
+        """The connection is lost, without a goodbye."""
+        self.socket.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        self.socket.socket.shutdown(socket.SHUT_RDWR)
+        self.socket.socket.close()
+
+    def close(self) -> None:
+        self._until_closed.close()
+
+
+@contextlib.contextmanager
+def page(server: Served, **options: Any) -> Iterator[Page]:
+    """A page that has been greeted, until the end."""
+    visitor = Page(server, **options)
+    try:
+        assert visitor.hear()["is"] == "hello"
+        yield visitor
+    finally:
+        visitor.close()
+
+
+def until(true: Any, why: str) -> None:
+    """Wait for something that must come."""
+    end = time.monotonic() + PATIENCE
+    while not true():
+        assert time.monotonic() < end, why
+        time.sleep(0.05)

@@ -1,0 +1,88 @@
+"""The pictures of the live page in README and docs, taken anew by ``make pictures``; also frames and steps a second."""
+
+from pathlib import Path
+from typing import Any
+
+from browsing import Cell, Visitor, browser
+from live import served
+
+IMAGES = Path(__file__).parents[1] / "docs" / "images"
+DESK: dict[str, Any] = {"viewport": {"width": 1440, "height": 900}, "device_scale_factor": 1}
+PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "device_scale_factor": 2, "has_touch": True}
+BEST = [(6, 6), (6, 7), (7, 7), (7, 6)]
+FAR = [(1, 1), (1, 2), (2, 2), (2, 1)]  # from where it starts
+BAD = [(1, 4), (5, 4)]
+
+
+def main() -> None:
+    """Take them."""
+    with served() as server, browser() as chrome:
+
+        def visitor(**window: Any) -> Visitor:
+            one = Visitor(chrome.new_context(**window).new_page(), server.link)
+            one.arrive()
+            return one
+
+        painted = visitor(**DESK, color_scheme="light")
+        _hide(painted)
+        painted.until_step(23)
+        painted.page.click("#play")
+        painted.page.wait_for_timeout(600)
+        painted.page.screenshot(path=IMAGES / "live.png")
+        painted.fast()
+        painted.play()
+        painted.page.wait_for_timeout(5000)
+        rates = painted.page.evaluate("({...document.documentElement.dataset})")
+        print(f"one method at 30 steps/s: {rates['fps']} frames and {rates['steps']} steps a second")
+        painted.page.context.close()
+
+        person = visitor(**DESK, color_scheme="dark")
+        _teach(person, 26)
+        person.page.screenshot(path=IMAGES / "live-person.png")
+        person.page.context.close()
+
+        two = visitor(**{**DESK, "viewport": {"width": 1680, "height": 1000}}, color_scheme="light")
+        two.choose(choose_second="greedy")
+        _hide(two, FAR)
+        two.fast()
+        two.until_step(60)
+        two.page.wait_for_timeout(3000)
+        rates = two.page.evaluate("({...document.documentElement.dataset})")
+        print(f"two methods at 30 steps/s: {rates['fps']} frames and {rates['steps']} steps a second")
+        two.page.click("#play")
+        two.page.wait_for_timeout(600)
+        two.page.screenshot(path=IMAGES / "live-two.png")
+        two.page.context.close()
+
+        phone = visitor(**PHONE, color_scheme="light")
+        phone.page.touchscreen.tap(*phone.point((7, 7)))
+        phone.page.wait_for_timeout(300)
+        phone.page.tap("#play")
+        phone.until_step(20)
+        phone.page.tap("#play")
+        phone.page.wait_for_timeout(600)
+        phone.page.screenshot(path=IMAGES / "live-phone.png")
+        phone.page.context.close()
+
+
+def _hide(visitor: Visitor, best: list[Cell] = BEST) -> None:
+    visitor.paint("good", *best)
+    visitor.paint("bad", *BAD)
+    visitor.play()
+
+
+def _teach(visitor: Visitor, steps: int) -> None:
+    """Good is the top right."""
+    visitor.page.click("#mode-person")
+    visitor.until(lambda: visitor.page.is_visible("#thumb-up"), "no thumbs")
+    visitor.play()
+    while visitor.step() < steps or visitor.body("waiting") != "true":
+        if visitor.body("waiting") == "true":
+            row, column = visitor.cell("at")
+            visitor.page.keyboard.press("ArrowUp" if row + 8 - column <= 4 else "ArrowDown")
+        visitor.page.wait_for_timeout(120)
+    visitor.page.wait_for_timeout(500)
+
+
+if __name__ == "__main__":
+    main()

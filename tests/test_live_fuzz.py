@@ -1,0 +1,286 @@
+"""Hostile messages by the thousand: each is answered, none does anything, and the run lives on."""
+
+import asyncio
+import json
+import logging
+import os
+import random
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from starlette.applications import Starlette
+
+from live import PATIENCE, SERVE, SMALL, Page, page, served
+from zscout.live import holding, server
+from zscout.live.limits import Limits
+from zscout.live.measure import resident
+from zscout.live.messages import FIELDS
+from zscout.live.workers import Worker, Workers
+
+TAINTED = ("etc/passwd", "zscout_hostile", "os:system", "__import__")
+RAW = {  # what json.dumps would not write
+    "@nan@": "NaN",
+    "@infinity@": "-Infinity",
+    "@overflow@": "1e999",
+    "@zero@": "-0",
+    "@octal@": "01",
+    "@long@": "9" * 3_900,
+    "@deep@": "[" * 700 + "]" * 700,
+    "@nested@": "[" * 40 + "1" + "]" * 40,
+    "@objects@": '{"a":' * 300 + "0" + "}" * 300,
+    "@open@": '{"a":' * 50,
+    "@undefined@": "undefined",
+}
+VALUES: list[Any] = [
+    *RAW,
+    *(None, True, False, 0, -1, 1, 5, 80, 81, 0.5, -0.0, 1e308, 5e-324, 2**31, 2**63, 2**64 - 1, -(10**400)),
+    *("", "0", "x" * 3_000, "\ud800", "\udfff\x00", "\x00", "\u202e", "🎉" * 200, "usf-ucb", "hidden", "nothing"),
+    *("<script>alert(1)</script>", "'; DROP TABLE runs;--", "${jndi:ldap://x}", "%s%n%x", "{{7*7}}", "toString"),
+    *("../../etc/passwd", "/etc/passwd", "file:///etc/passwd", "..\\..\\etc/passwd", "C:\\etc/passwd", "os:system"),
+    *("zscout_hostile:run", "zscout_hostile", "__import__('os').system('true')", "random.__class__", "maze\n", "Maze"),
+    *([], {}, [[]], [{}], [None], [0], [0, 80], [81], [1.0], [True], ["0"], list(range(81)), [0] * 900, [[1], [2, 3]]),
+    *({"task": 1}, {"task": None}, {"table": [0.0] * 81}, {"table": [10**400]}, {"task": 1, "table": []}, {"": {}}),
+    *({"__proto__": {"polluted": True}}, {"constructor": {"prototype": {}}}, {"do": "step"}, {"world": {"world": 1}}),
+]
+NAMES = ("", "do", "Do", "step", "value", "key", "self", "__proto__", "__class__", "constructor", "x" * 500, "\x00")
+PARTS = ("world", "features", "model", "methods", "who", "noise", "memory", "silence", "wait", "seed", "reward", "task")
+
+
+def valid(rng: random.Random) -> dict[str, Any]:
+    """What a page would say."""
+    said: list[dict[str, Any]] = [
+        {"do": "step"},
+        {"do": "play"},
+        {"do": "pause"},
+        {"do": "speed", "value": rng.choice((0.5, 5, 30))},
+        {"do": "paint", "cells": rng.sample(range(81), 3), "value": rng.randint(-10, 10)},
+        {"do": "task", "number": rng.randrange(10**6)},
+        {"do": "clear"},
+        {"do": "noise", "value": rng.random()},
+        {"do": "give", "step": rng.randrange(4), "value": rng.randint(-10, 10)},
+        {"do": "skip", "step": rng.randrange(4)},
+        {"do": "silence", "value": rng.choice(("nothing", "zero"))},
+        {"do": "wait", "value": rng.random() < 0.5},
+        {"do": "trace"},
+        {"do": "reset"},
+        {"do": "resume", "run": "A" * 22, "after": rng.randrange(10)},
+        {"do": "begin", "setup": {**SMALL, "seed": rng.randrange(99), "who": rng.choice(("hidden", "person"))}},
+    ]
+    return rng.choice(said)
+
+
+def hostile(rng: random.Random) -> str:
+    """The same with something wrong in it; a few are right all the same."""
+    said = valid(rng)
+    kind = rng.randrange(10)
+    if kind <= 3 and len(said) > 1:
+        said[rng.choice([name for name in said if name != "do"])] = rng.choice(VALUES)
+    elif kind == 4:
+        said[rng.choice(NAMES)] = rng.choice(VALUES)
+    elif kind == 5:
+        del said[rng.choice(list(said))]
+    elif kind == 6:
+        said["do"] = rng.choice([*VALUES, *NAMES, *FIELDS, "forget", "begun", "_hide", "_frames", "setup", "hello"])
+    else:
+        said = {"do": "begin", "setup": {**SMALL, rng.choice((*PARTS, *NAMES)): rng.choice(VALUES)}}
+    text = json.dumps(said, ensure_ascii=rng.random() < 0.5)
+    for name, raw in RAW.items():
+        text = text.replace(f'"{name}"', raw)
+    kind = rng.randrange(20)
+    if kind == 0:
+        return text[: rng.randrange(len(text))]
+    if kind == 1:  # a letter is another one
+        place = rng.randrange(len(text))
+        return text[:place] + chr(rng.choice((0, 34, 44, 58, 91, 123, 125, 0x20AC))) + text[place + 1 :]
+    if kind == 2:  # every key twice
+        return text.replace("{", '{"do":"step","value":1,"step":0,', 1)
+    if kind == 3:
+        return text + rng.choice((" " * 5_000, "{}", "]", "\n\n", "//"))
+    if kind == 4:
+        return rng.choice(("", "null", "0", '"do"', "[]", "[{}]", "\ufeff" + text, "[" + text + "]", "x" * 60_000))
+    return text
+
+
+# Without a socket: the server's own code from the message to the run, in this process
+
+
+class Here(Worker):
+    """Runs of this process."""
+
+    def __init__(self) -> None:
+        self.runs = 0
+
+    async def call(self, name: str, *arguments: Any) -> Any:
+        from zscout.live.messages import NoRunError
+        from zscout.live.workers import LostError
+
+        try:
+            return getattr(holding, name)(*arguments)
+        except NoRunError:
+            raise LostError from None
+
+    def end(self) -> None:
+        holding.RUNS.clear()
+
+
+class AllHere(Workers):
+    """One."""
+
+    def __init__(self, count: int) -> None:
+        self.one = Here()
+
+    def least_busy(self) -> Worker:
+        return self.one
+
+    async def call_all(self, name: str, *arguments: Any) -> list[Any]:
+        return [await self.one.call(name, *arguments)]
+
+    def end(self) -> None:
+        self.one.end()
+
+
+class Visitor:
+    """One end of a connection; the other end is the application's."""
+
+    def __init__(self) -> None:
+        self.answers: list[dict[str, Any]] = []
+        self._said: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self._listens = asyncio.Event()
+        self._asked = 0
+
+    async def say(self, text: str | bytes) -> list[dict[str, Any]]:
+        """What it leads to, until the next one is listened to."""
+        self.answers.clear()
+        self._listens.clear()
+        self._said.put_nowait({"type": "websocket.receive", "text" if isinstance(text, str) else "bytes": text})
+        await self._listens.wait()
+        return list(self.answers)
+
+    async def receive(self) -> dict[str, Any]:
+        self._listens.set()
+        self._asked += 1
+        return await self._said.get()
+
+    async def send(self, message: Any) -> None:
+        if message["type"] == "websocket.send":
+            self.answers.append(json.loads(message["text"]))
+
+    @asynccontextmanager
+    async def visiting(self, app: Any) -> AsyncIterator[None]:
+        """From the greeting to the goodbye."""
+        self._said.put_nowait({"type": "websocket.connect"})
+        headers = [(b"host", b"127.0.0.1")]
+        scope = {"type": "websocket", "path": "/ws", "query_string": b"token=token", "headers": headers}
+        scope |= {"server": ("127.0.0.1", 80), "scheme": "ws", "root_path": "", "subprotocols": []}
+        visit = asyncio.create_task(app(scope, self.receive, self.send))
+        while self._asked < 2 or not self.answers:  # it is listened to, and has been greeted
+            await asyncio.sleep(0)
+        yield
+        self._said.put_nowait({"type": "websocket.disconnect", "code": 1000})
+        await visit
+
+
+_heard: list[tuple[str, str]] | None = None
+
+
+def _listen(event: str, arguments: tuple[Any, ...]) -> None:
+    if _heard is not None and event in ("import", "open", "compile", "exec", "os.listdir", "os.scandir", "os.system"):
+        told = repr(arguments)
+        if event == "os.system" or any(name in told for name in TAINTED):
+            _heard.append((event, told[:200]))
+
+
+@pytest.fixture
+def heard() -> Iterator[list[tuple[str, str]]]:
+    """What was imported, opened or run by a name that only a hostile message has."""
+    global _heard
+    sys.addaudithook(_listen)  # for good: there is no way to take one away
+    _heard = []
+    yield _heard
+    _heard = None
+
+
+def test_ten_thousand_hostile_messages_change_nothing(
+    monkeypatch: pytest.MonkeyPatch, heard: list[tuple[str, str]], caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(server, "Workers", AllHere)
+    caplog.set_level(logging.WARNING)
+    counts = asyncio.run(_ten_thousand(random.Random(0)))
+    assert counts["hostile"] >= 10_000
+    assert counts["refused"] > 0.8 * counts["hostile"]
+    assert counts["steps"] > 30  # what was right was done all the while
+    assert counts["grown"] < 60 * 2**20
+    assert heard == []
+    assert not [name for name in sys.modules if "hostile" in name]
+    assert caplog.records == []
+
+
+async def _ten_thousand(rng: random.Random) -> dict[str, int]:
+    live = server.Live("token", ["127.0.0.1"], 1, Limits(steps=60, rate=1e9, burst=1e9))
+    visitor, counts = Visitor(), dict.fromkeys(("hostile", "refused", "steps", "grown"), 0)
+    async with live._lifespan(Starlette()), visitor.visiting(live.app):
+        await visitor.say(json.dumps({"do": "begin", "setup": SMALL}))
+        for number in range(12_000):
+            if number == 2_000:
+                before = resident(os.getpid())
+            right = rng.random() < 0.1
+            text = json.dumps(valid(rng)) if right else hostile(rng)
+            runs = dict(holding.RUNS)
+            await visitor.say(json.dumps({"do": "pause"}))  # so that what changes is the message's doing
+            known = [(run, len(run._frames), run.setup) for run in runs.values()]
+            answers = await visitor.say(text.encode("utf-8", "replace") if rng.random() < 0.02 else text)
+            counts["hostile"] += not right
+            counts["steps"] += any(answer["is"] == "frame" and answer["step"] for answer in answers)
+            assert answers, text
+            for answer in answers:
+                assert "went wrong" not in answer.get("about", ""), text
+            if answers[-1]["is"] in ("error", "gone"):
+                counts["refused"] += not right
+                assert len(answers) == 1, (text, answers)
+                assert len(answers[0].get("about", "")) <= 241
+                assert "\n" not in answers[0].get("about", "")
+                assert dict(holding.RUNS) == runs, text
+                assert [(run, len(run._frames), run.setup) for run in runs.values()] == known, text
+            assert len(holding.RUNS) == len(live.visits) == 1
+        counts["grown"] = resident(os.getpid()) - before
+        await visitor.say(json.dumps({"do": "begin", "setup": SMALL}))
+        [frame] = [answer for answer in await visitor.say('{"do":"step"}') if answer["is"] == "frame"]
+        assert frame["step"] == 1
+    assert holding.RUNS == {}
+    return counts
+
+
+# Over a socket
+
+
+def test_two_thousand_hostile_messages_over_a_socket_change_nothing() -> None:
+    rng, batches, size = random.Random(1), 45, 50
+    with served(script=SERVE.format(limits="steps=60, rate=1e9, burst=1e9")) as running:
+        with page(running) as visitor:
+            visitor.begin()
+            for batch in range(batches):
+                for _ in range(size):
+                    text = json.dumps(valid(rng)) if rng.random() < 0.1 else hostile(rng)
+                    visitor.socket.send(text.encode("utf-8", "replace").decode())
+                _until_answered(visitor, 1 + batch / 100)
+                if batch == 5:
+                    before = running.memory
+            visitor.begin()
+            visitor.say("step")
+            assert visitor.frame(1)["step"] == 1
+            assert running.memory - before < 60 * 2**20
+            assert len(running.workers) == 1
+        assert running.said == []
+
+
+def _until_answered(visitor: Page, speed: float) -> None:
+    """All that was said before has been answered."""
+    visitor.say("speed", value=speed)
+    while True:
+        answer = json.loads(visitor.socket.recv(PATIENCE))
+        assert "went wrong" not in answer.get("about", "")
+        if answer.get("speed") == speed:
+            return

@@ -1,0 +1,348 @@
+"""A person's journey, clicked for real in Chromium."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser
+
+from browsing import Cable, Visitor, browser
+from live import Served, served
+
+Arrive = Callable[..., Visitor]
+CORNER = [(0, 7), (0, 8), (1, 8)]
+PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Served]:
+    with served() as running:
+        yield running
+    assert running.said == []
+
+
+@pytest.fixture(scope="module")
+def chrome() -> Iterator[Browser]:
+    with browser() as running:
+        yield running
+
+
+@pytest.fixture
+def arrive(server: Served, chrome: Browser) -> Iterator[Arrive]:
+    """A visitor in a window of their own; at the end nothing has gone wrong that a person would not see."""
+    visitors: list[Visitor] = []
+
+    def one(link: str = "", toured: bool = True, **window: Any) -> Visitor:
+        context = chrome.new_context(**{"viewport": {"width": 1280, "height": 860}, **window})
+        visitors.append(Visitor(context.new_page(), link or server.link))
+        visitors[-1].arrive(toured)
+        return visitors[-1]
+
+    yield one
+    for visitor in visitors:
+        visitor.page.context.close()
+    assert [wrong for visitor in visitors for wrong in visitor.wrong] == []
+
+
+def test_a_painted_reward_is_found_and_when_repainted_followed(arrive: Arrive) -> None:
+    visitor = arrive()
+    visitor.paint("good", *CORNER)
+    visitor.page.fill("#strength", "0.4")
+    visitor.paint("good", (1, 7))  # nearly as good
+    visitor.paint("bad", (4, 2), (4, 5))
+    visitor.fast()
+    visitor.play()
+    visitor.until_step(120)
+    seen = visitor.where(40)
+    assert sum(cell in CORNER for cell in seen) > 0.8 * len(seen), seen
+    assert visitor.cell("best") in CORNER
+    assert float(visitor.side("worth")) > 0.95
+    assert "top right" in (visitor.page.text_content("#says") or "")
+    # A change of mind.
+    visitor.paint("erase", *CORNER)
+    visitor.page.fill("#strength", "1")
+    visitor.paint("good", (8, 0), (8, 1))
+    changed = visitor.step()
+    visitor.until_step(changed + 250)
+    seen = visitor.where(40)
+    assert sum(cell in [(8, 0), (8, 1)] for cell in seen) > 0.8 * len(seen), seen
+    assert visitor.cell("best") in [(8, 0), (8, 1)]
+
+
+def test_a_person_teaches_it_a_corner_by_keys_and_it_stays(arrive: Arrive) -> None:
+    visitor = arrive()
+
+    def far() -> int:
+        row, column = visitor.cell("at")
+        return 8 - row + column  # from the bottom left
+
+    visitor.page.click("#mode-person")
+    visitor.until(lambda: visitor.page.is_visible("#thumb-up"), "no thumbs")
+    visitor.fast()
+    visitor.play()
+    answers = 0
+    while (step := visitor.step()) < 60:
+        if visitor.body("waiting") == "true":
+            assert "know this place" not in (visitor.page.text_content("#asks") or "")
+            visitor.page.keyboard.press("ArrowUp" if far() <= 3 else "ArrowDown")
+            answers += 1
+            visitor.until_step(step + 1)
+        visitor.page.wait_for_timeout(5)
+    assert answers < 60  # where it knew the place it did not ask
+    visitor.page.uncheck("#wait")
+    start = visitor.step()
+    visitor.until_step(start + 10)
+    seen = visitor.where(20)
+    assert all(8 - row + column <= 3 for row, column in seen), seen
+    assert 8 - visitor.cell("best")[0] + visitor.cell("best")[1] <= 3
+    visitor.until(
+        lambda: "I know this place" in (visitor.page.text_content("#asks") or ""), "it never says that it knows"
+    )
+
+
+def test_thumbs_slider_and_skip_are_told(arrive: Arrive) -> None:
+    visitor = arrive()
+    visitor.page.click("#mode-person")
+    visitor.until(lambda: visitor.page.is_visible("#thumb-up"), "no thumbs")
+    visitor.play()
+
+    def answered(act: Callable[[], None]) -> str:
+        visitor.until(lambda: visitor.body("waiting") == "true", "it does not ask")
+        step = visitor.step()
+        act()
+        visitor.until(lambda: visitor.step() > step, "it does not go on")
+        visitor.page.fill("#scrub", str(step))  # back, to see what stands there
+        visitor.until(lambda: visitor.body("step") == str(step), "it cannot be scrubbed")
+        reward = visitor.side("reward")
+        visitor.page.click("#live")
+        return reward
+
+    def by_slider() -> None:
+        visitor.page.fill("#reward-slider", "0.5")
+        visitor.page.click("#give")
+
+    assert float(answered(lambda: visitor.page.click("#thumb-up"))) == 1
+    assert float(answered(lambda: visitor.page.click("#thumb-down"))) == -1
+    assert float(answered(by_slider)) == 0.5
+    assert answered(lambda: visitor.page.click("#skip")) == ""
+
+
+def test_two_methods_side_by_side_on_the_same_reward(arrive: Arrive) -> None:
+    visitor = arrive()
+    visitor.page.click("#random-task")
+    visitor.page.wait_for_timeout(300)
+    visitor.choose(choose_second="greedy")
+    visitor.fast()
+    visitor.play()
+    visitor.until_step(80)
+    assert visitor.page.is_visible("#world-1")
+    lost = [float(visitor.side("lost", which)) for which in (0, 1)]
+    assert min(lost) > 0
+    assert lost[0] != lost[1]
+    titles = [visitor.page.text_content(f"#side-{which} .method") for which in (0, 1)]
+    assert titles == ["usf-ucb", "greedy"]
+
+
+@pytest.mark.parametrize(
+    ("world", "features", "model", "rows"),
+    [
+        ("four-rooms", "laplacian", "network", 11),
+        ("maze", "laplacian-fine", "exact", 15),
+        ("open-grid", "clusters", "network", 9),
+    ],
+)
+def test_worlds_features_and_models_can_be_chosen(
+    arrive: Arrive, world: str, features: str, model: str, rows: int
+) -> None:
+    visitor = arrive()
+    chosen = {"choose_world": world, "choose_features": features, "choose_model": model}
+    usual = {"choose_world": "open-grid", "choose_features": "laplacian-fine", "choose_model": "exact"}
+    visitor.choose(**{name: value for name, value in chosen.items() if usual[name] != value})
+    visitor.page.click("#random-task")
+    visitor.fast()
+    visitor.play()
+    visitor.until_step(20)
+    box = visitor.page.locator("#world").bounding_box()
+    assert box is not None
+    assert box["width"] == pytest.approx(box["height"], rel=0.02)  # all three are square
+    assert max(visitor.cell("at")) < rows
+
+
+def test_a_lost_connection_is_taken_up_again_where_it_was(arrive: Arrive, server: Served) -> None:
+    with Cable(server.port) as cable:
+        _cut_and_mend(arrive(server.link.replace(str(server.port), str(cable.port))), cable)
+
+
+def _cut_and_mend(visitor: Visitor, cable: Cable) -> None:
+    visitor.paint("good", (0, 0), (1, 0))
+    visitor.fast()
+    visitor.play()
+    visitor.until_step(20)
+    run = visitor.body("run")
+    cable.cut()
+    visitor.until(lambda: visitor.body("connected") == "false", "it has not noticed")
+    stood = visitor.step()
+    visitor.until(lambda: visitor.page.is_visible("#banner"), "nothing is said of it")
+    visitor.paint("good", (0, 1), (1, 1))  # meanwhile
+    cable.mend()
+    visitor.until(lambda: visitor.body("connected") == "true", "it does not come back")
+    visitor.until_step(stood + 20)
+    assert visitor.body("run") == run
+    visitor.page.reload()
+    visitor.until(lambda: visitor.body("run") == run and visitor.step() > stood, "a reload loses the run")
+    visitor.until(lambda: visitor.body("playing") == "true", "it stands still after a reload")
+    visitor.wrong = [wrong for wrong in visitor.wrong if "WebSocket connection" not in wrong]  # the cut itself
+
+
+def test_on_a_phone_nothing_is_cut_and_a_finger_paints(arrive: Arrive) -> None:
+    visitor = arrive(**PHONE)
+    page = visitor.page
+    page.locator("#world").scroll_into_view_if_needed()
+    page.touchscreen.tap(*visitor.point((0, 0)))
+    page.wait_for_timeout(200)
+    page.tap("#play")  # with nothing painted it would only say so
+    visitor.until_step(5)
+    wide = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
+    assert wide[0] <= wide[1] == 390
+    for name in ("play", "step", "reset", "brush-good", "world", "says", "estimate", "doubt", "after", "setup-open"):
+        box = page.locator(f"#{name}").bounding_box()
+        assert box is not None, name
+        assert box["x"] >= 0, name
+        assert box["x"] + box["width"] <= 390, name
+
+
+def test_by_keyboard_alone(arrive: Arrive) -> None:
+    visitor = arrive()
+    page = visitor.page
+    page.focus("#world")
+    for _ in range(9):
+        page.keyboard.press("ArrowUp")
+        page.keyboard.press("ArrowLeft")
+    page.keyboard.press("Enter")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press(" ")
+    page.wait_for_timeout(200)
+    page.keyboard.press("Tab")
+    page.keyboard.press("p")
+    visitor.until_step(3)
+    page.keyboard.press("p")
+    visitor.until(lambda: visitor.body("playing") == "false", "p does not pause")
+    step = visitor.step()
+    page.keyboard.press("s")
+    visitor.until_step(step + 1)
+    page.keyboard.press("r")
+    visitor.until(lambda: visitor.step() == 0, "r does not reset")
+    page.keyboard.press("p")
+    page.fill("#speed", "30")
+    visitor.until_step(120)
+    assert visitor.cell("best") in [(0, 0), (1, 0)]
+
+
+def test_what_is_exported_can_be_used(arrive: Arrive, tmp_path: Path) -> None:
+    visitor = arrive(accept_downloads=True)
+    page = visitor.page
+    visitor.paint("good", *CORNER)
+    visitor.choose(choose_second="thompson")
+    visitor.fast()
+    visitor.play()
+    visitor.until_step(40)
+    page.click("#play")
+    saved = {}
+    for kind in ("json", "png"):
+        page.click("#export-open")
+        with page.expect_download() as download:
+            page.click(f"#export-{kind}")
+        saved[kind] = tmp_path / download.value.suggested_filename
+        download.value.save_as(saved[kind])
+    picture = saved["png"].read_bytes()
+    assert picture.startswith(b"\x89PNG")
+    assert int.from_bytes(picture[16:20]) >= 1000  # pixels wide
+    trace = json.loads(saved["json"].read_text())
+    assert [run["method"] for run in trace["runs"]] == ["usf-ucb", "thompson"]
+    words = [
+        "compare",
+        "--traces",
+        saved["json"].name,
+        "--methods",
+        "usf-ucb,greedy",
+        "--seeds",
+        "1",
+        "--json",
+        "c.json",
+    ]
+    done = subprocess.run(
+        [sys.executable, "-m", "zscout", *words], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "thompson" in done.stdout
+    # The link: the same set-up in another window, here of the same person.
+    address = page.evaluate("location.href")
+    other = page.context.new_page()
+    other.goto(address)
+    second = Visitor(other, visitor.link)
+    second.until(lambda: second.body("run") and second.body("run") != visitor.body("run"), "the link begins no run")
+    assert other.text_content("#side-1 .method") == "thompson"
+    second.page.wait_for_timeout(600)
+    assert other.evaluate("location.hash") == page.evaluate("location.hash")
+
+
+def test_a_hostile_link_is_only_text(arrive: Arrive, server: Served) -> None:
+    visitor = arrive(f"{server.link}#world=<img src=x onerror=alert(1)>&methods=%3Cscript%3E&reward=%00")
+    assert visitor.page.locator("#toasts img, #toasts script, main img, main script").count() == 0
+    visitor.until(lambda: visitor.page.is_visible("#world"), "no page")
+
+
+def test_the_first_visit_is_shown_around_once(arrive: Arrive) -> None:
+    visitor = arrive(toured=False)
+    visitor.until(lambda: visitor.page.is_visible("#hint"), "no tour")
+    for _ in range(10):
+        if not visitor.page.is_visible("#hint"):
+            break
+        visitor.page.click("#hint-next")
+    assert not visitor.page.is_visible("#hint")
+    visitor.page.reload()
+    visitor.until(lambda: visitor.body("connected") == "true", "not connected")
+    visitor.page.wait_for_timeout(500)
+    assert not visitor.page.is_visible("#hint")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing_serious(arrive: Arrive, theme: Any) -> None:
+    visitor = arrive(color_scheme=theme)
+    page, axe = visitor.page, Axe()
+
+    def check(what: str) -> None:
+        found = axe.run(page).response["violations"]
+        serious = [f"{v['id']}: {v['nodes'][0]['html'][:120]}" for v in found if v["impact"] in ("serious", "critical")]
+        assert serious == [], what
+
+    check("at first")
+    visitor.paint("good", *CORNER)
+    visitor.play()
+    visitor.until_step(10)
+    check("playing")
+    visitor.choose(choose_second="greedy")
+    page.click("#setup-open")
+    check("two methods, the set-up open")
+    page.click("#setup-close")
+    page.click("#export-open")
+    check("the export menu")
+    page.keyboard.press("Escape")
+    page.click("#help")
+    check("the help")
+    page.keyboard.press("Escape")
+    page.click("#mode-person")
+    visitor.until(lambda: page.is_visible("#thumb-up"), "no thumbs")
+    check("a person's turn")
+    page.set_viewport_size({"width": 390, "height": 844})
+    check("on a phone")
+    other = page.context.browser.new_page() if page.context.browser else None
+    assert other is not None
+    other.goto(visitor.link.split("?")[0])
+    assert axe.run(other).response["violations"] == []
+    other.close()

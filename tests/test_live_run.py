@@ -1,0 +1,662 @@
+"""A live run without a server: its set-up, its frames against the laboratory's numbers, and what a person can do."""
+
+import json
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from itertools import islice
+from typing import Any
+
+import pytest
+import torch
+from torch import Generator, Tensor
+
+from zscout.lab.arena import SHIPPED, Arena, Ground
+from zscout.lab.run import moments, simulate
+from zscout.lab.traced import TraceFile
+from zscout.live.choices import choices, ground_of, method_of
+from zscout.live.messages import Told
+from zscout.live.run import LATE, LiveRun
+from zscout.live.setup import Setup
+from zscout.live.words import Thought, number, place_of, sentence
+from zscout.transfer.agent import OnlineTransfer
+
+USUAL = {"features": "laplacian", "model": "network", "memory": 100}
+LEFT, RIGHT = [0, 1, 9, 10], [70, 71, 79, 80]  # corners of the 9×9 grid: top left, bottom right
+
+
+def begun(most_steps: int = 500, **setup: Any) -> LiveRun:
+    return LiveRun(Setup.from_json({**USUAL, **setup}), most_steps)
+
+
+def messages(told: Told) -> list[dict[str, Any]]:
+    return [json.loads(answer) for answer in told.answers]
+
+
+def frames(told: Told) -> list[dict[str, Any]]:
+    return [content for content in messages(told) if content["is"] == "frame"]
+
+
+def steps(run: LiveRun, count: int) -> list[dict[str, Any]]:
+    return [frame for _ in range(count) for frame in frames(run.step())]
+
+
+def side(frame: dict[str, Any], which: int = 0) -> dict[str, Any]:
+    shown: dict[str, Any] = frame["sides"][which]
+    return shown
+
+
+def everything(run: LiveRun) -> Any:
+    """All that a page could find out: set-up, hidden reward, every frame, whether it asks, and the trace."""
+    told = run.begun("key")
+    traced = messages(run.trace()) if len(frames(told)) > 1 else None
+    return [list(told.answers), told.asks, told.ended, told.settings, traced]
+
+
+def trace_of(run: LiveRun) -> TraceFile:
+    [answer] = messages(run.trace())
+    return TraceFile.from_json(answer["trace"])
+
+
+def task_of(ground: Ground, task: int) -> Tensor:
+    return ground.exact.sample_z(1, Generator().manual_seed(task))[0]
+
+
+def close(one: Any, other: Any, digits: int = 4) -> bool:
+    """As near as rounding to so many digits leaves it."""
+    first, second = (torch.as_tensor(numbers, dtype=torch.float64) for numbers in (one, other))
+    return first.shape == second.shape and torch.allclose(first, second, rtol=0, atol=0.501 * 10**-digits)
+
+
+# The set-up
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {},
+        {"world": "maze", "model": "exact", "methods": ["greedy", "random"], "noise": 0.5, "memory": None, "seed": 5},
+        {"who": "person", "silence": "zero", "wait": False, "features": "clusters"},
+        {"reward": {"task": 0}},
+        {"reward": {"task": 999_999}, "noise": 0, "memory": 5},
+        {"reward": {"table": [0.5, -10, 10] * 27}, "seed": 2**31 - 1, "memory": 10_000},
+        {"reward": None, "noise": 5},
+    ],
+)
+def test_a_set_up_is_read_as_it_is_written_and_what_is_left_out_is_as_usual(content: dict[str, Any]) -> None:
+    setup = Setup.from_json(content)
+    written = setup.to_json()
+    assert Setup.from_json(json.loads(json.dumps(written))) == setup
+    assert written == {**Setup().to_json(), **content}
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        ([], "a set-up is an object"),
+        (None, "a set-up is an object"),
+        ("open-grid", "a set-up is an object"),
+        ({"wrld": "maze"}, "did you mean world?"),
+        ({"task": 3}, "no part of a set-up 'task'"),
+        ({"table": [0.0] * 81}, "no part of a set-up 'table'"),
+        ({"__proto__": {}}, "no part of a set-up"),
+        ({"world": "mars"}, "no world 'mars'"),
+        ({"world": "../../etc/passwd"}, "no world"),
+        ({"world": ["maze"]}, "world is a name"),
+        ({"features": "waves"}, "no feature set 'waves'"),
+        ({"features": 3}, "features is a name"),
+        ({"model": "os:system"}, "no model 'os:system'"),
+        ({"model": None}, "model is a name"),
+        ({"world": "maze", "features": "clusters"}, "no network ships for clusters in maze"),
+        ({"methods": "usf-ucb"}, "methods is a list of names"),
+        ({"methods": []}, "one, or two different ones"),
+        ({"methods": ["greedy", "greedy"]}, "one, or two different ones"),
+        ({"methods": ["greedy", "random", "thompson"]}, "one, or two different ones"),
+        ({"methods": [1]}, "methods is a list of names"),
+        ({"methods": ["x" * 64]}, "methods is a list of names"),
+        ({"methods": ["subprocess:run"]}, "no method 'subprocess:run'"),
+        ({"methods": ["oracle"]}, "no method 'oracle'"),
+        ({"methods": ["mbie"]}, "choose clusters"),
+        ({"who": "both"}, "no kind of reward 'both'"),
+        ({"who": ["person"]}, "no kind of reward"),
+        ({"who": "person", "methods": ["greedy", "random"]}, "one method, and nothing painted"),
+        ({"who": "person", "reward": {"task": 1}}, "one method, and nothing painted"),
+        ({"who": "person", "reward": {"table": [0.0] * 81}}, "one method, and nothing painted"),
+        ({"who": "person", "methods": ["lola"]}, "needs every reward"),
+        ({"who": "person", "methods": ["unroll"]}, "needs every reward"),
+        ({"noise": -0.1}, "noise must be in"),
+        ({"noise": 5.1}, "noise must be in"),
+        ({"noise": math.nan}, "noise must be in"),
+        ({"noise": math.inf}, "noise must be in"),
+        ({"noise": 10**400}, "noise must be in"),
+        ({"noise": True}, "noise must be a number"),
+        ({"noise": "0.1"}, "noise must be a number"),
+        ({"noise": None}, "noise must be a number"),
+        ({"memory": 4}, "memory must be from 5"),
+        ({"memory": 10_001}, "memory must be from 5"),
+        ({"memory": 50.5}, "memory must be a whole number"),
+        ({"memory": True}, "memory must be a whole number"),
+        ({"memory": 10**400}, "memory must be from 5"),
+        ({"silence": "shout"}, "no meaning of silence 'shout'"),
+        ({"silence": None}, "no meaning of silence"),
+        ({"wait": 1}, "wait must be true or false"),
+        ({"wait": "yes"}, "wait must be true or false"),
+        ({"seed": -1}, "seed must be from 0"),
+        ({"seed": 2**31}, "seed must be from 0"),
+        ({"seed": 1.0}, "seed must be a whole number"),
+        ({"seed": False}, "seed must be a whole number"),
+        ({"reward": 3}, "reward is an object"),
+        ({"reward": {}}, "reward is"),
+        ({"reward": {"task": 1, "table": [0.0] * 81}}, "reward is"),
+        ({"reward": {"seed": 1}}, "reward is"),
+        ({"reward": {"task": 10**6}}, "the number of a task must be from 0"),
+        ({"reward": {"task": -1}}, "the number of a task must be from 0"),
+        ({"reward": {"task": "7"}}, "the number of a task must be a whole number"),
+        ({"reward": {"table": "0" * 81}}, "a table is a list"),
+        ({"reward": {"table": []}}, "a table is a list"),
+        ({"reward": {"table": [0.0] * 1_001}}, "a table is a list"),
+        ({"reward": {"table": [0.0] * 80}}, "the table has 80 numbers, this world has 81 states"),
+        ({"reward": {"table": [0.0] * 80 + [10.1]}}, "a reward must be in"),
+        ({"reward": {"table": [0.0] * 80 + [math.nan]}}, "a reward must be in"),
+        ({"reward": {"table": [0.0] * 80 + [None]}}, "a reward must be a number"),
+        ({"reward": {"table": [[0.0] * 81]}}, "a reward must be a number"),
+    ],
+    ids=lambda value: None if isinstance(value, str) else json.dumps(value)[:40],
+)
+def test_what_cannot_be_set_up_is_refused_and_why(content: Any, why: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(why)):
+        LiveRun(Setup.from_json({**USUAL, **content} if isinstance(content, dict) else content), 10)
+
+
+@pytest.mark.parametrize("method", [offer["name"] for offer in choices()["methods"]])
+def test_every_method_that_is_offered_runs_wherever_it_is_offered(method: str) -> None:
+    [offer] = [offer for offer in choices()["methods"] if offer["name"] == method]
+    kinds, all_features = ("hidden", "person"), [offer["name"] for offer in choices()["features"]]
+    refused: list[dict[str, Any]] = [] if offer["person"] else [{"who": "person"}]
+    refused += [{"features": name} for name in all_features if offer["features"] not in (None, name)]
+    refused += [{"model": "network"}] if offer["model"] else []
+    for who in kinds if offer["person"] else ("hidden",):
+        for features in all_features if offer["features"] is None else (offer["features"],):
+            network = ["open-grid", features] in choices()["networks"] and not offer["model"]
+            for model in ("network", "exact") if network else ("exact",):
+                run = begun(who=who, features=features, model=model, methods=[method], seed=3)
+                shown = [side(frame) for frame in steps(run, 5)]
+                assert [one["told"] for one in shown] == ([0] * 5 if who == "person" else [1, 2, 3, 4, 5])
+                assert all(_finite(one) for one in shown)
+                assert trace_of(run).runs[0].method == method
+    for setup in refused:
+        with pytest.raises(ValueError, match=method):
+            begun(**{"features": offer["features"] or "laplacian", "model": "exact", **setup, "methods": [method]})
+
+
+def _finite(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(map(_finite, value.values()))
+    if isinstance(value, list):
+        return all(map(_finite, value))
+    return not isinstance(value, float) or math.isfinite(value)
+
+
+@pytest.mark.parametrize("world", [world["name"] for world in choices()["worlds"]])
+def test_every_world_runs_with_every_feature_set_and_model_that_is_offered_for_it(world: str) -> None:
+    [offer] = [offer for offer in choices()["worlds"] if offer["name"] == world]
+    for features in (offer["name"] for offer in choices()["features"]):
+        for model in ("network", "exact"):
+            setup = {"world": world, "features": features, "model": model, "reward": {"task": 1}}
+            if model == "network" and [world, features] not in choices()["networks"]:
+                with pytest.raises(ValueError, match="no network ships"):
+                    begun(**setup)
+                continue
+            for frame in steps(begun(**setup), 3):
+                assert len(side(frame)["estimate"]) == len(side(frame)["doubt"]) == len(offer["cells"])
+    rows, columns = zip(*offer["cells"], strict=True)
+    assert (max(rows) + 1, max(columns) + 1) == (offer["rows"], offer["columns"])
+    assert offer["cells"] == sorted(offer["cells"])
+    assert len(choices()["networks"]) == len(SHIPPED)
+
+
+# The frames
+
+
+def test_the_same_set_up_gives_the_same_frames() -> None:
+    setup: dict[str, Any] = {"methods": ["thompson", "usf-ucb"], "reward": {"task": 4}, "seed": 9}
+    one, other = begun(**setup), begun(**setup)
+    assert steps(one, 12) == steps(other, 12)
+    assert everything(one) == everything(other)
+    assert steps(begun(**{**setup, "seed": 10}), 12) != steps(other, 12)
+
+
+@pytest.mark.parametrize(
+    "method", ["usf-ucb", "thompson", "explore-then-commit", "exhaustive", "lola", "unroll", "opti"]
+)
+@pytest.mark.parametrize("memory", [None, 40])
+def test_a_run_is_the_one_that_the_laboratory_has_for_that_seed(method: str, memory: int | None) -> None:
+    count = 110 if method in ("lola", "unroll") else 60  # longer than a rollout, after which it is put back
+    run = begun(methods=[method], memory=memory, noise=0.2, seed=11, reward={"task": 6})
+    shown = steps(run, count)
+    ground, setup = ground_of(run.setup), run.setup
+    agent = OnlineTransfer(ground.model, method_of(method, setup, ground), [11], 1)
+    table = ground.exact.features @ task_of(ground, 6)
+    rows = list(islice(moments(agent, ground.world, table[None], 0.2), count))
+    traced = trace_of(run).runs[0]
+    assert [side(frame)["from"] for frame in shown] == [int(row.state) for row in rows] == list(traced.state)
+    assert [side(frame)["at"] for frame in shown] == [int(row.entered) for row in rows] == list(traced.entered)
+    assert [side(frame)["action"] for frame in shown] == [int(row.action) for row in rows] == list(traced.action)
+    assert traced.exploring == [row.exploring for row in rows]
+    for name in ("reward", "z", "z_hat", "best_z", "radius"):
+        lab = torch.stack([getattr(row, name)[0] for row in rows])
+        assert torch.allclose(torch.tensor(getattr(traced, name)).double(), lab, atol=1e-9), name
+    assert close([side(frame)["reward"] for frame in shown], traced.reward, 12)
+    assert [side(frame)["told"] for frame in shown] == list(range(1, count + 1))
+
+
+@cache
+def _watched(memory: int | None) -> tuple[list[dict[str, Any]], TraceFile]:
+    run = begun(model="exact", memory=memory, reward={"task": 2}, seed=1, noise=0.3)
+    return [*frames(run.begun("key")), *steps(run, 30)], trace_of(run)
+
+
+@pytest.mark.parametrize("memory", [None, 10])
+def test_maps_are_of_what_is_known_after_the_step(memory: int | None) -> None:
+    shown, traced = _watched(memory)
+    features, run = Arena().ground.exact.features, traced.runs[0]
+    rho, ridge = 1.0 if memory is None else 1 - 1 / memory, 0.1 * torch.eye(9).double()
+    for k, frame in enumerate(shown):
+        phi, reward = features[list(run.entered[:k])], torch.tensor(run.reward[:k], dtype=torch.float64)
+        weight = rho ** torch.arange(k - 1, -1, -1).double()[:, None]  # the older, the less
+        V, V_squared = ridge + phi.T @ (weight * phi), ridge + phi.T @ (weight**2 * phi)
+        inverse = torch.linalg.inv(V)
+        z_hat = inverse @ phi.T @ (weight[:, 0] * reward)  # eq. 3
+        width = torch.einsum("si,ij,sj->s", features, inverse @ V_squared @ inverse, features).sqrt()
+        is_ = side(frame)
+        assert frame["step"] == k
+        assert close(is_["estimate"], features @ z_hat)
+        assert close(is_["doubt"], width)
+        assert close(is_["eigen"], torch.linalg.eigvalsh(inverse).flip(0), 6)
+        assert is_["estimate"][is_["best"]] == max(is_["estimate"])
+        if not k:
+            assert is_["after"] is is_["from"] is is_["action"] is is_["reward"] is is_["regret"] is None
+            continue
+        after = features @ torch.tensor(run.z[k - 1]).double()
+        assert close(is_["after"], after / after.abs().max())
+        assert max(map(abs, is_["after"])) == 1
+
+
+@pytest.mark.parametrize("model", ["network", "exact"])
+@pytest.mark.parametrize("method", ["usf-ucb", "explore-then-commit"])
+def test_regret_lost_steps_and_worth_are_the_yardsticks(model: str, method: str) -> None:
+    run = begun(model=model, methods=[method], memory=None, reward={"task": 8}, seed=2)
+    first, shown = side(frames(run.begun("key"))[0]), [side(frame) for frame in steps(run, 60)]
+    ground, seeds = ground_of(run.setup), torch.tensor([2])
+    task, yardstick = task_of(ground, 8)[None], ground.yardstick
+    built = method_of(method, run.setup, ground)
+    trace = simulate(ground.model, ground.world, task, built, seeds=seeds, steps=60, noise=0.1)
+    regret = yardstick.regret(trace)[:, 0]
+    assert close([one["regret"] for one in shown], regret)
+    assert close([one["lost"] for one in shown], regret.cumsum(0) / yardstick.gap(task), 3)
+    settled = torch.cat([trace.best_z[:, 0], trace.final_z])
+    worth = yardstick.value(settled, task.expand(61, -1))
+    assert close([first["worth"], *(one["worth"] for one in shown)], worth)
+    assert [one["mode"] == "wanders" for one in shown] == trace.exploring.tolist()
+    assert [one["after"] is None and one["heading"] is None for one in shown] == trace.exploring.tolist()
+
+
+def test_where_nothing_is_painted_there_is_nothing_to_lose() -> None:
+    run = begun()
+    for frame in [*frames(run.begun("key")), *steps(run, 5)]:
+        assert side(frame)["worth"] is None
+        assert side(frame)["lost"] == 0
+    [reward] = messages(run.clear())
+    assert reward == {"is": "reward", "reward": [0.0] * 81, "reachable": None, "since": 5}
+
+
+def test_two_methods_share_the_reward_and_the_seed_and_each_does_what_it_would_do_alone() -> None:
+    setup: dict[str, Any] = {"reward": {"task": 3}, "seed": 6}
+    both = begun(methods=["usf-ucb", "random"], **setup)
+    shown = steps(both, 20)
+    for which, method in enumerate(("usf-ucb", "random")):
+        alone = steps(begun(methods=[method], **setup), 20)
+        assert [side(frame, which) for frame in shown] == [side(frame) for frame in alone]
+    assert [run.method for run in trace_of(both).runs] == ["usf-ucb", "random"]
+
+
+def test_a_run_has_so_many_steps_and_no_more() -> None:
+    run = begun(most_steps=3, reward={"task": 1})
+    assert [run.step().ended for _ in range(3)] == [False, False, True]
+    before = everything(run)
+    with pytest.raises(ValueError, match="at most 3 steps: reset it"):
+        run.step()
+    assert everything(run) == before
+
+
+def test_a_run_that_is_taken_up_again_tells_what_was_missed() -> None:
+    run = begun(reward={"task": 1}, seed=4)
+    shown = steps(run, 6)
+    head, reward, *missed = messages(run.begun("key", resumed=True, after=4))
+    assert (head["is"], head["run"], head["resumed"]) == ("begun", "key", True)
+    assert reward["reward"] == head["reward"]
+    assert missed == shown[4:]
+    assert frames(run.begun("key", resumed=True, after=400)) == []
+    assert frames(run.begun("key", resumed=True, after=-1))[1:] == shown
+    for wrong in (-2, 501, "0", None, 1.0, True, [1]):
+        with pytest.raises(ValueError, match="after"):
+            run.begun("key", resumed=True, after=wrong)
+
+
+# A hidden reward
+
+
+def test_what_is_painted_while_it_runs_is_the_reward_from_then_on() -> None:
+    run = begun(noise=0, reward={"task": 1})
+    table = torch.tensor(messages(run.begun("key"))[0]["reward"])
+    told = run.paint(LEFT, -3)
+    table[LEFT] = -3.0
+    [reward] = messages(told)
+    assert reward["since"] == 0
+    assert close(reward["reward"], table)
+    for frame in steps(run, 4):
+        assert close(side(frame)["reward"], table[side(frame)["at"]])
+    run.paint([*range(81)], 2.5)
+    [reward] = messages(run.paint(RIGHT, 0))
+    assert reward["since"] == 4
+    assert reward["reward"] == [0.0 if state in RIGHT else 2.5 for state in range(81)]
+    for frame in steps(run, 4):
+        assert side(frame)["reward"] == (0.0 if side(frame)["at"] in RIGHT else 2.5)
+    run.task(7)
+    assert Setup.from_json(run.setup.to_json()).task == 7
+    assert close(messages(run.begun("key"))[0]["reward"], Arena().ground.exact.features @ task_of(Arena().ground, 7))
+    assert [painting.since for painting in trace_of(run).rewards] == [0, 4, 8]
+    run.clear()
+    assert [side(frame)["reward"] for frame in steps(run, 2)] == [0, 0]
+
+
+def test_reachable_is_1_for_what_the_features_can_say_and_less_for_what_they_cannot() -> None:
+    [said] = messages(begun(model="exact").task(5))
+    [spots] = messages(begun(model="exact", features="clusters").paint([40], 5))
+    assert said["reachable"] == 1
+    assert 0 < spots["reachable"] < 0.95
+
+
+def test_noise_is_that_of_the_next_step_on() -> None:
+    run, quiet = (begun(noise=0, reward={"task": 2}, methods=["random"], seed=3) for _ in range(2))
+    assert run.noise(2).settings["noise"] == 2
+    loud = [side(frame)["reward"] for frame in steps(run, 200)]
+    still = [side(frame)["reward"] for frame in steps(quiet, 200)]
+    spread = torch.tensor(loud) - torch.tensor(still)
+    assert 1.7 < float(spread.std()) < 2.3  # ± .1 is one standard error
+
+
+def test_with_memory_it_follows_a_reward_that_moves() -> None:
+    run = LiveRun(Setup(), 500)
+    run.paint(LEFT, 1)
+    first = steps(run, 120)
+    run.clear()
+    run.paint(RIGHT, 1)
+    then = steps(run, 200)
+    assert sum(side(frame)["at"] in LEFT for frame in first[-20:]) >= 15  # measured: 20, for three seeds
+    assert sum(side(frame)["at"] in RIGHT for frame in then[-20:]) >= 15
+    assert side(first[-1])["best"] in LEFT
+    assert side(then[-1])["best"] in RIGHT
+
+
+# A person's reward
+
+
+def person(**setup: Any) -> LiveRun:
+    return begun(**{"who": "person", "features": "clusters", "memory": None, **setup})
+
+
+def learned(run: LiveRun, told: Sequence[tuple[int, float]]) -> bool:
+    """Whether what it knows is what these states and rewards say, and nothing else."""
+    features = ground_of(run.setup).exact.features
+    phi, reward = features[[state for state, _ in told]], torch.tensor([reward for _, reward in told]).double()
+    V = 0.1 * torch.eye(9).double() + phi.T @ phi
+    is_ = side(frames(run.begun("key"))[-1])
+    known = close(is_["estimate"], features @ torch.linalg.solve(V, phi.T @ reward))
+    return known and is_["told"] == len(told) and close(is_["eigen"], 1 / torch.linalg.eigvalsh(V), 6)
+
+
+def test_a_persons_reward_is_learned_from_at_once_and_once() -> None:
+    run = person()
+    [frame] = steps(run, 1)
+    assert side(frame)["reward"] is None
+    assert run.begun("key").asks
+    told = run.give(1, 2)
+    [again] = frames(told)
+    assert not told.asks
+    assert (again["step"], side(again)["reward"], side(again)["told"]) == (1, 2, 1)
+    assert learned(run, [(side(frame)["at"], 2)])
+    before = everything(run)
+    with pytest.raises(ValueError, match="step 1 has its reward"):
+        run.give(1, 3)
+    assert everything(run) == before
+    steps(run, 1)
+    with pytest.raises(ValueError, match="step 1 has its reward"):
+        run.give(1, 3)
+    assert learned(run, [(side(frame)["at"], 2)])
+
+
+def test_a_reward_may_come_late_but_not_very() -> None:
+    run = person(memory=None)
+    entered = [side(frame)["at"] for frame in steps(run, LATE + 2)]
+    with pytest.raises(ValueError, match="step must be from 2 to 7"):
+        run.give(1, 1)
+    with pytest.raises(ValueError, match="step must be from 2 to 7"):
+        run.give(LATE + 3, 1)
+    told = run.give(2, -1)
+    old, newest = frames(told)
+    assert (old["step"], side(old)["reward"]) == (2, -1)
+    assert (newest["step"], side(newest)["reward"], side(newest)["told"]) == (LATE + 2, None, 1)
+    assert told.asks  # of the place where it is now nothing was said
+    assert learned(run, [(entered[1], -1)])
+    run.give(LATE + 2, 4)
+    assert learned(run, [(entered[1], -1), (entered[-1], 4)])
+    assert frames(run.begun("key"))[2] == old
+    with pytest.raises(ValueError, match="step 2 has its reward"):
+        run.give(2, 1)
+    assert [trace_of(run).runs[0].reward[k] for k in (1, -1)] == [-1, 4]
+
+
+@pytest.mark.parametrize("silence", ["nothing", "zero"])
+def test_silence_means_what_was_said_that_it_means(silence: str) -> None:
+    run = person(silence=silence)
+    shown = [side(frame) for frame in steps(run, 40)]
+    asked = [(one["at"], 0.0) for one in shown[:-1] if one["asks"]]  # of the last one something may still be said
+    assert learned(run, asked if silence == "zero" else [])
+    assert asked
+    if silence == "zero":
+        assert len(asked) < len(shown) - 1  # what is known is not asked for
+    run.silence("nothing" if silence == "zero" else "zero")
+    shown += [side(frame) for frame in steps(run, 10)]
+    assert learned(run, asked if silence == "zero" else [(one["at"], 0.0) for one in shown[39:-1] if one["asks"]])
+
+
+def test_it_asks_until_it_knows_the_place() -> None:
+    run = person()
+    features = ground_of(run.setup).exact.features
+    V, asked = 0.1 * torch.eye(9).double(), []
+    for step in range(1, 81):
+        [frame] = steps(run, 1)
+        phi = features[side(frame)["at"]]
+        width = float((phi @ torch.linalg.solve(V, phi)).sqrt())
+        assert side(frame)["asks"] == (width > 0.5)
+        asked.append(side(frame)["asks"])
+        if asked[-1]:
+            run.give(step, 1)
+            V += phi[:, None] @ phi[None]
+    assert all(asked[:3])
+    assert not all(asked)
+
+
+def test_a_reward_is_welcome_where_it_did_not_ask() -> None:
+    run = person()
+    for step in range(1, 200):
+        [frame] = steps(run, 1)
+        if not side(frame)["asks"]:
+            break
+        run.give(step, 1)
+    told = side(frame)["told"]
+    assert not run.begun("key").asks
+    [again] = frames(run.give(step, 3))
+    assert (side(again)["reward"], side(again)["told"]) == (3, told + 1)
+
+
+def test_whoever_says_nothing_here_is_not_asked_again() -> None:
+    run = person()
+    steps(run, 1)
+    assert run.wait(True).asks
+    for wrong in (0, 2, "1", None, True):
+        with pytest.raises(ValueError, match="step must be"):
+            run.skip(wrong)
+    told = run.skip(1)
+    assert not told.asks
+    assert list(told.answers) == []
+    assert not run.wait(True).asks
+    assert not run.begun("key", resumed=True).asks
+    assert run.step().asks
+    assert learned(run, [])
+
+
+def test_whether_it_waits_can_be_changed_and_it_still_asks() -> None:
+    run = person(wait=True)
+    steps(run, 1)
+    for value in (False, True):
+        told = run.wait(value)
+        assert told.asks
+        assert told.settings == {"noise": 0.1, "silence": "nothing", "wait": value}
+
+
+def test_a_trace_has_what_a_person_said_and_what_not() -> None:
+    run = person(memory=50, seed=8)
+    with pytest.raises(ValueError, match="nothing has happened yet"):
+        run.trace()
+    steps(run, 3)
+    run.give(2, 1)
+    [answer] = messages(run.trace())
+    assert answer["name"] == "zscout-trace-open-grid-8.json"
+    traced = TraceFile.from_json(answer["trace"])
+    assert (traced.who, traced.memory, traced.seed, list(traced.rewards)) == ("person", 50, 8, [])
+    assert list(traced.runs[0].reward) == [None, 1, None]
+
+
+# What is refused
+
+
+@pytest.mark.parametrize("who", ["hidden", "person"])
+def test_a_refused_call_changes_nothing(who: str) -> None:
+    run = begun(who=who, seed=1, silence="zero")
+    steps(run, 3)
+    before = everything(run)
+    huge = 10**400
+    numbers: list[Any] = [None, "1", [1], {}, True, math.nan, math.inf, huge, -huge]
+    no_cells: list[Any] = [[], {}, "1", None, 1, [[1]], [1, [2]], [1, 81], _nested(64), _nested(65)]
+    calls: list[tuple[str, dict[str, Any]]] = [
+        *(("paint", {"cells": [1], "value": value}) for value in [*numbers, 10.1, -10.1]),
+        *(("paint", {"cells": [value], "value": 1}) for value in [*numbers, -1, 81, 1.0, [[[1]]], 2**63, 2**64 - 1]),
+        *(("paint", {"cells": cells, "value": 1}) for cells in no_cells),
+        *(("task", {"number": value}) for value in [*numbers, -1, 10**6, 1.0]),
+        *(("noise", {"value": value}) for value in [*numbers, -0.1, 5.1]),
+        *(("silence", {"value": value}) for value in [*numbers, "zeros"]),
+        *(("wait", {"value": value}) for value in [*numbers, "yes", 0] if value is not True),
+        *(("give", {"step": 3, "value": value}) for value in [*numbers, 10.1, -10.1]),
+        *(("give", {"step": value, "value": 1}) for value in [*numbers, 0, 4, -1, 3.0]),
+        *(("skip", {"step": value}) for value in [*numbers, 0, 2, 4, 3.0]),
+        *([("clear", {})] if who == "person" else [("give", {"step": 3, "value": 1}), ("skip", {"step": 3})]),
+    ]
+    for do, fields in calls:
+        with pytest.raises(ValueError, match=".") as refused:
+            getattr(run, do)(**fields)
+        assert type(refused.value) is ValueError, (do, fields)
+    assert everything(run) == before
+    steps(run, 1)
+
+
+def _nested(depth: int) -> Any:
+    nested: Any = 1
+    for _ in range(depth):
+        nested = [nested]
+    return nested
+
+
+# Words
+
+
+@pytest.mark.parametrize(
+    ("cell", "place"),
+    [
+        ((0, 0), "top left"),
+        ((2, 4), "top"),
+        ((1, 8), "top right"),
+        ((4, 2), "left side"),
+        ((5, 3), "middle"),
+        ((3, 6), "right side"),
+        ((6, 0), "bottom left"),
+        ((8, 5), "bottom"),
+        ((7, 7), "bottom right"),
+    ],
+)
+def test_a_place_is_one_of_nine_parts_of_the_map(cell: tuple[int, int], place: str) -> None:
+    assert place_of(cell, (9, 9)) == place
+    row, column = cell
+    assert place_of((row * 5 // 3, column * 5 // 3), (15, 15)) == place
+
+
+THOUGHT = Thought("tries", "top right", 0.5, 1.42, True, False, 7)
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({}, "Going to the top right: least known, could be worth 1.4."),
+        ({"least_known": False}, "Going to the top right: about 0.50 so far, not sure, could be worth 1.4."),
+        ({"possible": 0.5}, "Going to the top right: another behaviour looks better from here."),
+        ({"doing": "begins"}, "Nothing is known yet: any place could be the best."),
+        ({"doing": "wanders"}, "Wandering, to see a bit of everything."),
+        ({"doing": "goes"}, "Going to the top right: the best place it knows, about 0.50."),
+        ({"doing": "stays", "expected": -1.25}, "Staying at the top right: the best place it knows, about −1.2."),
+        (
+            {"nothing_found": True, "told": 0},
+            "Going to the top right: no reward was given yet, so it looks where it knows least.",
+        ),
+        (
+            {"nothing_found": True, "doing": "stays"},
+            "Going to the top right: no place was worth anything so far, so it looks where it knows least.",
+        ),
+    ],
+)
+def test_what_it_does_is_said_in_one_plain_sentence(changed: dict[str, Any], said: str) -> None:
+    assert sentence(replace(THOUGHT, **changed)) == said
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0"),
+        (-0.0, "0"),
+        (-0.004, "0"),
+        (0.004, "0"),
+        (-0.01, "−0.01"),
+        (0.94, "0.94"),
+        (0.96, "1.0"),
+        (-12.3, "−12.3"),
+    ],
+)
+def test_numbers_have_a_minus_sign_and_there_is_no_minus_zero(value: float, text: str) -> None:
+    assert number(value) == text
+
+
+def test_what_it_says_on_its_way_fits_what_it_does() -> None:
+    run = LiveRun(Setup(), 500)
+    run.paint(RIGHT, 1)
+    shown = [side(frame) for frame in steps(run, 80)]
+    world = Arena().ground.world
+    begins = {"tries": "Going to the ", "goes": "Going to the ", "stays": "Staying at the "}
+    assert {one["mode"] for one in shown} == {"tries", "goes", "stays"}
+    for one in shown:
+        row, column = world.cells[one["heading"]].tolist()
+        found = any(one["estimate"])
+        assert one["says"].startswith(begins[one["mode"] if found else "goes"] + place_of((row, column), world.shape))
+        assert "-" not in one["says"]
+        assert (one["mode"] == "stays") <= (one["at"] == one["heading"])

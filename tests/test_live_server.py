@@ -1,0 +1,746 @@
+"""The live server as browsers, and worse, meet it: in a process of its own, over real sockets."""
+
+import contextlib
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from live import PATIENCE, SERVE, Page, Served, page, served, until, zscout
+from zscout.live.measure import family
+
+HEADERS = {
+    "content-security-policy": "default-src 'none'; script-src 'self'",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-cache",
+}
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Served]:
+    with served() as running:
+        yield running
+        assert running.process.poll() is None
+    assert running.said == []  # no traceback, whatever the tests below did
+    assert running.process.returncode == 0
+
+
+# The page
+
+
+def test_the_printed_link_opens_the_page_and_the_token_leaves_the_address(server: Served) -> None:
+    answer = server.get(server.link.removeprefix(f"http://127.0.0.1:{server.port}"))
+    assert (answer.status, answer.getheader("location")) == (303, "/")
+    cookie = answer.getheader("set-cookie") or ""
+    assert cookie.startswith(server.cookie + ";")
+    assert {"httponly", "samesite=strict", "path=/"} <= {part.strip().lower() for part in cookie.split(";")}
+    answer = server.get("/", Cookie=server.cookie)
+    assert answer.status == 200
+    assert (answer.getheader("content-type") or "").startswith("text/html")
+
+
+@pytest.mark.parametrize(
+    ("path", "cookie"),
+    [
+        ("/", None),
+        ("/", "zscout-{port}=wrong"),
+        ("/", "zscout-1={token}"),
+        ("/?token=wrong", None),
+        ("/?token=", None),
+        ("/?token={token}x", None),
+        ("/?token=wrong", "zscout-{port}={token}"),
+        ("/?token=%ff%00%F0%9F%92%A9", None),
+    ],
+)
+def test_without_the_token_there_is_a_door(server: Served, path: str, cookie: str | None) -> None:
+    known = {"port": server.port, "token": server.token}
+    headers = {} if cookie is None else {"Cookie": cookie.format(**known)}
+    answer = server.get(path.format(**known), **headers)
+    assert answer.status == 403
+    assert answer.getheader("set-cookie") is None
+    assert server.token.encode() not in answer.body  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/", 403),
+        ("/nothing", 404),
+        ("/static/index.html", 200),
+        ("/static/nothing.js", 404),
+        ("/?token=x", 403),
+        ("/ws", 404),
+    ],
+)
+def test_every_answer_says_what_a_page_may_do(server: Served, path: str, status: int) -> None:
+    answer = server.get(path)
+    assert answer.status == status
+    for name, begins in HEADERS.items():
+        assert (answer.getheader(name) or "").startswith(begins), name
+    policy = answer.getheader("content-security-policy") or ""
+    assert "frame-ancestors 'none'" in policy
+    assert "unsafe" not in policy
+    assert "*" not in policy
+    assert answer.getheader("server") is None
+
+
+def test_every_file_of_the_page_is_served_as_what_it_is(server: Served) -> None:
+    import zscout.live.server
+
+    kinds = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+    files = [path for path in zscout.live.server.PAGE.iterdir() if path.is_file()]
+    assert {".html", ".css", ".js"} <= {path.suffix for path in files}
+    for path in files:
+        answer = server.get(f"/static/{path.name}")
+        assert answer.status == 200, path
+        assert (answer.getheader("content-type") or "").split(";")[0] == kinds[path.suffix]
+        assert answer.body == path.read_bytes()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/static/../server.py",
+        "/static/..%2fserver.py",
+        "/static/%2e%2e/server.py",
+        "/static/%2e%2e%2fserver.py",
+        "/static/..%5cserver.py",
+        "/static//../server.py",
+        "/static/./../server.py",
+        "/static/../../../../../../../../etc/passwd",
+        "/static//etc/passwd",
+        "/static/%2fetc%2fpasswd",
+        "/static/page%00.html",
+        "//etc/passwd",
+        "/etc/passwd",
+        "/../../etc/passwd",
+        "/static/",
+        "/static",
+        "/static/.",
+        "/server.py",
+    ],
+)
+def test_nothing_but_the_pages_files_is_served(server: Served, path: str) -> None:
+    answer = server.get(path)
+    assert answer.status in (400, 404, 307)
+    body: bytes = answer.body  # type: ignore[attr-defined]
+    assert b"import" not in body
+    assert b"root:" not in body
+
+
+def test_a_host_of_another_name_is_refused(server: Served) -> None:
+    link = f"/?token={server.token}"
+    for host in (
+        "evil.example",
+        f"evil.example:{server.port}",
+        "127.0.0.1.evil.example",
+        "",
+        "127.0.0.1:x",
+        "[::1",
+        "a b",
+    ):
+        answer = server.get(link, Host=host)
+        assert answer.status == 400, host
+        assert answer.getheader("set-cookie") is None
+    for host in (f"localhost:{server.port}", "127.0.0.1", "127.0.0.1:99999", f"[::1]:{server.port}"):
+        assert server.get(link, Host=host).status in (303, 400)
+    assert server.get(link, Host=f"localhost:{server.port}").status == 303
+    with pytest.raises(InvalidStatus) as refused:
+        Page(server, additional_headers={"Origin": f"http://evil.example:{server.port}"})
+    assert refused.value.response.status_code == 403
+
+
+@pytest.mark.parametrize(
+    "origin", ["http://evil.example", "https://127.0.0.1:{port}", "null", "http://127.0.0.1", "http://[", ""]
+)
+def test_a_page_from_elsewhere_is_refused(server: Served, origin: str) -> None:
+    with pytest.raises(InvalidStatus) as refused:
+        Page(server, origin=origin.format(port=server.port))
+    assert refused.value.response.status_code == 403
+
+
+def test_a_socket_needs_the_token_from_the_cookie_or_the_address(server: Served) -> None:
+    for token in ("", "wrong", server.token[:-1]):
+        assert Page(server, token=token).closed() == 4401
+    own = f"http://127.0.0.1:{server.port}"
+    with page(server, token="", additional_headers={"Cookie": server.cookie}, origin=own) as visitor:
+        visitor.begin()
+
+
+# A run
+
+
+def test_play_pause_step_speed_and_reset(server: Served) -> None:
+    with page(server) as visitor:
+        visitor.begin(seed=3, reward={"task": 1})
+        assert visitor.hear("status")["playing"] is False
+        visitor.say("step")
+        first = visitor.hear("frame")
+        assert first["step"] == 1
+        visitor.say("speed", value=30)
+        assert visitor.hear("status")["speed"] == 30
+        visitor.say("play")
+        assert visitor.hear("status")["playing"] is True
+        steps = [visitor.hear("frame")["step"] for _ in range(10)]
+        assert steps == list(range(2, 12))
+        visitor.say("pause")
+        assert visitor.hear("status")["playing"] is False
+        visitor.say("noise", value=0.25)  # answered after whatever was on its way
+        newest = 11
+        while (answer := visitor.hear())["is"] != "status":
+            newest = answer["step"]
+        assert answer["noise"] == 0.25
+        visitor.say("step")
+        assert visitor.hear("frame")["step"] == newest + 1
+        visitor.say("play")
+        visitor.frame(newest + 3)
+        visitor.say("step")  # pauses
+        while visitor.hear("status")["playing"]:
+            pass
+        visitor.say("reset")
+        begun = visitor.hear("begun")
+        assert begun["resumed"] is False
+        assert (begun["setup"]["seed"], begun["setup"]["noise"], begun["setup"]["reward"]) == (3, 0.25, {"task": 1})
+        assert visitor.hear("frame")["step"] == 0
+        visitor.say("noise", value=0.1)
+        visitor.say("step")
+        assert visitor.hear("frame") == first  # the same set-up, the same run
+
+
+def test_a_run_that_has_ended_says_so() -> None:
+    with served("--steps", "3") as short, page(short) as visitor:
+        visitor.begin()
+        visitor.say("speed", value=30)
+        visitor.say("play")
+        visitor.frame(3)
+        assert visitor.hear("status")["ended"] is True
+        assert "at most 3 steps" in visitor.refusal("step")
+        visitor.say("reset")
+        visitor.hear("begun")
+        assert visitor.hear("status") | {"speed": 30} == {**visitor_status(), "speed": 30}
+
+
+def visitor_status() -> dict[str, Any]:
+    settings = {"noise": 0.1, "silence": "nothing", "wait": True}
+    return {"is": "status", "playing": False, "waiting": False, "ended": False, **settings}
+
+
+def test_a_person_is_waited_for(server: Served) -> None:
+    with page(server) as visitor:
+        visitor.begin(who="person", seed=1)
+        visitor.say("speed", value=30)
+        visitor.say("play")
+        assert visitor.frame(1)["sides"][0]["asks"] is True
+        while not visitor.hear("status")["waiting"]:
+            pass
+        visitor.say("give", step=1, value=2)
+        again = visitor.hear("frame")
+        assert (again["step"], again["sides"][0]["reward"]) == (1, 2)
+        visitor.frame(2)  # it goes on
+        visitor.say("skip", step=2)
+        visitor.frame(3)
+        assert visitor.refusal("give", step=3, value=11) == "a reward must be in [-10.0, 10.0], came as 11.0"
+        visitor.say("wait", value=False)
+        visitor.frame(8)
+
+
+def test_two_visitors_do_not_see_each_other(server: Served) -> None:
+    with page(server) as one, page(server) as other:
+        one.begin(seed=1)
+        other.begin(seed=2)
+        assert one.key != other.key
+        one.say("paint", cells=[0], value=5)
+        assert one.hear("reward")["reward"][0] == 5
+        other.say("step")
+        assert other.hear("frame")["step"] == 1
+        other.say("reset")
+        assert other.hear("begun")["reward"][0] == 0
+        assert one.refusal("give", step=1, value=1) == "that is for runs in which a person is the reward"
+
+
+# Coming and going
+
+
+@pytest.mark.parametrize("abruptly", [False, True])
+def test_a_lost_connection_is_taken_up_again_where_it_was(server: Served, abruptly: bool) -> None:
+    with page(server) as visitor:
+        visitor.begin(seed=5, reward={"task": 2})
+        visitor.say("speed", value=30)
+        visitor.say("play")
+        seen = visitor.frame(4)
+        (visitor.drop if abruptly else visitor.close)()
+    with page(server) as again:
+        again.say("resume", run=visitor.key, after=seen["step"] - 2)
+        begun = again.hear()
+        assert (begun["is"], begun["run"], begun["resumed"]) == ("begun", visitor.key, True)
+        assert begun["setup"]["reward"] == {"task": 2}
+        assert [again.hear("frame") for _ in range(2)][1] == seen
+        status = again.hear("status")
+        assert (status["playing"], status["speed"]) == (True, 30)
+        steps = [again.hear("frame")["step"] for _ in range(5)]
+        assert steps == list(range(steps[0], steps[0] + 5))  # it plays on, and nothing is left out
+
+
+def test_while_nobody_is_there_the_run_stands_still(server: Served) -> None:
+    with page(server) as visitor:
+        visitor.begin()
+        visitor.say("speed", value=30)
+        visitor.say("play")
+        visitor.frame(3)
+        visitor.drop()
+    time.sleep(2)  # sixty steps, if it went on
+    with page(server) as again:
+        again.say("resume", run=visitor.key, after=3)
+        again.hear("begun")
+        missed = []
+        while (answer := again.hear("frame", "status"))["is"] == "frame":
+            missed.append(answer["step"])
+        assert missed == list(range(4, 4 + len(missed)))
+        assert len(missed) < 30
+
+
+def test_a_key_that_is_wrong_or_guessed_is_gone(server: Served) -> None:
+    with page(server) as owner, page(server) as visitor:
+        owner.begin()
+        wrong: list[Any] = [owner.key[:-1], owner.key + "A", "", "A" * 22, 0, None, [owner.key], {"run": owner.key}]
+        for key in wrong:
+            visitor.say("resume", run=key, after=0)
+            assert visitor.hear() == {"is": "gone"}
+        visitor.begin()  # anew
+        for after in (-2, 10**9, "0", None, 1.5, True):
+            assert "after is the last step" in visitor.refusal("resume", run=owner.key, after=after)
+        owner.say("step")
+        assert owner.hear("frame")["step"] == 1  # a refused one took nothing from its owner
+
+
+def test_the_second_tab_takes_over_and_the_first_is_told(server: Served) -> None:
+    with page(server) as first, page(server) as second:
+        first.begin()
+        first.say("speed", value=30)
+        first.say("play")
+        seen = first.frame(3)["step"]
+        second.say("resume", run=first.key, after=seen)
+        assert second.hear()["is"] == "begun"
+        assert first.closed() == 4409
+        second.frame(seen + 5)
+
+
+def test_more_visitors_than_may_come_are_told_and_whoever_is_away_gives_way() -> None:
+    with served("--visitors", "2") as small:
+        with page(small) as one, page(small) as two:
+            one.begin()
+            two.begin()
+            assert Page(small).closed() == 4429
+            two.drop()
+            until(lambda: _has_room(small), "a dropped connection keeps its place")
+            with page(small) as three:
+                three.begin()  # in the place of the run that nobody watches
+                one.close()
+                until(lambda: _has_room(small), "a closed connection keeps its place")
+                with page(small) as four:
+                    four.say("resume", run=two.key, after=0)
+                    assert four.hear() == {"is": "gone"}
+                    four.say("resume", run=one.key, after=0)
+                    assert four.hear()["is"] == "begun"
+        assert small.said == []
+
+
+def _has_room(server: Served) -> bool:
+    visitor = Page(server)
+    try:
+        return visitor.hear() != {}
+    except ConnectionClosed:
+        return False
+    finally:
+        visitor.close()
+
+
+def test_who_does_not_read_holds_up_nobody_else() -> None:
+    # Who does not read is waited for without end, so that whoever waited with it would miss its frames.
+    with served(script=SERVE.format(limits="patience=1e6, rate=1e9, burst=1e9")) as running:
+        with page(running) as quick, _deaf(running) as (key, newest):
+            quick.begin(model="exact", features="laplacian")
+            quick.say("speed", value=30)
+            quick.say("play")
+            quick.frame(20)
+            before = running.memory
+            quick.frame(200)
+            assert running.memory - before < 20 * 2**20  # what it does not read is 40 MB
+            with page(running) as again:
+                again.say("resume", run=key, after=newest)
+                assert again.hear()["is"] == "begun"
+                assert again.hear("frame", "status")["is"] == "status"  # it stood still since
+                again.say("play")
+                again.frame(newest + 5)
+        assert running.said == []
+
+
+def test_who_does_not_read_for_long_is_given_up_and_another_can_come() -> None:
+    with served(script=SERVE.format(limits="visitors=1, patience=1, rate=1e9, burst=1e9")) as running:
+        with _deaf(running) as (key, newest):
+            until(lambda: _has_room(running), "who does not read keeps its place")
+            with page(running) as again:
+                again.say("resume", run=key, after=newest)
+                assert again.hear()["is"] == "begun"
+                again.say("step")
+                again.frame(newest + 1)
+        assert running.said == []
+
+
+@contextlib.contextmanager
+def _deaf(server: Served) -> Iterator[tuple[str, int]]:
+    """A visitor that asks for very much, has hardly any room for it, and never reads: its run, and the newest step."""
+    with page(server) as visitor:
+        visitor.begin(features="laplacian-fine", methods=["random", "greedy"])
+        visitor.say("speed", value=30)
+        visitor.say("play")
+        visitor.frame(80)
+        visitor.say("pause")
+        visitor.say("noise", value=0.2)
+        newest = 80
+        while (answer := visitor.hear("frame", "status")).get("noise") != 0.2:
+            newest = answer.get("step", newest)
+        visitor.say("trace")
+        asked = 40 * 2**20 // len(json.dumps(visitor.hear("trace"))) + 1
+    head = (
+        f"GET /ws?token={server.token} HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nUpgrade: websocket\r\n"
+        "Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    )
+    with socket.socket() as line:
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        line.connect(("127.0.0.1", server.port))
+        line.sendall(head.encode())
+        until(lambda: b"101" in line.recv(64, socket.MSG_PEEK), "no answer")
+        for said in [{"do": "resume", "run": visitor.key, "after": newest}, *[{"do": "trace"}] * asked, {"do": "play"}]:
+            text = json.dumps(said).encode()
+            line.sendall(bytes([0x81, 0x80 | len(text)]) + bytes(4) + text)  # a masked text frame
+            time.sleep(0.02)  # within the rate
+        yield visitor.key, newest
+
+
+# Messages that are none
+
+BAD: list[tuple[str | bytes, str]] = [
+    ("", "a message is a JSON object"),
+    ("{", "a message is a JSON object"),
+    ("[]", "a message is a JSON object"),
+    ("null", "a message is a JSON object"),
+    ('"play"', "a message is a JSON object"),
+    ("1e999", "a message is a JSON object"),
+    ('{"do":"step"', "a message is a JSON object"),
+    ('{"do":"speed","value":NaN}', "a message is a JSON object"),
+    ('{"do":"speed","value":Infinity}', "a message is a JSON object"),
+    ("[" * 4000, "a message is a JSON object"),
+    ("{}", '"do" is one of'),
+    ('{"do":null}', '"do" is one of'),
+    ('{"do":["step"]}', '"do" is one of'),
+    ('{"do":{"do":"step"}}', '"do" is one of'),
+    ('{"do":"__class__"}', '"do" is one of'),
+    ('{"do":"begun","key":"x"}', '"do" is one of'),
+    ('{"do":"_hide","table":[]}', '"do" is one of'),
+    ('{"do":"forget"}', '"do" is one of'),
+    ('{"do":"setup"}', '"do" is one of'),
+    ('{"do":"<script>alert(1)</script>"}', '"do" is one of'),
+    ('{"Do":"step"}', '"do" is one of'),
+    ('{"do":"step","step":1}', '"step" comes with nothing else'),
+    ('{"do":"play","__proto__":{}}', '"play" comes with nothing else'),
+    ('{"do":"speed"}', '"speed" comes with value'),
+    ('{"do":"speed","value":5,"values":5}', '"speed" comes with value'),
+    ('{"do":"give","value":5}', '"give" comes with step and value'),
+    ('{"do":"begin"}', '"begin" comes with setup'),
+    ('{"do":"begin","setup":{"world":"../../etc/passwd"}}', "there is no world '../../etc/passwd'"),
+    ('{"do":"begin","setup":{"model":"os:system"}}', "there is no model 'os:system'"),
+    ('{"do":"begin","setup":{"methods":["os:system"]}}', "there is no method 'os:system'"),
+    ('{"do":"begin","setup":{"seed":1e5}}', "seed must be a whole number"),
+    ('{"do":"speed","value":31}', "speed is from 0.5 to 30.0 steps a second"),
+    ('{"do":"speed","value":0}', "speed is from 0.5 to 30.0 steps a second"),
+    ('{"do":"speed","value":1e999}', "speed is from 0.5 to 30.0 steps a second"),
+    ('{"do":"speed","value":true}', "speed is from 0.5 to 30.0 steps a second"),
+    ('{"do":"speed","value":"5"}', "speed is from 0.5 to 30.0 steps a second"),
+    ('{"do":"speed","value":[]}', "speed is from 0.5 to 30.0 steps a second"),
+    ('{"do":"paint","cells":[81],"value":1}', "state 81 is outside 0 … 80"),
+    ('{"do":"paint","cells":"0","value":1}', "cells is a list of states"),
+    ('{"do":"paint","cells":[0],"value":"1"}', "a reward must be a number"),
+    ('{"do":"task","number":-1}', "the number of a task must be from 0"),
+    ('{"do":"noise","value":-1}', "noise must be in"),
+    ('{"do":"silence","value":"\\ud800"}', "there is no meaning of silence"),
+    ('{"do":"wait","value":"\\u0000<b>"}', "wait must be true or false"),
+    ('{"do":"give","step":1,"value":1}', "that is for runs in which a person is the reward"),
+    ('{"do":"skip","step":0}', "that is for runs in which a person is the reward"),
+    ('{"do":"trace"}', "nothing has happened yet"),
+    (f'{{"do":"speed","value":{"9" * 4000}}}', "speed is from 0.5 to 30.0 steps a second"),
+    (" " * 4097, "a message has at most 4096 bytes, this one has 4097"),
+    ("€" * 1400, "a message has at most 4096 bytes, this one has 4200"),
+    (b'{"do":"step"}', "messages are text"),
+    (b"\xff\xfe", "messages are text"),
+    (b"", "messages are text"),
+]
+
+
+def test_what_cannot_be_understood_is_answered_and_the_run_lives_on(server: Served) -> None:
+    with page(server) as visitor:
+        for do, fields in (("step", {}), ("play", {}), ("reset", {}), ("give", {"step": 1, "value": 1}), ("trace", {})):
+            assert visitor.refusal(do, **fields) == "there is no run yet: begin one"
+        visitor.begin()
+        assert visitor.hear()["is"] == "status"
+        for text, why in BAD:
+            visitor.socket.send(text)
+            answer = visitor.hear()
+            assert answer["is"] == "error", (text, answer)
+            assert answer["about"].startswith(why), (text, answer)
+            assert len(answer["about"]) <= 241
+            assert "\n" not in answer["about"]
+        visitor.say("step")
+        assert visitor.hear("frame")["step"] == 1
+
+
+def test_a_message_that_is_far_too_long_ends_the_connection_and_not_the_run(server: Served) -> None:
+    with page(server) as visitor:
+        visitor.begin()
+        visitor.say("step")
+        visitor.frame(1)
+        visitor.socket.send("x" * 70_000)
+        assert visitor.closed() == 1009
+    with page(server) as again:
+        again.say("resume", run=visitor.key, after=0)
+        assert again.hear()["is"] == "begun"
+        assert again.frame(1)["step"] == 1
+
+
+def test_a_message_that_unpacks_to_far_too_much_ends_the_connection(server: Served) -> None:
+    with page(server, compression="deflate") as visitor:
+        visitor.socket.send(" " * 10_000_000)  # ten kilobytes on the way
+        assert visitor.closed() == 1009
+
+
+def test_too_many_messages_are_left_out_and_then_the_connection_is_ended(server: Served) -> None:
+    with page(server) as visitor:
+        visitor.begin()
+        for _ in range(250):
+            visitor.say("noise", value=0.5)
+        while "at most 50 messages a second" not in (answer := visitor.hear()).get("about", ""):
+            assert answer["is"] in ("status", "frame")
+        time.sleep(2.5)  # a hundred may come again
+        visitor.say("task", number=1)
+        assert visitor.hear("reward")["since"] == 0
+        text = json.dumps({"do": "pause"})
+        with contextlib.suppress(ConnectionClosed):
+            for _ in range(3_000):
+                visitor.socket.send(text)
+        assert visitor.closed() == 4429
+    with page(server) as again:
+        again.say("resume", run=visitor.key, after=0)
+        assert again.hear()["is"] == "begun"
+
+
+# The program
+
+
+def ended(server: Served, by: signal.Signals = signal.SIGINT) -> tuple[int, str]:
+    """Ctrl-C or the like, and what came of it."""
+    assert server.process.stdout is not None
+    os.kill(server.process.pid, by)
+    said = server.process.stdout.read()
+    return server.process.wait(PATIENCE), said
+
+
+@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "terminated"])
+def test_ctrl_c_ends_it_in_one_line_and_leaves_no_process(by: signal.Signals) -> None:
+    with served("--processes", "2") as running:
+        with page(running) as visitor:
+            visitor.begin(reward={"task": 1})
+            visitor.say("play")
+            visitor.frame(2)
+            started = running.children
+            assert len(running.workers) == 2
+            code, said = ended(running, by)
+            assert visitor.closed() == 1012
+        assert code == 0
+        assert said == "Ctrl-C ends it.\nzscout live has ended.\n"
+        assert running.said == []
+        until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in started), "processes are left")
+
+
+@pytest.mark.parametrize("somebody", [False, True])
+def test_ctrl_c_before_it_is_ready_is_as_clean(somebody: bool) -> None:
+    with served() as running, contextlib.ExitStack() as stack:
+        until(lambda: running.children, "no process holds runs")
+        if somebody:
+            visitor = Page(running)
+            stack.callback(visitor.close)
+        code, said = ended(running)
+        assert (code, said, running.said) == (0, "Ctrl-C ends it.\nzscout live has ended.\n", [])
+
+
+def test_a_server_that_was_killed_leaves_no_process() -> None:
+    with served() as running:
+        with page(running) as visitor:
+            visitor.begin()
+            started = running.children
+            assert started
+            running.process.kill()
+        until(lambda: not any(_lives(pid) for pid in started), "processes are left")
+
+
+def _lives(pid: int) -> bool:
+    try:
+        return not re.search(r"^State:\s+Z", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def test_a_port_in_use_is_said_in_one_line_that_names_a_free_one() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        words = [*zscout(), "--port", str(port)]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 2
+    found = re.fullmatch(rf"zscout: port {port} is in use; --port (\d+) is free\n", done.stderr)
+    assert found is not None, done.stderr
+    with socket.create_server(("127.0.0.1", int(found[1]))):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--port", "70000"], "--port must be from 0 to 65535, came as 70000"),
+        (["--visitors", "0"], "--visitors must be from 1 to 1000, came as 0"),
+        (["--steps", "0"], "--steps must be from 1 to 10000, came as 0"),
+        (["--processes", "-1"], "--processes must be from 0 to 64, came as -1"),
+        (["--host", "no.such.host.invalid"], "there is no host 'no.such.host.invalid'"),
+        (["--host", "192.0.2.1"], "192.0.2.1 port 0 cannot be listened at"),
+    ],
+)
+def test_a_users_mistake_is_one_line_and_exit_code_2(words: list[str], why: str) -> None:
+    done = subprocess.run([*zscout(), *words], capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert why in done.stderr
+
+
+def test_listening_to_everyone_warns_and_still_wants_the_token() -> None:
+    process = subprocess.Popen(zscout("--host", "0.0.0.0"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        warning, link = process.stdout.readline(), process.stdout.readline()
+        assert warning.startswith("Warning: 0.0.0.0 can be reached from other machines. Whoever has the link can use")
+        assert "not encrypted" in warning
+        open_to_all = Served(process, link[link.index("http://") :].strip())
+        assert open_to_all.link.startswith("http://127.0.0.1:")
+        assert open_to_all.get("/", Host="my-machine.local").status == 403
+        assert Page(open_to_all, token="wrong").closed() == 4401
+        with pytest.raises(InvalidStatus):
+            Page(open_to_all, origin="http://evil.example")
+        with page(open_to_all) as visitor:
+            visitor.begin()
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_without_the_extra_it_says_how_to_install_it() -> None:
+    hide = (
+        "import importlib.util, sys\n"
+        "find = importlib.util.find_spec\n"
+        "importlib.util.find_spec = lambda name, *rest: None if name == 'uvicorn' else find(name, *rest)\n"
+        "sys.modules['uvicorn'] = None\n"
+        "from zscout.cli import main\n"
+        "main(['live', '--no-browser', '--port', '0'])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", hide], capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 2
+    assert done.stderr == "zscout: the page needs uvicorn: pip install 'zscout[live]'\n"
+
+
+@pytest.mark.parametrize("playing", [True, False])
+def test_a_process_that_was_killed_takes_its_runs_with_it_and_nothing_else(playing: bool) -> None:
+    with served() as running:
+        with page(running) as visitor:
+            visitor.begin()
+            visitor.say("speed", value=30)
+            if playing:
+                visitor.say("play")
+                visitor.frame(2)
+            [worker] = running.workers
+            os.kill(worker, signal.SIGKILL)
+            if not playing:
+                visitor.say("step")
+            assert visitor.hear("gone") == {"is": "gone"}
+            lost = visitor.key
+            visitor.say("resume", run=lost, after=0)
+            assert visitor.hear("gone") == {"is": "gone"}
+            visitor.begin()
+            visitor.say("step")
+            assert visitor.frame(1)["step"] == 1
+            with page(running) as other:
+                other.begin()
+            assert worker not in running.workers
+        assert ended(running)[0] == 0
+        assert running.said == []
+
+
+# The measurement
+
+
+def measure(*words: str) -> list[str]:
+    return [sys.executable, "-m", "zscout.live.measure", *words]
+
+
+def test_the_load_is_measured_and_written(tmp_path: Path) -> None:
+    words = ["--visitors", "2", "--speed", "5", "--seconds", "3", "--slow", "1", "--json", str(tmp_path / "load.json")]
+    done = subprocess.run(measure(*words), capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    found = json.loads((tmp_path / "load.json").read_text())
+    assert found["steps"]["wanted"] == 30
+    assert 2 <= found["steps"]["delivered"] <= 32
+    assert found["rate"]["least"] <= found["rate"]["mean"] == found["steps"]["delivered"] / 6
+    assert 0 < found["latency"]["median"] <= found["latency"]["p99"] <= found["latency"]["greatest"]
+    assert 50 * 2**20 < found["memory"]["before"] < found["memory"]["begun"] * 1.1
+    assert found["cpu"] > 0
+    assert f"{found['steps']['delivered']} ({found['steps']['share']:.1%})" in done.stdout
+
+
+def test_a_measurement_that_is_stopped_leaves_no_server() -> None:
+    process = subprocess.Popen(
+        measure("--visitors", "1", "--seconds", "60"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # ignored in background shells
+    )
+    until(lambda: len(family(process.pid)) > 2, "no server was started")
+    started = family(process.pid)[1:]
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, errors) == (130, "")
+    until(lambda: not any(_lives(pid) for pid in started), "processes are left")
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--visitors", "0"], "at least one visitor"),
+        (["--seconds", "0"], "from 1 to 9900 steps"),
+        (["--seconds", "1e9"], "from 1 to 9900 steps"),
+        (["--features", "waves", "--visitors", "1"], "there is no feature set 'waves'"),
+    ],
+)
+def test_what_cannot_be_measured_is_said_in_one_line(words: list[str], why: str) -> None:
+    done = subprocess.run(measure(*words), capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert why in done.stderr

@@ -1,0 +1,428 @@
+"""Runs in files, and methods beside them on the very same reward."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from zscout import METHODS, OnlineTransfer
+from zscout.cli import main
+from zscout.lab.alongside import Alongside, measured_on, rows_of
+from zscout.lab.arena import Arena, Ground
+from zscout.lab.measure import measured
+from zscout.lab.run import Trace, moments, simulate, trace_of
+from zscout.lab.traced import MOST_BYTES, Painting, TracedRun, TraceFile
+
+SEED, STEPS, NOISE = 7, 60, 0.3
+ARENA = Arena()
+
+
+def task_of(ground: Ground, number: int = 5) -> torch.Tensor:
+    return ground.exact.sample_z(1, number).cpu()
+
+
+@cache
+def one_run(method: str = "usf-ucb", seed: int = SEED, arena: Arena = ARENA, number: int = 5) -> Trace:
+    ground = arena.ground
+    chosen: Any = {"look_ahead": ground.world.step} if method == "exhaustive" else {}
+    built = METHODS[method](dim=ground.exact.dim, noise=NOISE, **chosen)
+    task = task_of(ground, number)
+    return simulate(ground.model, ground.world, task, built, seeds=torch.tensor([seed]), steps=STEPS, noise=NOISE)
+
+
+def file_of(*methods: str, seed: int = SEED, arena: Arena = ARENA, number: int = 5, **changes: Any) -> TraceFile:
+    table = (task_of(arena.ground, number) @ arena.ground.exact.features.cpu().T)[0].tolist()
+    runs = [TracedRun.of(one_run(method, seed, arena, number), method) for method in methods or ("usf-ucb",)]
+    file = TraceFile(arena.world, arena.features, arena.model, "hidden", NOISE, None, seed, [Painting(0, table)], runs)
+    return replace(file, **changes)
+
+
+def written(file: TraceFile, path: Path) -> str:
+    path.write_text(json.dumps(file.to_json()))
+    return str(path)
+
+
+@cache
+def repainted(forgetting: float = 1.0) -> tuple[Trace, torch.Tensor]:
+    """A run whose reward turned round after 25 steps; and both tables."""
+    ground = ARENA.ground
+    first = task_of(ground) @ ground.exact.features.T
+    tables = torch.cat([first, -first])
+    agent = OnlineTransfer(ground.model, replace(METHODS["usf-ucb"](dim=9), forgetting=forgetting), [SEED], 1)
+    reward, rows = tables[:1].clone(), []
+    for moment in islice(moments(agent, ground.world, reward, NOISE), STEPS):
+        rows.append(moment)
+        if moment.t == 24:
+            reward.copy_(tables[1:])
+    return trace_of(agent, task_of(ground), rows), tables
+
+
+# What runs are worth
+
+
+@pytest.mark.parametrize("method", ["usf-ucb", "explore-then-commit", "lola"])
+@pytest.mark.parametrize(
+    "arena", [ARENA, Arena("four-rooms", "laplacian", "network"), Arena("open-grid", "laplacian-fine")], ids=str
+)
+def test_a_trace_is_worth_what_compare_says_up_to_what_a_step_is_worth(method: str, arena: Arena) -> None:
+    ground, trace = arena.ground, one_run(method, arena=arena)
+    file = file_of(method, arena=arena)
+    (runs,) = Alongside({"run.json": file}).recorded()
+    numbers, _ = measured(trace, ground)
+    gap = ground.yardstick.gap(trace.task)
+    for name in ("lost", "lost_own"):
+        assert runs.numbers[name][0] * gap == pytest.approx(float(numbers[name]) * ground.gap, abs=1e-6)
+    for name in ("settled", "final", "error"):
+        assert runs.numbers[name][0] == pytest.approx(float(numbers[name]), abs=1e-6)
+    assert runs.numbers["lost"][0] > 1
+
+
+def test_a_repainted_reward_counts_from_its_step_on() -> None:
+    ground, (trace, tables) = ARENA.ground, repainted()
+    paintings = [Painting(0, tables[0].tolist()), Painting(25, [1.0] * 81), Painting(25, tables[1].tolist())]
+    file = file_of(rewards=[*paintings, Painting(STEPS, [0.0] * 81)], runs=[TracedRun.of(trace, "usf-ucb")])
+    found, which = file.tables()
+    assert torch.equal(found, tables)  # of one step the last counts, and what came after the last step does not
+    assert which.tolist() == [0] * 25 + [1] * 35
+    by_hand = 0.0
+    exact, random = ground.exact, ground.exact.evaluate(ground.exact.random_policy)
+    for t in range(STEPS):
+        z_r = (1 if t < 25 else -1) * task_of(ground)[0]
+        values = exact.value(z_r)
+        state = int(trace.state[t])
+        regret = values[state] - exact.successor_features(trace.z[t, 0])[state] @ z_r
+        by_hand += float(regret / (values - random @ z_r).mean())
+    numbers = measured_on(trace, ground, *file.tables())
+    assert float(numbers["lost"]) == pytest.approx(by_hand)
+    assert float(numbers["error"]) == pytest.approx(float((trace.final_z_hat + task_of(ground)).norm()))
+    worth = tables[1][trace.entered[-20:, 0]]
+    best, mean = tables[1].max(), tables[1].mean()
+    assert float(numbers["final"]) == pytest.approx(float(((worth - mean) / (best - mean)).mean()))
+
+
+def test_a_flat_reward_costs_nothing() -> None:
+    for level in (0.0, 3.0):
+        numbers = measured_on(
+            one_run(), ARENA.ground, torch.full((1, 81), level).double(), torch.zeros(STEPS, dtype=torch.long)
+        )
+        assert [float(numbers[name]) for name in ("lost", "lost_own", "final", "settled")] == [0, 0, 0, 1]
+
+
+# Methods beside them
+
+
+@pytest.mark.parametrize("method", ["usf-ucb", "greedy", "explore-then-commit", "lola", "exhaustive", "usf-ucb-paper"])
+def test_a_method_run_afresh_with_the_seed_of_the_file_is_the_run_in_the_file(method: str) -> None:
+    alongside = Alongside({"run.json": file_of(method)})
+    (recorded,) = alongside.recorded()
+    afresh = alongside.afresh(alongside.spec(method, {}), {}, 3)
+    assert afresh.seeds == [SEED, SEED + 1, SEED + 2]
+    for name, column in recorded.numbers.items():
+        assert afresh.numbers[name][0] == pytest.approx(column[0], abs=1e-9)
+    assert len(set(afresh.numbers["lost"])) == 3
+    alone = Alongside({"run.json": file_of(method, seed=SEED + 2)}).recorded()[0]
+    assert afresh.numbers["lost"][2] == pytest.approx(alone.numbers["lost"][0], abs=1e-9)
+
+
+@pytest.mark.parametrize("memory", [None, 20])
+def test_methods_meet_the_repainted_reward_when_it_was_repainted(memory: int | None) -> None:
+    trace, tables = repainted(1.0 if memory is None else 0.95)
+    paintings = [Painting(0, tables[0].tolist()), Painting(25, tables[1].tolist())]
+    file = file_of(rewards=paintings, runs=[TracedRun.of(trace, "usf-ucb")], memory=memory)
+    alongside = Alongside({"run.json": file})
+    afresh = alongside.afresh(alongside.spec("usf-ucb", {}), {}, 2)
+    for name, column in alongside.recorded()[0].numbers.items():
+        assert afresh.numbers[name][0] == pytest.approx(column[0], abs=1e-9)
+    with pytest.raises(ValueError, match="repainted on the way"):
+        alongside.spec("oracle", {})
+    stationary = Alongside({"run.json": file_of()})
+    oracle = stationary.afresh(stationary.spec("oracle", {}), {}, 2)
+    assert np.abs(oracle.numbers["lost"]).max() < 1e-6
+
+
+def test_many_seeds_go_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    alongside = Alongside({"run.json": file_of()})
+    spec = alongside.spec("greedy", {})
+    whole = alongside.afresh(spec, {}, 5)
+    monkeypatch.setattr("zscout.lab.alongside.AT_ONCE", 2 * STEPS * 81)
+    parts = alongside.afresh(spec, {}, 5)
+    for name, column in whole.numbers.items():
+        assert parts.numbers[name] == pytest.approx(column)
+
+
+def test_rows_are_in_order_and_say_what_the_data_allow() -> None:
+    alongside = Alongside({"run.json": file_of("usf-ucb", "random", "usf-ucb")})
+    found = [*alongside.recorded(), alongside.afresh(alongside.spec("greedy", {}), {}, 4)]
+    rows = rows_of(found)
+    lost = [row.lost.value for row in rows]
+    assert lost == sorted(lost)
+    assert {row.method for row in rows} == {
+        "usf-ucb (run.json, run 0)",
+        "usf-ucb (run.json, run 2)",
+        "random (run.json)",
+        "greedy",
+    }
+    for row in rows:
+        assert np.isnan(row.lost.low) == (row.runs == 1)
+        assert row.rank == (1, 4)  # one reward ranks nothing
+        assert len(row.alike) == 3
+
+
+# Files
+
+
+def test_a_file_is_read_as_it_was_written(tmp_path: Path) -> None:
+    trace, tables = repainted()
+    run = TracedRun.of(trace, "usf-ucb")
+    rewards = [Painting(0, tables[0].tolist()), Painting(25, tables[1].tolist())]
+    unheard = replace(run, reward=[None, *run.reward[1:]])
+    for file in (
+        file_of("usf-ucb", "random"),
+        file_of(rewards=rewards, runs=[run], memory=50),
+        file_of(who="person", rewards=[], runs=[unheard]),
+        file_of("lola"),  # it begins rollouts at its start
+    ):
+        assert TraceFile.read(Path(written(file, tmp_path / "run.json"))) == file
+    content = file_of().to_json()
+    assert {name: content[name] for name in ("zscout", "format", "version")} == TraceFile.about()
+    assert len(unheard.told) == STEPS - 1
+    for name in ("state", "action", "entered", "z", "z_hat", "best_z", "radius", "reward", "exploring", "final_z"):
+        assert torch.equal(getattr(file_of().trace(0), name), getattr(one_run(), name))
+
+
+Change = Callable[[dict[str, Any]], Any]
+WRONG: dict[str, tuple[Change, str]] = {
+    "no trace": (lambda c: c.pop("zscout"), "it is no trace of zscout"),
+    "format": (lambda c: c.update(format=2), "its format is 2, this version reads 1"),
+    "an unknown key": (lambda c: c.update(colour=1), "the trace has 'colour', which is not known"),
+    "a missing key": (lambda c: c.pop("noise"), "the trace has no noise"),
+    "world": (lambda c: c.update(world="mase"), "there is no world 'mase': did you mean maze?"),
+    "world, a path": (lambda c: c.update(world="/etc/passwd"), "there is no world '/etc/passwd'"),
+    "world, long": (lambda c: c.update(world="x" * 9999), "world is text of 9999 letters"),
+    "features": (lambda c: c.update(features="waves"), "there is no feature set 'waves'"),
+    "model": (lambda c: c.update(model="os:system"), "there is no model 'os:system'"),
+    "model, not there": (lambda c: c.update(world="maze", model="network", features="clusters"), "no network ships"),
+    "who": (lambda c: c.update(who="cat"), "there is no kind of reward 'cat'"),
+    "method": (lambda c: c["runs"][0].update(method="usf"), "run 0: there is no method 'usf': did you mean usf-ucb"),
+    "method, no text": (lambda c: c["runs"][0].update(method=3), "method holds 3, wanted is text"),
+    "noise": (lambda c: c.update(noise=-1), "noise must be in"),
+    "noise, inf": (lambda c: c.update(noise=1e999), "noise must be in|Infinity"),
+    "noise, true": (lambda c: c.update(noise=True), "noise holds True, wanted is a whole number or a number"),
+    "memory": (lambda c: c.update(memory=1), "memory must be from 2"),
+    "memory, text": (lambda c: c.update(memory="long"), "memory holds 'long'"),
+    "seed": (lambda c: c.update(seed=-1), "seed must be from 0"),
+    "seed, large": (lambda c: c.update(seed=2**63), "seed must be from 0"),
+    "no runs": (lambda c: c.update(runs=[]), "it holds no step of any run"),
+    "runs": (lambda c: c.update(runs={}), "runs must be a list"),
+    "a run": (lambda c: c.update(runs=[3]), "a run is an object with method, state"),
+    "no steps": (lambda c: c["runs"][0].update(state=[]), "it holds no step"),
+    "short": (lambda c: c["runs"][0]["entered"].pop(), r"entered has shape \[59\], wanted is \[60\]"),
+    "short z": (lambda c: c["runs"][0]["z"].pop(), r"run 0: z has shape \[59, 9\], wanted is \[60, 9\]"),
+    "uneven z": (lambda c: c["runs"][0]["z"][3].pop(), r"z must be numbers \[60, 9\], its rows alike"),
+    "flat z": (lambda c: c["runs"][0].update(z=[0.0] * 60), "z must be a list, came as 0.0"),
+    "final z": (lambda c: c["runs"][0]["final_z"].pop(), r"final_z has shape \[8\]"),
+    "NaN": (lambda c: c["runs"][0]["z_hat"][2].__setitem__(0, float("nan")), "it holds NaN, which is no number"),
+    "inf": (lambda c: c["runs"][0]["radius"].__setitem__(2, 1e300), "radius holds NaN, inf or a number beyond 1e\\+50"),
+    "huge": (lambda c: c["runs"][0]["radius"].__setitem__(2, 10**400), "none too large"),
+    "reward": (lambda c: c["runs"][0]["reward"].__setitem__(2, "good"), "reward holds 'good'"),
+    "exploring": (lambda c: c["runs"][0]["exploring"].__setitem__(2, 0), "exploring holds 0, wanted is true or false"),
+    "state outside": (lambda c: c["runs"][0]["state"].__setitem__(0, 81), "state 81 is outside 0 … 80"),
+    "state, half": (lambda c: c["runs"][0]["state"].__setitem__(0, 1.5), "state holds 1.5, wanted is a whole number"),
+    "state below": (lambda c: c["runs"][0]["state"].__setitem__(0, -1), "state -1 is outside"),
+    "action": (lambda c: c["runs"][0]["action"].__setitem__(0, 4), "action 4 is outside 0 … 3"),
+    "a leap": (lambda c: c["runs"][0]["entered"].__setitem__(9, _far(c, 9)), "step 9 goes from .* cannot lead"),
+    "a break": (lambda c: _break(c, 9), "step 9 begins in .*; it can in .*, or at the start"),
+    "no table": (lambda c: c.update(rewards=[]), "a hidden reward has a table"),
+    "a person's table": (lambda c: c.update(who="person"), "a person's has none"),
+    "table, short": (lambda c: c["rewards"][0]["table"].pop(), r"the table of a reward has shape \[80\]"),
+    "table, text": (lambda c: c["rewards"][0]["table"].__setitem__(0, "1"), "table holds '1'"),
+    "late": (lambda c: c["rewards"][0].update(since=1), r"rewards are since \[1\]: the first since 0"),
+    "order": (lambda c: c.update(rewards=[{**c["rewards"][0], "since": s} for s in (0, 9, 4)]), "then in order"),
+    "after": (lambda c: c.update(rewards=[{**c["rewards"][0], "since": s} for s in (0, 61)]), "within the run"),
+}
+
+
+def _far(content: dict[str, Any], t: int) -> int:
+    return int((content["runs"][0]["entered"][t] + 40) % 81)
+
+
+def _break(content: dict[str, Any], t: int) -> None:
+    """Stay in a corner where nothing else led."""
+    run = content["runs"][0]
+    corner = next(s for s in (0, 80) if s not in (run["entered"][t - 1], run["state"][0]))
+    run["state"][t] = run["entered"][t] = corner
+    run["action"][t] = 0 if corner == 0 else 1
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_what_is_wrong_is_said_in_one_line(what: str, tmp_path: Path) -> None:
+    change, says = WRONG[what]
+    content = json.loads(json.dumps(file_of().to_json()))
+    change(content)
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps(content))
+    with pytest.raises(ValueError, match=says) as refused:
+        TraceFile.read(path)
+    assert str(refused.value).startswith(f"{path} cannot be used: ")
+    assert "\n" not in str(refused.value)
+    assert len(str(refused.value)) < 500
+
+
+def test_what_is_no_file_of_traces_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    for text in (b"", b"{", b"\xff\xfe\x00", b"[" * 100_000, b"run"):
+        path.write_bytes(text)
+        with pytest.raises(ValueError, match="run.json is no JSON, which a trace is"):
+            TraceFile.read(path)
+    for text in (b"[]", b"3", b"null", b'{"zscout": "agent"}'):
+        path.write_bytes(text)
+        with pytest.raises(ValueError, match="it is no trace of zscout"):
+            TraceFile.read(path)
+    path.write_bytes(b" " * (MOST_BYTES + 1))
+    with pytest.raises(ValueError, match="it is larger than 64 MB"):
+        TraceFile.read(path)
+    for missing in (tmp_path, tmp_path / "none.json"):
+        with pytest.raises(ValueError, match="cannot be read"):
+            TraceFile.read(missing)
+
+
+@pytest.mark.parametrize(
+    ("other", "says"),
+    [
+        (lambda: file_of(noise=0.1), "a.json and b.json differ in noise"),
+        (lambda: file_of(arena=Arena("open-grid", "clusters")), "differ in features"),
+        (lambda: file_of(number=6), "differ in rewards"),
+        (lambda: file_of(who="person", rewards=[]), "differ in who was the reward"),
+        (lambda: file_of(arena=Arena("maze", "laplacian", "network")), "differ in world, model"),
+    ],
+)
+def test_only_runs_on_one_reward_stand_in_one_table(other: Callable[[], TraceFile], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        Alongside({"a.json": file_of(), "b.json": other()})
+    Alongside({"a.json": file_of(), "b.json": file_of("greedy", seed=9, memory=50)})  # runs may differ
+
+
+# The command
+
+
+def test_the_command_puts_them_into_one_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "again").mkdir()
+    written(file_of("usf-ucb", "random"), tmp_path / "[red].json")
+    written(file_of("greedy", seed=9), tmp_path / "again" / "run.json")
+    words = ["compare", "--traces", "[red].json,again/run.json", "--methods", "greedy,usf-ucb", "--seeds", "2"]
+    main([*words, "--json", "t.json", "--csv", "t.csv", "--markdown", "t.md"])
+    shown = capsys.readouterr().out
+    assert "open-grid, laplacian, exact: 60 steps; noise 0.3" in shown
+    assert "([red].json)" in shown
+    assert "one task" not in shown
+    content = json.loads(Path("t.json").read_text())
+    order = [row["method"] for row in content["rows"]]
+    lost = [row["lost"]["value"] for row in content["rows"]]
+    assert lost == sorted(lost)
+    assert set(order) == {"usf-ucb ([red].json)", "random ([red].json)", "greedy (run.json)", "greedy", "usf-ucb"}
+    runs = {entry["method"]: entry for entry in content["runs"]}
+    assert runs["usf-ucb"]["seeds"] == [SEED, SEED + 1]
+    assert runs["usf-ucb"]["runs"]["lost"][0] == pytest.approx(runs["usf-ucb ([red].json)"]["runs"]["lost"][0])
+    lines = Path("t.md").read_text().splitlines()
+    assert [line.split(" | ")[0].removeprefix("| ") for line in lines[4:]] == order
+    assert Path("t.csv").read_text().count("\n") == 6
+    main([*words, "--quick"])
+    assert "IQM" not in capsys.readouterr().out
+    main([*words[:-1], "4", "--methods", "greedy"])
+    assert "IQM" in capsys.readouterr().out
+
+
+def test_of_a_person_only_what_can_be_known_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = TracedRun.of(one_run(), "usf-ucb")
+    silent = replace(run, reward=[1.0, None, 0.5, *[None] * (STEPS - 3)])
+    written(file_of(who="person", rewards=[], runs=[silent], memory=50), tmp_path / "me.json")
+    main(["compare", "--traces", "me.json", "--json", "t.json", "--csv", "t.csv", "--markdown", "t.md"])
+    shown = capsys.readouterr().out
+    assert "no regret can be known" in shown
+    assert "memory of about 50 steps" in " ".join(shown.split())
+    content = json.loads(Path("t.json").read_text())
+    assert content["rows"] == [{"method": "usf-ucb (me.json)", "steps": 60, "told": 2, "mean": 0.75}]
+    assert Path("t.csv").read_text().splitlines()[1] == "usf-ucb (me.json),60,2,0.750"
+    assert "| usf-ucb (me.json) | 60 | 2 | 0.750 |" in Path("t.md").read_text()
+    mute = replace(run, reward=[None] * STEPS)
+    written(file_of(who="person", rewards=[], runs=[mute]), tmp_path / "me.json")
+    main(["compare", "--traces", "me.json", "--json", "t.json"])
+    assert json.loads(Path("t.json").read_text())["rows"][0]["mean"] is None
+
+
+def test_a_method_of_ones_own_stands_beside_them_or_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own_for_traces.py").write_text(
+        "import zscout\nfrom zscout.transfer.direct import AtEstimate\n"
+        "steady = zscout.Method(ridge=0.5, search=AtEstimate())\n"
+        "def angry():\n    raise RuntimeError('not [today]')\n"
+    )
+    written(file_of(), tmp_path / "run.json")
+    methods = "own_for_traces:steady,own_for_traces:angry"
+    main(["compare", "--traces", "run.json", "--quick", "--methods", methods, "--json", "t.json"])
+    assert "own_for_traces:angry: it failed, so it is left out: RuntimeError: not [today]" in capsys.readouterr().out
+    rows = json.loads(Path("t.json").read_text())["rows"]
+    assert {row["method"] for row in rows} == {"usf-ucb (run.json)", "own_for_traces:steady"}
+    main(["compare", "--traces", "run.json", "--quick", "--methods", "all", "--settings", "tuned"])
+    shown = capsys.readouterr().out
+    assert "left out: mbie" in shown
+    assert "log-det" in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--world", "maze"], "--world maze is not that of the trace, open-grid: leave it out"),
+        (["--features", "clusters"], "--features clusters is not that of the trace, laplacian"),
+        (["--model", "network"], "--model network is not that of the trace, exact"),
+        (["--noise", "0.5"], "--noise 0.5 is not that of the trace, 0.3"),
+        (["--steps", "100"], "--steps 100 is not that of the trace, 60"),
+        (["--tasks", "5"], "--tasks is for simulated tasks"),
+        (["--psi-error", "0.1"], "--psi-error is for simulated tasks"),
+        (["--against", "random"], "--against is for simulated tasks"),
+        (["--seeds", "0"], "seeds must be from 1"),
+        (["--methods", "usf-ubc"], "did you mean usf-ucb"),
+        (["--methods", "mbie"], "one-hot"),
+        (["--json", "folder"], "folder is a folder"),
+    ],
+)
+def test_what_the_files_decide_cannot_be_chosen(
+    words: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    written(file_of(), tmp_path / "run.json")
+    with pytest.raises(SystemExit) as stop:
+        main(["compare", "--traces", "run.json", *words])
+    told = capsys.readouterr()
+    assert stop.value.code == 2
+    assert told.err.count("\n") == 1
+    assert says in told.err
+    assert told.out == ""
+
+
+def test_the_same_letters_are_another_world_if_they_are_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    written(file_of(arena=Arena("four-rooms", "laplacian", "network")), tmp_path / "run.json")
+    with pytest.raises(SystemExit):
+        main(["compare", "--traces", "run.json", "--world", "open-grid"])
+    assert "--world open-grid is not that of the trace, four-rooms" in capsys.readouterr().err
+    main(["compare", "--traces", "run.json", "--quick", "--methods", "random", "--world", "four-rooms"])
+    assert "four-rooms, laplacian, network: 60 steps" in capsys.readouterr().out

@@ -6,11 +6,11 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 ARGS   ?=
 
-.PHONY: help reproduce test bench pictures format clean
+.PHONY: help reproduce test live bench pictures format clean
 .DEFAULT_GOAL := help
 
 help:
-	@sed -n '1,3p' Makefile; echo "#   make bench | make pictures | make format | make clean"
+	@sed -n '1,3p' Makefile; echo "#   make live | make bench | make pictures | make format | make clean"
 
 # Installed again only when pyproject.toml changed.
 $(VENV)/.installed: pyproject.toml
@@ -30,6 +30,9 @@ test: $(VENV)/.installed
 	$(BIN)/lint-imports
 	$(BIN)/python tests/chromium.py
 	$(BIN)/pytest -n auto $(ARGS)
+
+live: $(VENV)/.installed
+	$(BIN)/zscout live $(ARGS)
 
 bench: $(VENV)/.installed
 	$(BIN)/zscout bench $(ARGS)

@@ -169,6 +169,12 @@ class Page:
         about: str = self.hear("error")["about"]
         return about
 
+    def refused(self, text: str) -> str:
+        """The same, of any text."""
+        self.socket.send(text)
+        about: str = self.hear("error")["about"]
+        return about
+
     def closed(self) -> int:
         """How the connection was ended by the server; what comes before is passed over."""
         with self._until_closed:

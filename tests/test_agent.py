@@ -115,7 +115,7 @@ def test_the_gate_is_the_width_run_by_run_and_changes_nothing(laplacian_model: E
         assert isinstance(wanted, Tensor)
         assert torch.equal(wanted, together.posterior.width(model.phi(states)) > 0.6)
         reward = torch.linspace(-1, 1, 4).double() * t
-        together.tell(states, reward, seen=wanted)
+        together.tell(states, torch.where(wanted, reward, torch.nan), seen=wanted)  # what nobody saw may be NaN
         for run, agent in enumerate(alone):
             agent.act(0)
             mine = agent.wants_reward(int(states[run]), 0.6)
@@ -473,7 +473,7 @@ def test_other_mistakes_leave_the_agent_as_it_was(laplacian_model: ExactModel) -
         lambda: agent.tell([1, 2], [0.5, 0.5], done="yes"),
         lambda: agent.tell([1, 2], [0.5, 0.5], seen=[True]),
         lambda: agent.tell([1, 2], [0.5, 0.5], seen=[1, 0]),
-        lambda: agent.tell([1, 2], [0.5, np.nan], seen=[True, False]),
+        lambda: agent.tell([1, 2], [0.5, np.nan], seen=[True, True]),
         lambda: agent.tell([1, 2], seen=[True, False]),
         lambda: agent.learn([[1, 2], [3, 4]], [[0.0, np.nan], [0.0, 0.0]]),
         lambda: agent.learn([[1, 2], [3, 4]], [0.0, 0.0]),

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from live import PATIENCE, SERVE, Page, Served, page, served, until, zscout
+from live import PATIENCE, SERVE, SMALL, Page, Served, page, served, until, zscout
 from zscout.live.measure import family
 
 HEADERS = {
@@ -46,7 +46,7 @@ def test_the_printed_link_opens_the_page_and_the_token_leaves_the_address(server
     assert (answer.status, answer.getheader("location")) == (303, "/")
     cookie = answer.getheader("set-cookie") or ""
     assert cookie.startswith(server.cookie + ";")
-    assert {"httponly", "samesite=strict", "path=/"} <= {part.strip().lower() for part in cookie.split(";")}
+    assert {"httponly", "samesite=lax", "path=/"} <= {part.strip().lower() for part in cookie.split(";")}
     answer = server.get("/", Cookie=server.cookie)
     assert answer.status == 200
     assert (answer.getheader("content-type") or "").startswith("text/html")
@@ -226,11 +226,27 @@ def test_a_run_that_has_ended_says_so() -> None:
         visitor.say("speed", value=30)
         visitor.say("play")
         visitor.frame(3)
-        assert visitor.hear("status")["ended"] is True
+        status = visitor.hear("status")
+        assert (status["ended"], status["playing"]) == (True, False)
         assert "at most 3 steps" in visitor.refusal("step")
         visitor.say("reset")
         visitor.hear("begun")
         assert visitor.hear("status") | {"speed": 30} == {**visitor_status(), "speed": 30}
+
+
+def test_what_stops_a_run_stops_it_at_once(server: Served) -> None:
+    with page(server) as visitor:
+        visitor.begin()
+        visitor.say("speed", value=30)
+        for stop in ("reset", "begin") * 8:
+            visitor.say("play")
+            visitor.frame(2)
+            visitor.say(stop, **({"setup": SMALL} if stop == "begin" else {}))
+            visitor.hear("begun")
+            assert visitor.hear("frame")["step"] == 0
+            visitor.hear("status")
+            visitor.say("speed", value=30)
+            assert visitor.hear()["is"] == "status"  # and no step that was on its way
 
 
 def visitor_status() -> dict[str, Any]:
@@ -512,7 +528,8 @@ def test_a_message_that_is_far_too_long_ends_the_connection_and_not_the_run(serv
         visitor.begin()
         visitor.say("step")
         visitor.frame(1)
-        visitor.socket.send("x" * 70_000)
+        assert "at most 4096 bytes" in visitor.refused("x" * 70_000)
+        visitor.socket.send("x" * 2_000_000)
         assert visitor.closed() == 1009
     with page(server) as again:
         again.say("resume", run=visitor.key, after=0)

@@ -24,7 +24,7 @@ from zscout.transfer.search import (
     Shooting,
     argmax_at_random,
 )
-from zscout.types import BehaviorModel
+from zscout.types import BehaviorModel, Obs
 from zscout.worlds import open_grid
 
 RNG = Streams(torch.tensor(0))
@@ -298,3 +298,17 @@ def test_a_model_that_draws_otherwise_than_its_parent_is_asked_itself() -> None:
     model = Positive(open_grid(), grid_clusters(open_grid()))
     now = replace(problem(model), posterior=TaskPosterior.prior(dim=9, ridge=0.3, runs=(3,)))
     assert (now.fresh(20, Streams(torch.arange(3))) > 0).all()
+
+
+def test_rows_of_one_state_are_those_of_the_table_and_take_bounded_room(
+    laplacian_model: ExactModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def moments(obs: Obs, z: Tensor) -> Tensor:
+        return laplacian_model.second_moment(obs, z, 0.9)
+
+    table, other = Table(laplacian_model, 50, 0), Table(laplacian_model, 50, 0)
+    size = table.row("M", 0, moments).nbytes
+    monkeypatch.setattr("zscout.transfer.bank.ROOM", 3 * size)
+    for state in range(20):
+        assert torch.equal(table.row("M", state, moments), other.column("M", moments)[state])
+        assert sum(row.nbytes for row in table._single.values()) <= 3 * size

@@ -40,7 +40,9 @@ def one_run(method: str = "usf-ucb", seed: int = SEED, arena: Arena = ARENA, num
 def file_of(*methods: str, seed: int = SEED, arena: Arena = ARENA, number: int = 5, **changes: Any) -> TraceFile:
     table = (task_of(arena.ground, number) @ arena.ground.exact.features.cpu().T)[0].tolist()
     runs = [TracedRun.of(one_run(method, seed, arena, number), method) for method in methods or ("usf-ucb",)]
-    file = TraceFile(arena.world, arena.features, arena.model, "hidden", NOISE, None, seed, [Painting(0, table)], runs)
+    file = TraceFile(
+        arena.world, arena.features, arena.model, "hidden", NOISE, None, seed, [Painting(0, table, NOISE)], runs
+    )
     return replace(file, **changes)
 
 
@@ -86,8 +88,12 @@ def test_a_trace_is_worth_what_compare_says_up_to_what_a_step_is_worth(method: s
 
 def test_a_repainted_reward_counts_from_its_step_on() -> None:
     ground, (trace, tables) = ARENA.ground, repainted()
-    paintings = [Painting(0, tables[0].tolist()), Painting(25, [1.0] * 81), Painting(25, tables[1].tolist())]
-    file = file_of(rewards=[*paintings, Painting(STEPS, [0.0] * 81)], runs=[TracedRun.of(trace, "usf-ucb")])
+    paintings = [
+        Painting(0, tables[0].tolist(), NOISE),
+        Painting(25, [1.0] * 81, NOISE),
+        Painting(25, tables[1].tolist(), NOISE),
+    ]
+    file = file_of(rewards=[*paintings, Painting(STEPS, [0.0] * 81, NOISE)], runs=[TracedRun.of(trace, "usf-ucb")])
     found, which = file.tables()
     assert torch.equal(found, tables)  # of one step the last counts, and what came after the last step does not
     assert which.tolist() == [0] * 25 + [1] * 35
@@ -134,7 +140,7 @@ def test_a_method_run_afresh_with_the_seed_of_the_file_is_the_run_in_the_file(me
 @pytest.mark.parametrize("memory", [None, 20])
 def test_methods_meet_the_repainted_reward_when_it_was_repainted(memory: int | None) -> None:
     trace, tables = repainted(1.0 if memory is None else 0.95)
-    paintings = [Painting(0, tables[0].tolist()), Painting(25, tables[1].tolist())]
+    paintings = [Painting(0, tables[0].tolist(), NOISE), Painting(25, tables[1].tolist(), NOISE)]
     file = file_of(rewards=paintings, runs=[TracedRun.of(trace, "usf-ucb")], memory=memory)
     alongside = Alongside({"run.json": file})
     afresh = alongside.afresh(alongside.spec("usf-ucb", {}), {}, 2)
@@ -181,7 +187,7 @@ def test_rows_are_in_order_and_say_what_the_data_allow() -> None:
 def test_a_file_is_read_as_it_was_written(tmp_path: Path) -> None:
     trace, tables = repainted()
     run = TracedRun.of(trace, "usf-ucb")
-    rewards = [Painting(0, tables[0].tolist()), Painting(25, tables[1].tolist())]
+    rewards = [Painting(0, tables[0].tolist(), NOISE), Painting(25, tables[1].tolist(), NOISE)]
     unheard = replace(run, reward=[None, *run.reward[1:]])
     for file in (
         file_of("usf-ucb", "random"),
@@ -293,10 +299,15 @@ def test_what_is_no_file_of_traces_at_all(tmp_path: Path) -> None:
             TraceFile.read(missing)
 
 
+def louder(file: TraceFile) -> TraceFile:
+    return replace(file, rewards=[replace(painting, noise=2 * NOISE) for painting in file.rewards])
+
+
 @pytest.mark.parametrize(
     ("other", "says"),
     [
-        (lambda: file_of(noise=0.1), "a.json and b.json differ in noise"),
+        (lambda: louder(file_of()), "a.json and b.json differ in noise"),
+        (lambda: file_of(memory=50), "differ in memory"),
         (lambda: file_of(arena=Arena("open-grid", "clusters")), "differ in features"),
         (lambda: file_of(number=6), "differ in rewards"),
         (lambda: file_of(who="person", rewards=[]), "differ in who was the reward"),
@@ -306,7 +317,7 @@ def test_what_is_no_file_of_traces_at_all(tmp_path: Path) -> None:
 def test_only_runs_on_one_reward_stand_in_one_table(other: Callable[[], TraceFile], says: str) -> None:
     with pytest.raises(ValueError, match=says):
         Alongside({"a.json": file_of(), "b.json": other()})
-    Alongside({"a.json": file_of(), "b.json": file_of("greedy", seed=9, memory=50)})  # runs may differ
+    Alongside({"a.json": file_of(), "b.json": file_of("greedy", seed=9)})  # runs may differ
 
 
 # The command

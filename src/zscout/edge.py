@@ -34,13 +34,18 @@ def as_finite(value: Any, name: str, device: torch.device | None = None) -> Floa
     """Finite real numbers as a float64 tensor; gradients stay."""
     if type(value) is float and math.isfinite(value):  # one live run's reward
         return torch.tensor(value, dtype=torch.float64, device=device)
-    numbers = _as_tensor(value, name, "real numbers", device)
-    if numbers.is_complex():
-        raise ValueError(f"{name} must be real numbers, came as {numbers.dtype}")
-    numbers = numbers.double()
+    numbers = as_real(value, name, device)
     if not all_finite(numbers):
         raise ValueError(f"{name} holds NaN or inf")
     return numbers
+
+
+def as_real(value: Any, name: str, device: torch.device | None = None) -> Float[Tensor, "*shape"]:
+    """Real numbers as a float64 tensor, NaN and inf among them."""
+    numbers = _as_tensor(value, name, "real numbers", device)
+    if numbers.is_complex():
+        raise ValueError(f"{name} must be real numbers, came as {numbers.dtype}")
+    return numbers.double()
 
 
 def all_finite(numbers: Tensor) -> bool:

@@ -1,6 +1,7 @@
 """zscout live."""
 
 import importlib.util
+import ipaddress
 import os
 import secrets
 import signal
@@ -13,7 +14,6 @@ from rich.console import Console
 
 from zscout.cli.mistakes import UsageError
 
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
 PORTS = 20  # that are tried after the usual one
 
 
@@ -50,12 +50,12 @@ class Live:
         listening = _listen(self.host, self.port)
         host, port = listening.getsockname()[:2]
         token = secrets.token_urlsafe(24)
-        everywhere = host not in LOOPBACK
+        everywhere = not ipaddress.ip_address(host).is_loopback
         shown = "127.0.0.1" if host in ("0.0.0.0", "::") else host
         link = f"http://{f'[{shown}]' if ':' in shown else shown}:{port}/?token={token}"
         processes = self.processes or min(4, os.cpu_count() or 1)
         limits = Limits(visitors=self.visitors, steps=self.steps)
-        server = Server(token, ["*"] if everywhere else [*LOOPBACK, "[::1]"], processes, limits, self.seed)
+        server = Server(token, ["*"] if everywhere else ["localhost", "[::1]", host], processes, limits, self.seed)
         if everywhere:
             console.print(
                 f"Warning: {host} can be reached from other machines. Whoever has the link can use this page, and what "
@@ -72,7 +72,7 @@ class Live:
         config = uvicorn.Config(
             server.app,
             log_level="warning",
-            ws_max_size=16 * limits.bytes,  # larger ones end the connection, and the page takes its run up again
+            ws_max_size=2**20,  # larger ones end the connection, and the page takes its run up again
             ws_ping_interval=15,
             ws_ping_timeout=20,
             timeout_graceful_shutdown=1,

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from zscout.lab.story import TextTable
 
 OF_THE_FILE = ("world", "features", "model", "noise", "steps")
-OF_TASKS = ("tasks", "seed", "against", "psi_error", "heads", "outside")
+OF_TASKS = ("tasks", "seed", "against", "psi_error", "heads", "outside", "jobs", "out")
 KNOWN = (
     "Lost steps are regret ÷ the mean over states of v* − v_random for this very reward; one reward ranks nothing, "
     "and intervals are over a method's runs."
 )
-UNKNOWN = "Whatever a person wants, no regret can be known."
+UNKNOWN = "What a person wants nobody else knows: no regret can be told, and no method can be run on it afresh."
 
 
 def compare_traces(command: "Compare", console: Console) -> None:
@@ -46,7 +46,7 @@ def compare_traces(command: "Compare", console: Console) -> None:
     if alongside.by_person:
         heard = alongside.heard()
         lines = [[it.method, f"{it.steps}", f"{it.told}", "" if it.mean is None else f"{it.mean:.3f}"] for it in heard]
-        table = TextTable("person", _title(alongside), ["method", "steps", "rewards told", "their mean"], lines)
+        table = TextTable("person", _title(alongside), ["method", "steps", "rewards told", "mean reward"], lines)
         _write(command, console, table, UNKNOWN, content | {"rows": [it.to_json() for it in heard]}, to_csv(table))
         return
     found = [*alongside.recorded(), *_afresh(command, alongside, specs, console)]
@@ -66,7 +66,9 @@ def _check_options(command: "Compare", alongside: "Alongside") -> None:
         if isinstance(given, Usual) or (not isinstance(usual[name], Usual) and given == usual[name]):
             continue
         if name in OF_TASKS:
-            raise UsageError(f"{option} is for simulated tasks: with --traces the reward is that of the files")
+            raise UsageError(
+                f"{option} is for simulated tasks: with --traces the reward is that of the files, and nothing is stored"
+            )
         theirs = getattr(alongside.first, name)
         if given != theirs:
             raise UsageError(f"{option} {given} is not that of the trace, {theirs}: leave it out")

@@ -183,12 +183,14 @@ def rows_of(found: Sequence[Runs]) -> list[Row]:
 
 def _repeat(file: TraceFile, ground: Ground, method: Method, seeds: list[int]) -> Trace:
     """Runs of a method under the rewards of the file, each from its step on."""
-    tables, which = file.tables()
+    (tables, which), noises = file.tables(), file.noises()
     agent = OnlineTransfer(ground.model, method, seeds, len(seeds))
-    reward, rows = tables[which[0]].repeat(len(seeds), 1), []
-    for moment in islice(moments(agent, ground.world, reward, file.noise), file.steps):
+    reward, noise, rows = tables[which[0]].repeat(len(seeds), 1), noises[:1].clone(), []
+    for moment in islice(moments(agent, ground.world, reward, noise), file.steps):
         rows.append(moment)
-        reward.copy_(tables[which[min(moment.t + 1, file.steps - 1)]].expand_as(reward))
+        following = min(moment.t + 1, file.steps - 1)
+        reward.copy_(tables[which[following]].expand_as(reward))
+        noise.copy_(noises[following])
     return trace_of(agent, torch.full((len(seeds), ground.exact.dim), math.nan, dtype=torch.float64), rows)
 
 
@@ -199,9 +201,10 @@ def _fit(ground: Ground, tables: Float[Tensor, "K S"]) -> Float[Tensor, "K d"]:
 
 
 def _differences(one: TraceFile, other: TraceFile) -> list[str]:
-    names = {"who": "who was the reward"} | {n: n for n in ("world", "features", "model", "noise", "steps")}
+    names = {"who": "who was the reward"} | {n: n for n in ("world", "features", "model", "memory", "steps")}
     different = [words for name, words in names.items() if getattr(one, name) != getattr(other, name)]
     if not different and one.who == "hidden":
         (tables, which), (others, whose) = one.tables(), other.tables()
         different = [] if torch.equal(tables[which], others[whose]) else ["rewards"]
+        different += [] if torch.equal(one.noises(), other.noises()) else ["noise"]
     return different

@@ -59,15 +59,16 @@ def moments(
     agent: OnlineTransfer,
     world: FiniteWorld,
     reward: Float[Tensor, "R S"],
-    noise: float,
+    noise: float | Float[Tensor, " 1"],
     least: float | None = None,
 ) -> Iterator[Moment]:
     """The agent in the world, for ever; noise, slips and starts come from each run's own seed.
 
-    ``reward`` is looked at step by step: it may be changed in place between two of them. With ``least`` it is told only
-    where the agent wants it: ‖φ(S_{t+1})‖_{V⁻¹} > least.
+    ``reward``, and ``noise`` as a tensor, are looked at step by step: they may be changed in place between two of them.
+    With ``least`` it is told only where the agent wants it: ‖φ(S_{t+1})‖_{V⁻¹} > least.
     """
-    noise = in_range(noise, "noise", 0.0, float("inf"), open_end=True)
+    if not isinstance(noise, Tensor):
+        noise = in_range(noise, "noise", 0.0, float("inf"), open_end=True)
     seeds = agent.seeds
     start = (Streams(seeds, WORLD).uniform() * world.n_states).long()
     state, t = start, 0

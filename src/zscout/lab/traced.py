@@ -1,13 +1,11 @@
 """Runs in a file: what the live page exports, and what ``zscout compare --traces`` reads."""
 
 import json
-import reprlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -15,24 +13,24 @@ from torch import Tensor
 import zscout
 from zscout.edge import as_size, in_range, known_name
 from zscout.lab.arena import OF_ARENAS, SHIPPED, Arena, Ground
+from zscout.lab.given import LARGEST, NUMBER, array_in, check_kind, keys_of, list_in, no_number, short
 from zscout.lab.run import Trace
 from zscout.transfer.methods import METHODS
 from zscout.worlds.maps import WORLDS
 
 KIND, FORMAT = "trace", 1
 MOST_BYTES = 64 * 2**20
-LARGEST = 1e50  # of any number: sums of squares of values stay finite
 WHO = ("hidden", "person")  # who was the reward
 MODELS = ("network", "exact")
-NUMBER = (int, float)
 
 
 @dataclass(frozen=True)
 class Painting:
-    """The hidden reward of each state, for every step t ≥ since until the next one; t counts from 0."""
+    """The hidden reward of each state and its σ, for every step t ≥ since until the next one; t counts from 0."""
 
     since: int
     table: Sequence[float | int]  # [S]
+    noise: float | int
 
 
 @dataclass(frozen=True)
@@ -74,16 +72,16 @@ class TracedRun:
         known_name(self.method, METHODS, "method")
         world, dim = ground.world, ground.exact.dim
         state, action, entered = (
-            _array(getattr(self, name), name, (steps,), below=limit)
+            array_in(getattr(self, name), name, (steps,), below=limit)
             for name, limit in (("state", world.n_states), ("action", world.n_actions), ("entered", world.n_states))
         )
         for name in ("z", "z_hat", "best_z"):
-            _array(getattr(self, name), name, (steps, dim))
+            array_in(getattr(self, name), name, (steps, dim))
         for name in ("final_z", "final_z_hat"):
-            _array(getattr(self, name), name, (dim,))
-        _array(self.radius, "radius", (steps,))
-        _array([0.0 if reward is None else reward for reward in self.reward], "reward", (steps,))
-        _array(self.exploring, "exploring", (steps,))
+            array_in(getattr(self, name), name, (dim,))
+        array_in(self.radius, "radius", (steps,))
+        array_in([0.0 if reward is None else reward for reward in self.reward], "reward", (steps,))
+        array_in(self.exploring, "exploring", (steps,))
         leads = world.successors[state.astype(int), action.astype(int)].numpy()  # [T K]
         if (wrong := (leads != entered[:, None]).all(1)).any():
             t = int(wrong.argmax())
@@ -102,7 +100,7 @@ class TraceFile:
     features: str
     model: str
     who: str  # hidden: the reward is a table; person: nobody knows it
-    noise: float | int
+    noise: float | int  # σ at the beginning
     memory: int | None  # ρ = 1 − 1/memory; None: nothing is forgotten
     seed: int
     rewards: Sequence[Painting]  # as they came; none where a person was the reward
@@ -132,9 +130,10 @@ class TraceFile:
         if bool(since) != (self.who == "hidden"):
             raise ValueError("a hidden reward has a table, a person's has none")
         if since and (since[0] != 0 or since != sorted(since) or since[-1] > self.steps):
-            raise ValueError(f"rewards are since {_short(since)}: the first since 0, then in order, within the run")
+            raise ValueError(f"rewards are since {short(since)}: the first since 0, then in order, within the run")
         for painting in self.rewards:
-            _array(painting.table, "the table of a reward", (ground.world.n_states,))
+            array_in(painting.table, "the table of a reward", (ground.world.n_states,))
+            in_range(painting.noise, "the noise of a reward", 0.0, LARGEST)
 
     @property
     def steps(self) -> int:
@@ -153,10 +152,17 @@ class TraceFile:
 
     def tables(self) -> tuple[Float[Tensor, "K S"], Int[Tensor, " T"]]:
         """The rewards that were in force at some step, and at each step which of them."""
-        since = torch.tensor([painting.since for painting in self.rewards])
-        last = torch.searchsorted(since, torch.arange(self.steps), right=True) - 1  # of the same step the last counts
-        used, which = last.unique(return_inverse=True)
+        used, which = self._in_force().unique(return_inverse=True)
         return torch.tensor([self.rewards[k].table for k in used.tolist()], dtype=torch.float64), which
+
+    def noises(self) -> Float[Tensor, " T"]:
+        """σ at each step."""
+        return torch.tensor([painting.noise for painting in self.rewards], dtype=torch.float64)[self._in_force()]
+
+    def _in_force(self) -> Int[Tensor, " T"]:
+        """Which of the rewards counts at each step: of several since the same one the last."""
+        since = torch.tensor([painting.since for painting in self.rewards])
+        return torch.searchsorted(since, torch.arange(self.steps), right=True) - 1
 
     def trace(self, run: int) -> Trace:
         """One of its runs as the laboratory has them; λ and the task are not known: NaN."""
@@ -194,16 +200,16 @@ class TraceFile:
         if not isinstance(content, dict) or content.get("zscout") != KIND:
             raise ValueError('it is no trace of zscout: it would begin with {"zscout": "trace", …}')
         if content.get("format") != FORMAT:
-            raise ValueError(f"its format is {_short(content.get('format'))}, this version reads {FORMAT}")
+            raise ValueError(f"its format is {short(content.get('format'))}, this version reads {FORMAT}")
         entries = {name: value for name, value in content.items() if name not in ("zscout", "format")}
-        _keys(entries, cls, "the trace")
+        keys_of(entries, cls, "the trace")
         for name in ("world", "features", "model", "who", "version"):
-            _kind(entries[name], (str,), name)
-        _kind(entries["noise"], NUMBER, "noise")
-        _kind(entries["seed"], (int,), "seed")
-        _kind(entries["memory"], (int, type(None)), "memory")
-        entries["rewards"] = [_painting(value) for value in _list(entries["rewards"], "rewards")]
-        entries["runs"] = [_run(value) for value in _list(entries["runs"], "runs")]
+            check_kind(entries[name], (str,), name)
+        check_kind(entries["noise"], NUMBER, "noise")
+        check_kind(entries["seed"], (int,), "seed")
+        check_kind(entries["memory"], (int, type(None)), "memory")
+        entries["rewards"] = [_painting(value) for value in list_in(entries["rewards"], "rewards")]
+        entries["runs"] = [_run(value) for value in list_in(entries["runs"], "runs")]
         return cls(**entries)
 
     @classmethod
@@ -214,7 +220,7 @@ class TraceFile:
                 text = file.read(MOST_BYTES + 1)
             if len(text) > MOST_BYTES:
                 raise ValueError(f"it is larger than {MOST_BYTES // 2**20} MB: no run is so long")
-            return cls.from_json(json.loads(text, parse_constant=_no_number))
+            return cls.from_json(json.loads(text, parse_constant=no_number))
         except OSError as error:
             raise ValueError(f"{path} cannot be read: {error.strerror}") from None
         except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):
@@ -233,67 +239,23 @@ KINDS: Mapping[str, tuple[type, ...]] = {
 
 
 def _run(value: Any) -> TracedRun:
-    _keys(value, TracedRun, "a run")
-    _kind(value["method"], (str,), "method")
+    keys_of(value, TracedRun, "a run")
+    check_kind(value["method"], (str,), "method")
     for name, kinds in KINDS.items():
-        for entry in _list(value[name], name):
-            for number in _list(entry, name) if name in VECTORS else (entry,):
-                _kind(number, kinds, name)
+        for entry in list_in(value[name], name):
+            for number in list_in(entry, name) if name in VECTORS else (entry,):
+                check_kind(number, kinds, name)
     return TracedRun(**value)
 
 
 def _painting(value: Any) -> Painting:
-    _keys(value, Painting, "a reward")
-    _kind(value["since"], (int,), "since")
-    for number in _list(value["table"], "table"):
-        _kind(number, NUMBER, "table")
+    keys_of(value, Painting, "a reward")
+    check_kind(value["since"], (int,), "since")
+    check_kind(value["noise"], NUMBER, "noise")
+    for number in list_in(value["table"], "table"):
+        check_kind(number, NUMBER, "table")
     return Painting(**value)
-
-
-def _keys(value: Any, wanted: type, what: str) -> None:
-    names = [field.name for field in fields(wanted)]
-    if not isinstance(value, dict):
-        raise ValueError(f"{what} is an object with {', '.join(names)}, came as {_short(value)}")
-    for name in sorted(value.keys() ^ set(names)):
-        raise ValueError(f"{what} has no {name}" if name in names else f"{what} has {_short(name)}, which is not known")
-
-
-def _list(value: Any, name: str) -> list[Any]:
-    if not isinstance(value, list):
-        raise ValueError(f"{name} must be a list, came as {_short(value)}")
-    return value
-
-
-def _kind(value: Any, kinds: tuple[type, ...], name: str) -> None:
-    if type(value) not in kinds:  # True is no number
-        words = {int: "a whole number", float: "a number", bool: "true or false", str: "text", type(None): "null"}
-        raise ValueError(f"{name} holds {_short(value)}, wanted is {' or '.join(words[kind] for kind in kinds)}")
-    if type(value) is str and len(value) > 100:
-        raise ValueError(f"{name} is text of {len(value)} letters")
-
-
-def _array(values: Any, name: str, shape: tuple[int, ...], below: int | None = None) -> np.ndarray:
-    """Finite numbers of this shape, or whole ones from 0 on."""
-    try:
-        array = np.array(values, dtype=np.float64)
-    except (ValueError, OverflowError, TypeError):
-        raise ValueError(f"{name} must be numbers {list(shape)}, its rows alike and none too large") from None
-    if array.shape != shape:
-        raise ValueError(f"{name} has shape {list(array.shape)}, wanted is {list(shape)}")
-    if not (np.abs(array) <= LARGEST).all():
-        raise ValueError(f"{name} holds NaN, inf or a number beyond {LARGEST:g}")
-    if below is not None and ((array < 0) | (array >= below)).any():
-        outside = array[(array < 0) | (array >= below)][0]
-        raise ValueError(f"{name} {outside:g} is outside 0 … {below - 1}")
-    return array
 
 
 def _tensor(values: Any) -> Tensor:
     return torch.tensor(values, dtype=torch.float64)
-
-
-def _no_number(text: str) -> Any:
-    raise ValueError(f"it holds {text}, which is no number")
-
-
-_short = reprlib.repr

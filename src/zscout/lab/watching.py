@@ -159,23 +159,23 @@ def _doubt(agent: OnlineTransfer, ground: Ground) -> np.ndarray:
 
 
 def _leads_to(ground: Ground, z: Float[Tensor, "1 d"], state: int) -> int:
-    """Where π(·,z) ends that starts here."""
+    """Where π(·,z) ends that starts here: of the states that it comes back to for ever, the one that z values most."""
     world, model = ground.world, ground.model
     states: Int[Tensor, " S"] = torch.arange(world.n_states)
     rng = Generator(device=z.device).manual_seed(0)  # for a policy that draws its actions: one draw for each state
     action = as_index(model.act(states, z.expand(len(states), -1), rng), world.n_actions, "action", states.device)
-    worth = ground.exact.features @ z[0].to(ground.exact.features)
-    return end_of_way(world.next_state.gather(1, action[:, None])[:, 0].tolist(), state, worth.tolist())
+    worth = (ground.exact.features @ z[0].to(ground.exact.features)).tolist()
+    return max(end_of_way(world.next_state.gather(1, action[:, None])[:, 0].tolist(), state), key=worth.__getitem__)
 
 
-def end_of_way(follows: Sequence[int], state: int, worth: Sequence[float]) -> int:
-    """Of the states that a way from here comes back to for ever, the one that is worth most; ``follows`` each state."""
+def end_of_way(follows: Sequence[int], state: int) -> list[int]:
+    """The states that a way from here comes back to for ever; ``follows`` says which state follows each."""
     for _ in follows:  # after so many steps it is in its cycle
         state = follows[state]
     cycle = [state]
     while follows[cycle[-1]] != state:
         cycle.append(follows[cycle[-1]])
-    return max(cycle, key=worth.__getitem__)
+    return cycle
 
 
 def mode_of(heading: int | None, settled: int, entered: int) -> Mode:

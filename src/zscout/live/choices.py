@@ -3,6 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
+import torch
+
 import zscout
 from zscout.edge import known_name
 from zscout.lab.arena import FINE, OF_ARENAS, SHIPPED, Arena, Ground, world_named
@@ -84,7 +86,8 @@ def ground_of(setup: Setup) -> Ground:
     known_name(setup.model, ABOUT_MODELS, "model")
     if setup.model == "network" and (setup.world, setup.features) not in SHIPPED:
         raise ValueError(f"no network ships for {setup.features} in {setup.world}: choose the exact model")
-    return Arena(setup.world, setup.features, setup.model).ground
+    with torch.inference_mode(False):  # a network whose weights were loaded within it would be read anew at each step
+        return Arena(setup.world, setup.features, setup.model).ground
 
 
 def method_of(name: str, setup: Setup, ground: Ground) -> Method:

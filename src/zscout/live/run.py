@@ -25,11 +25,13 @@ class LiveRun:
         ground = ground_of(setup)
         self._ground, self._most = ground, most_steps
         self._setup = setup
+        self._frames: list[bytes] = []
         self._sides = [Side(ground, name, method_of(name, setup, ground), setup.seed) for name in setup.methods]
         self._truth = None if setup.who == "person" else Truth(ground, self._hidden(setup))
-        self._painted = [] if self._truth is None else [(0, self._truth.table)]  # since which step
+        self._painted: list[Painting] = []  # every hidden reward, and since which step
+        self._note()
         self._passed = 0  # the last step of which a person had nothing to say
-        self._frames: list[bytes] = [self._frame()]
+        self._frames.append(self._frame())
 
     # What the page may ask for: each answers
 
@@ -70,9 +72,9 @@ class LiveRun:
         return self._told([*([self._frames[step]] if ago else []), self._frames[-1]])
 
     def skip(self, step: Any) -> Told:
-        """Nothing to say of the last place."""
+        """Nothing to say of a place; of one that it has left already nothing was told."""
         self._only("person")
-        self._passed = as_size(step, "step", max(1, self._newest), self._newest)
+        self._passed = max(self._passed, as_size(step, "step", max(1, self._newest - LATE), self._newest))
         return self._told([])
 
     def paint(self, cells: Any, value: Any) -> Told:
@@ -100,6 +102,7 @@ class LiveRun:
         """σ of the hidden reward, from the next step on."""
         self._only("hidden")
         self._setup = replace(self._setup, noise=noise_in(value))
+        self._note()
         return self._told([])
 
     def silence(self, value: Any) -> Told:
@@ -118,8 +121,9 @@ class LiveRun:
             raise ValueError("nothing has happened yet: let it run first")
         setup = self._setup
         trace = TraceFile(
-            **{name: getattr(setup, name) for name in ("world", "features", "model", "who", "noise", "memory", "seed")},
-            rewards=[Painting(since, table.tolist()) for since, table in self._painted],
+            **{name: getattr(setup, name) for name in ("world", "features", "model", "who", "memory", "seed")},
+            noise=self._painted[0].noise if self._painted else setup.noise,
+            rewards=self._painted,
             runs=[side.traced() for side in self._sides],
         )
         name = f"zscout-trace-{setup.world}-{setup.seed}.json"
@@ -134,7 +138,7 @@ class LiveRun:
 
     @property
     def _newest(self) -> int:
-        return len(self._frames) - 1
+        return max(0, len(self._frames) - 1)
 
     @property
     def _ended(self) -> bool:
@@ -161,21 +165,28 @@ class LiveRun:
 
     def _hide(self, table: torch.Tensor, task: int | None = None) -> Told:
         self._truth = Truth(self._ground, table)
-        since = self._newest
-        if self._painted[-1][0] == since:  # nothing happened under the one before
-            self._painted.pop()
-        self._painted.append((since, table))
         painted = None if task is not None else tuple(table.tolist())
         self._setup = replace(self._setup, task=task, table=painted)
+        self._note()
         return self._told([self._reward()])
+
+    def _note(self) -> None:
+        """The hidden reward as it is from now on."""
+        if self._truth is None:
+            return
+        if self._painted and self._painted[-1].since == self._newest:  # nothing happened under the one before
+            self._painted.pop()
+        self._painted.append(Painting(self._newest, self._truth.table.tolist(), self._setup.noise))
 
     def _table(self) -> list[float] | None:
         return None if self._truth is None else [round(worth, 4) for worth in self._truth.table.tolist()]
 
     def _reward(self) -> bytes:
-        reachable = self._truth_now.reachable
-        known = None if reachable is None else round(reachable, 3)
-        return message({"is": "reward", "reward": self._table(), "reachable": known, "since": self._painted[-1][0]})
+        share = self._truth_now.expressed
+        expressed = None if share is None else round(share, 3)
+        return message(
+            {"is": "reward", "reward": self._table(), "expressed": expressed, "since": self._painted[-1].since}
+        )
 
     def _frame(self) -> bytes:
         step = len(self._sides[0].steps)

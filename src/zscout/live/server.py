@@ -86,7 +86,7 @@ class Live:
             return FileResponse(PAGE / "door.html", status_code=403)
         # Out of the address bar and into a cookie: an address is copied, logged and looked at.
         answer = RedirectResponse("/", status_code=303)
-        answer.set_cookie(_cookie(request), self.token, httponly=True, samesite="strict", path="/")
+        answer.set_cookie(_cookie(request), self.token, httponly=True, samesite="lax", path="/")
         return answer
 
     def _may(self, connection: HTTPConnection) -> bool:

@@ -17,7 +17,9 @@ from zscout.live.truth import Truth
 from zscout.live.words import Doing, Thought, place_of, sentence
 from zscout.randomness import Streams
 from zscout.transfer.agent import OnlineTransfer
+from zscout.transfer.direct import AnyZ, AtEstimate, PosteriorDraw
 from zscout.transfer.method import Method
+from zscout.transfer.trials import Trials
 
 DIGITS = 4  # of numbers that are drawn
 LEAST_KNOWN = 0.9  # a place as unknown as this share of the most unknown one's
@@ -50,6 +52,8 @@ class Side:
         self.steps: list[Step] = []
         self.told = 0
         self.lost = 0.0  # steps
+        self._largest = 0.0  # of the rewards it heard, whatever the sign
+        self._weighs = not isinstance(method.search, AtEstimate | AnyZ | PosteriorDraw | Trials)
         self.untold = False  # whether what came of the last step is still to be told
         self._ground = ground
         # The same draws as in the laboratory's runs: a run can be repeated there from its seed.
@@ -91,14 +95,19 @@ class Side:
         step = self.steps[-1]
         self.agent.tell(step.entered, reward)
         step.reward, self.untold = reward, False
-        self.told += reward is not None
+        self._heard(reward)
 
     def hear_late(self, steps_ago: int, reward: float) -> None:
         """What came of an earlier step, of which nothing was told."""
         step = self.steps[-1 - steps_ago]
         self.agent.learn([step.entered], [reward])
         step.reward = reward
-        self.told += 1
+        self._heard(reward)
+
+    def _heard(self, reward: float | None) -> None:
+        if reward is not None:
+            self.told += 1
+            self._largest = max(self._largest, abs(reward))
 
     def show(self, truth: Truth | None) -> dict[str, Any]:
         """What is drawn of it now."""
@@ -149,8 +158,14 @@ class Side:
         before = settled if torch.equal(best_z, last.best_z) else self._policies(last.best_z)[0]
         policies = self._policies(last.z, now)  # one look for both
         self._settled = now, policies[1]
-        self._goes_to = None if last.exploring else self._end(policies[0], last.state, last.z)
-        self._doing = mode_of(self._goes_to, self._end(before, last.state, last.best_z), last.entered)
+        worth, worth_settled = (self._features @ torch.stack([last.z, last.best_z]).cpu().T).T.tolist()
+        leads = self._end(policies[0], last.state)
+        self._goes_to = None if last.exploring else max(leads, key=worth.__getitem__)
+        self._doing = mode_of(
+            self._goes_to, max(self._end(before, last.state), key=worth_settled.__getitem__), last.entered
+        )
+        if self._doing == "goes" and last.entered in leads:  # it paces between a few places and is there already
+            self._doing = "stays"
         if truth is None:
             return None
         followed, settled = truth.values(policies)
@@ -162,23 +177,28 @@ class Side:
     def _policies(self, *z: Float[Tensor, " d"]) -> Int[Tensor, "n S"]:
         return self._ground.yardstick.policy(torch.stack(z).cpu())
 
-    def _end(self, policy: Int[Tensor, " S"], state: int, z: Float[Tensor, " d"]) -> int:
-        follows = self._ground.world.next_state.gather(1, policy[:, None])[:, 0].tolist()
-        return end_of_way(follows, state, (self._features @ z.cpu()).tolist())
+    def _end(self, policy: Int[Tensor, " S"], state: int) -> list[int]:
+        return end_of_way(self._ground.world.next_state.gather(1, policy[:, None])[:, 0].tolist(), state)
 
     def _thought(self, estimate: Float[Tensor, " S"], doubt: Float[Tensor, " S"]) -> Thought:
-        world = self._ground.world
-        place = self.at if self._goes_to is None else self._goes_to
-        row, column = world.cells[place].tolist()
+        goal = self.at if self._goes_to is None else self._goes_to
+        radius = self.steps[-1].radius if self.steps else 0.0
         return Thought(
             doing=self._doing,
-            place=place_of((row, column), world.shape),
-            expected=float(estimate[place]),
-            possible=float(estimate[place]) + (self.steps[-1].radius if self.steps else 0.0) * float(doubt[place]),
-            least_known=bool(doubt[place] >= LEAST_KNOWN * doubt.max()),
-            nothing_found=not bool(estimate.any()),
+            place=self._place(goal),
+            there=self._doing == "stays" or (self._doing == "tries" and self._place(goal) == self._place(self.at)),
+            expected=float(estimate[goal]),
+            best=float(estimate.max()),
+            possible=float(estimate[goal]) + radius * float(doubt[goal]),
+            least_known=bool(doubt[goal] >= LEAST_KNOWN * doubt.max()),
+            weighs=self._weighs,
             told=self.told,
+            largest=self._largest,
         )
+
+    def _place(self, state: int) -> str:
+        row, column = self._ground.world.cells[state].tolist()
+        return place_of((row, column), self._ground.world.shape)
 
 
 def _numbers(values: Tensor, digits: int = DIGITS) -> list[float]:

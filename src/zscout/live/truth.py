@@ -2,11 +2,11 @@
 
 from functools import cached_property
 
-import torch
 from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
 from zscout.lab.arena import Ground
+from zscout.transfer.offline import fit_task
 
 MOST_KNOWN = 500  # values of policies that are remembered
 FLAT = 1e-9  # a gap below this share of the largest reward is none
@@ -46,14 +46,9 @@ class Truth:
         return None if self.flat else float((values - self.random).mean()) / self.gap
 
     @cached_property
-    def reachable(self) -> float | None:
-        """The worth of π(·,z) for the z that comes nearest to this reward: what the features cannot say is left out."""
-        if self.flat:
-            return None
-        features = self._ground.exact.features
-        fitted = torch.linalg.lstsq(features, self.table[:, None]).solution.T  # z_r, where the reward is φ·z_r
-        z = self._ground.model.project_z(fitted)
-        return self.worth(self.values(self._ground.yardstick.policy(z))[0])
+    def expressed(self) -> float | None:
+        """How much of the reward the features can express: R² of the nearest φ·z."""
+        return None if self.flat else fit_task(self._ground.exact, self._ground.exact.states(), self.table).expressed
 
 
 def random_table(ground: Ground, number: int) -> Float[Tensor, " S"]:

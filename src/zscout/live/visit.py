@@ -43,15 +43,25 @@ class Visit:
 
     async def resume(self, send: Send, after: Any) -> None:
         """Another connection takes it up, after a step that it has seen."""
-        self.leave()
-        async with self._turn:  # what was on its way is not for the new one, which is told of all of it
-            self._send = send
+        await self.hush()  # what was on its way is not for the new one, which is told of all of it
+        self._send = send
         await self._ask("resume", self.key, after)
 
     @property
     def there(self) -> Send | None:
         """To whom frames go; None while nobody is there."""
         return self._send
+
+    async def hush(self) -> None:
+        """Nothing more goes to its visitor; what is on its way has arrived."""
+        self.leave()
+        async with self._turn:
+            pass
+
+    def heard_by(self, send: Send) -> None:
+        """Its visitor is there again, as if nothing had been."""
+        self._send = send
+        self._look()
 
     def leave(self) -> None:
         """The connection is lost; the run waits."""
@@ -77,11 +87,11 @@ class Visit:
                 self._speed = self._within(fields["value"])
                 await self._status()
             case "reset":
-                self._playing = False
+                self._stop()
                 await self._ask("reset", self.key, self._limits.steps)
             case "step":
                 if self._playing:
-                    self._playing = False
+                    self._stop()
                     await self._status()
                 await self._ask("tell", self.key, what, fields)
             case _:
@@ -92,11 +102,15 @@ class Visit:
     async def _ask(self, name: str, *arguments: Any) -> None:
         """Have it done over there, send the answers, and the status where it changed or is the answer."""
         async with self._turn:
-            before = self._now()
-            told: Told = await self._worker.call(name, *arguments)
-            self._asks, self._ended, self._settings = told.asks, told.ended, told.settings
-            for answer in told.answers:
-                await self._say(answer)
+            await self._ask_now(name, *arguments)
+
+    async def _ask_now(self, name: str, *arguments: Any) -> None:
+        before = self._now()
+        told: Told = await self._worker.call(name, *arguments)
+        self._asks, self._ended, self._settings = told.asks, told.ended, told.settings
+        self._playing = self._playing and not told.ended
+        for answer in told.answers:
+            await self._say(answer)
         if self._now() != before or name != "tell" or not told.answers:
             await self._status()
         self._look()
@@ -117,7 +131,9 @@ class Visit:
 
     async def _play_on(self) -> None:
         try:
-            await self._ask("tell", self.key, "step", {})
+            async with self._turn:
+                if self._goes.is_set():  # still: what came before may have stopped it
+                    await self._ask_now("tell", self.key, "step", {})
         except LostError:
             with contextlib.suppress(ConnectionError):
                 await self._say(message({"is": "gone"}))
@@ -145,6 +161,10 @@ class Visit:
             except ConnectionError:
                 if self._send is send:  # and nobody else has come for it
                     raise
+
+    def _stop(self) -> None:
+        self._playing = False
+        self._look()
 
     def _look(self) -> None:
         """Whether the clock goes."""

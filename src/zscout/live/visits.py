@@ -39,13 +39,16 @@ class Visits:
         """A new run, in the place of the page's old one once it is known to be possible."""
         assert self._workers is not None
         await self._make_room()
-        visit = Visit(secrets.token_urlsafe(16), self._workers.least_busy(), self._limits)
+        visit, old = Visit(secrets.token_urlsafe(16), self._workers.least_busy(), self._limits), self._by_line.get(line)
+        if old is not None:
+            await old.hush()  # no frame of the old run may come after the new one has begun
         try:
             await visit.begin(line.send, setup)
         except BaseException:
             await visit.end()
+            if old is not None and self._by_line.get(line) is old:
+                old.heard_by(line.send)
             raise
-        old = self._by_line.pop(line, None)
         self._by_key[visit.key] = self._by_line[line] = visit
         if old is not None:
             await self._end(old)

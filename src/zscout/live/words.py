@@ -9,36 +9,51 @@ Doing: TypeAlias = Mode | Literal["begins"]
 ROWS, COLUMNS = ("top", "middle", "bottom"), ("left", "centre", "right")
 
 
+NEAR = 0.05  # of the best: a place within that is as good
+
+
 @dataclass(frozen=True)
 class Thought:
     """What the sentence is made from."""
 
     doing: Doing
-    place: str  # where it is going or is
-    expected: float  # φ·ẑ there
-    possible: float  # φ·ẑ + √β_t ‖φ‖ there, in V⁻¹
+    place: str  # where it is going, or is
+    there: bool  # it is in that part of the map
+    expected: float  # φ·ẑ where it is going
+    best: float  # the largest φ·ẑ of all places
+    possible: float  # φ·ẑ + √β_t ‖φ‖ where it is going, in V⁻¹
     least_known: bool  # no place is much less known
-    nothing_found: bool  # every reward so far was 0, or there was none
+    weighs: bool  # the method looks at what is not known; others have no reason of that kind
     told: int  # rewards so far
+    largest: float  # of them, whatever its sign
 
 
 def sentence(thought: Thought) -> str:
-    """In plain words."""
-    place, expected = thought.place, number(thought.expected)
+    """In plain words, and nothing that the method does not think."""
     if thought.doing == "begins":
         return "Nothing is known yet: any place could be the best."
     if thought.doing == "wanders":
         return "Wandering, to see a bit of everything."
-    if thought.nothing_found:
-        found = "no reward was given yet" if not thought.told else "no place was worth anything so far"
-        return f"Going to the {place}: {found}, so it looks where it knows least."
+    around = "Looking around" if thought.doing == "tries" else "Staying around"
+    return f"{around if thought.there else 'Going to'} the {thought.place}: {_why(thought)}."
+
+
+def _why(thought: Thought) -> str:
+    expected, possible = number(thought.expected), number(thought.possible)
+    if not thought.largest:
+        found = "no place was worth anything so far" if thought.told else "no reward was given yet"
+        return f"{found}, so it looks where it knows least" if thought.weighs else found
     if thought.doing == "tries":
-        why = "least known" if thought.least_known else f"about {expected} so far, not sure"
-        if thought.possible <= thought.expected:
-            return f"Going to the {place}: another behaviour looks better from here."
-        return f"Going to the {place}: {why}, could be worth {number(thought.possible)}."
-    known = f"the best place it knows, about {expected}"
-    return f"Staying at the {place}: {known}." if thought.doing == "stays" else f"Going to the {place}: {known}."
+        if not thought.weighs:
+            return f"another behaviour than what seems best; about {expected} there so far"
+        if possible == expected or thought.possible <= thought.expected:
+            return f"about {expected}, and hardly a doubt about it"
+        known = "least known" if thought.least_known else f"about {expected} so far, not sure"
+        far = thought.possible > 2 * thought.largest
+        return f"{known}, could be worth {'more than anything so far' if far else possible}"
+    if thought.expected >= thought.best - NEAR * max(abs(thought.best), thought.largest):
+        return f"the best place it knows, about {expected}"
+    return f"it seemed best, now about {expected}"
 
 
 def place_of(cell: Cell, shape: Cell) -> str:

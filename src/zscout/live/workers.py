@@ -38,7 +38,7 @@ class Worker:
         """Now, whatever it does."""
         for process in list((self._pool._processes or {}).values()):
             process.terminate()
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._pool.shutdown(cancel_futures=True)  # with nobody left to wait for, the threads that watched end at once
 
 
 class Workers:

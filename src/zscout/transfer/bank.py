@@ -13,6 +13,7 @@ from zscout.transfer.forecast import Forecast, finite, halves, halving
 from zscout.transfer.posterior import TaskPosterior
 from zscout.types import BehaviorModel, HasSecondMoment, HasStates, Obs
 
+ROOM = 2**28  # bytes of single rows that a table keeps
 COLUMNS = 3  # that a table keeps, ψ among them
 ROWS, FEW = 8192, 2  # that are scored at a time, of fewer runs than this one by one
 SAME = 1e-9  # rows of ψ nearer than this, relative to the largest entry, are one row
@@ -33,31 +34,42 @@ class Table:
             )
         self.states = model.states()
         self.bank: Float[Tensor, "n d"] = model.sample_z(n, torch.Generator().manual_seed(seed)).double()
-        psi = self._ask(model.psi)
+        with torch.no_grad():
+            psi = finite(model.psi(self.states, self.bank))
         self.rows: Int[Tensor, "S m"] = distinct_rows(psi)
-        kept = self._kept(psi)
+        kept = psi[torch.arange(len(psi), device=psi.device)[:, None], self.rows]
         if ROWS // kept.shape[1] < FEW:  # will be multiplied where it stands: entry by entry is then the faster order
             kept = kept.mT.contiguous().mT
         self._columns: dict[Any, Tensor] = {"psi": kept}
+        self._single: dict[tuple[Any, int], Tensor] = {}  # of states that one live run has come to
 
     def column(self, key: Any, ask_model: Callable[[Obs, Tensor], Tensor]) -> Float[Tensor, "S m *shape"]:
         """What the model says of the kept rows; it is asked once, while not too many other things are asked."""
         if key not in self._columns:
             if len(self._columns) == COLUMNS:  # second moments are large
                 del self._columns[next(name for name in self._columns if name != "psi")]
-            self._columns[key] = self._kept(self._ask(ask_model))
+            # State by state: of all z at once second moments would take gigabytes.
+            self._columns[key] = torch.stack([self._at(state, ask_model) for state in range(len(self.states))])
         return self._columns[key]
+
+    def row(self, key: Any, state: int, ask_model: Callable[[Obs, Tensor], Tensor]) -> Float[Tensor, "m ..."]:
+        """The same of one state; a live run comes to few of them, and need not wait for the others."""
+        if key in self._columns:
+            return self._columns[key][state]
+        if (key, state) not in self._single:
+            found = self._at(state, ask_model)
+            if len(self._single) * found.nbytes >= ROOM:
+                self._single.clear()
+            self._single[key, state] = found
+        return self._single[key, state]
 
     def forecast(self, model: BehaviorModel, obs: Obs) -> Forecast:
         """The candidates that differ at obs, and what follows from them."""
         return _Tabulated(model, obs, self, as_index(obs, len(self.states), "observation", self.bank.device))
 
-    def _ask(self, ask_model: Callable[[Obs, Tensor], Tensor]) -> Float[Tensor, "S n *shape"]:
+    def _at(self, state: int, ask_model: Callable[[Obs, Tensor], Tensor]) -> Float[Tensor, "m ..."]:
         with torch.no_grad():
-            return finite(ask_model(self.states, self.bank))
-
-    def _kept(self, column: Float[Tensor, "S n *shape"]) -> Float[Tensor, "S m *shape"]:
-        return column[torch.arange(len(column), device=column.device)[:, None], self.rows]
+            return finite(ask_model(self.states[state : state + 1], self.bank[self.rows[state]][None]))[0]
 
 
 class _Tabulated(Forecast):
@@ -111,8 +123,10 @@ class _Tabulated(Forecast):
 
     def _once(self, key: Any, ask_model: Callable[[Obs, Tensor], Tensor]) -> Tensor:
         if key not in self._seen:
-            column = self._table.column(key, ask_model)
-            self._seen[key] = column[self._state] if self._state.ndim else column[int(self._state)]
+            if self._state.ndim:
+                self._seen[key] = self._table.column(key, ask_model)[self._state]
+            else:
+                self._seen[key] = self._table.row(key, int(self._state), ask_model)
         return self._seen[key]
 
 

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from zscout.edge import as_finite, as_generator, as_positive, as_size, as_vectors, common_shape, in_range
+from zscout.edge import as_finite, as_generator, as_positive, as_real, as_size, as_vectors, common_shape, in_range
 from zscout.randomness import Rng, Streams, normal, uniform
 from zscout.transfer.incoming import flags_of_runs
 from zscout.transfer.sums import Sums
@@ -70,11 +70,14 @@ class TaskPosterior:
         phi = as_vectors(phi, self.dim, "phi", self.device).detach()
         if phi.ndim > 1 and not self.runs:
             return self._for_runs(tuple(phi.shape[:-1])).update(phi, reward, seen)
-        phi, reward = self._pair(phi, reward)
         weight: float | Tensor = 1.0
         if seen is not None:
             weight = flags_of_runs(seen, self.runs, "seen").to(phi)
-            phi, reward = weight[..., None] * phi, weight * reward  # φ = 0 changes no bit of V⁻¹ and ẑ
+            numbers = as_real(reward, "reward", self.device)  # what was not seen may be NaN
+            reward = torch.where(weight > 0, numbers, 0.0) if numbers.shape == weight.shape else numbers
+        phi, reward = self._pair(phi, reward)
+        if isinstance(weight, Tensor):
+            phi = weight[..., None] * phi  # φ = 0 changes no bit of V⁻¹ and ẑ
         if self.forgetting < 1:
             return self._faded()._refactored(phi[..., None, :], reward[..., None], weight)
         z_hat, W = _one_more(self.z_hat, self.factor, phi, reward)

@@ -362,7 +362,7 @@ def test_of_a_person_only_what_can_be_known_is_said(
     written(file_of(who="person", rewards=[], runs=[silent], memory=50), tmp_path / "me.json")
     main(["compare", "--traces", "me.json", "--json", "t.json", "--csv", "t.csv", "--markdown", "t.md"])
     shown = capsys.readouterr().out
-    assert "no regret can be known" in shown
+    assert "no regret can be told" in shown
     assert "memory of about 50 steps" in " ".join(shown.split())
     content = json.loads(Path("t.json").read_text())
     assert content["rows"] == [{"method": "usf-ucb (me.json)", "steps": 60, "told": 2, "mean": 0.75}]

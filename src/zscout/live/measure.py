@@ -1,7 +1,8 @@
 """Many visitors at once: ``python -m zscout.live.measure`` starts the page's server as a user would and plays on it.
 
-Step k is due at the time of a visitor's play message + (k − 1) ÷ speed, whatever came of the steps before. Its latency
-is the time from then until its frame arrived: a server that falls behind and never makes up for it stays late.
+Step k is due k ÷ speed after a visitor's play message, whatever came of the steps before. Its latency is the time from
+then until its frame arrived: a server that falls behind and never makes up for it stays late. A step counts as
+delivered if it came at most a second after the end.
 """
 
 import asyncio
@@ -25,6 +26,7 @@ from websockets.asyncio.client import ClientConnection, connect
 
 from zscout.files import write_json
 
+GRACE = 1.0  # seconds after the end
 STEP = re.compile(r'{"is":"frame","step":(\d+)')
 
 
@@ -38,10 +40,10 @@ class Load:
     """Steps a second that each of them wants."""
     seconds: float = 30.0
     """For how long."""
-    model: Literal["network", "exact"] = "network"
+    model: Literal["network", "exact"] = "exact"
     """The model that their runs use."""
-    features: str = "laplacian"
-    """The features, which decide how large a frame is."""
+    features: str = "laplacian-fine"
+    """The features, as on the page; the networks have others, laplacian."""
     slow: int = 0
     """So many further visitors who play and never read."""
     json: Path | None = None
@@ -84,9 +86,9 @@ class Visitor:
         await asyncio.sleep(self._number / self._load.visitors / self._load.speed)
         began = await self.play()
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._load.seconds):
+            async with asyncio.timeout(self._load.seconds + GRACE):
                 async for text in self._socket:
-                    if found := STEP.match(str(text)):
+                    if (found := STEP.match(str(text))) and 1 <= int(found[1]) <= self._load.wanted:
                         self.late.append(time.monotonic() - began - int(found[1]) / self._load.speed)
 
 

@@ -13,7 +13,7 @@ from zscout.transfer.forecast import Forecast, finite, halves, halving
 from zscout.transfer.posterior import TaskPosterior
 from zscout.types import BehaviorModel, HasSecondMoment, HasStates, Obs
 
-ROOM = 2**28  # bytes of single rows that a table keeps
+ROOM = 2**27  # bytes of single rows that a table keeps
 COLUMNS = 3  # that a table keeps, ψ among them
 ROWS, FEW = 8192, 2  # that are scored at a time, of fewer runs than this one by one
 SAME = 1e-9  # rows of ψ nearer than this, relative to the largest entry, are one row

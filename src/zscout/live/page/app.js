@@ -1,14 +1,16 @@
 // Everything put together: one session, one view of it, one drawing for each frame of the display.
 
 import { startTheme } from "./colours.js";
-import { Controls, listenToKeys } from "./controls.js";
+import { Controls } from "./controls.js";
 import { Curves } from "./curves.js";
-import { byId, mark } from "./dom.js";
+import { byId, mark, show } from "./dom.js";
 import { Export, saveTrace } from "./export.js";
 import { Hints } from "./hints.js";
+import { Keys, listenToKeys } from "./keys.js";
 import { Meter } from "./meter.js";
-import { Painting, showReachable } from "./painting.js";
+import { Painting, showExpressed } from "./painting.js";
 import { Person } from "./person.js";
+import { Reach } from "./reach.js";
 import { Session } from "./session.js";
 import { Setup } from "./setup.js";
 import { Side } from "./side.js";
@@ -24,7 +26,7 @@ const session = new Session({
   trace: saveTrace,
   closed: (code) => (banner.stop(code), changed()),
 });
-const painting = new Painting({ table: session.table, changed, stroked, enabled: () => session.hidden });
+const painting = new Painting({ table: session.table, changed, stroked, toLive, enabled: () => session.hidden });
 const views = new Views(session, painting);
 const meter = new Meter();
 const banner = new Banner(() => session.connect());
@@ -33,10 +35,13 @@ const person = new Person(session);
 const setup = new Setup(session);
 const curves = new Curves({ changed, look: (step) => controls.look(step) });
 const hints = new Hints();
+const keys = new Keys({ opens: () => hints.close(), showTour: () => hints.again() });
+const reach = new Reach();
 const menu = new Export(session, () => views.now());
 const sides = [];
 
 let scheduled = false;
+let again = null;
 let toldOfForgetting = false;
 let insists = false;
 
@@ -50,8 +55,11 @@ function changed() {
 function draw(now) {
   scheduled = false;
   const view = views.now();
-  const soon = banner.show(session.connected, now);
+  const soon = banner.show(session, now);
   facts(view);
+  reach.show(view);
+  show(byId("starting"), !view.started);
+  show(byId("starting-text"), !banner.visible);
   let moving = false;
   if (view.world && view.frame) {
     arrange(view);
@@ -60,13 +68,13 @@ function draw(now) {
     controls.show(view);
     person.show(view);
     setup.show(view);
-    showReachable(view);
+    showExpressed(view);
     if (!draw.before) hints.firstTime();
     draw.before = true;
   }
   meter.drawn(now, session.received);
   if (moving) changed();
-  else if (soon) setTimeout(changed, 200);
+  else if (soon) again ??= setTimeout(() => ((again = null), changed()), 200);
 }
 
 function facts(view) {
@@ -85,26 +93,39 @@ function arrange(view) {
   const wanted = view.frame.sides.length;
   mark(stage, "data-sides", wanted);
   mark(stage, "data-who", view.setup.who);
-  mark(stage, "data-blank", view.blank && view.showReward && view.newest === 0);
-  while (sides.length > wanted) sides.pop().remove();
+  mark(stage, "data-blank", view.blank && view.showReward && view.newest === 0 && !walled(view.world));
+  while (sides.length > wanted) {
+    const side = sides.pop();
+    const held = side.element.contains(document.activeElement);
+    side.remove();
+    if (held) sides[0].find("compare").focus(); // where a second one can be had again
+  }
   while (sides.length < wanted) {
     const side = new Side(sides.length, changed);
     byId(sides.length ? "curves" : "hand").before(side.element);
     side.attach();
     painting.attach(side);
     side.find("compare").addEventListener("click", () => setup.open(true, "choose-second"));
+    side.find("stop").addEventListener("click", stopComparing);
     sides.push(side);
   }
   for (const side of sides) painting.describe(side.canvas, view.world, view.hidden);
 }
 
+const walled = ({ cells, rows, columns }) => cells.length < rows * columns;
+
+function stopComparing() {
+  session.begin({ methods: session.setup.methods.slice(0, 1) });
+}
+
 function play() {
   const { status, hidden, table, history } = session;
+  if (!session.connected || !session.started) return;
   if (status.playing) return session.send({ do: "pause" });
   if (hidden && table.blank && history.newest === 0 && !insists) {
     insists = true; // the second press is meant
-    return toast("Nothing is painted yet. Paint something first, or draw a random task.", [
-      { name: "Draw a task", act: () => (randomTask(), session.send({ do: "play" })) },
+    return toast("Nothing is painted yet. Paint something first, or take a random task.", [
+      { name: "Take a task", act: () => (randomTask(), session.send({ do: "play" })) },
       { name: "Play anyway", act: () => session.send({ do: "play" }) },
     ]);
   }
@@ -114,8 +135,25 @@ function play() {
 }
 
 function randomTask() {
-  session.table.draw(Math.floor(Math.random() * 1000000)) || toast("Not connected right now.");
+  toLive();
+  if (!session.table.draw(Math.floor(Math.random() * 1000000))) return toast("Not connected right now.");
+  if (!views.showReward) toast("A random task is hidden now.");
   stroked();
+}
+
+function clear() {
+  toLive();
+  const undo = session.table.clear();
+  if (!undo) return;
+  toast("Cleared.", [{ name: "Undo", act: () => (toLive(), undo()) }]);
+  stroked();
+}
+
+/** What is painted holds from now on, so now is what must be seen. */
+function toLive() {
+  if (session.history.live) return;
+  controls.live();
+  toast("Back to live: what you paint counts from now on.");
 }
 
 function stroked() {
@@ -129,10 +167,12 @@ function stroked() {
 
 function begun() {
   insists = toldOfForgetting = false;
+  painting.dabs.clear(); // places of another run
 }
 
 function escape() {
-  if (hints.isOpen) hints.close();
+  if (keys.isOpen) keys.open(false);
+  else if (hints.isOpen) hints.close();
   else if (menu.isOpen) menu.open(false);
   else if (setup.isOpen) setup.open(false);
   else return false;
@@ -159,10 +199,10 @@ listenToKeys({
   "-": bad,
   "−": bad,
   n: () => person.skip(),
-  "?": () => hints.open(true),
+  "?": () => keys.open(!keys.isOpen),
   Escape: escape,
 });
-byId("clear").addEventListener("click", () => (session.table.clear(), stroked()));
+byId("clear").addEventListener("click", clear);
 byId("random-task").addEventListener("click", randomTask);
 byId("show-reward").addEventListener("change", (event) => {
   views.showReward = event.target.checked;
@@ -170,5 +210,6 @@ byId("show-reward").addEventListener("change", (event) => {
 });
 
 startTheme(changed);
+if (/[#&]who=person(&|$)/.test(location.hash)) mark(byId("stage"), "data-who", "person"); // what will be there, from the start
 if (location.search) history.replaceState(null, "", `/${location.hash}`); // the token has done its work
 session.connect();

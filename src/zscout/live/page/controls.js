@@ -1,14 +1,13 @@
-// The transport at the foot, the two modes, and every key of the page.
+// The transport at the foot and the two modes.
 
 import { byId, mark, write } from "./dom.js";
+import { LONG_MS, toast } from "./toasts.js";
 
 const FASTEST = 30; // the slider's place p in 0 … 30 means 30^(p/30) steps a second
 const paceAt = (place) => FASTEST ** (place / FASTEST);
 const placeOf = (pace) => (FASTEST * Math.log(Math.max(1, pace))) / Math.log(FASTEST);
 const paceText = (pace) => `${pace < 9.95 ? Number(pace.toFixed(1)) : Math.round(pace)}`;
-
-const TYPING = "input:not([type=range]):not([type=checkbox]):not([type=radio]), select, textarea";
-const CONTROL = "button, input, select, textarea, a, [tabindex]";
+const MANY_ANSWERS = 5; // so many are not thrown away by one click
 
 export class Controls {
   /** @param {{session: object, play: () => void, changed: () => void}} outside */
@@ -16,6 +15,7 @@ export class Controls {
     this.session = session;
     this.changed = changed;
     this.play = play;
+    this.warnedAt = -Infinity;
     byId("play").addEventListener("click", play);
     byId("step").addEventListener("click", () => this.step());
     byId("reset").addEventListener("click", () => this.reset());
@@ -58,10 +58,25 @@ export class Controls {
     }, 80);
   }
 
-  /** Each mode has its usual features; others, once chosen, stay. */
+  /** A person's answers cannot be had again: the first click only says so. */
   #who(who) {
-    const { setup, hello } = this.session;
+    const { setup, history } = this.session;
     if (!setup || setup.who === who) return;
+    const answers = setup.who === "person" ? (history.at(history.newest)?.sides[0].told ?? 0) : 0;
+    const warned = performance.now() - this.warnedAt < LONG_MS;
+    if (answers < MANY_ANSWERS || warned) return this.#change(who);
+    this.warnedAt = performance.now();
+    this.closeWarning = toast(`This run and its ${answers} answers will be over.`, [
+      { name: "Leave it", act: () => this.#change(who) },
+    ]);
+  }
+
+  /** Each mode has its usual features; others, once chosen, stay. */
+  #change(who) {
+    this.closeWarning?.();
+    this.warnedAt = -Infinity;
+    const { setup, hello } = this.session;
+    if (setup.who === who) return;
     const chosen = setup.model === "network" || setup.features !== hello.usual[setup.who];
     this.session.begin({ who, features: chosen ? setup.features : hello.usual[who] });
   }
@@ -72,7 +87,6 @@ export class Controls {
     mark(play, "aria-label", status.playing ? "Pause" : status.ended ? "Play again from the start" : "Play");
     mark(play, "title", `${status.playing ? "Pause" : "Play"} (p or space)`);
     mark(play.querySelector("use"), "href", status.playing ? "#i-pause" : "#i-play");
-    byId("step").disabled = status.ended;
     write(byId("counter"), `step ${Math.max(0, view.step)} of ${view.limit}`);
     const scrub = byId("scrub");
     mark(scrub, "min", view.first);
@@ -89,34 +103,4 @@ export class Controls {
     mark(byId("mode-hidden"), "aria-pressed", view.hidden);
     mark(byId("mode-person"), "aria-pressed", !view.hidden);
   }
-}
-
-export const KEYS = [
-  ["p or space", "play, pause"],
-  ["s or →", "one step"],
-  ["r", "reset"],
-  ["l", "back to live"],
-  ["g, b, e", "brush: good, bad, erase"],
-  ["↑ k +", "you say: good"],
-  ["↓ j −", "you say: bad"],
-  ["n", "skip: nothing to say"],
-  ["?", "this help"],
-];
-
-/**
- * Letters work wherever one does not type; arrows and space only where no control wants them.
- * @param {{[key: string]: (() => void) | undefined}} acts
- */
-export function listenToKeys(acts) {
-  addEventListener("keydown", (event) => {
-    if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
-    if (event.target.closest?.(TYPING)) return;
-    const control = event.target.closest?.(CONTROL);
-    const onButton = control?.matches("button");
-    if (event.key === " " && control) return;
-    if (event.key.startsWith("Arrow") && control && !onButton) return;
-    const act = acts[event.key.length === 1 ? event.key.toLowerCase() : event.key];
-    if (!act || (event.repeat && event.key !== "s" && event.key !== "ArrowRight")) return;
-    if (act() !== false) event.preventDefault();
-  });
 }

@@ -26,7 +26,7 @@ const CURVES = [
   },
   {
     name: "worth", title: "Worth", who: "hidden",
-    about: "How good is what it would settle for. 1 is the best there is.",
+    about: "How good is what it would settle for, from anywhere on the map. 1 is the best there is.",
     of: (s) => s.worth, text: (x) => plain(x), draw: unit,
   },
   {
@@ -41,7 +41,7 @@ const CURVES = [
   },
   {
     name: "eigen", title: "Doubt left",
-    about: "Eigenvalues of V⁻¹, log scale. Down: it knows more.",
+    about: "Eigenvalues of V⁻¹, log scale. Down: it knows more.", fades: " Old rewards fade, so doubt grows back.",
     of: (s) => s.eigen[0], text: (x) => plain(x), draw: eigenChart,
   },
 ];
@@ -76,8 +76,10 @@ export class Curves {
   }
 
   #arrange(view) {
-    if (this.who === view.setup.who) return;
-    this.who = view.setup.who;
+    const { who, memory } = view.setup;
+    const fades = memory !== null;
+    if (this.who === who && this.fades === fades) return;
+    Object.assign(this, { who, fades });
     this.figures.forEach((figure) => figure.screen.close());
     byId("curves").replaceChildren();
     this.figures = curvesFor(view).map((curve) => this.#figure(curve));
@@ -86,7 +88,7 @@ export class Curves {
   #figure(curve) {
     const element = byId("curve-template").content.cloneNode(true).firstElementChild;
     write(element.querySelector("h3"), curve.title);
-    write(element.querySelector("p"), curve.about);
+    write(element.querySelector("p"), curve.about + (this.fades ? curve.fades ?? "" : ""));
     byId("curves").append(element);
     const canvas = element.querySelector("canvas");
     canvas.id = `curve-${curve.name}`;

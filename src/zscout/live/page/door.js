@@ -1,6 +1,7 @@
 // The lock: a link to a set-up keeps its hash on the way through.
 
 const form = document.getElementById("door");
+const field = document.getElementById("token");
 
 /** People paste the whole link as often as the token alone. */
 function tokenIn(text) {
@@ -10,6 +11,14 @@ function tokenIn(text) {
 
 form.addEventListener("submit", (event) => {
   event.preventDefault();
-  const token = tokenIn(document.getElementById("token").value);
+  const token = tokenIn(field.value);
   if (token) location.href = `/?token=${encodeURIComponent(token)}${location.hash}`;
 });
+
+// Whoever comes here with a token has a wrong one: say so, and do not keep it in the address.
+if (new URLSearchParams(location.search).has("token")) {
+  document.getElementById("wrong").textContent = "That token is not right.";
+  field.setAttribute("aria-invalid", "true");
+  field.setAttribute("aria-describedby", "wrong");
+  history.replaceState(null, "", `/${location.hash}`);
+}

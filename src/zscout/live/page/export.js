@@ -4,7 +4,7 @@ import { currentInk } from "./colours.js";
 import { curvesFor, drawCurve } from "./curves.js";
 import { byId, make, mark, show } from "./dom.js";
 import { Grid, drawFog, drawReward, drawSigned, drawSigns } from "./maps.js";
-import { paintScene } from "./side.js";
+import { favourite, paintScene } from "./side.js";
 import { toast } from "./toasts.js";
 
 const MARGIN = 48;
@@ -105,7 +105,7 @@ function drawSide(ctx, view, side, number, { x, y, width, lens }) {
     paintScene(ctx, grid, view, side, number, world.cells[side.at], null, signs);
   });
   const lenses = [
-    ["What it expects", (grid) => drawSigned(ctx, grid, side.estimate, scale, side.best, side.at)],
+    ["What it expects", (grid) => drawSigned(ctx, grid, side.estimate, scale, favourite(side), side.at)],
     ["What it does not know", (grid) => drawFog(ctx, grid, side.doubt, view.mostDoubt, side.at)],
     ["What it is after now", (grid) => drawSigned(ctx, grid, side.after, 1, null, side.at)],
   ];

@@ -1,7 +1,6 @@
 // A short tour in four callouts beside what they are about; nothing waits for it.
 
-import { KEYS } from "./controls.js";
-import { always, byId, calm, make, show, write } from "./dom.js";
+import { always, byId, calm, show, write } from "./dom.js";
 
 const MARGIN = 16;
 
@@ -9,7 +8,7 @@ const TOUR = [
   {
     at: "#world",
     title: "Hide something you like",
-    text: "Paint good and bad places on the map, or draw a random task. The agent cannot see any of it.",
+    text: "Paint good and bad places on the map, or take a random task. The agent cannot see any of it.",
   },
   {
     at: "#play",
@@ -19,7 +18,7 @@ const TOUR = [
   {
     at: ".lenses",
     title: "Watch it think",
-    text: "What it expects, what it does not know, what it is after. Fog lifts where it has been, and in places alike.",
+    text: "What it expects, what it does not know, what it is after. Fog lifts where it has been, and in places like it.",
   },
   {
     at: ".who",
@@ -32,10 +31,8 @@ export class Hints {
   constructor() {
     this.card = byId("hint");
     this.index = 0;
-    for (const [key, meaning] of KEYS) byId("keys").append(make("dt", key), make("dd", meaning));
     byId("hint-next").addEventListener("click", () => this.next());
     byId("hint-close").addEventListener("click", () => this.close());
-    byId("help").addEventListener("click", () => this.open(true));
     for (const name of ["resize", "scroll"]) addEventListener(name, () => this.isOpen && this.#place(), { passive: true });
   }
 
@@ -44,15 +41,19 @@ export class Hints {
   }
 
   firstTime() {
-    if (!always.get("toured")) this.open(false);
+    if (!always.get("toured")) this.open();
   }
 
-  open(withKeys) {
+  open() {
     this.index = 0;
-    show(byId("keys"), withKeys);
     show(this.card, true);
     this.#tell();
-    if (withKeys) byId("hint-next").focus();
+  }
+
+  /** Asked for: it may have the focus. */
+  again() {
+    this.open();
+    byId("hint-next").focus();
   }
 
   /** Whoever does what a callout speaks of has no more need of it. */

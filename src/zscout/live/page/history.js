@@ -1,6 +1,5 @@
 // The frames held, and which of them is looked at.
 
-const MOST = 1000;
 const MAPS = ["estimate", "doubt", "after", "eigen"];
 
 /** Thousands of lists of numbers: as 32-bit arrays they take a quarter of the room. */
@@ -13,6 +12,7 @@ function packed(frame) {
 
 export class History {
   constructor() {
+    this.most = 1001; // frames: as many as a run may have, which the server says
     this.clear();
   }
 
@@ -52,7 +52,7 @@ export class History {
       this.first = frame.step;
     }
     this.frames[frame.step - this.first] = frame;
-    if (this.frames.length > MOST) {
+    if (this.frames.length > this.most) {
       this.frames.shift();
       this.first += 1;
     }

@@ -71,6 +71,18 @@ export function drawSigns(ctx, grid, values, scale, starred) {
   });
 }
 
+/** A place just painted while the painting is not shown: it is seen for a moment. */
+export function drawFlash(ctx, grid, state, value, scale, left) {
+  const ink = currentInk();
+  const [x, y] = grid.centre(state);
+  ctx.save();
+  ctx.globalAlpha = left;
+  ctx.fillStyle = value ? diverging(value, scale) : ink.line;
+  ctx.fillRect(x - grid.w / 2 + 0.5, y - grid.h / 2 + 0.5, grid.w - 1, grid.h - 1);
+  ctx.restore();
+  if (value) (value > 0 ? plus : minus)(ctx, x, y, grid.size * 0.12, ink.floor, left);
+}
+
 /** A small map of signed numbers, with a mark where `best` is. */
 export function drawSigned(ctx, grid, values, scale, best, at) {
   const ink = currentInk();

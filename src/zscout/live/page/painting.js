@@ -4,9 +4,12 @@ import { byId, mark, show, signed, write } from "./dom.js";
 
 const ARROWS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 const KINDS = { good: 1, bad: -1, erase: 0 };
+const FRESH_MS = 1200;
 
 export class Painting {
-  /** @param {{table: object, changed: () => void, enabled: () => boolean, stroked: () => void}} outside */
+  /**
+   * @param {{table: object, changed: () => void, enabled: () => boolean, toLive: () => void, stroked: () => void}} outside
+   */
   constructor(outside) {
     this.outside = outside;
     this.kind = "good";
@@ -15,6 +18,7 @@ export class Painting {
     this.looking = null; // the place under the pointer or the cursor
     this.under = []; // the places that the brush would paint
     this.cursor = null; // [row, column] of the keyboard
+    this.dabs = new Map(); // state → {value, time}: just painted
     for (const kind of Object.keys(KINDS)) byId(`brush-${kind}`).addEventListener("click", () => this.choose(kind));
     this.sizes = [...document.querySelectorAll("[data-size]")];
     for (const button of this.sizes) button.addEventListener("click", () => this.#resize(Number(button.dataset.size)));
@@ -122,7 +126,19 @@ export class Painting {
   }
 
   #dab(side, place) {
-    if (this.outside.table.paint(this.#covered(side, place), this.value)) this.outside.stroked();
+    this.outside.toLive(); // nobody paints the past
+    const states = this.#covered(side, place);
+    const time = performance.now();
+    for (const state of states) this.dabs.set(state, { value: this.value, time });
+    if (this.outside.table.paint(states, this.value)) this.outside.stroked();
+    this.outside.changed();
+  }
+
+  /** Places painted a moment ago. @returns {{state: number, value: number, left: number}[]} left: 1 … 0 */
+  fresh() {
+    const now = performance.now();
+    for (const [state, { time }] of this.dabs) if (now - time > FRESH_MS) this.dabs.delete(state);
+    return [...this.dabs].map(([state, { value, time }]) => ({ state, value, left: 1 - (now - time) / FRESH_MS }));
   }
 
   #key(event, side) {
@@ -131,7 +147,7 @@ export class Painting {
     else if (event.key === "Enter" || event.key === " ") {
       this.cursor ?? this.#moveCursor(side, 0, 0);
       this.#dab(side, [this.cursor[0] + 0.5, this.cursor[1] + 0.5]);
-      this.#announce(side, "painted ");
+      this.#announce(side, "painted ", this.outside.table.values);
     } else return;
     event.preventDefault();
     event.stopPropagation();
@@ -143,23 +159,22 @@ export class Painting {
     const within = (x, most) => Math.max(0, Math.min(most - 1, x));
     this.cursor = [within(row + down, world.rows), within(column + right, world.columns)];
     this.#hover(side, this.cursor.map((x) => x + 0.5));
-    this.#announce(side, "");
+    this.#announce(side, "", side.view.values);
   }
 
-  #announce(side, before) {
+  #announce(side, before, values) {
     const [row, column] = this.cursor;
     const state = side.grid.stateAt(row, column);
-    const what = state < 0 ? "wall" : signed(this.outside.table.values[state], 1);
+    const what = state < 0 ? "wall" : signed(values?.[state] ?? 0, 1);
     write(byId("announce"), `${before}row ${row + 1}, column ${column + 1}: ${what}`);
   }
 }
 
-/** How much of a painting the features can express, where that is not nearly all. */
-export function showReachable(view) {
-  const partly = view.hidden && view.reachable !== null && view.reachable < 0.95;
-  show(byId("reachable"), partly);
-  if (partly) {
-    const best = Math.max(0, view.reachable).toFixed(2).replace(/0$/, "");
-    write(byId("reachable"), `These features can express your painting only in part: the best it can do is worth ${best}.`);
-  }
+/** How much of a painting the features can express, where that is far from all. */
+export function showExpressed({ hidden, expressed }) {
+  const partly = hidden && expressed !== null && expressed < 0.8;
+  show(byId("expressed"), partly);
+  if (!partly) return;
+  const percent = Math.round(100 * Math.max(0, expressed));
+  write(byId("expressed"), `These features can express only ${percent} % of your painting: it may miss small patches.`);
 }

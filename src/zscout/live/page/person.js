@@ -71,13 +71,13 @@ export class Person {
 }
 
 function question(side, begun) {
-  if (!begun) return "Press play. It will ask you.";
+  if (!begun) return "Press play to begin.";
   if (side.reward !== null) return `You said ${signed(side.reward, 1)}.`;
   return side.asks ? "Is it good here?" : "I know this place.";
 }
 
 function more(side, begun, view) {
-  if (!begun) return "You are the reward. Judge the place where it stands, not how it moves.";
+  if (!begun) return "Judge the place where it stands, not how it moves.";
   if (view.status.waiting && view.live) return "It waits for your answer.";
   return side.asks ? "Your answer tells it something new." : "No need to answer. You still can.";
 }

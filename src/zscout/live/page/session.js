@@ -3,6 +3,7 @@
 import { thisTab } from "./dom.js";
 import { History } from "./history.js";
 import { decodeSetup, encodeSetup } from "./link.js";
+import { Paintings } from "./paintings.js";
 import { Socket } from "./socket.js";
 import { Table } from "./table.js";
 
@@ -16,6 +17,7 @@ export class Session {
   constructor(page) {
     this.page = page;
     this.history = new History();
+    this.paintings = new Paintings();
     this.table = new Table({ send: (m) => this.send(m), changed: () => this.#painted() });
     this.socket = new Socket({
       message: (m) => this.#receive(m),
@@ -24,7 +26,9 @@ export class Session {
     });
     this.status = { ...IDLE };
     this.connected = false;
-    this.hello = this.setup = this.key = this.reachable = null;
+    this.started = false; // whether there was ever a frame
+    this.lostAt = null; // when the connection was lost; null: it was not
+    this.hello = this.setup = this.key = this.expressed = null;
     this.pace = null; // steps a second as chosen here; runs begin with the server's own
     this.received = 0; // frames, ever
     this.refused = 0; // messages, ever
@@ -62,7 +66,7 @@ export class Session {
 
   #beginFromHash() {
     const { setup, broken } = decodeSetup(location.hash, this.hello);
-    if (broken) this.page.notice("This link could not be read in full. What was missing is as usual.");
+    if (broken) this.page.notice("This link could not be read in full. What it lacked was filled in.");
     this.send({ do: "begin", setup: fitting({ ...this.hello.defaults, ...setup }, this.hello) });
   }
 
@@ -76,6 +80,8 @@ export class Session {
     this.hello = message;
     this.worlds = new Map(message.worlds.map((world) => [world.name, numbered(world)]));
     this.connected = true;
+    this.lostAt = null;
+    this.history.most = message.limits.steps + 1;
     const before = this.key ? { run: this.key } : !this.setup && thisTab.get("run");
     if (before && (this.key || before.hash === location.hash)) {
       this.send({ do: "resume", run: before.run, after: this.history.newest }); // −1 after a reload: everything
@@ -86,22 +92,33 @@ export class Session {
   on_begun(message) {
     this.key = message.run;
     this.setup = message.setup;
-    if (message.resumed) this.table.resume(this.setup.world, message.reward);
+    if (message.resumed) this.#resumed(message);
     else {
       this.history.clear();
+      this.paintings.clear();
       this.table.begin(this.setup.world, message.reward);
-      this.reachable = null;
-      this.firstStatus = () => {
-        if (this.pace && this.status.speed !== this.pace) this.send({ do: "speed", value: this.pace });
-        if (this.wantsPlay) this.send({ do: "play" });
-        this.wantsPlay = false;
-      };
+      this.expressed = null;
     }
+    this.firstStatus = () => {
+      if (this.pace && this.status.speed !== this.pace) this.send({ do: "speed", value: this.pace });
+      if (this.wantsPlay) this.send({ do: "play" });
+      this.wantsPlay = false;
+    };
     this.page.begun();
     this.#remember();
   }
 
+  #resumed({ run, reward }) {
+    const before = thisTab.get("run");
+    const reloaded = !this.paintings.list.length && before?.run === run;
+    if (reloaded) this.paintings.restore(before.past, this.world.cells.length);
+    this.wantsPlay = false; // it plays already if it did
+    this.table.resume(this.setup.world, reward);
+  }
+
   on_gone() {
+    this.page.notice("The server lost this run. It begins again.");
+    if (!this.hidden) this.status.playing = false; // whoever is asked says when
     this.key = null;
     if (this.setup) this.begin();
     else this.#beginFromHash();
@@ -118,12 +135,14 @@ export class Session {
 
   on_reward(message) {
     this.table.confirm(message.reward);
-    this.reachable = message.reachable;
+    this.paintings.put(message.since, message.reward);
+    this.expressed = message.expressed ?? null;
     this.#remember();
   }
 
   on_frame(message) {
     this.received += 1;
+    this.started = true;
     this.history.put(message);
   }
 
@@ -144,6 +163,7 @@ export class Session {
 
   #lost() {
     this.connected = false;
+    this.lostAt ??= performance.now();
     this.page.changed();
   }
 
@@ -157,7 +177,7 @@ export class Session {
       this.saving = null;
       if (!this.setup || !this.key) return;
       history.replaceState(null, "", `/#${this.link}`);
-      thisTab.set("run", { run: this.key, step: this.history.newest, hash: location.hash });
+      thisTab.set("run", { run: this.key, hash: location.hash, past: this.paintings.list });
     }, 400);
   }
 }

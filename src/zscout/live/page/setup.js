@@ -2,6 +2,7 @@
 
 import { byId, make, mark, show, write } from "./dom.js";
 import { hasNetwork, unfit } from "./session.js";
+import { toast } from "./toasts.js";
 
 const SEED_MOST = 2147483647;
 
@@ -70,9 +71,7 @@ export class Setup {
     fill("choose-method", methods, setup.methods[0]);
     const others = methods.filter(({ value }) => value !== setup.methods[0]);
     fill("choose-second", [{ value: "", title: "Nothing" }, ...others], setup.methods[1] ?? "");
-    byId("choose-second").disabled = setup.who === "person";
     this.#memory(setup.memory);
-    byId("noise").disabled = setup.who === "person";
     if (document.activeElement !== byId("noise")) byId("noise").value = setup.noise;
     this.#noiseText(setup.noise);
     if (document.activeElement !== byId("seed")) byId("seed").value = setup.seed;
@@ -101,10 +100,14 @@ export class Setup {
   }
 }
 
-/** A network knows the features it was trained on, and no others. */
+/** A network knows the features it was trained on, and no others; where that changes them, it is said. */
 function featuresWith(model, { hello, setup }) {
   if (model !== "network" || hasNetwork(hello, setup)) return setup.features;
-  return hello.networks.find(([world]) => world === setup.world)[1];
+  const trained = hello.networks.filter(([world]) => world === setup.world).map(([, features]) => features);
+  const features = Object.values(hello.usual).find((usual) => trained.includes(usual)) ?? trained[0];
+  const { title } = hello.features.find(({ name }) => name === features);
+  toast(`The network was trained on ${title}, so it sees those now.`);
+  return features;
 }
 
 const named = ({ name, title }) => ({ value: name, title });

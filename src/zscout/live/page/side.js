@@ -1,7 +1,7 @@
 // One agent on the page: what it says, its world and three maps of its mind.
 
 import { byId, mark, plain, show, signed, write } from "./dom.js";
-import { Grid, drawAgent, drawFog, drawHeading, drawOutline, drawPath, drawReward, drawSigned, drawSigns } from "./maps.js";
+import { Grid, drawAgent, drawFlash, drawFog, drawHeading, drawOutline, drawPath, drawReward, drawSigned, drawSigns } from "./maps.js";
 import { Motion } from "./motion.js";
 import { Screen } from "./screen.js";
 import { speak } from "./speech.js";
@@ -18,6 +18,7 @@ export class Side {
     for (const name of [...MAPS, "says"]) this.find(name).id = name + suffix;
     this.find("method").id = `method-${number}`;
     mark(this.element, "aria-labelledby", `method-${number}`);
+    show(this.find("stop"), number > 0);
     this.screens = {};
     this.onResize = onResize;
     this.motion = new Motion();
@@ -93,7 +94,7 @@ export class Side {
 
   #drawLenses(view, frame) {
     const at = frame.at;
-    this.#lens("estimate", (ctx, grid) => drawSigned(ctx, grid, frame.estimate, view.scale, frame.best, at), view);
+    this.#lens("estimate", (ctx, grid) => drawSigned(ctx, grid, frame.estimate, view.scale, favourite(frame), at), view);
     this.#lens("doubt", (ctx, grid) => drawFog(ctx, grid, frame.doubt, view.mostDoubt, at), view);
     this.#lens("after", (ctx, grid) => drawSigned(ctx, grid, frame.after, 1, null, at), view);
     this.#describe(view, frame);
@@ -118,9 +119,10 @@ export class Side {
     this.#keepPictures(view, grid, screen);
     const put = (picture) => ctx.drawImage(picture, 0, 0, screen.width, screen.height);
     put(this.floor);
+    for (const { state, value, left } of view.fresh) drawFlash(ctx, grid, state, value, view.scale, left);
     paintScene(ctx, grid, view, frame, this.number, place, pulse, () => put(this.signs));
     if (view.brush.length) drawOutline(ctx, grid, view.brush, view.cursorStrong);
-    return moving;
+    return moving || view.fresh.length > 0;
   }
 
   #keepPictures(view, grid, screen) {
@@ -142,7 +144,8 @@ export class Side {
     const spot = (state) => view.world.cells[state].map((x) => x + 1).join(", ");
     const label = (name, text) => mark(this.find(name), "aria-label", text);
     for (const name of ["estimate", "doubt", "after"]) mark(this.find(name), "role", "img");
-    label("estimate", `What it expects. Best at row, column ${spot(frame.best)}.`);
+    const best = favourite(frame);
+    label("estimate", `What it expects. ${best === null ? "Nothing yet" : `Best at row, column ${spot(best)}`}.`);
     label("doubt", `What it does not know. Most doubt ${plain(Math.max(...frame.doubt))}.`);
     const leads = frame.heading === null ? "" : ` It leads to row, column ${spot(frame.heading)}.`;
     label("after", `What it is after now.${leads}`);
@@ -152,13 +155,18 @@ export class Side {
     const state = view.looking ?? frame.at;
     const [row, column] = view.world.cells[state];
     const parts = [`Row ${row + 1}, column ${column + 1}`];
-    if (view.hidden && view.showReward && view.values) parts.push(`reward ${signed(view.values[state])}`);
-    parts.push(`expects ${signed(frame.estimate[state])}`, `doubt ${plain(frame.doubt[state])}`);
+    if (view.hidden && view.showReward) parts.push(`reward ${view.values ? signed(view.values[state]) : "not kept"}`);
+    parts.push(`expects ${signed(frame.estimate[state])}`, `unsure ${plain(frame.doubt[state])}`);
     write(this.find("readout"), parts.join(" · "));
     write(this.find("low"), plain(-view.scale, 1));
     write(this.find("high"), `+${plain(view.scale, 1)}`);
     show(this.find("scale"), !view.hidden || view.showReward);
   }
+}
+
+/** Where it expects most; null while it expects nothing anywhere. */
+export function favourite({ estimate, best }) {
+  return estimate.some((x) => Math.abs(x) > 1e-6) ? best : null;
 }
 
 /** Whether it got where it is otherwise than from where it was. */

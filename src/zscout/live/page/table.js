@@ -25,6 +25,7 @@ export class Table {
   begin(world, values) {
     this.world = world;
     this.values = values ? [...values] : null;
+    this.task = null;
     this.#forgetStrokes();
     this.#changed();
   }
@@ -55,6 +56,7 @@ export class Table {
     const fresh = states.filter((state) => this.values[state] !== value);
     if (!fresh.length) return false;
     for (const state of fresh) this.values[state] = value;
+    this.task = null;
     const last = this.waiting.at(-1);
     if (last?.value === value) fresh.forEach((state) => last.cells.add(state));
     else this.waiting.push({ value, cells: new Set(fresh) });
@@ -63,18 +65,34 @@ export class Table {
     return true;
   }
 
+  /** @returns {(() => void) | null} how to have it back; null: there was nothing */
   clear() {
-    if (!this.values) return;
+    if (this.blank) return null;
+    const before = { world: this.world, values: [...this.values], task: this.task };
+    this.task = null;
     this.#forgetStrokes();
     if (this.send({ do: "clear" })) {
       this.values.fill(0);
       this.#changed();
     } else this.paint(this.values.map((_, state) => state), 0);
+    return () => this.#bring(before);
   }
 
+  /** What was painted since stays, where nothing was before. */
+  #bring({ world, values, task }) {
+    if (world !== this.world || !this.values) return;
+    if (task !== null && this.blank && this.draw(task)) return; // one message in place of one for each of its numbers
+    const places = new Map();
+    values.forEach((value, state) => value && places.set(value, [...(places.get(value) ?? []), state]));
+    for (const [value, states] of places) this.paint(states, value);
+  }
+
+  /** A random task; whether it could be asked for. */
   draw(number) {
+    if (!this.send({ do: "task", number })) return false;
     this.#forgetStrokes();
-    return this.send({ do: "task", number });
+    this.task = number; // as long as nothing is painted over it
+    return true;
   }
 
   /** @returns {number[] | null} the painting of a world as `begin` takes it; null: nothing painted */
@@ -85,10 +103,6 @@ export class Table {
 
   get blank() {
     return !this.values?.some((x) => x);
-  }
-
-  get scale() {
-    return this.values ? this.values.reduce((most, x) => Math.max(most, Math.abs(x)), 0) : 0;
   }
 
   #flush() {

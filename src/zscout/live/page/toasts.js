@@ -4,7 +4,7 @@ import { byId, make, show, write } from "./dom.js";
 
 const MOST = 3;
 const SHORT_MS = 6000;
-const LONG_MS = 15000; // with something to press
+export const LONG_MS = 15000; // with something to press
 
 /** @param {{name: string, act: () => void}[]} actions */
 export function toast(text, actions = [], extra = null) {
@@ -30,6 +30,10 @@ export function toast(text, actions = [], extra = null) {
   return close;
 }
 
+export const UNNOTICED_MS = 500; // a shorter loss of the connection is nobody's business
+const STOPPED_MS = 10000;
+const STOPPED =
+  "zscout live seems to have stopped. Start it again and open the new link: your painting stays in this address.";
 const CLOSED = {
   4401: ["This link has expired. Open the one that zscout live printed last.", "Try again"],
   4403: ["The server does not take this address. Open the link that zscout live printed.", "Try again"],
@@ -52,17 +56,25 @@ export class Banner {
     this.closed = CLOSED[code];
   }
 
-  /** A loss of half a second is nobody's business. */
-  show(connected, now) {
-    if (connected) this.closed = this.lostAt = null;
-    else this.lostAt ??= now;
-    const visible = !connected && (this.closed !== null || now - this.lostAt > 500);
-    show(this.element, visible);
-    if (visible) {
-      write(this.text, this.closed?.[0] ?? "Reconnecting…");
-      show(this.button, this.closed !== null);
-      if (this.closed) write(this.button, this.closed[1]);
-    } else if (!connected) return true; // look again soon
-    return false;
+  /** @returns {boolean} whether to look again soon */
+  show({ connected, hello, lostAt }, now) {
+    if (connected) this.closed = null;
+    const away = lostAt === null ? 0 : now - lostAt;
+    const text = this.closed?.[0] ?? this.#words(away, hello !== null);
+    show(this.element, text !== "");
+    write(this.text, text);
+    show(this.button, this.closed !== null);
+    if (this.closed) write(this.button, this.closed[1]);
+    return lostAt !== null && !this.closed && away <= STOPPED_MS;
+  }
+
+  /** Who was never connected is told that it starts, elsewhere on the page. */
+  #words(away, ever) {
+    if (away > STOPPED_MS) return STOPPED;
+    return ever && away > UNNOTICED_MS ? "Reconnecting…" : "";
+  }
+
+  get visible() {
+    return !this.element.hidden;
   }
 }

@@ -1,5 +1,7 @@
 // What is to be seen, gathered once for each drawing from what is known.
 
+import { UNNOTICED_MS } from "./toasts.js";
+
 const PATH_STEPS = 400;
 
 export class Views {
@@ -14,10 +16,13 @@ export class Views {
     const { history, setup, table } = session;
     const hidden = session.hidden;
     const step = history.shown;
-    const values = hidden ? table.values : this.#answers(step);
+    const past = hidden && !history.live;
+    const values = past ? session.paintings.at(step) : hidden ? table.values : this.#answers(step);
     return {
       key: session.key,
       connected: session.connected,
+      started: session.started,
+      away: session.lostAt !== null && performance.now() - session.lostAt > UNNOTICED_MS,
       hello: session.hello,
       limit: session.hello?.limits.steps ?? 1000,
       setup,
@@ -35,15 +40,16 @@ export class Views {
       sides: setup?.methods.length ?? 1,
       mostDoubt: history.mostDoubt,
       values,
-      scale: Math.max(1, hidden ? table.scale : largest(values)),
+      scale: Math.max(1, largest(values)),
       blank: hidden && table.blank,
       showReward: this.showReward || !hidden,
-      tableVersion: hidden ? table.version : `${history.version}-${step}`,
-      reachable: session.reachable,
+      tableVersion: hidden && !past ? table.version : `${history.version}-${session.paintings.version}-${step}`,
+      expressed: session.expressed,
       refused: session.refused,
       theme: document.documentElement.dataset.theme,
       looking: painting.looking,
       brush: painting.under,
+      fresh: this.showReward ? [] : painting.fresh(),
       cursorStrong: painting.cursor !== null,
       path: (number) => this.#path(number, step),
     };

@@ -1,0 +1,75 @@
+// Every key of the page: what it does, and the panel that lists them.
+
+import { byId, make, show } from "./dom.js";
+
+const TYPING = "input:not([type=range]):not([type=checkbox]):not([type=radio]), select, textarea";
+const CONTROL = "button, input, select, textarea, a, [tabindex]";
+const WANTS_ARROWS = "input:not([type=checkbox]), select, textarea, [tabindex]";
+
+const LIST = {
+  "The run": [
+    ["p or space", "play, pause"],
+    ["s or →", "one step"],
+    ["r", "reset"],
+    ["l", "back to live"],
+  ],
+  "Hide a reward": [
+    ["g, b, e", "brush: good, bad, erase"],
+    ["arrows", "on the map: move"],
+    ["Enter or space", "on the map: paint"],
+  ],
+  "Be the reward": [
+    ["↑ k +", "good"],
+    ["↓ j −", "bad"],
+    ["n", "skip: nothing to say"],
+  ],
+  "The page": [
+    ["?", "these keys"],
+    ["Esc", "close what is open"],
+  ],
+};
+
+export class Keys {
+  /** @param {{opens: () => void, showTour: () => void}} outside */
+  constructor({ opens, showTour }) {
+    this.opens = opens;
+    this.panel = byId("keys");
+    for (const [title, keys] of Object.entries(LIST)) {
+      const list = make("dl");
+      for (const [key, meaning] of keys) list.append(make("dt", key), make("dd", meaning));
+      byId("keys-list").append(make("h3", title), list);
+    }
+    byId("help").addEventListener("click", () => this.open(!this.isOpen));
+    byId("keys-close").addEventListener("click", () => this.open(false));
+    byId("keys-tour").addEventListener("click", () => (this.open(false), showTour()));
+  }
+
+  get isOpen() {
+    return !this.panel.hidden;
+  }
+
+  open(visible) {
+    if (visible) this.opens();
+    const inside = this.panel.contains(document.activeElement);
+    show(this.panel, visible);
+    byId("help").setAttribute("aria-expanded", visible);
+    if (visible) byId("keys-close").focus();
+    else if (inside) byId("help").focus();
+  }
+}
+
+/**
+ * Letters work wherever one does not type; arrows and space only where no control wants them.
+ * @param {{[key: string]: (() => void) | undefined}} acts
+ */
+export function listenToKeys(acts) {
+  addEventListener("keydown", (event) => {
+    if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.target.closest?.(TYPING)) return;
+    if (event.key === " " && event.target.closest?.(CONTROL)) return;
+    if (event.key.startsWith("Arrow") && event.target.closest?.(WANTS_ARROWS)) return;
+    const act = acts[event.key.length === 1 ? event.key.toLowerCase() : event.key];
+    if (!act || (event.repeat && event.key !== "s" && event.key !== "ArrowRight")) return;
+    if (act() !== false) event.preventDefault();
+  });
+}

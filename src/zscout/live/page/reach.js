@@ -1,0 +1,31 @@
+// Which controls can work now: none before the first frame, and only those that need no server while there is none.
+
+const ALL =
+  ".who button, #setup-open, #export-open, #keys-tour, #hand button, #hand input, #hand select, .transport button, .transport input";
+const SERVED =
+  ".who button, #play, #step, #reset, #random-task, #export-json, .stop, " +
+  ".only-person button, .only-person input, .only-person select, .drawer select, .drawer input";
+const HIDDEN_ONLY = "#choose-second, #noise";
+
+export class Reach {
+  show({ started, away, hidden, sides, status }) {
+    const key = [started, away, hidden, sides, status.ended].join();
+    if (key === this.key) return;
+    this.key = key;
+    const off = [!started && ALL, (away || !started) && SERVED, !hidden && HIDDEN_ONLY, status.ended && "#step"].filter(Boolean);
+    const holder = document.activeElement;
+    for (const control of document.querySelectorAll(`${ALL}, ${SERVED}`)) {
+      const disabled = off.some((some) => control.matches(some));
+      if (disabled && control === holder) this.held = control;
+      control.disabled = disabled;
+    }
+    this.#handBack();
+  }
+
+  /** A control that is disabled under the hand gets the focus again, if nothing else was taken up since. */
+  #handBack() {
+    if (!this.held || this.held.disabled) return;
+    if (document.activeElement === document.body) this.held.focus();
+    this.held = null;
+  }
+}

@@ -172,7 +172,7 @@ export class Painting {
 
 /** How much of a painting the features can express, where that is far from all. */
 export function showExpressed({ hidden, expressed }) {
-  const partly = hidden && expressed !== null && expressed < 0.8;
+  const partly = hidden && expressed !== null && expressed < 0.5;
   show(byId("expressed"), partly);
   if (!partly) return;
   const percent = Math.round(100 * Math.max(0, expressed));

@@ -61,8 +61,8 @@ def test_a_painted_reward_is_found_and_when_repainted_followed(arrive: Arrive) -
     visitor.fast()
     visitor.play()
     visitor.until_step(120)
-    seen = visitor.where(40)
-    assert sum(cell in CORNER for cell in seen) > 0.8 * len(seen), seen
+    seen = visitor.where(60)  # with a memory it looks elsewhere from time to time
+    assert sum(cell in CORNER for cell in seen) > 0.5 * len(seen), seen
     assert visitor.cell("best") in CORNER
     assert float(visitor.side("worth")) > 0.95
     visitor.until(
@@ -74,8 +74,8 @@ def test_a_painted_reward_is_found_and_when_repainted_followed(arrive: Arrive) -
     visitor.paint("good", (8, 0), (8, 1))
     changed = visitor.step()
     visitor.until_step(changed + 250)
-    seen = visitor.where(40)
-    assert sum(cell in [(8, 0), (8, 1)] for cell in seen) > 0.8 * len(seen), seen
+    seen = visitor.where(60)
+    assert sum(cell in [(8, 0), (8, 1)] for cell in seen) > 0.5 * len(seen), seen
     assert visitor.cell("best") in [(8, 0), (8, 1)]
 
 

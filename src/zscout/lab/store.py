@@ -3,6 +3,7 @@
 import contextlib
 import json
 import sqlite3
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -107,8 +108,21 @@ class Store:
     def _open(self) -> None:
         with self._transaction():  # another process may be making the same file now
             self._look_and_make()
-        self._file.execute("PRAGMA journal_mode = WAL")
+        self._write_ahead()
         self._file.execute("PRAGMA synchronous = FULL")  # chunks are seconds apart: safety costs nothing
+
+    def _write_ahead(self) -> None:
+        """Two processes that switch a new file at once: SQLite tells one of them "locked" without waiting."""
+        end = time.monotonic() + PATIENCE
+        while True:
+            try:
+                self._file.execute("PRAGMA journal_mode = WAL")
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error) or time.monotonic() > end:
+                    raise
+                time.sleep(0.01)
+            else:
+                return
 
     def _look_and_make(self) -> None:
         schema, ours = (

@@ -1,8 +1,9 @@
 """zscout compare and zscout tune."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 from rich.console import Console
@@ -13,6 +14,7 @@ from zscout.cli.progress import outcomes_with_bar
 
 if TYPE_CHECKING:
     from zscout.lab.compare import Entrant
+    from zscout.lab.story import TextTable
 
 
 class Usual(str):
@@ -78,10 +80,8 @@ class Compare(Runs):
 
     def run(self, console: Console) -> None:
         """Run what is missing, print one table."""
-        from zscout.files import write_bytes, write_json
         from zscout.lab.compare import comparison, paired_cells, ranking_cells
         from zscout.lab.story import TextTable
-        from zscout.report.export import to_markdown
         from zscout.report.tables import compare_csv, terminal_table
 
         if self.traces:
@@ -107,15 +107,22 @@ class Compare(Runs):
                 told.append(f"{row.label} from {' or '.join(later)}")
         if told:
             console.print(f"These data cannot tell {'; '.join(told)}.", highlight=False, soft_wrap=True)
+        content = {
+            "rows": [row.to_json() for row in rows],
+            "outcomes": [outcome.to_json() for outcome in outcomes.values()],
+        }
+        self.write(console, tables, content, compare_csv(rows))
+
+    def write(self, console: Console, tables: "Sequence[TextTable]", content: dict[str, Any], csv: str) -> None:
+        """What was found, into the files that were asked for."""
+        from zscout.files import write_bytes, write_json
+        from zscout.report.export import to_markdown
+
         written = []
         if self.json is not None:
-            content = {
-                "rows": [row.to_json() for row in rows],
-                "outcomes": [outcome.to_json() for outcome in outcomes.values()],
-            }
             written.append(write_json(self.json, content))
         if self.csv is not None:
-            written.append(write_bytes(self.csv, compare_csv(rows).encode()))
+            written.append(write_bytes(self.csv, csv.encode()))
         if self.markdown is not None:
             written.append(write_bytes(self.markdown, "\n".join(map(to_markdown, tables)).encode()))
         for path in written:

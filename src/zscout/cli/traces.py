@@ -135,19 +135,9 @@ def _write(
 ) -> None:
     from dataclasses import replace
 
-    from zscout.files import write_bytes, write_json
-    from zscout.report.export import to_markdown
     from zscout.report.tables import terminal_table
 
     shown = [[escape(cell) for cell in line] for line in table.rows]  # a file's name may look like markup
     console.print(terminal_table(replace(table, rows=shown)))
     console.print(says, highlight=False, soft_wrap=True)
-    written = []
-    if command.json is not None:
-        written.append(write_json(command.json, content))
-    if command.csv is not None:
-        written.append(write_bytes(command.csv, csv.encode()))
-    if command.markdown is not None:
-        written.append(write_bytes(command.markdown, to_markdown(table).encode()))
-    for path in written:
-        console.print(f"wrote {path}", highlight=False, soft_wrap=True)
+    command.write(console, [table], content, csv)

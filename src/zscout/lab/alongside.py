@@ -16,6 +16,7 @@ from zscout.edge import as_size
 from zscout.lab.arena import Ground
 from zscout.lab.compare import NUMBERS, Row
 from zscout.lab.measure import FINAL, settled, value_of_estimate
+from zscout.lab.metrics import FLAT
 from zscout.lab.run import Trace, moments, trace_of
 from zscout.lab.spec import Spec, settings_json
 from zscout.lab.statistics import Bootstrap
@@ -23,7 +24,6 @@ from zscout.lab.traced import TraceFile
 from zscout.transfer.agent import OnlineTransfer
 from zscout.transfer.method import Method
 
-FLAT = 1e-9  # a gap below this share of the largest reward is none
 AT_ONCE = 2**24  # numbers of visits to each state that are held at once
 
 
@@ -144,7 +144,7 @@ def measured_on(
     that is flat. z_r is the least-squares fit of a table.
     """
     exact, state = ground.by_state.exact, trace.state
-    best, random = exact.value(tables).cpu(), tables @ exact.evaluate(exact.random_policy).cpu().T  # [K S]
+    best, random = exact.value(tables).cpu(), tables @ ground.by_state.random.T  # [K S]
     gap = (best - random).mean(1)
     lost = torch.where(gap > FLAT * tables.abs().amax(1), 1 / gap, 0.0)[which][:, None]  # steps, of one unit of regret
     now, task = tables[which][:, None], _fit(ground, tables)  # [T 1 S], [K d]

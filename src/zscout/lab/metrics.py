@@ -12,6 +12,7 @@ from zscout.bfm.solving import bits, distinct
 from zscout.lab.run import Trace
 from zscout.types import BehaviorModel
 
+FLAT = 1e-9  # of the largest reward: a gain below this share of it is none
 CHUNK = 2**20  # numbers of a table of ψ that are held at once
 
 
@@ -22,7 +23,7 @@ class Yardstick:
         self.exact = exact
         self.model = exact if model is None else model
         self._at_once = max(1, CHUNK // exact.features.numel())  # z
-        self._random = exact.evaluate(exact.random_policy).cpu()  # [S d]
+        self.random = exact.evaluate(exact.random_policy).cpu()  # ψ of a random walk [S d]
 
     def psi(self, state: Tensor, z: Float[Tensor, "*n d"]) -> Float[Tensor, "*n k"]:
         """The true ψ(s;z) of the model's policies at the states."""
@@ -39,13 +40,13 @@ class Yardstick:
                 worth[pairs] = (self.exact.evaluate(policy).mean(1).cpu()[whose] * task[pairs]).sum(-1)
             else:
                 worth[pairs] = self.exact.worth(policy[whose], task[pairs]).mean(-1).cpu()
-        random = task @ self._random.mean(0)
+        random = task @ self.random.mean(0)
         gap = self._best(task).mean(-1) - random
         return torch.where(gap > 1e-12, (worth - random) / gap, 1.0)
 
     def gap(self, tasks: Float[Tensor, "n d"]) -> float:
         """Mean over states and tasks of v* − v_random: the worth of one step lost."""
-        return float((self.exact.value(tasks).cpu() - tasks @ self._random.T).mean())
+        return float((self.exact.value(tasks).cpu() - tasks @ self.random.T).mean())
 
     def best(self, state: Int[Tensor, "T R"], task: Float[Tensor, "R d"]) -> Float[Tensor, "T R"]:
         """v*(S_t) for each run's task."""
@@ -53,7 +54,7 @@ class Yardstick:
 
     def achieved(self, trace: Trace, task: Float[Tensor, "R d"], psi: Float[Tensor, "T R d"]) -> Float[Tensor, "T R"]:
         """v_{π(·,Z_t)}(S_t;task) by ψ(S_t;Z_t), step by step; for the steps of an explorer v_random."""
-        random = (self._random[trace.state] * task).sum(-1)
+        random = (self.random[trace.state] * task).sum(-1)
         return torch.where(trace.exploring[:, None], random, (psi * task).sum(-1))
 
     def regret(self, trace: Trace, own: bool = False) -> Float[Tensor, "T R"]:

@@ -3,7 +3,9 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any
+
+from zscout.lab.given import no_number
 
 FIELDS: Mapping[str, tuple[str, ...]] = {  # all that a page can say; whatever else comes is refused
     "begin": ("setup",),
@@ -51,7 +53,7 @@ def understood(text: str, most_bytes: int) -> tuple[str, dict[str, Any]]:
     if size > most_bytes:
         raise MessageError(f"a message has at most {most_bytes} bytes, this one has {size}")
     try:
-        content = json.loads(text, parse_constant=_no_number)
+        content = json.loads(text, parse_constant=no_number)
     except (ValueError, RecursionError) as error:
         raise MessageError("a message is a JSON object") from error
     if not isinstance(content, dict):
@@ -86,7 +88,3 @@ def _is_deep(content: Any) -> bool:
         rows = (list(value.values()) if isinstance(value, dict) else value for value in level)
         level = [value for row in rows for value in row if isinstance(value, dict | list)]
     return bool(level)
-
-
-def _no_number(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number")

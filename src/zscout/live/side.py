@@ -59,10 +59,8 @@ class Side:
         # The same draws as in the laboratory's runs: a run can be repeated there from its seed.
         self._start = int(Streams(self.agent.seeds, WORLD).uniform() * ground.world.n_states)
         self._features = ground.exact.features.cpu()
-        self._settled = (
-            self.agent.best_z,
-            self._policies(self.agent.best_z)[0],
-        )  # what it would do with no more to learn
+        best_z = self.agent.best_z
+        self._settled = best_z, self._policies(best_z)[0]  # what it would do with no more to learn
         self._goes_to: int | None = None
         self._doing: Doing = "begins"
 

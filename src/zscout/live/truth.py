@@ -6,10 +6,10 @@ from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
 from zscout.lab.arena import Ground
+from zscout.lab.metrics import FLAT
 from zscout.transfer.offline import fit_task
 
 MOST_KNOWN = 500  # values of policies that are remembered
-FLAT = 1e-9  # a gap below this share of the largest reward is none
 
 
 class Truth:
@@ -21,13 +21,13 @@ class Truth:
         self._known: dict[bytes, Float[Tensor, " S"]] = {}  # by policy
         self._exact = ground.by_state.exact  # where a task is a table
         self.best: Float[Tensor, " S"] = self._exact.value(table)
-        self.random: Float[Tensor, " S"] = self._exact.evaluate(self._exact.random_policy) @ table
+        self.random: Float[Tensor, " S"] = ground.by_state.random @ table
         self.gap = float((self.best - self.random).mean())  # what a step of random walking loses
 
     @property
     def flat(self) -> bool:
         """Whether there is nothing to find."""
-        return self.gap <= FLAT * float(self.table.abs().max()) or not self.gap
+        return self.gap <= FLAT * float(self.table.abs().max())
 
     def values(self, policies: Int[Tensor, "n S"]) -> list[Float[Tensor, " S"]]:
         """What policies are worth from each state; those of an agent that has settled come again and again."""

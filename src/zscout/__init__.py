@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from zscout import features, worlds
+    from zscout.bfm.calibration import calibrated
     from zscout.bfm.checking import check_model
     from zscout.bfm.exact import ExactModel
     from zscout.bfm.pretrained import load, save
@@ -33,6 +34,7 @@ __all__ = [
     "Method",
     "OnlineTransfer",
     "TaskPosterior",
+    "calibrated",
     "check_model",
     "features",
     "infer_task",
@@ -55,6 +57,7 @@ _HOME = {
     "USFA": "zscout.bfm.usfa",
     "load": "zscout.bfm.pretrained",
     "save": "zscout.bfm.pretrained",
+    "calibrated": "zscout.bfm.calibration",
     "check_model": "zscout.bfm.checking",
 }
 

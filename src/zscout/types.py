@@ -159,6 +159,14 @@ class HasSecondMoment(Protocol):
 
 
 @runtime_checkable
+class HasMoments(Protocol):
+    """Mean and covariance of φ over the observations that a model was trained on, or over a sample of them."""
+
+    def feature_moments(self) -> tuple[Float[Tensor, " d"], Float[Tensor, "d d"]]:
+        """φ̄ and Cov(φ)."""
+
+
+@runtime_checkable
 class HasStates(Protocol):
     """A finite world's observations, all of them: lets a search tabulate ψ."""
 

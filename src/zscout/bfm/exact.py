@@ -105,6 +105,11 @@ class ExactModel:
         """All observations."""
         return torch.arange(self.world.n_states, device=self.device)
 
+    def feature_moments(self) -> tuple[Float[Tensor, " d"], Float[Tensor, "d d"]]:
+        """φ̄ and Cov(φ) over all states."""
+        covariance: Tensor = torch.cov(self.features.mT, correction=0)
+        return self.features.mean(0), covariance.reshape(self.dim, self.dim)
+
     # Whole tables, for z [*n d]
 
     def policy(self, z: Vectors) -> Int[Tensor, "*n S"]:

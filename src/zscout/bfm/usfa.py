@@ -213,6 +213,11 @@ class USFA(nn.Module):
         """All observations."""
         return torch.arange(self.config.n_states, device=self.device)
 
+    def feature_moments(self) -> tuple[Float[Tensor, " d"], Float[Tensor, "d d"]]:
+        """φ̄ and Cov(φ) over all states."""
+        covariance: Tensor = torch.cov(self.features.mT, correction=0)
+        return self.features.mean(0), covariance.reshape(self.dim, self.dim)
+
     def policy(self, z: Vectors) -> Float[Tensor, "n S A"]:
         """π(a|s,z) of every state, a table that an ExactModel can judge."""
         tasks = self._z(z)

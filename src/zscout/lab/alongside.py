@@ -163,7 +163,7 @@ def measured_on(
         "lost_own": (lost * (own - achieved)).sum(0),
         "settled": settled(worth).double(),
         "final": normalised[-FINAL:].mean(0),
-        "error": (trace.final_z_hat - task[which[-1]]).norm(dim=-1),
+        "error": ground.yardstick.without_constant(trace.final_z_hat - task[which[-1]]).norm(dim=-1),
     }
 
 

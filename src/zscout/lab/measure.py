@@ -75,8 +75,9 @@ def measured(
     reward = worth.T.gather(0, trace.entered)
     normalised = torch.where(best > mean, (reward - mean) / (best - mean), 0.0)
     value = value_of_estimate(trace, yardstick, task.expand(len(trace.state), -1, -1))
-    theory = replay(trace, ground.exact.features.cpu(), psi, psi_own, regret, ground.exact.gamma)
-    error = (torch.cat([trace.z_hat[1:], trace.final_z_hat[None]]) - trace.task).norm(dim=-1)
+    learnable = ground.yardstick.without_constant(trace.task) if trace.intercept else trace.task
+    theory = replay(trace, learnable, ground.exact.features.cpu(), psi, psi_own, regret, ground.exact.gamma)
+    error = (torch.cat([trace.z_hat[1:], trace.final_z_hat[None]]) - learnable).norm(dim=-1)
     numbers = {
         "lost": regret.sum(0) / ground.gap,
         "lost_own": ((visits_own * task).sum(-1) - achieved).sum(0) / ground.gap,

@@ -10,6 +10,7 @@ from zscout.bfm.exact import ExactModel
 from zscout.bfm.judging import Tabulated, certain
 from zscout.bfm.solving import bits, distinct
 from zscout.lab.run import Trace
+from zscout.transfer.constant import constant_part
 from zscout.types import BehaviorModel
 
 FLAT = 1e-9  # of the largest reward: a gain below this share of it is none
@@ -24,6 +25,11 @@ class Yardstick:
         self.model = exact if model is None else model
         self._at_once = max(1, CHUNK // exact.features.numel())  # z
         self.random = exact.evaluate(exact.random_policy).cpu()  # ψ of a random walk [S d]
+        self._constant = constant_part(*(part.cpu() for part in exact.feature_moments()))
+
+    def without_constant(self, task: Float[Tensor, "*n d"]) -> Float[Tensor, "*n d"]:
+        """The task without the part that is the same reward everywhere."""
+        return task if self._constant is None else self._constant.removed_from(task)
 
     def psi(self, state: Tensor, z: Float[Tensor, "*n d"]) -> Float[Tensor, "*n k"]:
         """The true ψ(s;z) of the model's policies at the states."""

@@ -42,6 +42,7 @@ class Trace:
     seeds: Int[Tensor, " R"]
     ridge: float  # λ
     forgetting: float  # ρ
+    intercept: bool  # whether r ≈ φ·z + c was fitted, so that ẑ has no constant part
     state: Int[Tensor, "T R"]
     z: Float[Tensor, "T R d"]
     exploring: Bool[Tensor, " T"]
@@ -65,7 +66,7 @@ def moments(
     """The agent in the world, for ever; noise, slips and starts come from each run's own seed.
 
     ``reward``, and ``noise`` as a tensor, are looked at step by step: they may be changed in place between two of them.
-    With ``least`` it is told only where the agent wants it: ‖φ(S_{t+1})‖_{V⁻¹} > least.
+    With ``least`` it is told only where ``agent.wants_reward(S_{t+1}, least)``.
     """
     if not isinstance(noise, Tensor):
         noise = in_range(noise, "noise", 0.0, float("inf"), open_end=True)
@@ -122,6 +123,7 @@ def trace_of(agent: OnlineTransfer, tasks: Float[Tensor, "R d"], rows: Sequence[
         seeds=agent.seeds,
         ridge=agent.method.ridge,
         forgetting=agent.method.forgetting,
+        intercept=agent.method.intercept,
         exploring=torch.tensor([row.exploring for row in rows]),
         final_z=agent.best_z.cpu(),
         final_z_hat=agent.z_hat.cpu(),

@@ -50,27 +50,39 @@ def watch(trace: Trace, exact: ExactModel) -> Theory:
     yardstick = Yardstick(exact)
     psi = yardstick.psi(trace.state, trace.z)
     psi_best = yardstick.psi(trace.state, trace.task.expand_as(trace.z))
-    return replay(trace, exact.features.cpu(), psi, psi_best, yardstick.regret(trace), exact.gamma)
+    learnable = yardstick.without_constant(trace.task) if trace.intercept else trace.task
+    return replay(trace, learnable, exact.features.cpu(), psi, psi_best, yardstick.regret(trace), exact.gamma)
 
 
 def replay(
     trace: Trace,
+    task: Float[Tensor, "R d"],
     features: Float[Tensor, "S d"],
     psi: Float[Tensor, "T R d"],
     psi_best: Float[Tensor, "T R d"],
     regret: Float[Tensor, "T R"],
     gamma: float,
 ) -> Theory:
-    """The same with ψ(S_t;Z_t) and ψ(S_t;z_r) known; of runs that forget, only the log det means something."""
+    """The same with ψ(S_t;Z_t) and ψ(S_t;z_r) known; of runs that forget, only the log det means something.
+
+    ``task`` is z_r, without its constant part for runs that fit an intercept; widths are then of ψ − φ̄/(1 − γ).
+    """
     dim = features.shape[1]
-    prior = TaskPosterior.prior(dim=dim, ridge=trace.ridge, runs=(trace.task.shape[0],), forgetting=trace.forgetting)
+    prior = TaskPosterior.prior(
+        dim=dim,
+        ridge=trace.ridge,
+        runs=(trace.task.shape[0],),
+        forgetting=trace.forgetting,
+        intercept=trace.intercept,
+    )
     posterior, rows = prior, []
     for t, radius in enumerate(trace.radius):
-        width, width_best = posterior.width(psi[t]), posterior.width(psi_best[t])
+        centre = 0.0 if posterior.means is None else posterior.means.phi / (1 - gamma)
+        width, width_best = posterior.width(psi[t] - centre), posterior.width(psi_best[t] - centre)
         chosen = (psi[t] * posterior.z_hat).sum(-1) + radius * width
         best = (psi_best[t] * posterior.z_hat).sum(-1) + radius * width_best
         slack = 1e-9 * chosen.abs()  # scores this near were ties
-        inside = posterior.distance(trace.task) <= radius
+        inside = posterior.distance(task) <= radius
         posterior = posterior.update(features[trace.entered[t]], trace.reward[t])
         rows.append((inside, 2 * radius * width, width**2, posterior.log_det, chosen >= best - slack))
     inside, lemma, squares, log_det, optimistic = (torch.stack(column) for column in zip(*rows, strict=True))

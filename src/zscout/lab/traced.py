@@ -175,6 +175,7 @@ class TraceFile:
             seeds=torch.tensor([self.seed]),
             ridge=nan,
             forgetting=self.forgetting,
+            intercept=False,  # nobody asks: what is measured of recorded runs leaves constant parts out
             exploring=torch.tensor(it.exploring),
             reward=_tensor(rewards)[:, None],
             final_z=_tensor(it.final_z)[None],

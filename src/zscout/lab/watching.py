@@ -57,8 +57,8 @@ class Frame:
     cell: Cell  # of S_{t+1}
     heading: Cell | None  # where π(·,Z_t) leads from S_t; None while an explorer acts
     mode: Mode  # whether what it does is what it would settle for
-    estimate: np.ndarray  # φ·ẑ [rows columns], NaN on walls
-    doubt: np.ndarray  # ‖φ‖ in V⁻¹ [rows columns]
+    estimate: np.ndarray  # the reward expected, φ·ẑ + c [rows columns], NaN on walls
+    doubt: np.ndarray  # how uncertain it is, in units of σ [rows columns]
 
     @property
     def doing(self) -> str:
@@ -104,7 +104,6 @@ def _frames(
     agent: OnlineTransfer, ground: Ground, task: Float[Tensor, "1 d"], reward: Float[Tensor, "1 S"], noise: float
 ) -> Iterator[Frame]:
     yardstick, to_map = ground.yardstick, ground.world.to_map
-    features = ground.exact.features.cpu()
     cells = [(int(row), int(column)) for row, column in ground.world.cells]
     gap = ground.gap * float(task.norm()) / math.sqrt(ground.exact.dim)  # random tasks have ‖z‖ = √d
     regret_so_far = 0.0
@@ -125,12 +124,12 @@ def _frames(
             lost=regret_so_far / gap,
             z_hat=z_hat[0].numpy(),
             value=float(yardstick.value(agent.best_z.cpu(), task)),
-            error=float((z_hat - task).norm()),
+            error=float((z_hat - (yardstick.without_constant(task) if agent.method.intercept else task)).norm()),
             left=cells[state],
             cell=cells[entered],
             heading=None if heading is None else cells[heading],
             mode=mode_of(heading, _leads_to(ground, moment.best_z, state), entered),
-            estimate=to_map(z_hat[0] @ features.T),
+            estimate=to_map(agent.posterior.reward(ground.exact.features[None])[0].cpu()),
             doubt=_doubt(agent, ground),
         )
 
@@ -155,7 +154,7 @@ def _task(text: str, ground: Ground) -> tuple[Float[Tensor, "1 d"], int]:
 
 
 def _doubt(agent: OnlineTransfer, ground: Ground) -> np.ndarray:
-    return ground.world.to_map(agent.posterior.width(ground.exact.features[None])[0])
+    return ground.world.to_map(agent.posterior.reward_width(ground.exact.features[None])[0])
 
 
 def _leads_to(ground: Ground, z: Float[Tensor, "1 d"], state: int) -> int:

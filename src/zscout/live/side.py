@@ -112,7 +112,8 @@ class Side:
         last = self.steps[-1] if self.steps else None
         worth = self._judge(last, truth)
         agent, features = self.agent, self._features
-        estimate, doubt = features @ agent.z_hat.cpu(), agent.posterior.width(self._ground.exact.features).cpu()
+        posterior, states = agent.posterior, self._ground.exact.features
+        estimate, doubt = posterior.reward(states).cpu(), posterior.reward_width(states).cpu()
         after = None if last is None or last.exploring else features @ last.z.cpu()
         return {
             "at": self.at if last is None else last.entered,

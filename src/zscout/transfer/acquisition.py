@@ -17,7 +17,7 @@ from zscout.edge import as_discount, as_size, in_range
 from zscout.randomness import Rng, Streams, normal
 from zscout.transfer.forecast import Forecast, finite
 from zscout.transfer.posterior import TaskPosterior
-from zscout.types import HasDiscount, HasHorizons, HasSecondMoment, Obs
+from zscout.types import HasDiscount, HasHorizons, Obs
 
 Radius: TypeAlias = Float[Tensor, "*b"]
 Scores: TypeAlias = Float[Tensor, "*b n"]
@@ -45,7 +45,7 @@ class UCB:
         if self.bonus_gamma is None:
             value, width = forecast.value_and_width(posterior)
         else:
-            value, width = forecast.value(posterior), posterior.width(forecast.psi_at(self.bonus_gamma))
+            value, width = forecast.value(posterior), forecast.width(posterior, self.bonus_gamma)
         return value + self.bonus_scale * radius[..., None] * width
 
 
@@ -69,11 +69,11 @@ class PathUCB:
 
     def _width(self, forecast: Forecast, posterior: TaskPosterior) -> Scores:
         model, g = forecast.model, self.gamma
-        if isinstance(model, HasDiscount) and isinstance(model, HasSecondMoment):
+        if isinstance(model, HasDiscount) and forecast.offers_moments(posterior):
             return (((1 - g) * forecast.information(posterior, g)).clamp(min=0)).sqrt() / (1 - model.gamma)
         if isinstance(model, HasDiscount) and isinstance(model, HasHorizons):
-            return (1 - g) / (1 - model.gamma) * posterior.width(forecast.psi_at(g))
-        return posterior.width(forecast.psi)
+            return (1 - g) / (1 - model.gamma) * forecast.width(posterior, g)
+        return forecast.width(posterior)
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Explore:
 
     def __call__(self, forecast: Forecast, posterior: TaskPosterior, radius: Radius, rng: Rng) -> Scores:
         """How little is known of where z leads."""
-        return posterior.width(forecast.psi if self.gamma is None else forecast.psi_at(self.gamma))
+        return forecast.width(posterior, self.gamma)
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class Thompson:
 
     def __call__(self, forecast: Forecast, posterior: TaskPosterior, radius: Radius, rng: Rng) -> Scores:
         """The value under a task that may be true."""
-        return _dot(forecast.psi, posterior.sample(1, rng)[..., 0, :])
+        return _dot(forecast.centred(posterior), posterior.sample(1, rng)[..., 0, :])
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class Optimism:
 
     def __call__(self, forecast: Forecast, posterior: TaskPosterior, radius: Radius, rng: Rng) -> Scores:
         """The value of z to itself."""
-        return (forecast.psi * forecast.z).sum(-1)
+        return (forecast.centred(posterior) * forecast.z).sum(-1)
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ class LogDet:
     def __call__(self, forecast: Forecast, posterior: TaskPosterior, radius: Radius, rng: Rng) -> Scores:
         """Value and information of the whole way."""
         W = posterior.factor[..., None, :, :]
-        more = W.mT @ forecast.second_moment(self.gamma) @ W
+        more = W.mT @ forecast.centred_moment(posterior, self.gamma) @ W
         more = more + torch.eye(more.shape[-1]).to(more)  # det(V + M)/det V = det(I + WᵀMW)
         gain: Tensor = 2 * torch.linalg.cholesky(more).diagonal(dim1=-2, dim2=-1).log().sum(-1)
         return forecast.value(posterior) + self.weight * radius[..., None] * gain

@@ -12,6 +12,7 @@ from torch import Generator, Tensor
 
 from zscout.edge import all_finite, as_finite, as_given, as_positive, in_range
 from zscout.randomness import Streams
+from zscout.transfer.constant import constant_part_of
 from zscout.transfer.direct import Known
 from zscout.transfer.forecast import finite
 from zscout.transfer.incoming import check_model_kind, check_observation, copied, flags_of_runs, seeds_of_runs
@@ -58,11 +59,13 @@ class OnlineTransfer:
         self.method = self._resolve(method)
         self.seeds = seeds_of_runs(seed, runs)
         self._runs = tuple(self.seeds.shape)
+        self._constant = constant_part_of(bfm) if self.method.intercept else None
         prior = TaskPosterior.prior(
             dim=bfm.dim,
             ridge=self.method.ridge,
             noise=noise,
             forgetting=self.method.forgetting,
+            intercept=self.method.intercept,
             runs=self._runs,
             device=bfm.sample_z(1, 0).device,
         )
@@ -146,7 +149,7 @@ class OnlineTransfer:
         """
         least = in_range(least, "least", 0.0, math.inf, open_end=True)
         check_observation(next_obs, self.bfm.observation_space, self._runs)
-        unsure = self.posterior.width(self._phi_of_runs(next_obs)) > least
+        unsure = self.posterior.reward_width(self._phi_of_runs(next_obs)) > least
         wanted = unsure | isinstance(self.method.search, Trials)
         return wanted if self._runs else bool(wanted)
 
@@ -186,7 +189,8 @@ class OnlineTransfer:
             return search.best(self._state.memory).clone()
         if isinstance(search, Known):
             return search.best(self.bfm, self.posterior)
-        return self.bfm.project_z(self.z_hat).double()
+        z_hat = self.z_hat if self._constant is None else self._constant.removed_from(self.z_hat)
+        return self.bfm.project_z(z_hat).double()
 
     @property
     def radius(self) -> Float[Tensor, "*b"]:
@@ -217,6 +221,7 @@ class OnlineTransfer:
             "method": method_to_json(self.method),
             "ridge": self.method.ridge,
             "forgetting": self.method.forgetting,
+            "intercept": self.method.intercept,
             "noise": self.noise,
             "norm_bound": self.norm_bound,
             "dim": self.bfm.dim,
@@ -233,7 +238,7 @@ class OnlineTransfer:
             found = method or method_from_json(description["method"])
             if found is None:
                 raise ValueError("its method has pieces that are not zscout's own: pass method=")
-            for piece in ("ridge", "forgetting"):
+            for piece in ("ridge", "forgetting", "intercept"):
                 if getattr(found, piece) != description[piece]:
                     raise ValueError(f"it learned with {piece} = {description[piece]}, this method has another")
             if description["dim"] != bfm.dim:
@@ -279,7 +284,7 @@ class OnlineTransfer:
 
     def _problem(self, obs: Any) -> Problem:
         state = self._state
-        return Problem(obs, self.bfm, state.posterior, self.radius, self.method.acquisition, state.last)
+        return Problem(obs, self.bfm, state.posterior, self.radius, self.method.acquisition, state.last, self._constant)
 
     def _streams(self, which: int) -> Streams:
         return Streams(self.seeds.to(self.posterior.device), PLACES * self.t + which)

@@ -9,9 +9,18 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from zscout.edge import as_index
-from zscout.transfer.forecast import Forecast, finite, halves, halving
+from zscout.transfer.constant import ConstantPart
+from zscout.transfer.forecast import (
+    Forecast,
+    discount_of,
+    finite,
+    halves,
+    halving,
+    information_weights,
+    moments_of,
+)
 from zscout.transfer.posterior import TaskPosterior
-from zscout.types import BehaviorModel, HasSecondMoment, HasStates, Obs
+from zscout.types import BehaviorModel, HasStates, Obs
 
 ROOM = 2**27  # bytes of single rows that a table keeps
 COLUMNS = 3  # that a table keeps, ψ among them
@@ -26,7 +35,7 @@ class Table:
     win no score that it would not have won anyway. The model itself is not kept, so that it can be forgotten.
     """
 
-    def __init__(self, model: BehaviorModel, n: int, seed: int) -> None:
+    def __init__(self, model: BehaviorModel, n: int, seed: int, constant: ConstantPart | None = None) -> None:
         if not isinstance(model, HasStates):
             raise ValueError(
                 f"{type(model).__name__} has no states(): a bank is for finite worlds; elsewhere search by FixedPoint, "
@@ -34,6 +43,8 @@ class Table:
             )
         self.states = model.states()
         self.bank: Float[Tensor, "n d"] = model.sample_z(n, torch.Generator().manual_seed(seed)).double()
+        if constant is not None:
+            self.bank = model.project_z(constant.removed_from(self.bank)).double()
         with torch.no_grad():
             psi = finite(model.psi(self.states, self.bank))
         self.rows: Int[Tensor, "S m"] = distinct_rows(psi)
@@ -97,25 +108,29 @@ class _Tabulated(Forecast):
         """ψ·ẑ and ‖ψ‖_{V⁻¹}, a few runs at a time: their rows then stay in the cache from one step to the next."""
         if self._given_psi is not None or not self._in_parts(posterior):
             return super().value_and_width(posterior)
-        psi, both, runs = self._table.column("psi", self.model.psi), halving(posterior), ROWS // self.count
+        psi, runs = self._table.column("psi", self.model.psi), ROWS // self.count
+        both, centre = halving(posterior, discount_of(self.model))
         if runs < FEW:
-            return halves_in_place(psi, self._state, both)
-        pairs = zip(self._state.split(runs), both.split(runs), strict=True)
-        value, width = zip(*(halves(psi.index_select(0, state), own) for state, own in pairs), strict=True)
+            return halves_in_place(psi, self._state, both, centre)
+        centres = [None] * -(-len(both) // runs) if centre is None else centre.split(runs)
+        parts = zip(self._state.split(runs), both.split(runs), centres, strict=True)
+        value, width = zip(*(halves(psi.index_select(0, at), own, mean) for at, own, mean in parts), strict=True)
         return torch.cat(value), torch.cat(width)
 
-    def information(self, posterior: TaskPosterior, gamma: float) -> Float[Tensor, "*b m"]:
+    def _information(self, posterior: TaskPosterior, gamma: float) -> Float[Tensor, "*b m"]:
         """tr(V⁻¹M), runs that are in one state together: its rows are read where they stand."""
-        model = self.model
-        if not isinstance(model, HasSecondMoment) or not self._in_parts(posterior):
-            return super().information(posterior, gamma)
-        M = self._table.column(("moment", gamma), lambda obs, z: model.second_moment(obs, z, gamma)).flatten(2)
-        inverse = (posterior.width_factor @ posterior.width_factor.mT).flatten(1)
-        answer = inverse.new_empty(len(inverse), self.count)
+        if not self._in_parts(posterior):
+            return super()._information(posterior, gamma)
+        model, with_psi = self.model, posterior.means is not None
+        moments = self._table.column(
+            ("moments", gamma, with_psi), lambda obs, z: moments_of(model, obs, z, gamma, with_psi)
+        )
+        weights, constant = information_weights(posterior, gamma)
+        answer = weights.new_empty(len(weights), self.count)
         for state in self._state.unique().tolist():
             here = (self._state == state).nonzero()[:, 0]
-            answer[here] = inverse[here] @ M[state].T
-        return answer
+            answer[here] = weights[here] @ moments[state].T
+        return answer + constant[..., None]
 
     def _in_parts(self, posterior: TaskPosterior) -> bool:
         """Whether doing a part at a time pays: for a list of runs on a processor, whose cache is small."""
@@ -131,30 +146,35 @@ class _Tabulated(Forecast):
 
 
 def halves_in_place(
-    psi: Float[Tensor, "S m d"], state: Int[Tensor, " R"], factor_and_estimate: Float[Tensor, "R d d+1"]
+    psi: Float[Tensor, "S m d"],
+    state: Int[Tensor, " R"],
+    factor_and_estimate: Float[Tensor, "R d d+1"],
+    centre: Float[Tensor, "R 1 d"] | None = None,
 ) -> tuple[Float[Tensor, "R m"], Float[Tensor, "R m"]]:
-    """ψ·ẑ and ‖ψ‖_{V⁻¹} of very many rows, one run after the other: they are read where they stand, not copied."""
+    """What ``halves`` gives of very many rows, one run after the other: they are read where they stand, not copied."""
     value = psi.new_empty(len(state), psi.shape[1])
     squares, product = torch.empty_like(value), psi.new_empty(factor_and_estimate.shape[-1], psi.shape[1])
     for run, here in enumerate(state.tolist()):
         torch.mm(factor_and_estimate[run].mT, psi[here].mT, out=product)
         value[run] = product[-1]
-        torch.sum(product[:-1].square_(), 0, out=squares[run])
+        apart = product[:-1] if centre is None else product[:-1].sub_(centre[run].mT)
+        torch.sum(apart.square_(), 0, out=squares[run])
     return value, squares.sqrt_()
 
 
-def table_of(model: BehaviorModel, n: int, seed: int) -> Table:
+def table_of(model: BehaviorModel, n: int, seed: int, constant: ConstantPart | None = None) -> Table:
     """The model's table, made when it is first wanted; models are frozen, so it stays true."""
     if id(model) not in _TABLES:
         _TABLES[id(model)] = {}
         weakref.finalize(model, _TABLES.pop, id(model), None)
     tables = _TABLES[id(model)]
-    if (n, seed) not in tables:
-        tables[n, seed] = Table(model, n, seed)
-    return tables[n, seed]
+    key = (n, seed, constant is not None)
+    if key not in tables:
+        tables[key] = Table(model, n, seed, constant)
+    return tables[key]
 
 
-_TABLES: dict[int, dict[tuple[int, int], Table]] = {}  # by identity: anyone's model need not be hashable
+_TABLES: dict[int, dict[tuple[int, int, bool], Table]] = {}  # by identity: anyone's model need not be hashable
 
 
 def distinct_rows(psi: Float[Tensor, "S n d"]) -> Int[Tensor, "S m"]:

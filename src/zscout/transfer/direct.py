@@ -22,7 +22,7 @@ class AtEstimate:
         """The estimate."""
         z_hat = problem.posterior.z_hat
         unknown = (z_hat == 0).all(-1, keepdim=True)
-        return torch.where(unknown, problem.fresh(1, rng)[..., 0, :], problem.model.project_z(z_hat).double())
+        return torch.where(unknown, problem.fresh(1, rng)[..., 0, :], problem.project(z_hat))
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class PosteriorDraw:
         """A task that may be true."""
         posterior = problem.posterior
         draw = posterior.sample(1, rng)[..., 0, :]
-        return problem.model.project_z(posterior.z_hat + self.scale * (draw - posterior.z_hat)).double()
+        return problem.project(posterior.z_hat + self.scale * (draw - posterior.z_hat))
 
 
 @dataclass(frozen=True)
@@ -92,4 +92,4 @@ class CountBonus:
         if (problem.posterior.V - torch.diag_embed(counts)).any():
             raise ValueError("counting visits needs one-hot features (clusters): this V is not diagonal")
         bonus = problem.radius[..., None] * counts**-self.power
-        return problem.model.project_z(problem.posterior.z_hat + bonus).double()
+        return problem.project(problem.posterior.z_hat + bonus)

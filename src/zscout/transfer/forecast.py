@@ -10,7 +10,7 @@ from torch import Tensor
 
 from zscout.edge import all_finite
 from zscout.transfer.posterior import TaskPosterior
-from zscout.types import BehaviorModel, HasHeads, HasHorizons, HasSecondMoment, Obs
+from zscout.types import BehaviorModel, HasDiscount, HasHeads, HasHorizons, HasSecondMoment, Obs
 
 
 class Forecast:
@@ -88,13 +88,57 @@ class Forecast:
         return (self.psi @ posterior.z_hat[..., None])[..., 0]
 
     def value_and_width(self, posterior: TaskPosterior) -> tuple[Float[Tensor, "*b n"], Float[Tensor, "*b n"]]:
-        """ψ·ẑ and ‖ψ‖_{V⁻¹}, the two halves of eq. 5, by one product."""
-        return halves(self.psi, halving(posterior))
+        """ψ·ẑ and ‖ψ‖_{V⁻¹}, the two halves of eq. 5, by one product; with an intercept the norm of ``centred`` ψ."""
+        return halves(self.psi, *halving(posterior, discount_of(self.model)))
+
+    def centred(self, posterior: TaskPosterior, gamma: float | None = None) -> Float[Tensor, "*b n d"]:
+        """ψ, at another discount if one is given; with an intercept ψ − φ̄/(1 − γ), what sets z apart from φ̄ for ever.
+
+        A constant reward c adds c/(1 − γ) to the value of every z: there is nothing in it to explore for.
+        """
+        psi = self.psi if gamma is None else self.psi_at(gamma)
+        if posterior.means is None:
+            return psi
+        return psi - posterior.means.phi[..., None, :] / (1 - (discount_of(self.model) if gamma is None else gamma))
+
+    def width(self, posterior: TaskPosterior, gamma: float | None = None) -> Float[Tensor, "*b n"]:
+        """‖ψ‖_{V⁻¹} of the centred ψ."""
+        return posterior.width(self.centred(posterior, gamma))
+
+    def centred_moment(self, posterior: TaskPosterior, gamma: float) -> Float[Tensor, "*b n d d"]:
+        """M(s;z), or the paper's rank-1 stand-in for it; with an intercept that of φ − φ̄."""
+        if not self.offers_moments(posterior):
+            apart = self.centred(posterior, self._horizon(gamma))
+            return apart[..., :, None] * apart[..., None, :]
+        M = self.second_moment(gamma)
+        if posterior.means is None:
+            return M
+        mean = posterior.means.phi[..., None, None, :]
+        cross = self.psi_at(gamma)[..., :, None] * mean
+        return M - cross - cross.mT + mean.mT * mean / (1 - gamma)
 
     def information(self, posterior: TaskPosterior, gamma: float) -> Float[Tensor, "*b n"]:
-        """tr(V⁻¹M(s;z)) = E Σγᵏ‖φ(S_{t+k+1})‖²_{V⁻¹}."""
-        inverse = posterior.width_factor @ posterior.width_factor.mT
-        return (self.second_moment(gamma).flatten(-2) @ inverse.flatten(-2)[..., None])[..., 0]
+        """tr(V⁻¹M(s;z)) = E Σγᵏ‖φ(S_{t+k+1})‖²_{V⁻¹}; with an intercept of φ − φ̄."""
+        if not self.offers_moments(posterior):
+            return self.width(posterior, self._horizon(gamma)) ** 2
+        return self._information(posterior, gamma)
+
+    def _information(self, posterior: TaskPosterior, gamma: float) -> Float[Tensor, "*b n"]:
+        weights, constant = information_weights(posterior, gamma)
+        with_psi = posterior.means is not None
+        moments = self._once(
+            ("moments", gamma, with_psi), lambda obs, z: moments_of(self.model, obs, z, gamma, with_psi)
+        )
+        return (moments @ weights[..., None])[..., 0] + constant[..., None]
+
+    def offers_moments(self, posterior: TaskPosterior) -> bool:
+        """Whether the model offers M, and where an intercept is fitted ψ at other discounts, to centre M by."""
+        centrable = posterior.means is None or isinstance(self.model, HasHorizons)
+        return centrable and isinstance(self.model, HasSecondMoment)
+
+    def _horizon(self, gamma: float) -> float | None:
+        """Γ where the model offers ψ there, else None for its own."""
+        return gamma if isinstance(self.model, HasHorizons) else None
 
     def _once(self, key: Any, ask_model: Callable[[Obs, Tensor], Tensor]) -> Tensor:
         if key not in self._seen:
@@ -102,17 +146,50 @@ class Forecast:
         return self._seen[key]
 
 
-def halving(posterior: TaskPosterior) -> Float[Tensor, "*b d d+1"]:
-    """F and ẑ side by side: ψ times this is what both halves of eq. 5 are made of."""
-    return torch.cat([posterior.width_factor, posterior.z_hat[..., None]], -1)
+def discount_of(model: BehaviorModel) -> float:
+    """The model's γ; .99 for one that does not say."""
+    return model.gamma if isinstance(model, HasDiscount) else 0.99
+
+
+def moments_of(
+    model: BehaviorModel, obs: Obs, z: Float[Tensor, "*b n d"], gamma: float, with_psi: bool
+) -> Float[Tensor, "*b n k"]:
+    """M(s;z) as one row for each candidate, with ψ(s;z) behind it where M is to be centred."""
+    assert isinstance(model, HasSecondMoment)
+    M = model.second_moment(obs, z, gamma).flatten(-2)
+    if not with_psi:
+        return M
+    assert isinstance(model, HasHorizons)
+    return torch.cat([M, model.psi_at(obs, z, gamma).to(M)], -1)
+
+
+def information_weights(posterior: TaskPosterior, gamma: float) -> tuple[Float[Tensor, "*b k"], Float[Tensor, "*c"]]:
+    """Tr(V⁻¹M) of φ − φ̄ is the row of ``moments_of`` times the first of these, plus the second."""
+    inverse = posterior.width_factor @ posterior.width_factor.mT
+    if posterior.means is None:
+        return inverse.flatten(-2), inverse.new_zeros(())
+    mean = posterior.means.phi
+    toward = (inverse @ mean[..., None])[..., 0]  # V⁻¹φ̄
+    return torch.cat([inverse.flatten(-2), -2 * toward], -1), (mean * toward).sum(-1) / (1 - gamma)
+
+
+def halving(posterior: TaskPosterior, gamma: float) -> tuple[Float[Tensor, "*b d d+1"], Float[Tensor, "*b 1 d"] | None]:
+    """F and ẑ side by side, by which ψ gives both halves of eq. 5; with an intercept also Fᵀφ̄/(1 − γ)."""
+    both = torch.cat([posterior.width_factor, posterior.z_hat[..., None]], -1)
+    if posterior.means is None:
+        return both, None
+    return both, posterior.means.phi[..., None, :] @ posterior.width_factor / (1 - gamma)
 
 
 def halves(
-    psi: Float[Tensor, "*b n d"], factor_and_estimate: Float[Tensor, "*b d d+1"]
+    psi: Float[Tensor, "*b n d"],
+    factor_and_estimate: Float[Tensor, "*b d d+1"],
+    centre: Float[Tensor, "*b 1 d"] | None = None,
 ) -> tuple[Float[Tensor, "*b n"], Float[Tensor, "*b n"]]:
-    """ψ·ẑ and ‖Fᵀψ‖ = ‖ψ‖_{V⁻¹}."""
+    """ψ·ẑ and ‖Fᵀψ − centre‖, which is ‖ψ‖_{V⁻¹} of the centred ψ."""
     product = psi @ factor_and_estimate
-    return product[..., -1], torch.linalg.vector_norm(product[..., :-1], dim=-1)
+    apart = product[..., :-1] if centre is None else product[..., :-1] - centre
+    return product[..., -1], torch.linalg.vector_norm(apart, dim=-1)
 
 
 def pick(rows: Float[Tensor, "*b n d"], index: Int[Tensor, "*b"]) -> Float[Tensor, "*b d"]:

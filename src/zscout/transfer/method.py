@@ -20,6 +20,7 @@ class Method:
     search: Search | Trials = field(default_factory=Automatic)  # over which z
     hold: int | str = 1  # for how many steps a z is kept
     forgetting: float = 1.0  # ρ: what a reward weighs after each further one
+    intercept: bool = True  # fit r ≈ φ·z + c with c free: a constant in the reward changes nothing
     explorer: Explorer | None = None  # chooses actions in place of z …
     explore_for: int | None = None  # … for so many steps, or for ever
 
@@ -30,6 +31,8 @@ class Method:
         if self.hold != "episode":
             as_size(self.hold, "hold", 1)
         as_positive(in_range(self.forgetting, "forgetting", 0.0, 1.0), "forgetting")
+        if not isinstance(self.intercept, bool):
+            raise ValueError(f"intercept must be True or False, got {self.intercept!r}")
         if self.explorer is not None and not isinstance(self.explorer, Explorer):
             raise ValueError(f"explorer must be an Explorer or None, came as {self.explorer!r}")
         if self.explore_for is not None:

@@ -24,7 +24,7 @@ from zscout.types import Vectors
 # Ours
 
 
-def usf_ucb(*, ridge: float = 0.1, kappa: float = 1.7, gamma: float = 0.9) -> Method:
+def usf_ucb(*, ridge: float = 0.1, kappa: float = 1.6, gamma: float = 0.8) -> Method:
     """USF-UCB with a radius that follows the rewards' own scale, and M in the bonus where the model offers it."""
     return Method(ridge=ridge, confidence=ScaleFree(kappa), acquisition=PathUCB(gamma))
 
@@ -34,10 +34,12 @@ def usf_ucb_norm(*, norm_bound: float | None, ridge: float = 0.2, kappa: float =
     return Method(ridge=ridge, confidence=KnownNorm(kappa, norm_bound), acquisition=PathUCB(gamma))
 
 
-def usf_ucb_paper(*, noise: float | None, ridge: float | None = None, beta: float = 1.0) -> Method:
+def usf_ucb_paper(
+    *, noise: float | None, ridge: float | None = None, beta: float = 1.0, intercept: bool = False
+) -> Method:
     """USF-UCB with the paper's β_t; λ, which the paper does not give, is σ² (.3², its σ, if none is known)."""
     sigma = noise if noise else 0.3  # without noise λ = σ² would be 0
-    return Method(ridge=sigma**2 if ridge is None else ridge, confidence=PaperSchedule(beta))
+    return Method(ridge=sigma**2 if ridge is None else ridge, confidence=PaperSchedule(beta), intercept=intercept)
 
 
 def usf_ucb_short(*, ridge: float = 0.1, kappa: float = 1.7, gamma: float = 0.9, scale: float = 10.0) -> Method:
@@ -53,36 +55,36 @@ def log_det(*, ridge: float = 0.1, kappa: float = 1.7, gamma: float = 0.9, weigh
 # The paper's alternatives
 
 
-def optimism(*, ridge: float = 0.1, kappa: float = 1.7, n: int = 64) -> Method:
+def optimism(*, ridge: float = 0.1, kappa: float = 1.7, n: int = 64, intercept: bool = False) -> Method:
     """The z in the ellipsoid that promises itself most  (eq. 8)."""
     search = Ellipsoid(n, scale=1.0, surface=True)
-    return Method(ridge=ridge, confidence=ScaleFree(kappa), acquisition=Optimism(), search=search)
+    return Method(ridge=ridge, confidence=ScaleFree(kappa), acquisition=Optimism(), search=search, intercept=intercept)
 
 
 def mbie(*, ridge: float = 0.1, beta: float = 1.0, power: float = 0.5) -> Method:
     """Counts of visits as a bonus on z itself, 1/√N, or with power=1 1/N: one-hot features only."""
-    return Method(ridge=ridge, confidence=Constant(beta), search=CountBonus(power))
+    return Method(ridge=ridge, confidence=Constant(beta), search=CountBonus(power), intercept=False)
 
 
 def unroll(*, arms: int = 30, horizon: int = 100, exploration: float = 1.0) -> Method:
     """The direct approach: whole rollouts, scored by their return, a bandit over z."""
-    return Method(search=Unroll(horizon=horizon, arms=arms, exploration=exploration))
+    return Method(search=Unroll(horizon=horizon, arms=arms, exploration=exploration), intercept=False)
 
 
 def random_actions(*, ridge: float = 0.1) -> Method:
     """Random actions for ever; the estimate is learned beside."""
-    return Method(ridge=ridge, search=AtEstimate(), explorer=RandomWalk())
+    return Method(ridge=ridge, search=AtEstimate(), explorer=RandomWalk(), intercept=False)
 
 
 def exhaustive(*, ridge: float = 0.1, look_ahead: LookAhead | None = None) -> Method:
     """Always to the least-visited state next, by ``look_ahead(states, actions)``."""
-    return Method(ridge=ridge, search=AtEstimate(), explorer=Exhaustive(look_ahead))
+    return Method(ridge=ridge, search=AtEstimate(), explorer=Exhaustive(look_ahead), intercept=False)
 
 
 # Rivals and baselines
 
 
-def opti(*, ridge: float = 1.0, radius: float = 0.1, n: int = 128) -> Method:
+def opti(*, ridge: float = 1.0, radius: float = 0.1, n: int = 128, intercept: bool = False) -> Method:
     """OpTI-BFM: n candidates uniform in the ellipsoid of twice the radius, the least UCB of the model's heads."""
     pessimistic = OverHeads(UCB(), "min")
     return Method(
@@ -90,6 +92,7 @@ def opti(*, ridge: float = 1.0, radius: float = 0.1, n: int = 128) -> Method:
         confidence=Constant(as_positive(radius, "radius") ** 2),
         acquisition=pessimistic,
         search=Ellipsoid(n, scale=2.0),
+        intercept=intercept,
     )
 
 
@@ -98,37 +101,37 @@ def opti_shipped(*, ridge: float = 1.0, radius: float = 0.1, n: int = 128) -> Me
     return replace(opti(ridge=ridge, radius=radius), search=Ellipsoid(n, scale=2.0, shipped=True))
 
 
-def thompson(*, ridge: float = 0.1, scale: float = 1.0, hold: int = 1) -> Method:
+def thompson(*, ridge: float = 0.1, scale: float = 1.0, hold: int = 1, intercept: bool = False) -> Method:
     """A z drawn from the posterior, its spread times ``scale``, kept for ``hold`` steps."""
-    return Method(ridge=ridge, search=PosteriorDraw(scale), hold=hold)
+    return Method(ridge=ridge, search=PosteriorDraw(scale), hold=hold, intercept=intercept)
 
 
-def greedy(*, ridge: float = 0.1) -> Method:
+def greedy(*, ridge: float = 0.1, intercept: bool = False) -> Method:
     """Always the estimate."""
-    return Method(ridge=ridge, search=AtEstimate())
+    return Method(ridge=ridge, search=AtEstimate(), intercept=intercept)
 
 
 def random_z(*, ridge: float = 0.1, hold: int = 10) -> Method:
     """A random behaviour, another one every ``hold`` steps."""
-    return Method(ridge=ridge, search=AnyZ(), hold=hold)
+    return Method(ridge=ridge, search=AnyZ(), hold=hold, intercept=False)
 
 
 def lola(*, draws: int = 10, horizon: int = 100, std: float = 0.15, rate: float = 0.05) -> Method:
     """LoLA: policy search in z, with its resets to a common start."""
-    return Method(search=LoLA(horizon=horizon, draws=draws, std=std, rate=rate))
+    return Method(search=LoLA(horizon=horizon, draws=draws, std=std, rate=rate), intercept=False)
 
 
 def explore_then_commit(*, ridge: float = 0.1, steps: int = 50, look_ahead: LookAhead | None = None) -> Method:
     """Random actions for so many steps, or with ``look_ahead`` exhaustive ones; then the estimate."""
     explorer = RandomWalk() if look_ahead is None else Exhaustive(look_ahead)
-    return Method(ridge=ridge, search=AtEstimate(), explorer=explorer, explore_for=steps)
+    return Method(ridge=ridge, search=AtEstimate(), explorer=explorer, explore_for=steps, intercept=False)
 
 
 def oracle(*, task: Vectors | None) -> Method:
     """Knows z_r."""
     if task is None:
         raise ValueError("the oracle knows the task: METHODS['oracle'](dim=…, task=z_r)")
-    return Method(search=Known.of(task))
+    return Method(search=Known.of(task), intercept=False)
 
 
 @dataclass(frozen=True)

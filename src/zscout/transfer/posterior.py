@@ -11,6 +11,7 @@ from torch import Tensor
 from zscout.edge import as_finite, as_generator, as_positive, as_real, as_size, as_vectors, common_shape, in_range
 from zscout.randomness import Rng, Streams, normal, uniform
 from zscout.transfer.incoming import flags_of_runs
+from zscout.transfer.means import Means
 from zscout.transfer.sums import Sums
 
 LARGEST = 1e100  # of a number that comes in: sums of squares stay finite
@@ -27,6 +28,9 @@ class TaskPosterior:
     V = λI + Σρᵏφφᵀ. Widths are then those of V⁻¹ṼV⁻¹ with Ṽ = λI + Σρ²ᵏφφᵀ. It costs O(d³) an update, since the ridge
     is topped up in every direction; the order of the data then matters, and log det V may fall. ``sample``,
     ``sample_ellipsoid`` and ``distance`` are of V all the same.
+
+    With ``intercept`` it fits r ≈ φ·z + c with c free: V = λI + Σ(φ − φ̄)(φ − φ̄)ᵀ and ẑ = V⁻¹Σ(φ − φ̄)(r − r̄), so that a
+    constant added to all rewards changes ``offset`` and nothing else.
     """
 
     z_hat: Float[Tensor, "*b d"]
@@ -37,6 +41,7 @@ class TaskPosterior:
     ridge: float  # λ
     given_noise: float | None  # σ, or None: estimated
     forgetting: float  # ρ
+    means: Means | None = None  # φ̄ and r̄, where an intercept is fitted
 
     @classmethod
     def prior(
@@ -46,6 +51,7 @@ class TaskPosterior:
         ridge: float,
         noise: float | None = 1.0,
         forgetting: float = 1.0,
+        intercept: bool = False,
         runs: tuple[int, ...] = (),
         device: torch.device | None = None,
     ) -> "TaskPosterior":
@@ -58,12 +64,13 @@ class TaskPosterior:
         eye = torch.eye(dim, dtype=torch.float64, device=device).expand(*runs, dim, dim)
         W, zero = eye / math.sqrt(ridge), eye.new_zeros(*runs, dim)
         sums = Sums(ridge * eye, zero, zero[..., 0], zero[..., 0])
-        return cls(zero, W, W, sums, None, ridge, noise, forgetting)
+        means = Means(zero, zero[..., 0], zero[..., 0]) if intercept else None
+        return cls(zero, W, W, sums, None, ridge, noise, forgetting, means)
 
     # Learning: each returns a new posterior
 
     def update(self, phi: Any, reward: Any, seen: Any = None) -> "TaskPosterior":
-        """V ← V + φφᵀ, b ← b + φr, one observation a run  (eq. 3); one posterior told of many runs becomes many.
+        """V ← V + φφᵀ, b ← b + φr, one observation a run  (eq. 3); a single posterior broadcasts over runs.
 
         With ``seen`` [*b], True or False for each run, the others learn nothing: they are ``aged``.
         """
@@ -78,11 +85,15 @@ class TaskPosterior:
         phi, reward = self._pair(phi, reward)
         if isinstance(weight, Tensor):
             phi = weight[..., None] * phi  # φ = 0 changes no bit of V⁻¹ and ẑ
+        old = self if self.forgetting == 1 else self._faded()
+        means = old.means
+        if means is not None:
+            means, phi, reward = means.plus(phi, reward, weight)
         if self.forgetting < 1:
-            return self._faded()._refactored(phi[..., None, :], reward[..., None], weight)
+            return replace(old, means=means)._refactored(phi[..., None, :], reward[..., None], weight)
         z_hat, W = _one_more(self.z_hat, self.factor, phi, reward)
         sums = self.sums.plus(phi, reward, weight)
-        return TaskPosterior(z_hat, W, W, sums, None, self.ridge, self.given_noise, self.forgetting)
+        return TaskPosterior(z_hat, W, W, sums, None, self.ridge, self.given_noise, self.forgetting, means)
 
     def aged(self) -> "TaskPosterior":
         """One update later with nothing seen: V ← ρV + (1 − ρ)λI, b ← ρb; with ρ = 1 itself."""
@@ -95,7 +106,13 @@ class TaskPosterior:
         """Labelled pairs at any time, φ [*b m d] and r [*b m]: all of them count as seen just now."""
         phi = as_vectors(phi, self.dim, "phi", self.device).detach()
         phi, reward = self._pair(phi, reward, pairs=True)
-        return self._refactored(phi, reward, float(phi.shape[-2])) if phi.shape[-2] else self
+        pairs = phi.shape[-2]
+        if not pairs:
+            return self
+        if self.means is None:
+            return self._refactored(phi, reward, float(pairs))
+        means, phi, reward = self.means.plus_many(phi, reward)
+        return replace(self, means=means)._refactored(phi, reward, float(pairs))
 
     def _refactored(
         self, phi: Float[Tensor, "*b m d"], reward: Float[Tensor, "*b m"], weight: float | Float[Tensor, "*b"]
@@ -122,7 +139,8 @@ class TaskPosterior:
 
     def tensors(self) -> dict[str, Tensor]:
         """All that has one entry a run, by name."""
-        return {name: getattr(self, name) for name in TENSORS}
+        means = {} if self.means is None else {f"mean_{name}": value for name, value in vars(self.means).items()}
+        return {name: getattr(self, name) for name in TENSORS} | means
 
     def with_tensors(self, tensors: dict[str, Tensor]) -> "TaskPosterior":
         """The same with others."""
@@ -133,6 +151,7 @@ class TaskPosterior:
             width_factor=tensors["width_factor"],
             sums=Sums(tensors["V"], tensors["b"], tensors["reward_squares"], tensors["weight"]),
             aged_squares=None if self.forgetting == 1 else tensors["V_squared"],
+            means=None if self.means is None else Means(**{name: tensors[f"mean_{name}"] for name in vars(self.means)}),
         )
 
     def _faded(self) -> "TaskPosterior":
@@ -143,6 +162,7 @@ class TaskPosterior:
             self,
             sums=Sums(rho * self.V + (1 - rho) * ridge, rho * self.b, rho * self.reward_squares, rho * self.weight),
             aged_squares=rho**2 * self.V_squared + (1 - rho**2) * ridge,
+            means=None if self.means is None else self.means.aged(rho),
         )
 
     # What it says
@@ -196,6 +216,27 @@ class TaskPosterior:
         rows, shape = self._rows(x, "x")
         width: Tensor = torch.linalg.vector_norm(rows @ self.width_factor, dim=-1)
         return width.reshape(shape)
+
+    @property
+    def offset(self) -> Float[Tensor, "*b"]:
+        """The estimate of c in r ≈ φ·z + c: r̄ − φ̄·ẑ, or 0 where no intercept is fitted."""
+        if self.means is None:
+            return torch.zeros_like(self.z_hat[..., 0])
+        return self.means.reward - (self.means.phi * self.z_hat).sum(-1)
+
+    def reward(self, phi: Any) -> Float[Tensor, "*b_and_n"]:
+        """The reward expected where the features are φ: φ·ẑ + c, for φ [*b d] or [*b n d]."""
+        rows, shape = self._rows(phi, "phi")
+        expected: Tensor = (rows @ self.z_hat[..., None])[..., 0] + self.offset[..., None]
+        return expected.reshape(shape)
+
+    def reward_width(self, phi: Any) -> Float[Tensor, "*b_and_n"]:
+        """How uncertain that reward is, in units of σ: ‖φ‖_{V⁻¹}, or with an intercept √(‖φ − φ̄‖²_{V⁻¹} + 1/n)."""
+        if self.means is None:
+            return self.width(phi)
+        rows, shape = self._rows(phi, "phi")
+        width: Tensor = torch.linalg.vector_norm((rows - self.means.phi[..., None, :]) @ self.width_factor, dim=-1)
+        return (width**2 + 1 / self.means.weight.clamp(min=1)[..., None]).sqrt().reshape(shape)
 
     def distance(self, z: Any) -> Float[Tensor, "*b_and_n"]:
         """‖z − ẑ‖_V for z [*b d] or [*b n d]: in the ellipsoid of radius √β_t it is at most that  (eq. 4)."""

@@ -16,7 +16,8 @@ from zscout.transfer import acquisition, confidence, direct, explorers, search, 
 from zscout.transfer.method import Method
 
 FILE = "agent.safetensors"
-FORMAT = 2
+FORMAT = 3
+BEFORE_INTERCEPT = 2  # the format of agents that fit no intercept
 HOMES = (confidence, acquisition, search, direct, trials, explorers)
 """Where the pieces of a method may come from: a file can name nothing else."""
 
@@ -39,8 +40,12 @@ def read(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no dict)
     except (SafetensorError, KeyError, json.JSONDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is no saved agent: {error}") from error
-    if not isinstance(description, dict) or description.get("format") != FORMAT:
+    if not isinstance(description, dict) or description.get("format") not in (BEFORE_INTERCEPT, FORMAT):
         raise ValueError(f"{path} is not of format {FORMAT}, the one that this version reads")
+    if description["format"] == BEFORE_INTERCEPT:
+        description["intercept"] = False
+        if isinstance(description.get("method"), dict):
+            description["method"]["intercept"] = False
     return description, tensors
 
 

@@ -17,6 +17,7 @@ from zscout.edge import all_finite, as_positive, as_size
 from zscout.randomness import Rng, Streams, uniform
 from zscout.transfer.acquisition import Acquisition
 from zscout.transfer.bank import table_of
+from zscout.transfer.constant import ConstantPart
 from zscout.transfer.forecast import Forecast
 from zscout.transfer.posterior import TaskPosterior
 from zscout.types import BehaviorModel, HasExactPsi, HasStates, Obs, SamplesForEachRun
@@ -34,6 +35,11 @@ class Problem:
     radius: Float[Tensor, "*b"]  # √β_t
     acquisition: Acquisition
     last: Float[Tensor, "*b d"] | None = None  # the z of the step before
+    constant: ConstantPart | None = None  # what is taken out of every z, where an intercept is fitted
+
+    def project(self, z: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
+        """Z's nearest point, without a constant part."""
+        return self.model.project_z(z if self.constant is None else self.constant.removed_from(z)).double()
 
     def forecast(self, z: Float[Tensor, "*b n d"]) -> Forecast:
         """What follows from candidates, by the model."""
@@ -50,21 +56,25 @@ class Problem:
         z_hat = self.posterior.z_hat
         known = (z_hat != 0).any(-1, keepdim=True)
         if self.last is None:
-            return self.model.project_z(z_hat).double()[..., None, :][..., : int(bool(known.any())), :]
-        estimate = torch.where(known, self.model.project_z(z_hat).double(), self.last)
+            return self.project(z_hat)[..., None, :][..., : int(bool(known.any())), :]
+        estimate = torch.where(known, self.project(z_hat), self.last)
         return torch.stack([estimate, self.last], -2)
 
     def fresh(self, n: int, rng: Rng) -> Float[Tensor, "*b n d"]:
         """N draws from the model's Z for each run, from its own stream."""
         runs, model = self.posterior.runs, self.model
         if not isinstance(rng, Streams):
-            return model.sample_z(n * math.prod(runs), rng).double().reshape(*runs, n, model.dim).to(self.radius.device)
+            draws = model.sample_z(n * math.prod(runs), rng)
+            return self._without_constant(draws).reshape(*runs, n, model.dim).to(self.radius.device)
         each = rng.generators()
         if isinstance(model, SamplesForEachRun) and _from_one_hand(type(model), "sample_z", "sample_z_each"):
             draws = model.sample_z_each(n, each)
         else:
             draws = torch.stack([model.sample_z(n, own) for own in each])
-        return draws.double().reshape(*runs, n, model.dim)
+        return self._without_constant(draws).reshape(*runs, n, model.dim)
+
+    def _without_constant(self, draws: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
+        return draws.double() if self.constant is None else self.project(draws.double())
 
     def best(self, forecasts: list[Forecast], rng: Rng) -> Float[Tensor, "*b d"]:
         """The best of all candidates, one of the equally good at random."""
@@ -129,7 +139,7 @@ class Bank:
 
     def __call__(self, problem: Problem, rng: Rng) -> Float[Tensor, "*b d"]:
         """The best of them, of ẑ and of the last z."""
-        tabulated = table_of(problem.model, self.n, self.seed).forecast(problem.model, problem.obs)
+        tabulated = table_of(problem.model, self.n, self.seed, problem.constant).forecast(problem.model, problem.obs)
         others = [problem.forecast(problem.anchors)] if self.anchors else []
         return problem.best([*others, tabulated], rng)
 
@@ -157,9 +167,8 @@ class FixedPoint:
         anchors = problem.anchors
         z = torch.cat([anchors, problem.fresh(self.starts, rng)], -2)
         for _ in range(self.rounds):
-            u = torch.nn.functional.normalize(problem.forecast(z).psi @ F, dim=-1)
-            optimistic = posterior.z_hat[..., None, :] + radius * u @ F.mT
-            z = problem.model.project_z(optimistic).double()
+            u = torch.nn.functional.normalize(problem.forecast(z).centred(posterior) @ F, dim=-1)
+            z = problem.project(posterior.z_hat[..., None, :] + radius * u @ F.mT)
         return problem.best([problem.forecast(torch.cat([anchors, z], -2))], rng)
 
 
@@ -191,7 +200,7 @@ class Climb:
         best = self.start(problem, rng)
         known, spread = torch.cat([best[..., None, :], problem.anchors], -2), self.spread
         for offset in problem.fresh(self.rounds * self.near, rng).split(self.near, -2):
-            around = problem.model.project_z(best[..., None, :] + spread * offset).double()
+            around = problem.project(best[..., None, :] + spread * offset)
             best = problem.best([problem.forecast(torch.cat([known, around], -2))], rng)
             known, spread = best[..., None, :], self.shrink * spread
         return best
@@ -236,7 +245,7 @@ class Gradient:
             if not self.project:
                 return z + self.rate * slope
             length = self.rate * z.norm(dim=-1, keepdim=True)
-            return problem.model.project_z(z + length * torch.nn.functional.normalize(slope, dim=-1)).double()
+            return problem.project(z + length * torch.nn.functional.normalize(slope, dim=-1))
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,8 @@ from torch import Tensor
 
 from zscout.edge import as_discount, as_positive, as_size, in_range
 from zscout.randomness import Rng, normal
-from zscout.transfer.forecast import pick
+from zscout.transfer.forecast import discount_of, pick
 from zscout.transfer.search import Problem
-from zscout.types import HasDiscount
 
 Memory: TypeAlias = dict[str, Tensor]
 
@@ -64,7 +63,7 @@ class _Rollouts:
     def _discount(self, problem: Problem) -> float:
         if self.gamma is not None:
             return self.gamma
-        return problem.model.gamma if isinstance(problem.model, HasDiscount) else 0.99
+        return discount_of(problem.model)
 
     def _step(self, memory: Memory, problem: Problem, reward: Tensor, done: bool) -> tuple[Memory, bool]:
         """R ← R + γⁿr; whether the rollout ends with it."""
@@ -201,11 +200,11 @@ class LoLA(_Rollouts):
         first = 0.9 * memory["first_moment"] + 0.1 * slope
         second = 0.999 * memory["second_moment"] + 0.001 * slope**2
         scaled = (first / (1 - 0.9**step)) / ((second / (1 - 0.999**step)).sqrt() + 1e-8)
-        mu = problem.model.project_z(memory["mu"] + self.rate * scaled).double()
+        mu = problem.project(memory["mu"] + self.rate * scaled)
         return memory | {"mu": mu, "first_moment": first, "second_moment": second}
 
     def _noise(self, like: Tensor, rng: Rng) -> Float[Tensor, "*b draws d"]:
         return normal((*like.shape[:-1], self.draws, like.shape[-1]), rng).to(like.device)
 
     def _latent(self, problem: Problem, mu: Tensor, noise: Tensor, draw: int) -> Float[Tensor, "*b d"]:
-        return problem.model.project_z(mu + self.std * noise[..., draw, :]).double()
+        return problem.project(mu + self.std * noise[..., draw, :])

@@ -136,7 +136,7 @@ def _offline(specs: list[Spec]) -> tuple[np.ndarray, np.ndarray]:
         rng = torch.Generator().manual_seed(spec.seed % 2**31)
         task = torch.tensor(spec.task, dtype=torch.float64)
         labels = ground.exact.features.cpu() @ task + spec.noise * torch.randn(81, dtype=torch.float64, generator=rng)
-        fit = fit_task(ground.model, states, labels)
+        fit = fit_task(ground.model, states, labels, intercept=False)
         values.append(float(ground.yardstick.value(fit.z.double()[None], task[None])))
         errors.append(float((fit.z_hat.double() - task).norm()))
     return np.array(values), np.array(errors)

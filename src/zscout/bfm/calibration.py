@@ -1,0 +1,203 @@
+"""Any model with features centred and whitened, so that a prior on tasks means the same for every model."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Generator, Tensor
+
+from zscout.bfm.sphere import project_sphere
+from zscout.edge import all_finite, as_discount, as_vectors
+from zscout.types import (
+    Action,
+    BehaviorModel,
+    DrawsForEachRun,
+    HasDiscount,
+    HasExactPsi,
+    HasHeads,
+    HasHorizons,
+    HasMoments,
+    HasSecondMoment,
+    HasStates,
+    Obs,
+    SamplesForEachRun,
+    Vectors,
+)
+
+LEAST_VARIANCE = 1e-6  # of the largest: directions that vary less carry no information about a reward
+
+
+def calibrated(model: Any, observations: Any = None) -> "Calibrated":
+    """The model with features φ′ = C^{-1/2}(φ − φ̄), mean and covariance over a sample of observations [m …].
+
+    Without observations the model's own moments are used (``feature_moments()``, or φ of all ``states()``). Directions
+    in which φ does not vary are dropped, the constant among them. The answer is a BehaviorModel that offers what the
+    model offers; ``to_z`` gives the model's own z for one of its tasks.
+
+        agent = OnlineTransfer(calibrated(bfm, observations))
+    """
+    if not isinstance(model, BehaviorModel) or isinstance(model, type):
+        raise ValueError(f"{type(model).__name__} is no BehaviorModel: zscout.check_model says what is missing")
+    if not isinstance(model, HasDiscount):
+        raise ValueError(f"{type(model).__name__} has no gamma: centring ψ needs the discount, ψ − φ̄/(1 − γ)")
+    mean, covariance = _moments(model, observations)
+    extras = tuple(kind for needed, kind in _EXTRAS.items() if all(isinstance(model, one) for one in needed))
+    kind: type[Calibrated] = type("Calibrated", (*extras, Calibrated), {"__doc__": Calibrated.__doc__})
+    return kind(model, mean, covariance)
+
+
+def _moments(model: BehaviorModel, observations: Any) -> tuple[Tensor, Tensor]:
+    if observations is None and isinstance(model, HasMoments):
+        mean, covariance = model.feature_moments()
+        return mean.double(), covariance.double()
+    if observations is None:
+        if not isinstance(model, HasStates):
+            raise ValueError(f"{type(model).__name__} ships no moments and no states: pass a sample of observations")
+        observations = model.states()
+    with torch.no_grad():
+        phi = model.phi(observations).double()
+    if phi.ndim != 2 or len(phi) < 2:
+        raise ValueError(f"expected a list of at least 2 observations, got φ of shape {tuple(phi.shape)}")
+    if not all_finite(phi):
+        raise ValueError("φ of these observations holds NaN or inf: zscout.check_model says more")
+    return phi.mean(0), torch.cov(phi.mT, correction=0).reshape(model.dim, model.dim)
+
+
+class Calibrated:
+    """A model with centred, whitened features: φ′ = A(φ − φ̄), ψ′ = A(ψ − φ̄/(1 − γ)), and z = Aᵀw, projected.
+
+    A is C^{-1/2}; where directions without variance were dropped, its rows are the others, each divided by its standard
+    deviation. A task w is a reward φ′·w, whose mean over the sample is 0.
+    """
+
+    def __init__(self, model: Any, mean: Float[Tensor, " d"], covariance: Float[Tensor, "d d"]) -> None:
+        self.model = model
+        self.observation_space, self.action_space = model.observation_space, model.action_space
+        variances, directions = torch.linalg.eigh(covariance)
+        kept = variances > LEAST_VARIANCE * variances[-1].clamp(min=0)
+        if not kept.any():
+            raise ValueError("φ is the same for all of these observations: there is nothing to calibrate")
+        U, deviations = directions[:, kept], variances[kept].sqrt()
+        turn = U if bool(kept.all()) else torch.eye(len(deviations)).to(U)  # back, where no direction is missing
+        self.mean = mean
+        self.whitening: Float[Tensor, "k d"] = turn @ (U / deviations).mT  # A
+        self._unwhitening: Float[Tensor, "k d"] = turn @ (U * deviations).mT  # A of the pseudo-inverse
+
+    # The BehaviorModel
+
+    @property
+    def dim(self) -> int:
+        """K, how many directions vary."""
+        return self.whitening.shape[0]
+
+    @property
+    def gamma(self) -> float:
+        """The model's γ."""
+        return as_discount(self.model.gamma)
+
+    def phi(self, obs: Obs) -> Float[Tensor, "*b k"]:
+        """φ′(s) = A(φ(s) − φ̄)."""
+        phi: Tensor = self.model.phi(obs).double()
+        return (phi - self.mean) @ self.whitening.mT
+
+    def psi(self, obs: Obs, z: Vectors) -> Float[Tensor, "*b n k"]:
+        """ψ′(s;w)."""
+        return self._whitened(self.model.psi(obs, self.to_z(z, candidates=True)), self.gamma)
+
+    def act(self, obs: Obs, z: Vectors, rng: Any = None) -> Action:
+        """A ~ π(·|s,z) of the model's own z."""
+        action: Action = self.model.act(obs, self.to_z(z), rng)
+        return action
+
+    def sample_z(self, n: int, rng: Generator | int) -> Float[Tensor, "n k"]:
+        """The model's own draws, as tasks of the whitened features."""
+        return self._from_z(self.model.sample_z(n, rng))
+
+    def project_z(self, z: Vectors) -> Float[Tensor, "*b k"]:
+        """Onto the sphere of radius √k; 0 goes to (1, …, 1)."""
+        return project_sphere(self._w(z))
+
+    def feature_moments(self) -> tuple[Float[Tensor, " k"], Float[Tensor, "k k"]]:
+        """0 and I, by construction."""
+        eye = torch.eye(self.dim).to(self.whitening)
+        return torch.zeros_like(eye[0]), eye
+
+    def to_z(self, z: Vectors, candidates: bool = False) -> Float[Tensor, "*b d"]:
+        """The model's own z for tasks w: Aᵀw, projected."""
+        own: Tensor = self.model.project_z(self._w(z, candidates) @ self.whitening)
+        return own
+
+    # How
+
+    def _w(self, z: Vectors, candidates: bool = False) -> Float[Tensor, "*b k"]:
+        return as_vectors(z, self.dim, device=self.whitening.device, candidates=candidates).detach()
+
+    def _from_z(self, z: Float[Tensor, "*b d"]) -> Float[Tensor, "*b k"]:
+        return project_sphere(z.double() @ self._unwhitening.mT)
+
+    def _whitened(self, psi: Float[Tensor, "*b d"], gamma: float) -> Float[Tensor, "*b k"]:
+        return (psi.double() - self.mean / (1 - gamma)) @ self.whitening.mT
+
+
+# What only some models offer
+
+
+class _Heads(Calibrated):
+    def psi_heads(self, obs: Obs, z: Vectors) -> Float[Tensor, "*b h n k"]:
+        """ψ′ by each head."""
+        return self._whitened(self.model.psi_heads(obs, self.to_z(z, candidates=True)), self.gamma)
+
+
+class _Horizons(Calibrated):
+    def psi_at(self, obs: Obs, z: Vectors, gamma: float) -> Float[Tensor, "*b n k"]:
+        """ψ′ at another discount."""
+        return self._whitened(self.model.psi_at(obs, self.to_z(z, candidates=True), gamma), gamma)
+
+
+class _SecondMoment(Calibrated):
+    def second_moment(self, obs: Obs, z: Vectors, gamma: float) -> Float[Tensor, "*b n k k"]:
+        """M of φ′: A(M − ψφ̄ᵀ − φ̄ψᵀ + φ̄φ̄ᵀ/(1 − γ))Aᵀ."""
+        own, mean, A = self.to_z(z, candidates=True), self.mean, self.whitening
+        cross = self.model.psi_at(obs, own, gamma).double()[..., :, None] * mean
+        M = self.model.second_moment(obs, own, gamma).double()
+        centred: Tensor = M - cross - cross.mT + mean[:, None] * mean / (1 - gamma)
+        return A @ centred @ A.mT
+
+
+class _States(Calibrated):
+    def states(self) -> Int[Tensor, " S"]:
+        """All observations."""
+        every: Tensor = self.model.states()
+        return every
+
+
+class _ForEachRun(Calibrated):
+    @property
+    def draws_for_each_run(self) -> bool:
+        """As the model does."""
+        return bool(self.model.draws_for_each_run)
+
+
+class _SamplesForEachRun(Calibrated):
+    def sample_z_each(self, n: int, rngs: Sequence[Generator]) -> Float[Tensor, "runs n k"]:
+        """The model's own draws for many runs."""
+        return self._from_z(self.model.sample_z_each(n, rngs))
+
+
+class _ExactPsi(Calibrated):
+    @property
+    def psi_is_exact(self) -> bool:
+        """As the model's."""
+        return bool(self.model.psi_is_exact)
+
+
+_EXTRAS: dict[tuple[type, ...], type[Calibrated]] = {
+    (HasHeads,): _Heads,
+    (HasHorizons,): _Horizons,
+    (HasSecondMoment, HasHorizons): _SecondMoment,
+    (HasStates,): _States,
+    (DrawsForEachRun,): _ForEachRun,
+    (SamplesForEachRun,): _SamplesForEachRun,
+    (HasExactPsi,): _ExactPsi,
+}

@@ -1,0 +1,48 @@
+"""Running means of features and rewards: they give a regression its free intercept."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Means:
+    """φ̄, r̄ and their weight n.
+
+    Plain regression on the pairs √(n/(n+1))·(φ − φ̄, r − r̄), with the means before each pair, equals regression of r
+    on φ with an intercept that no ridge shrinks: the products of these pairs add up to Σ(φ − φ̄)(φ − φ̄)ᵀ and
+    Σ(φ − φ̄)(r − r̄)  (Welford).
+    """
+
+    phi: Float[Tensor, "*b d"]
+    reward: Float[Tensor, "*b"]
+    weight: Float[Tensor, "*b"]
+
+    def plus(
+        self, phi: Float[Tensor, "*b d"], reward: Float[Tensor, "*b"], seen: float | Float[Tensor, "*b"]
+    ) -> tuple["Means", Float[Tensor, "*b d"], Float[Tensor, "*b"]]:
+        """The means with one more pair where ``seen`` is 1, and that pair for a regression without an intercept."""
+        weight = self.weight + seen
+        share = seen / weight.clamp(min=1e-300)
+        scale = (self.weight * share).sqrt()
+        apart, missed = phi - self.phi, reward - self.reward
+        means = Means(torch.addcmul(self.phi, share[..., None], apart), self.reward + share * missed, weight)
+        return means, scale[..., None] * apart, scale * missed
+
+    def plus_many(
+        self, phi: Float[Tensor, "*b m d"], reward: Float[Tensor, "*b m"]
+    ) -> tuple["Means", Float[Tensor, "*b m+1 d"], Float[Tensor, "*b m+1"]]:
+        """The same with m ≥ 1 pairs at once, which become m + 1: the last one is their mean beside the old mean."""
+        m = phi.shape[-2]
+        mean_phi, mean_reward = phi.mean(-2), reward.mean(-1)
+        repeated = Means(self.phi, self.reward, self.weight / m)  # m pairs at their mean weigh as one of weight m
+        means, apart, missed = repeated.plus(mean_phi, mean_reward, 1.0)
+        rows = torch.cat([phi - mean_phi[..., None, :], m**0.5 * apart[..., None, :]], -2)
+        rewards = torch.cat([reward - mean_reward[..., None], m**0.5 * missed[..., None]], -1)
+        return Means(means.phi, means.reward, self.weight + m), rows, rewards
+
+    def aged(self, rho: float) -> "Means":
+        """Everything seen so far weighs ρ times as much."""
+        return Means(self.phi, self.reward, rho * self.weight)

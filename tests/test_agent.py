@@ -94,10 +94,11 @@ def test_a_reward_is_wanted_until_the_place_is_known(clusters_model: ExactModel)
         agent.act(0)
         wanted.append(agent.wants_reward(1))  # of the same cluster
         agent.tell(0, 1.0)
-    assert wanted == [True] * 4 + [False] * 2  # 1/(4 + λ) < .5²: as surely as by four answers
+    assert wanted == [True] * 4 + [False] * 2  # 1/4 = .5²: as surely as by four answers
     assert agent.wants_reward(80) is True  # another cluster
     assert agent.wants_reward(1, least=0.35) is True
-    assert agent.wants_reward(80, least=4.0) is False  # 1/√λ = 3.2
+    assert agent.wants_reward(80, least=4.5) is False  # ‖e₁ − e₉‖/√λ = 4.47, and 1/n
+    assert agent.wants_reward(80, least=4.47) is True
 
 
 @pytest.mark.parametrize("forgetting", [1.0, 0.9])
@@ -113,7 +114,10 @@ def test_the_gate_is_the_width_run_by_run_and_changes_nothing(laplacian_model: E
         wanted = together.wants_reward(states, 0.6)
         assert together._state is before
         assert isinstance(wanted, Tensor)
-        assert torch.equal(wanted, together.posterior.width(model.phi(states)) > 0.6)
+        means = together.posterior.means
+        assert means is not None
+        apart = together.posterior.width(model.phi(states) - means.phi)
+        assert torch.equal(wanted, (apart**2 + 1 / means.weight.clamp(min=1)).sqrt() > 0.6)
         reward = torch.linspace(-1, 1, 4).double() * t
         together.tell(states, torch.where(wanted, reward, torch.nan), seen=wanted)  # what nobody saw may be NaN
         for run, agent in enumerate(alone):
@@ -151,7 +155,9 @@ def test_methods_that_score_whole_rollouts_want_every_reward() -> None:
     agent = OnlineTransfer(Compass(), METHODS["lola"](dim=2, horizon=3))
     agent.learn(np.full((50, 2), 1.0), np.ones(50))
     assert agent.wants_reward([0.1, 0.1]) is True
-    assert OnlineTransfer(Compass()).wants_reward([0.1, 0.1]) is False  # φ is so short that V⁻¹ = I/λ is sure enough
+    plain = OnlineTransfer(Compass(), METHODS["greedy"](dim=2))
+    assert plain.wants_reward([0.1, 0.1]) is False  # φ is so short that V⁻¹ = I/λ is sure enough
+    assert OnlineTransfer(Compass()).wants_reward([0.1, 0.1]) is True  # of the offset nothing is known
     many = OnlineTransfer(Compass(), METHODS["lola"](dim=2, horizon=3), runs=2)
     many.act(np.zeros((2, 2)))
     before = many._state

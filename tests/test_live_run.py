@@ -13,6 +13,7 @@ import pytest
 import torch
 from torch import Generator, Tensor
 
+from toys import Regression
 from zscout.lab.alongside import Alongside
 from zscout.lab.arena import SHIPPED, Arena, Ground
 from zscout.lab.run import moments, simulate
@@ -263,19 +264,15 @@ def _watched(memory: int | None) -> tuple[list[dict[str, Any]], TraceFile]:
 def test_maps_are_of_what_is_known_after_the_step(memory: int | None) -> None:
     shown, traced = _watched(memory)
     features, run = Arena().ground.exact.features, traced.runs[0]
-    rho, ridge = 1.0 if memory is None else 1 - 1 / memory, 0.1 * torch.eye(9).double()
+    rho = 1.0 if memory is None else 1 - 1 / memory
     for k, frame in enumerate(shown):
         phi, reward = features[list(run.entered[:k])], torch.tensor(run.reward[:k], dtype=torch.float64)
-        weight = rho ** torch.arange(k - 1, -1, -1).double()[:, None]  # the older, the less
-        V, V_squared = ridge + phi.T @ (weight * phi), ridge + phi.T @ (weight**2 * phi)
-        inverse = torch.linalg.inv(V)
-        z_hat = inverse @ phi.T @ (weight[:, 0] * reward)  # eq. 3
-        width = torch.einsum("si,ij,sj->s", features, inverse @ V_squared @ inverse, features).sqrt()
+        fit = Regression(phi, reward, rho=rho)  # eq. 3, with an intercept
         is_ = side(frame)
         assert frame["step"] == k
-        assert close(is_["estimate"], features @ z_hat)
-        assert close(is_["doubt"], width)
-        assert close(is_["eigen"], torch.linalg.eigvalsh(inverse).flip(0), 6)
+        assert close(is_["estimate"], fit.reward(features))
+        assert close(is_["doubt"], fit.reward_width(features))
+        assert close(is_["eigen"], 1 / torch.linalg.eigvalsh(fit.V), 6)
         assert is_["estimate"][is_["best"]] == max(is_["estimate"])
         if not k:
             assert is_["after"] is is_["from"] is is_["action"] is is_["reward"] is is_["regret"] is None
@@ -434,10 +431,10 @@ def learned(run: LiveRun, told: Sequence[tuple[int, float]]) -> bool:
     """Whether what it knows is what these states and rewards say, and nothing else."""
     features = ground_of(run.setup).exact.features
     phi, reward = features[[state for state, _ in told]], torch.tensor([reward for _, reward in told]).double()
-    V = 0.1 * torch.eye(9).double() + phi.T @ phi
+    fit = Regression(phi, reward)
     is_ = side(frames(run.begun("key"))[-1])
-    known = close(is_["estimate"], features @ torch.linalg.solve(V, phi.T @ reward))
-    return known and is_["told"] == len(told) and close(is_["eigen"], 1 / torch.linalg.eigvalsh(V), 6)
+    known = close(is_["estimate"], fit.reward(features))
+    return known and is_["told"] == len(told) and close(is_["eigen"], 1 / torch.linalg.eigvalsh(fit.V), 6)
 
 
 def test_a_persons_reward_is_learned_from_at_once_and_once() -> None:
@@ -498,16 +495,17 @@ def test_silence_means_what_was_said_that_it_means(silence: str) -> None:
 def test_it_asks_until_it_knows_the_place() -> None:
     run = person()
     features = ground_of(run.setup).exact.features
-    V, asked = 0.1 * torch.eye(9).double(), []
+    rewarded: list[int] = []
+    asked = []
     for step in range(1, 81):
         [frame] = steps(run, 1)
-        phi = features[side(frame)["at"]]
-        width = float((phi @ torch.linalg.solve(V, phi)).sqrt())
-        assert side(frame)["asks"] == (width > 0.5)
+        at = side(frame)["at"]
+        fit = Regression(features[rewarded], torch.ones(len(rewarded)).double())
+        assert side(frame)["asks"] == (float(fit.reward_width(features[[at]])) > 0.5)
         asked.append(side(frame)["asks"])
         if asked[-1]:
             run.give(step, 1)
-            V += phi[:, None] @ phi[None]
+            rewarded.append(at)
     assert all(asked[:3])
     assert not all(asked)
 

@@ -1,8 +1,8 @@
 """Intervals that cover, and comparisons that say when they cannot tell."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,8 +11,20 @@ from zscout.lab.arena import Arena, Tasks
 from zscout.lab.compare import Entrant, Outcome, Row, comparison, paired_cells, ranking_cells
 from zscout.lab.statistics import Bootstrap, Estimate, interquartile_mean, ranks
 from zscout.lab.stored import collect_league
-from zscout.lab.tuning import BUDGET, GRIDS, candidates, choose_all, settings_named
+from zscout.lab.tuning import (
+    BUDGET,
+    GRIDS,
+    about_settings,
+    beyond,
+    candidates,
+    choose,
+    settings_named,
+    settles,
+    stored_records,
+    stored_settings,
+)
 from zscout.report.tables import compare_csv
+from zscout.transfer.methods import METHODS
 
 
 def test_interquartile_means_by_hand() -> None:
@@ -159,24 +171,53 @@ def test_tuning_and_report_share_no_task_and_no_seed() -> None:
 def test_every_method_is_tuned_with_the_same_budget() -> None:
     assert {len(grid) for grid in GRIDS.values()} == {BUDGET}
     assert all(len({json.dumps(s, sort_keys=True) for s in grid}) == BUDGET for grid in GRIDS.values())
-    for arena, missing in ((Arena(features="clusters"), set()), (Arena(), {"mbie"})):
-        tried = candidates(arena, list(GRIDS), Tasks(2, 1, "tuning"))
-        assert {entrant.method for entrant in tried} == set(GRIDS) - missing
-        for entrant in tried:
-            entrant.check()
-    stored = {features: settings_named("tuned", features) for features in ("clusters", "laplacian")}
-    for chosen in stored.values():
-        assert all(settings in GRIDS[name] for name, settings in chosen.items())
+    assert {"ridge": 0.09, "radius": 0.5} in GRIDS["opti"]
+    tried = candidates(Arena(features="clusters"), list(GRIDS), Tasks(2, 1, "tuning"))
+    assert {entrant.method for entrant in tried} == set(GRIDS)
+    for entrant in tried:
+        entrant.check()
+    with pytest.raises(ValueError, match="there is no method to tune, 'oracle'"):
+        candidates(Arena(), ["oracle"], Tasks(2, 1, "tuning"))
 
 
-def test_the_choice_is_fewest_lost_steps_among_those_that_settle() -> None:
-    tried = [
-        outcome("greedy", np.full((2, 1), lost), json.dumps({"ridge": ridge}), settled)
-        for ridge, lost, settled in ((0.1, 9.0, 0.5), (0.2, 12.0, 1.0), (0.3, 11.0, 1.0))
-    ]
-    assert choose_all(tried)["greedy"].settings == {"ridge": 0.3}
-    assert choose_all(tried[:1])["greedy"].settings == {"ridge": 0.1}
-    assert choose_all([replace(tried[0], tables={})]) == {}
+def test_the_stored_choices_are_those_of_the_stored_records() -> None:
+    records = stored_records()
+    assert {key: choose(record["tried"]) for key, record in records.items()} == stored_settings()
+    assert {"open-grid/clusters/network", "open-grid/laplacian/network", "open-grid/laplacian/exact"} <= set(records)
+    for key, record in records.items():
+        assert record["runs"] >= 250
+        for method, rows in record["tried"].items():
+            tried = {json.dumps(row["settings"], sort_keys=True) for row in rows}
+            assert len(tried) == len(rows) >= BUDGET, (key, method)
+            for row in rows:
+                METHODS[method].check(**_own(row["settings"]))
+
+
+def _own(settings: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in settings.items() if name != "exhaustive"}  # stands for a look-ahead
+
+
+def test_two_choices_fewest_lost_and_fewest_that_settle() -> None:
+    def row(ridge: float, lost: float, settled: int) -> dict[str, Any]:
+        return {"settings": {"ridge": ridge}, "lost": lost, "settled": settled, "runs": 250}
+
+    rows = [row(0.1, 9.0, 150), row(0.2, 12.0, 250), row(0.3, 11.0, 232), row(0.4, 10.0, 231)]
+    assert choose({"greedy": rows}) == {"greedy": {"fewest": {"ridge": 0.1}, "settling": {"ridge": 0.3}}}
+    assert settles(rows[2])  # P(at most 232 of 250 settle) at 95 % is .084 …
+    assert not settles(rows[3])  # … and of at most 231 it is .046
+    assert choose({"greedy": rows[:1] + rows[3:]})["greedy"]["settling"] == {"ridge": 0.4}  # the most, where none does
+    assert choose({}) == {}
+
+
+def test_a_choice_at_an_end_is_followed_further_out() -> None:
+    def tried(ridge: float, lost: float) -> Outcome:
+        return outcome("greedy", np.full((2, 1), lost), json.dumps({"ridge": ridge}), 1.0)
+
+    inside = [tried(ridge, lost) for ridge, lost in ((0.1, 9.0), (0.2, 8.0), (0.3, 9.0))]
+    assert beyond(inside) == []
+    at_the_end = [tried(ridge, lost) for ridge, lost in ((0.1, 9.0), (0.2, 8.0), (0.4, 7.0))]
+    assert [json.loads(entrant.settings) for entrant in beyond(at_the_end)] == [{"ridge": 0.8}]
+    assert beyond([*at_the_end, tried(0.8, 7.5)]) == []
 
 
 def test_what_cannot_be_compared(tmp_path: Path) -> None:
@@ -196,8 +237,24 @@ def test_what_cannot_be_compared(tmp_path: Path) -> None:
     ):
         with pytest.raises(ValueError, match=says):
             entrant.check()
-    with pytest.raises(ValueError, match="settings are default, tuned or a file"):
-        settings_named(str(tmp_path / "none.json"), "laplacian")
-    (tmp_path / "other.json").write_text('{"clusters": {}}')
-    with pytest.raises(ValueError, match="holds no settings for laplacian"):
-        settings_named(str(tmp_path / "other.json"), "laplacian")
+    with pytest.raises(ValueError, match="settings are auto, default, settling, fewest or a file"):
+        settings_named(str(tmp_path / "none.json"), Arena())
+    for text in ('{"clusters": {}}', '{"settings": {"maze/laplacian/exact": {}}}', "[]", '{"settings": 3}'):
+        (tmp_path / "other.json").write_text(text)
+        with pytest.raises(ValueError, match="holds no settings for open-grid/laplacian/exact"):
+            settings_named(str(tmp_path / "other.json"), Arena())
+
+
+def test_settings_by_name() -> None:
+    assert settings_named("default", Arena()) == {}
+    assert settings_named("auto", Arena(features="laplacian-fine")) == {}  # no record
+    stored = stored_settings()["open-grid/laplacian/exact"]
+    assert settings_named("fewest", Arena()) == {name: both["fewest"] for name, both in stored.items()}
+    settling = settings_named("settling", Arena())
+    assert settling == settings_named("tuned", Arena())
+    ours = {"usf-ucb", "usf-ucb-norm"}
+    assert settings_named("auto", Arena()) == {name: s for name, s in settling.items() if name not in ours}
+    words = [
+        about_settings(name, s) for name, s in (("opti", {"ridge": 1}), ("opti", {}), ("usf-ucb", {}), ("oracle", {}))
+    ]
+    assert words == ["tuned", "published, untuned", "default", ""]

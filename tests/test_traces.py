@@ -107,7 +107,9 @@ def test_a_repainted_reward_counts_from_its_step_on() -> None:
         by_hand += float(regret / (values - random @ z_r).mean())
     numbers = measured_on(trace, ground, *file.tables())
     assert float(numbers["lost"]) == pytest.approx(by_hand)
-    assert float(numbers["error"]) == pytest.approx(float((trace.final_z_hat + task_of(ground)).norm()))
+    assert float(numbers["error"]) == pytest.approx(
+        float((trace.final_z_hat + ground.yardstick.without_constant(task_of(ground))).norm())
+    )
     worth = tables[1][trace.entered[-20:, 0]]
     best, mean = tables[1].max(), tables[1].mean()
     assert float(numbers["final"]) == pytest.approx(float(((worth - mean) / (best - mean)).mean()))
@@ -206,7 +208,7 @@ def test_a_file_is_read_as_it_was_written(tmp_path: Path) -> None:
 Change = Callable[[dict[str, Any]], Any]
 WRONG: dict[str, tuple[Change, str]] = {
     "no trace": (lambda c: c.pop("zscout"), "it is no trace of zscout"),
-    "format": (lambda c: c.update(format=2), "its format is 2, this version reads 1"),
+    "format": (lambda c: c.update(format=3), "its format is 3, this version reads 2"),
     "an unknown key": (lambda c: c.update(colour=1), "the trace has 'colour', which is not known"),
     "a missing key": (lambda c: c.pop("noise"), "the trace has no noise"),
     "world": (lambda c: c.update(world="mase"), "there is no world 'mase': did you mean maze?"),

@@ -67,3 +67,31 @@ class Compass:
     def project_z(self, z: Vectors) -> Tensor:
         z = torch.as_tensor(z, dtype=torch.float32)
         return torch.where((z != 0).any(-1, keepdim=True), torch.nn.functional.normalize(z, dim=-1), 0.5**0.5)
+
+
+class Regression:
+    """Ridge regression with a free intercept, written down plainly; the k-th last pair weighs ρᵏ in all but c."""
+
+    def __init__(self, phi: Tensor, reward: Tensor, ridge: float = 0.1, rho: float = 1.0) -> None:
+        n, d = phi.shape
+        before = torch.arange(n, dtype=torch.float64)
+        mean_phi = torch.cat([torch.zeros(1, d).double(), phi.cumsum(0) / (before + 1)[:, None]])  # of the first k
+        mean_reward = torch.cat([torch.zeros(1).double(), reward.cumsum(0) / (before + 1)])
+        scale = (before / (before + 1)).sqrt()
+        X, y = scale[:, None] * (phi - mean_phi[:-1]), scale * (reward - mean_reward[:-1])
+        weight = rho ** (n - 1 - before)
+        eye = ridge * torch.eye(d).double()
+        self.V = eye + X.T @ (weight[:, None] * X)
+        self.V_squared = eye + X.T @ (weight[:, None] ** 2 * X)
+        self.z_hat = torch.linalg.solve(self.V, X.T @ (weight * y))
+        self.mean, self.n = mean_phi[-1], n
+        self.offset = float(mean_reward[-1] - self.mean @ self.z_hat)
+
+    def reward(self, phi: Tensor) -> Tensor:
+        expected: Tensor = phi @ self.z_hat + self.offset
+        return expected
+
+    def reward_width(self, phi: Tensor) -> Tensor:
+        inverse, apart = torch.linalg.inv(self.V), phi - self.mean
+        squares = torch.einsum("si,ij,sj->s", apart, inverse @ self.V_squared @ inverse, apart)
+        return (squares + 1 / max(self.n, 1)).sqrt()

@@ -25,7 +25,7 @@ from zscout.types import (
     Vectors,
 )
 
-LEAST_VARIANCE = 1e-6  # of the largest: directions that vary less carry no information about a reward
+NO_VARIANCE = 1e-6  # of a feature's size, and of standardised features: what varies less tells nothing of a reward
 
 
 def calibrated(model: Any, observations: Any = None) -> "Calibrated":
@@ -64,6 +64,26 @@ def _moments(model: BehaviorModel, observations: Any) -> tuple[Tensor, Tensor]:
     return phi.mean(0), torch.cov(phi.mT, correction=0).reshape(model.dim, model.dim)
 
 
+def whitening(mean: Float[Tensor, " d"], covariance: Float[Tensor, "d d"]) -> Float[Tensor, "k d"]:
+    """A with A C Aᵀ = I: C^{-1/2}, or where directions do not vary, rows for those that do.
+
+    What does not vary is decided on standardised features, so that the unit of a feature does not matter.
+    """
+    deviation = covariance.diagonal().clamp(min=0).sqrt()
+    varies = deviation > NO_VARIANCE * (deviation**2 + mean**2).sqrt()
+    if not varies.any():
+        raise ValueError("φ is the same for all of these observations: there is nothing to calibrate")
+    unit = deviation[varies]
+    variances, directions = torch.linalg.eigh(covariance[varies][:, varies] / unit[:, None] / unit)
+    kept = variances > NO_VARIANCE
+    if bool(varies.all()) and bool(kept.all()):
+        variances, directions = torch.linalg.eigh(covariance)
+        return directions / variances.sqrt() @ directions.mT
+    A = torch.zeros(int(kept.sum()), len(mean)).to(covariance)
+    A[:, varies] = (directions[:, kept] / variances[kept].sqrt() / unit[:, None]).mT
+    return A
+
+
 class Calibrated:
     """A model with centred, whitened features: φ′ = A(φ − φ̄), ψ′ = A(ψ − φ̄/(1 − γ)), and z = Aᵀw, projected.
 
@@ -74,15 +94,9 @@ class Calibrated:
     def __init__(self, model: Any, mean: Float[Tensor, " d"], covariance: Float[Tensor, "d d"]) -> None:
         self.model = model
         self.observation_space, self.action_space = model.observation_space, model.action_space
-        variances, directions = torch.linalg.eigh(covariance)
-        kept = variances > LEAST_VARIANCE * variances[-1].clamp(min=0)
-        if not kept.any():
-            raise ValueError("φ is the same for all of these observations: there is nothing to calibrate")
-        U, deviations = directions[:, kept], variances[kept].sqrt()
-        turn = U if bool(kept.all()) else torch.eye(len(deviations)).to(U)  # back, where no direction is missing
         self.mean = mean
-        self.whitening: Float[Tensor, "k d"] = turn @ (U / deviations).mT  # A
-        self._unwhitening: Float[Tensor, "k d"] = turn @ (U * deviations).mT  # A of the pseudo-inverse
+        self.whitening: Float[Tensor, "k d"] = whitening(mean, covariance)  # A
+        self._unwhitening: Tensor = torch.linalg.pinv(self.whitening)  # [d k]
 
     # The BehaviorModel
 
@@ -134,7 +148,7 @@ class Calibrated:
         return as_vectors(z, self.dim, device=self.whitening.device, candidates=candidates).detach()
 
     def _from_z(self, z: Float[Tensor, "*b d"]) -> Float[Tensor, "*b k"]:
-        return project_sphere(z.double() @ self._unwhitening.mT)
+        return project_sphere(z.double() @ self._unwhitening)
 
     def _whitened(self, psi: Float[Tensor, "*b d"], gamma: float) -> Float[Tensor, "*b k"]:
         return (psi.double() - self.mean / (1 - gamma)) @ self.whitening.mT

@@ -27,8 +27,12 @@ class Usual(str):
 class Runs:
     """What decides simulated runs, whatever they are for."""
 
+    world: str = Usual("open-grid")
+    """open-grid, four-rooms, maze, or a text file with a map of '#' and '.'."""
     features: str = Usual("laplacian")
-    """clusters or laplacian."""
+    """clusters, laplacian, laplacian-fine, or your own as module:name, a table [S d] or a function of the world."""
+    model: str = Usual("exact")
+    """exact, network (the one that ships), the name or folder of a saved model, or your own as module:name."""
     steps: int = 200
     """Rewards that each run sees."""
     noise: float = 0.3
@@ -40,6 +44,11 @@ class Runs:
     seed: int = 0
     """Another number, other tasks and seeds."""
 
+    @property
+    def place(self) -> str:
+        """World, features and model, as tables are titled."""
+        return f"{self.world}, {self.features} features, {self.model} model"
+
 
 @dataclass(frozen=True)
 class Compare(Runs):
@@ -47,14 +56,11 @@ class Compare(Runs):
 
     out: Path = Path("out/compare")
     """Folder that keeps every run, step by step, in runs.sqlite."""
-    world: str = Usual("open-grid")
-    """open-grid, four-rooms, maze, or a text file with a map of '#' and '.'."""
-    model: str = Usual("exact")
-    """exact, network (the one that ships), the name or folder of a saved model, or your own as module:name."""
     methods: str = "usf-ucb,usf-ucb-norm,usf-ucb-paper,greedy,random"
     """Names with commas between, or all; your own as module:name."""
-    settings: str = "default"
-    """default, tuned (chosen on other tasks), or a file that zscout tune wrote."""
+    settings: str = "auto"
+    """auto: usf-ucb and usf-ucb-norm by default, all others as tuned for this arena on other tasks, if it has a record;
+    settling or fewest: one of the two tuned choices for all; default: no tuning; or a file that zscout tune wrote."""
     tasks: int = 100
     """How many hidden z_r."""
     seeds: int = 3
@@ -67,6 +73,8 @@ class Compare(Runs):
     """So many estimates of ψ, each with an error of its own."""
     outside: float = 0.0
     """Share of the reward's variance over states that the features cannot express."""
+    offset: float = 0.0
+    """A constant added to every reward; no behaviour depends on it."""
     traces: Annotated[str, tyro.conf.arg(metavar="FILE[,FILE…]")] = ""
     """Runs that zscout live exported: the methods are run on their very reward, and all stand in one table."""
     quick: Quick = False
@@ -82,6 +90,7 @@ class Compare(Runs):
         """Run what is missing, print one table."""
         from zscout.lab.compare import comparison, paired_cells, ranking_cells
         from zscout.lab.story import TextTable
+        from zscout.lab.tuning import about_settings
         from zscout.report.tables import compare_csv, terminal_table
 
         if self.traces:
@@ -92,9 +101,13 @@ class Compare(Runs):
         with usage_errors():
             writable(self.json, self.csv, self.markdown)
             entrants = self._entrants(console)
+        announce_slow(entrants, self.jobs, console)
         outcomes = outcomes_with_bar(entrants, self.out, self.jobs, console)
-        rows = comparison(list(outcomes.values()), self.against)
-        title = f"{self.world}, {self.features}, {self.model}: {entrants[0].steps} steps"
+        rows = [
+            replace(row, note=about_settings(row.method, row.settings))
+            for row in comparison(list(outcomes.values()), self.against)
+        ]
+        title = f"{self.place}: {entrants[0].steps} steps"
         tables = [TextTable("ranking", title, *ranking_cells(rows))]
         if self.against:
             tables.append(TextTable("paired", f"{title}; run by run", *paired_cells(rows, self.against)))
@@ -143,37 +156,27 @@ class Compare(Runs):
         tasks = Tasks(count, seeds, "report", self.seed)
         device = device_named(self.device)
         arena = Arena(str(self.world), str(self.features), str(self.model), self.psi_error, self.heads, device)
-        settings = settings_named(self.settings, self.features)
+        settings = settings_named(self.settings, arena)
         as_size(self.jobs, "jobs", 1)
-        Entrant(arena, "oracle", tasks=tasks, noise=self.noise, steps=steps, outside=self.outside).check()
-        entrants = []
-        for name in chosen:
-            entrant = Entrant.of(
-                arena, name, settings.get(name, {}), tasks, noise=self.noise, steps=steps, outside=self.outside
-            )
-            try:
-                entrant.check()
-            except ValueError as error:
-                if self.methods != "all" or name == self.against:
-                    raise
-                console.print(f"left out: {name} ({error})", highlight=False, soft_wrap=True)
-            else:
-                entrants.append(entrant)
-        return entrants
+        rest = {"noise": self.noise, "steps": steps, "outside": self.outside, "offset": self.offset}
+        Entrant.of(arena, "oracle", {}, tasks, **rest).check()
+        entrants = [Entrant.of(arena, name, settings.get(name, {}), tasks, **rest) for name in chosen]
+        kept = runnable(entrants, self.methods == "all", console)
+        if self.against and self.against not in [entrant.method for entrant in kept]:
+            raise UsageError(f"--against {self.against} cannot be run here")
+        return kept
 
 
 @dataclass(frozen=True)
 class Tune(Runs):
-    """Choose each method's settings on tuning tasks, as many tried for each; compare --settings FILE uses them."""
+    """Tune each method on separate tasks, with the same budget for each; compare --settings FILE uses the result."""
 
     out: Path = Path("out/tune")
-    """Folder for settings-FEATURES.json and every run."""
+    """Folder for settings.json (both choices and every setting tried, by arena) and every run."""
     methods: str = "all"
-    """Names with commas between, or all."""
-    tasks: int = 50
-    """How many tuning z_r, which compare never reports on."""
-    seeds: int = 1
-    """How many runs for each of them."""
+    """Names with commas between, or all; your own as module:name, with its settings in the list module:name_grid."""
+    tasks: int = 250
+    """How many tuning tasks, one run each; compare never reports on them."""
     report: int = 20
     """How many other tasks the chosen settings are then reported on, the first of compare's."""
     quick: Quick = False
@@ -186,39 +189,73 @@ class Tune(Runs):
         from zscout.edge import as_size
         from zscout.files import write_json
         from zscout.lab.arena import Arena, Tasks
-        from zscout.lab.compare import comparison, ranking_cells
+        from zscout.lab.compare import Entrant, comparison, ranking_cells
         from zscout.lab.story import TextTable
-        from zscout.lab.tuning import BUDGET, GRIDS, candidates, choose_all, kept_settings, tuning_record
+        from zscout.lab.tuning import GRIDS, beyond, candidates, choose, merged, tuning_record
         from zscout.report.tables import terminal_table
 
-        chosen = list(GRIDS) if self.methods == "all" else names_of(self.methods)
         with usage_errors():
             writable(self.json)
-            tasks = Tasks(3 if self.quick else self.tasks, self.seeds, "tuning", self.seed)
-            arena = Arena(features=str(self.features), device=device_named(self.device))
+            count = 3 if self.quick else self.tasks
+            tasks, others = (Tasks(n, 1, kind, self.seed) for n, kind in ((count, "tuning"), (self.report, "report")))
+            arena = Arena(str(self.world), str(self.features), str(self.model), device=device_named(self.device))
             as_size(self.jobs, "jobs", 1)
             steps = min(self.steps, 20) if self.quick else self.steps
-            tried = candidates(arena, chosen, tasks, steps, self.noise, budget=2 if self.quick else BUDGET)
-            for entrant in tried:
-                entrant.check()
+            names = list(GRIDS) if self.methods == "all" else names_of(self.methods)
+            tried = candidates(arena, names, tasks, steps, self.noise, most=2 if self.quick else None)
+            tried = runnable(tried, self.methods == "all", console)
+            path = self.out / "settings.json"
+            before = merged(path, arena)
+        announce_slow(tried, self.jobs, console)
         outcomes = list(outcomes_with_bar(tried, self.out, self.jobs, console).values())
-        best = choose_all(outcomes)
-        others = Tasks(3 if self.quick else self.report, self.seeds, "report", self.seed)
-        chosen_ones = [replace(outcome.entrant, tasks=others) for outcome in best.values()]
-        reported = outcomes_with_bar(chosen_ones, self.out, self.jobs, console)
-        for caption, found in (
-            (f"chosen on {tasks.count} tuning tasks", list(best.values())),
-            (f"the same settings on {others.count} other tasks", list(reported.values())),
-        ):
-            console.print(terminal_table(TextTable("chosen", caption, *ranking_cells(comparison(found)))))
-        path = self.out / f"settings-{self.features}.json"
-        kept, record = kept_settings(path, self.features)  # of methods tuned before
-        for name, outcome in best.items():
-            kept[name] = outcome.settings
-            tried_of_it = [other for other in outcomes if other.entrant.method == name]
-            record[name] = tuning_record(tried_of_it, others.run_seeds)
-        write_json(path, {self.features: kept, "record": record})
+        if further := [] if self.quick else beyond(outcomes):
+            console.print(f"{len(further)} more settings: choices that lie at an end of what was tried")
+            outcomes += outcomes_with_bar(further, self.out, self.jobs, console).values()
+        record = tuning_record(outcomes)
+        chosen = choose(record["tried"])
+        rest = {"noise": self.noise, "steps": steps}
+        reported = [
+            Entrant.of(arena, method, settings, replace(others, count=min(3, count)) if self.quick else others, **rest)
+            for method, choices in chosen.items()
+            for settings in choices.values()
+        ]
+        found = outcomes_with_bar(list(dict.fromkeys(reported)), self.out, self.jobs, console)
+        caption = f"{self.place}: both choices of {tasks.count} tuning tasks, on {reported[0].tasks.count} other tasks"
+        console.print(terminal_table(TextTable("chosen", caption, *ranking_cells(comparison(list(found.values()))))))
+        write_json(path, before(chosen, record))
         console.print(f"wrote {path}", highlight=False, soft_wrap=True)
         if self.json is not None:
             write_json(self.json, [outcome.to_json() for outcome in outcomes])
             console.print(f"wrote {self.json}", highlight=False, soft_wrap=True)
+
+
+def runnable(entrants: "list[Entrant]", all_methods: bool, console: Console) -> "list[Entrant]":
+    """Those that can be run here; with ``--methods all`` the others are named and left out, else refused."""
+    kept, left_out = [], set()
+    for entrant in entrants:
+        try:
+            entrant.check()
+        except ValueError as error:
+            if not all_methods:
+                raise
+            if entrant.method not in left_out:
+                console.print(f"left out: {entrant.method} ({error})", highlight=False, soft_wrap=True)
+            left_out.add(entrant.method)
+        else:
+            kept.append(entrant)
+    return kept
+
+
+def announce_slow(entrants: "list[Entrant]", jobs: int, console: Console) -> None:
+    """Say before they start which rows will take more than a minute, and about how long."""
+    from zscout.lab.chunks import expected_seconds
+
+    for entrant, (tasks, seconds) in expected_seconds(entrants).items():
+        if seconds / jobs > 60:
+            runs = entrant.tasks.count * entrant.tasks.seeds
+            console.print(
+                f"{entrant.label}: solves {tasks} tasks a step with the exact model, about "
+                f"{seconds / jobs / 60:.0f} min for {runs} runs",
+                highlight=False,
+                soft_wrap=True,
+            )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from zscout.lab.story import TextTable
 
 OF_THE_FILE = ("world", "features", "model", "noise", "steps")
-OF_TASKS = ("tasks", "seed", "against", "psi_error", "heads", "outside", "jobs", "out")
+OF_TASKS = ("tasks", "seed", "against", "psi_error", "heads", "outside", "offset", "jobs", "out")
 KNOWN = (
     "Lost steps are regret ÷ the mean over states of v* − v_random for this very reward; one reward ranks nothing, "
     "and intervals are over a method's runs."
@@ -81,7 +81,7 @@ def _specs(command: "Compare", alongside: "Alongside", console: Console) -> "lis
 
     as_size(command.seeds, "seeds", 1, 1_000)
     chosen = list(METHODS) if command.methods == "all" else names_of(command.methods)
-    settings = settings_named(command.settings, alongside.first.features)
+    settings = settings_named(command.settings, alongside.arena)
     specs = []
     for name in chosen:
         try:

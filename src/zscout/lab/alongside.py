@@ -154,6 +154,7 @@ def measured_on(
 
     achieved = torch.where(trace.exploring[:, None], random[which].gather(1, state), value(trace.z))
     own = value(task[which][:, None].expand_as(trace.z))
+    learnable = ground.yardstick.without_constant(task[which[-1]]) if trace.intercept else task[which[-1]]
     mean, most = tables.mean(1)[which][:, None], tables.amax(1)[which][:, None]
     reward = tables[which].gather(1, trace.entered)
     normalised = torch.where(most > mean, (reward - mean) / (most - mean), 0.0)
@@ -163,7 +164,7 @@ def measured_on(
         "lost_own": (lost * (own - achieved)).sum(0),
         "settled": settled(worth).double(),
         "final": normalised[-FINAL:].mean(0),
-        "error": ground.yardstick.without_constant(trace.final_z_hat - task[which[-1]]).norm(dim=-1),
+        "error": (trace.final_z_hat - learnable).norm(dim=-1),
     }
 
 

@@ -11,6 +11,8 @@ from pathlib import Path
 import torch
 
 from zscout.edge import as_size
+from zscout.lab.arena import Arena
+from zscout.lab.compare import Entrant
 from zscout.lab.measure import run_batch
 from zscout.lab.own import is_own
 from zscout.lab.records import Failure, Record
@@ -22,6 +24,7 @@ from zscout.transfer.search import Ellipsoid, Shooting
 SECONDS = 5.0  # that a chunk should take: as much as a stop can cost
 FIRST, LEAST, MOST = 48, 12, 300  # runs of a group's first chunk, and of any: a dozen cost hardly more than one
 SOLVES = 5_000  # that dynamic programming does in a second, about: for a first guess
+MEASURED = 2_000  # that are solved to know it better
 
 
 @dataclass(frozen=True)
@@ -89,12 +92,39 @@ class _Plan:
 
 def _first_size(group: Spec) -> int:
     """Fewer runs where each step solves many fresh z by dynamic programming."""
-    ground = group.arena.ground
+    return max(1, min(FIRST, int(SECONDS * SOLVES / (group.steps * _solves(group)))))
+
+
+def _solves(group: Spec) -> int:
+    """How many fresh z a step of one run solves by dynamic programming."""
     if group.arena.model != "exact" or is_own(group.method):
-        return FIRST
+        return 1
+    ground = group.arena.ground
     search = group.build(ground, torch.ones(1, ground.exact.dim)).search
-    fresh = search.n if isinstance(search, Ellipsoid | Shooting) else 1
-    return max(1, min(FIRST, int(SECONDS * SOLVES / (group.steps * fresh))))
+    return search.n if isinstance(search, Ellipsoid | Shooting) else 1
+
+
+def expected_seconds(entrants: Sequence[Entrant]) -> dict[Entrant, tuple[int, float]]:
+    """Of those that solve many z a step: how many, and about how many seconds of one core all their runs take."""
+    found: dict[Entrant, tuple[int, float]] = {}
+    rate: float | None = None
+    for entrant in entrants:
+        solves = _solves(entrant.specs[0].group)
+        if solves > 1:
+            rate = _solved_in_a_second(entrant.arena) if rate is None else rate
+            runs = entrant.tasks.count * entrant.tasks.seeds
+            found[entrant] = (solves, runs * entrant.steps * solves / rate)
+    return found
+
+
+def _solved_in_a_second(arena: Arena) -> float:
+    exact = arena.ground.exact
+    exact.policy(exact.sample_z(64, 1))
+    began = time.perf_counter()
+    exact.policy(exact.sample_z(MEASURED, 2))
+    seconds = time.perf_counter() - began
+    exact.forget()
+    return MEASURED / seconds
 
 
 def _in_turn(plan: _Plan) -> Iterator[Chunk]:

@@ -27,6 +27,7 @@ class Entrant:
     noise: float = 0.3
     steps: int = 200
     outside: float = 0.0
+    offset: float = 0.0
 
     @classmethod
     def of(cls, arena: Arena, method: str, settings: Mapping[str, Any], tasks: Tasks, **rest: Any) -> "Entrant":
@@ -42,15 +43,17 @@ class Entrant:
     def specs(self) -> list[Spec]:
         """Its runs, a task's beside each other."""
         z, seeds = self.tasks.draw(self.arena.ground.exact)
-        shared = {"settings": self.settings, "outside": self.outside, "noise": self.noise, "steps": self.steps}
+        names = ("settings", "outside", "offset", "noise", "steps")
+        shared = {name: getattr(self, name) for name in names}
         return [
-            Spec(self.arena, self.method, tuple(task), seed=seed, **shared)  # type: ignore[arg-type]
+            Spec(self.arena, self.method, tuple(task), seed=seed, **shared)
             for task, seed in zip(z.tolist(), seeds.tolist(), strict=True)
         ]
 
     def check(self) -> None:
         """Refuse what cannot be run before anything is."""
-        Spec(self.arena, self.method, (), self.settings, self.outside, self.noise, 0, self.steps).check()
+        rest = {"outside": self.outside, "offset": self.offset, "noise": self.noise, "steps": self.steps}
+        Spec(self.arena, self.method, (), self.settings, **rest).check()  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,6 +97,7 @@ class Outcome:
         """What ``to_json`` wrote."""
         arena, tasks = Arena(**content["arena"]), Tasks(**content["tasks"])
         rest = {name: content[name] for name in ("noise", "steps", "outside")}
+        rest["offset"] = content.get("offset", 0.0)
         entrant = Entrant.of(arena, content["method"], content["settings"], tasks, **rest)
         shape = (tasks.count, tasks.seeds)
         tables = {name: np.array(runs).reshape(shape) for name, runs in content["runs"].items()}
@@ -118,6 +122,7 @@ class Row:
     ratio: Estimate | None = None  # of lost steps to those of a reference, paired
     difference: Estimate | None = None
     improvement: Estimate | None = None  # probability of fewer lost steps than the reference on the same task
+    note: str = ""  # where its settings are from
 
     @property
     def label(self) -> str:
@@ -187,7 +192,8 @@ def ranking_cells(rows: Sequence[Row]) -> Cells:
     for row in rows:
         first, last = row.rank
         rank = f"{first}" if first == last else f"{first}–{last}"
-        lines.append([rank, row.label, f"{row.lost:.1f}", f"{row.lost_iqm:.1f}", *_further_cells(row, own)])
+        noted = f"{row.label} ({row.note})" if row.note else row.label
+        lines.append([rank, noted, f"{row.lost:.1f}", f"{row.lost_iqm:.1f}", *_further_cells(row, own)])
     return head, lines
 
 

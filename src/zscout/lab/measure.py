@@ -28,7 +28,7 @@ def run_batch(specs: Sequence[Spec]) -> list[Record]:
     began, group = time.perf_counter(), specs[0].group
     ground, seeds = group.arena.ground, [spec.seed for spec in specs]
     tasks = torch.tensor([spec.task for spec in specs], dtype=torch.float64)
-    reward, method = rewards(ground, tasks, seeds, group.outside), group.build(ground, tasks)
+    reward, method = rewards(ground, tasks, seeds, group.outside, group.offset), group.build(ground, tasks)
     trace = simulate(
         ground.model,
         ground.world,

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from zscout.bfm.judging import Tabulated
+from zscout.edge import as_table
 from zscout.transfer.method import Method
 from zscout.transfer.methods import Factory, factory_named
 from zscout.types import BehaviorModel
@@ -60,6 +61,25 @@ def method_factory(name: str) -> Factory:
     if callable(found):
         return Factory(_returning(found, name))
     raise ValueError(f"{name} must be a Method or a function that returns one, it is {type(found).__name__}")
+
+
+def own_grid(name: str) -> list[dict[str, Any]]:
+    """The settings that zscout tune tries for a method ``module:name``: the list ``name_grid`` of its module."""
+    method_factory(name)
+    grid = imported(f"{name}_grid")
+    if not isinstance(grid, list) or not grid or not all(isinstance(settings, dict) for settings in grid):
+        raise ValueError(f"{name}_grid must be a list of settings, such as [{{'ridge': 0.1}}, {{'ridge': 0.3}}]")
+    return grid
+
+
+def own_feature_table(name: str, world: Any) -> torch.Tensor:
+    """Under ``module:name`` a table [S d], or a function of the world that returns one."""
+    found = imported(name)
+    try:
+        table = found(world) if callable(found) else found
+    except (Exception, SystemExit) as error:
+        raise ValueError(f"{name}(world) raised {type(error).__name__}: {error}") from error
+    return as_table(table, world.n_states, name)
 
 
 def own_model(name: str, world: Any, features: torch.Tensor) -> BehaviorModel:

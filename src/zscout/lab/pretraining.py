@@ -118,7 +118,7 @@ class Run:
             "world": self.what.world,
             "map": str(self.world).splitlines(),
             "slip": self.world.slip,
-            "features": f"{self.what.features}, d = {self.what.dim}",
+            "features": f"{self.what.features}, d = {self.phi.shape[1]}",
             "recipe": self.what.recipe,
             "data": f"{self.what.walks} random walks of {self.what.length}" if self.what.walks else "all transitions",
             "seed": self.what.seed,

@@ -30,12 +30,13 @@ class Spec:
     task: tuple[float, ...]  # z_r
     settings: str = "{}"  # JSON, so that a spec can be a key
     outside: float | int = 0.0  # share of the reward's variance over states that no φ·z expresses
+    offset: float | int = 0.0  # a constant added to every reward
     noise: float | int = 0.3
     seed: int = 0
     steps: int = 200
 
     def __post_init__(self) -> None:
-        for name in ("outside", "noise"):  # 0 and 0.0 are one number, and must be one digest
+        for name in ("outside", "offset", "noise"):  # 0 and 0.0 are one number, and must be one digest
             object.__setattr__(self, name, float(getattr(self, name)))
 
     @property
@@ -68,6 +69,7 @@ class Spec:
         as_size(self.steps, "steps", 1)
         in_range(self.noise, "noise", 0.0, math.inf, open_end=True)
         in_range(self.outside, "outside", 0.0, 1.0, open_end=True)
+        in_range(self.offset, "offset", -1e9, 1e9)
         ground, seed = self.arena.ground, torch.zeros(1, dtype=torch.long)
         task = torch.ones(1, ground.exact.dim, dtype=torch.float64)
         if is_own(self.method) or is_own(self.arena.model):  # what else is wrong with it shows in its own runs
@@ -82,10 +84,12 @@ def settings_json(settings: dict[str, Any]) -> str:
     return json.dumps(dict(settings), sort_keys=True)
 
 
-def rewards(ground: Ground, tasks: Float[Tensor, "R d"], seeds: list[int], outside: float) -> Float[Tensor, "R S"]:
-    """Each run's reward of each state: φ·z_r, and where ``outside`` > 0 a part, from its seed, that no φ·z has."""
+def rewards(
+    ground: Ground, tasks: Float[Tensor, "R d"], seeds: list[int], outside: float, offset: float = 0.0
+) -> Float[Tensor, "R S"]:
+    """Each run's reward of each state: φ·z_r + offset; with ``outside`` > 0 and a part that no φ·z has, by its seed."""
     features = ground.exact.features.cpu()
-    inside = tasks @ features.T
+    inside = tasks @ features.T + offset
     if not outside:
         return inside
     drawn = torch.stack([torch.randn(len(features), dtype=torch.float64, generator=_generator(seed)) for seed in seeds])
@@ -106,7 +110,7 @@ def _generator(seed: int) -> torch.Generator:
 def _decided(group: Spec) -> list[Any]:
     """What names stand for: the map, the weights, the method's pieces, and the code."""
     ground = group.arena.ground
-    own = [source_digest(name) for name in (group.method, group.arena.model) if is_own(name)]
+    own = [source_digest(name) for name in (group.method, group.arena.model, group.arena.features) if is_own(name)]
     # A stranger's method is its source: to build it may fail, which is for its own runs to find.
     pieces = None if is_own(group.method) else method_to_json(group.build(ground, torch.ones(1, ground.exact.dim)))
     return [ground.fingerprint, pieces, own, code_digest()]

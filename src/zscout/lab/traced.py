@@ -18,7 +18,8 @@ from zscout.lab.run import Trace
 from zscout.transfer.methods import METHODS
 from zscout.worlds.maps import WORLDS
 
-KIND, FORMAT = "trace", 1
+KIND, FORMAT = "trace", 2
+BEFORE_INTERCEPT = 1  # the format of runs that fit no intercept
 MOST_BYTES = 64 * 2**20
 WHO = ("hidden", "person")  # who was the reward
 MODELS = ("network", "exact")
@@ -49,6 +50,7 @@ class TracedRun:
     radius: Sequence[float | int]  # √β_t
     final_z: Sequence[float | int]  # [d] what is settled for after the last reward
     final_z_hat: Sequence[float | int]
+    intercept: bool  # whether it fitted r ≈ φ·z + c, so that ẑ has no constant part
 
     @classmethod
     def of(cls, trace: Trace, method: str, run: int = 0) -> "TracedRun":
@@ -59,6 +61,7 @@ class TracedRun:
             exploring=trace.exploring.tolist(),
             final_z=trace.final_z[run].tolist(),
             final_z_hat=trace.final_z_hat[run].tolist(),
+            intercept=trace.intercept,
             **{name: getattr(trace, name)[:, run].tolist() for name in columns},
         )
 
@@ -175,7 +178,7 @@ class TraceFile:
             seeds=torch.tensor([self.seed]),
             ridge=nan,
             forgetting=self.forgetting,
-            intercept=False,  # nobody asks: what is measured of recorded runs leaves constant parts out
+            intercept=it.intercept,
             exploring=torch.tensor(it.exploring),
             reward=_tensor(rewards)[:, None],
             final_z=_tensor(it.final_z)[None],
@@ -200,10 +203,13 @@ class TraceFile:
         """What ``to_json`` wrote, if it is that."""
         if not isinstance(content, dict) or content.get("zscout") != KIND:
             raise ValueError('it is no trace of zscout: it would begin with {"zscout": "trace", …}')
-        if content.get("format") != FORMAT:
+        if content.get("format") not in (BEFORE_INTERCEPT, FORMAT):
             raise ValueError(f"its format is {short(content.get('format'))}, this version reads {FORMAT}")
         entries = {name: value for name, value in content.items() if name not in ("zscout", "format")}
         keys_of(entries, cls, "the trace")
+        if content["format"] == BEFORE_INTERCEPT:
+            runs = list_in(entries["runs"], "runs")
+            entries["runs"] = [{"intercept": False, **run} if isinstance(run, dict) else run for run in runs]
         for name in ("world", "features", "model", "who", "version"):
             check_kind(entries[name], (str,), name)
         check_kind(entries["noise"], NUMBER, "noise")
@@ -242,6 +248,7 @@ KINDS: Mapping[str, tuple[type, ...]] = {
 def _run(value: Any) -> TracedRun:
     keys_of(value, TracedRun, "a run")
     check_kind(value["method"], (str,), "method")
+    check_kind(value["intercept"], (bool,), "intercept")
     for name, kinds in KINDS.items():
         for entry in list_in(value[name], name):
             for number in list_in(entry, name) if name in VECTORS else (entry,):

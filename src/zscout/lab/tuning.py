@@ -1,118 +1,231 @@
-"""Settings chosen on tuning tasks, the same number of them tried for every method, and reported on others."""
+"""Settings chosen on tuning tasks, for each arena: what is tried, two choices, and the record they come from."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+from scipy.stats import binom
+
 from zscout.edge import known_name
 from zscout.lab.arena import Arena, Tasks
 from zscout.lab.compare import Entrant, Outcome
+from zscout.lab.own import is_own, own_grid
 
-BUDGET = 12  # settings tried for each method
-ENOUGH = 0.96  # of the runs must settle, where some setting reaches that
+BUDGET = 16  # settings tried for each method, before choices at an end are followed further out
+SETTLES, SURE = 0.95, 0.05  # a settled share is surely below .95 if so few runs settle with probability below .05
+FEWEST, SETTLING = "fewest", "settling"  # the two choices
+DEFAULTS_OF_OURS = ("usf-ucb", "usf-ucb-norm")  # run as they are unless tuned settings are asked for by name
+
+Settings = dict[str, Any]
+Record = dict[str, Any]  # what was tried in one arena: see ``tuning_record``
 
 
-def _grid(**choices: Sequence[Any]) -> list[dict[str, Any]]:
+def _grid(**choices: Sequence[Any]) -> list[Settings]:
     return [dict(zip(choices, values, strict=True)) for values in product(*choices.values())]
 
 
-RIDGES = [0.01, 0.02, 0.03, 0.06, 0.09, 0.15, 0.2, 0.3, 0.5, 1.0, 2.0, 4.0]
-GRIDS: Mapping[str, list[dict[str, Any]]] = {
-    "usf-ucb": _grid(kappa=[1.2, 1.7, 2.4, 3.4], gamma=[0.8, 0.9, 0.95]),
-    "usf-ucb-norm": _grid(kappa=[2.0, 2.3, 2.6, 3.0], ridge=[0.1, 0.2, 0.4]),
-    "usf-ucb-paper": _grid(ridge=[0.03, 0.09, 0.3, 1.0], beta=[0.3, 1.0, 3.0]),
-    "usf-ucb-short": _grid(kappa=[1.2, 1.7, 2.4], gamma=[0.8, 0.9], scale=[5.0, 10.0]),
-    "log-det": _grid(kappa=[0.8, 1.2, 1.7], gamma=[0.8, 0.9], weight=[20.0, 40.0]),
-    "opti": _grid(ridge=[0.03, 0.09, 0.3, 1.0], radius=[0.3, 0.5, 0.8]),
-    "opti-shipped": _grid(ridge=[0.03, 0.09, 0.3, 1.0], radius=[0.3, 0.5, 0.8]),
-    "optimism": _grid(kappa=[0.6, 0.9, 1.3, 1.7], ridge=[0.03, 0.1, 0.3]),
-    "thompson": _grid(scale=[0.3, 0.6, 1.0], hold=[1, 3, 5, 10]),
-    "greedy": _grid(ridge=RIDGES),
-    "random-z": _grid(hold=[1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 100, 200]),
-    "mbie": _grid(beta=[0.1, 0.3, 1.0], ridge=[0.1, 0.3], power=[0.5, 1.0]),
-    "unroll": _grid(arms=[10, 30, 100], horizon=[20, 100], exploration=[0.3, 1.0]),
-    "lola": _grid(std=[0.15, 0.5, 1.0], rate=[0.05, 0.3], horizon=[20, 100]),
-    "explore-then-commit": _grid(steps=[15, 25, 50, 100], ridge=[0.1, 0.3])
-    + _grid(steps=[15, 25, 50, 100], exhaustive=[True]),
+GRIDS: Mapping[str, list[Settings]] = {
+    "usf-ucb": _grid(kappa=[0.8, 1.2, 1.6, 2.2], gamma=[0.8, 0.9], ridge=[0.1, 0.3]),
+    "usf-ucb-norm": _grid(kappa=[1.3, 1.8, 2.3, 2.8], gamma=[0.8, 0.9], ridge=[0.1, 0.2]),
+    "usf-ucb-paper": _grid(ridge=[0.09, 0.3, 1.0, 3.0], beta=[0.1, 0.3, 1.0, 3.0]),
+    "usf-ucb-short": _grid(kappa=[1.2, 1.7, 2.4, 3.4], gamma=[0.8, 0.9], scale=[5.0, 10.0]),
+    "log-det": _grid(kappa=[0.8, 1.2, 1.7, 2.4], gamma=[0.8, 0.9], weight=[20.0, 40.0]),
+    "opti": _grid(ridge=[0.03, 0.09, 0.3, 1.0], radius=[0.3, 0.5, 0.8, 1.2]),
+    "opti-shipped": _grid(ridge=[0.03, 0.09, 0.3, 1.0], radius=[0.3, 0.5, 0.8, 1.2]),
+    "optimism": _grid(kappa=[0.6, 0.9, 1.3, 1.7], ridge=[0.03, 0.1, 0.3, 1.0]),
+    "thompson": _grid(scale=[0.3, 0.6, 1.0, 1.7], hold=[1, 3, 5, 10]),
+    "greedy": _grid(ridge=[0.003, 0.005, 0.01, 0.02, 0.03, 0.06, 0.09, 0.15, 0.2, 0.3, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0]),
+    "random-z": _grid(hold=[1, 2, 3, 4, 5, 7, 10, 15, 20, 25, 30, 50, 70, 100, 150, 200]),
+    "mbie": _grid(beta=[0.1, 0.3, 1.0, 3.0], ridge=[0.1, 0.3], power=[0.5, 1.0]),
+    "unroll": _grid(arms=[10, 30, 100, 300], horizon=[10, 20, 50, 100], exploration=[0.3]),
+    "lola": _grid(std=[0.15, 0.3, 0.5, 1.0], rate=[0.05, 0.3], horizon=[20, 100]),
+    "explore-then-commit": _grid(steps=[10, 15, 25, 50], ridge=[0.1, 0.3])
+    + _grid(steps=[10, 15, 20, 25, 35, 50, 70, 100], exhaustive=[True]),
 }
 """What is tried: ``BUDGET`` settings each; methods that have nothing to set are left out."""
 
+WIDENED = ("ridge", "kappa", "beta", "radius", "scale", "weight", "std", "rate")  # positive, and any size makes sense
+
+
+def grid_of(method: str) -> list[Settings]:
+    """The settings to try: a method's own, or under ``module:name`` the list ``name_grid`` of that module."""
+    return own_grid(method) if is_own(method) else GRIDS[known_name(method, GRIDS, "method to tune,")]
+
 
 def candidates(
-    arena: Arena, methods: Sequence[str], tasks: Tasks, steps: int = 200, noise: float = 0.3, budget: int = BUDGET
+    arena: Arena, methods: Sequence[str], tasks: Tasks, steps: int = 200, noise: float = 0.3, most: int | None = None
 ) -> list[Entrant]:
     """Every setting of every method, or only the first few."""
-    for method in methods:
-        known_name(method, GRIDS, "method to tune,")
     found = [
         Entrant.of(arena, method, settings, tasks, noise=noise, steps=steps)
         for method in methods
-        if not (method == "mbie" and arena.features != "clusters")
-        for settings in GRIDS[method][:budget]
+        for settings in grid_of(method)[:most]
     ]
     if not found:
-        raise ValueError(f"there is nothing to tune for {', '.join(methods) or 'no method'} on {arena.features}")
+        raise ValueError(f"there is nothing to tune for {', '.join(methods) or 'no method'}")
     return found
 
 
-def choose_all(outcomes: Sequence[Outcome]) -> dict[str, Outcome]:
-    """For each method the fewest lost steps, among the settings that settle often enough where there are any."""
-    best: dict[str, Outcome] = {}
-    for method in dict.fromkeys(outcome.entrant.method for outcome in outcomes):
-        tried = [outcome for outcome in outcomes if outcome.entrant.method == method and outcome.tables]
-        settled = [outcome for outcome in tried if outcome.tables["settled"].mean() >= ENOUGH]
-        if tried:
-            best[method] = min(settled or tried, key=lambda o: (o.tables["lost"].mean(), o.entrant.settings))
-    return best
+def beyond(outcomes: Sequence[Outcome]) -> list[Entrant]:
+    """For each choice that lies at an end of what was tried, the next value further out, at the same ratio."""
+    found: dict[Entrant, None] = {}
+    tried = {outcome.entrant for outcome in outcomes}
+    for method, choices in choose(_tables(outcomes)).items():
+        of_method = [outcome for outcome in outcomes if outcome.entrant.method == method]
+        for settings in choices.values():
+            for name in WIDENED:
+                values = sorted({outcome.settings[name] for outcome in of_method if name in outcome.settings})
+                if name not in settings or len(values) < 2 or settings[name] not in (values[0], values[-1]):
+                    continue
+                inner = values[1] if settings[name] == values[0] else values[-2]
+                further = settings | {name: float(f"{settings[name] ** 2 / inner:.2g}")}
+                first = of_method[0].entrant
+                rest = {"noise": first.noise, "steps": first.steps}
+                found[Entrant.of(first.arena, method, further, first.tasks, **rest)] = None
+    return [entrant for entrant in found if entrant not in tried]
 
 
-def tuning_record(tried: Sequence[Outcome], report_seeds: Sequence[int]) -> dict[str, Any]:
-    """How a method's settings were chosen: the rule, what was tried, on which seeds, and which are reported on."""
-    entrant = tried[0].entrant
+# The record, and what is chosen by it
+
+
+def tuning_record(outcomes: Sequence[Outcome]) -> Record:
+    """Every setting that was tried in one arena: mean of lost steps, how many runs settled, of how many."""
+    first = outcomes[0].entrant
     return {
-        "rule": f"fewest lost steps among the settings of which {ENOUGH:.0%} of runs settle, among all where none does",
-        "world": entrant.arena.world,
-        "noise": entrant.noise,
-        "steps": entrant.steps,
-        "tuning_seeds": entrant.tasks.run_seeds,
-        "report_seeds": list(report_seeds),
-        "tried": [
-            {
-                "settings": outcome.settings,
-                **{name: float(outcome.tables[name].mean()) for name in ("lost", "settled") if outcome.tables},
-            }
-            for outcome in tried
-        ],
+        "runs": first.tasks.count * first.tasks.seeds,
+        "noise": first.noise,
+        "steps": first.steps,
+        "seed": first.tasks.seed,
+        "tried": _tables(outcomes),
     }
 
 
-def kept_settings(path: Path, features: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What a file of zscout tune holds already: settings and their records, by method."""
-    if not path.exists():
-        return {}, {}
-    settings = settings_named(str(path), features)
-    return dict(settings), dict(json.loads(path.read_text()).get("record", {}))
+def _tables(outcomes: Sequence[Outcome]) -> dict[str, list[Record]]:
+    tried: dict[str, list[Record]] = {}
+    for outcome in outcomes:
+        if outcome.tables:
+            lost, settled = outcome.tables["lost"], outcome.tables["settled"]
+            numbers = {"lost": round(float(lost.mean()), 3), "settled": int(settled.sum()), "runs": int(settled.size)}
+            tried.setdefault(outcome.entrant.method, []).append({"settings": outcome.settings, **numbers})
+    return tried
 
 
-def settings_named(name: str, features: str) -> dict[str, dict[str, Any]]:
-    """By method: none for ``default``, the stored ones for ``tuned``, or those of a file."""
+def choose(tried: Mapping[str, Sequence[Record]]) -> dict[str, dict[str, Settings]]:
+    """Two choices for each method: fewest lost steps, and fewest among settings that do not surely settle too rarely.
+
+    Too rarely: in under 95 % of runs, by a one-sided test at 5 %. Where every setting does, the one that settles most
+    often is taken.
+    """
+    return {
+        method: {
+            FEWEST: min(rows, key=_lost)["settings"],
+            SETTLING: min(
+                [row for row in rows if settles(row)] or [max(rows, key=lambda row: row["settled"])], key=_lost
+            )["settings"],
+        }
+        for method, rows in tried.items()
+    }
+
+
+def settles(row: Record) -> bool:
+    """Whether the share of settled runs is not surely below .95."""
+    return bool(binom.cdf(row["settled"], row["runs"], SETTLES) >= SURE)
+
+
+def _lost(row: Record) -> tuple[float, str]:
+    return row["lost"], json.dumps(row["settings"], sort_keys=True)
+
+
+# What is stored
+
+
+def arena_key(arena: Arena) -> str:
+    """How records name an arena: world/features/model."""
+    return f"{arena.world}/{arena.features}/{arena.model}"
+
+
+def stored_records() -> dict[str, Record]:
+    """All tuning records that ship, by arena."""
+    found: dict[str, Record] = json.loads(files("zscout.lab.stored").joinpath("tuning.json").read_text())
+    return found
+
+
+def stored_settings() -> dict[str, dict[str, dict[str, Settings]]]:
+    """What was chosen by them: by arena, method and choice."""
+    text = files("zscout.lab.stored").joinpath("settings.json").read_text()
+    found: dict[str, dict[str, dict[str, Settings]]] = json.loads(text)
+    return found
+
+
+def settings_named(name: str, arena: Arena) -> dict[str, Settings]:
+    """Settings by method.
+
+    ``default``: none. ``settling`` (or ``tuned``) and ``fewest``: the stored choice, if there is one for the arena.
+    ``auto``: ``settling`` for all but our own defaults. Else a file of zscout tune.
+    """
     if name == "default":
         return {}
+    name = SETTLING if name == "tuned" else name
+    if name in ("auto", FEWEST, SETTLING):
+        chosen = stored_settings().get(arena_key(arena), {})
+        choice = SETTLING if name == "auto" else name
+        kept = {method: choices[choice] for method, choices in chosen.items()}
+        return {m: s for m, s in kept.items() if name != "auto" or m not in DEFAULTS_OF_OURS}
+    return {method: choices[SETTLING] for method, choices in settings_in(Path(name), arena).items()}
+
+
+def settings_in(path: Path, arena: Arena) -> dict[str, dict[str, Settings]]:
+    """The choices in a file of zscout tune for this arena."""
     try:
-        text = (
-            files("zscout.lab.stored").joinpath("settings.json").read_text()
-            if name == "tuned"
-            else Path(name).read_text()
-        )
-        found = json.loads(text)
+        found = json.loads(path.read_text())
+        chosen = found["settings"][arena_key(arena)]
+        for method, choices in chosen.items():
+            if set(choices) != {FEWEST, SETTLING} or not all(isinstance(s, dict) for s in choices.values()):
+                raise ValueError(f"{path}: the settings of {method} are {choices!r}, not names and values")
     except (OSError, json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"settings are default, tuned or a file of zscout tune; {name!r}: {error}") from error
-    if not isinstance(found, dict) or not isinstance(found.get(features), dict):
-        raise ValueError(f"{name} holds no settings for {features}")
-    chosen: dict[str, dict[str, Any]] = found[features]
-    if wrong := [method for method, settings in chosen.items() if not isinstance(settings, dict)]:
-        raise ValueError(f"{name}: the settings of {wrong[0]} are {chosen[wrong[0]]!r}, not names and values")
-    return chosen
+        known = f"auto, default, {SETTLING}, {FEWEST}"
+        raise ValueError(f"settings are {known} or a file of zscout tune; {str(path)!r}: {error}") from error
+    except (KeyError, TypeError, AttributeError):
+        raise ValueError(f"{path} holds no settings for {arena_key(arena)}") from None
+    answer: dict[str, dict[str, Settings]] = chosen
+    return answer
+
+
+def merged(path: Path, arena: Arena) -> Callable[[Mapping[str, Any], Record], dict[str, Any]]:
+    """What a file of zscout tune will hold when a new choice and its record come to what it holds already.
+
+    Read before anything is run, so that a file of something else is refused at once. A method that is tuned again
+    takes the place of what was known of it; a record of other runs, noise or steps is begun anew.
+    """
+    before: dict[str, Any] = {"settings": {}, "record": {}}
+    if path.exists():
+        try:
+            found = json.loads(path.read_text())
+            before = {name: dict(found[name]) for name in before}
+        except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"{path} is not of zscout tune: name another --out") from error
+    key = arena_key(arena)
+
+    def plus(chosen: Mapping[str, Any], record: Record) -> dict[str, Any]:
+        old = before["record"].get(key, {})
+        same = all(old.get(name) == record[name] for name in record if name != "tried")
+        tried = {**(old["tried"] if same else {}), **record["tried"]}
+        settings = {**(before["settings"].get(key, {}) if same else {}), **chosen}
+        return {
+            "settings": {**before["settings"], key: settings},
+            "record": {**before["record"], key: {**record, "tried": tried}},
+        }
+
+    return plus
+
+
+def about_settings(method: str, settings: Settings) -> str:
+    """A word beside a row on where its settings are from; none for a method that has nothing to tune."""
+    if is_own(method) or method not in GRIDS:
+        return ""
+    if settings:
+        return "tuned"
+    return "default" if method in DEFAULTS_OF_OURS else "published, untuned"

@@ -88,7 +88,7 @@ def watch_run(spec: Spec) -> tuple[Scene, Iterator[Frame]]:
     """The scene, and a frame for each step."""
     ground, task = spec.arena.ground, torch.tensor([spec.task], dtype=torch.float64)
     agent = OnlineTransfer(ground.model, spec.build(ground, task), [spec.seed], 1)
-    reward = rewards(ground, task, [spec.seed], spec.outside)
+    reward = rewards(ground, task, [spec.seed], spec.outside, spec.offset)
     truth = ground.world.to_map(reward[0])
     best = np.argwhere(truth >= np.nanmax(truth) - 1e-9 * np.nanmax(np.abs(truth)))
     scene = Scene(

@@ -144,6 +144,7 @@ class Side:
             **{name: [getattr(step, name).tolist() for step in self.steps] for name in ("z", "z_hat", "best_z")},
             final_z=self.agent.best_z.tolist(),
             final_z_hat=self.agent.z_hat.tolist(),
+            intercept=self.agent.method.intercept,
         )
 
     def _judge(self, last: Step | None, truth: Truth | None) -> float | None:

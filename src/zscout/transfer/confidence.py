@@ -86,7 +86,7 @@ class ScaleFree:
     is not needed: what decides is how much is unseen, and for that noise matters little.
     """
 
-    kappa: float = 1.7
+    kappa: float = 1.6
     caution: float = 8.0  # c
 
     def __post_init__(self) -> None:
@@ -109,7 +109,7 @@ class KnownNorm:
     s_t² = (S² − ‖ẑ‖²)/(d − d_eff + ``floor``), kept from ``floor``·S/√d to S/√d; S = √d if it is not given: z_r ∈ Z.
     """
 
-    kappa: float = 2.6
+    kappa: float = 2.2
     norm_bound: float | None = None
     floor: float = 0.3
 

@@ -13,7 +13,8 @@ class Means:
 
     Plain regression on the pairs √(n/(n+1))·(φ − φ̄, r − r̄), with the means before each pair, equals regression of r
     on φ with an intercept that no ridge shrinks: the products of these pairs add up to Σ(φ − φ̄)(φ − φ̄)ᵀ and
-    Σ(φ − φ̄)(r − r̄)  (Welford).
+    Σ(φ − φ̄)(r − r̄)  (Welford). Where observations are forgotten the means are not: c is a constant of the task, and
+    what changes is put down to z.
     """
 
     phi: Float[Tensor, "*b d"]
@@ -42,7 +43,3 @@ class Means:
         rows = torch.cat([phi - mean_phi[..., None, :], m**0.5 * apart[..., None, :]], -2)
         rewards = torch.cat([reward - mean_reward[..., None], m**0.5 * missed[..., None]], -1)
         return Means(means.phi, means.reward, self.weight + m), rows, rewards
-
-    def aged(self, rho: float) -> "Means":
-        """Everything seen so far weighs ρ times as much."""
-        return Means(self.phi, self.reward, rho * self.weight)

@@ -29,7 +29,7 @@ def usf_ucb(*, ridge: float = 0.1, kappa: float = 1.6, gamma: float = 0.8) -> Me
     return Method(ridge=ridge, confidence=ScaleFree(kappa), acquisition=PathUCB(gamma))
 
 
-def usf_ucb_norm(*, norm_bound: float | None, ridge: float = 0.2, kappa: float = 2.6, gamma: float = 0.8) -> Method:
+def usf_ucb_norm(*, norm_bound: float | None, ridge: float = 0.1, kappa: float = 2.2, gamma: float = 0.8) -> Method:
     """The same where ‖z_r‖ is known (``norm_bound``, √d if None): our best."""
     return Method(ridge=ridge, confidence=KnownNorm(kappa, norm_bound), acquisition=PathUCB(gamma))
 

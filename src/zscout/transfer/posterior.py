@@ -162,7 +162,6 @@ class TaskPosterior:
             self,
             sums=Sums(rho * self.V + (1 - rho) * ridge, rho * self.b, rho * self.reward_squares, rho * self.weight),
             aged_squares=rho**2 * self.V_squared + (1 - rho**2) * ridge,
-            means=None if self.means is None else self.means.aged(rho),
         )
 
     # What it says

@@ -18,7 +18,8 @@ WHOLE = ("unroll", "lola")  # whole rollouts: 200 steps are too few for them
 
 def entrants(scale: Scale, features: str) -> list[Entrant]:
     """The exact model on the 9×9 grid: ours as they come, the others as tuned on other tasks."""
-    arena, tuned = Arena(features=features), settings_named("tuned", features)
+    arena = Arena(features=features)
+    tuned = settings_named("auto", arena)
     tasks, steps = Tasks(scale.runs(TASKS), 1, "report", scale.seed), scale.steps(200)
     names = [name for name in METHODS if name not in (*SLOW, *WHOLE) and (name != "mbie" or features == "clusters")]
     return [Entrant.of(arena, name, {} if name in OURS else tuned.get(name, {}), tasks, steps=steps) for name in names]

@@ -42,38 +42,39 @@ def results_of(name: str, league: Sequence[StoredCell]) -> str:
         return NOT_YET
     head = ["arena", "settings", "rank", "lost steps (95 %)", "IQM (95 %)", "settled", "final"]
     lines = [[cell.title, told(row), ranked(row, cell), *numbers(row)] for cell, row in found]
-    made_by = "Made by (rows *as it comes* with `--settings default`):" if met_as_it_comes(found) else "Made by:"
     commands = dict.fromkeys(f"- {cell.title}: `{command_of(cell, name)}`" for cell, _ in found)
-    return "\n".join([table(head, lines), "", made_by, "", *commands])
+    return "\n".join([table(head, lines), "", MADE_BY, "", *commands])
 
 
-def met_as_it_comes(found: Sequence[tuple[StoredCell, Row]]) -> bool:
-    """Whether something that could be set was not."""
-    return any(not row.settings and row.method in GRIDS for _, row in found)
+MADE_BY = "Made by these commands (*fewest*: with `--settings fewest`; *default*, *published*: `--settings default`):"
+CHOICES = {"default": "default", "published, untuned": "published", "settling": "settling", "fewest": "fewest", "": ""}
 
 
 def overview(league: Sequence[StoredCell]) -> str:
-    """Lost steps and the share of runs that settle, of every method and setting in every arena."""
+    """Lost steps and the share of runs that settle, of every method and choice of settings in every arena."""
     if not league:
         return NOT_YET
-    rows = {(row.method, bool(row.settings)): row for cell in league for row in cell.rows}
-    order = sorted(rows, key=lambda key: (list(METHODS).index(key[0]), key[1]))
-    twice = {name for name, tuned in order if tuned and (name, False) in rows}
+    there = {(row.method, choice) for cell in league for row in cell.rows for choice in choices_of(row)}
+    order = sorted(there, key=lambda key: (list(METHODS).index(key[0]), list(CHOICES).index(key[1])))
     lines = [
         [
-            f"[`{name}`]({name}.md)" + (f", {'tuned' if tuned else 'as it comes'}" if name in twice else ""),
-            *(cell_of(cell, name, tuned) for cell in league),
+            f"[`{name}`]({name}.md)" + (f", {CHOICES[choice]}" if choice else ""),
+            *(cell_of(cell, name, choice) for cell in league),
         ]
-        for name, tuned in order
+        for name, choice in order
     ]
     commands = [f"- {cell.title}: `{cell.command}`" for cell in league]
     return "\n".join(
-        [table(["lost steps, settled", *(short(cell) for cell in league)], lines), "", "Made by:", "", *commands]
+        [table(["lost steps, settled", *(short(cell) for cell in league)], lines), "", MADE_BY, "", *commands]
     )
 
 
-def cell_of(cell: StoredCell, name: str, tuned: bool) -> str:
-    found = [row for row in cell.rows if row.method == name and bool(row.settings) == tuned]
+def choices_of(row: Row) -> list[str]:
+    return row.note.split(" and ")
+
+
+def cell_of(cell: StoredCell, name: str, choice: str) -> str:
+    found = [row for row in cell.rows if row.method == name and choice in choices_of(row)]
     return "; ".join(f"{rounded(row.lost.value):.1f}, {row.settled.value:.0%}" for row in found) or "–"
 
 
@@ -83,7 +84,8 @@ def short(cell: StoredCell) -> str:
 
 
 def told(row: Row) -> str:
-    return ", ".join(f"`{name}={value}`" for name, value in row.settings.items()) or "as it comes"
+    settings = ", ".join(f"`{name}={value}`" for name, value in row.settings.items())
+    return f"{settings} ({row.note})" if settings else row.note or "none to set"
 
 
 def ranked(row: Row, cell: StoredCell) -> str:
@@ -103,7 +105,7 @@ def rounded(number: float) -> float:
 
 def command_of(cell: StoredCell, name: str) -> str:
     """The cell's command for this method alone: the same tasks, seeds and numbers; a rank needs the others."""
-    return cell.command.replace("--methods all", f"--methods {name}")
+    return re.sub(r"--methods \S+", f"--methods {name}", cell.command)
 
 
 def table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
@@ -167,22 +169,21 @@ def test_a_row_is_written_with_its_settings_rank_and_command() -> None:
     estimate = {"value": 15.62, "low": 14.9, "high": 16.31}
     names = ("lost", "lost_iqm", "lost_own", "settled", "final", "error")
     shared: dict[str, Any] = {"runs": 300, **dict.fromkeys(names, estimate)}
+    both = "fewest and settling"
     rows = [
-        Row.from_json({"method": "opti", "settings": {"radius": 0.3}, "rank": [1, 2], **shared}),
-        Row.from_json({"method": "opti", "settings": {}, "rank": [2, 2], **shared}),
+        Row.from_json({"method": "opti", "settings": {"radius": 0.3}, "rank": [1, 2], "note": both, **shared}),
+        Row.from_json({"method": "opti", "settings": {}, "rank": [2, 2], "note": "published, untuned", **shared}),
     ]
-    cell = StoredCell("here", "here, exact model, 300 runs", "zscout compare --methods all --settings tuned", rows)
+    cell = StoredCell("here", "here, exact model, 300 runs", "zscout compare --methods opti,greedy --tasks 9", rows)
     written = results_of("opti", [cell]).splitlines()
-    lost = "15.6 (14.9–16.3)"
-    assert written[2] == f"| here, exact model, 300 runs | `radius=0.3` | 1–2 of 2 | {lost} | {lost} | 1562% | 15.620 |"
-    assert written[3].startswith("| here, exact model, 300 runs | as it comes | 2 of 2 | ")
-    assert written[-3:] == [
-        "Made by (rows *as it comes* with `--settings default`):",
-        "",
-        "- here, exact model, 300 runs: `zscout compare --methods opti --settings tuned`",
-    ]
+    numbers = "15.6 (14.9–16.3) | 15.6 (14.9–16.3) | 1562% | 15.620 |"
+    assert written[2] == f"| here, exact model, 300 runs | `radius=0.3` (fewest and settling) | 1–2 of 2 | {numbers}"
+    assert written[3] == f"| here, exact model, 300 runs | published, untuned | 2 of 2 | {numbers}"
+    assert written[-1] == "- here, exact model, 300 runs: `zscout compare --methods opti --tasks 9`"
     assert results_of("greedy", [cell]) == NOT_YET
-    assert "| [`opti`](opti.md), as it comes | 15.6, 1562% |" in overview([cell])
+    table = overview([cell])
+    for choice in ("published", "settling", "fewest"):
+        assert f"| [`opti`](opti.md), {choice} | 15.6, 1562% |" in table
 
 
 if __name__ == "__main__":

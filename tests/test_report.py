@@ -118,12 +118,32 @@ def test_the_page_tells_the_whole_story(page: str, story: Story) -> None:
 def test_verdicts_are_words_and_are_counted(page: str) -> None:
     text = Page(page).text
     tally = text[text.index("4 claims, measured") : text.index("Contents")]
-    assert re.findall(r"(\d) (\S) (holds in part|holds|does not hold)", tally) == [
+    assert re.findall(r"(\d) (\S) (holds in part|holds|does not hold)", tally)[:3] == [
         ("2", "✓", "holds"),
         ("1", "◐", "holds in part"),
         ("1", "✗", "does not hold"),
     ]
     assert [attributes["href"] for attributes in Page(page).all("a") if attributes["href"] == "#two"] == ["#two"] * 2
+
+
+def test_checks_and_additions_are_counted_apart_and_every_claim_is_a_link_away(story: Story, tmp_path: Path) -> None:
+    ours = replace(_claim("3c", "holds"), kind="ours")
+    few = replace(_claim("3d", "too few runs to tell"), kind="claim")
+    third = replace(story.sections[2], claims=[*story.sections[2].claims, ours, few])
+    whole = replace(story, sections=[*story.sections[:2], third], opening=("dots",))
+    write_report(whole, tmp_path)
+    page = (tmp_path / "report.html").read_text("utf-8")
+    text = Page(page).text
+    assert "5 claims, measured" in text
+    assert "1 ? too few runs to tell" in text
+    assert "Counted apart: 3c holds (our addition)." in text
+    assert "Our addition 3c" in text
+    links = [attributes["href"] for attributes in Page(page).all("a")]
+    for claim in whole.claims:
+        assert f"#claim-{claim.number}" in links
+    assert page.index('id="figure-dots"') < page.index('id="claims"') < page.index('id="figure-maps"')
+    assert "at the top of the page" in text
+    assert page.index("<details>") < page.index('<table class="claims"') < page.index("</details>")
 
 
 def test_the_page_asks_for_nothing_from_anywhere(page: str) -> None:

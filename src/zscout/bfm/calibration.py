@@ -78,7 +78,8 @@ def whitening(mean: Float[Tensor, " d"], covariance: Float[Tensor, "d d"]) -> Fl
     kept = variances > NO_VARIANCE
     if bool(varies.all()) and bool(kept.all()):
         variances, directions = torch.linalg.eigh(covariance)
-        return directions / variances.sqrt() @ directions.mT
+        root: Tensor = directions / variances.sqrt() @ directions.mT
+        return root
     A = torch.zeros(int(kept.sum()), len(mean)).to(covariance)
     A[:, varies] = (directions[:, kept] / variances[kept].sqrt() / unit[:, None]).mT
     return A

@@ -29,7 +29,7 @@ class Reproduce:
     jobs: int = min(2, os.cpu_count() or 1)
     """Processes to share the work."""
     quick: Quick = False
-    """A tenth of the runs, under a minute: a first look, whose verdicts may differ."""
+    """A tenth of the runs, under a minute: a first look; what it cannot show reads "too few runs to tell"."""
     json: OutputFile = None
     """Also write results.json to this file, and make its folder."""
 
@@ -73,9 +73,9 @@ class Reproduce:
             }
             write_json(self.out / TIMINGS, timings)
         if self.quick:
-            console.print("A first look: a tenth of the runs; verdicts may differ from the whole.", highlight=False)
+            console.print("A first look: a tenth of the runs, at most 60 steps each.", highlight=False)
         for claim in whole.claims:
-            console.print(f"{claim.number:>4} {claim.verdict:<14} {claim.says}", highlight=False, soft_wrap=True)
+            console.print(f"{claim.number:>4} {claim.verdict:<20} {claim.says}", highlight=False, soft_wrap=True)
         console.print(
             f"{time.perf_counter() - began:.0f} s; wrote {self.out / REPORT}", highlight=False, soft_wrap=True
         )

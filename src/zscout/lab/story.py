@@ -7,7 +7,8 @@ from typing import Any, Literal, TypeAlias
 from zscout.lab.curves import CurveFigure, IntervalFigure
 from zscout.lab.panels import PanelFigure
 
-Verdict: TypeAlias = Literal["holds", "holds in part", "does not hold"]
+Verdict: TypeAlias = Literal["holds", "holds in part", "does not hold", "too few runs to tell"]
+Kind: TypeAlias = Literal["claim", "check", "ours"]
 FigureTable: TypeAlias = PanelFigure | CurveFigure | IntervalFigure
 
 
@@ -21,6 +22,8 @@ class Claim:
     measured: str  # with intervals
     verdict: Verdict
     rule: str  # what decides the verdict
+    kind: Kind = "claim"  # of the paper; a check that must hold if the code is right; or an addition of ours
+    stored: bool = False  # decided by stored results: as sure with --quick as without
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,7 @@ class Story:
     deviations: Sequence[str]  # ours from the paper, numbered in this order
     slips: Sequence[str]  # the paper's own, as we read them
     about: Mapping[str, str]  # version, seed and the like
+    opening: Sequence[str] = ()  # figures that are shown before everything else, by name
 
     @property
     def claims(self) -> list[Claim]:

@@ -130,6 +130,15 @@ def choose(tried: Mapping[str, Sequence[Record]]) -> dict[str, dict[str, Setting
     }
 
 
+def frontier(rows: Sequence[Record]) -> list[Record]:
+    """Settings that no other beats in both, fewest lost steps first: each loses more and settles more than the last."""
+    kept: list[Record] = []
+    for row in sorted(rows, key=lambda row: (row["lost"], -row["settled"])):
+        if not kept or row["settled"] > kept[-1]["settled"]:
+            kept.append(row)
+    return kept
+
+
 def settles(row: Record) -> bool:
     """Whether the share of settled runs is not surely below .95."""
     return bool(binom.cdf(row["settled"], row["runs"], SETTLES) >= SURE)

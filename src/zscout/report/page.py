@@ -5,15 +5,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from importlib.resources import files
 
-from zscout.lab.story import Claim, FigureTable, Section, Story, TextTable, Verdict
+from zscout.lab.story import Claim, FigureTable, Kind, Section, Story, TextTable, Verdict
 from zscout.report import framework
 from zscout.report.ink import Palette
 from zscout.report.markup import plain, to_html
 
 Pictures = Mapping[str, Mapping[Palette, str]]  # inline SVG by the figure's name and the palette
 
-SYMBOLS: dict[Verdict, str] = {"holds": "✓", "holds in part": "◐", "does not hold": "✗"}
-CLASSES: dict[Verdict, str] = {"holds": "yes", "holds in part": "part", "does not hold": "no"}
+SYMBOLS: dict[Verdict, str] = {"holds": "✓", "holds in part": "◐", "does not hold": "✗", "too few runs to tell": "?"}
+CLASSES: dict[Verdict, str] = {
+    "holds": "yes",
+    "holds in part": "part",
+    "does not hold": "no",
+    "too few runs to tell": "few",
+}
+KINDS: dict[Kind, str] = {"claim": "Claim", "check": "Check", "ours": "Our addition"}
+ALWAYS_COUNTED = ("holds", "holds in part", "does not hold")
 PARTS = {"claims": "All claims", "deviations": "Where we deviate", "slips": "Slips in the paper", "about": "About"}
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 SWITCH = """<fieldset class="switch"><legend>Colours of rewards</legend>
@@ -27,10 +34,13 @@ def render(story: Story, pictures: Pictures) -> str:
     if missing := [f.name for section in story.sections for f in section.figures if f.name not in pictures]:
         raise ValueError(f"no picture of {', '.join(missing)}")
     numbered = _Numbers()
+    shown_first = _opening(story, pictures, numbered)
     home = next((s.key for s in story.sections if s.key == framework.NAME), "") if framework.NAME in pictures else None
     opening = _framework(pictures, numbered) if home == "" else ""
     sections = [
-        _section(section, pictures, numbered, _framework(pictures, numbered) if section.key == home else "")
+        _section(
+            section, pictures, numbered, _framework(pictures, numbered) if section.key == home else "", story.opening
+        )
         for section in story.sections
     ]
     style = files("zscout.report").joinpath("page.css").read_text("utf-8")
@@ -49,7 +59,9 @@ def render(story: Story, pictures: Pictures) -> str:
 <a class="skip" href="#claims">Skip to the claims</a>
 <header id="top"><h1>{to_html(story.title)}</h1>
 <div class="summary">{_paragraphs(story.summary)}</div>
-{_tally(story.claims)}</header>
+{_tally(story.claims)}
+{_jump(story)}
+{shown_first}</header>
 <nav aria-label="Contents">{_contents(story)}{SWITCH}</nav>
 <main>
 {opening}
@@ -98,14 +110,36 @@ def _badge(verdict: Verdict) -> str:
 
 
 def _tally(claims: Sequence[Claim]) -> str:
-    """How many claims hold: a bar, and the same in words."""
-    counts = Counter(claim.verdict for claim in claims)
-    bars = "".join(f'<span class="{CLASSES[v]}" style="flex-grow: {counts[v]}"></span>' for v in SYMBOLS if counts[v])
-    words = "".join(f"<li><b>{counts[v]}</b> {_badge(v)}</li>" for v in SYMBOLS)
+    """How many claims of the paper hold: a bar, and the same in words; checks and additions of ours apart."""
     if not claims:
         return ""
-    many = f"{len(claims)} claims, measured" if len(claims) > 1 else "One claim, measured"
-    return f'<div class="tally"><p>{many}</p><div class="bar" aria-hidden="true">{bars}</div><ul>{words}</ul></div>'
+    papers = [claim for claim in claims if claim.kind == "claim"]
+    counts = Counter(claim.verdict for claim in papers)
+    bars = "".join(f'<span class="{CLASSES[v]}" style="flex-grow: {counts[v]}"></span>' for v in SYMBOLS if counts[v])
+    words = "".join(f"<li><b>{counts[v]}</b> {_badge(v)}</li>" for v in SYMBOLS if counts[v] or v in ALWAYS_COUNTED)
+    many = f"{len(papers)} claims, measured" if len(papers) != 1 else "One claim, measured"
+    apart = [claim for claim in claims if claim.kind != "claim"]
+    told = ", ".join(f"{claim.number} {claim.verdict} ({KINDS[claim.kind].lower()})" for claim in apart)
+    beside = f'<p class="apart">Counted apart: {escape(told)}.</p>' if apart else ""
+    bar = f'<div class="bar" aria-hidden="true">{bars}</div>'
+    return f'<div class="tally"><p>{many}</p>{bar}<ul>{words}</ul>{beside}</div>'
+
+
+def _jump(story: Story) -> str:
+    """A link to every claim, its verdict beside it."""
+    links = [
+        f'<li><a class="{CLASSES[claim.verdict]}" href="#claim-{escape(claim.number)}">'
+        f'{escape(claim.number)} <span aria-hidden="true">{SYMBOLS[claim.verdict]}</span>'
+        f'<span class="unseen"> {claim.verdict}</span></a></li>'
+        for claim in story.claims
+    ]
+    return f'<nav class="jump" aria-label="Every claim"><ul>{"".join(links)}</ul></nav>' if links else ""
+
+
+def _opening(story: Story, pictures: Pictures, numbered: _Numbers) -> str:
+    """The figures that come first."""
+    figures = {figure.name: figure for section in story.sections for figure in section.figures}
+    return "".join(_figure(figures[name], pictures[name], numbered) for name in story.opening if name in figures)
 
 
 def _contents(story: Story) -> str:
@@ -137,13 +171,19 @@ def _all_claims(story: Story) -> str:
             row.append(f'<td role="cell" class="verdict">{_badge(claim.verdict)}</td>')
             rows.append(f'<tr role="row">{"".join(row)}</tr>')
     return f"""<section id="claims"><h2>{PARTS["claims"]}</h2>
+<details><summary>{len(rows)} rows: what the paper says, where, what was measured, the verdict</summary>
 <div class="scroll" role="region" aria-label="All claims" tabindex="0"><table class="claims" role="table">
 <thead role="rowgroup"><tr role="row">{heads}</tr></thead>
-<tbody role="rowgroup">{"".join(rows)}</tbody></table></div></section>"""
+<tbody role="rowgroup">{"".join(rows)}</tbody></table></div></details></section>"""
 
 
-def _section(section: Section, pictures: Pictures, numbered: _Numbers, opening: str) -> str:
-    figures = [_figure(figure, pictures[figure.name], numbered) for figure in section.figures]
+def _section(section: Section, pictures: Pictures, numbered: _Numbers, opening: str, shown_first: Sequence[str]) -> str:
+    figures = [
+        f'<p class="again">Its figure is <a href="#figure-{escape(figure.name)}">at the top of the page</a>.</p>'
+        if figure.name in shown_first
+        else _figure(figure, pictures[figure.name], numbered)
+        for figure in section.figures
+    ]
     tables = [_table(table, numbered) for table in section.tables]
     again = f'<p class="again">Run it again: <code>{escape(section.command)}</code></p>' if section.command else ""
     parts = [_paragraphs(section.text), opening, *figures, *tables, _claims(section.claims), again]
@@ -156,7 +196,7 @@ def _claims(claims: Sequence[Claim]) -> str:
     """The section's claims in full, with the rule behind each verdict."""
     cards = [
         f"""<article class="claim {CLASSES[claim.verdict]}" id="claim-{escape(claim.number)}">
-<h3><span class="number">Claim {escape(claim.number)}</span> {_badge(claim.verdict)}</h3>
+<h3><span class="number">{KINDS[claim.kind]} {escape(claim.number)}</span> {_badge(claim.verdict)}</h3>
 <p class="says">{to_html(claim.says)}</p>
 <dl><dt>In the paper</dt><dd>{to_html(claim.where)}</dd>
 <dt>Measured</dt><dd>{to_html(claim.measured)}</dd><dt>Decided by</dt><dd>{to_html(claim.rule)}</dd></dl>

@@ -60,7 +60,7 @@ def _tell(scale: Scale, runs: Runs) -> Section:
         cured[name] = mean(projected.true[:, -1])
     unstable = [true[n].high < 0.9 for n in FEATURES]
     worse = [true[n].high < 1 for n in FEATURES]
-    works = [cured[n].high >= 0.97 and cured[n].low > true[n].high for n in FEATURES]
+    works = [cured[n].low > 0.9 and cured[n].low > true[n].high for n in FEATURES]
     claims = [
         Claim(
             "8a",
@@ -87,7 +87,8 @@ def _tell(scale: Scale, runs: Runs) -> Section:
             "ours",
             f"Projected ascent ends at {_both(cured)} of what 1,000 random z reach, exactly measured.",
             verdict(all(works), any(works)),
-            "holds if it surely beats free ascent and may reach .97 of random search, with both feature sets",
+            "holds if it surely beats free ascent and surely reaches .9 of random search, with both feature sets",
+            kind="ours",
         ),
     ]
     figure = CurveFigure(

@@ -123,9 +123,11 @@ def short(values: np.ndarray) -> list[float]:
     return [float(f"{round(value, 9):.6g}") for value in values.tolist()]
 
 
-def verdict(whole: bool, part: bool) -> Verdict:
-    """Holds, in part, or not."""
-    return "holds" if whole else "holds in part" if part else "does not hold"
+def verdict(whole: bool, part: bool, refuted: bool = True) -> Verdict:
+    """Holds, in part, or not; where neither rule is met and nothing speaks surely against it, too few runs to tell."""
+    if whole or part:
+        return "holds" if whole else "holds in part"
+    return "does not hold" if refuted else "too few runs to tell"
 
 
 def posteriors(record: Record, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -30,6 +30,7 @@ from zscout.lab.story import Claim, Section
 
 SEEDS, STEPS = 40, 200
 LOOKS = (25, 50, 100, 200)
+MARGIN = 0.5  # of log det V⁻¹: what is still unknown is 6 % wider in each of nine directions
 EXPLORE = f"{VARIANTS}:explore"
 OURS, EXACT, NEAR = "USF-UCB, network", "USF-UCB, exact", "USF-UCB, exact, bonus at γ = .8"
 EXHAUSTIVE, RANDOM, COUNTS = "exhaustive", "random", "z = 1/N"
@@ -196,8 +197,13 @@ def _tell_log_det(scale: Scale, runs: Runs) -> Section:
             "In its own features the method learns as fast as or faster than the exhaustive explorer.",
             "4.2, figure of determinants",
             _gaps(gaps["log_det"], looks),
-            verdict(all(g.low <= 0 for g in in_features), any(g.high < 0 for g in in_features)),
-            "holds if at no look it is surely slower; in part if it is surely faster at some",
+            verdict(
+                all(g.high < MARGIN for g in in_features),
+                any(g.high < 0 for g in in_features),
+                any(g.low > MARGIN for g in in_features),
+            ),
+            f"holds if at every look it is surely less than {MARGIN} behind (the margin of non-inferiority); in part "
+            "if it is surely faster at some",
         ),
         Claim(
             "3b",
@@ -294,6 +300,7 @@ def _tell_eigenvalues(scale: Scale, runs: Runs) -> Section:
             f"Largest difference between eigenvalues and 1/(λ + N) over all runs and steps: {worst:.1e}.",
             verdict(worst < 1e-12, worst < 1e-6),
             "holds if they agree to rounding",
+            kind="check",
         ),
         Claim(
             "13c",
@@ -302,8 +309,12 @@ def _tell_eigenvalues(scale: Scale, runs: Runs) -> Section:
             "log det V⁻¹ of z = 1/N − of USF-UCB, both with the exact model: "
             + ", ".join(f"{gap:.1f} at t = {t}" for gap, t in zip(gaps, looks, strict=True))
             + ".",
-            verdict(all(g.low <= 1.0 for g in gaps), any(g.low <= 1.0 for g in gaps)),
-            "holds if at no look it is surely more than 1 behind USF-UCB",
+            verdict(
+                all(g.high < MARGIN for g in gaps),
+                any(g.high < MARGIN for g in gaps),
+                any(g.low > MARGIN for g in gaps),
+            ),
+            f"holds if at every look it is surely less than {MARGIN} behind USF-UCB (the margin of non-inferiority)",
         ),
     ]
     figure = CurveFigure(

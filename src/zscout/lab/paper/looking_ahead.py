@@ -117,6 +117,7 @@ def _tell(scale: Scale, runs: Runs) -> Section:
                 any(r.high < 1 for *_, r in reach.values()),
             ),
             "holds if the best horizon is surely ahead of γ = .99 in log det, and γ = .9 in transfer, with both sets",
+            kind="ours",
         ),
     ]
     figure = CurveFigure(

@@ -69,6 +69,7 @@ def _tell(scale: Scale, runs: Runs) -> Section:
                 bool(min(best[n, "paper"].min() for n in FEATURES) > 0.5),
             ),
             "holds if all seeds of the paper's recipe reach .95 and lose less than 2 % again; in part if all reach .5",
+            stored=True,
         ),
         Claim(
             "12b",
@@ -81,6 +82,7 @@ def _tell(scale: Scale, runs: Runs) -> Section:
             + " (one seed without or with; seeds differ by up to .05 and .004).",
             verdict(all(clear), any(clear)),
             "holds if in both recipes and for both feature sets it helps by more than seeds differ; in part if in one",
+            stored=True,
         ),
     ]
     text = [

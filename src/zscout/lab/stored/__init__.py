@@ -8,14 +8,15 @@ collect the logs of all trainings under a folder (docs/training.md says how to r
 """
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from zscout.lab.arena import Arena
 from zscout.lab.compare import Outcome, Row, comparison
+from zscout.lab.tuning import SETTLING, about_settings, arena_key, stored_settings
 from zscout.transfer.methods import METHODS
 
 
@@ -76,23 +77,24 @@ def collect_league(paths: Sequence[Path]) -> list[dict[str, Any]]:
 def _cell(arena: Arena, outcomes: Sequence[Outcome]) -> dict[str, Any]:
     entrant = outcomes[0].entrant
     where = f"--world {arena.world} --features {arena.features} --model {arena.model}"
-    runs = entrant.tasks.count * entrant.tasks.seeds
-    amount = f"--tasks {entrant.tasks.count} --seeds {entrant.tasks.seeds}"
+    tasks, seeds = entrant.tasks.count, entrant.tasks.seeds
+    amount = f"--tasks {tasks} --seeds {seeds}"
+    methods = ",".join(name for name in METHODS if name in {outcome.entrant.method for outcome in outcomes})
+    chosen = stored_settings().get(arena_key(arena), {})
+    rows = [replace(row, note=_choice(row, chosen.get(row.method, {}))) for row in comparison(outcomes)]
     return {
         "name": f"{arena.world}-{arena.features}-{arena.model}",
-        "title": f"{arena.world}, {arena.features}, {arena.model} model, {runs} runs",
-        "command": f"zscout compare {where} --methods {_methods(outcomes)} --settings tuned {amount}",
-        "rows": [_rounded(row.to_json()) for row in comparison(outcomes)],
+        "title": f"{arena.world}, {arena.features}, {arena.model} model, {tasks * seeds} runs",
+        "command": f"zscout compare {where} --methods {methods} --settings {SETTLING} {amount}",
+        "rows": [_rounded(row.to_json()) for row in rows],
     }
 
 
-def _methods(outcomes: Sequence[Outcome]) -> str:
-    """All that can be run there, or by name."""
-    arena, there = outcomes[0].entrant.arena, {outcome.entrant.method for outcome in outcomes}
-    cannot = (set() if arena.features == "clusters" else {"mbie"}) | (
-        set() if arena.model == "exact" else {"usf-ucb-short"}
-    )
-    return "all" if there == set(METHODS) - cannot else ",".join(name for name in METHODS if name in there)
+def _choice(row: Row, chosen: Mapping[str, Mapping[str, Any]]) -> str:
+    """Which of the choices its settings are; for a row without settings, where these are from."""
+    if not row.settings:
+        return about_settings(row.method, {})
+    return " and ".join(name for name, settings in chosen.items() if settings == row.settings)
 
 
 def _rounded(value: Any) -> Any:

@@ -116,8 +116,39 @@ def with_results(text: str, results: str) -> str:
     return MARKED.sub(lambda _: f"{BEGIN}\n{results}\n{END}", text)
 
 
+README = Path(__file__).parents[1] / "README.md"
+IN_README = {
+    "`usf-ucb`, default": ("usf-ucb", "default"),
+    "`usf-ucb-norm`, default: ‖z_r‖ known": ("usf-ucb-norm", "default"),
+    "the paper's schedule, tuned": ("usf-ucb-paper", "settling"),
+    "the paper's schedule, as published": ("usf-ucb-paper", "published, untuned"),
+    "OpTI-BFM, tuned": ("opti", "settling"),
+    "OpTI-BFM, as published": ("opti", "published, untuned"),
+    "Thompson sampling, tuned": ("thompson", "settling"),
+    "acting on the estimate alone, tuned": ("greedy", "settling"),
+}
+
+
+def in_short(league: Sequence[StoredCell]) -> str:
+    """The README's table: a few rows of the paper's world, lost steps with their interval and the settled share."""
+    cells = [cell for cell in league if cell.title.startswith("open-grid")]
+    lines = [
+        [
+            label,
+            *(next(_in_short(row) for row in cell.rows if row.method == m and c in choices_of(row)) for cell in cells),
+        ]
+        for label, (m, c) in IN_README.items()
+    ]
+    return table(["lost steps, settled", *(short(cell).removeprefix("open-grid, ") for cell in cells)], lines)
+
+
+def _in_short(row: Row) -> str:
+    return f"{Estimate(*map(rounded, (row.lost.value, row.lost.low, row.lost.high))):.1f}, {row.settled.value:.0%}"
+
+
 def pages(league: Sequence[StoredCell]) -> Iterator[tuple[Path, str]]:
     """Each page, and what must stand between its marks."""
+    yield README, in_short(league)
     yield INDEX, overview(league)
     for name in METHODS:
         yield page_of(name), results_of(name, league)

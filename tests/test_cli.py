@@ -23,22 +23,48 @@ def run(*words: str, cwd: Path) -> "subprocess.CompletedProcess[str]":
 def test_compare_and_tune_work_together_and_resume(tmp_path: Path) -> None:
     done = run("tune", "--quick", "--methods", "greedy", "--steps", "10", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    chosen = json.loads((tmp_path / "out/tune/settings-laplacian.json").read_text())
-    assert set(chosen["laplacian"]) == {"greedy"}
-    words = ["--quick", "--steps", "10", "--settings", "out/tune/settings-laplacian.json", "--against", "random"]
+    written = json.loads((tmp_path / "out/tune/settings.json").read_text())
+    (chosen,) = written["settings"].values()
+    assert set(chosen) == {"greedy"}
+    words = ["--quick", "--steps", "10", "--settings", "out/tune/settings.json", "--against", "random"]
     for _ in range(2):
         done = run("compare", *words, "--methods", "random,greedy", "--json", "c.json", cwd=tmp_path)
         assert done.returncode == 0, done.stderr
-    written = json.loads((tmp_path / "c.json").read_text())
-    assert [row["method"] for row in written["rows"]] == ["greedy", "random"]
-    assert written["rows"][0]["settings"] == chosen["laplacian"]["greedy"]
-    assert len(written["outcomes"][0]["runs"]["lost"]) == len(written["outcomes"][0]["seeds"]) == 5
+    found = json.loads((tmp_path / "c.json").read_text())
+    assert {row["method"] for row in found["rows"]} == {"greedy", "random"}
+    (greedy,) = [row for row in found["rows"] if row["method"] == "greedy"]
+    assert greedy["settings"] == chosen["greedy"]["settling"]
+    assert greedy["note"] == "tuned"
+    assert len(found["outcomes"][0]["runs"]["lost"]) == len(found["outcomes"][0]["seeds"]) == 5
     assert "left out" not in done.stdout
     assert done.stdout.count("runs in") == 0  # all were there from the first time
-    record = chosen["record"]["greedy"]
-    assert len(record["tuning_seeds"]) == 3
-    assert len(record["report_seeds"]) == 3
-    assert not set(record["tuning_seeds"]) & set(record["report_seeds"])
+    (record,) = written["record"].values()
+    assert record["runs"] == 3
+    assert [row["settings"] for row in record["tried"]["greedy"]] == [{"ridge": 0.003}, {"ridge": 0.005}]
+
+
+def test_ones_own_method_features_and_world_are_tuned(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "import torch, zscout\nfrom zscout.transfer.direct import AtEstimate\n"
+        "def steady(*, ridge: float = 0.5) -> zscout.Method:\n"
+        "    return zscout.Method(ridge=ridge, search=AtEstimate())\n"
+        "steady_grid = [{'ridge': 0.1}, {'ridge': 1.0}]\n"
+        "def places(world):\n    return torch.cat([world.cells.double(), torch.ones(world.n_states, 1).double()], 1)\n"
+        "bare = steady\n"
+    )
+    words = ["tune", "--quick", "--steps", "8", "--world", "four-rooms", "--features", "mine:places"]
+    done = run(*words, "--methods", "mine:steady", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "four-rooms, mine:places features, exact model" in " ".join(done.stdout.split())
+    written = json.loads((tmp_path / "out/tune/settings.json").read_text())
+    assert list(written["settings"]) == ["four-rooms/mine:places/exact"]
+    assert len(written["record"]["four-rooms/mine:places/exact"]["tried"]["mine:steady"]) == 2
+    refused = run(*words, "--methods", "mine:bare", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "the module mine has no bare_grid" in refused.stderr
+    done = run("compare", "--quick", "--steps", "8", "--features", "mine:places", "--methods", "opti", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "published" in done.stdout  # no record for these features
 
 
 def test_a_method_of_ones_own_that_fails_is_reported_and_the_others_go_on(tmp_path: Path) -> None:
@@ -98,7 +124,9 @@ def test_version() -> None:
         (["compare", "--features", "waves"], "there is no feature set 'waves': there are clusters"),
         (["compare", "--model", "mine"], "mine"),
         (["compare", "--noise", "-1"], "noise"),
-        (["compare", "--settings", "none.json"], "settings are default, tuned or a file"),
+        (["compare", "--settings", "none.json"], "settings are auto, default, settling, fewest or a file"),
+        (["compare", "--features", "math:pi"], "math:pi"),
+        (["tune", "--methods", "math:cos"], "the module math has no cos_grid"),
         (["compare", "--methods", "mbie"], "one-hot"),
         (["compare", "--quick", "--methods", "random", "--jobs", "0"], "jobs must be at least 1"),
         (["compare", "--quick", "--methods", "random", "--out", "a-file"], "a-file"),

@@ -245,6 +245,15 @@ def test_what_cannot_be_compared(tmp_path: Path) -> None:
             settings_named(str(tmp_path / "other.json"), Arena())
 
 
+def test_settings_of_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "mine.json"
+    path.write_text('{"mine:contrast": {"weight": 0.3}, "greedy": {"ridge": 2}}')
+    assert settings_named(str(path), Arena()) == {"mine:contrast": {"weight": 0.3}, "greedy": {"ridge": 2}}
+    choices = {"fewest": {"ridge": 1}, "settling": {"ridge": 2}}
+    path.write_text(json.dumps({"settings": {"open-grid/laplacian/exact": {"greedy": choices}}, "record": {}}))
+    assert settings_named(str(path), Arena()) == {"greedy": {"ridge": 2}}
+
+
 def test_settings_by_name() -> None:
     assert settings_named("default", Arena()) == {}
     assert settings_named("auto", Arena(features="laplacian-fine")) == {}  # no record

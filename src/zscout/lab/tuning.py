@@ -13,6 +13,7 @@ from zscout.edge import known_name
 from zscout.lab.arena import Arena, Tasks
 from zscout.lab.compare import Entrant, Outcome
 from zscout.lab.own import is_own, own_grid
+from zscout.transfer.methods import METHODS
 
 BUDGET = 16  # settings tried for each method, before choices at an end are followed further out
 SETTLES, SURE = 0.95, 0.05  # a settled share is surely below .95 if so few runs settle with probability below .05
@@ -183,24 +184,27 @@ def settings_named(name: str, arena: Arena) -> dict[str, Settings]:
         choice = SETTLING if name == "auto" else name
         kept = {method: choices[choice] for method, choices in chosen.items()}
         return {m: s for m, s in kept.items() if name != "auto" or m not in DEFAULTS_OF_OURS}
-    return {method: choices[SETTLING] for method, choices in settings_in(Path(name), arena).items()}
+    return settings_in(Path(name), arena)
 
 
-def settings_in(path: Path, arena: Arena) -> dict[str, dict[str, Settings]]:
-    """The choices in a file of zscout tune for this arena."""
+def settings_in(path: Path, arena: Arena) -> dict[str, Settings]:
+    """Settings by method of a file: what zscout tune wrote for this arena, or {"method": {"name": value}} for any."""
     try:
         found = json.loads(path.read_text())
-        chosen = found["settings"][arena_key(arena)]
-        for method, choices in chosen.items():
-            if set(choices) != {FEWEST, SETTLING} or not all(isinstance(s, dict) for s in choices.values()):
-                raise ValueError(f"{path}: the settings of {method} are {choices!r}, not names and values")
     except (OSError, json.JSONDecodeError, UnicodeDecodeError) as error:
         known = f"auto, default, {SETTLING}, {FEWEST}"
         raise ValueError(f"settings are {known} or a file of zscout tune; {str(path)!r}: {error}") from error
+    try:
+        if "settings" in found:
+            chosen = {method: choices[SETTLING] for method, choices in found["settings"][arena_key(arena)].items()}
+        else:
+            chosen = dict(found.items())
+        known_methods = all(is_own(method) or method in METHODS for method in chosen)
+        if not known_methods or not all(isinstance(settings, dict) for settings in chosen.values()):
+            raise TypeError
     except (KeyError, TypeError, AttributeError):
         raise ValueError(f"{path} holds no settings for {arena_key(arena)}") from None
-    answer: dict[str, dict[str, Settings]] = chosen
-    return answer
+    return chosen
 
 
 def merged(path: Path, arena: Arena) -> Callable[[Mapping[str, Any], Record], dict[str, Any]]:

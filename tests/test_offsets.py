@@ -18,13 +18,16 @@ from torch.testing import assert_close
 import zscout
 from toys import Compass, Regression
 from zscout import METHODS, USFA, ExactModel, OnlineTransfer, TaskPosterior
-from zscout.bfm.calibration import Calibrated, calibrated
+from zscout.bfm.calibration import Calibrated, calibrated, whitening
+from zscout.lab.arena import Arena
 from zscout.lab.run import simulate
 from zscout.lab.searches import random_problem
 from zscout.transfer.acquisition import UCB, LogDet, OneStepBonus, PathUCB
 from zscout.transfer.constant import constant_part, constant_part_of
 from zscout.transfer.forecast import Forecast
 from zscout.transfer.means import Means
+from zscout.transfer.offline import fit_task
+from zscout.transfer.search import Gradient
 from zscout.types import HasHeads, HasHorizons, HasSecondMoment, HasStates
 
 
@@ -69,7 +72,7 @@ def test_the_intercept_is_that_of_centred_ridge_regression(n: int, d: int, seed:
         assert_close(posterior.reward_width(phi), fit.reward_width(phi), rtol=1e-6, atol=1e-6)
     sigma = ((y**2).sum() - z_hat @ X.T @ y).clamp(min=0)  # Σ(r − r̄)² − b·ẑ
     estimated = replace(one_by_one, given_noise=None)
-    assert float(estimated.noise) == pytest.approx(math.sqrt(float(sigma) / n), abs=1e-3)
+    assert float(estimated.noise) == pytest.approx(math.sqrt(float(sigma) / (n - 1)) if n > 1 else 1.0, abs=1e-3)
 
 
 def test_runs_that_saw_nothing_learn_nothing_and_one_posterior_broadcasts() -> None:
@@ -324,12 +327,61 @@ def test_calibrated_features_are_white_and_psi_is_theirs(
         assert np.corrcoef(reward[:, i], own[:, i])[0, 1] == pytest.approx(1, abs=1e-5)
 
 
+@pytest.mark.parametrize("exponent", [-10, -8, -6, 0, 5])
+def test_the_unit_of_a_feature_does_not_matter(exponent: int, rng: torch.Generator) -> None:
+    phi = torch.randn(200, 4, generator=rng, dtype=torch.float64) @ torch.randn(
+        4, 4, generator=rng, dtype=torch.float64
+    )
+    phi[:, 2] *= 10.0**exponent
+    A = whitening(phi.mean(0), torch.cov(phi.T, correction=0))
+    assert A.shape == (4, 4)
+    assert_close(A @ torch.cov(phi.T, correction=0) @ A.T, torch.eye(4).double(), rtol=0, atol=1e-6)
+
+
+def test_models_that_cannot_be_referred_to_weakly_and_moments_that_are_wrong(laplacian_model: ExactModel) -> None:
+    class Slotted:
+        __slots__ = ("model",)
+
+        def __init__(self) -> None:
+            self.model = laplacian_model
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.model, name)
+
+    first, second = (constant_part_of(Slotted()) for _ in range(2))  # type: ignore[arg-type]
+    assert (first is None) == (second is None)
+
+    class Wrong(ExactModel):
+        moments = torch.full((9,), math.nan), torch.eye(9)
+
+        def feature_moments(self) -> Any:
+            return self.moments
+
+    wrong = Wrong(laplacian_model.world, laplacian_model.features)
+    for make in (OnlineTransfer, calibrated):
+        with pytest.raises(ValueError, match="NaN or inf"):
+            make(wrong)
+    wrong.moments = torch.zeros(3), torch.eye(3)
+    for make in (OnlineTransfer, calibrated):
+        with pytest.raises(ValueError, match="d = 9"):
+            make(wrong)
+
+
+def test_the_error_of_an_estimate_goes_to_0_with_regions_of_unequal_size() -> None:
+    ground = Arena("four-rooms", "clusters").ground
+    task, states = ground.exact.sample_z(1, 0)[0], ground.exact.states()
+    fit = fit_task(ground.exact, states, ground.exact.phi(states) @ task, ridge=1e-9)
+    assert_close(fit.z_hat, ground.yardstick.without_constant(task), rtol=0, atol=1e-6)
+
+
 def test_calibrated_offers_what_the_model_offers(laplacian_model: ExactModel, network: USFA) -> None:
     for model in (laplacian_model, network):
         own = calibrated(model)
         assert isinstance(own, Calibrated)
         for kind in (HasHeads, HasHorizons, HasSecondMoment, HasStates):
             assert isinstance(own, kind) == isinstance(model, kind)
+    gradient = replace(METHODS["usf-ucb-paper"](dim=8), search=Gradient(starts=2, steps=2))
+    assert OnlineTransfer(calibrated(network), gradient).ask(40).shape == (8,)  # ψ′ has a gradient, as ψ
     sample = calibrated(laplacian_model, [0, 4, 8, 40, 72, 76, 80, 20, 60, 33, 51])
     assert sample.dim == 8
     assert float(sample.phi([0, 4, 8, 40, 72, 76, 80, 20, 60, 33, 51]).mean(0).abs().max()) < 1e-9
@@ -364,8 +416,6 @@ def test_what_cannot_be_calibrated(laplacian_model: ExactModel) -> None:
 
 
 def test_random_problems_have_a_posterior_of_their_own(laplacian_model: ExactModel) -> None:
-    from zscout.lab.arena import Arena
-
     problem = random_problem(Arena().ground, torch.Generator().manual_seed(0))
     assert problem.constant is None
     assert_close(problem.project(problem.posterior.z_hat + 1), laplacian_model.project_z(torch.ones(9)))

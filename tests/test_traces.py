@@ -208,7 +208,7 @@ def test_a_file_is_read_as_it_was_written(tmp_path: Path) -> None:
 Change = Callable[[dict[str, Any]], Any]
 WRONG: dict[str, tuple[Change, str]] = {
     "no trace": (lambda c: c.pop("zscout"), "it is no trace of zscout"),
-    "format": (lambda c: c.update(format=3), "its format is 3, this version reads 2"),
+    "format": (lambda c: c.update(format=3), "its format is 3, this version reads 1 and 2"),
     "an unknown key": (lambda c: c.update(colour=1), "the trace has 'colour', which is not known"),
     "a missing key": (lambda c: c.pop("noise"), "the trace has no noise"),
     "world": (lambda c: c.update(world="mase"), "there is no world 'mase': did you mean maze?"),

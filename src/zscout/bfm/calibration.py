@@ -25,6 +25,7 @@ from zscout.types import (
     Vectors,
 )
 
+WELL_CONDITIONED = 1e-8  # least ÷ largest variance, above which C^{-1/2} is right to many digits
 NO_VARIANCE = 1e-6  # of a feature's size, and of standardised features: what varies less tells nothing of a reward
 
 
@@ -33,7 +34,7 @@ def calibrated(model: Any, observations: Any = None) -> "Calibrated":
 
     Without observations the model's own moments are used (``feature_moments()``, or φ of all ``states()``). Directions
     in which φ does not vary are dropped, the constant among them. The answer is a BehaviorModel that offers what the
-    model offers; ``to_z`` gives the model's own z for one of its tasks.
+    model offers (M only where it also offers ``psi_at``); ``to_z`` gives the model's own z for one of its tasks.
 
         agent = OnlineTransfer(calibrated(bfm, observations))
     """
@@ -49,8 +50,14 @@ def calibrated(model: Any, observations: Any = None) -> "Calibrated":
 
 def _moments(model: BehaviorModel, observations: Any) -> tuple[Tensor, Tensor]:
     if observations is None and isinstance(model, HasMoments):
-        mean, covariance = model.feature_moments()
-        return mean.double(), covariance.double()
+        mean, covariance = (part.double() for part in model.feature_moments())
+        if tuple(mean.shape) != (model.dim,) or tuple(covariance.shape) != (model.dim, model.dim):
+            raise ValueError(
+                f"feature_moments() gave {tuple(mean.shape)} and {tuple(covariance.shape)}, d = {model.dim}"
+            )
+        if not (all_finite(mean) and all_finite(covariance)):
+            raise ValueError("feature_moments() of this model holds NaN or inf")
+        return mean, covariance
     if observations is None:
         if not isinstance(model, HasStates):
             raise ValueError(f"{type(model).__name__} ships no moments and no states: pass a sample of observations")
@@ -65,7 +72,7 @@ def _moments(model: BehaviorModel, observations: Any) -> tuple[Tensor, Tensor]:
 
 
 def whitening(mean: Float[Tensor, " d"], covariance: Float[Tensor, "d d"]) -> Float[Tensor, "k d"]:
-    """A with A C Aᵀ = I: C^{-1/2}, or where directions do not vary, rows for those that do.
+    """A with A C Aᵀ = I: C^{-1/2}; where directions do not vary, or units lie too far apart for that, rows for each.
 
     What does not vary is decided on standardised features, so that the unit of a feature does not matter.
     """
@@ -77,9 +84,10 @@ def whitening(mean: Float[Tensor, " d"], covariance: Float[Tensor, "d d"]) -> Fl
     variances, directions = torch.linalg.eigh(covariance[varies][:, varies] / unit[:, None] / unit)
     kept = variances > NO_VARIANCE
     if bool(varies.all()) and bool(kept.all()):
-        variances, directions = torch.linalg.eigh(covariance)
-        root: Tensor = directions / variances.sqrt() @ directions.mT
-        return root
+        raw, turned = torch.linalg.eigh(covariance)
+        if raw[0] > WELL_CONDITIONED * raw[-1]:
+            root: Tensor = turned / raw.sqrt() @ turned.mT
+            return root
     A = torch.zeros(int(kept.sum()), len(mean)).to(covariance)
     A[:, varies] = (directions[:, kept] / variances[kept].sqrt() / unit[:, None]).mT
     return A
@@ -146,7 +154,7 @@ class Calibrated:
     # How
 
     def _w(self, z: Vectors, candidates: bool = False) -> Float[Tensor, "*b k"]:
-        return as_vectors(z, self.dim, device=self.whitening.device, candidates=candidates).detach()
+        return as_vectors(z, self.dim, device=self.whitening.device, candidates=candidates)
 
     def _from_z(self, z: Float[Tensor, "*b d"]) -> Float[Tensor, "*b k"]:
         return project_sphere(z.double() @ self._unwhitening)
@@ -195,6 +203,10 @@ class _ForEachRun(Calibrated):
 
 
 class _SamplesForEachRun(Calibrated):
+    def sample_z(self, n: int, rng: Generator | int) -> Float[Tensor, "n k"]:
+        """The same for one: beside ``sample_z_each``, so that nobody changes one without the other."""
+        return super().sample_z(n, rng)
+
     def sample_z_each(self, n: int, rngs: Sequence[Generator]) -> Float[Tensor, "runs n k"]:
         """The model's own draws for many runs."""
         return self._from_z(self.model.sample_z_each(n, rngs))

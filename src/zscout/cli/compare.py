@@ -60,7 +60,8 @@ class Compare(Runs):
     """Names with commas between, or all; your own as module:name."""
     settings: str = "auto"
     """auto: usf-ucb and usf-ucb-norm by default, all others as tuned for this arena on other tasks, if it has a record;
-    settling or fewest: one of the two tuned choices for all; default: no tuning; or a file that zscout tune wrote."""
+    settling or fewest: one of the two tuned choices for all; default: no tuning; or a file, either of zscout tune (its
+    settling choice) or {"method": {"setting": value}}."""
     tasks: int = 100
     """How many hidden z_r."""
     seeds: int = 3
@@ -104,7 +105,7 @@ class Compare(Runs):
         announce_slow(entrants, self.jobs, console)
         outcomes = outcomes_with_bar(entrants, self.out, self.jobs, console)
         rows = [
-            replace(row, note=about_settings(row.method, row.settings))
+            replace(row, note=about_settings(row.method, row.settings, self.settings))
             for row in comparison(list(outcomes.values()), self.against)
         ]
         title = f"{self.place}: {entrants[0].steps} steps"
@@ -197,7 +198,8 @@ class Tune(Runs):
         with usage_errors():
             writable(self.json)
             count = 3 if self.quick else self.tasks
-            tasks, others = (Tasks(n, 1, kind, self.seed) for n, kind in ((count, "tuning"), (self.report, "report")))
+            report = min(3, self.report) if self.quick else self.report
+            tasks, others = (Tasks(n, 1, kind, self.seed) for n, kind in ((count, "tuning"), (report, "report")))
             arena = Arena(str(self.world), str(self.features), str(self.model), device=device_named(self.device))
             as_size(self.jobs, "jobs", 1)
             steps = min(self.steps, 20) if self.quick else self.steps
@@ -215,12 +217,12 @@ class Tune(Runs):
         chosen = choose(record["tried"])
         rest = {"noise": self.noise, "steps": steps}
         reported = [
-            Entrant.of(arena, method, settings, replace(others, count=min(3, count)) if self.quick else others, **rest)
+            Entrant.of(arena, method, settings, others, **rest)
             for method, choices in chosen.items()
             for settings in choices.values()
         ]
         found = outcomes_with_bar(list(dict.fromkeys(reported)), self.out, self.jobs, console)
-        caption = f"{self.place}: both choices of {tasks.count} tuning tasks, on {reported[0].tasks.count} other tasks"
+        caption = f"{self.place}: both choices of {tasks.count} tuning tasks, on {others.count} other tasks"
         console.print(terminal_table(TextTable("chosen", caption, *ranking_cells(comparison(list(found.values()))))))
         write_json(path, before(chosen, record))
         console.print(f"wrote {path}", highlight=False, soft_wrap=True)
@@ -250,12 +252,15 @@ def announce_slow(entrants: "list[Entrant]", jobs: int, console: Console) -> Non
     """Say before they start which rows will take more than a minute, and about how long."""
     from zscout.lab.chunks import expected_seconds
 
+    by_method: dict[str, tuple[int, int, float]] = {}
     for entrant, (tasks, seconds) in expected_seconds(entrants).items():
-        if seconds / jobs > 60:
-            runs = entrant.tasks.count * entrant.tasks.seeds
+        _, runs, total = by_method.get(entrant.method, (0, 0, 0.0))
+        by_method[entrant.method] = (tasks, runs + entrant.tasks.count * entrant.tasks.seeds, total + seconds / jobs)
+    for method, (tasks, runs, total) in by_method.items():
+        if total > 60:
             console.print(
-                f"{entrant.label}: solves {tasks} tasks a step with the exact model, about "
-                f"{seconds / jobs / 60:.0f} min for {runs} runs",
+                f"{method}: solves {tasks} tasks a step with the exact model, about {total / 60:.0f} min for "
+                f"{runs:,} runs",
                 highlight=False,
                 soft_wrap=True,
             )

@@ -1,6 +1,6 @@
 """zscout compare --traces: recorded runs beside methods on the very same reward."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,7 @@ def compare_traces(command: "Compare", console: Console) -> None:
     from zscout.lab.alongside import Alongside, rows_of
     from zscout.lab.compare import one_reward_cells
     from zscout.lab.story import TextTable
+    from zscout.lab.tuning import about_settings
     from zscout.report.export import to_csv
     from zscout.report.tables import compare_csv
 
@@ -50,7 +51,11 @@ def compare_traces(command: "Compare", console: Console) -> None:
         _write(command, console, table, UNKNOWN, content | {"rows": [it.to_json() for it in heard]}, to_csv(table))
         return
     found = [*alongside.recorded(), *_afresh(command, alongside, specs, console)]
-    rows = rows_of(found)
+    fresh = {spec.method for spec, _ in specs}
+    rows = [
+        replace(row, note=about_settings(row.method, row.settings, command.settings)) if row.method in fresh else row
+        for row in rows_of(found)
+    ]
     table = TextTable("traces", _title(alongside), *one_reward_cells(rows))
     content |= {"rows": [row.to_json() for row in rows], "runs": [runs.to_json() for runs in found]}
     _write(command, console, table, KNOWN, content, compare_csv(rows))

@@ -129,6 +129,11 @@ class Row:
         """Its method, with what was set."""
         return _labelled(self.method, self.settings)
 
+    @property
+    def noted(self) -> str:
+        """Its label, and where its settings are from."""
+        return f"{self.label} ({self.note})" if self.note else self.label
+
     def to_json(self) -> dict[str, Any]:
         """As plain numbers."""
         estimates = {name: value.to_json() for name, value in vars(self).items() if isinstance(value, Estimate)}
@@ -192,8 +197,7 @@ def ranking_cells(rows: Sequence[Row]) -> Cells:
     for row in rows:
         first, last = row.rank
         rank = f"{first}" if first == last else f"{first}–{last}"
-        noted = f"{row.label} ({row.note})" if row.note else row.label
-        lines.append([rank, noted, f"{row.lost:.1f}", f"{row.lost_iqm:.1f}", *_further_cells(row, own)])
+        lines.append([rank, row.noted, f"{row.lost:.1f}", f"{row.lost_iqm:.1f}", *_further_cells(row, own)])
     return head, lines
 
 
@@ -205,7 +209,7 @@ def one_reward_cells(rows: Sequence[Row]) -> Cells:
     for row in rows:
         lost = [row.lost, *([row.lost_iqm] if middle else [])]
         cells = [f"{number:.1f}" if row.runs > 1 else f"{number.value:.1f}" for number in lost]
-        lines.append([row.label, f"{row.runs}", *cells, *_further_cells(row, own)])
+        lines.append([row.noted, f"{row.runs}", *cells, *_further_cells(row, own)])
     return ["method", "runs", *names, "settled", "final", "‖ẑ−z_r‖"], lines
 
 

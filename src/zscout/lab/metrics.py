@@ -28,8 +28,11 @@ class Yardstick:
         self._constant = constant_part(*(part.cpu() for part in exact.feature_moments()))
 
     def without_constant(self, task: Float[Tensor, "*n d"]) -> Float[Tensor, "*n d"]:
-        """The task without the part that is the same reward everywhere."""
-        return task if self._constant is None else self._constant.removed_from(task)
+        """What ridge regression with an intercept can find of a task: orthogonal to w, whose reward is constant."""
+        if self._constant is None:
+            return task
+        w = self._constant.w.to(task)
+        return task - (task @ w)[..., None] / (w @ w) * w
 
     def psi(self, state: Tensor, z: Float[Tensor, "*n d"]) -> Float[Tensor, "*n k"]:
         """The true ψ(s;z) of the model's policies at the states."""

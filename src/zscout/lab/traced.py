@@ -204,7 +204,9 @@ class TraceFile:
         if not isinstance(content, dict) or content.get("zscout") != KIND:
             raise ValueError('it is no trace of zscout: it would begin with {"zscout": "trace", …}')
         if content.get("format") not in (BEFORE_INTERCEPT, FORMAT):
-            raise ValueError(f"its format is {short(content.get('format'))}, this version reads {FORMAT}")
+            raise ValueError(
+                f"its format is {short(content.get('format'))}, this version reads {BEFORE_INTERCEPT} and {FORMAT}"
+            )
         entries = {name: value for name, value in content.items() if name not in ("zscout", "format")}
         keys_of(entries, cls, "the trace")
         if content["format"] == BEFORE_INTERCEPT:

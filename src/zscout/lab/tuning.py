@@ -78,8 +78,9 @@ def beyond(outcomes: Sequence[Outcome]) -> list[Entrant]:
         of_method = [outcome for outcome in outcomes if outcome.entrant.method == method]
         for settings in choices.values():
             for name in WIDENED:
-                values = sorted({outcome.settings[name] for outcome in of_method if name in outcome.settings})
-                if name not in settings or len(values) < 2 or settings[name] not in (values[0], values[-1]):
+                tried_values: list[Any] = [outcome.settings.get(name) for outcome in of_method]
+                values = sorted({float(value) for value in tried_values if type(value) in (int, float) and value > 0})
+                if len(values) < 2 or settings.get(name) not in (values[0], values[-1]):
                     continue
                 inner = values[1] if settings[name] == values[0] else values[-2]
                 further = settings | {name: float(f"{settings[name] ** 2 / inner:.2g}")}
@@ -218,7 +219,7 @@ def merged(path: Path, arena: Arena) -> Callable[[Mapping[str, Any], Record], di
         try:
             found = json.loads(path.read_text())
             before = {name: dict(found[name]) for name in before}
-        except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, ValueError) as error:
+        except (OSError, UnicodeDecodeError, KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{path} is not of zscout tune: name another --out") from error
     key = arena_key(arena)
 
@@ -235,10 +236,10 @@ def merged(path: Path, arena: Arena) -> Callable[[Mapping[str, Any], Record], di
     return plus
 
 
-def about_settings(method: str, settings: Settings) -> str:
+def about_settings(method: str, settings: Settings, name: str = "auto") -> str:
     """A word beside a row on where its settings are from; none for a method that has nothing to tune."""
+    if settings:
+        return "tuned" if name in ("auto", "tuned", FEWEST, SETTLING) else "from the file"
     if is_own(method) or method not in GRIDS:
         return ""
-    if settings:
-        return "tuned"
     return "default" if method in DEFAULTS_OF_OURS else "published, untuned"

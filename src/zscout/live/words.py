@@ -19,9 +19,9 @@ class Thought:
     doing: Doing
     place: str  # where it is going, or is
     there: bool  # it is in that part of the map
-    expected: float  # φ·ẑ where it is going
-    best: float  # the largest φ·ẑ of all places
-    possible: float  # φ·ẑ + √β_t ‖φ‖ where it is going, in V⁻¹
+    expected: float  # reward expected where it is going
+    best: float  # the largest of all places
+    possible: float  # expected + √β_t times its width
     least_known: bool  # no place is much less known
     weighs: bool  # the method looks at what is not known; others have no reason of that kind
     told: int  # rewards so far

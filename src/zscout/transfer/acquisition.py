@@ -155,7 +155,11 @@ class LogDet:
         W = posterior.factor[..., None, :, :]
         more = W.mT @ forecast.centred_moment(posterior, self.gamma) @ W
         more = more + torch.eye(more.shape[-1]).to(more)  # det(V + M)/det V = det(I + WᵀMW)
-        gain: Tensor = 2 * torch.linalg.cholesky(more).diagonal(dim1=-2, dim2=-1).log().sum(-1)
+        root, failed = torch.linalg.cholesky_ex(more)
+        if failed.any():
+            name = type(forecast.model).__name__
+            raise ValueError(f"V + M is not positive: second_moment and psi_at of {name} disagree")
+        gain: Tensor = 2 * root.diagonal(dim1=-2, dim2=-1).log().sum(-1)
         return forecast.value(posterior) + self.weight * radius[..., None] * gain
 
 

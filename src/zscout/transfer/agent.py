@@ -140,12 +140,13 @@ class OnlineTransfer:
         )
 
     def wants_reward(self, next_obs: Any, least: float | int = 0.5) -> bool | Bool[Tensor, " runs"]:
-        """Whether a reward for S_{t+1} would teach something: ‖φ(S_{t+1})‖_{V⁻¹} > least, for each of the runs.
+        """Whether a reward for S_{t+1} would teach something: its ``posterior.reward_width`` > least, for each run.
 
             agent.tell(obs, ask_the_person() if agent.wants_reward(obs) else None)
 
-        σ²‖φ‖²_{V⁻¹} is how unsure φ·z_r is, σ² how unsure one answer is: at .5 the place is known as surely as by four
-        answers given right there. Methods that score whole rollouts want every reward.
+        σ² times the square of that width is the variance of the reward expected there, σ² that of one answer: at .5
+        the place is known as well as by four answers given right there. Methods that score whole rollouts want every
+        reward.
         """
         least = in_range(least, "least", 0.0, math.inf, open_end=True)
         check_observation(next_obs, self.bfm.observation_space, self._runs)

@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from zscout.transfer.forecast import finite
 from zscout.types import BehaviorModel, HasMoments, HasStates
 
 CONTAINED = 0.99  # R² of the constant 1 by φ·w, from which on features contain it
@@ -37,19 +38,28 @@ def constant_part(mean: Float[Tensor, " d"], covariance: Float[Tensor, "d d"]) -
 
 def constant_part_of(model: BehaviorModel) -> ConstantPart | None:
     """The model's, by its own moments or all its states; None where it offers neither, or has no constant part."""
-    if id(model) not in _FOUND:
-        _FOUND[id(model)] = _of(model)
+    if id(model) in _FOUND:
+        return _FOUND[id(model)]
+    found = _of(model)
+    try:
         weakref.finalize(model, _FOUND.pop, id(model), None)
-    return _FOUND[id(model)]
+    except TypeError:  # not everything can be referred to weakly: it is then computed again
+        return found
+    _FOUND[id(model)] = found
+    return found
 
 
 def _of(model: BehaviorModel) -> ConstantPart | None:
     if isinstance(model, HasMoments):
-        return constant_part(*model.feature_moments())
-    if isinstance(model, HasStates):
+        mean, covariance = model.feature_moments()
+    elif isinstance(model, HasStates):
         phi = model.phi(model.states()).detach().double()
-        return constant_part(phi.mean(0), torch.cov(phi.mT, correction=0).reshape(model.dim, model.dim))
-    return None
+        mean, covariance = phi.mean(0), torch.cov(phi.mT, correction=0).reshape(phi.shape[-1], phi.shape[-1])
+    else:
+        return None
+    if tuple(covariance.shape) != (model.dim, model.dim) or tuple(mean.shape) != (model.dim,):
+        raise ValueError(f"moments of φ have shapes {tuple(mean.shape)} and {tuple(covariance.shape)}, d = {model.dim}")
+    return constant_part(finite(mean, "φ"), finite(covariance, "φ"))
 
 
 _FOUND: dict[int, ConstantPart | None] = {}  # by identity, as anyone's model need not be hashable

@@ -68,12 +68,11 @@ class Forecast:
         return self._once(("horizon", gamma), lambda obs, z: model.psi_at(obs, z, gamma))
 
     def second_moment(self, gamma: float) -> Float[Tensor, "*b n d d"]:
-        """M(s;z), or where the model does not offer it the paper's rank-1 stand-in ψψᵀ, at γ if it offers that."""
+        """M(s;z)."""
         model = self.model
-        if isinstance(model, HasSecondMoment):
-            return self._once(("moment", gamma), lambda obs, z: model.second_moment(obs, z, gamma))
-        psi = self.psi_at(gamma) if isinstance(model, HasHorizons) else self.psi
-        return psi[..., :, None] * psi[..., None, :]
+        if not isinstance(model, HasSecondMoment):
+            raise ValueError(f"{type(model).__name__} has no second_moment")
+        return self._once(("moment", gamma), lambda obs, z: model.second_moment(obs, z, gamma))
 
     def with_psi(self, psi: Float[Tensor, "*b n d"]) -> "Forecast":
         """The same candidates with another opinion of ψ."""

@@ -16,7 +16,7 @@ class TaskFit:
     """A reward as the features see it."""
 
     bfm: BehaviorModel
-    z_hat: Float[Tensor, " d"]  # ridge regression of rewards on φ
+    z_hat: Float[Tensor, " d"]  # ridge regression of rewards on φ, with an intercept unless that was declined
     z: Float[Tensor, " d"]  # ẑ in the model's Z, without a constant part: what to act by
     offset: float  # c, the part of the reward that is the same everywhere; 0 where no intercept was fitted
     expressed: float  # R² of φ·ẑ + c: 1 is all of the reward; 0, or with a strong ridge less, is nothing

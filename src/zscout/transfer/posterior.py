@@ -168,12 +168,12 @@ class TaskPosterior:
 
     @property
     def V(self) -> Float[Tensor, "*b d d"]:
-        """λI + Σφφᵀ."""
+        """λI + Σφφᵀ, with an intercept of φ − φ̄."""
         return self.sums.all.V
 
     @property
     def b(self) -> Float[Tensor, "*b d"]:
-        """Σφr."""
+        """Σφr, with an intercept of φ − φ̄ and r − r̄."""
         return self.sums.all.b
 
     @property
@@ -207,8 +207,10 @@ class TaskPosterior:
         if self.given_noise is not None:
             return torch.full_like(self.reward_squares, self.given_noise)
         # The minimum is Σr² − b·ẑ; rounding may take it below 0 when there is no noise at all.
-        left = (self.reward_squares - (self.b * self.z_hat).sum(-1)) / self.weight
-        return torch.where(self.weight > 0, left.clamp(min=0).sqrt(), 1.0)
+        # With an intercept the first reward says nothing of the noise.
+        count = self.weight if self.means is None else self.weight - 1
+        left = (self.reward_squares - (self.b * self.z_hat).sum(-1)) / count
+        return torch.where(count > 0, left.clamp(min=0).sqrt(), 1.0)
 
     def width(self, x: Any) -> Float[Tensor, "*b_and_n"]:
         """‖x‖_{V⁻¹} for x [*b d] or, several a run, [*b n d]."""

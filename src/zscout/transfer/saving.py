@@ -41,7 +41,7 @@ def read(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     except (SafetensorError, KeyError, json.JSONDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is no saved agent: {error}") from error
     if not isinstance(description, dict) or description.get("format") not in (BEFORE_INTERCEPT, FORMAT):
-        raise ValueError(f"{path} is not of format {FORMAT}, the one that this version reads")
+        raise ValueError(f"{path} is not of format {BEFORE_INTERCEPT} or {FORMAT}, which this version reads")
     if description["format"] == BEFORE_INTERCEPT:
         description["intercept"] = False
         if isinstance(description.get("method"), dict):

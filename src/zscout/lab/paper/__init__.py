@@ -66,7 +66,7 @@ def sections(scale: Scale, runs: Runs) -> Iterator[Section]:
 
 def _as_a_first_look(claim: Claim) -> Claim:
     """A tenth of the runs can show that a rule is met; that it is not met they cannot."""
-    return claim if claim.verdict == "holds" or claim.stored else replace(claim, verdict="too few runs to tell")
+    return claim if claim.verdict == "holds" or claim.stored else replace(claim, verdict=TOO_FEW)
 
 
 def story(scale: Scale, told: list[Section]) -> Story:

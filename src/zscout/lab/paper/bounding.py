@@ -257,7 +257,7 @@ def _tell_optimism(scale: Scale, runs: Runs) -> Section:
             verdict(
                 all(ratio.low > 1 for *_, ratio in lost.values()) and all(behind),
                 any(ratio.low > 1 for *_, ratio in lost.values()) or all(behind),
-                all(ratio.high < 1 for *_, ratio in lost.values()),
+                any(ratio.high < 1 for *_, ratio in lost.values()),
             ),
             "holds if for every number of candidates it surely reaches less, and at the same radius surely loses more, "
             "with both feature sets; in part if one of these, or more is lost with one set",

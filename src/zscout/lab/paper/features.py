@@ -116,7 +116,7 @@ def _tell(scale: Scale, runs: Runs) -> Section:
         verdict(
             min(e.low for e in good.values()) > 0.9 and max(e.high for e in good.values()) < 1,
             max(e.low for e in good.values()) > 0.9,
-            min(e.high for e in good.values()) < 0.9,
+            max(e.high for e in good.values()) < 0.9,
         ),
         "holds if with both feature sets surely more than 90 % of all z are worth .95, and surely not all; in part if "
         "more than 90 % with one",

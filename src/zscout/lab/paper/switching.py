@@ -29,7 +29,7 @@ def _tell(scale: Scale, runs: Runs) -> Section:
         verdict(
             all(e.low > WON_BACK for e in back.values()) and nothing,
             any(e.low > WON_BACK for e in back.values()) and nothing,
-            any(e.high < WON_BACK for e in back.values()) or not nothing,
+            all(e.high < WON_BACK for e in back.values()) or not nothing,
         ),
         f"holds if with the networks switching surely wins back more than {WON_BACK:.0%} of what π(·,z_r) lacks, and "
         "with the exact model, where it lacks nothing, gains nothing",

@@ -348,7 +348,7 @@ def test_models_that_cannot_be_referred_to_weakly_and_moments_that_are_wrong(lap
         def __getattr__(self, name: str) -> Any:
             return getattr(self.model, name)
 
-    first, second = (constant_part_of(Slotted()) for _ in range(2))  # type: ignore[arg-type]
+    first, second = (constant_part_of(Slotted()) for _ in range(2))
     assert (first is None) == (second is None)
 
     class Wrong(ExactModel):

@@ -47,7 +47,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
 
 TOO_FEW: Verdict = "too few runs to tell"
 FIRST_LOOK = (
-    "**A first look only**: a tenth of the runs, cut at 60 steps. What they do not show reads **too few runs to tell**; "
+    "**A first look only**: a tenth of the runs, cut at 60 steps. What they cannot show is **too few runs to tell**; "
     "`zscout reproduce` without `--quick` decides it."
 )
 

@@ -59,8 +59,8 @@ def _tell(scale: Scale, runs: Runs) -> Section:
         "tried on 250 other tasks in the same arena. A rank of 2–4 means that these data cannot tell it from its "
         "neighbours.",
         "A setting that loses few steps may not settle. The tables have two choices for each method: **fewest** lost "
-        "steps, and fewest among the settings that are **settling**, not surely in fewer than 95 % of runs. The frontier "
-        "shows all that are not beaten in both.",
+        "steps, and fewest among the settings that are **settling**, not surely in fewer than 95 % of runs. The "
+        "frontier shows all that are not beaten in both.",
         "The tables of 100 tasks are stored results. Each says the command that makes it.",
     ]
     command = "zscout compare --features clusters --methods usf-ucb,opti --tasks 100 --seeds 3"

@@ -34,7 +34,7 @@ def test_compare_and_tune_work_together_and_resume(tmp_path: Path) -> None:
     assert {row["method"] for row in found["rows"]} == {"greedy", "random"}
     (greedy,) = [row for row in found["rows"] if row["method"] == "greedy"]
     assert greedy["settings"] == chosen["greedy"]["settling"]
-    assert greedy["note"] == "tuned"
+    assert greedy["note"] == "from the file"
     assert len(found["outcomes"][0]["runs"]["lost"]) == len(found["outcomes"][0]["seeds"]) == 5
     assert "left out" not in done.stdout
     assert done.stdout.count("runs in") == 0  # all were there from the first time

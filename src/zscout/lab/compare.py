@@ -209,7 +209,7 @@ def one_reward_cells(rows: Sequence[Row]) -> Cells:
     for row in rows:
         lost = [row.lost, *([row.lost_iqm] if middle else [])]
         cells = [f"{number:.1f}" if row.runs > 1 else f"{number.value:.1f}" for number in lost]
-        lines.append([row.noted, f"{row.runs}", *cells, *_further_cells(row, own)])
+        lines.append([row.label, f"{row.runs}", *cells, *_further_cells(row, own)])
     return ["method", "runs", *names, "settled", "final", "‖ẑ−z_r‖"], lines
 
 

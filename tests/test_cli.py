@@ -41,6 +41,10 @@ def test_compare_and_tune_work_together_and_resume(tmp_path: Path) -> None:
     (record,) = written["record"].values()
     assert record["runs"] == 3
     assert [row["settings"] for row in record["tried"]["greedy"]] == [{"ridge": 0.003}, {"ridge": 0.005}]
+    done = run("tune", "--quick", "--methods", "greedy", "--steps", "12", cwd=tmp_path)  # would not compare
+    assert done.returncode == 2
+    assert "with steps 10, not 12: name another --out" in done.stderr
+    assert json.loads((tmp_path / "out/tune/settings.json").read_text()) == written
 
 
 def test_ones_own_method_features_and_world_are_tuned(tmp_path: Path) -> None:

@@ -96,12 +96,16 @@ class Trainer:
         return self.average if self.recipe.averaged else self.online
 
     def train(
-        self, judge: Callable[[USFA], Verdict] | None = None, every: int = 250, patience: int = 20
+        self,
+        judge: Callable[[USFA], Verdict] | None = None,
+        every: int = 250,
+        patience: int = 20,
+        score: Callable[[Verdict], float] = lambda verdict: verdict.value,
     ) -> Iterator[Progress]:
         """To the end, a line of the log every so many steps.
 
-        The judge's normalised value, never a loss, decides which policy is kept; a policy that has not become better
-        for ``patience`` lines is trained no further.
+        The judge's normalised value (or another ``score`` of its verdict), never a loss, decides which weights are
+        kept; a policy whose score has not risen for ``patience`` lines is trained no further.
         """
         while not self.finished:
             acting = self.step < self.recipe.policy_steps
@@ -111,11 +115,11 @@ class Trainer:
             progress = Progress(self.step, loss, actor_loss, verdict)
             self.log.append(progress)
             if acting and verdict is not None:
-                self._select(verdict.value, patience)
+                self._select(score(verdict), patience)
             yield progress
 
     def _select(self, value: float, patience: int) -> None:
-        """Remember the best policy; when the policy's steps are over, or lead nowhere, go back to it."""
+        """Remember the best weights; when the policy's steps are over, or lead nowhere, go back to it."""
         self._stale += 1
         if value > self.best_value:
             self.best_value, self._stale = value, 0

@@ -192,7 +192,7 @@ class Tune(Runs):
         from zscout.lab.arena import Arena, Tasks
         from zscout.lab.compare import Entrant, comparison, ranking_cells
         from zscout.lab.story import TextTable
-        from zscout.lab.tuning import GRIDS, beyond, candidates, choose, merged, tuning_record
+        from zscout.lab.tuning import GRIDS, beyond, candidates, choose, merged, record_head, tuning_record
         from zscout.report.tables import terminal_table
 
         with usage_errors():
@@ -207,7 +207,7 @@ class Tune(Runs):
             tried = candidates(arena, names, tasks, steps, self.noise, most=2 if self.quick else None)
             tried = runnable(tried, self.methods == "all", console)
             path = self.out / "settings.json"
-            before = merged(path, arena)
+            before = merged(path, arena, record_head(tried[0]))
         announce_slow(tried, self.jobs, console)
         outcomes = list(outcomes_with_bar(tried, self.out, self.jobs, console).values())
         if further := [] if self.quick else beyond(outcomes):

@@ -36,6 +36,8 @@ class Pretrain:
     """Decides the first weights, the task vectors and the walks."""
     patience: int = 20
     """Train the policy no further when its value has not risen for so many lines of the log (of 250 steps)."""
+    keep: str = "value"
+    """Keep, and stop by, the weights of the highest value; or psi: those of the least error of ψ."""
     device: str = "cpu"
     """cpu or cuda."""
     quick: Quick = False
@@ -50,7 +52,8 @@ class Pretrain:
         from zscout.files import write_json
         from zscout.lab.pretraining import Pretraining, Run
 
-        names = ("world", "features", "dim", "slip", "recipe", "walks", "length", "seed", "patience", "device", "quick")
+        names = ["world", "features", "dim", "slip", "recipe", "walks", "length", "seed"]
+        names += ["patience", "keep", "device", "quick"]
         device_named(self.device)
         try:
             run = Run(Pretraining(changes=self.set, **{name: getattr(self, name) for name in names}), self.out)

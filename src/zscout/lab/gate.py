@@ -30,7 +30,7 @@ HEAD = ("features", "least", "rewards told", "lost steps", "settled")
 
 @dataclass(frozen=True)
 class Gated:
-    """What came of runs that were told a reward only where ‖φ‖_{V⁻¹} > least."""
+    """Runs that learn a reward only where the expected reward's width, in σ, is over ``least``."""
 
     features: str
     least: float

@@ -2,7 +2,7 @@
 
 import json
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,12 @@ from torch import Generator, Tensor
 import zscout
 from zscout.bfm.checkpoint import read_checkpoint, write_checkpoint
 from zscout.bfm.exact import ExactModel
-from zscout.bfm.judging import Judge
+from zscout.bfm.judging import Judge, Verdict
 from zscout.bfm.pretrained import CARD, CONFIG, WEIGHTS, save
 from zscout.bfm.recipe import RECIPES, Recipe
 from zscout.bfm.training import Progress, Trainer
 from zscout.bfm.transitions import Transitions
-from zscout.edge import as_size
+from zscout.edge import as_size, known_name
 from zscout.files import write_json
 from zscout.lab.arena import features_named, world_named
 from zscout.worlds import GridWorld
@@ -27,6 +27,10 @@ from zscout.worlds import GridWorld
 CHECKPOINT, LOG = "checkpoint.safetensors", "training.json"
 SELECTION_TASKS, SELECTION_SEED = 200, 10_001  # the z that choose which policy is kept
 TEST_TASKS, TEST_SEED = 1_000, 20_002  # the z that a model card reports on
+KEEP: dict[str, Callable[[Verdict], float]] = {
+    "value": lambda verdict: verdict.value,
+    "psi": lambda verdict: -verdict.psi_error,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +47,7 @@ class Pretraining:
     length: int = 1_000  # of each walk
     seed: int = 0
     patience: int = 20  # lines of the log without a better policy
+    keep: str = "value"  # what the weights that are kept are best in: see KEEP
     device: str = "cpu"
     quick: bool = False
 
@@ -74,7 +79,7 @@ class Pretraining:
         """What anyone can type to make the same."""
         words = ["zscout", "pretrain", "--world", self.world, "--features", self.features]
         default = Pretraining(world=self.world, features=self.features)
-        for name in ("dim", "slip", "recipe", "walks", "length", "seed", "patience", "device"):
+        for name in ("dim", "slip", "recipe", "walks", "length", "seed", "patience", "keep", "device"):
             if getattr(self, name) != getattr(default, name):
                 words += [f"--{name}", str(getattr(self, name))]
         words += ["--set", *self.changes] if self.changes else []
@@ -99,13 +104,15 @@ class Run:
             raise ValueError(f"{out} holds a finished training; train into another folder")
         if not (out / CHECKPOINT).exists() and (taken := [n for n in (CONFIG, WEIGHTS, CARD) if (out / n).exists()]):
             raise ValueError(f"{out} holds a {taken[0]} that is not ours to replace; train into another folder")
-        self.resumed = read_checkpoint(self.trainer, out / CHECKPOINT, f"patience {what.patience}")
+        self.score = KEEP[known_name(what.keep, KEEP, "rule for what to keep,")]
+        self._rule = f"patience {what.patience}" + (f", keep {what.keep}" if what.keep != "value" else "")
+        self.resumed = read_checkpoint(self.trainer, out / CHECKPOINT, self._rule)
 
     def train(self, every: int = 250) -> Iterator[Progress]:
         """Lines of the log; a checkpoint after each."""
         judge = Judge(self.exact, self.exact.sample_z(SELECTION_TASKS, SELECTION_SEED))
-        for progress in self.trainer.train(judge, every, self.what.patience):
-            write_checkpoint(self.trainer, self.out / CHECKPOINT, f"patience {self.what.patience}")
+        for progress in self.trainer.train(judge, every, self.what.patience, self.score):
+            write_checkpoint(self.trainer, self.out / CHECKPOINT, self._rule)
             yield progress
 
     def finish(self, seconds: float) -> dict[str, Any]:

@@ -95,14 +95,13 @@ def beyond(outcomes: Sequence[Outcome]) -> list[Entrant]:
 
 def tuning_record(outcomes: Sequence[Outcome]) -> Record:
     """Every setting that was tried in one arena: mean of lost steps, how many runs settled, of how many."""
-    first = outcomes[0].entrant
-    return {
-        "runs": first.tasks.count * first.tasks.seeds,
-        "noise": first.noise,
-        "steps": first.steps,
-        "seed": first.tasks.seed,
-        "tried": _tables(outcomes),
-    }
+    return {**record_head(outcomes[0].entrant), "tried": _tables(outcomes)}
+
+
+def record_head(entrant: Entrant) -> Record:
+    """What all settings of a record share."""
+    runs = entrant.tasks.count * entrant.tasks.seeds
+    return {"runs": runs, "noise": entrant.noise, "steps": entrant.steps, "seed": entrant.tasks.seed}
 
 
 def _tables(outcomes: Sequence[Outcome]) -> dict[str, list[Record]]:
@@ -208,11 +207,13 @@ def settings_in(path: Path, arena: Arena) -> dict[str, Settings]:
     return chosen
 
 
-def merged(path: Path, arena: Arena) -> Callable[[Mapping[str, Any], Record], dict[str, Any]]:
-    """What a file of zscout tune will hold when a new choice and its record come to what it holds already.
+def merged(path: Path, arena: Arena, like: Record) -> Callable[[Mapping[str, Any], Record], dict[str, Any]]:
+    """What a file of zscout tune will hold when a new choice and its record are added to what it holds.
+
+    ``like`` is the new record's runs, noise, steps and seed.
 
     Read before anything is run, so that a file of something else is refused at once. A method that is tuned again
-    takes the place of what was known of it; a record of other runs, noise or steps is begun anew.
+    takes the place of what was known of it. A record of other runs, noise or steps is refused: they do not compare.
     """
     before: dict[str, Any] = {"settings": {}, "record": {}}
     if path.exists():
@@ -223,11 +224,15 @@ def merged(path: Path, arena: Arena) -> Callable[[Mapping[str, Any], Record], di
             raise ValueError(f"{path} is not of zscout tune: name another --out") from error
     key = arena_key(arena)
 
+    old = before["record"].get(key, {**like, "tried": {}})
+    for name, value in like.items():
+        if old.get(name) != value:
+            told = f"{path} holds a record of {key} with {name} {old.get(name)}, not {value}"
+            raise ValueError(f"{told}: name another --out")
+
     def plus(chosen: Mapping[str, Any], record: Record) -> dict[str, Any]:
-        old = before["record"].get(key, {})
-        same = all(old.get(name) == record[name] for name in record if name != "tried")
-        tried = {**(old["tried"] if same else {}), **record["tried"]}
-        settings = {**(before["settings"].get(key, {}) if same else {}), **chosen}
+        tried = {**old["tried"], **record["tried"]}
+        settings = {**before["settings"].get(key, {}), **chosen}
         return {
             "settings": {**before["settings"], key: settings},
             "record": {**before["record"], key: {**record, "tried": tried}},

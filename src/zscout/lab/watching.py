@@ -34,7 +34,7 @@ class Scene:
 
     spec: Spec
     truth: np.ndarray  # φ·z_r [rows columns], NaN on walls
-    doubt: np.ndarray  # ‖φ‖ in V⁻¹ before the first reward [rows columns]
+    doubt: np.ndarray  # width of the expected reward, in σ, before the first reward [rows columns]
     best: frozenset[Cell]  # where φ·z_r is largest
 
 

@@ -74,7 +74,7 @@ class _Pictures:
         low, high = float(np.nanmin(scene.truth)), float(np.nanmax(scene.truth))
         _map(axes[0], scene.truth, "The reward, hidden from it", "φ·z_r, bright is high; ★ is the best")
         self.estimate = _map(axes[1], scene.truth, "What it expects", "φ·ẑ; ○ is where its behaviour leads")
-        self.doubt = _map(axes[2], scene.doubt, "What it does not know", "‖φ‖ in V⁻¹; dark is unknown", DOUBT)
+        self.doubt = _map(axes[2], scene.doubt, "What it does not know", "± of φ·ẑ + c, in σ; dark is unknown", DOUBT)
         for image in (axes[0].images[0], self.estimate):
             image.set_clim(low, high)
         self.doubt.set_norm(PowerNorm(0.5, 0, float(np.nanmax(scene.doubt))))

@@ -17,7 +17,7 @@ from zscout.transfer.confidence import Constant, KnownNorm, PaperSchedule, Scale
 from zscout.transfer.direct import AnyZ, AtEstimate, CountBonus, Known, PosteriorDraw
 from zscout.transfer.explorers import Exhaustive, LookAhead, RandomWalk
 from zscout.transfer.method import Method
-from zscout.transfer.search import Ellipsoid
+from zscout.transfer.search import Automatic, Ellipsoid, Shooting
 from zscout.transfer.trials import LoLA, Unroll
 from zscout.types import Vectors
 
@@ -35,11 +35,16 @@ def usf_ucb_norm(*, norm_bound: float | None, ridge: float = 0.1, kappa: float =
 
 
 def usf_ucb_paper(
-    *, noise: float | None, ridge: float | None = None, beta: float = 1.0, intercept: bool = False
+    *, noise: float | None, ridge: float | None = None, beta: float = 1.0, draws: int = 0, intercept: bool = False
 ) -> Method:
-    """USF-UCB with the paper's β_t; λ, which the paper does not give, is σ² (.3², its σ, if none is known)."""
+    """USF-UCB with the paper's β_t; λ, which the paper does not give, is σ² (.3², its σ, if none is known).
+
+    The paper takes the best of 10,000 fresh z a step (``draws=10_000``); 0: our search, which asks fewer.
+    """
     sigma = noise if noise else 0.3  # without noise λ = σ² would be 0
-    return Method(ridge=sigma**2 if ridge is None else ridge, confidence=PaperSchedule(beta), intercept=intercept)
+    search = Shooting(draws) if as_size(draws, "draws", 0) else Automatic()
+    ridge = sigma**2 if ridge is None else ridge
+    return Method(ridge=ridge, confidence=PaperSchedule(beta), search=search, intercept=intercept)
 
 
 def usf_ucb_short(*, ridge: float = 0.1, kappa: float = 1.7, gamma: float = 0.9, scale: float = 10.0) -> Method:

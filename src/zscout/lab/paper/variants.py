@@ -4,12 +4,13 @@ from zscout.transfer.acquisition import UCB, AveragedOverZ, Explore, LogDet, Ove
 from zscout.transfer.confidence import Constant, PaperSchedule, ScaleFree, SelfNormalised
 from zscout.transfer.direct import CountBonus
 from zscout.transfer.method import Method
-from zscout.transfer.search import Bank
+from zscout.transfer.search import Automatic, Bank, Shooting
 
 
-def explore(*, gamma: float | None = None) -> Method:
-    """Eq. 5 with ẑ = 0, perhaps with a nearer horizon; λ = 1."""
-    return Method(ridge=1.0, acquisition=Explore(gamma), intercept=False)
+def explore(*, gamma: float | None = None, draws: int = 0) -> Method:
+    """Eq. 5 with ẑ = 0, perhaps with a nearer horizon or with the best of so many fresh z; λ = 1."""
+    search = Shooting(draws) if draws else Automatic()
+    return Method(ridge=1.0, acquisition=Explore(gamma), search=search, intercept=False)
 
 
 def explore_moment(*, gamma: float = 0.8) -> Method:

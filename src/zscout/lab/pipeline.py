@@ -1,0 +1,102 @@
+"""The paper's pipeline end to end: the network of its recipe, 10,000 fresh z a step, its β.
+
+    python -m zscout.lab.pipeline --device cuda > pipeline.json
+
+runs it, each half of it with the other half ours, and our default (minutes on a GPU, hours on a CPU). What it writes
+is stored as ``lab/stored/pipeline.json``; ``zscout reproduce`` shows that.
+"""
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+import tyro
+
+from zscout.lab.arena import Arena
+from zscout.lab.curves import Curve
+from zscout.lab.measure import run_batch
+from zscout.lab.paper.experiment import FEATURES, VARIANTS, Scale, banded, explorations, transfers
+from zscout.lab.records import Record
+from zscout.lab.spec import Spec
+
+DRAWS, TASKS, SEEDS, STEPS = 10_000, 100, 40, 200
+EVERY = 4  # steps between the points of a stored curve
+BATCH = 20  # runs at once, each with 10,000 z
+
+
+@dataclass(frozen=True)
+class Arm:
+    """A network, what searches its z, and a method."""
+
+    label: str
+    network: str  # "paper": the network of the paper's recipe; "ours": the shipped one
+    draws: int  # fresh z a step; 0: our search
+    method: str = "usf-ucb-paper"
+
+    def arena(self, features: str, device: str) -> Arena:
+        """The 9×9 grid with its network."""
+        model = f"grid9-{features}-paper" if self.network == "paper" else "network"
+        return Arena(features=features, model=model, device=device)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What the method is given beside its defaults."""
+        return {"draws": self.draws} if self.draws else {}
+
+
+ARMS = (
+    Arm("the paper's pipeline", "paper", DRAWS),
+    Arm("its network, our search", "paper", 0),
+    Arm("our network, its search", "ours", DRAWS),
+    Arm("our network, our search", "ours", 0),
+    Arm("our default", "ours", 0, "usf-ucb"),
+)
+CURVES = {"error": "‖ẑ − z_r‖", "normalised": "reward", "value": "value of π(·,ẑ)"}
+
+
+def stored_pipeline() -> dict[str, dict[str, Any]]:
+    """By feature set and arm: curves while exploring and while transferring, and each run's numbers."""
+    found: dict[str, dict[str, Any]] = json.loads(files("zscout.lab.stored").joinpath("pipeline.json").read_text())
+    return found
+
+
+def measure(arm: Arm, features: str, device: str, scale: Scale) -> dict[str, Any]:
+    """One arm: 40 explorations without a reward, 100 random tasks."""
+    arena = arm.arena(features, device)
+    tasks = _records(transfers(scale, arena, arm.method, TASKS, settings=arm.settings))
+    found: dict[str, Any] = {"curves": {name: _curve(tasks, name) for name in CURVES}}
+    found["runs"] = {n: [round(r.numbers[n], 4) for r in tasks] for n in ("lost", "settled", "final", "error")}
+    if arm.method == "usf-ucb-paper":
+        explored = _records(explorations(scale, arena, f"{VARIANTS}:explore", SEEDS, STEPS, **arm.settings))
+        found["curves"]["log_det"] = _curve(explored, "log_det")
+        found["runs"]["log_det"] = [round(float(r.steps["log_det"][-1]), 4) for r in explored]
+    return found
+
+
+def _records(specs: Sequence[Spec]) -> list[Record]:
+    return [record for i in range(0, len(specs), BATCH) for record in run_batch(specs[i : i + BATCH])]
+
+
+def _curve(records: Sequence[Record], name: str) -> dict[str, list[float]]:
+    """The mean of runs and its 95 % band, every few steps."""
+    curve: Curve = banded(name, np.stack([record.steps[name] for record in records]).astype(np.float64))
+    points = {"x": curve.x, "y": curve.y, "low": curve.low or [], "high": curve.high or []}
+    return {part: [float(f"{v:.4g}") for v in values[EVERY - 1 :: EVERY]] for part, values in points.items()}
+
+
+def main(device: str = "cpu", quick: bool = False) -> None:
+    """Run every arm on both feature sets, and print what is stored."""
+    found: dict[str, dict[str, Any]] = {}
+    for features in FEATURES:
+        for arm in ARMS:
+            print(f"{features}: {arm.label}", file=sys.stderr, flush=True)
+            found.setdefault(features, {})[arm.label] = measure(arm, features, device, Scale(quick=quick))
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    tyro.cli(main)

@@ -1,23 +1,25 @@
-"""Writing results: a file is there whole or not at all."""
+"""Files: written whole or not at all, and JSON of someone else's."""
 
 import json
 import os
-import tempfile
+import secrets
 from pathlib import Path
 from typing import Any
 
 
 def write_bytes(path: Path, content: bytes) -> Path:
-    """Write beside the target, then rename onto it."""
+    """Write beside the target, to the disk, then rename onto it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    temporary = path.parent / f".zscout-{secrets.token_hex(8)}"
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)  # less the user's umask
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
+            file.flush()
+            os.fsync(file.fileno())  # a rename may reach the disk before the bytes it names
+        temporary.replace(path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
     return path
 
@@ -25,3 +27,11 @@ def write_bytes(path: Path, content: bytes) -> Path:
 def write_json(path: Path, content: Any) -> Path:
     """JSON that every reader takes: NaN is refused rather than written."""
     return write_bytes(path, (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())
+
+
+def parse_json(text: str | bytes, **rest: Any) -> Any:
+    """What is no JSON is a ValueError, and so is JSON nested too deeply to be read."""
+    try:
+        return json.loads(text, **rest)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None

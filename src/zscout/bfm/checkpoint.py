@@ -9,7 +9,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as bytes_of
 
 from zscout.bfm.training import Trainer
-from zscout.files import write_bytes
+from zscout.files import parse_json, write_bytes
 
 
 def write_checkpoint(trainer: Trainer, path: Path, setting: str = "") -> None:
@@ -31,7 +31,7 @@ def read_checkpoint(trainer: Trainer, path: Path, setting: str = "") -> bool:
         raise ValueError(f"{path} is damaged: {error}; remove it to start over") from None
     if metadata.get("identity") != _identity(trainer, setting):
         raise ValueError(f"{path} is of a training with other settings; remove it, or train into another folder")
-    trainer.resume(tensors, json.loads(metadata["counters"]))
+    trainer.resume(tensors, parse_json(metadata["counters"]))
     return True
 
 

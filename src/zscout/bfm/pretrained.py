@@ -17,7 +17,7 @@ from safetensors.torch import save as bytes_of
 
 from zscout.bfm.card import model_card
 from zscout.bfm.usfa import USFA, USFAConfig
-from zscout.files import write_bytes
+from zscout.files import parse_json, write_bytes
 
 FORMAT = "zscout-usfa-1"
 CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
@@ -53,30 +53,24 @@ def load(name_or_folder: str | Path, device: torch.device | str = "cpu") -> USFA
     folder = _find(name_or_folder)
     config, about = _read_config(folder / CONFIG)
     tensors = _read_weights(folder / WEIGHTS)
-    # The sizes that decide how large the networks are, before any is built: a config may ask for anything.
-    sizes = {
-        "features": (config.n_states, config.dim),
-        "state_inputs": (config.n_states, config.inputs),
-        "psi_networks.weights.0": (config.heads, config.inputs + config.dim, config.hidden),
-        f"psi_networks.weights.{config.layers}": (config.heads, config.hidden, config.n_actions * config.dim),
-    }
-    _check_shapes(folder, {name: tensors[name] for name in sizes if name in tensors}, sizes)
-    model = USFA(config, torch.zeros(config.n_states, config.dim), torch.zeros(config.n_states, config.inputs))
-    expected = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
-    _check_shapes(folder, tensors, expected)
+    _check_shapes(folder, tensors, config)  # before anything is built: a config may ask for any size
     for name, tensor in tensors.items():
         _check_tensor(name, tensor, str(folder / WEIGHTS))
+    model = USFA(config, tensors["features"], tensors["state_inputs"])
     model.load_state_dict(tensors)
     model.about = about
     return model.freeze().to(device)
 
 
-def _check_shapes(folder: Path, tensors: dict[str, torch.Tensor], wanted: dict[str, tuple[int, ...]]) -> None:
-    for name in sorted(wanted.keys() | tensors.keys()):
-        came = tuple(tensors[name].shape) if name in tensors else "nothing"
-        wants = wanted.get(name, "nothing")
-        if came != wants:
-            raise ValueError(f"{folder / WEIGHTS} holds {came} as {name}, its {CONFIG} wants {wants}")
+def _check_shapes(folder: Path, tensors: dict[str, torch.Tensor], config: USFAConfig) -> None:
+    wanted = set()
+    for name, shape in config.shapes():  # one by one, up to the first that is missing: layers may be a billion
+        found = tuple(tensors[name].shape) if name in tensors else "nothing"
+        if found != shape:
+            raise ValueError(f"{folder / WEIGHTS} holds {found} as {name}, its {CONFIG} wants {shape}")
+        wanted.add(name)
+    for name in sorted(tensors.keys() - wanted):
+        raise ValueError(f"{folder / WEIGHTS} holds {tuple(tensors[name].shape)} as {name}, its {CONFIG} wants nothing")
 
 
 def _check_tensor(name: str, tensor: torch.Tensor, where: str) -> None:
@@ -108,8 +102,8 @@ def _find(name_or_folder: str | Path) -> Path:
 
 def _read_config(path: Path) -> tuple[USFAConfig, dict[str, Any]]:
     try:
-        config = json.loads(path.read_text())
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        config = parse_json(path.read_bytes())
+    except ValueError as error:
         raise ValueError(f"{path} is no JSON: {error}") from None
     _check_keys(path, config, {"format", "model", "about"})
     if config["format"] != FORMAT:

@@ -1,7 +1,7 @@
 """ψ_θ(s,a;z), the paper's network, with or without an actor beside it: a BehaviorModel that was learned."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -51,6 +51,19 @@ class USFAConfig:
         as_discount(self.gamma)
         in_range(self.dropout, "dropout", 0.0, 1.0, open_end=True)
         in_range(self.temperature, "temperature", 0.0, math.inf, open_end=True)
+
+    def shapes(self) -> Iterator[tuple[str, tuple[int, ...]]]:
+        """Every tensor of a USFA, by its name in a file."""
+        yield "features", (self.n_states, self.dim)
+        yield "state_inputs", (self.n_states, self.inputs)
+        networks = {"psi_networks": (self.heads, self.n_actions * self.dim)}
+        networks |= {"actor": (1, self.n_actions)} if self.actor else {}
+        for name, (copies, outputs) in networks.items():
+            for layer in range(self.layers + 1):
+                fan_in = self.hidden if layer else self.inputs + self.dim
+                fan_out = self.hidden if layer < self.layers else outputs
+                yield f"{name}.weights.{layer}", (copies, fan_in, fan_out)
+                yield f"{name}.biases.{layer}", (copies, 1, fan_out)
 
 
 class Networks(nn.Module):

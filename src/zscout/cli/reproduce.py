@@ -82,17 +82,18 @@ class Reproduce:
 
     def _refuse_another(self, console: Console) -> None:
         """A folder with the report of another seed or scale is not written over; one of other code is, with a word."""
-        import json
-
+        from zscout.files import parse_json
         from zscout.lab.spec import code_digest
+        from zscout.lab.store import FILE
 
         path = self.out / RESULTS
         if not path.exists():
-            if (self.out / REPORT).exists():
-                raise UsageError(f"{self.out / REPORT} is there without {RESULTS}: name another --out")
+            # A stop between the two leaves a report without results: where the runs are, it is made again.
+            if (self.out / REPORT).exists() and not (self.out / FILE).exists():
+                raise UsageError(f"{self.out / REPORT} is there without {RESULTS} and {FILE}: name another --out")
             return
         try:
-            before = json.loads(path.read_text())
+            before = parse_json(path.read_bytes())
             made, code = (before["seed"], before["quick"]), before["about"]["code"]
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise UsageError(f"{path} is not of zscout reproduce: name another --out") from error

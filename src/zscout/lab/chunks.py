@@ -4,6 +4,7 @@ import time
 import traceback
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
@@ -135,22 +136,77 @@ def _in_turn(plan: _Plan) -> Iterator[Chunk]:
 
 
 def _side_by_side(plan: _Plan, workers: int) -> Iterator[Chunk]:
-    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=begin_worker)
-    running: set[Future[Chunk]] = set()
+    pool = _Pool(workers)
+    running: dict[Future[Chunk], list[Spec]] = {}
     try:
         while True:
             while len(running) < workers and (specs := plan.take()):
-                running.add(pool.submit(run_chunk, specs))
+                running[pool.submit(specs)] = specs
             if not running:
                 break
-            done, running = wait(running, return_when=FIRST_COMPLETED)
+            done, _ = wait(running, return_when=FIRST_COMPLETED)
+            if any(isinstance(future.exception(), BrokenProcessPool) for future in done):
+                # Whichever worker died, the pool is gone, and every chunk that had not ended with it.
+                wait(running)
+                pool.renew()
+                lost, running = running, {}
+                for future, specs in lost.items():
+                    yield from [future.result()] if future.exception() is None else _again(pool, specs)
+                continue
             for future in done:
+                del running[future]
                 chunk = future.result()
                 plan.took(chunk)
                 yield chunk
     except BaseException:
-        for process in list((pool._processes or {}).values()):  # what they had begun is run again another time
-            process.terminate()
+        pool.terminate()
         raise
     finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+        pool.close()
+
+
+class _Pool:
+    """Worker processes, and new ones where one has died."""
+
+    def __init__(self, workers: int) -> None:
+        self._workers = workers
+        self._start()
+
+    def _start(self) -> None:
+        self._pool = ProcessPoolExecutor(self._workers, mp_context=get_context("spawn"), initializer=begin_worker)
+
+    def submit(self, specs: list[Spec]) -> Future[Chunk]:
+        """To the next free worker."""
+        try:
+            return self._pool.submit(run_chunk, specs)
+        except BrokenProcessPool:  # one was killed while nothing ran
+            self.renew()
+            return self._pool.submit(run_chunk, specs)
+
+    def renew(self) -> None:
+        """Other processes."""
+        self.close()
+        self._start()
+
+    def terminate(self) -> None:
+        """At once."""
+        for process in list((self._pool._processes or {}).values()):  # what they had begun is run again another time
+            process.terminate()
+
+    def close(self) -> None:
+        """When what runs has ended."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _again(pool: _Pool, specs: list[Spec]) -> Iterator[Chunk]:
+    """A chunk whose worker died, perhaps by another's fault: again as a whole, then run by run."""
+    try:
+        yield pool.submit(specs).result()
+    except BrokenProcessPool:
+        pool.renew()
+        if len(specs) > 1:
+            for spec in specs:
+                yield from _again(pool, [spec])
+        else:
+            why = "the process that ran it died: killed, out of memory, or a crash in native code"
+            yield Chunk([Failure(specs[0], why)], 0.0)

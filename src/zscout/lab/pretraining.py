@@ -1,6 +1,5 @@
 """From a world's name to a trained, judged and saved model."""
 
-import json
 import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, fields, replace
@@ -20,7 +19,7 @@ from zscout.bfm.recipe import RECIPES, Recipe
 from zscout.bfm.training import Progress, Trainer
 from zscout.bfm.transitions import Transitions
 from zscout.edge import as_size, known_name
-from zscout.files import write_json
+from zscout.files import parse_json, write_json
 from zscout.lab.arena import features_named, world_named
 from zscout.worlds import GridWorld
 
@@ -159,8 +158,8 @@ def _parse_change(text: str) -> tuple[str, Any]:
     if name not in known:
         raise ValueError(f"a recipe has no {name!r}; it has {', '.join(known)}")
     try:
-        return name, json.loads(value)
-    except json.JSONDecodeError:
+        return name, parse_json(value)
+    except ValueError:
         raise ValueError(
             f"{text!r}: {value!r} is no value; write for example tau=0.01, heads=1 or actor=false"
         ) from None

@@ -10,6 +10,7 @@ from typing import Any
 from scipy.stats import binom
 
 from zscout.edge import known_name
+from zscout.files import parse_json
 from zscout.lab.arena import Arena, Tasks
 from zscout.lab.compare import Entrant, Outcome
 from zscout.lab.own import is_own, own_grid
@@ -190,8 +191,8 @@ def settings_named(name: str, arena: Arena) -> dict[str, Settings]:
 def settings_in(path: Path, arena: Arena) -> dict[str, Settings]:
     """Settings by method of a file: what zscout tune wrote for this arena, or {"method": {"name": value}} for any."""
     try:
-        found = json.loads(path.read_text())
-    except (OSError, json.JSONDecodeError, UnicodeDecodeError) as error:
+        found = parse_json(path.read_bytes())
+    except (OSError, ValueError) as error:
         known = f"auto, default, {SETTLING}, {FEWEST}"
         raise ValueError(f"settings are {known} or a file of zscout tune; {str(path)!r}: {error}") from error
     try:
@@ -218,9 +219,9 @@ def merged(path: Path, arena: Arena, like: Record) -> Callable[[Mapping[str, Any
     before: dict[str, Any] = {"settings": {}, "record": {}}
     if path.exists():
         try:
-            found = json.loads(path.read_text())
+            found = parse_json(path.read_bytes())
             before = {name: dict(found[name]) for name in before}
-        except (OSError, UnicodeDecodeError, KeyError, TypeError, ValueError) as error:
+        except (OSError, KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{path} is not of zscout tune: name another --out") from error
     key = arena_key(arena)
 

@@ -11,7 +11,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_bytes
 from torch import Tensor
 
-from zscout.files import write_bytes
+from zscout.files import parse_json, write_bytes
 from zscout.transfer import acquisition, confidence, direct, explorers, search, trials
 from zscout.transfer.method import Method
 
@@ -36,9 +36,9 @@ def read(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         raise ValueError(f"there is no agent in {folder}: {FILE} is missing")
     try:
         with safe_open(path, framework="pt") as file:
-            description = json.loads((file.metadata() or {})["agent"])
+            description = parse_json((file.metadata() or {})["agent"])
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no dict)
-    except (SafetensorError, KeyError, json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (SafetensorError, KeyError, ValueError) as error:
         raise ValueError(f"{path} is no saved agent: {error}") from error
     if not isinstance(description, dict) or description.get("format") not in (BEFORE_INTERCEPT, FORMAT):
         raise ValueError(f"{path} is not of format {BEFORE_INTERCEPT} or {FORMAT}, which this version reads")

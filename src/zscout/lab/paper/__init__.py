@@ -7,6 +7,7 @@ from typing import get_args
 import zscout
 from zscout.lab.paper.bounding import LEMMA, OPTIMISM, POTENTIAL
 from zscout.lab.paper.climbing import GRADIENT
+from zscout.lab.paper.end_to_end import END_TO_END
 from zscout.lab.paper.experiment import Experiment, Runs, Scale
 from zscout.lab.paper.exploring import EIGENVALUES, LOG_DET, PATHS
 from zscout.lab.paper.features import FEATURES_AND_POLICIES, FIGURES
@@ -31,6 +32,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     EIGENVALUES,
     STRIPS,
     ERRORS,
+    END_TO_END,
     LEMMA,
     POTENTIAL,
     HORIZON,

@@ -1,15 +1,20 @@
 """Faults that were found by attack, each as the attack was: killed workers, full disks, hostile files."""
 
+import contextlib
+import copy
 import errno
 import json
 import os
 import stat
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import zscout
 from zscout.cli import main
@@ -20,6 +25,8 @@ from zscout.lab.compare import Entrant
 from zscout.lab.store import Store
 from zscout.transfer.method import Method
 from zscout.transfer.methods import METHODS
+
+NETWORK = zscout.load("grid9-laplacian")
 
 
 def greedy_but_deadly(*, deadly: float = 0.0) -> Method:
@@ -55,8 +62,9 @@ def test_reproduce_goes_on_after_a_stop_at_any_rename(
     what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     import zscout.lab.paper as paper
+    from zscout.lab.paper.framework import FRAMEWORK
 
-    monkeypatch.setattr(paper, "EXPERIMENTS", (paper.FRAMEWORK,))  # one that runs nothing: what is tested is the writing
+    monkeypatch.setattr(paper, "EXPERIMENTS", (FRAMEWORK,))  # one that runs nothing: what is tested is the writing
     monkeypatch.setattr(paper, "story", _without_opening(paper.story))
     real, count, stops = Path.replace, 0, 0
 
@@ -78,7 +86,7 @@ def test_reproduce_goes_on_after_a_stop_at_any_rename(
             main([*command, "--out", str(out)])
         if what == "disk full":
             assert "No space left on device" in capsys.readouterr().err
-        assert not [path for path in out.rglob(".zscout-*")]
+        assert not list(out.rglob(".zscout-*"))
         count = -1_000
         main([*command, "--out", str(out)])  # the same command goes on
         assert json.loads((out / "results.json").read_text())["quick"]
@@ -102,8 +110,17 @@ def test_files_are_written_with_the_users_umask(tmp_path: Path) -> None:
 def test_bytes_are_on_the_disk_before_the_name_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
     real_sync, real_replace = os.fsync, Path.replace
-    monkeypatch.setattr(os, "fsync", lambda handle: (seen.append("sync"), real_sync(handle))[1])
-    monkeypatch.setattr(Path, "replace", lambda path, to: (seen.append("rename"), real_replace(path, to))[1])
+
+    def sync(handle: int) -> None:
+        seen.append("sync")
+        real_sync(handle)
+
+    def replace(path: Path, to: Any) -> Path:
+        seen.append("rename")
+        return real_replace(path, to)
+
+    monkeypatch.setattr(os, "fsync", sync)
+    monkeypatch.setattr(Path, "replace", replace)
     write_bytes(tmp_path / "c", b"c")
     assert seen == ["sync", "rename"]
 
@@ -141,3 +158,139 @@ def test_deeply_nested_json_is_a_value_error(folder: Path, tmp_path: Path) -> No
     with pytest.raises(SystemExit) as stop:
         main(["compare", "--quick", "--settings", str(tmp_path / "settings.json"), "--out", str(tmp_path / "out")])
     assert stop.value.code == 2
+
+
+def tampered(change: Callable[[dict[str, Any]], Any], path: Path) -> None:
+    """A saved agent with another method in its header."""
+    from safetensors import safe_open
+    from safetensors.torch import save
+
+    with safe_open(path, framework="pt") as file:
+        description = json.loads(file.metadata()["agent"])
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    change(description["method"])
+    path.write_bytes(save(tensors, {"agent": json.dumps(description)}))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"confidence": {"is": "UCB", "bonus_gamma": None, "bonus_scale": 1.0}},  # a piece in another's place
+        {"acquisition": {"is": "ScaleFree", "kappa": 1.0, "caution": 8.0}},
+        {"search": {"is": "Problem"}},
+        {"search": {"is": "Automatic", "bank": {"is": "Shooting", "n": 10}}},
+        {"search": {"is": "Ellipsoid", "n": 8, "scale": 2.0, "surface": "yes", "shipped": False}},
+        {"search": {"is": "Shooting", "n": 10**12}},
+        {"search": {"is": "Shooting", "n": 5, "more": 1}},
+        {"acquisition": {"is": "OverHeads", "score": None, "take": "min"}},
+        {"acquisition": {"is": "OverHeads", "score": {"is": "UCB"}, "take": "most"}},
+        {"explorer": {"is": "UCB"}, "explore_for": 3},
+        {"search": {"is": "Known", "task": [1.0] * 9}},
+        {"search": {"is": "Known", "task": {"is": "tensor", "values": [[1.0], [2.0, 3.0]]}}},
+        {"hold": {"is": "UCB"}},
+        {"search": "AtEstimate"},
+        {"confidence": {"is": "ScaleFree", "kappa": True, "caution": 8.0}},
+    ],
+)
+def test_a_tampered_method_is_refused_when_it_is_loaded(change: dict[str, Any], tmp_path: Path) -> None:
+    model = zscout.load("grid9-clusters")
+    agent = zscout.OnlineTransfer(model)
+    agent.tell(agent.act(3), 1.0)
+    agent.save(tmp_path)
+    zscout.OnlineTransfer.load(tmp_path, model)
+    tampered(lambda method: method.update(change), tmp_path / "agent.safetensors")
+    with pytest.raises(ValueError, match="cannot be restored"):
+        zscout.OnlineTransfer.load(tmp_path, model)
+
+
+@pytest.mark.parametrize("name", [name for name in METHODS if name not in ("oracle", "exhaustive")])
+def test_every_method_of_ours_is_saved_and_loaded(name: str, tmp_path: Path) -> None:
+    model = zscout.load("grid9-clusters")
+    agent = zscout.OnlineTransfer(model, name)
+    agent.save(tmp_path)
+    assert zscout.OnlineTransfer.load(tmp_path, model).method == agent.method
+
+
+# The agent
+
+
+def test_what_is_handed_out_may_be_written_to(clusters_model: zscout.ExactModel) -> None:
+    agent, same = zscout.OnlineTransfer(clusters_model), zscout.OnlineTransfer(clusters_model)
+    for each in (agent, same):
+        each.ask(3)
+        each.tell(4, 1.0)
+    agent.z_hat.fill_(7.0)
+    agent.best_z.fill_(7.0)
+    agent.posterior.V.zero_()
+    agent.posterior.z_hat.fill_(torch.nan)
+    agent.posterior.factor.zero_()
+    z = agent.present_z
+    assert z is not None
+    z.zero_()
+    assert torch.equal(agent.ask(4), same.ask(4))
+    assert torch.equal(agent.posterior.V, same.posterior.V)
+
+
+def test_a_second_thread_is_refused_in_a_sentence() -> None:
+    model = zscout.load("grid9-clusters")
+    inside, go_on = threading.Event(), threading.Event()
+    real = model.phi
+
+    def slow_phi(obs: Any) -> torch.Tensor:
+        inside.set()
+        go_on.wait(30)
+        return real(obs)
+
+    agent = zscout.OnlineTransfer(model)
+    agent.ask(3)
+    model.phi = slow_phi  # type: ignore[method-assign]
+    thread = threading.Thread(target=lambda: agent.tell(4, 1.0))
+    thread.start()
+    assert inside.wait(30)
+    with pytest.raises(RuntimeError, match="another thread is using this agent"):
+        agent.ask(5)
+    go_on.set()
+    thread.join(30)
+    assert agent.t == 1
+    agent.ask(5)
+    assert copy.deepcopy(agent.posterior).z_hat.isfinite().all()
+
+
+sizes = st.floats(-170, 110).map(lambda exponent: 10.0**exponent)
+
+
+@given(rewards=st.lists(st.tuples(sizes, st.sampled_from([-1.0, 1.0])), min_size=1, max_size=4), kind=st.integers(0, 2))
+@settings(max_examples=60, deadline=None)
+def test_after_any_accepted_tell_ask_succeeds(rewards: list[tuple[float, float]], kind: int) -> None:
+    name = ("usf-ucb", "usf-ucb-paper", "opti")[kind]
+    agent = zscout.OnlineTransfer(NETWORK, name)
+    for state, (size, sign) in enumerate(rewards):
+        agent.ask(state)
+        before = agent.z_hat
+        try:
+            agent.tell(state + 1, sign * size)
+        except ValueError:
+            assert torch.equal(agent.z_hat, before)
+        assert agent.ask(state + 1).isfinite().all()
+        assert agent.best_z.isfinite().all()
+
+
+def test_a_reward_that_the_model_cannot_hold_is_refused() -> None:
+    agent = zscout.OnlineTransfer(NETWORK)
+    agent.ask(0)
+    agent.tell(1, 0.0)
+    agent.ask(1)
+    with pytest.raises(ValueError, match="scale the reward"):
+        agent.tell(60, 1e60)
+    assert agent.t == 1
+    agent.tell(2, 1.0)
+
+
+@pytest.mark.parametrize("size", [1e7, 1e9, 1e20, 1e90])
+def test_huge_features_with_forgetting_are_refused_or_learned(size: float) -> None:
+    posterior = zscout.TaskPosterior.prior(dim=3, ridge=0.1, forgetting=0.9)
+    for phi in ([size, 1.0, 0.0], [1.0, size, 2.0], [size, size, size]):
+        with contextlib.suppress(ValueError):  # it says to scale the features; a LinAlgError is none
+            posterior = posterior.update(phi, 1.0)
+        assert posterior.z_hat.isfinite().all()
+        assert posterior.width([[1.0, 1.0, 1.0]]).isfinite().all()

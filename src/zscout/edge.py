@@ -13,6 +13,8 @@ from torch import Generator, Tensor
 from zscout.randomness import Rng, Streams
 from zscout.types import Action, Vectors
 
+MOST = 10_000_000  # candidates, rounds or rollouts: more is a slip, or a file that was tampered with
+
 
 def as_index(value: Any, size: int, name: str, device: torch.device | None = None) -> Int[Tensor, "*b"]:
     """Integers in 0 … size − 1 as a long tensor of the same shape."""

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from zscout.edge import as_discount, as_size, in_range
+from zscout.edge import MOST, as_discount, as_size, in_range
 from zscout.randomness import Rng, Streams, normal
 from zscout.transfer.forecast import Forecast, finite
 from zscout.transfer.posterior import TaskPosterior
@@ -195,7 +195,7 @@ class AveragedOverZ:
     spread: float = 0.1
 
     def __post_init__(self) -> None:
-        as_size(self.draws, "draws", 1)
+        as_size(self.draws, "draws", 1, MOST)
         in_range(self.spread, "spread", 0.0, math.inf, open_end=True)
 
     def __call__(self, forecast: Forecast, posterior: TaskPosterior, radius: Radius, rng: Rng) -> Scores:

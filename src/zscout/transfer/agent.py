@@ -15,7 +15,14 @@ from zscout.randomness import Streams
 from zscout.transfer.constant import constant_part_of
 from zscout.transfer.direct import Known
 from zscout.transfer.forecast import finite
-from zscout.transfer.incoming import check_model_kind, check_observation, copied, flags_of_runs, seeds_of_runs
+from zscout.transfer.incoming import (
+    OneThread,
+    check_model_kind,
+    check_observation,
+    copied,
+    flags_of_runs,
+    seeds_of_runs,
+)
 from zscout.transfer.method import Method
 from zscout.transfer.methods import Factory, factory_named
 from zscout.transfer.posterior import TaskPosterior
@@ -26,6 +33,7 @@ from zscout.transfer.trials import Trials
 from zscout.types import Action, BehaviorModel, DrawsForEachRun, Obs
 
 ASK, TELL, ACT, PLACES = 0, 1, 2, 3  # of a step's three draws, which stream: what is drawn depends on seed and t alone
+LEEWAY = 1e-6  # of the model's largest number: ẑ is added to and multiplied before the model sees it
 
 
 class OnlineTransfer:
@@ -69,6 +77,8 @@ class OnlineTransfer:
             runs=self._runs,
             device=bfm.sample_z(1, 0).device,
         )
+        self._largest = LEEWAY * torch.finfo(bfm.sample_z(1, 0).dtype).max
+        self._in_use = OneThread()
         self._state = State(prior, torch.full(self._runs, math.inf, dtype=torch.float64, device=prior.device))
         if self.method.explorer is not None:
             self._state = replace(self._state, visits=self.method.explorer.begin(bfm, self._runs))
@@ -79,12 +89,17 @@ class OnlineTransfer:
         """Z_t for S_t  (eq. 5); asked again without tell, it answers the same."""
         if self.exploring:
             raise ValueError("this method chooses actions now, not z: call act(obs)")
-        self._state = self._asked(obs)
-        assert self._state.z is not None
-        return self._state.z.clone()
+        with self._in_use:
+            self._state = asked = self._asked(obs)
+        assert asked.z is not None
+        return asked.z.clone()
 
     def act(self, obs: Any) -> Action:
         """A_t ~ π(·|S_t, Z_t), or what the method's explorer does: a tensor for a tensor, else numpy."""
+        with self._in_use:
+            return self._acted(obs)
+
+    def _acted(self, obs: Any) -> Action:
         if self.exploring:
             check_observation(obs, self.bfm.observation_space, self._runs)
             assert self.method.explorer is not None
@@ -106,6 +121,10 @@ class OnlineTransfer:
         Of many runs, ``seen`` [runs] says whose rewards were seen, if not all were. Where none was, nothing is learned,
         and with forgetting what is known grows older all the same.
         """
+        with self._in_use:
+            self._state = self._told(next_obs, reward, done, seen)
+
+    def _told(self, next_obs: Any, reward: Any, done: Any, seen: Any) -> State:
         state, search = self._state, self.method.search
         if state.asked is None:
             raise ValueError("tell came before ask: each tell wants an ask(obs) or act(obs) of its own before it")
@@ -117,7 +136,7 @@ class OnlineTransfer:
                 raise ValueError("seen says whose rewards were seen, but no reward came: leave it out")
             posterior = state.posterior.aged()
         else:
-            posterior = state.posterior.update(self._phi_of_runs(next_obs), reward, seen)
+            posterior = self._usable(state.posterior.update(self._phi_of_runs(next_obs), reward, seen))
         if isinstance(search, Trials) and memory:
             if reward is None or not (seen is None or flags_of_runs(seen, self._runs, "seen").all()):
                 raise ValueError("this method scores whole rollouts: it needs every reward")
@@ -130,7 +149,7 @@ class OnlineTransfer:
         if self.method.explorer is not None:
             visits = self.method.explorer.tell(visits, state.asked)
         age = torch.where(self._due(), 0.0, state.age) + 1
-        self._state = State(
+        return State(
             posterior,
             torch.where(ended, math.inf, age),
             t=state.t + 1,
@@ -150,21 +169,22 @@ class OnlineTransfer:
         """
         least = in_range(least, "least", 0.0, math.inf, open_end=True)
         check_observation(next_obs, self.bfm.observation_space, self._runs)
-        unsure = self.posterior.reward_width(self._phi_of_runs(next_obs)) > least
+        unsure = self._state.posterior.reward_width(self._phi_of_runs(next_obs)) > least
         wanted = unsure | isinstance(self.method.search, Trials)
         return wanted if self._runs else bool(wanted)
 
     def learn(self, observations: Any, rewards: Any) -> None:
         """Labelled pairs at any time, observations [*b m …] and rewards [*b m]: a warm start, or late feedback."""
         phi = self._phi(observations)
-        self._state = replace(self._state, posterior=self._state.posterior.learn(phi, rewards))
+        with self._in_use:
+            self._state = replace(self._state, posterior=self._usable(self._state.posterior.learn(phi, rewards)))
 
     # What it knows
 
     @property
     def posterior(self) -> TaskPosterior:
-        """What the rewards so far say about z_r."""
-        return self._state.posterior
+        """What the rewards so far say about z_r: a copy, which may be written to."""
+        return self._state.posterior.copy()
 
     @property
     def t(self) -> int:
@@ -175,12 +195,13 @@ class OnlineTransfer:
     def present_z(self) -> Float[Tensor, "*b d"] | None:
         """The z that was asked for or followed last; None while an explorer acts."""
         state = self._state
-        return None if self.exploring else state.last if state.z is None else state.z
+        z = state.last if state.z is None else state.z
+        return None if self.exploring or z is None else z.clone()
 
     @property
     def z_hat(self) -> Float[Tensor, "*b d"]:
         """ẑ_t, the estimate of z_r, not projected."""
-        return self.posterior.z_hat
+        return self._state.posterior.z_hat.clone()
 
     @property
     def best_z(self) -> Float[Tensor, "*b d"]:
@@ -189,14 +210,15 @@ class OnlineTransfer:
         if isinstance(search, Trials) and self._state.memory:
             return search.best(self._state.memory).clone()
         if isinstance(search, Known):
-            return search.best(self.bfm, self.posterior)
+            return search.best(self.bfm, self._state.posterior)
         z_hat = self.z_hat if self._constant is None else self._constant.removed_from(self.z_hat)
         return self.bfm.project_z(z_hat).double()
 
     @property
     def radius(self) -> Float[Tensor, "*b"]:
         """√β_t, as it is now."""
-        radius = as_finite(self.method.confidence(self.t, self.posterior), "the radius", self.posterior.device)
+        posterior = self._state.posterior
+        radius = as_finite(self.method.confidence(self.t, posterior), "the radius", posterior.device)
         if (radius < 0).any() or tuple(radius.shape) not in ((), self._runs):
             raise ValueError(f"the radius must be at least 0, one number or one for each run, came as {radius}")
         return radius.expand(self._runs)
@@ -288,7 +310,13 @@ class OnlineTransfer:
         return Problem(obs, self.bfm, state.posterior, self.radius, self.method.acquisition, state.last, self._constant)
 
     def _streams(self, which: int) -> Streams:
-        return Streams(self.seeds.to(self.posterior.device), PLACES * self.t + which)
+        return Streams(self.seeds.to(self._state.posterior.device), PLACES * self.t + which)
+
+    def _usable(self, posterior: TaskPosterior) -> TaskPosterior:
+        """The posterior, if ẑ can be given to the model."""
+        if torch.linalg.vector_norm(posterior.z_hat, math.inf) > self._largest:
+            raise ValueError(f"the estimate would be beyond {self._largest:.0e}, the model's largest: scale the reward")
+        return posterior
 
     def _phi(self, obs: Obs) -> Float[Tensor, "*b d"]:
         return finite(self.bfm.phi(obs).detach(), "φ")

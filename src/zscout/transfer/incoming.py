@@ -1,6 +1,7 @@
 """What comes to an agent from outside: observations, ends of episodes, seeds. Refused early and clearly."""
 
 import copy
+import threading
 from typing import Any
 
 import gymnasium
@@ -40,6 +41,23 @@ def check_observation(obs: Any, space: "gymnasium.Space[Any]", runs: tuple[int, 
     if tuple(np.shape(obs)) != wanted:
         kind = "one run" if not runs else f"{runs[0]} runs"
         raise ValueError(f"the observation has shape {tuple(np.shape(obs))}; for {kind} {wanted} is wanted")
+
+
+class OneThread:
+    """A guard: while one thread is inside, another is refused, since the two would mix their steps."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        if not self._lock.acquire(blocking=False):
+            raise RuntimeError("another thread is using this agent: give each thread an agent of its own")
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+    def __reduce__(self) -> tuple[type["OneThread"], tuple[()]]:
+        return OneThread, ()  # a copy of an agent has a guard of its own
 
 
 def copied(obs: Any) -> Any:

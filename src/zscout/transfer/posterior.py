@@ -8,7 +8,17 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from zscout.edge import as_finite, as_generator, as_positive, as_real, as_size, as_vectors, common_shape, in_range
+from zscout.edge import (
+    all_finite,
+    as_finite,
+    as_generator,
+    as_positive,
+    as_real,
+    as_size,
+    as_vectors,
+    common_shape,
+    in_range,
+)
 from zscout.randomness import Rng, Streams, normal, uniform
 from zscout.transfer.incoming import flags_of_runs
 from zscout.transfer.means import Means
@@ -121,17 +131,25 @@ class TaskPosterior:
         products = phi.mT @ phi
         V, V_squared = self.V + products, self.V_squared + products
         b = self.b + (phi.mT @ reward[..., None])[..., 0]
-        L = torch.linalg.cholesky(V)
+        L = self._cholesky(V)
         W = torch.linalg.solve_triangular(L.mT, torch.eye(L.shape[-1]).to(L).expand_as(L), upper=True)  # L⁻ᵀ
         remembers_all = self.forgetting == 1
         return replace(
             self,
             z_hat=torch.cholesky_solve(b[..., None], L)[..., 0],
             factor=W,
-            width_factor=W if remembers_all else torch.cholesky_solve(torch.linalg.cholesky(V_squared), L),
+            width_factor=W if remembers_all else torch.cholesky_solve(self._cholesky(V_squared), L),
             sums=Sums(V, b, self.reward_squares + (reward**2).sum(-1), self.weight + weight),
             aged_squares=None if remembers_all else V_squared,
         )
+
+    def _cholesky(self, V: Float[Tensor, "*b d d"]) -> Float[Tensor, "*b d d"]:
+        L: Tensor
+        L, failed = torch.linalg.cholesky_ex(V)
+        if failed.any() or not all_finite(L):
+            told = f"phi is too large beside the ridge {self.ridge:g}: their ratio is beyond double precision"
+            raise ValueError(f"{told}; scale the features (zscout.calibrated)")
+        return L
 
     def _for_runs(self, runs: tuple[int, ...]) -> "TaskPosterior":
         """The same for each of so many runs."""
@@ -141,6 +159,10 @@ class TaskPosterior:
         """All that has one entry a run, by name."""
         means = {} if self.means is None else {f"mean_{name}": value for name, value in vars(self.means).items()}
         return {name: getattr(self, name) for name in TENSORS} | means
+
+    def copy(self) -> "TaskPosterior":
+        """The same in memory of its own."""
+        return self.with_tensors({name: value.clone() for name, value in self.tensors().items()})
 
     def with_tensors(self, tensors: dict[str, Tensor]) -> "TaskPosterior":
         """The same with others."""

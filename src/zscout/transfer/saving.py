@@ -4,13 +4,14 @@ import json
 from dataclasses import fields, is_dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from types import ModuleType, UnionType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_bytes
 from torch import Tensor
 
+from zscout.edge import as_finite
 from zscout.files import parse_json, write_bytes
 from zscout.transfer import acquisition, confidence, direct, explorers, search, trials
 from zscout.transfer.method import Method
@@ -20,6 +21,15 @@ FORMAT = 3
 BEFORE_INTERCEPT = 2  # the format of agents that fit no intercept
 HOMES = (confidence, acquisition, search, direct, trials, explorers)
 """Where the pieces of a method may come from: a file can name nothing else."""
+ROLES: dict[str, tuple[ModuleType, ...]] = {
+    "confidence": (confidence,),
+    "acquisition": (acquisition,),
+    "score": (acquisition,),
+    "search": (search, direct, trials),
+    "start": (search, direct),
+    "explorer": (explorers,),
+}
+"""Which of them may stand where, by the name of the field."""
 
 
 def write(folder: Path, description: dict[str, Any], tensors: dict[str, Tensor]) -> None:
@@ -57,16 +67,53 @@ def method_to_json(piece: Any) -> Any:
         return None
 
 
-def method_from_json(value: Any) -> Any:
-    """The pieces that ``method_to_json`` wrote."""
-    if not isinstance(value, dict):
-        return value
-    kind = value.get("is")
-    if kind == "tensor":
-        return torch.tensor(value["values"], dtype=torch.float64)
-    if kind not in _pieces():
-        raise ValueError(f"it names a piece {kind!r} that this version does not have")
-    return _pieces()[kind](**{name: method_from_json(part) for name, part in value.items() if name != "is"})
+def method_from_json(value: Any) -> Method | None:
+    """The method that ``method_to_json`` wrote; every piece must be of the kind that its place wants."""
+    if value is None:
+        return None
+    found = _from_json(value, "method", (Method,))
+    assert isinstance(found, Method)
+    return found
+
+
+def _from_json(value: Any, place: str, wanted: tuple[Any, ...]) -> Any:
+    if isinstance(value, dict):
+        kind = value.get("is")
+        if kind == "tensor":
+            found: Any = as_finite(value.get("values"), place)
+        elif kind not in _pieces():
+            raise ValueError(f"it names a piece {kind!r} that this version does not have")
+        else:
+            made, hints = _pieces()[kind], get_type_hints(_pieces()[kind])
+            names = {f.name for f in fields(made)}
+            if unknown := sorted(value.keys() - names - {"is"}):
+                raise ValueError(f"{kind} has no {unknown[0]!r}")
+            parts = {name: part for name, part in value.items() if name != "is"}
+            found = made(**{name: _from_json(part, name, _kinds(name, hints[name])) for name, part in parts.items()})
+    else:
+        found = value
+    if not any(_is(found, kind) for kind in wanted):
+        raise ValueError(f"its {place} is {found!r}, which cannot be")
+    return found
+
+
+def _kinds(name: str, hint: Any) -> tuple[Any, ...]:
+    """What a field may hold: pieces by the module of their role, else by its annotation."""
+    if name in ROLES:
+        return (*ROLES[name], *([type(None)] if type(None) in get_args(hint) else []))
+    return get_args(hint) if isinstance(hint, UnionType) else (hint,)
+
+
+def _is(value: Any, kind: Any) -> bool:
+    if isinstance(kind, ModuleType):
+        return is_dataclass(value) and type(value).__module__ == kind.__name__
+    if get_origin(kind) is Literal:
+        return value in get_args(kind)
+    if kind is float:
+        return type(value) in (int, float)
+    if kind in (int, bool, str, type(None)):
+        return type(value) is kind
+    return isinstance(value, kind if isinstance(kind, type) and is_dataclass(kind) else Tensor)
 
 
 def _to_json(piece: Any) -> Any:

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from zscout.edge import all_finite, as_positive, as_size
+from zscout.edge import MOST, all_finite, as_positive, as_size
 from zscout.randomness import Rng, Streams, uniform
 from zscout.transfer.acquisition import Acquisition
 from zscout.transfer.bank import table_of
@@ -115,7 +115,7 @@ class Shooting:
     n: int = 10_000
 
     def __post_init__(self) -> None:
-        as_size(self.n, "n", 1)
+        as_size(self.n, "n", 1, MOST)
 
     def __call__(self, problem: Problem, rng: Rng) -> Float[Tensor, "*b d"]:
         """The best of them, of ẑ and of the last z."""
@@ -132,7 +132,7 @@ class Bank:
     anchors: bool = True  # whether ẑ and the last z are candidates too: the model must then be asked about them
 
     def __post_init__(self) -> None:
-        as_size(self.n, "n", 1)
+        as_size(self.n, "n", 1, MOST)
         as_size(self.seed, "seed", 0)
         if not isinstance(self.anchors, bool):
             raise ValueError(f"anchors must be True or False, came as {self.anchors!r}")
@@ -158,8 +158,8 @@ class FixedPoint:
     rounds: int = 3
 
     def __post_init__(self) -> None:
-        as_size(self.starts, "starts", 1)
-        as_size(self.rounds, "rounds", 1)
+        as_size(self.starts, "starts", 1, MOST)
+        as_size(self.rounds, "rounds", 1, MOST)
 
     def __call__(self, problem: Problem, rng: Rng) -> Float[Tensor, "*b d"]:
         """The best end."""
@@ -190,8 +190,8 @@ class Climb:
     def __post_init__(self) -> None:
         if not callable(self.start) or isinstance(self.start, type):
             raise ValueError(f"start must be a search, such as Shooting(100), came as {self.start!r}")
-        as_size(self.rounds, "rounds", 1)
-        as_size(self.near, "near", 1)
+        as_size(self.rounds, "rounds", 1, MOST)
+        as_size(self.near, "near", 1, MOST)
         as_positive(self.spread, "spread")
         as_positive(self.shrink, "shrink")
 
@@ -220,8 +220,8 @@ class Gradient:
     project: bool = True
 
     def __post_init__(self) -> None:
-        as_size(self.starts, "starts", 1)
-        as_size(self.steps, "steps", 1)
+        as_size(self.starts, "starts", 1, MOST)
+        as_size(self.steps, "steps", 1, MOST)
         as_positive(self.rate, "rate")
 
     def __call__(self, problem: Problem, rng: Rng) -> Float[Tensor, "*b d"]:
@@ -262,7 +262,7 @@ class Ellipsoid:
     shipped: bool = False
 
     def __post_init__(self) -> None:
-        as_size(self.n, "n", 1)
+        as_size(self.n, "n", 1, MOST)
         as_positive(self.scale, "scale")
 
     def __call__(self, problem: Problem, rng: Rng) -> Float[Tensor, "*b d"]:

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from zscout.edge import as_discount, as_positive, as_size, in_range
+from zscout.edge import MOST, as_discount, as_positive, as_size, in_range
 from zscout.randomness import Rng, normal
 from zscout.transfer.forecast import discount_of, pick
 from zscout.transfer.search import Problem
@@ -99,7 +99,7 @@ class Unroll(_Rollouts):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        as_size(self.arms, "arms", 1)
+        as_size(self.arms, "arms", 1, MOST)
         in_range(self.exploration, "exploration", 0.0, math.inf, open_end=True)
 
     def begin(self, problem: Problem, rng: Rng) -> Memory:
@@ -152,7 +152,7 @@ class LoLA(_Rollouts):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        as_size(self.draws, "draws", 2)
+        as_size(self.draws, "draws", 2, MOST)
         as_positive(self.std, "std")
         as_positive(self.rate, "rate")
 

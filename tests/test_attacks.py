@@ -3,9 +3,14 @@
 import contextlib
 import copy
 import errno
+import io
 import json
 import os
+import signal
+import sqlite3
 import stat
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -22,7 +27,8 @@ from zscout.files import write_bytes
 from zscout.lab.arena import Arena, Tasks
 from zscout.lab.chunks import run_all
 from zscout.lab.compare import Entrant
-from zscout.lab.store import Store
+from zscout.lab.store import FILE, Store, StoreError
+from zscout.lab.story import TextTable
 from zscout.transfer.method import Method
 from zscout.transfer.methods import METHODS
 
@@ -294,3 +300,111 @@ def test_huge_features_with_forgetting_are_refused_or_learned(size: float) -> No
             posterior = posterior.update(phi, 1.0)
         assert posterior.z_hat.isfinite().all()
         assert posterior.width([[1.0, 1.0, 1.0]]).isfinite().all()
+
+
+# The store
+
+
+def test_a_changed_digit_is_found_and_run_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["compare", "--quick", "--steps", "5", "--methods", "greedy,random", "--jobs", "1", "--out", str(tmp_path)]
+    main([*words, "--json", str(tmp_path / "a.json")])
+    capsys.readouterr()
+    with sqlite3.connect(tmp_path / FILE) as file:
+        (numbers,) = file.execute("SELECT numbers FROM runs ORDER BY digest LIMIT 1").fetchone()
+        changed = json.loads(numbers) | {"lost": 0.001}
+        file.execute("UPDATE runs SET numbers = ? WHERE numbers = ?", (json.dumps(changed, sort_keys=True), numbers))
+    file.close()
+    entrants = [Entrant.of(Arena(), method, {}, Tasks(5, 1), steps=5) for method in ("greedy", "random")]
+    specs = [spec for entrant in entrants for spec in entrant.specs]
+    with Store(tmp_path) as store, pytest.raises(StoreError, match="was changed since it was written"):
+        list(map(store.numbers, specs))
+    main([*words, "--json", str(tmp_path / "b.json")])
+    assert "1 stored runs were changed" in capsys.readouterr().out
+    before, after = (json.loads((tmp_path / f"{name}.json").read_text())["rows"] for name in "ab")
+    assert before == after
+
+
+def test_a_store_without_checksums_gets_them(tmp_path: Path) -> None:
+    specs = Entrant.of(Arena(), "greedy", {}, Tasks(3, 1), steps=5).specs
+    with Store(tmp_path) as store:
+        list(run_all(specs, store))
+        before = [store.numbers(spec) for spec in specs]
+    with sqlite3.connect(tmp_path / FILE) as file:
+        file.execute("ALTER TABLE runs DROP COLUMN checksum")
+        file.execute("PRAGMA user_version = 1")
+    file.close()
+    with Store(tmp_path) as store:
+        assert [store.numbers(spec) for spec in specs] == before
+        assert not store.drop_damaged(specs)
+
+
+# The command line
+
+
+@pytest.mark.parametrize(("first", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_signals_end_in_one_line(first: signal.Signals, code: int, tmp_path: Path) -> None:
+    words = ["compare", "--methods", "usf-ucb", "--steps", "200", "--tasks", "500", "--jobs", "1"]
+    command = [sys.executable, "-m", "zscout", *words, "--out", str(tmp_path)]
+    run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert run.stdout is not None
+    assert "runs in" in run.stdout.readline()  # the first chunk is kept
+    run.send_signal(first)
+    _, said = run.communicate(timeout=60)
+    assert run.returncode == code
+    assert said.count("\n") == 1
+    assert "the same command goes on from there" in said
+
+
+def test_a_second_ctrl_c_ends_at_once_in_one_line() -> None:
+    program = """
+import time
+from zscout.cli.mistakes import stop_on_signals
+stop_on_signals()
+try:
+    print("ready", flush=True)
+    time.sleep(60)
+except KeyboardInterrupt:
+    print("cleaning up", flush=True)
+    time.sleep(60)
+"""
+    run = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert run.stdout is not None
+    for expected in ("ready", "cleaning up"):
+        assert run.stdout.readline().strip() == expected
+        run.send_signal(signal.SIGINT)
+    _, said = run.communicate(timeout=30)
+    assert run.returncode == 130
+    assert said == "zscout: stopped at once; what was finished is kept\n"
+
+
+def test_a_folder_whose_name_looks_like_markup(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    world = tmp_path / "a[/b]" / "map.txt"
+    world.parent.mkdir(parents=True)
+    world.write_text(".......\n..##...\n.......\n.#.....\n")
+    words = ["compare", "--quick", "--steps", "5", "--methods", "greedy", "--world", str(world), "--jobs", "1"]
+    main([*words, "--out", str(tmp_path / "[/i]")])
+    assert "a[/b]" in capsys.readouterr().out.replace("\n", "")
+
+
+def test_an_80_column_table_breaks_no_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from rich.console import Console
+
+    from zscout.report.tables import terminal_table
+
+    head = ["rank", "method", "lost steps", "IQM", "own π", "settled", "final", "‖ẑ−z_r‖"]
+    name = "explore-then-commit, exhaustive=True steps=100 (tuned)"
+    row = ["10–12", name, "108.9 (106.8–111.9)", "108.3 (106.7–113.3)", "108.9", "100%", "-0.015", "2.30"]
+    console = Console(width=80, record=True, file=io.StringIO(), markup=False)
+    console.print(terminal_table(TextTable("t", "a title", head, [row])))
+    shown = console.export_text()
+    for word in [*name.replace("(", " (").split(), "108.9", "(106.8–111.9)", *head[2:]]:
+        assert word in shown
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+def test_methods_say_which_name_is_near() -> None:
+    with pytest.raises(KeyError, match="did you mean usf-ucb") as error:
+        METHODS["usf_ucb"]
+    assert str(error.value).startswith("there is no method 'usf_ucb'")
+    assert METHODS.get("usf_ucb") is None
+    assert "usf_ucb" not in METHODS

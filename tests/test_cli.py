@@ -98,9 +98,11 @@ def test_version() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["reproduce", "--sed", "1"], "Perhaps you meant: --seed"),
+        (["reproduce", "--sed", "1"], "zscout reproduce has no option --sed; did you mean --seed?"),
         (["reproduce", "--seed", "one"], "Error parsing --seed"),
-        (["repreduce"], "Available subcommands: reproduce, pretrain, transfer, compare, tune, bench"),
+        (["comapre"], "there is no command 'comapre': did you mean compare? there are reproduce, pretrain"),
+        (["compare", "--dim", "12"], "zscout compare has no option --dim; zscout pretrain has it; see zscout compare"),
+        (["compare", "--metods=opti"], "has no option --metods; did you mean --methods?"),
         (["pretrain"], "--out"),
         (["pretrain", "--out", "a-file"], "a-file is a file; --out names a folder"),
         (["pretrain", "--out", "x", "--device", "cuda:77"], "there is no CUDA device here"),

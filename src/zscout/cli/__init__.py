@@ -1,10 +1,12 @@
 """The command line. Heavy imports wait until a command runs, so that help comes at once."""
 
 import contextlib
+import difflib
 import io
 import re
 import sys
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Annotated
 
 import tyro
@@ -14,7 +16,7 @@ import zscout
 from zscout.cli.bench import Bench
 from zscout.cli.compare import Compare, Tune
 from zscout.cli.live import Live
-from zscout.cli.mistakes import UsageError, fail
+from zscout.cli.mistakes import UsageError, fail, stop_on_signals, stopped
 from zscout.cli.pretrain import Pretrain
 from zscout.cli.reproduce import Reproduce
 from zscout.cli.transfer import Transfer
@@ -28,6 +30,7 @@ Command = (
     | Annotated[Bench, tyro.conf.subcommand("bench")]
     | Annotated[Live, tyro.conf.subcommand("live")]
 )
+COMMANDS = {kind.__name__.lower(): kind for kind in (Reproduce, Pretrain, Transfer, Compare, Tune, Bench, Live)}
 
 DESCRIPTION = (
     "Online transfer with Behavioral Foundation Models: which task vector z to try next when the reward can only be "
@@ -44,11 +47,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     command = _parse(words or ["--help"])
     try:
+        stop_on_signals()
         if not 0 <= command.seed < 2**63:
             raise UsageError(f"--seed must be from 0 to {2**63 - 1}, came as {command.seed}")
-        command.run(Console(emoji=False))  # mine:angry: is a name
-    except KeyboardInterrupt:
-        fail("stopped; files already written are whole", code=130)
+        command.run(Console(emoji=False, markup=False))  # mine:angry: is a name, and a[/b] a folder
+    except KeyboardInterrupt as stop:
+        stopped("stopped; files already written are whole", stop)
     except (UsageError, OSError) as error:
         fail(str(error) or type(error).__name__, code=2)
 
@@ -56,16 +60,34 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _parse(words: list[str]) -> Reproduce | Pretrain | Compare | Tune | Bench | Transfer | Live:
     """Tyro's parser, its boxed errors folded into one line."""
     errors = io.StringIO()
+    if not words[0].startswith("-") and words[0] not in COMMANDS:
+        near = difflib.get_close_matches(words[0], COMMANDS, n=1)
+        guess = f"did you mean {near[0]}? " if near else ""
+        fail(f"there is no command {words[0]!r}: {guess}there are {', '.join(COMMANDS)}", code=2)
     try:
         with contextlib.redirect_stderr(errors):
             return tyro.cli(Command, prog="zscout", description=DESCRIPTION, args=words)
     except SystemExit as stop:
         if stop.code != 2:
             raise
-        known = (
-            words[0] if words[0] in ("reproduce", "pretrain", "transfer", "compare", "tune", "bench", "live") else ""
-        )
-        fail(f"{_unboxed(errors.getvalue())}; see zscout {known}{' ' if known else ''}--help", code=2)
+        known = f"{words[0]} " if words[0] in COMMANDS else ""
+        unknown = _unknown_option(words[0], words[1:]) if known else ""
+        fail(f"{unknown or _unboxed(errors.getvalue())}; see zscout {known}--help", code=2)
+
+
+def _unknown_option(command: str, words: Sequence[str]) -> str:
+    """The first option that a command does not have: what is meant perhaps, and which commands do have it."""
+    options = {name: {f"--{field.name.replace('_', '-')}" for field in fields(kind)} for name, kind in COMMANDS.items()}
+    for word in words:
+        option = word.partition("=")[0].replace("_", "-")
+        if not option.startswith("--") or option in options[command] | {"--help"}:
+            continue
+        owners = [f"zscout {name}" for name, known in options.items() if option in known]
+        near = difflib.get_close_matches(option, options[command], n=1)
+        hints = [f"did you mean {near[0]}?"] if near else []
+        hints += [f"{' and '.join(owners)} {'has' if len(owners) == 1 else 'have'} it"] if owners else []
+        return "; ".join([f"zscout {command} has no option {option}", *hints])
+    return ""
 
 
 def _unboxed(box: str) -> str:

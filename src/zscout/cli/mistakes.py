@@ -1,7 +1,10 @@
 """How a command ends that cannot go on: one line, and an exit code."""
 
 import contextlib
+import os
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 from typing import NoReturn
 
@@ -17,6 +20,32 @@ def usage_errors() -> Iterator[None]:
         yield
     except ValueError as error:
         raise UsageError(str(error)) from error
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM: the same clean end as Ctrl-C, with its own exit code."""
+
+
+def stop_on_signals() -> None:
+    """Ctrl-C and SIGTERM end a command cleanly; a second one ends it at once, in a line too."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+    seen: list[int] = []
+
+    def stop(number: int, frame: object) -> None:
+        seen.append(number)
+        if len(seen) > 1:
+            os.write(2, b"zscout: stopped at once; what was finished is kept\n")
+            os._exit(128 + number)
+        raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
+
+
+def stopped(message: str, stop: KeyboardInterrupt) -> NoReturn:
+    """Say how far it came, with the exit code that shells give to a signal."""
+    fail(message, code=128 + (signal.SIGTERM if isinstance(stop, Terminated) else signal.SIGINT))
 
 
 def fail(message: str, code: int) -> NoReturn:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from zscout.cli.mistakes import UsageError, fail
+from zscout.cli.mistakes import UsageError, stopped
 from zscout.cli.options import OutputFile, Quick, device_named
 from zscout.cli.progress import bar_with_time_left
 
@@ -72,8 +72,8 @@ class Pretrain:
                     bar.update(task, completed=line.step, description=told)
                     if not console.is_terminal:  # a log file wants lines, not a bar
                         console.print(f"step {line.step:,} of {trainer.recipe.steps:,}  {told}", highlight=False)
-            except KeyboardInterrupt:
-                fail(f"stopped at step {trainer.step}; the same command goes on from its last checkpoint", code=130)
+            except KeyboardInterrupt as stop:
+                stopped(f"stopped at step {trainer.step}; the same command goes on from its last checkpoint", stop)
         log = run.finish(time.perf_counter() - start)
         final = log["verdict"]
         console.print(

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from zscout.cli.mistakes import fail
+from zscout.cli.mistakes import fail, stopped
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -19,7 +19,7 @@ def bar_with_time_left(console: Console) -> "Progress":
     """A bar that goes when it is done."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     return Progress(*columns, console=console, transient=True)
 
 
@@ -30,6 +30,8 @@ def run_with_bar(specs: "list[Spec]", store: "Store", workers: int, console: Con
     from zscout.lab.chunks import run_all
 
     torch.set_num_threads(1)  # these tensors are small: a second thread costs more than it gives
+    if damaged := store.drop_damaged(specs):
+        console.print(f"{damaged} stored runs were changed since they were written: they are run again")
     total, left = len(set(specs)), len(store.missing(specs))
     done = total - left
     if done and left:
@@ -44,8 +46,8 @@ def run_with_bar(specs: "list[Spec]", store: "Store", workers: int, console: Con
                 if not console.is_terminal:  # a log file wants lines, not a bar
                     told = f"{done:,} of {total:,}: {method}, {len(chunk.answers)} runs in {chunk.seconds:.1f} s"
                     console.print(told, highlight=False, soft_wrap=True)
-        except KeyboardInterrupt:
-            fail(f"stopped after {done:,} of {total:,} runs; the same command goes on from there", code=130)
+        except KeyboardInterrupt as stop:
+            stopped(f"stopped after {done:,} of {total:,} runs; the same command goes on from there", stop)
 
 
 def outcomes_with_bar(
@@ -62,7 +64,7 @@ def outcomes_with_bar(
         if outcome.failures:
             runs = entrant.tasks.count * entrant.tasks.seeds
             told = f"{entrant.method}: {len(outcome.failures)} of {runs} runs failed, so it is left out: "
-            console.print(told + outcome.failures[0], highlight=False, soft_wrap=True, markup=False)
+            console.print(told + outcome.failures[0], highlight=False, soft_wrap=True)
     if entrants and not any(outcome.tables for outcome in outcomes.values()):
         fail("no method finished all of its runs", code=1)
     return outcomes

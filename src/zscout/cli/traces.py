@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.markup import escape
 
 from zscout.cli.mistakes import UsageError, usage_errors
 from zscout.cli.options import device_named, names_of, writable
@@ -117,7 +116,7 @@ def _afresh(
                 if not is_own(spec.method):
                     raise
                 told = f"{spec.method}: it failed, so it is left out: {type(error).__name__}: {error}"
-                console.print(told, highlight=False, soft_wrap=True, markup=False)
+                console.print(told, highlight=False, soft_wrap=True)
             bar.advance(work)
     return found
 
@@ -138,11 +137,8 @@ def _title(alongside: "Alongside") -> str:
 def _write(
     command: "Compare", console: Console, table: "TextTable", says: str, content: dict[str, Any], csv: str
 ) -> None:
-    from dataclasses import replace
-
     from zscout.report.tables import terminal_table
 
-    shown = [[escape(cell) for cell in line] for line in table.rows]  # a file's name may look like markup
-    console.print(terminal_table(replace(table, rows=shown)))
+    console.print(terminal_table(table))
     console.print(says, highlight=False, soft_wrap=True)
     command.write(console, [table], content, csv)

@@ -1,25 +1,29 @@
 """Records in one SQLite file: what was finished is there after any stop, and two processes may share it."""
 
 import contextlib
+import hashlib
 import json
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from zscout.lab.records import Failure, Record, pack, unpack
 from zscout.lab.spec import Spec
 
 FILE = "runs.sqlite"
-SCHEMA = 1
+SCHEMA = 2
+BEFORE_CHECKSUMS = 1
 OURS = 0x7A53C007  # SQLite's application_id: this is a store of zscout, not any database
 TABLES = """
 CREATE TABLE runs (
-    digest TEXT PRIMARY KEY, spec TEXT NOT NULL, numbers TEXT NOT NULL, provenance TEXT NOT NULL, steps BLOB NOT NULL
+    digest TEXT PRIMARY KEY, spec TEXT NOT NULL, numbers TEXT NOT NULL, provenance TEXT NOT NULL, steps BLOB NOT NULL,
+    checksum TEXT NOT NULL
 ) STRICT;
 CREATE TABLE failures (digest TEXT PRIMARY KEY, spec TEXT NOT NULL, error TEXT NOT NULL) STRICT;
 """
+Row: TypeAlias = tuple[Any, ...]  # the columns of ``runs``
 PATIENCE = 60.0  # seconds to wait for another process's commit, which takes milliseconds
 
 
@@ -66,7 +70,8 @@ class Store:
             for r in records
         ]
         with self._said(), self._transaction():
-            self._file.executemany("INSERT OR IGNORE INTO runs VALUES (?, ?, ?, ?, ?)", rows)
+            checked = [(*row, _checksum(row)) for row in rows]
+            self._file.executemany("INSERT OR IGNORE INTO runs VALUES (?, ?, ?, ?, ?, ?)", checked)
             self._file.executemany("DELETE FROM failures WHERE digest = ?", [row[:1] for row in rows])
             failed = [(f.spec.digest, _json(f.spec.to_json()), f.error) for f in failures]
             self._file.executemany("INSERT OR REPLACE INTO failures VALUES (?, ?, ?)", failed)
@@ -77,17 +82,25 @@ class Store:
             there = {row[0] for row in self._file.execute("SELECT digest FROM runs")}
         return [spec for spec in dict.fromkeys(specs) if spec.digest not in there]
 
+    def drop_damaged(self, specs: Sequence[Spec]) -> int:
+        """Remove those whose bytes are not those that were written, so that they are run again; how many there were."""
+        damaged = [(spec.digest,) for spec in dict.fromkeys(specs) if not _is_whole(self._row(spec))]
+        if damaged:
+            with self._said(), self._transaction():
+                self._file.executemany("DELETE FROM runs WHERE digest = ?", damaged)
+        return len(damaged)
+
     def numbers(self, spec: Spec) -> dict[str, float] | None:
         """A run's few numbers, None where it is not there."""
-        row = self._row("numbers", spec)
-        return None if row is None else json.loads(row[0])
+        row = self._checked_row(spec)
+        return None if row is None else json.loads(row[2])
 
     def record(self, spec: Spec) -> Record:
         """A run with its steps."""
-        row = self._row("numbers, provenance, steps", spec)
+        row = self._checked_row(spec)
         if row is None:
             raise KeyError(f"{self.path} has no run {spec.digest}")
-        return Record(spec, json.loads(row[0]), unpack(row[2]), json.loads(row[1]))
+        return Record(spec, json.loads(row[2]), unpack(row[4]), json.loads(row[3]))
 
     def failure(self, spec: Spec) -> str | None:
         """Why a run failed when it was last tried, None where it did not."""
@@ -99,10 +112,16 @@ class Store:
         with self._said():
             return int(self._file.execute("SELECT count(*) FROM runs").fetchone()[0])
 
-    def _row(self, columns: str, spec: Spec) -> tuple[Any, ...] | None:
+    def _row(self, spec: Spec) -> Row | None:
         with self._said():
-            found = self._file.execute(f"SELECT {columns} FROM runs WHERE digest = ?", (spec.digest,))
-            row: tuple[Any, ...] | None = found.fetchone()
+            found = self._file.execute("SELECT * FROM runs WHERE digest = ?", (spec.digest,))
+            row: Row | None = found.fetchone()
+        return row
+
+    def _checked_row(self, spec: Spec) -> Row | None:
+        row = self._row(spec)
+        if not _is_whole(row):
+            raise StoreError(f"{self.path}: run {spec.digest} was changed since it was written")
         return row
 
     def _open(self) -> None:
@@ -131,6 +150,13 @@ class Store:
         tables = {row[0] for row in self._file.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         if (tables and ours != OURS) or ours not in (0, OURS):
             raise StoreError(f"{self.path} is a database, but no store of zscout: name another folder")
+        if tables and schema == BEFORE_CHECKSUMS:
+            self._file.execute("ALTER TABLE runs ADD COLUMN checksum TEXT NOT NULL DEFAULT ''")
+            rows = self._file.execute("SELECT digest, spec, numbers, provenance, steps FROM runs").fetchall()
+            checked = [(_checksum(row), row[0]) for row in rows]
+            self._file.executemany("UPDATE runs SET checksum = ? WHERE digest = ?", checked)
+            self._file.execute(f"PRAGMA user_version = {SCHEMA}")
+            schema = SCHEMA
         if tables and schema != SCHEMA:
             age = "an older" if schema < SCHEMA else "a newer"
             raise StoreError(
@@ -175,6 +201,20 @@ SAID = {
     "locked": f"another process has held it for {PATIENCE:.0f} seconds",
     "disk I/O": "reading or writing it failed (is the disk full?)",
 }
+
+
+def _checksum(row: Row) -> str:
+    """Of all that a row holds."""
+    digest = hashlib.sha256()
+    for part in row:
+        content = part if isinstance(part, bytes) else str(part).encode()
+        digest.update(len(content).to_bytes(8, "big") + content)
+    return digest.hexdigest()
+
+
+def _is_whole(row: Row | None) -> bool:
+    """Whether a row, if there is one, is as it was written."""
+    return row is None or _checksum(row[:-1]) == row[-1]
 
 
 def _json(content: Mapping[str, Any]) -> str:

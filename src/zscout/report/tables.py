@@ -10,6 +10,7 @@ from typing import Any
 from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
+from rich.text import Text
 
 from zscout.lab.bench import words
 from zscout.lab.bench.measurement import Growth, Line, Row
@@ -22,9 +23,9 @@ def bench_table(lines: Sequence[Line]) -> Group:
     """All measurements, group by group and place by place; below the numbers stands, dim, what they are."""
     parts: list[RenderableType] = [_bench_part()]
     for (group, where), rows in groupby(lines, key=lambda line: (line.group, getattr(line, "where", ""))):
-        parts.append(f"[bold]{group}[/]" + (f" [dim]{where}[/]" if where else ""))
+        parts.append(Text.from_markup(f"[bold]{group}[/]" + (f" [dim]{where}[/]" if where else "")))
         parts.append(_bench_part(*rows))
-    return Group(*parts, f"[dim]{CAPTION}[/]")
+    return Group(*parts, Text.from_markup(f"[dim]{CAPTION}[/]"))
 
 
 def _bench_part(*rows: Line) -> Table:
@@ -34,7 +35,8 @@ def _bench_part(*rows: Line) -> Table:
         table.add_column(heading, overflow="fold", ratio=ratio)
     for row in rows:
         cells = _bench_cells(row) if isinstance(row, Row) else _growth_cells(row)
-        table.add_row(*(f"{cell}\n[dim]{below}[/]" if below else cell for cell, below in cells))
+        marked = (f"{cell}\n[dim]{below}[/]" if below else cell for cell, below in cells)
+        table.add_row(*map(Text.from_markup, marked))
     return table
 
 
@@ -72,12 +74,16 @@ def _growth_cells(row: Growth) -> Cells:
 
 
 def terminal_table(text: TextTable) -> Table:
-    """For a terminal of 80 columns: an interval stands under its number."""
-    table = Table(box=box.SIMPLE_HEAD, title=text.caption, title_justify="left", padding=(0, 1, 0, 0))
-    for heading in text.head:
-        table.add_column(heading, overflow="fold", min_width=11 if heading == "method" else None)
+    """For a terminal of 80 columns: an interval stands under its number, and no name is broken."""
+    table = Table(box=box.SIMPLE_HEAD, title=text.caption, title_justify="left", padding=(0, 0, 0, 0), pad_edge=False)
+    for i, heading in enumerate(text.head):
+        words = [word for line in text.rows for word in line[i].split()]
+        named = heading == "method" and words
+        table.add_column(heading, overflow="fold", min_width=min(24, max(map(len, words))) if named else None)
     for line in text.rows:
-        table.add_row(*(cell.replace(" (", "\n(") for cell in line))
+        cells = zip(text.head, line, strict=True)
+        # The interval of the IQM is in the files: with it there is no room for the names.
+        table.add_row(*(c.split(" (")[0] if heading == "IQM" else c.replace(" (", "\n(") for heading, c in cells))
     return table
 
 

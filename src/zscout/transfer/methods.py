@@ -6,9 +6,8 @@ keywords are a method's own settings: for a rival their defaults are as publishe
 
 import inspect
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Any
 
 from zscout.edge import as_positive, as_size, as_vectors, in_range, known_name
@@ -187,7 +186,33 @@ class Factory:
         return inspect.signature(self.build).parameters
 
 
-METHODS: Mapping[str, Factory] = MappingProxyType(
+class UnknownMethodError(KeyError, ValueError):
+    """A name that METHODS does not have; unlike a bare KeyError it says which is near."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class _Methods(Mapping[str, Factory]):
+    """Names and what makes them, read only."""
+
+    def __init__(self, factories: dict[str, Factory]) -> None:
+        self._factories = factories
+
+    def __getitem__(self, name: str) -> Factory:
+        try:
+            return self._factories[known_name(name, self._factories, "method")]
+        except ValueError as error:
+            raise UnknownMethodError(str(error)) from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._factories)
+
+    def __len__(self) -> int:
+        return len(self._factories)
+
+
+METHODS: Mapping[str, Factory] = _Methods(
     {
         "usf-ucb": Factory(usf_ucb),
         "usf-ucb-norm": Factory(usf_ucb_norm),
@@ -213,4 +238,4 @@ METHODS: Mapping[str, Factory] = MappingProxyType(
 
 def factory_named(name: str) -> Factory:
     """One of METHODS, or an error that names them."""
-    return METHODS[known_name(name, METHODS, "method")]
+    return METHODS[name]

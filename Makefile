@@ -6,24 +6,31 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 ARGS   ?=
 
-.PHONY: help reproduce test live bench pictures format clean
+.PHONY: help reproduce test live bench pictures format minimum clean
 .DEFAULT_GOAL := help
 
 help:
-	@sed -n '1,3p' Makefile; echo "#   make live | make bench | make pictures | make format | make clean"
+	@sed -n '1,3p' Makefile; echo "#   make live | make bench | make pictures | make format | make minimum | make clean"
 
-# Installed again only when pyproject.toml changed.
-$(VENV)/.installed: pyproject.toml
+# Installed again only when pyproject.toml changed. Users get what they need, the checks the developers' tools too.
+$(VENV)/.made:
 	@$(PYTHON) -c 'import sys; sys.exit("zscout needs Python 3.11 or newer, $(PYTHON) is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
 	@echo "setting up $(VENV): about two minutes"
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
+
+$(VENV)/.installed: pyproject.toml | $(VENV)/.made
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[live]'
+	@touch $@
+
+$(VENV)/.checks: pyproject.toml | $(VENV)/.made
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@ $(VENV)/.installed
 
 reproduce: $(VENV)/.installed
 	$(BIN)/zscout reproduce $(ARGS)
 
-test: $(VENV)/.installed
+test: $(VENV)/.checks
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -37,13 +44,16 @@ live: $(VENV)/.installed
 bench: $(VENV)/.installed
 	$(BIN)/zscout bench $(ARGS)
 
-pictures: $(VENV)/.installed
+pictures: $(VENV)/.checks
 	$(BIN)/python tests/chromium.py
 	$(BIN)/python tests/pictures.py
 
-format: $(VENV)/.installed
+format: $(VENV)/.checks
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+minimum:
+	$(PYTHON) tests/minimum.py
+
 clean:
-	rm -rf $(VENV) out .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .venv-minimum out .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -1,12 +1,14 @@
-"""A Chromium for the tests of the page: the one that is there, else one from the system's packages, else Playwright's.
+"""A Chromium for the tests of the page: the one that is there, else Playwright's own, else the system's package.
 
-Run as a program it installs one where none is there; ``ZSCOUT_CHROMIUM`` names one that is somewhere else.
+Run as a program it sees to one. System packages are installed only by root, in CI or a container. Without any, the tests
+of the page are skipped, and this says what to do. ``ZSCOUT_CHROMIUM`` names one that is elsewhere.
 """
 
 import os
 import shutil
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
@@ -18,51 +20,58 @@ INSTALL = {  # by package manager: what comes before, and what installs
     "apk": (None, ["add", "--quiet"]),
     "pacman": (None, ["-S", "--noconfirm", "--quiet"]),
 }
+ADVICE = (
+    "no Chromium: the tests of the page are skipped. Install Chromium or Chrome, or run "
+    "'.venv/bin/python -m playwright install --with-deps chromium', or name one in ZSCOUT_CHROMIUM"
+)
 
 
+@cache
 def chromium() -> str | None:
-    """Where it is, if there is one."""
+    """Where one is that starts, if there is one."""
     named = os.environ.get("ZSCOUT_CHROMIUM")
-    if named:
-        return named
-    for name in NAMES:
-        if found := shutil.which(name):
-            return found
-    return _playwrights_own()
+    candidates = [named] if named else [*map(shutil.which, NAMES), _playwrights_own()]
+    return next((path for path in candidates if path and _starts(path)), None)
 
 
 def main() -> None:
-    """Install one if there is none."""
-    if found := chromium():
-        print(f"the page is tested with {found}")
+    """See to one, and say in a line which it is or what to do."""
+    found = chromium()
+    for attempt in () if found or os.environ.get("ZSCOUT_CHROMIUM") else (_by_playwright, _by_packages):
+        if attempt():
+            chromium.cache_clear()
+            if found := chromium():
+                break
+    if not found:
+        line = "!" * 80
+        print(f"{line}\n{ADVICE}\n{line}", flush=True)
         return
-    print("no Chromium is here: installing one for the tests of the page", flush=True)
-    for attempt in (_by_packages, _by_playwright):
-        if attempt() and (found := chromium()):
-            print(f"the page is tested with {found}")
-            return
-    sys.exit("no Chromium could be installed: install one, or name one in ZSCOUT_CHROMIUM")
+    print(f"the page is tested with {found}")
+
+
+def may_install_packages() -> bool:
+    """Only as root, and only where nobody keeps house: in CI or a container."""
+    marks = (Path("/.dockerenv"), Path("/run/.containerenv"))
+    return os.geteuid() == 0 and (bool(os.environ.get("CI")) or any(mark.exists() for mark in marks))
 
 
 def _by_packages() -> bool:
     manager = next((name for name in INSTALL if shutil.which(name)), None)
-    if manager is None:
+    if manager is None or not may_install_packages():
         return False
-    rights: list[str] = []
-    if os.geteuid() != 0:
-        if not shutil.which("sudo") or subprocess.run(["sudo", "-n", "true"], capture_output=True).returncode:
-            return False  # it would ask for a password
-        rights = ["sudo", "-n"]
+    print(f"installing the system's package chromium with {manager}, as root in CI or a container", flush=True)
     before, install = INSTALL[manager]
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     if before is not None:
-        subprocess.run([*rights, manager, *before], env=environment, check=False)
-    words = [*rights, manager, *install, "chromium", *FONTS.get(manager, [])]
+        subprocess.run([manager, *before], env=environment, check=False)
+    words = [manager, *install, "chromium", *FONTS.get(manager, [])]
     return subprocess.run(words, env=environment, stdout=subprocess.DEVNULL, check=False).returncode == 0
 
 
 def _by_playwright() -> bool:
-    return subprocess.run([sys.executable, "-m", "playwright", "install", "chromium"], check=False).returncode == 0
+    print("no Chromium is here: trying Playwright's own", flush=True)
+    words = [sys.executable, "-m", "playwright", "install", "chromium"]
+    return subprocess.run(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False).returncode == 0
 
 
 def _playwrights_own() -> str | None:
@@ -71,6 +80,14 @@ def _playwrights_own() -> str | None:
     with sync_playwright() as playwright:
         path = playwright.chromium.executable_path
     return path if Path(path).exists() else None
+
+
+def _starts(path: str) -> bool:
+    """A download may lack the libraries that it needs."""
+    try:
+        return subprocess.run([path, "--version"], capture_output=True, timeout=60, check=False).returncode == 0
+    except (OSError, subprocess.TimeoutExpired):
+        return False
 
 
 if __name__ == "__main__":

@@ -408,3 +408,34 @@ def test_methods_say_which_name_is_near() -> None:
     assert str(error.value).startswith("there is no method 'usf_ucb'")
     assert METHODS.get("usf_ucb") is None
     assert "usf_ucb" not in METHODS
+
+
+# The tests of the page
+
+
+@pytest.mark.parametrize(("user", "ci", "may"), [(0, "1", True), (0, "", False), (1000, "1", False), (1000, "", False)])
+def test_packages_are_installed_by_root_in_ci_only(
+    user: int, ci: str, may: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import chromium
+
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    monkeypatch.setenv("CI", ci)
+    monkeypatch.setattr(Path, "exists", lambda path: False)  # no mark of a container
+    assert chromium.may_install_packages() is may
+
+
+def test_without_a_chromium_the_page_is_skipped_loudly(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    environment = {**os.environ, "ZSCOUT_CHROMIUM": str(tmp_path / "none")}
+    words = [sys.executable, str(Path(__file__).with_name("chromium.py"))]
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    assert "the tests of the page are skipped. Install Chromium" in done.stdout
+    import browsing
+    import chromium
+
+    monkeypatch.setenv("ZSCOUT_CHROMIUM", str(tmp_path / "none"))
+    chromium.chromium.cache_clear()
+    with pytest.raises(pytest.skip.Exception, match="the tests of the page are skipped"), browsing.browser():
+        raise AssertionError
+    chromium.chromium.cache_clear()

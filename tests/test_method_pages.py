@@ -135,7 +135,10 @@ def in_short(league: Sequence[StoredCell]) -> str:
     lines = [
         [
             label,
-            *(next(_in_short(row) for row in cell.rows if row.method == m and c in choices_of(row)) for cell in cells),
+            *(
+                next((_in_short(row) for row in cell.rows if row.method == m and c in choices_of(row)), "not run")
+                for cell in cells
+            ),
         ]
         for label, (m, c) in IN_README.items()
     ]

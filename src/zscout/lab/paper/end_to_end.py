@@ -9,6 +9,7 @@ from zscout.lab.measure import GOOD
 from zscout.lab.paper.experiment import FEATURES, TITLES, Experiment, Runs, Scale, mean, no_specs, verdict
 from zscout.lab.pipeline import ARMS, CURVES, DRAWS, SEEDS, TASKS, stored_pipeline
 from zscout.lab.statistics import Bootstrap, Estimate
+from zscout.lab.stored import stored_trainings
 from zscout.lab.story import Claim, Section, TextTable
 
 PAPERS, SEARCH_CHANGED, NETWORK_CHANGED = ARMS[0].label, ARMS[1].label, ARMS[2].label
@@ -76,7 +77,8 @@ def _tell(scale: Scale, runs: Runs) -> Section:
     text = [
         "Elsewhere in this report the paper's method runs on our networks, with a search that asks fewer z. Here it is "
         "as in the paper: its recipe's network, trained until the error of ψ no longer falls, and the best of "
-        f"{DRAWS:,} fresh z at every step. Networks and runs are stored: they take minutes on a GPU."
+        f"{DRAWS:,} fresh z at every step. Networks and runs are stored: they take minutes on a GPU.",
+        _training_in_words(),
     ]
     return Section(
         "pipeline",
@@ -87,6 +89,22 @@ def _tell(scale: Scale, runs: Runs) -> Section:
         claims,
         "python -m zscout.lab.pipeline",
     )
+
+
+def _training_in_words() -> str:
+    """What the stored trainings of the paper's recipe reached, and when."""
+    found = {t.features: t for t in stored_trainings() if t.name in (f"grid9-{name}-paper" for name in FEATURES)}
+    parts = []
+    for name, title in FEATURES.items():
+        curves, end = found[name].curves, found[name].verdict
+        best = curves["step"][int(np.argmin(curves["psi_error"]))]
+        parts.append(
+            f"{title.capitalize()}: ψ is best after about {best:,} steps "
+            f"(error {end['psi_error']:.2f}, value {end['value']:.2f}); "
+            f"{curves['step'][-1] - best:,} steps later its error is {curves['psi_error'][-1]:.2f}, after a best value "
+            f"of {max(curves['value']):.2f} at step {curves['step'][int(np.argmax(curves['value']))]:,}"
+        )
+    return "The network with the best ψ is not the one with the best policies. " + ". ".join(parts) + "."
 
 
 def _panels(arms: dict[str, Any]) -> list[CurvePanel]:

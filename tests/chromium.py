@@ -1,6 +1,6 @@
 """A Chromium for the tests of the page: the one that is there, else Playwright's own, else the system's package.
 
-Run as a program it sees to one. System packages are installed only by root, in CI or a container. Without any, the tests
+Run as a program it sees to one. System packages are installed only by root, in CI or a container. Without any the tests
 of the page are skipped, and this says what to do. ``ZSCOUT_CHROMIUM`` names one that is elsewhere.
 """
 

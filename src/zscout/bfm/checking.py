@@ -12,6 +12,7 @@ from torch import Generator, Tensor
 
 from zscout.bfm.conventions import PsiReport, check_psi
 from zscout.bfm.timing import check_timing
+from zscout.edge import check_array_space
 from zscout.types import (
     BehaviorModel,
     FiniteWorld,
@@ -105,6 +106,7 @@ def _check_spaces(model: BehaviorModel) -> None:
     for name in ("observation_space", "action_space"):
         space = getattr(model, name)
         demand(isinstance(space, gymnasium.Space), f"{name} must be a gymnasium.Space, it is {space!r}")
+    check_array_space(model.observation_space, "check_model: this model's")
     if isinstance(model, HasStates):
         states, space = model.states(), model.observation_space
         demand(isinstance(states, Tensor), f"states() is {type(states).__name__}, it should be a tensor")

@@ -11,6 +11,7 @@ from gymnasium.spaces import Discrete
 from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor
 
+from zscout.edge import check_array_space
 from zscout.types import BehaviorModel
 
 LEFT = 0.1  # γᴸ, the weight of the model's own ψ behind a rollout of L steps: at most so much of an error is hidden
@@ -186,6 +187,7 @@ def check_env(model: BehaviorModel, env: object) -> "gymnasium.Env[Any, Any]":
         raise ValueError(
             f"check_model: env must be a gymnasium.Env, or a function that makes one, got {type(env).__name__}"
         )
+    check_array_space(env.observation_space, "check_model: the environment's")
     for name in ("observation_space", "action_space"):
         own, its = getattr(model, name), getattr(env, name)
         same = own.n == its.n if isinstance(own, Discrete) and isinstance(its, Discrete) else own.shape == its.shape

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from toys import Compass, Fixed
-from zscout import METHODS, USFA, ExactModel, Method, OnlineTransfer, load, rollout
+from toys import Compass, Drifter, Fixed
+from zscout import METHODS, USFA, ExactModel, Method, OnlineTransfer, check_model, load, rollout
 from zscout.randomness import Streams
 from zscout.transfer.acquisition import UCB, Thompson
 from zscout.transfer.search import Shooting
@@ -354,6 +354,40 @@ def test_any_model_in_any_environment_over_many_episodes() -> None:
     assert all(np.array_equal(step.obs, [0, 0]) for step in steps if step.t % 10 == 0)
     assert agent.best_z[0] > 0.99
     assert steps[-1].reward > 4
+
+
+class Named(Plane):
+    """The plane, its observations as a dict."""
+
+    observation_space = gymnasium.spaces.Dict({"at": Plane.observation_space})  # type: ignore[assignment]
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        obs, info = super().reset(seed=seed)
+        return {"at": obs}, info
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        obs, *rest = super().step(action)
+        return ({"at": obs}, *rest)  # type: ignore[return-value]
+
+
+def test_dict_observations_are_refused_and_flat_ones_work() -> None:
+    flat = gymnasium.wrappers.FlattenObservation(Named())
+    assert len(list(rollout(OnlineTransfer(Compass()), flat, steps=3, seed=0))) == 3
+    agent, model = OnlineTransfer(Compass()), Compass()
+    model.observation_space = Named.observation_space
+    refused: list[Callable[[], object]] = [
+        lambda: agent.ask({"at": np.zeros(2)}),
+        lambda: agent.act({"at": np.zeros(2)}),
+        lambda: agent.tell({"at": np.zeros(2)}, 1.0),
+        lambda: list(rollout(agent, Named(), steps=3)),
+        lambda: OnlineTransfer(model),
+        lambda: check_model(model),
+        lambda: check_model(Drifter(), env=Named()),
+    ]
+    agent.ask(np.zeros(2))
+    for call in refused:
+        with pytest.raises(ValueError, match=r"wrap the environment in gymnasium\.wrappers\.FlattenObservation"):
+            call()
 
 
 def test_lola_begins_its_rollouts_where_it_began() -> None:

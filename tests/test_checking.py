@@ -157,7 +157,7 @@ def test_a_network_must_be_frozen_and_in_evaluation_mode() -> None:
 
 
 def test_checking_leaves_the_models_spaces_as_they_were() -> None:
-    def draws(before: Callable[[], None]) -> list[int]:
+    def draws(before: Callable[[], object]) -> list[int]:
         EXACT.observation_space.seed(7)
         before()
         return [int(EXACT.observation_space.sample()) for _ in range(5)]

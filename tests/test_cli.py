@@ -47,6 +47,21 @@ def test_compare_and_tune_work_together_and_resume(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "out/tune/settings.json").read_text()) == written
 
 
+@pytest.mark.parametrize(
+    "words", [["compare", "--quick", "--methods", "greedy"], ["transfer", "--quick"]], ids=["compare", "transfer"]
+)
+def test_a_model_of_vectors_is_told_where_it_can_be_run(words: list[str], tmp_path: Path) -> None:
+    (tmp_path / "toys.py").write_text((Path(__file__).parent / "toys.py").read_text())
+    (tmp_path / "vectors.py").write_text("from toys import Drifter\nmodel = Drifter()\n")
+    done = run(*words, "--model", "vectors:model", cwd=tmp_path)
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert "vectors:model takes observations Box" in line
+    assert "finite grid worlds, whose observations are state numbers" in line
+    assert "zscout.OnlineTransfer and zscout.rollout" in line
+    assert "check_model(model, env=…)" in line
+
+
 def test_ones_own_method_features_and_world_are_tuned(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
         "import torch, zscout\nfrom zscout.transfer.direct import AtEstimate\n"

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import gymnasium
 import numpy as np
 import torch
 from gymnasium.spaces import Box, Discrete, Space
@@ -66,6 +67,59 @@ class Compass:
 
     def project_z(self, z: Vectors) -> Tensor:
         z = torch.as_tensor(z, dtype=torch.float32)
+        return torch.where((z != 0).any(-1, keepdim=True), torch.nn.functional.normalize(z, dim=-1), 0.5**0.5)
+
+
+class Drift(gymnasium.Env[Any, Any]):
+    """A point in the plane, x′ = ρx + (1 − ρ)a + noise, observed with where it was before: [x, x before].
+
+    Past ``wall`` to the right an episode ends.
+    """
+
+    rho = 0.8
+    observation_space = Box(-np.inf, np.inf, (4,), np.float64)
+    action_space = Box(-1.0, 1.0, (2,), np.float32)
+
+    def __init__(self, noise: float = 0.1, wall: float = np.inf) -> None:
+        self.noise, self.wall = noise, wall
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.at = self.np_random.uniform(-2, 2, 2)
+        return np.concatenate([self.at, self.at]), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        before, self.at = self.at, self.rho * self.at + (1 - self.rho) * np.asarray(action, dtype=np.float64)
+        self.at = self.at + self.noise * self.np_random.standard_normal(2)
+        return np.concatenate([self.at, before]), 0.0, bool(self.at[0] > self.wall), False, {}
+
+
+class Drifter:
+    """The model of Drift: φ(s) = x, π(·,z) = z, E x_{t+k} = ρᵏx + (1 − ρᵏ)z, so that ψ has a closed form."""
+
+    def __init__(self, gamma: float = 0.9) -> None:
+        self.gamma, self.dim = gamma, 2
+        self.observation_space: Space[Any] = Drift.observation_space
+        self.action_space: Space[Any] = Drift.action_space
+
+    def phi(self, obs: Obs) -> Tensor:
+        return torch.as_tensor(obs, dtype=torch.float64)[..., :2]
+
+    def psi(self, obs: Obs, z: Vectors) -> Tensor:
+        here, z = self.phi(obs)[..., None, :], torch.as_tensor(z, dtype=torch.float64)
+        from_here = Drift.rho / (1 - self.gamma * Drift.rho)
+        return from_here * here + (1 / (1 - self.gamma) - from_here) * z
+
+    def act(self, obs: Obs, z: Vectors, rng: Generator | None = None) -> Action:
+        action = torch.as_tensor(z).float().expand(*np.shape(obs)[:-1], 2)
+        return action if isinstance(obs, Tensor) else action.numpy()
+
+    def sample_z(self, n: int, rng: Generator | int) -> Tensor:
+        rng = rng if isinstance(rng, Generator) else Generator().manual_seed(rng)
+        return self.project_z(torch.randn(n, 2, generator=rng, dtype=torch.float64))
+
+    def project_z(self, z: Vectors) -> Tensor:
+        z = torch.as_tensor(z, dtype=torch.float64)
         return torch.where((z != 0).any(-1, keepdim=True), torch.nn.functional.normalize(z, dim=-1), 0.5**0.5)
 
 

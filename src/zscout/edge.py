@@ -5,6 +5,7 @@ import math
 from collections.abc import Collection
 from typing import Any
 
+import gymnasium
 import numpy as np
 import torch
 from jaxtyping import Float, Int
@@ -124,6 +125,15 @@ def as_positive(value: object, name: str) -> float:
     if not number:
         raise ValueError(f"{name} must be above 0, came as {number}")
     return number
+
+
+def check_array_space(space: object, whose: str) -> None:
+    """Observations are numbers or arrays: Dict, Tuple and other spaces without a shape are refused."""
+    if isinstance(space, gymnasium.Space) and space.shape is None:
+        raise ValueError(
+            f"{whose} observations are {type(space).__name__}, expected numbers or arrays (Discrete, Box, …): wrap the "
+            "environment in gymnasium.wrappers.FlattenObservation, and let the model take the flat vector"
+        )
 
 
 def as_discount(gamma: object) -> float:

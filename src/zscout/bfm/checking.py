@@ -10,7 +10,9 @@ import torch
 from gymnasium.spaces import Discrete
 from torch import Generator, Tensor
 
+from zscout.bfm.conventions import PsiReport, check_psi
 from zscout.bfm.timing import check_timing
+from zscout.edge import check_array_space
 from zscout.types import (
     BehaviorModel,
     FiniteWorld,
@@ -27,13 +29,27 @@ RUNS = (2, 3)  # the batch dimensions that every method is tried with
 SAME = 1e-4  # relative: a batch and its entries may round differently in float32
 
 
-def check_model(model: object, world: FiniteWorld | None = None, tolerance: float = 0.25) -> None:
-    """Raise ValueError, and say why, unless ``model`` keeps the contract of a BehaviorModel; else say nothing.
+def check_model(
+    model: object,
+    world: FiniteWorld | None = None,
+    tolerance: float = 0.25,
+    *,
+    env: Any = None,  # a gymnasium.Env, or a function that makes one
+    steps: int = 20_000,
+    seed: int = 0,
+) -> PsiReport | None:
+    """Raise ValueError, and say why, unless ``model`` keeps the contract of a BehaviorModel.
 
     Checked: members, shapes, dtypes, batch dimensions, Z, determinism, gradients, and what the model offers beyond
     the contract. With a ``world`` also that ψ is E Σ_{k≥0} γᵏ φ(S_{t+k+1}) of the model's own policy, computed
     exactly: its relative error may be ``tolerance``, which a trained network needs and an exact model does not. γ is
     the model's ``gamma`` where it has one, else the one that fits best of a few.
+
+    With an ``env``, or a function that makes one, the same is measured by at most ``steps`` steps of rollouts, and the
+    report is returned. A ψ that counts the present state, is scaled by 1 − γ, has another γ, or whose φ is of the state
+    before the step is named where that explains the rollouts clearly better. Features stop where an episode
+    terminates; where it is truncated, the model's own ψ stands for what would follow. An ``env`` that is passed in is
+    reset and stepped, one that is made here is closed.
     """
     demand(not isinstance(model, type), f"{model!r} is a class: pass a model made of it")
     missing = [name for name in MEMBERS if not hasattr(model, name)]
@@ -50,6 +66,7 @@ def check_model(model: object, world: FiniteWorld | None = None, tolerance: floa
     if world is not None:
         demand(isinstance(world, FiniteWorld), f"{world!r} is no FiniteWorld")
         check_timing(guarded, world, tolerance)
+    return None if env is None else check_psi(guarded, env, tolerance, steps, seed)
 
 
 class Guarded:
@@ -72,6 +89,7 @@ class Guarded:
                     f"check_model: {name}({', '.join(map(_described, arguments))}) raised {said}"
                 ) from error
 
+        self.__dict__[name] = call  # made once: rollouts call it thousands of times
         return call
 
 
@@ -88,6 +106,7 @@ def _check_spaces(model: BehaviorModel) -> None:
     for name in ("observation_space", "action_space"):
         space = getattr(model, name)
         demand(isinstance(space, gymnasium.Space), f"{name} must be a gymnasium.Space, it is {space!r}")
+    check_array_space(model.observation_space, "check_model: this model's")
     if isinstance(model, HasStates):
         states, space = model.states(), model.observation_space
         demand(isinstance(states, Tensor), f"states() is {type(states).__name__}, it should be a tensor")

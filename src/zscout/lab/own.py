@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from gymnasium.spaces import Discrete
 
 from zscout.bfm.judging import Tabulated
 from zscout.edge import as_table
@@ -102,6 +103,12 @@ def own_model(name: str, world: Any, features: torch.Tensor) -> BehaviorModel:
 
 def own_features(model: BehaviorModel, name: str, states: int) -> torch.Tensor:
     """φ of every state by a stranger's model, which must act without drawing or say its policy(z)."""
+    if not isinstance(model.observation_space, Discrete):
+        raise ValueError(
+            f"{name} takes observations {model.observation_space}, expected Discrete({states}): compare, tune and "
+            "transfer run in finite grid worlds, whose observations are state numbers; run a model of vectors with "
+            "zscout.OnlineTransfer and zscout.rollout, and check it with zscout.check_model(model, env=…)"
+        )
     every, z = torch.arange(states), model.sample_z(1, 0)
     try:
         phi = model.phi(every)

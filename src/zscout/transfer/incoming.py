@@ -11,7 +11,7 @@ from gymnasium.spaces import Box, Discrete
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from zscout.edge import as_finite, as_index, as_size
+from zscout.edge import as_finite, as_index, as_size, check_array_space
 from zscout.types import BehaviorModel
 
 
@@ -23,6 +23,7 @@ def check_model_kind(model: Any) -> None:
         members = [name for name in dir(BehaviorModel) if not name.startswith("_")]
         missing = [name for name in members if getattr(model, name, None) is None]
         raise ValueError(f"{type(model).__name__} is no BehaviorModel: it has no {', '.join(missing)}")
+    check_array_space(model.observation_space, "this model's")
     draws = model.sample_z(1, 0)
     if not isinstance(draws, Tensor):
         kind = type(draws).__name__
@@ -31,6 +32,11 @@ def check_model_kind(model: Any) -> None:
 
 def check_observation(obs: Any, space: "gymnasium.Space[Any]", runs: tuple[int, ...]) -> None:
     """One observation for each run, of the model's kind, and finite."""
+    if isinstance(obs, dict):
+        raise ValueError(
+            f"the observation is a dict with {', '.join(map(str, obs))}, this model's are {space}: wrap the environment "
+            "in gymnasium.wrappers.FlattenObservation"
+        )
     if isinstance(space, Discrete):
         as_index(obs, int(space.start + space.n), "observation")
     elif isinstance(space, Box):

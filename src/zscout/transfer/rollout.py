@@ -6,7 +6,7 @@ from typing import Any
 
 import gymnasium
 
-from zscout.edge import as_size
+from zscout.edge import as_size, check_array_space
 from zscout.types import Action, Agent, Obs
 
 
@@ -33,6 +33,7 @@ def rollout(agent: Agent, env: "gymnasium.Env[Any, Any]", steps: int, seed: int 
     leads to the same start.
     """
     as_size(steps, "steps", 0)
+    check_array_space(env.observation_space, "the environment's")
     obs, _ = env.reset(seed=seed)
     episode = 0
     for t in range(steps):

@@ -42,6 +42,16 @@ class GridEnv(gymnasium.Env[np.int64, np.int64]):
         self.state: int | None = None
         self._rng = torch.Generator()
 
+    @property
+    def np_random(self) -> np.random.Generator:
+        """What decides starts, slips and noise."""
+        return super().np_random
+
+    @np_random.setter
+    def np_random(self, value: np.random.Generator) -> None:
+        self._np_random, self._np_random_seed = value, -1  # as Gymnasium's own setter does
+        self._rng.manual_seed(int(value.integers(2**63)))  # slips and noise that follow are drawn in torch
+
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.int64, dict[str, Any]]:

@@ -18,6 +18,13 @@ class Limits:
     slowest: float = 0.5  # steps a second
     fastest: float = 30.0
     patience: float = 30.0  # seconds for a page to read what it was sent
+    strangers: int = 64  # connections that have not shown the token …
+    unknown: float = 10.0  # … and seconds in which they must
+
+    @property
+    def connections(self) -> int:
+        """In all: of a visitor's browser six for files and one for the run, and one to spare."""
+        return self.strangers + 8 * self.visitors
 
     @property
     def shown(self) -> tuple[tuple[str, int], ...]:

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import hmac
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 from starlette.applications import Starlette
@@ -18,6 +18,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
+from zscout.live.door import Door
 from zscout.live.limits import Limits, Rate
 from zscout.live.line import Line
 from zscout.live.messages import MessageError, error, message, understood
@@ -46,7 +47,7 @@ class Live:
 
     def __init__(self, token: str, hosts: list[str], workers: int, limits: Limits | None = None, seed: int = 0) -> None:
         self.token, self.limits = token, limits or Limits()
-        self.visits = Visits(self.limits)
+        self.visits, self.door = Visits(self.limits), Door(self.limits)
         self._count, self._seed = workers, seed
         self._lines: set[Line] = set()
         app = Starlette(
@@ -58,7 +59,7 @@ class Live:
             middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=hosts)],
             lifespan=self._lifespan,
         )
-        self.app = _WithHeaders(app)
+        self.app = _WithHeaders(_Admitting(app, self.door, self._may))
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
@@ -78,19 +79,19 @@ class Live:
 
     async def _index(self, request: Request) -> Response:
         given = request.query_params.get("token")
+        if not self._may(request) or (given is not None and not _same(given, self.token)):
+            return FileResponse(PAGE / "door.html", status_code=403)
         if given is None:
-            if self._may(request):
-                return FileResponse(PAGE / "index.html")
-            return FileResponse(PAGE / "door.html", status_code=403)
-        if not _same(given, self.token):
-            return FileResponse(PAGE / "door.html", status_code=403)
+            return FileResponse(PAGE / "index.html")
         # Out of the address bar and into a cookie: an address is copied, logged and looked at.
         answer = RedirectResponse("/", status_code=303)
         answer.set_cookie(_cookie(request), self.token, httponly=True, samesite="lax", path="/")
         return answer
 
     def _may(self, connection: HTTPConnection) -> bool:
-        return _same(connection.cookies.get(_cookie(connection), ""), self.token)
+        """Whether the token was shown, in the cookie or, as by programs and by the printed link, in the address."""
+        shown = (connection.cookies.get(_cookie(connection), ""), connection.query_params.get("token", ""))
+        return any(_same(token, self.token) for token in shown)
 
     # The visitors
 
@@ -100,7 +101,7 @@ class Live:
             return
         await socket.accept()
         line = Line(socket, self.limits.patience)
-        if not (self._may(socket) or _same(socket.query_params.get("token", ""), self.token)):
+        if not self._may(socket):
             await line.close(NO_TOKEN, "this needs the token of the printed link")
             return
         if len(self._lines) >= self.limits.visitors:
@@ -166,6 +167,18 @@ class Live:
             if visit is None:
                 raise MessageError("there is no run yet: begin one")
             await visit.do(what, dict(fields))
+
+
+class _Admitting:
+    """Tells the door of every connection on which the token was shown."""
+
+    def __init__(self, app: ASGIApp, door: Door, may: Callable[[HTTPConnection], bool]) -> None:
+        self.app, self.door, self.may = app, door, may
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "lifespan" and self.may(HTTPConnection(scope)):
+            self.door.admit(scope.get("client"))
+        await self.app(scope, receive, send)
 
 
 class _WithHeaders:

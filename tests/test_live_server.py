@@ -197,12 +197,13 @@ def test_play_pause_step_speed_and_reset(server: Served) -> None:
         steps = [visitor.hear("frame")["step"] for _ in range(10)]
         assert steps == list(range(2, 12))
         visitor.say("pause")
-        assert visitor.hear("status")["playing"] is False
-        visitor.say("noise", value=0.25)  # answered after whatever was on its way
         newest = 11
-        while (answer := visitor.hear())["is"] != "status":
+        while (answer := visitor.hear())["is"] != "status":  # a step that was on its way comes before the answer
             newest = answer["step"]
-        assert answer["noise"] == 0.25
+        assert answer["playing"] is False
+        visitor.say("noise", value=0.25)
+        answer = visitor.hear()
+        assert (answer["is"], answer["playing"], answer["noise"]) == ("status", False, 0.25)
         visitor.say("step")
         assert visitor.hear("frame")["step"] == newest + 1
         visitor.say("play")

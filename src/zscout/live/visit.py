@@ -80,24 +80,34 @@ class Visit:
     async def do(self, what: str, fields: dict[str, Any]) -> None:
         """One message that was understood."""
         match what:
-            case "play" | "pause":
-                self._playing = what == "play"
-                await self._status()
+            case "play":
+                async with self._turn:
+                    self._playing = True
+                    await self._status()
+            case "pause":
+                await self._pause()
             case "speed":
-                self._speed = self._within(fields["value"])
-                await self._status()
+                speed = self._within(fields["value"])
+                async with self._turn:
+                    self._speed = speed
+                    await self._status()
             case "reset":
                 self._stop()
                 await self._ask("reset", self.key, self._limits.steps)
             case "step":
                 if self._playing:
-                    self._stop()
-                    await self._status()
+                    await self._pause()
                 await self._ask("tell", self.key, what, fields)
             case _:
                 await self._ask("tell", self.key, what, fields)
 
     # How
+
+    async def _pause(self) -> None:
+        """No step begins from now on; the answer comes after the one that was on its way."""
+        self._stop()
+        async with self._turn:
+            await self._status()
 
     async def _ask(self, name: str, *arguments: Any) -> None:
         """Have it done over there, send the answers, and the status where it changed or is the answer."""
@@ -105,8 +115,8 @@ class Visit:
             await self._ask_now(name, *arguments)
 
     async def _ask_now(self, name: str, *arguments: Any) -> None:
-        before = self._now()
         told: Told = await self._worker.call(name, *arguments)
+        before = self._now()  # only now: what was said meanwhile has a status of its own
         self._asks, self._ended, self._settings = told.asks, told.ended, told.settings
         self._playing = self._playing and not told.ended
         for answer in told.answers:

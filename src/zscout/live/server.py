@@ -21,7 +21,7 @@ from starlette.websockets import WebSocket
 from zscout.live.door import Door
 from zscout.live.limits import Limits, Rate
 from zscout.live.line import Line
-from zscout.live.messages import MessageError, error, message, understood
+from zscout.live.messages import MessageError, error, gone, notice, understood
 from zscout.live.visits import Visits
 from zscout.live.workers import LostError, Workers
 
@@ -38,6 +38,7 @@ HEADERS = {
     "Cache-Control": "no-cache",
 }
 NO_TOKEN, TOO_MANY, BROKEN = 4401, 4429, 1011  # why a connection was closed
+PAUSES = (1.0, 4.0)  # seconds between attempts to get the processes ready for a visitor
 
 log = logging.getLogger("zscout.live")
 
@@ -64,15 +65,17 @@ class Live:
     @contextlib.asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
         workers = Workers(self._count)
+        self._workers: Workers = workers
         self.visits.open(workers)
-        # Begun now, so that they are ready when the page is; whoever comes earlier waits for it.
-        self._hello = asyncio.create_task(workers.call_all("hello", self.limits.shown, self._seed))
+        self._hello: asyncio.Task[list[bytes]] | None = None
+        self._ready()  # begun now, so that they are ready when the page is; whoever comes earlier waits for it
         sweeper = asyncio.create_task(self.visits.sweep())
         try:
             yield
         finally:
             sweeper.cancel()
-            self._hello.cancel()
+            if self._hello is not None:
+                self._hello.cancel()
             workers.end()
 
     # The page
@@ -118,15 +121,25 @@ class Live:
             self._lines.discard(line)
             self.visits.left_by(line)
 
+    def _ready(self) -> "asyncio.Task[list[bytes]]":
+        """What each process says when it is ready; asked again where a process ended before it could say it."""
+        if self._hello is None or (self._hello.done() and self._hello.exception() is not None):
+            self._hello = asyncio.create_task(self._workers.call_all("hello", self.limits.shown, self._seed))
+        return self._hello
+
     async def _greet(self, line: Line) -> None:
         """What can be chosen, as soon as that is known."""
-        try:
-            hello, *_ = await asyncio.shield(self._hello)
-            await line.send(hello)
-        except ConnectionError:
-            pass
-        except LostError:
-            await line.close(BROKEN, "a process of the server ended before it was ready: start it again")
+        with contextlib.suppress(ConnectionError):
+            for pause in (*PAUSES, None):
+                try:
+                    hello, *_ = await asyncio.shield(self._ready())
+                    await line.send(hello)
+                    return
+                except LostError:
+                    if pause is not None:
+                        await line.send(notice("A process of the server ended before it was ready. It starts again."))
+                        await asyncio.sleep(pause)
+            await line.close(BROKEN, "the processes of the server end before they are ready")
 
     async def _listen(self, line: Line) -> None:
         """Message by message; whatever one of them says, the run lives on."""
@@ -149,8 +162,8 @@ class Live:
                 await self._do(line, *understood(came["text"], self.limits.bytes))
             except ValueError as refused:
                 await line.send(error(refused))
-            except LostError:
-                await line.send(message({"is": "gone"}))
+            except LostError as lost:
+                await line.send(gone(lost))
             except ConnectionError:
                 raise
             except Exception:

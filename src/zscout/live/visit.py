@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
 from zscout.live.limits import Limits
-from zscout.live.messages import MessageError, Told, message
+from zscout.live.messages import MessageError, Told, gone, message
 from zscout.live.workers import LostError, Worker
 
 Send: TypeAlias = Callable[[bytes], Awaitable[None]]
@@ -144,9 +144,9 @@ class Visit:
             async with self._turn:
                 if self._goes.is_set():  # still: what came before may have stopped it
                     await self._ask_now("tell", self.key, "step", {})
-        except LostError:
+        except LostError as lost:
             with contextlib.suppress(ConnectionError):
-                await self._say(message({"is": "gone"}))
+                await self._say(gone(lost))
             self.leave()
         except ConnectionError:
             self.leave()

@@ -116,8 +116,12 @@ export class Session {
     this.table.resume(this.setup.world, reward);
   }
 
-  on_gone() {
-    this.page.notice("The server lost this run. It begins again.");
+  on_notice(message) {
+    this.page.notice(String(message.about));
+  }
+
+  on_gone(message) {
+    this.page.notice(`${message.about} It begins again.`);
     if (!this.hidden) this.status.playing = false; // whoever is asked says when
     this.key = null;
     if (this.setup) this.begin();

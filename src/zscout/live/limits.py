@@ -3,6 +3,9 @@
 import time
 from dataclasses import dataclass
 
+PRICES = {"trace": 25.0, "resume": 25.0, "begin": 5.0, "reset": 5.0, "task": 2.0, "paint": 2.0, "clear": 2.0}
+"""How many plain messages one of a kind counts for: what it costs the server, a whole run's frames at most."""
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -39,12 +42,16 @@ class Rate:
         self._limits = limits
         self._left, self._last = limits.burst, time.monotonic()
 
-    def takes(self) -> bool:
-        """Whether one more is within the limit."""
+    def takes(self, price: float = 1.0) -> bool:
+        """Whether one more is within the limit; what is refused costs nothing."""
         now = time.monotonic()
         self._left = min(self._limits.burst, self._left + (now - self._last) * self._limits.rate)
         self._last = now
-        if self._left < 1:
+        if self._left < price:
             return False
-        self._left -= 1
+        self._left -= price
         return True
+
+    def give_back(self, price: float) -> None:
+        """Something was not done after all."""
+        self._left += price

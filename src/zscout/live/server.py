@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from zscout.live.door import Door
-from zscout.live.limits import Limits, Rate
+from zscout.live.limits import PRICES, Limits, Rate
 from zscout.live.line import Line
 from zscout.live.messages import MessageError, error, gone, notice, understood
 from zscout.live.visits import Visits
@@ -148,19 +148,28 @@ class Live:
             came = await line.receive()
             if came["type"] == "websocket.disconnect":
                 return
-            if not rate.takes():
+            extra = 0.0  # beyond that of a plain message
+            try:
+                if rate.takes():
+                    if came.get("text") is None:
+                        raise MessageError("messages are text")
+                    what, fields = understood(came["text"], self.limits.bytes)
+                    wanted = PRICES.get(what, 1.0)
+                    if rate.takes(wanted - 1):
+                        extra = wanted - 1
+                        await self._do(line, what, fields)
+                        continue
+                    over = f"{what} counts for {wanted:.0f} of {self.limits.rate:.0f} messages a second: wait a moment"
+                else:
+                    over = f"at most {self.limits.rate:.0f} messages a second: some were left out"
                 strikes += 1
                 if strikes > self.limits.strikes:
                     await line.close(TOO_MANY, "too many messages")
                     return
                 if strikes == 1 or not strikes % 100:
-                    await line.send(error(f"at most {self.limits.rate:.0f} messages a second: some were left out"))
-                continue
-            try:
-                if came.get("text") is None:
-                    raise MessageError("messages are text")
-                await self._do(line, *understood(came["text"], self.limits.bytes))
+                    await line.send(error(over))
             except ValueError as refused:
+                rate.give_back(extra)  # it was not done
                 await line.send(error(refused))
             except LostError as lost:
                 await line.send(gone(lost))

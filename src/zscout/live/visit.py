@@ -115,7 +115,7 @@ class Visit:
             await self._ask_now(name, *arguments)
 
     async def _ask_now(self, name: str, *arguments: Any) -> None:
-        told: Told = await self._worker.call(name, *arguments)
+        told: Told = await self._call(name, *arguments)
         before = self._now()  # only now: what was said meanwhile has a status of its own
         self._asks, self._ended, self._settings = told.asks, told.ended, told.settings
         self._playing = self._playing and not told.ended
@@ -124,6 +124,13 @@ class Visit:
         if self._now() != before or name != "tell" or not told.answers:
             await self._status()
         self._look()
+
+    async def _call(self, name: str, *arguments: Any) -> Any:
+        """What takes long waits where others have runs in the same process, so that their steps keep their pace."""
+        if self._worker.runs > 1 and (name == "resume" or "trace" in arguments):
+            async with self._worker.share.turn():
+                return await self._worker.call(name, *arguments)
+        return await self._worker.call(name, *arguments)
 
     async def _tick(self) -> None:
         """A step each 1/speed seconds while it plays; a delay is made up for, unless it was a long one."""

@@ -8,6 +8,7 @@ from multiprocessing import get_context
 from typing import Any
 
 from zscout.live.messages import NoRunError
+from zscout.live.shares import Share
 from zscout.processes import begin_worker
 
 FRESH = ("hello", "begin")  # calls that lose nothing by being made again in a new process
@@ -25,6 +26,7 @@ class Worker:
 
     def __init__(self) -> None:
         self.runs = 0
+        self.share = Share()  # of what takes long
         self._pool = _pool()
 
     async def call(self, name: str, *arguments: Any) -> Any:

@@ -17,8 +17,8 @@ from live import PATIENCE, SERVE, SMALL, Page, page, served
 from zscout.live import holding, server
 from zscout.live.limits import Limits
 from zscout.live.measure import resident
-from zscout.live.messages import FIELDS
-from zscout.live.workers import Worker, Workers
+from zscout.live.messages import FIELDS, NoRunError
+from zscout.live.workers import LostError, Worker, Workers
 
 TAINTED = ("etc/passwd", "zscout_hostile", "os:system", "__import__")
 RAW = {  # what json.dumps would not write
@@ -114,13 +114,10 @@ class Here(Worker):
         self.runs = 0
 
     async def call(self, name: str, *arguments: Any) -> Any:
-        from zscout.live.messages import NoRunError
-        from zscout.live.workers import LostError
-
         try:
             return getattr(holding, name)(*arguments)
         except NoRunError:
-            raise LostError from None
+            raise LostError("gone") from None
 
     def end(self) -> None:
         holding.RUNS.clear()
@@ -251,6 +248,33 @@ async def _ten_thousand(rng: random.Random) -> dict[str, int]:
         assert frame["step"] == 1
     assert holding.RUNS == {}
     return counts
+
+
+def test_processes_that_are_not_ready_at_first_are_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = 0
+
+    class Late(AllHere):
+        async def call_all(self, name: str, *arguments: Any) -> list[Any]:
+            nonlocal asked
+            asked += 1
+            if asked <= 2:
+                raise LostError("not ready")
+            return await super().call_all(name, *arguments)
+
+    async def scene() -> None:
+        live = server.Live("token", ["127.0.0.1"], 1)
+        async with live._lifespan(Starlette()):
+            for first in ("notice", "hello"):
+                visitor = Visitor()
+                async with asyncio.timeout(PATIENCE), visitor.visiting(live.app):
+                    while visitor.answers[-1]["is"] != "hello":
+                        await asyncio.sleep(0.01)
+                    assert visitor.answers[0]["is"] == first
+                    assert "starts again" in visitor.answers[0].get("about", "starts again")
+
+    monkeypatch.setattr(server, "Workers", Late)
+    monkeypatch.setattr(server, "PAUSES", (0.0, 0.0))
+    asyncio.run(scene())
 
 
 # Over a socket

@@ -371,3 +371,56 @@ def test_axe_finds_nothing_serious(arrive: Arrive, theme: Any) -> None:
     other.goto(visitor.link.split("?")[0])
     assert axe.run(other).response["violations"] == []
     other.close()
+
+
+CUT = """() => {
+  const foot = document.querySelector(".transport").getBoundingClientRect().top;
+  const cut = [];
+  for (const e of document.querySelectorAll("body *")) {
+    if (!e.checkVisibility({ visibilityProperty: true }) || e.closest("svg, select, .unseen")) continue;
+    if (![...e.childNodes].some((n) => n.nodeType === Node.TEXT_NODE && n.data.trim())) continue;
+    const box = e.getBoundingClientRect();
+    const wide = getComputedStyle(e).display !== "inline" && e.scrollWidth > e.clientWidth + 1;
+    const low = !e.closest(".transport") && box.bottom > foot + 1;
+    if (wide || low || box.left < -1 || box.right > innerWidth + 1) cut.push(e.textContent.trim());
+  }
+  return cut;
+}"""
+
+
+@pytest.mark.parametrize("second", ["", "greedy"])
+def test_at_1280_by_900_no_words_are_cut_and_a_single_cell_is_explained(arrive: Arrive, second: str) -> None:
+    visitor = arrive(viewport={"width": 1280, "height": 900})
+    if second:
+        visitor.choose(choose_second=second)
+    visitor.paint("good", (4, 4))
+    visitor.fast()
+    visitor.play()
+    visitor.until_step(40)
+    visitor.page.click("#play")
+    visitor.page.wait_for_timeout(300)
+    assert visitor.page.evaluate(CUT) == []
+    assert visitor.page.locator(".curve p").first.is_visible()
+    note = visitor.page.text_content("#attainable") or ""
+    assert note == "It cannot stand still except at a wall, so the best it can collect is 0.50 a step, not 1.00."
+    if not second:
+        assert (visitor.page.text_content(".curve .now") or "").endswith(" of 0.50")
+    visitor.paint("good", (4, 5))
+    visitor.until(lambda: not visitor.page.is_visible("#attainable"), "two neighbours can be collected at every step")
+    assert "it is after" not in (visitor.page.text_content("body") or "")
+
+
+def test_curves_go_on_where_nobody_is_asked(arrive: Arrive) -> None:
+    visitor = arrive(viewport={"width": 1280, "height": 900})
+    visitor.page.click("#mode-person")
+    visitor.until(lambda: visitor.page.is_visible("#thumb-up"), "no thumbs")
+    visitor.fast()
+    visitor.play()
+    while visitor.step() < 30:
+        if visitor.body("waiting") == "true":
+            visitor.page.keyboard.press("ArrowUp")
+        visitor.page.wait_for_timeout(10)
+    now = visitor.page.locator(".curve .now").first
+    visitor.page.uncheck("#wait")
+    visitor.until(lambda: (now.text_content() or "").startswith("expects +"), "it does not say what it expects")
+    assert visitor.page.evaluate(CUT) == []

@@ -20,6 +20,7 @@ from zscout.lab.run import moments, simulate
 from zscout.lab.traced import TraceFile
 from zscout.live.choices import choices, ground_of, method_of
 from zscout.live.messages import Told
+from zscout.live.patches import Patches, paintings
 from zscout.live.run import LATE, LiveRun
 from zscout.live.setup import Setup
 from zscout.live.words import Thought, number, place_of, sentence
@@ -634,6 +635,7 @@ THOUGHT = Thought(
     weighs=True,
     told=7,
     largest=1.0,
+    limit=3.0,
 )
 
 
@@ -641,6 +643,12 @@ THOUGHT = Thought(
     ("changed", "said"),
     [
         ({}, "Going to the top right: least known, could be worth 1.4."),
+        ({"limit": 1.0}, "Going to the top right: least known, could be worth 1.0."),
+        ({"limit": 1.0, "expected": 1.3, "best": 1.3}, "Going to the top right: about 1.0 so far, not sure."),
+        (
+            {"limit": 1.0, "doing": "goes", "expected": 1.3},
+            "Going to the top right: the best place it knows, about 1.0.",
+        ),
         ({"least_known": False}, "Going to the top right: about 0.50 so far, not sure, could be worth 1.4."),
         ({"possible": 0.5}, "Going to the top right: about 0.50, and hardly a doubt about it."),
         ({"possible": 2.1}, "Going to the top right: least known, could be worth more than anything so far."),
@@ -704,3 +712,47 @@ def test_what_it_says_on_its_way_fits_what_it_does() -> None:
         assert "-" not in one["says"]
         if "best place" in one["says"]:
             assert one["estimate"][one["heading"]] >= max(one["estimate"]) - 0.1
+
+
+@pytest.mark.parametrize(
+    ("cells", "most"),
+    [
+        ([40], 0.5),  # in the middle: every second step at most
+        ([0], 1.0),  # in a corner, and beside a wall, a move into the wall stays
+        ([4], 1.0),
+        ([40, 41], 1.0),  # two neighbours: to and fro
+        ([10, 30], 0.5),
+    ],
+)
+def test_what_can_be_collected_is_the_best_cycle(cells: list[int], most: float) -> None:
+    run = LiveRun(Setup(), 10)
+    told = json.loads(run.paint(cells, 1).answers[0])
+    assert told["attainable"] == most
+    exact = ground_of(Setup()).by_state.exact
+    table = torch.zeros(81, dtype=torch.float64)
+    table[cells] = 1
+    nearly = float((1 - exact.gamma) * exact.value(table).max())  # by another way: v* (1 − γ), which tends to it
+    assert nearly == pytest.approx(most, abs=0.03)
+
+
+def test_no_number_above_the_largest_possible_reward_is_said() -> None:
+    run = LiveRun(Setup(noise=1.0), 500)
+    run.paint(RIGHT, 1)
+    said = [side(frame)["says"] for frame in steps(run, 60)]
+    numbers = [float(text.replace("−", "-")) for one in said for text in re.findall(r"−?\d+(?:\.\d+)?", one)]
+    assert numbers
+    assert max(map(abs, numbers)) <= 1
+
+
+def test_paintings_are_found_and_counted() -> None:
+    world = Arena().ground.world
+    kinds = [kind for kind, _, _ in paintings(world)]
+    assert [kinds.count(kind) for kind in dict.fromkeys(kinds)] == [20, 12, 12]
+    for kind, _, table in paintings(world):
+        assert sorted(table)[-4:] == ([0.0, 0.0, 0.0, 1.0] if kind == "one cell" else [1.0] * 4)
+        assert table.count(0.4) == (4 if "weak" in kind else 0)
+    found = Patches(features="laplacian", steps=60).outcomes()
+    assert [len(runs) for runs in found.values()] == [20, 12, 12]
+    assert any(one for runs in found.values() for one, _ in runs)
+    again = Patches(features="laplacian", steps=60).outcomes()
+    assert again == found

@@ -29,6 +29,9 @@ HEADERS = {
 }
 
 
+GONE = {"is": "gone", "about": "The server no longer keeps this run."}
+
+
 @pytest.fixture(scope="module")
 def server() -> Iterator[Served]:
     with served() as running:
@@ -197,12 +200,13 @@ def test_play_pause_step_speed_and_reset(server: Served) -> None:
         steps = [visitor.hear("frame")["step"] for _ in range(10)]
         assert steps == list(range(2, 12))
         visitor.say("pause")
-        assert visitor.hear("status")["playing"] is False
-        visitor.say("noise", value=0.25)  # answered after whatever was on its way
         newest = 11
-        while (answer := visitor.hear())["is"] != "status":
+        while (answer := visitor.hear())["is"] != "status":  # a step that was on its way comes before the answer
             newest = answer["step"]
-        assert answer["noise"] == 0.25
+        assert answer["playing"] is False
+        visitor.say("noise", value=0.25)
+        answer = visitor.hear()
+        assert (answer["is"], answer["playing"], answer["noise"]) == ("status", False, 0.25)
         visitor.say("step")
         assert visitor.hear("frame")["step"] == newest + 1
         visitor.say("play")
@@ -334,7 +338,7 @@ def test_a_key_that_is_wrong_or_guessed_is_gone(server: Served) -> None:
         wrong: list[Any] = [owner.key[:-1], owner.key + "A", "", "A" * 22, 0, None, [owner.key], {"run": owner.key}]
         for key in wrong:
             visitor.say("resume", run=key, after=0)
-            assert visitor.hear() == {"is": "gone"}
+            assert visitor.hear() == GONE
         visitor.begin()  # anew
         for after in (-2, 10**9, "0", None, 1.5, True):
             assert "after is the last step" in visitor.refusal("resume", run=owner.key, after=after)
@@ -368,7 +372,7 @@ def test_more_visitors_than_may_come_are_told_and_whoever_is_away_gives_way() ->
                 until(lambda: _has_room(small), "a closed connection keeps its place")
                 with page(small) as four:
                     four.say("resume", run=two.key, after=0)
-                    assert four.hear() == {"is": "gone"}
+                    assert four.hear() == GONE
                     four.say("resume", run=one.key, after=0)
                     assert four.hear()["is"] == "begun"
         assert small.said == []
@@ -696,10 +700,11 @@ def test_a_process_that_was_killed_takes_its_runs_with_it_and_nothing_else(playi
             os.kill(worker, signal.SIGKILL)
             if not playing:
                 visitor.say("step")
-            assert visitor.hear("gone") == {"is": "gone"}
+            ended_so = "The process that held this run ended and was started again."
+            assert visitor.hear("gone") == {"is": "gone", "about": ended_so}
             lost = visitor.key
             visitor.say("resume", run=lost, after=0)
-            assert visitor.hear("gone") == {"is": "gone"}
+            assert visitor.hear("gone") == GONE
             visitor.begin()
             visitor.say("step")
             assert visitor.frame(1)["step"] == 1
@@ -708,6 +713,28 @@ def test_a_process_that_was_killed_takes_its_runs_with_it_and_nothing_else(playi
             assert worker not in running.workers
         assert ended(running)[0] == 0
         assert running.said == []
+
+
+def test_a_process_killed_while_it_starts_is_started_again() -> None:
+    with served() as running:
+        until(lambda: running.workers, "no process holds runs")
+        [worker] = running.workers
+        os.kill(worker, signal.SIGKILL)
+        for _ in range(2):
+            with page(running) as visitor:
+                visitor.begin()
+                visitor.say("step")
+                assert visitor.frame(1)["step"] == 1
+        assert running.said == []
+
+
+def test_a_process_killed_while_nobody_is_there_is_noticed_by_nobody(server: Served) -> None:
+    with page(server) as visitor:
+        [worker] = server.workers
+        os.kill(worker, signal.SIGKILL)
+        until(lambda: worker not in server.workers, "it lives")
+        visitor.say("begin", setup=SMALL)
+        assert visitor.hear()["is"] == "begun"
 
 
 # The measurement

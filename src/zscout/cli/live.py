@@ -45,6 +45,7 @@ class Live:
         import uvicorn
 
         from zscout.live.limits import Limits
+        from zscout.live.logs import log_sparingly
         from zscout.live.server import Live as Server
 
         listening = _listen(self.host, self.port)
@@ -69,9 +70,14 @@ class Live:
                 f"From elsewhere: {link.replace(shown, socket.gethostname(), 1)}", highlight=False, soft_wrap=True
             )
         console.print("Ctrl-C ends it.", highlight=False)
+        log_sparingly()
         config = uvicorn.Config(
             server.app,
+            http=server.door.protocol(),
+            backlog=64,  # also how many are accepted before any of them is counted
+            log_config=None,
             log_level="warning",
+            proxy_headers=False,  # nobody stands between: an address is what the socket says
             ws_max_size=2**20,  # larger ones end the connection, and the page takes its run up again
             ws_ping_interval=15,
             ws_ping_timeout=20,

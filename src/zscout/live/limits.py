@@ -3,6 +3,9 @@
 import time
 from dataclasses import dataclass
 
+PRICES = {"trace": 25.0, "resume": 25.0, "begin": 5.0, "reset": 5.0, "task": 2.0, "paint": 2.0, "clear": 2.0}
+"""How many plain messages one of a kind counts for: what it costs the server, a whole run's frames at most."""
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -18,6 +21,13 @@ class Limits:
     slowest: float = 0.5  # steps a second
     fastest: float = 30.0
     patience: float = 30.0  # seconds for a page to read what it was sent
+    strangers: int = 64  # connections that have not shown the token …
+    unknown: float = 10.0  # … and seconds in which they must
+
+    @property
+    def connections(self) -> int:
+        """In all: of a visitor's browser six for files and one for the run, and one to spare."""
+        return self.strangers + 8 * self.visitors
 
     @property
     def shown(self) -> tuple[tuple[str, int], ...]:
@@ -32,12 +42,16 @@ class Rate:
         self._limits = limits
         self._left, self._last = limits.burst, time.monotonic()
 
-    def takes(self) -> bool:
-        """Whether one more is within the limit."""
+    def takes(self, price: float = 1.0) -> bool:
+        """Whether one more is within the limit; what is refused costs nothing."""
         now = time.monotonic()
         self._left = min(self._limits.burst, self._left + (now - self._last) * self._limits.rate)
         self._last = now
-        if self._left < 1:
+        if self._left < price:
             return False
-        self._left -= 1
+        self._left -= price
         return True
+
+    def give_back(self, price: float) -> None:
+        """Something was not done after all."""
+        self._left += price

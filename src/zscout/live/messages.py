@@ -81,6 +81,16 @@ def error(about: object) -> bytes:
     return message({"is": "error", "about": cut.encode("utf-8", "replace").decode()})
 
 
+def gone(why: object) -> bytes:
+    """A run is lost; the page begins another one."""
+    return message({"is": "gone", "about": str(why)})
+
+
+def notice(about: str) -> bytes:
+    """Something that a visitor should know, and need not answer."""
+    return message({"is": "notice", "about": about})
+
+
 def _is_deep(content: Any) -> bool:
     """Level by level: what is too deep for this is too deep for much that comes after."""
     level = [content]

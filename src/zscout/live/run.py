@@ -182,10 +182,15 @@ class LiveRun:
         return None if self._truth is None else [round(worth, 4) for worth in self._truth.table.tolist()]
 
     def _reward(self) -> bytes:
-        share = self._truth_now.expressed
-        expressed = None if share is None else round(share, 3)
+        truth, share = self._truth_now, self._truth_now.expressed
         return message(
-            {"is": "reward", "reward": self._table(), "expressed": expressed, "since": self._painted[-1].since}
+            {
+                "is": "reward",
+                "reward": self._table(),
+                "expressed": None if share is None else round(share, 3),
+                "attainable": round(truth.attainable, 4),
+                "since": self._painted[-1].since,
+            }
         )
 
     def _frame(self) -> bytes:

@@ -124,7 +124,7 @@ class Side:
             "asks": last is not None and last.asks,
             "mode": self._doing,
             "heading": self._goes_to,
-            "says": sentence(self._thought(estimate, doubt)),
+            "says": sentence(self._thought(estimate, doubt, self._limit(truth))),
             "estimate": _numbers(estimate),
             "best": int(estimate.argmax()),
             "doubt": _numbers(doubt),
@@ -180,7 +180,11 @@ class Side:
     def _end(self, policy: Int[Tensor, " S"], state: int) -> list[int]:
         return end_of_way(self._ground.world.next_state.gather(1, policy[:, None])[:, 0].tolist(), state)
 
-    def _thought(self, estimate: Float[Tensor, " S"], doubt: Float[Tensor, " S"]) -> Thought:
+    def _limit(self, truth: Truth | None) -> float:
+        """The largest reward there can be: 1 by the page's brush and buttons, more where more was painted or given."""
+        return max(1.0, self._largest if truth is None else float(truth.table.abs().max()))
+
+    def _thought(self, estimate: Float[Tensor, " S"], doubt: Float[Tensor, " S"], limit: float) -> Thought:
         goal = self.at if self._goes_to is None else self._goes_to
         radius = self.steps[-1].radius if self.steps else 0.0
         return Thought(
@@ -194,6 +198,7 @@ class Side:
             weighs=self._weighs,
             told=self.told,
             largest=self._largest,
+            limit=limit,
         )
 
     def _place(self, state: int) -> str:

@@ -2,6 +2,7 @@
 
 from functools import cached_property
 
+import torch
 from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
@@ -49,6 +50,19 @@ class Truth:
     def expressed(self) -> float | None:
         """How much of the reward the features can express: R² of the nearest φ·z."""
         return None if self.flat else fit_task(self._ground.exact, self._ground.exact.states(), self.table).expressed
+
+    @cached_property
+    def attainable(self) -> float:
+        """The best average reward a step of any policy: the largest mean of a cycle (Karp, 1978).
+
+        No action stands still but a move into a wall, so this can be less than the largest reward.
+        """
+        follows, n = self._ground.world.next_state, self._ground.world.n_states
+        sums = torch.zeros(n + 1, n, dtype=torch.float64)  # [k s]: the best sum of k steps from s
+        for k in range(n):
+            sums[k + 1] = (self.table + sums[k])[follows].amax(1)
+        steps = torch.arange(n, 0, -1, dtype=torch.float64)[:, None]
+        return float(((sums[n] - sums[:n]) / steps).amin(0).max())
 
 
 def random_table(ground: Ground, number: int) -> Float[Tensor, " S"]:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
 from zscout.live.limits import Limits
-from zscout.live.messages import MessageError, Told, message
+from zscout.live.messages import MessageError, Told, gone, message
 from zscout.live.workers import LostError, Worker
 
 Send: TypeAlias = Callable[[bytes], Awaitable[None]]
@@ -80,24 +80,34 @@ class Visit:
     async def do(self, what: str, fields: dict[str, Any]) -> None:
         """One message that was understood."""
         match what:
-            case "play" | "pause":
-                self._playing = what == "play"
-                await self._status()
+            case "play":
+                async with self._turn:
+                    self._playing = True
+                    await self._status()
+            case "pause":
+                await self._pause()
             case "speed":
-                self._speed = self._within(fields["value"])
-                await self._status()
+                speed = self._within(fields["value"])
+                async with self._turn:
+                    self._speed = speed
+                    await self._status()
             case "reset":
                 self._stop()
                 await self._ask("reset", self.key, self._limits.steps)
             case "step":
                 if self._playing:
-                    self._stop()
-                    await self._status()
+                    await self._pause()
                 await self._ask("tell", self.key, what, fields)
             case _:
                 await self._ask("tell", self.key, what, fields)
 
     # How
+
+    async def _pause(self) -> None:
+        """No step begins from now on; the answer comes after the one that was on its way."""
+        self._stop()
+        async with self._turn:
+            await self._status()
 
     async def _ask(self, name: str, *arguments: Any) -> None:
         """Have it done over there, send the answers, and the status where it changed or is the answer."""
@@ -105,8 +115,8 @@ class Visit:
             await self._ask_now(name, *arguments)
 
     async def _ask_now(self, name: str, *arguments: Any) -> None:
-        before = self._now()
-        told: Told = await self._worker.call(name, *arguments)
+        told: Told = await self._call(name, *arguments)
+        before = self._now()  # only now: what was said meanwhile has a status of its own
         self._asks, self._ended, self._settings = told.asks, told.ended, told.settings
         self._playing = self._playing and not told.ended
         for answer in told.answers:
@@ -114,6 +124,13 @@ class Visit:
         if self._now() != before or name != "tell" or not told.answers:
             await self._status()
         self._look()
+
+    async def _call(self, name: str, *arguments: Any) -> Any:
+        """What takes long waits where others have runs in the same process, so that their steps keep their pace."""
+        if self._worker.runs > 1 and (name == "resume" or "trace" in arguments):
+            async with self._worker.share.turn():
+                return await self._worker.call(name, *arguments)
+        return await self._worker.call(name, *arguments)
 
     async def _tick(self) -> None:
         """A step each 1/speed seconds while it plays; a delay is made up for, unless it was a long one."""
@@ -134,9 +151,9 @@ class Visit:
             async with self._turn:
                 if self._goes.is_set():  # still: what came before may have stopped it
                     await self._ask_now("tell", self.key, "step", {})
-        except LostError:
+        except LostError as lost:
             with contextlib.suppress(ConnectionError):
-                await self._say(message({"is": "gone"}))
+                await self._say(gone(lost))
             self.leave()
         except ConnectionError:
             self.leave()

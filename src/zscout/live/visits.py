@@ -9,7 +9,7 @@ from zscout.live.limits import Limits
 from zscout.live.line import Line
 from zscout.live.messages import MessageError
 from zscout.live.visit import Visit
-from zscout.live.workers import LostError, Workers
+from zscout.live.workers import NOT_KEPT, LostError, Workers
 
 ELSEWHERE = 4409  # why a connection was closed
 SWEEP = 5.0  # seconds between two looks at who has been away too long
@@ -59,7 +59,7 @@ class Visits:
             raise MessageError(f"after is the last step that was seen, from -1 to {self._limits.steps}")
         visit = self._by_key.get(key) if isinstance(key, str) else None
         if visit is None:
-            raise LostError
+            raise LostError(NOT_KEPT)
         other = next((there for there, its in self._by_line.items() if its is visit and there is not line), None)
         old, self._by_line[line] = self._by_line.get(line), visit
         if other is not None:

@@ -26,6 +26,7 @@ class Thought:
     weighs: bool  # the method looks at what is not known; others have no reason of that kind
     told: int  # rewards so far
     largest: float  # of them, whatever its sign
+    limit: float = 1.0  # no reward is larger, whatever its sign
 
 
 def sentence(thought: Thought) -> str:
@@ -39,17 +40,19 @@ def sentence(thought: Thought) -> str:
 
 
 def _why(thought: Thought) -> str:
-    expected, possible = number(thought.expected), number(thought.possible)
+    expected, possible = (number(within(value, thought.limit)) for value in (thought.expected, thought.possible))
     if not thought.largest:
         found = "no place was worth anything so far" if thought.told else "no reward was given yet"
         return f"{found}, so it looks where it knows least" if thought.weighs else found
     if thought.doing == "tries":
         if not thought.weighs:
             return f"another behaviour than what seems best; about {expected} there so far"
-        if possible == expected or thought.possible <= thought.expected:
+        if number(thought.possible) == number(thought.expected) or thought.possible <= thought.expected:
             return f"about {expected}, and hardly a doubt about it"
+        if possible == expected:  # the most there can be, if it is right
+            return f"about {expected} so far, not sure"
         known = "least known" if thought.least_known else f"about {expected} so far, not sure"
-        far = thought.possible > 2 * thought.largest
+        far = min(thought.possible, thought.limit) > 2 * thought.largest
         return f"{known}, could be worth {'more than anything so far' if far else possible}"
     if thought.expected >= thought.best - NEAR * max(abs(thought.best), thought.largest):
         return f"the best place it knows, about {expected}"
@@ -64,6 +67,11 @@ def place_of(cell: Cell, shape: Cell) -> str:
     if row == 1:
         return f"{COLUMNS[column]} side"
     return ROWS[row] if column == 1 else f"{ROWS[row]} {COLUMNS[column]}"
+
+
+def within(value: float, limit: float) -> float:
+    """An estimate can overshoot; what is said of it does not go beyond what is possible."""
+    return max(-limit, min(limit, value))
 
 
 def number(value: float) -> str:

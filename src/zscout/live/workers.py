@@ -8,11 +8,17 @@ from multiprocessing import get_context
 from typing import Any
 
 from zscout.live.messages import NoRunError
+from zscout.live.shares import Share
 from zscout.processes import begin_worker
+
+FRESH = ("hello", "begin")  # calls that lose nothing by being made again in a new process
+TRIES = 3  # of those
+ENDED = "The process that held this run ended and was started again."
+NOT_KEPT = "The server no longer keeps this run."
 
 
 class LostError(Exception):
-    """The process that held a run is gone, and the run with it."""
+    """A run is gone, and why, in words for the page."""
 
 
 class Worker:
@@ -20,19 +26,21 @@ class Worker:
 
     def __init__(self) -> None:
         self.runs = 0
+        self.share = Share()  # of what takes long
         self._pool = _pool()
 
     async def call(self, name: str, *arguments: Any) -> Any:
         """What a function of ``holding`` answers over there; ``LostError`` if its run or its process is gone."""
-        pool = self._pool
-        try:
-            return await asyncio.wrap_future(pool.submit(_held, name, *arguments))
-        except NoRunError:
-            raise LostError from None
-        except BrokenProcessPool:
-            if pool is self._pool:  # of several that waited, the first one mends it
-                self._pool = _pool()
-            raise LostError from None
+        for _ in range(TRIES if name in FRESH else 1):
+            pool = self._pool
+            try:
+                return await asyncio.wrap_future(pool.submit(_held, name, *arguments))
+            except NoRunError:
+                raise LostError(NOT_KEPT) from None
+            except BrokenProcessPool:
+                if pool is self._pool:  # of several that waited, the first one mends it
+                    self._pool = _pool()
+        raise LostError(ENDED)
 
     def end(self) -> None:
         """Now, whatever it does."""

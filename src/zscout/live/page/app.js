@@ -8,7 +8,7 @@ import { Export, saveTrace } from "./export.js";
 import { Hints } from "./hints.js";
 import { Keys, listenToKeys } from "./keys.js";
 import { Meter } from "./meter.js";
-import { Painting, showExpressed } from "./painting.js";
+import { Painting, showAttainable, showExpressed } from "./painting.js";
 import { Person } from "./person.js";
 import { Reach } from "./reach.js";
 import { Session } from "./session.js";
@@ -69,6 +69,7 @@ function draw(now) {
     person.show(view);
     setup.show(view);
     showExpressed(view);
+    showAttainable(view);
     if (!draw.before) hints.firstTime();
     draw.before = true;
   }

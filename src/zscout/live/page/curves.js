@@ -2,7 +2,7 @@
 
 import { drawChart, stepAt } from "./charts.js";
 import { currentInk } from "./colours.js";
-import { byId, make, mark, plain, signed, write } from "./dom.js";
+import { byId, make, mark, plain, signed, within, write } from "./dom.js";
 import { Screen } from "./screen.js";
 
 const MEAN_OVER = 20; // steps of the running mean
@@ -16,8 +16,13 @@ const count = (x) => String(x);
 const CURVES = [
   {
     name: "reward", title: "Reward per step",
-    about: "Dots: each reward. Line: mean of the last 20.",
-    of: (s) => s.reward, text: (x) => signed(x), draw: rewardChart,
+    about: "Dots: each reward. Line: mean of the last 20. Dotted: the most any policy can have.", who: "hidden",
+    of: (s) => s.reward, text: (x) => signed(x), draw: rewardChart, now: meanOfPossible,
+  },
+  {
+    name: "reward", title: "Reward per step", who: "person",
+    about: "Dark dots: your answers. Light: what it expects where it does not ask. Line: mean of 20.",
+    of: (s) => s.reward, text: (x) => signed(x), draw: answersChart, now: answerOrExpected,
   },
   {
     name: "lost", title: "Lost steps", who: "hidden",
@@ -103,7 +108,7 @@ export class Curves {
 
   #drawOne({ curve, screen, now }, view) {
     const values = view.frame.sides.map((side) => curve.of(side));
-    const texts = values.map((x) => (x === null ? "–" : curve.text(x)));
+    const texts = values.map((x, i) => curve.now?.(view, i) ?? (x === null ? "–" : curve.text(x)));
     if (now.childElementCount !== texts.length) {
       now.replaceChildren(...texts.map((_, i) => make("span", "", texts.length > 1 ? `tone-${i}` : "")));
     }
@@ -127,9 +132,10 @@ export function drawCurve(curve, ctx, width, height, view) {
     ys: view.frames.map((frame) => curve.of(frame.sides[i])),
     eigen: (k) => view.frames.map((frame) => frame.sides[i].eigen[k]),
     many: view.frame.sides[i].eigen.length,
+    expected: () => view.frames.map(({ sides }) => within(sides[i].estimate[sides[i].at], view.scale)),
     look: view.sides > 1 ? { colour: currentInk()[`side${i}`], dash: i ? DASH : [] } : { colour: currentInk().ink },
   }));
-  drawChart(ctx, width, height, { first: view.first, last: lastStep(view), cursor: view.step, ...curve.draw(sides) });
+  drawChart(ctx, width, height, { first: view.first, last: lastStep(view), cursor: view.step, ...curve.draw(sides, view) });
 }
 
 function extent(sides) {
@@ -157,12 +163,43 @@ function runningMean(ys) {
   });
 }
 
-function rewardChart(sides) {
+/** The mean of the last rewards beside the most that any policy can collect. */
+function meanOfPossible(view, i) {
+  if (view.attainable === null || view.step < 1) return null;
+  const end = view.step - view.first + 1;
+  const recent = view.frames.slice(Math.max(0, end - MEAN_OVER), end).map(({ sides }) => sides[i].reward);
+  const mean = runningMean(recent).at(-1);
+  const possible = view.sides === 1 ? ` of ${plain(view.attainable)}` : "";
+  return mean === null ? null : `${signed(mean)}${possible}`;
+}
+
+/** An answer, or what it expects where it did not ask: time goes on though nobody is asked. */
+function answerOrExpected(view, i) {
+  const side = view.frame.sides[i];
+  if (side.reward !== null || view.step < 1) return null;
+  return side.asks ? "asks" : `expects ${signed(within(side.estimate[side.at], view.scale))}`;
+}
+
+function answersChart(sides) {
+  const full = sides.map((side) => {
+    const expected = side.expected();
+    return { ...side, ys: side.ys.map((y, k) => y ?? (k ? expected[k] : null)), given: side.ys };
+  });
+  const chart = rewardChart(full, { attainable: null });
+  const ink = full.map(({ given, look }) => ({ ys: given, colour: look.colour, dots: true, alpha: 0.75 }));
+  return { ...chart, series: [...chart.series, ...ink] };
+}
+
+function rewardChart(sides, { attainable }) {
   const [least, most] = extent(sides);
-  const high = Math.max(0.5, most) * 1.05;
+  const high = Math.max(0.5, most, attainable ?? 0) * 1.05;
   const low = Math.min(-0.25, least) * 1.05;
   const series = sides.map(({ ys, look }) => ({ ys, colour: look.colour, dots: true, alpha: 0.32 }));
   sides.forEach(({ ys, look }) => series.push({ ...look, ys: runningMean(ys), width: 2 }));
+  if (attainable !== null) {
+    const ys = sides[0].ys.map(() => attainable);
+    series.push({ ys, colour: currentInk().good, dash: [2, 3], width: 1.4 });
+  }
   const top = high >= 1 ? Math.floor(high) : 0.5;
   const ticks = [[0, "0"], [top, `+${top}`]];
   if (low <= -1) ticks.push([Math.ceil(low), `−${-Math.ceil(low)}`]);

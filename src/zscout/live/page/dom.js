@@ -30,6 +30,9 @@ export function signed(x, digits = 2) {
   return (x < 0 ? "−" : "+") + text;
 }
 
+/** An estimate can overshoot; what is shown of it does not go beyond what is possible. */
+export const within = (x, limit) => Math.max(-limit, Math.min(limit, x));
+
 export function plain(x, digits = 2) {
   return x.toFixed(digits).replace("-", "−");
 }

@@ -107,7 +107,7 @@ function drawSide(ctx, view, side, number, { x, y, width, lens }) {
   const lenses = [
     ["What it expects", (grid) => drawSigned(ctx, grid, side.estimate, scale, favourite(side), side.at)],
     ["What it does not know", (grid) => drawFog(ctx, grid, side.doubt, view.mostDoubt, side.at)],
-    ["What it is after now", (grid) => drawSigned(ctx, grid, side.after, 1, null, side.at)],
+    ["The goal it tries now", (grid) => drawSigned(ctx, grid, side.after, 1, null, side.at)],
   ];
   lenses.forEach(([title, draw], i) => {
     const height = (lens * world.rows) / world.columns;

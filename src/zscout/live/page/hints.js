@@ -18,7 +18,7 @@ const TOUR = [
   {
     at: ".lenses",
     title: "Watch it think",
-    text: "What it expects, what it does not know, what it is after. Fog lifts where it has been, and in places like it.",
+    text: "What it expects, what it does not know, and the goal it tries. Fog lifts where it has been, and in places like it.",
   },
   {
     at: ".who",

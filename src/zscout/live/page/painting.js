@@ -1,6 +1,6 @@
 // The brush: mouse, touch and keyboard turn into painted places.
 
-import { byId, mark, show, signed, write } from "./dom.js";
+import { byId, mark, plain, show, signed, write } from "./dom.js";
 
 const ARROWS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 const KINDS = { good: 1, bad: -1, erase: 0 };
@@ -177,4 +177,14 @@ export function showExpressed({ hidden, expressed }) {
   if (!partly) return;
   const percent = Math.round(100 * Math.max(0, expressed));
   write(byId("expressed"), `These features can express only ${percent} % of your painting: it may miss small patches.`);
+}
+
+/** No action stands still but a move into a wall: where that matters, what a step can bring at most. */
+export function showAttainable({ hidden, values, attainable }) {
+  const most = values && hidden ? values.reduce((a, b) => Math.max(a, b), -Infinity) : 0;
+  const less = hidden && attainable !== null && most > attainable + 0.005;
+  show(byId("attainable"), less);
+  if (!less) return;
+  const text = `It cannot stand still except at a wall, so the best it can collect is ${plain(attainable)} a step, not ${plain(most)}.`;
+  write(byId("attainable"), text);
 }

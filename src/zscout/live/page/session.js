@@ -28,7 +28,7 @@ export class Session {
     this.connected = false;
     this.started = false; // whether there was ever a frame
     this.lostAt = null; // when the connection was lost; null: it was not
-    this.hello = this.setup = this.key = this.expressed = null;
+    this.hello = this.setup = this.key = this.expressed = this.attainable = null;
     this.pace = null; // steps a second as chosen here; runs begin with the server's own
     this.received = 0; // frames, ever
     this.refused = 0; // messages, ever
@@ -97,7 +97,7 @@ export class Session {
       this.history.clear();
       this.paintings.clear();
       this.table.begin(this.setup.world, message.reward);
-      this.expressed = null;
+      this.expressed = this.attainable = null;
     }
     this.firstStatus = () => {
       if (this.pace && this.status.speed !== this.pace) this.send({ do: "speed", value: this.pace });
@@ -116,8 +116,12 @@ export class Session {
     this.table.resume(this.setup.world, reward);
   }
 
-  on_gone() {
-    this.page.notice("The server lost this run. It begins again.");
+  on_notice(message) {
+    this.page.notice(String(message.about));
+  }
+
+  on_gone(message) {
+    this.page.notice(`${message.about} It begins again.`);
     if (!this.hidden) this.status.playing = false; // whoever is asked says when
     this.key = null;
     if (this.setup) this.begin();
@@ -137,6 +141,7 @@ export class Session {
     this.table.confirm(message.reward);
     this.paintings.put(message.since, message.reward);
     this.expressed = message.expressed ?? null;
+    this.attainable = message.attainable ?? null;
     this.#remember();
   }
 

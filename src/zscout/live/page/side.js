@@ -1,6 +1,6 @@
 // One agent on the page: what it says, its world and three maps of its mind.
 
-import { byId, mark, plain, show, signed, write } from "./dom.js";
+import { byId, mark, plain, show, signed, within, write } from "./dom.js";
 import { Grid, drawAgent, drawFlash, drawFog, drawHeading, drawOutline, drawPath, drawReward, drawSigned, drawSigns } from "./maps.js";
 import { Motion } from "./motion.js";
 import { Screen } from "./screen.js";
@@ -148,7 +148,7 @@ export class Side {
     label("estimate", `What it expects. ${best === null ? "Nothing yet" : `Best at row, column ${spot(best)}`}.`);
     label("doubt", `What it does not know. Most doubt ${plain(Math.max(...frame.doubt))}.`);
     const leads = frame.heading === null ? "" : ` It leads to row, column ${spot(frame.heading)}.`;
-    label("after", `What it is after now.${leads}`);
+    label("after", `The goal it tries now: it acts as if this were the reward.${leads}`);
   }
 
   #readout(view, frame) {
@@ -156,7 +156,7 @@ export class Side {
     const [row, column] = view.world.cells[state];
     const parts = [`Row ${row + 1}, column ${column + 1}`];
     if (view.hidden && view.showReward) parts.push(`reward ${view.values ? signed(view.values[state]) : "not kept"}`);
-    parts.push(`expects ${signed(frame.estimate[state])}`, `unsure ${plain(frame.doubt[state])}`);
+    parts.push(`expects ${signed(within(frame.estimate[state], view.scale))}`, `unsure ${plain(frame.doubt[state])}`);
     write(this.find("readout"), parts.join(" · "));
     write(this.find("low"), plain(-view.scale, 1));
     write(this.find("high"), `+${plain(view.scale, 1)}`);

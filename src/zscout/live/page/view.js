@@ -45,6 +45,7 @@ export class Views {
       showReward: this.showReward || !hidden,
       tableVersion: hidden && !past ? table.version : `${history.version}-${session.paintings.version}-${step}`,
       expressed: session.expressed,
+      attainable: hidden && history.live ? session.attainable : null, // of the painting as it is now
       refused: session.refused,
       theme: document.documentElement.dataset.theme,
       looking: painting.looking,

@@ -1,0 +1,138 @@
+"""Connections that say nothing, or too much: how many are held, for how long, and what they write to the log."""
+
+import asyncio
+import contextlib
+import logging
+import resource
+import socket
+import time
+
+import pytest
+
+from live import Served, page, served
+from zscout.live import logs
+from zscout.live.door import Door
+from zscout.live.limits import Limits
+
+FILES = 256  # that a process may have open: the usual number on macOS
+
+
+class Transport(asyncio.Transport):
+    """A connection that only knows whether it was ended."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.closed = False
+
+    def abort(self) -> None:
+        self.closed = True
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+
+def entering(door: Door, host: str, port: int) -> Transport:
+    transport = Transport()
+    door.enter((host, port), transport)
+    return transport
+
+
+def test_one_more_stranger_takes_the_place_of_the_oldest_of_the_host_that_has_most() -> None:
+    async def scene() -> None:
+        door = Door(Limits(strangers=4))
+        first, *crowd = [entering(door, "10.0.0.1", 1), *(entering(door, "10.0.0.2", port) for port in (1, 2, 3))]
+        fifth = entering(door, "10.0.0.3", 1)
+        assert [one.closed for one in (first, *crowd, fifth)] == [False, True, False, False, False]
+        assert len(door) == len(door.strangers) == 4
+
+    asyncio.run(scene())
+
+
+def test_who_has_shown_the_token_stays_and_strangers_go_in_time() -> None:
+    async def scene() -> None:
+        door = Door(Limits(strangers=2, unknown=0.05))
+        visitor = entering(door, "10.0.0.1", 1)
+        door.admit(("10.0.0.1", 1))
+        strangers = [entering(door, "10.0.0.1", port) for port in range(2, 9)]
+        assert (visitor.closed, len(door)) == (False, 3)
+        await asyncio.sleep(0.2)
+        assert (visitor.closed, len(door), all(one.closed for one in strangers)) == (False, 1, True)
+        door.admit(None)
+        door.admit(("10.0.0.9", 9))  # of nobody: nothing happens
+
+    asyncio.run(scene())
+
+
+def test_there_is_a_limit_for_those_with_the_token_too_and_who_leaves_makes_room() -> None:
+    async def scene() -> None:
+        limits = Limits(strangers=1, visitors=1)
+        door, there = Door(limits), []
+        for port in range(limits.connections):
+            there.append(entering(door, "10.0.0.1", port))
+            door.admit(("10.0.0.1", port))
+        assert not any(one.closed for one in there)
+        assert entering(door, "10.0.0.1", 99).closed
+        there[0].abort()
+        assert not entering(door, "10.0.0.1", 100).closed
+
+    asyncio.run(scene())
+
+
+def crowd(server: Served, count: int, says: bytes = b"") -> list[socket.socket]:
+    """Connections without a token."""
+    lines = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(count)]
+    for line in lines:
+        with contextlib.suppress(OSError):  # it had to go
+            line.sendall(says)
+    return lines
+
+
+def test_four_hundred_silent_connections_keep_no_visitor_waiting() -> None:
+    with served() as running:
+        # Without a limit of ours the files run out, which stops everybody and is written to the log without end.
+        resource.prlimit(running.process.pid, resource.RLIMIT_NOFILE, (FILES, FILES))
+        with page(running) as visitor:
+            visitor.begin()
+            visitor.say("speed", value=30)
+            visitor.say("play")
+            visitor.frame(5)
+            lines = crowd(running, 400)
+            began, step = time.monotonic(), visitor.hear("frame")["step"]
+            visitor.frame(step + 60)
+            with page(running) as other:
+                other.begin()
+            assert time.monotonic() - began < 20  # 2 on a machine with nothing else to do; it was a minute
+            for line in lines:
+                line.close()
+    assert sum(map(len, running.said)) < 10_000
+
+
+def test_garbage_by_the_hundred_leaves_a_short_log() -> None:
+    with served() as running:
+        for line in crowd(running, 400, b"\0garbage\r\n\r\n"):
+            line.close()
+        with page(running) as visitor:
+            visitor.begin()
+    assert sum(map(len, running.said)) < 10_000
+
+
+def test_a_log_passes_a_few_records_on_and_counts_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    kept: list[str] = []
+
+    class Kept(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            kept.append(record.getMessage())
+
+    log = logging.Logger("x")
+    log.addHandler(logs.Sparing(Kept()))
+    for number in range(1_000):
+        log.error("100%% of %s", number)
+    assert kept == [f"100% of {number}" for number in range(logs.BURST)]
+    now += logs.EVERY
+    log.error("x" * 10_000)
+    log.error("not yet")
+    assert len(kept) == logs.BURST + 1
+    assert kept[-1].endswith("(980 more messages were left out before this one)")
+    assert len(kept[-1]) < logs.LONGEST + 100

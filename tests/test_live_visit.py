@@ -1,0 +1,135 @@
+"""A visit's clock and its answers, with a worker that the test holds back: no process, no socket."""
+
+import asyncio
+import json
+import time
+from typing import Any
+
+import pytest
+
+from zscout.live.limits import PRICES, Limits, Rate
+from zscout.live.messages import Told, message
+from zscout.live.shares import Share
+from zscout.live.visit import Visit
+from zscout.live.workers import Worker
+
+SETTINGS = {"noise": 0.1, "silence": "nothing", "wait": True}
+
+
+class Held(Worker):
+    """Does each call only when the test lets it."""
+
+    def __init__(self) -> None:
+        self.runs = 0
+        self.share = Share()
+        self.asked = asyncio.Event()
+        self.let = asyncio.Event()
+        self.let.set()
+        self.step = 0
+
+    async def call(self, name: str, *arguments: Any) -> Any:
+        self.asked.set()
+        await self.let.wait()
+        self.asked.clear()
+        if "step" in arguments:
+            self.step += 1
+            return Told([message({"is": "frame", "step": self.step})], settings=SETTINGS)
+        return Told([], settings=SETTINGS)
+
+
+def test_nothing_says_that_it_runs_after_the_pause_was_answered() -> None:
+    async def scene() -> list[dict[str, Any]]:
+        said: list[dict[str, Any]] = []
+
+        async def send(answer: bytes) -> None:
+            said.append(json.loads(answer))
+
+        worker = Held()
+        visit = Visit("key", worker, Limits(fastest=1_000.0))
+        await visit.begin(send, {})
+        await visit.do("speed", {"value": 1_000.0})
+        await visit.do("play", {})
+        worker.let.clear()
+        worker.asked.clear()
+        await worker.asked.wait()  # a step is on its way
+        said.clear()
+        pausing = asyncio.create_task(visit.do("pause", {}))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert said == []  # it still has to come
+        worker.let.set()
+        await pausing
+        await asyncio.sleep(0.05)  # fifty steps, if it went on
+        await visit.do("speed", {"value": 2})
+        await visit.end()
+        return said
+
+    frame, paused, changed = asyncio.run(scene())
+    assert (frame["is"], paused["is"], changed["is"]) == ("frame", "status", "status")
+    assert (paused["playing"], paused["speed"]) == (False, 1_000)
+    assert (changed["playing"], changed["speed"]) == (False, 2)
+
+
+def test_what_costs_much_counts_for_many_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    rate, taken = Rate(Limits()), {"trace": 0, "pause": 0}
+    for tick in range(45 * 20):  # 45 traces a second for 20 seconds, and as many plain messages beside
+        now = tick / 45
+        taken["trace"] += rate.takes(PRICES["trace"])
+    assert taken["trace"] == pytest.approx(4 + 2 * 20, abs=1)  # four at once, then two a second
+    now += 10
+    for _ in range(45 * 20):
+        now += 1 / 45
+        taken["pause"] += rate.takes()
+    assert taken["pause"] == 45 * 20  # all that a page says
+
+
+def test_long_work_is_done_in_turn_and_takes_a_quarter_of_the_time() -> None:
+    now, done = 0.0, []
+
+    async def sleep(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+        await asyncio.sleep(0)
+
+    async def scene() -> None:
+        share = Share(0.25, lambda: now, sleep)
+
+        async def visitor(name: str, times: int) -> None:
+            for _ in range(times):
+                async with share.turn():
+                    await sleep(0.1)  # a trace
+                    done.append(name)
+
+        await asyncio.gather(visitor("greedy", 20), visitor("other", 3))
+
+    asyncio.run(scene())
+    assert done[:6] == ["greedy", "other"] * 3
+    assert now == pytest.approx(23 * 0.1 + 22 * 0.3)
+
+
+def test_long_work_waits_only_where_others_have_runs() -> None:
+    async def scene() -> list[str]:
+        worker, order = Held(), []
+        visits = [Visit(key, worker, Limits()) for key in ("one", "other")]
+
+        async def send(_: bytes) -> None:
+            pass
+
+        for visit in visits:
+            await visit.begin(send, {})
+        async with worker.share.turn():
+            waiting = asyncio.create_task(visits[0].do("trace", {}))
+            waiting.add_done_callback(lambda _: order.append("trace"))
+            for _ in range(5):
+                await visits[1].do("step", {})
+            order.append("steps")
+        await waiting
+        await visits[1].end()
+        async with worker.share.turn():
+            await visits[0].do("trace", {})  # alone: at once
+        await visits[0].end()
+        return order
+
+    assert asyncio.run(scene()) == ["steps", "trace"]

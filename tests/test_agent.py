@@ -356,6 +356,59 @@ def test_any_model_in_any_environment_over_many_episodes() -> None:
     assert steps[-1].reward > 4
 
 
+class Fives(Plane):
+    """Reward 5 everywhere; episodes are of other lengths and may terminate."""
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        obs, _, _, truncated, info = super().step(action)
+        return obs, 5.0, bool(obs[0] > 4), truncated, info
+
+
+@pytest.mark.parametrize("mode", gymnasium.vector.AutoresetMode)
+@pytest.mark.parametrize("intercept", [True, False])
+def test_resets_of_a_vector_environment_are_not_learned_from(
+    mode: gymnasium.vector.AutoresetMode, intercept: bool
+) -> None:
+    envs = gymnasium.vector.SyncVectorEnv([Fives] * 3, autoreset_mode=mode)
+    method = replace(METHODS["usf-ucb"](dim=2), intercept=intercept)
+    agent = OnlineTransfer(Compass(), method, runs=3)
+    steps = list(rollout(agent, envs, steps=120, seed=0))
+    resets = np.stack([step.only_reset for step in steps])
+    ends = np.stack([step.terminated | step.truncated for step in steps])
+    assert (ends.sum(0) >= 10).all()
+    assert np.array_equal(resets[1:], ends[:-1] if mode == gymnasium.vector.AutoresetMode.NEXT_STEP else 0 * ends[1:])
+    learned = ~resets
+    assert agent.posterior.weight.tolist() == learned.sum(0).tolist()
+    if agent.posterior.means is not None:
+        assert agent.posterior.means.reward.tolist() == [5.0] * 3
+    else:
+        assert agent.posterior.reward_squares.tolist() == (25.0 * learned.sum(0)).tolist()
+    for step in steps:
+        at, before, there = np.asarray(step.next_obs), np.asarray(step.obs), ~step.only_reset
+        assert np.allclose(at[there], (before + np.clip(step.action, -1, 1))[there])  # the last state, not the first
+        assert (step.reward[there] == 5).all()
+    assert np.array_equal(steps[-1].episode + ends[-1], ends.sum(0))
+
+
+def test_a_held_z_is_chosen_at_the_start_of_the_next_episode() -> None:
+    envs = gymnasium.vector.SyncVectorEnv([Plane] * 2)
+    agent = OnlineTransfer(Compass(), replace(METHODS["random-z"](dim=2), hold="episode"), runs=2)
+    z = [step.z for step in rollout(agent, envs, steps=33, seed=0)]
+    changed = [t for t in range(1, 33) if z[t] is not None and not torch.equal(z[t], z[t - 1])]
+    assert changed == [10, 11, 21, 22, 32]  # at the reset, whose action is ignored, and at the start
+
+
+def test_vector_environments_that_cannot_be_followed_are_refused() -> None:
+    envs = gymnasium.vector.SyncVectorEnv([Fives] * 2)
+    with pytest.raises(ValueError, match=r"the observation has shape \(2, 2\); for one run \(2,\) is wanted"):
+        list(rollout(OnlineTransfer(Compass()), envs, steps=2))
+    envs.metadata = {}
+    with pytest.raises(ValueError, match=r"metadata\['autoreset_mode'\] of the vector environment is None"):
+        list(rollout(OnlineTransfer(Compass(), runs=2), envs, steps=2))
+    with pytest.raises(ValueError, match="FlattenObservation"):
+        rollout(OnlineTransfer(Compass(), runs=2), gymnasium.vector.SyncVectorEnv([Named] * 2), steps=2)
+
+
 class Named(Plane):
     """The plane, its observations as a dict."""
 

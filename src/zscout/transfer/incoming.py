@@ -34,8 +34,8 @@ def check_observation(obs: Any, space: "gymnasium.Space[Any]", runs: tuple[int, 
     """One observation for each run, of the model's kind, and finite."""
     if isinstance(obs, dict):
         raise ValueError(
-            f"the observation is a dict with {', '.join(map(str, obs))}, this model's are {space}: wrap it "
-            "in gymnasium.wrappers.FlattenObservation"
+            f"the observation is a dict with {', '.join(map(str, obs))}, this model's are {space}: wrap the "
+            "environment in gymnasium.wrappers.FlattenObservation"
         )
     if isinstance(space, Discrete):
         as_index(obs, int(space.start + space.n), "observation")

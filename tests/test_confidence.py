@@ -125,7 +125,7 @@ def test_there_is_a_radius_before_any_reward_and_when_all_are_zero(noise: float 
 
 @pytest.mark.parametrize("delta", [0.0, 1.0, -0.1, 1.5, math.nan])
 def test_delta_is_a_probability(delta: float) -> None:
-    with pytest.raises(ValueError, match=r"delta must be (in \[0.0, 1.0\]|above 0 and below 1), came as"):
+    with pytest.raises(ValueError, match=r"delta must be (in \[0.0, 1.0\]|above 0 and below 1), got"):
         SelfNormalised(delta)
 
 

@@ -11,16 +11,16 @@ from zscout.edge import as_finite, as_generator, as_index, as_size, as_vectors, 
 
 def test_whole_numbers() -> None:
     assert as_size(np.int64(3), "n", 1) == 3
-    with pytest.raises(ValueError, match=r"dim must be a whole number, came as 3\.0"):
+    with pytest.raises(ValueError, match=r"dim must be a whole number, got 3\.0"):
         as_size(3.0, "dim", 1)
-    with pytest.raises(ValueError, match="dim must be a whole number, came as True"):
+    with pytest.raises(ValueError, match="dim must be a whole number, got True"):
         as_size(True, "dim", 1)
-    with pytest.raises(ValueError, match="n must be from 1 to 9 here, came as 10"):
+    with pytest.raises(ValueError, match="n must be from 1 to 9 here, got 10"):
         as_size(10, "n", 1, 9, " here")
     assert as_index([[1, 2]], 3, "state").tolist() == [[1, 2]]
-    with pytest.raises(ValueError, match="state must be whole numbers, came as list"):
+    with pytest.raises(ValueError, match="state must be whole numbers, got list"):
         as_index(["a"], 3, "state")
-    with pytest.raises(ValueError, match="came as torch.bool"):
+    with pytest.raises(ValueError, match="got torch.bool"):
         as_index([True], 3, "state")
 
 
@@ -29,7 +29,7 @@ def test_real_numbers() -> None:
     assert as_finite([torch.tensor(1.0), torch.tensor(2.0)], "x").tolist() == [1, 2]
     assert as_finite(torch.ones(2, requires_grad=True), "x").requires_grad  # a search may want it
     for bad in (["a"], [[1.0], [1.0, 2.0]], [None], [1j]):
-        with pytest.raises(ValueError, match="x must be real numbers, came as"):
+        with pytest.raises(ValueError, match="x must be real numbers, got"):
             as_finite(bad, "x")
     for bad_number in (math.nan, math.inf, -math.inf):
         for value in (bad_number, [1.0, bad_number], torch.tensor([bad_number, -bad_number])):
@@ -41,7 +41,7 @@ def test_real_numbers() -> None:
         with pytest.raises(ValueError, match=r"gamma must be a number in \[0.0, 1.0\)"):
             in_range(other, "gamma", 0.0, 1.0, open_end=True)
     for number in (1.0, -0.1, math.nan):
-        with pytest.raises(ValueError, match=r"gamma must be in \[0.0, 1.0\), came as"):
+        with pytest.raises(ValueError, match=r"gamma must be in \[0.0, 1.0\), got"):
             in_range(number, "gamma", 0.0, 1.0, open_end=True)
 
 
@@ -57,7 +57,7 @@ def test_randomness() -> None:
     assert as_generator(mine) is mine
     draws = [torch.rand(3, generator=as_generator(seed)).tolist() for seed in (7, np.int64(7), 8)]
     assert draws[0] == draws[1] != draws[2]
-    with pytest.raises(ValueError, match="came as numpy.random._generator.Generator"):
+    with pytest.raises(ValueError, match="got numpy.random._generator.Generator"):
         as_generator(np.random.default_rng(0))
-    with pytest.raises(ValueError, match="this slips: it needs rng, a torch.Generator, came as int"):
+    with pytest.raises(ValueError, match="this slips: it needs rng, a torch.Generator, got int"):
         required_rng(0, "this slips")

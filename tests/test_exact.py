@@ -396,7 +396,7 @@ def test_worlds_with_bad_tables() -> None:
         ExactModel(ring, torch.eye(3))
     ring = Ring(3)
     ring.successors = ring.successors.expand(-1, -1, 2)
-    with pytest.raises(ValueError, match=r"both \[3 2 K\], came as \(3, 2, 2\) and \(3, 2, 1\)"):
+    with pytest.raises(ValueError, match=r"both \[3 2 K\], got \(3, 2, 2\) and \(3, 2, 1\)"):
         ExactModel(ring, torch.eye(3))
     ring = Ring(3)  # thirds in float32 are no thirds
     ring.successors = torch.arange(3).expand(3, 2, 3)
@@ -420,7 +420,7 @@ def test_batches_that_do_not_match(laplacian_model: ExactModel) -> None:
         laplacian_model.psi([0, 1, 2], torch.ones(2, 4, 9))
     with pytest.raises(ValueError, match="which do not match"):
         laplacian_model.act([0, 1, 2], torch.ones(2, 9))
-    with pytest.raises(ValueError, match="policy must be real numbers, came as numpy"):
+    with pytest.raises(ValueError, match="policy must be real numbers, got numpy"):
         laplacian_model.evaluate("up")
     with pytest.raises(ValueError, match="so large that its values overflow"):
         laplacian_model.value(torch.eye(9, dtype=torch.float64)[1] * 1.7e308)

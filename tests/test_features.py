@@ -183,7 +183,7 @@ def test_slip_changes_no_feature(slip: float) -> None:
 def test_bad_laplacians() -> None:
     with pytest.raises(ValueError, match="n must be from 1 to 81"):
         eigenvalues(open_grid(), 82)
-    with pytest.raises(ValueError, match="dim must be from 1 to 81 in a world of 81 states, came as 82"):
+    with pytest.raises(ValueError, match="dim must be from 1 to 81 in a world of 81 states, got 82"):
         laplacian(open_grid(), 82)
     with pytest.raises(ValueError, match="from 1 to 80 without the constant"):
         laplacian(open_grid(), 81, constant=False)

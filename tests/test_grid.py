@@ -163,15 +163,15 @@ def test_bad_states_and_actions() -> None:
         world.step(-1, 0)
     with pytest.raises(ValueError, match="action 4 is outside 0 … 3"):
         world.step(0, 4)
-    with pytest.raises(ValueError, match="whole numbers, came as torch.float32"):
+    with pytest.raises(ValueError, match="whole numbers, got torch.float32"):
         world.step(torch.zeros(2), 0)
-    with pytest.raises(ValueError, match="whole numbers, came as torch.float64"):
+    with pytest.raises(ValueError, match="whole numbers, got torch.float64"):
         world.step(np.array([np.nan]), 0)
     with pytest.raises(ValueError, match="this world slips: it needs rng"):
         open_grid(slip=0.1).step(0, 0)
     with pytest.raises(ValueError, match=r"cell \(9, 0\) is not a free cell"):
         world.state_at(9, 0)
-    with pytest.raises(ValueError, match="size must be at least 1, came as 0"):
+    with pytest.raises(ValueError, match="size must be at least 1, got 0"):
         open_grid(0)
     with pytest.raises(ValueError, match=r"states and actions have batch dimensions \(2,\) and \(3,\)"):
         world.step([0, 1], [0, 1, 2])

@@ -106,7 +106,7 @@ def test_rendering_shows_thin_walls_and_nothing_of_a_black_box() -> None:
 def test_bad_input() -> None:
     with pytest.raises(ValueError, match="the reward is for 3 states, this world has 81"):
         gymnasium.make("zscout/OpenGrid-v0", reward=[1.0, 2.0, 3.0])
-    with pytest.raises(ValueError, match=r"an environment is one run: task must be \[d\], came as \(2, 9\)"):
+    with pytest.raises(ValueError, match=r"an environment is one run: task must be \[d\], got \(2, 9\)"):
         GridEnv(open_grid(), LinearReward(grid_clusters(open_grid()), torch.ones(2, 9)))
     env = GridEnv(open_grid())
     with pytest.raises(gymnasium.error.ResetNeeded):
@@ -116,7 +116,7 @@ def test_bad_input() -> None:
     with pytest.raises(ValueError, match="reset takes options={'state': s}, came with 'start'"):
         env.reset(options={"start": 3})
     env.reset(seed=0)
-    with pytest.raises(ValueError, match="one action, came as"):
+    with pytest.raises(ValueError, match="one action, got"):
         env.step(np.array([1, 2]))
     with pytest.raises(ValueError, match="action 7 is outside"):
         env.step(7)

@@ -272,7 +272,7 @@ def test_a_person_is_waited_for(server: Served) -> None:
         visitor.frame(2)  # it goes on
         visitor.say("skip", step=2)
         visitor.frame(3)
-        assert visitor.refusal("give", step=3, value=11) == "a reward must be in [-10.0, 10.0], came as 11.0"
+        assert visitor.refusal("give", step=3, value=11) == "a reward must be in [-10.0, 10.0], got 11.0"
         visitor.say("wait", value=False)
         visitor.frame(8)
 
@@ -638,10 +638,10 @@ def test_a_port_in_use_is_said_in_one_line_that_names_a_free_one() -> None:
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (["--port", "70000"], "--port must be from 0 to 65535, came as 70000"),
-        (["--visitors", "0"], "--visitors must be from 1 to 1000, came as 0"),
-        (["--steps", "0"], "--steps must be from 1 to 10000, came as 0"),
-        (["--processes", "-1"], "--processes must be from 0 to 64, came as -1"),
+        (["--port", "70000"], "--port must be from 0 to 65535, got 70000"),
+        (["--visitors", "0"], "--visitors must be from 1 to 1000, got 0"),
+        (["--steps", "0"], "--steps must be from 1 to 10000, got 0"),
+        (["--processes", "-1"], "--processes must be from 0 to 64, got -1"),
         (["--host", "no.such.host.invalid"], "there is no host 'no.such.host.invalid'"),
         (["--host", "192.0.2.1"], "192.0.2.1 port 0 cannot be listened at"),
     ],

@@ -234,7 +234,7 @@ WRONG: dict[str, tuple[Change, str]] = {
     "short": (lambda c: c["runs"][0]["entered"].pop(), r"entered has shape \[59\], wanted is \[60\]"),
     "short z": (lambda c: c["runs"][0]["z"].pop(), r"run 0: z has shape \[59, 9\], wanted is \[60, 9\]"),
     "uneven z": (lambda c: c["runs"][0]["z"][3].pop(), r"z must be numbers \[60, 9\], its rows alike"),
-    "flat z": (lambda c: c["runs"][0].update(z=[0.0] * 60), "z must be a list, came as 0.0"),
+    "flat z": (lambda c: c["runs"][0].update(z=[0.0] * 60), "z must be a list, got 0.0"),
     "final z": (lambda c: c["runs"][0]["final_z"].pop(), r"final_z has shape \[8\]"),
     "NaN": (lambda c: c["runs"][0]["z_hat"][2].__setitem__(0, float("nan")), "it holds NaN, which is no number"),
     "inf": (lambda c: c["runs"][0]["radius"].__setitem__(2, 1e300), "radius holds NaN, inf or a number beyond 1e\\+50"),

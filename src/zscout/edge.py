@@ -24,7 +24,7 @@ def as_index(value: Any, size: int, name: str, device: torch.device | None = Non
     index = _as_tensor(value, name, "whole numbers", device)
     whole = not (index.is_floating_point() or index.is_complex() or index.dtype == torch.bool)
     if not whole and (index.numel() or isinstance(value, Tensor)):  # an empty list has no dtype of its own
-        raise ValueError(f"{name} must be whole numbers, came as {index.dtype}")
+        raise ValueError(f"{name} must be whole numbers, got {index.dtype}")
     index = index.long()
     if index.numel():
         low, high = (int(extreme) for extreme in torch.aminmax(index))
@@ -47,7 +47,7 @@ def as_real(value: Any, name: str, device: torch.device | None = None) -> Float[
     """Real numbers as a float64 tensor, NaN and inf among them."""
     numbers = _as_tensor(value, name, "real numbers", device)
     if numbers.is_complex():
-        raise ValueError(f"{name} must be real numbers, came as {numbers.dtype}")
+        raise ValueError(f"{name} must be real numbers, got {numbers.dtype}")
     return numbers.double()
 
 
@@ -83,25 +83,25 @@ def as_generator(rng: object, device: torch.device | None = None) -> Generator:
     if isinstance(rng, Generator):
         return rng
     if isinstance(rng, bool) or not isinstance(rng, int | np.integer):
-        raise ValueError(f"rng must be a torch.Generator or a seed, came as {_kind(rng)}")
+        raise ValueError(f"rng must be a torch.Generator or a seed, got {_kind(rng)}")
     return Generator(device=device or torch.device("cpu")).manual_seed(int(rng))
 
 
 def required_rng(rng: object, because: str) -> Rng:
     """The source of randomness, where something is going to be drawn."""
     if not isinstance(rng, Generator | Streams):
-        raise ValueError(f"{because}: it needs rng, a torch.Generator, came as {_kind(rng)}")
+        raise ValueError(f"{because}: it needs rng, a torch.Generator, got {_kind(rng)}")
     return rng
 
 
 def as_size(value: object, name: str, low: int, high: int | None = None, where: str = "") -> int:
     """A whole number from low to high."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise ValueError(f"{name} must be a whole number, came as {value!r}")
+        raise ValueError(f"{name} must be a whole number, got {value!r}")
     if value < low or (high is not None and value > high):
         most = "at least" if high is None else "from"
         limits = f"{low}" if high is None else f"{low} to {high}{where}"
-        raise ValueError(f"{name} must be {most} {limits}, came as {value}")
+        raise ValueError(f"{name} must be {most} {limits}, got {value}")
     return int(value)
 
 
@@ -109,13 +109,13 @@ def in_range(value: object, name: str, low: float, high: float, open_end: bool =
     """A number in [low, high], or in [low, high) with ``open_end``."""
     limits = f"[{low}, {high}{')' if open_end else ']'}"
     if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-        raise ValueError(f"{name} must be a number in {limits}, came as {value!r}")
+        raise ValueError(f"{name} must be a number in {limits}, got {value!r}")
     try:
         number = float(value)
     except OverflowError:  # a whole number of hundreds of digits
-        raise ValueError(f"{name} must be in {limits}, came as a number too large to be one") from None
+        raise ValueError(f"{name} must be in {limits}, got a number that is too large") from None
     if math.isnan(number) or number < low or number > high or (open_end and number == high):
-        raise ValueError(f"{name} must be in {limits}, came as {number}")
+        raise ValueError(f"{name} must be in {limits}, got {number}")
     return number
 
 
@@ -123,7 +123,7 @@ def as_positive(value: object, name: str) -> float:
     """A finite number above 0."""
     number = in_range(value, name, 0.0, math.inf, open_end=True)
     if not number:
-        raise ValueError(f"{name} must be above 0, came as {number}")
+        raise ValueError(f"{name} must be above 0, got {number}")
     return number
 
 
@@ -168,7 +168,7 @@ def _as_tensor(value: Any, name: str, wanted: str, device: torch.device | None) 
         # Through numpy, by copy: views with odd strides, read-only arrays and lists of arrays are all welcome.
         tensor = value if isinstance(value, Tensor) else torch.from_numpy(np.array(value, order="C"))
     except (TypeError, ValueError, RuntimeError):
-        raise ValueError(f"{name} must be {wanted}, came as {_kind(value)}") from None
+        raise ValueError(f"{name} must be {wanted}, got {_kind(value)}") from None
     return tensor if device is None else tensor.to(device)
 
 

@@ -127,7 +127,7 @@ class ExactModel:
         if table.is_floating_point() or table.shape[:-1] != tasks.shape[:-1]:
             raise ValueError(
                 f"worth wants actions [*n {self.world.n_states}] and tasks [*n {self.dim}] of the same *n, "
-                f"came as {tuple(table.shape)} and {tuple(tasks.shape)}"
+                f"got {tuple(table.shape)} and {tuple(tasks.shape)}"
             )
         value = self._solver.worth(table.reshape(-1, self.world.n_states), tasks.reshape(-1, self.dim))
         if not all_finite(value):
@@ -155,7 +155,7 @@ class ExactModel:
         if table.ndim != (3 if table.is_floating_point() else 2) or owner.ndim != 1 or owner.shape != where.shape:
             raise ValueError(
                 "psi_of wants a table of policies [m S] or [m S A], and whose and state of one length, "
-                f"came as {tuple(table.shape)}, {tuple(owner.shape)} and {tuple(where.shape)}"
+                f"got {tuple(table.shape)}, {tuple(owner.shape)} and {tuple(where.shape)}"
             )
         many = len(where) > len(table) * self.dim  # tables of all states cost no more
         if many or table.is_floating_point() or not self._dynamics.certain:
@@ -243,11 +243,11 @@ class ExactModel:
         whole = not given.is_floating_point() if isinstance(given, Tensor) else given.dtype.kind in "biu"
         if whole:
             if given.ndim == 0 or given.shape[-1] != n_states:
-                raise ValueError(f"a policy of actions is [*n {n_states}], came as {tuple(given.shape)}")
+                raise ValueError(f"a policy of actions is [*n {n_states}], got {tuple(given.shape)}")
             return as_index(given, n_actions, "action", self.device)
         table = as_finite(given, "policy", self.device).detach()
         if table.shape[-2:] != (n_states, n_actions):
-            raise ValueError(f"a policy of probabilities is [*n {n_states} {n_actions}], came as {tuple(table.shape)}")
+            raise ValueError(f"a policy of probabilities is [*n {n_states} {n_actions}], got {tuple(table.shape)}")
         if (table < 0).any() or not torch.allclose(table.sum(-1), table.new_ones(()), atol=1e-6):
             raise ValueError("a policy's probabilities must be at least 0 and sum to 1 in every state")
         return table

@@ -38,7 +38,7 @@ class Dynamics:
         if successors.shape[:2] != (n_states, n_actions) or successors.shape != probabilities.shape:
             raise ValueError(
                 f"the world's successors and probabilities are both [{n_states} {n_actions} K], "
-                f"came as {tuple(successors.shape)} and {tuple(probabilities.shape)}"
+                f"got {tuple(successors.shape)} and {tuple(probabilities.shape)}"
             )
         successors = as_index(successors, n_states, "the world's successor", device)
         total = probabilities.sum(-1, keepdim=True)

@@ -32,7 +32,7 @@ def shipped() -> dict[str, Path]:
 def save(model: USFA, folder: str | Path) -> Path:
     """Write a model so that ``load`` gives it back exactly; files of the same names are replaced, each whole."""
     if not isinstance(model, USFA):
-        raise ValueError(f"only a USFA can be saved, came as {type(model).__name__}")
+        raise ValueError(f"only a USFA can be saved, got {type(model).__name__}")
     folder = Path(folder)
     config = {"format": FORMAT, "model": asdict(model.config), "about": model.about}
     text = json.dumps(config, indent=1, allow_nan=False) + "\n"

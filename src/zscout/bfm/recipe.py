@@ -34,9 +34,9 @@ class Recipe:
             as_size(getattr(self, name), name, 0)
         for name in ("cosine", "ball", "place", "actor", "averaged"):
             if not isinstance(getattr(self, name), bool):
-                raise ValueError(f"{name} must be true or false, came as {getattr(self, name)!r}")
+                raise ValueError(f"{name} must be true or false, got {getattr(self, name)!r}")
         if self.chain & (self.chain - 1):
-            raise ValueError(f"chain must be 0 or a power of two, came as {self.chain}")
+            raise ValueError(f"chain must be 0 or a power of two, got {self.chain}")
         as_discount(self.gamma)
         in_range(self.dropout, "dropout", 0.0, 1.0, open_end=True)
         in_range(self.tau, "tau", 0.0, 1.0)

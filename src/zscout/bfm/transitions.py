@@ -27,7 +27,7 @@ class Transitions:
     def of_random_walks(cls, world: FiniteWorld, walks: int, length: int, rng: Generator) -> "Transitions":
         """Random-walk trajectories of a given length from uniformly random starts."""
         if walks < 1 or length < 1:
-            raise ValueError(f"random walks need at least one walk of one step, came as {walks} of {length}")
+            raise ValueError(f"random walks need at least one walk of one step, got {walks} of {length}")
         state = torch.randint(world.n_states, (walks,), generator=rng)
         seen = []
         for _ in range(length):

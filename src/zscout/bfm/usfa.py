@@ -235,7 +235,7 @@ class USFA(nn.Module):
         """π(a|s,z) of every state, a table that an ExactModel can judge."""
         tasks = self._z(z)
         if tasks.ndim != 2:
-            raise ValueError(f"policy wants z [n {self.dim}], came as {tuple(tasks.shape)}")
+            raise ValueError(f"policy wants z [n {self.dim}], got {tuple(tasks.shape)}")
         states = self.states()
         with torch.no_grad():
             logits = self._logits(states.repeat(len(tasks)), tasks.repeat_interleave(len(states), 0))

@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         stop_on_signals()
         if not 0 <= command.seed < 2**63:
-            raise UsageError(f"--seed must be from 0 to {2**63 - 1}, came as {command.seed}")
+            raise UsageError(f"--seed must be from 0 to {2**63 - 1}, got {command.seed}")
         command.run(Console(emoji=False, markup=False))  # mine:angry: is a name, and a[/b] a folder
     except KeyboardInterrupt as stop:
         stopped("stopped; files already written are whole", stop)

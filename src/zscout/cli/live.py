@@ -105,7 +105,7 @@ class Live:
             ("seed", 0, 2**31 - 1),
         ):
             if not low <= getattr(self, name) <= high:
-                raise UsageError(f"--{name} must be from {low} to {high}, came as {getattr(self, name)}")
+                raise UsageError(f"--{name} must be from {low} to {high}, got {getattr(self, name)}")
 
 
 def _has_screen() -> bool:

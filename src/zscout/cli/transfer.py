@@ -76,7 +76,7 @@ class Transfer:
     def _check_files(self) -> None:
         """Before the run: a run that cannot be kept should not be begun."""
         if self.gif is not None and self.gif.suffix.lower() != ".gif":
-            raise UsageError(f"--gif names a file that ends in .gif, came as {self.gif}")
+            raise UsageError(f"--gif names a file that ends in .gif, got {self.gif}")
         writable(self.gif, self.json)
 
     def _write(self, scene: "Scene", seen: "list[Frame]", console: Console) -> None:

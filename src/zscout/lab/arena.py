@@ -180,7 +180,7 @@ class Tasks:
         as_size(self.seeds, "seeds", 1, 1_000)
         as_size(self.seed, "seed", 0, 1_000)
         if self.kind not in FIRST_SEED:
-            raise ValueError(f"tasks are {' or '.join(FIRST_SEED)}, came as {self.kind!r}")
+            raise ValueError(f"tasks are {' or '.join(FIRST_SEED)}, got {self.kind!r}")
 
     def draw(self, exact: ExactModel) -> tuple[Float[Tensor, "R d"], Int[Tensor, " R"]]:
         """z_r [R d] and a seed for each run: the same for every method, so that comparisons are paired."""

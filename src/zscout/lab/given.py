@@ -16,7 +16,7 @@ def keys_of(value: Any, wanted: type, what: str) -> None:
     """An object with the fields of a dataclass, all of them and no other."""
     names = [field.name for field in fields(wanted)]
     if not isinstance(value, dict):
-        raise ValueError(f"{what} is an object with {', '.join(names)}, came as {short(value)}")
+        raise ValueError(f"{what} is an object with {', '.join(names)}, got {short(value)}")
     for name in sorted(value.keys() ^ set(names)):
         raise ValueError(f"{what} has no {name}" if name in names else f"{what} has {short(name)}, which is not known")
 
@@ -24,7 +24,7 @@ def keys_of(value: Any, wanted: type, what: str) -> None:
 def list_in(value: Any, name: str) -> list[Any]:
     """A list."""
     if not isinstance(value, list):
-        raise ValueError(f"{name} must be a list, came as {short(value)}")
+        raise ValueError(f"{name} must be a list, got {short(value)}")
     return value
 
 

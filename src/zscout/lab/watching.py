@@ -139,7 +139,7 @@ def _task(text: str, ground: Ground) -> tuple[Float[Tensor, "1 d"], int]:
     try:
         numbers = [float(word) for word in text.split(",")]
     except ValueError:
-        raise ValueError(f"a task is its number or z_r with commas between, came as {text!r}") from None
+        raise ValueError(f"a task is its number or z_r with commas between, got {text!r}") from None
     tasks, seeds = TASKS.draw(ground.exact)
     number = 0
     if text.strip().lstrip("+-").isdecimal():

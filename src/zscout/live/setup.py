@@ -103,7 +103,7 @@ def silence_in(value: Any) -> Silence:
 def wait_in(value: Any) -> bool:
     """Whether it waits for a person."""
     if not isinstance(value, bool):
-        raise ValueError(f"wait must be true or false, came as {str(value)[:40]!r}")
+        raise ValueError(f"wait must be true or false, got {str(value)[:40]!r}")
     return value
 
 

@@ -175,7 +175,7 @@ class OverHeads:
 
     def __post_init__(self) -> None:
         if self.take not in ("min", "mean", "max"):
-            raise ValueError(f"take must be min, mean or max, came as {self.take!r}")
+            raise ValueError(f"take must be min, mean or max, got {self.take!r}")
 
     def __call__(self, forecast: Forecast, posterior: TaskPosterior, radius: Radius, rng: Rng) -> Scores:
         """Pessimistic, average or optimistic."""

@@ -220,7 +220,7 @@ class OnlineTransfer:
         posterior = self._state.posterior
         radius = as_finite(self.method.confidence(self.t, posterior), "the radius", posterior.device)
         if (radius < 0).any() or tuple(radius.shape) not in ((), self._runs):
-            raise ValueError(f"the radius must be at least 0, one number or one for each run, came as {radius}")
+            raise ValueError(f"the radius must be at least 0, one number or one for each run, got {radius}")
         return radius.expand(self._runs)
 
     @property
@@ -282,7 +282,7 @@ class OnlineTransfer:
             return method
         if not isinstance(method, str):
             hint = ": call it, METHODS[name](dim=…)" if isinstance(method, Factory) else ""
-            raise ValueError(f"method must be a name or a Method, came as {type(method).__name__}{hint}")
+            raise ValueError(f"method must be a name or a Method, got {type(method).__name__}{hint}")
         return factory_named(method)(dim=self.bfm.dim, noise=self.noise, norm_bound=self.norm_bound)
 
     def _asked(self, obs: Any) -> State:

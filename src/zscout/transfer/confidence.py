@@ -64,7 +64,7 @@ class SelfNormalised:
 
     def __post_init__(self) -> None:
         if not 0 < in_range(self.delta, "delta", 0.0, 1.0) < 1:
-            raise ValueError(f"delta must be above 0 and below 1, came as {self.delta}")
+            raise ValueError(f"delta must be above 0 and below 1, got {self.delta}")
         if self.norm_bound is not None:
             as_positive(self.norm_bound, "norm_bound")
 

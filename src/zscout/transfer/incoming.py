@@ -18,7 +18,7 @@ from zscout.types import BehaviorModel
 def check_model_kind(model: Any) -> None:
     """A model with all its members, that answers in tensors."""
     if isinstance(model, str):
-        raise ValueError(f"a model is wanted, came as the name {model!r}: pass zscout.load({model!r})")
+        raise ValueError(f"a model is wanted, got the name {model!r}: pass zscout.load({model!r})")
     if not isinstance(model, BehaviorModel):
         members = [name for name in dir(BehaviorModel) if not name.startswith("_")]
         missing = [name for name in members if getattr(model, name, None) is None]
@@ -75,7 +75,7 @@ def flags_of_runs(value: Any, runs: tuple[int, ...], name: str) -> Bool[Tensor, 
     """True or False for each run."""
     flags = np.asarray(value.cpu() if isinstance(value, Tensor) else value)
     if flags.dtype != bool or flags.shape not in ((), runs):
-        raise ValueError(f"{name} must be True or False, or one for each run, came as {value!r}")
+        raise ValueError(f"{name} must be True or False, or one for each run, got {value!r}")
     return torch.from_numpy(flags.copy()).expand(runs)
 
 

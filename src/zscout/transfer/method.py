@@ -27,22 +27,20 @@ class Method:
     def __post_init__(self) -> None:
         as_positive(self.ridge, "ridge")
         if isinstance(self.hold, str) and self.hold != "episode":
-            raise ValueError(f"hold is a number of steps or 'episode', came as {self.hold!r}")
+            raise ValueError(f"hold is a number of steps or 'episode', got {self.hold!r}")
         if self.hold != "episode":
             as_size(self.hold, "hold", 1)
         as_positive(in_range(self.forgetting, "forgetting", 0.0, 1.0), "forgetting")
         if not isinstance(self.intercept, bool):
             raise ValueError(f"intercept must be True or False, got {self.intercept!r}")
         if self.explorer is not None and not isinstance(self.explorer, Explorer):
-            raise ValueError(f"explorer must be an Explorer or None, came as {self.explorer!r}")
+            raise ValueError(f"explorer must be an Explorer or None, got {self.explorer!r}")
         if self.explore_for is not None:
             as_size(self.explore_for, "explore_for", 0)
             if self.explorer is None:
                 raise ValueError("explore_for is for how many steps an explorer acts: there is no explorer")
         for name in ("confidence", "acquisition"):
             if not callable(getattr(self, name)) or isinstance(getattr(self, name), type):
-                raise ValueError(
-                    f"{name} must be a callable, an instance and no class, came as {getattr(self, name)!r}"
-                )
+                raise ValueError(f"{name} must be a callable, an instance and no class, got {getattr(self, name)!r}")
         if isinstance(self.search, type) or not (callable(self.search) or isinstance(self.search, Trials)):
-            raise ValueError(f"search must be a callable or Trials, came as {self.search!r}")
+            raise ValueError(f"search must be a callable or Trials, got {self.search!r}")

@@ -276,7 +276,7 @@ class TaskPosterior:
         """Uniform in {z : ‖z − ẑ‖_V ≤ radius}; with ``surface`` on the image of the unit sphere, where it is equal."""
         size = as_finite(radius, "radius", self.device)
         if (size < 0).any():
-            raise ValueError(f"radius must be at least 0, came as {float(size.min())}")
+            raise ValueError(f"radius must be at least 0, got {float(size.min())}")
         rng, shape = self._rng(rng), (*self.runs, as_size(n, "n", 0), self.dim)
         ball = torch.nn.functional.normalize(normal(shape, rng), dim=-1)
         if not surface:

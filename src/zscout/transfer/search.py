@@ -135,7 +135,7 @@ class Bank:
         as_size(self.n, "n", 1, MOST)
         as_size(self.seed, "seed", 0)
         if not isinstance(self.anchors, bool):
-            raise ValueError(f"anchors must be True or False, came as {self.anchors!r}")
+            raise ValueError(f"anchors must be True or False, got {self.anchors!r}")
 
     def __call__(self, problem: Problem, rng: Rng) -> Float[Tensor, "*b d"]:
         """The best of them, of ẑ and of the last z."""
@@ -189,7 +189,7 @@ class Climb:
 
     def __post_init__(self) -> None:
         if not callable(self.start) or isinstance(self.start, type):
-            raise ValueError(f"start must be a search, such as Shooting(100), came as {self.start!r}")
+            raise ValueError(f"start must be a search, such as Shooting(100), got {self.start!r}")
         as_size(self.rounds, "rounds", 1, MOST)
         as_size(self.near, "near", 1, MOST)
         as_positive(self.spread, "spread")

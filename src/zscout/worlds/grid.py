@@ -121,7 +121,7 @@ class GridWorld:
 def _parse(text: str) -> tuple[tuple[int, int], list[Cell]]:
     """The map's shape and its free cells, row by row."""
     if not isinstance(text, str):
-        raise ValueError(f"a map is text of '#' and '.', came as {type(text).__name__}")
+        raise ValueError(f"a map is text of '#' and '.', got {type(text).__name__}")
     lines = [line.strip() for line in text.strip().splitlines()]
     if not lines:
         raise ValueError("the map is empty; it needs at least one free cell '.'")

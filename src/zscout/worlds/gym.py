@@ -31,11 +31,11 @@ class GridEnv(gymnasium.Env[np.int64, np.int64]):
 
     def __init__(self, world: GridWorld, reward: RewardLike = None, render_mode: str | None = None) -> None:
         if render_mode not in (None, "rgb_array"):
-            raise ValueError(f"render_mode must be None or 'rgb_array', came as {render_mode!r}")
+            raise ValueError(f"render_mode must be None or 'rgb_array', got {render_mode!r}")
         self.world = world
         self.reward = as_reward(reward, world.n_states)
         if isinstance(self.reward, LinearReward) and self.reward.task.ndim != 1:
-            raise ValueError(f"an environment is one run: task must be [d], came as {tuple(self.reward.task.shape)}")
+            raise ValueError(f"an environment is one run: task must be [d], got {tuple(self.reward.task.shape)}")
         self.render_mode = render_mode
         self.observation_space = Discrete(world.n_states)
         self.action_space = Discrete(world.n_actions)
@@ -71,7 +71,7 @@ class GridEnv(gymnasium.Env[np.int64, np.int64]):
         if self.state is None:
             raise gymnasium.error.ResetNeeded("call reset before step")
         if np.ndim(torch.as_tensor(action)):
-            raise ValueError(f"an environment is one run: one action, came as {action!r}")
+            raise ValueError(f"an environment is one run: one action, got {action!r}")
         before = self._rng.get_state()
         try:
             state = int(self.world.step(self.state, action, self._rng))

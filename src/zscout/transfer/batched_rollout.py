@@ -4,13 +4,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import gymnasium.vector
 import numpy as np
 from gymnasium.vector import VectorEnv
 
 from zscout.types import Action, Agent, Obs
 
-NEXT_STEP, SAME_STEP, DISABLED = "NextStep", "SameStep", "Disabled"  # gymnasium.vector.AutoresetMode, from 1.1 on
+NEXT_STEP, SAME_STEP, DISABLED = "NextStep", "SameStep", "Disabled"  # gymnasium.vector.AutoresetMode
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,10 +60,8 @@ def batched_rollout(agent: Agent, env: "VectorEnv[Any, Any, Any]", steps: int, s
 
 
 def autoreset_mode(env: "VectorEnv[Any, Any, Any]") -> str:
-    """How it begins a new episode; Gymnasium 1.0 has one way and does not say so."""
+    """How it begins a new episode."""
     mode = (env.metadata or {}).get("autoreset_mode")
-    if mode is None and not hasattr(gymnasium.vector, "AutoresetMode"):
-        return NEXT_STEP
     name = str(getattr(mode, "value", mode))
     if name not in (NEXT_STEP, SAME_STEP, DISABLED):
         raise ValueError(

@@ -2,7 +2,7 @@
 
     make minimum
 
-makes `.venv-minimum`, runs README's program, a comparison and the tests that need no browser in it.
+makes `.venv-minimum` and runs a comparison and the tests below in it, which use every dependency.
 """
 
 import re
@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / ".venv-minimum"
 TOOLS = ["pytest>=8.2,<10", "pytest-xdist>=3.6,<4", "hypothesis>=6.100,<7", "beartype>=0.19,<1"]
 PYTEST = ["-m", "pytest", "-q", "-o", "addopts="]  # without the run-time check of shapes, which has moved since
-TESTS = ["test_agent.py", "test_posterior.py", "test_exact.py", "test_usfa.py", "test_pretrained.py", "test_gym.py"]
+TESTS = ["test_agent.py", "test_posterior.py", "test_usfa.py", "test_gym.py", "test_live_door.py", "test_figures.py"]
 
 
 def lowest(requirements: list[str]) -> list[str]:

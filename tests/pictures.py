@@ -1,9 +1,11 @@
 """The pictures of the live page in README and docs, taken anew by ``make pictures``; also frames and steps a second."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
 from browsing import Cell, Visitor, browser
+from chromium import chromium
 from live import served
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
@@ -16,6 +18,8 @@ BAD = [(1, 4), (5, 4)]
 
 def main() -> None:
     """Take them."""
+    if chromium() is None:
+        sys.exit("no Chromium: install one, or name one in ZSCOUT_CHROMIUM")
     with served() as server, browser() as chrome:
 
         def visitor(**window: Any) -> Visitor:

@@ -408,6 +408,18 @@ def test_vector_environments_that_cannot_be_followed_are_refused() -> None:
     with pytest.raises(ValueError, match="FlattenObservation"):
         rollout(OnlineTransfer(Compass(), runs=2), gymnasium.vector.SyncVectorEnv([Named] * 2), steps=2)
 
+    class Plain:
+        """An agent with no more than the protocol asks for."""
+
+        def act(self, obs: Any) -> Any:
+            return np.zeros((2, 2), dtype=np.float32)
+
+        def tell(self, next_obs: Any, reward: Any, done: Any = False) -> None:
+            pass
+
+    with pytest.raises(ValueError, match="takes no seen"):
+        list(rollout(Plain(), gymnasium.vector.SyncVectorEnv([Fives] * 2), steps=2))
+
 
 class Named(Plane):
     """The plane, its observations as a dict."""

@@ -196,6 +196,8 @@ def tampered(change: Callable[[dict[str, Any]], Any], path: Path) -> None:
         {"hold": {"is": "UCB"}},
         {"search": "AtEstimate"},
         {"confidence": {"is": "ScaleFree", "kappa": True, "caution": 8.0}},
+        {"confidence": {"is": "KnownNorm", "kappa": 2.2, "norm_bound": 2**63, "floor": 0.3}},
+        {"hold": 10**400},
     ],
 )
 def test_a_tampered_method_is_refused_when_it_is_loaded(change: dict[str, Any], tmp_path: Path) -> None:
@@ -281,6 +283,23 @@ def test_after_any_accepted_tell_ask_succeeds(rewards: list[tuple[float, float]]
         assert agent.best_z.isfinite().all()
 
 
+def test_a_model_in_half_precision_learns() -> None:
+    class Half:
+        """The network, answering in float16."""
+
+        def __getattr__(self, name: str) -> Any:
+            found = getattr(NETWORK, name)
+            if name not in ("phi", "psi", "sample_z", "project_z"):
+                return found
+            return lambda *arguments: found(*arguments).half()
+
+    agent = zscout.OnlineTransfer(Half(), "usf-ucb-paper")
+    for state in range(5):
+        agent.ask(state)
+        agent.tell(state + 1, 3.0 * state)
+    assert agent.z_hat.abs().max() > 0.5
+
+
 def test_a_reward_that_the_model_cannot_hold_is_refused() -> None:
     agent = zscout.OnlineTransfer(NETWORK)
     agent.ask(0)
@@ -307,6 +326,7 @@ def test_huge_features_with_forgetting_are_refused_or_learned(size: float) -> No
 
 def test_a_changed_digit_is_found_and_run_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["compare", "--quick", "--steps", "5", "--methods", "greedy,random", "--jobs", "1", "--out", str(tmp_path)]
+    words += ["--settings", "default"]
     main([*words, "--json", str(tmp_path / "a.json")])
     capsys.readouterr()
     with sqlite3.connect(tmp_path / FILE) as file:
@@ -322,6 +342,18 @@ def test_a_changed_digit_is_found_and_run_again(tmp_path: Path, capsys: pytest.C
     assert "1 stored runs were changed" in capsys.readouterr().out
     before, after = (json.loads((tmp_path / f"{name}.json").read_text())["rows"] for name in "ab")
     assert before == after
+
+
+def test_a_byte_that_is_no_text_is_found_too(tmp_path: Path) -> None:
+    specs = Entrant.of(Arena(), "greedy", {}, Tasks(3, 1), steps=5).specs
+    with Store(tmp_path) as store:
+        list(run_all(specs, store))
+    with sqlite3.connect(tmp_path / FILE) as file:
+        file.execute("UPDATE runs SET numbers = CAST(x'7BF47D' AS TEXT) WHERE digest = ?", (specs[1].digest,))
+    file.close()
+    with Store(tmp_path) as store:
+        assert store.drop_damaged(specs) == 1
+        assert store.missing(specs) == [specs[1]]
 
 
 def test_a_store_without_checksums_gets_them(tmp_path: Path) -> None:
@@ -358,14 +390,14 @@ def test_signals_end_in_one_line(first: signal.Signals, code: int, tmp_path: Pat
 def test_a_second_ctrl_c_ends_at_once_in_one_line() -> None:
     program = """
 import time
-from zscout.cli.mistakes import stop_on_signals
-stop_on_signals()
-try:
-    print("ready", flush=True)
-    time.sleep(60)
-except KeyboardInterrupt:
-    print("cleaning up", flush=True)
-    time.sleep(60)
+from zscout.cli.mistakes import signals_stop_it
+with signals_stop_it():
+    try:
+        print("ready", flush=True)
+        time.sleep(60)
+    except KeyboardInterrupt:
+        print("cleaning up", flush=True)
+        time.sleep(60)
 """
     run = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert run.stdout is not None
@@ -375,6 +407,13 @@ except KeyboardInterrupt:
     _, said = run.communicate(timeout=30)
     assert run.returncode == 130
     assert said == "zscout: stopped at once; what was finished is kept\n"
+
+
+def test_signals_are_as_before_when_a_command_has_ended(capsys: pytest.CaptureFixture[str]) -> None:
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    with pytest.raises(SystemExit):
+        main(["compare", "--methods", "none"])
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
 
 
 def test_a_folder_whose_name_looks_like_markup(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -123,7 +123,8 @@ def check_psi(model: BehaviorModel, env: Any, tolerance: float, steps: int, seed
         raise ValueError(
             f"check_model: ψ(s;z) differs from {said} of the model's own policy by {report.error:.3g} of its size "
             f"({report.low:.3g} to {report.high:.3g}; tolerance {tolerance:.3g}): is it of this policy, these "
-            "features, this environment, and trained enough?"
+            "features, this environment, and trained enough? (Noise that the environment draws from anything but its "
+            "np_random counts as error.)"
         )
     if report.high > 2 * tolerance:
         raise ValueError(

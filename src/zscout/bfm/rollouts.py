@@ -1,5 +1,6 @@
 """Pairs of rollouts from the same start: what a model's own policy meets in a Gymnasium environment."""
 
+import contextlib
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -166,7 +167,8 @@ def _rollout(
 ) -> Rollout:
     # From here on the two rollouts of a pair must differ in all that is drawn: the environment's noise comes from its
     # np_random, as Gymnasium asks.
-    env.env.unwrapped.np_random = np.random.default_rng(draws.integers(2**31))
+    with contextlib.suppress(AttributeError):  # one without a setter draws by itself
+        env.env.unwrapped.np_random = np.random.default_rng(draws.integers(2**31))
     rng = Generator().manual_seed(int(draws.integers(2**31)))
     met, terminated, truncated = [obs], False, False
     while len(met) < length + 2 and not (terminated or truncated):

@@ -16,7 +16,7 @@ import zscout
 from zscout.cli.bench import Bench
 from zscout.cli.compare import Compare, Tune
 from zscout.cli.live import Live
-from zscout.cli.mistakes import UsageError, fail, stop_on_signals, stopped
+from zscout.cli.mistakes import UsageError, fail, signals_stop_it, stopped
 from zscout.cli.pretrain import Pretrain
 from zscout.cli.reproduce import Reproduce
 from zscout.cli.transfer import Transfer
@@ -47,10 +47,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     command = _parse(words or ["--help"])
     try:
-        stop_on_signals()
         if not 0 <= command.seed < 2**63:
             raise UsageError(f"--seed must be from 0 to {2**63 - 1}, got {command.seed}")
-        command.run(Console(emoji=False, markup=False))  # mine:angry: is a name, and a[/b] a folder
+        with signals_stop_it():
+            command.run(Console(emoji=False, markup=False))  # mine:angry: is a name, and a[/b] a folder
     except KeyboardInterrupt as stop:
         stopped("stopped; files already written are whole", stop)
     except (UsageError, OSError) as error:
@@ -84,9 +84,10 @@ def _unknown_option(command: str, words: Sequence[str]) -> str:
             continue
         owners = [f"zscout {name}" for name, known in options.items() if option in known]
         near = difflib.get_close_matches(option, options[command], n=1)
-        hints = [f"did you mean {near[0]}?"] if near else []
-        hints += [f"{' and '.join(owners)} {'has' if len(owners) == 1 else 'have'} it"] if owners else []
-        return "; ".join([f"zscout {command} has no option {option}", *hints])
+        hint = f"; did you mean {near[0]}?" if near else ""
+        if owners:
+            hint = f"; {' and '.join(owners)} {'has' if len(owners) == 1 else 'have'} it"
+        return f"zscout {command} has no option {option}{hint}"
     return ""
 
 

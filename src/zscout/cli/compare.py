@@ -205,7 +205,8 @@ class Tune(Runs):
             steps = min(self.steps, 20) if self.quick else self.steps
             names = list(GRIDS) if self.methods == "all" else names_of(self.methods)
             tried = candidates(arena, names, tasks, steps, self.noise, most=2 if self.quick else None)
-            tried = runnable(tried, self.methods == "all", console)
+            if not (tried := runnable(tried, self.methods == "all", console)):
+                raise UsageError("no method can be tuned here")
             path = self.out / "settings.json"
             before = merged(path, arena, record_head(tried[0]))
         announce_slow(tried, self.jobs, console)

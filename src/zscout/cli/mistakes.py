@@ -26,10 +26,9 @@ class Terminated(KeyboardInterrupt):
     """SIGTERM: the same clean end as Ctrl-C, with its own exit code."""
 
 
-def stop_on_signals() -> None:
-    """Ctrl-C and SIGTERM end a command cleanly; a second one ends it at once, in a line too."""
-    if threading.current_thread() is not threading.main_thread():
-        return
+@contextlib.contextmanager
+def signals_stop_it() -> Iterator[None]:
+    """While a command runs, Ctrl-C and SIGTERM end it cleanly; a second one ends it at once, in a line too."""
     seen: list[int] = []
 
     def stop(number: int, frame: object) -> None:
@@ -39,8 +38,16 @@ def stop_on_signals() -> None:
             os._exit(128 + number)
         raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
 
-    for number in (signal.SIGINT, signal.SIGTERM):
+    there = threading.current_thread() is threading.main_thread()
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM) if there}
+    kept = {number: handler for number, handler in before.items() if handler is not signal.SIG_IGN}  # as nohup sets it
+    for number in kept:
         signal.signal(number, stop)
+    try:
+        yield
+    finally:
+        for number, handler in kept.items():
+            signal.signal(number, handler)
 
 
 def stopped(message: str, stop: KeyboardInterrupt) -> NoReturn:

@@ -113,8 +113,10 @@ class Store:
             return int(self._file.execute("SELECT count(*) FROM runs").fetchone()[0])
 
     def _row(self, spec: Spec) -> Row | None:
+        """As bytes: a damaged row may be no text."""
+        columns = "digest, CAST(spec AS BLOB), CAST(numbers AS BLOB), CAST(provenance AS BLOB), steps, checksum"
         with self._said():
-            found = self._file.execute("SELECT * FROM runs WHERE digest = ?", (spec.digest,))
+            found = self._file.execute(f"SELECT {columns} FROM runs WHERE digest = ?", (spec.digest,))
             row: Row | None = found.fetchone()
         return row
 

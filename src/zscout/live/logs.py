@@ -27,7 +27,7 @@ class Sparing(logging.Handler):
         self._left -= 1
         text = self.format(record)
         if len(text) > LONGEST:
-            text = f"{text[:LONGEST]}…"
+            text = f"{text[: LONGEST // 2]} … {text[-LONGEST // 2 :]}"  # a traceback ends with its error
         if self._missed:
             text = f"{text} ({self._missed} more messages were left out before this one)"
         self._missed = 0

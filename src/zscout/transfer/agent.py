@@ -33,7 +33,6 @@ from zscout.transfer.trials import Trials
 from zscout.types import Action, BehaviorModel, DrawsForEachRun, Obs
 
 ASK, TELL, ACT, PLACES = 0, 1, 2, 3  # of a step's three draws, which stream: what is drawn depends on seed and t alone
-LEEWAY = 1e-6  # of the model's largest number: ẑ is added to and multiplied before the model sees it
 
 
 class OnlineTransfer:
@@ -77,7 +76,8 @@ class OnlineTransfer:
             runs=self._runs,
             device=bfm.sample_z(1, 0).device,
         )
-        self._largest = LEEWAY * torch.finfo(bfm.sample_z(1, 0).dtype).max
+        # Sums of squares of ẑ must be numbers of the model's, too.
+        self._largest = math.sqrt(torch.finfo(bfm.sample_z(1, 0).dtype).max / bfm.dim)
         self._in_use = OneThread()
         self._state = State(prior, torch.full(self._runs, math.inf, dtype=torch.float64, device=prior.device))
         if self.method.explorer is not None:
@@ -315,7 +315,10 @@ class OnlineTransfer:
     def _usable(self, posterior: TaskPosterior) -> TaskPosterior:
         """The posterior, if ẑ can be given to the model."""
         if torch.linalg.vector_norm(posterior.z_hat, math.inf) > self._largest:
-            raise ValueError(f"the estimate would be beyond {self._largest:.0e}, the model's largest: scale the reward")
+            raise ValueError(
+                f"ẑ would have entries over {self._largest:.2g}, whose squares the model's numbers cannot hold: scale "
+                "the reward"
+            )
         return posterior
 
     def _phi(self, obs: Obs) -> Float[Tensor, "*b d"]:

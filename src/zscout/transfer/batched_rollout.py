@@ -1,5 +1,6 @@
 """The loop around an agent of many runs and a Gymnasium vector environment."""
 
+import inspect
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -31,6 +32,11 @@ class BatchStep:
 def batched_rollout(agent: Agent, env: "VectorEnv[Any, Any, Any]", steps: int, seed: int | None) -> Iterator[BatchStep]:
     """``rollout`` for a vector environment."""
     mode = autoreset_mode(env)
+    if mode == NEXT_STEP and "seen" not in inspect.signature(agent.tell).parameters:
+        raise ValueError(
+            "this vector environment resets in a step of its own, of which tell(…, seen=) is told, and this agent's "
+            "tell takes no seen: make the environment with AutoresetMode.SAME_STEP"
+        )
     obs, _ = env.reset(seed=seed)
     ended = np.zeros(env.num_envs, dtype=bool)
     episode = np.zeros(env.num_envs, dtype=int)

@@ -29,7 +29,7 @@ class Method:
         if isinstance(self.hold, str) and self.hold != "episode":
             raise ValueError(f"hold is a number of steps or 'episode', got {self.hold!r}")
         if self.hold != "episode":
-            as_size(self.hold, "hold", 1)
+            as_size(self.hold, "hold", 1, 2**53)  # beyond that a float is no exact count
         as_positive(in_range(self.forgetting, "forgetting", 0.0, 1.0), "forgetting")
         if not isinstance(self.intercept, bool):
             raise ValueError(f"intercept must be True or False, got {self.intercept!r}")

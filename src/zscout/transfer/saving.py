@@ -93,8 +93,8 @@ def _from_json(value: Any, place: str, wanted: tuple[Any, ...]) -> Any:
     else:
         found = value
     if not any(_is(found, kind) for kind in wanted):
-        raise ValueError(f"its {place} is {found!r}, which cannot be")
-    return found
+        raise ValueError(f"its {place} is {str(found)[:40]}, which cannot be")
+    return float(found) if float in wanted and type(found) is int and int not in wanted else found
 
 
 def _kinds(name: str, hint: Any) -> tuple[Any, ...]:
@@ -110,8 +110,10 @@ def _is(value: Any, kind: Any) -> bool:
     if get_origin(kind) is Literal:
         return value in get_args(kind)
     if kind is float:
-        return type(value) in (int, float)
-    if kind in (int, bool, str, type(None)):
+        return type(value) is float or (type(value) is int and abs(value) < 2**53)
+    if kind is int:
+        return type(value) is int and abs(value) < 2**62  # what a tensor can hold
+    if kind in (bool, str, type(None)):
         return type(value) is kind
     return isinstance(value, kind if isinstance(kind, type) and is_dataclass(kind) else Tensor)
 

@@ -48,8 +48,8 @@ class State:
             if name in tensors:
                 _like(tensors[name], z_shape, name)
         t, weight = numbers.get("t"), posterior["weight"]
-        if not isinstance(t, int) or t < 0 or (weight < 0).any():
-            raise ValueError(f"its counts are t = {t!r} and weight = {weight.tolist()}")
+        if type(t) is not int or not 0 <= t < 2**53 or (weight < 0).any():
+            raise ValueError(f"its counts are t = {str(t)[:40]} and weight = {weight.tolist()}")
         asked = tensors.get("asked")
         device = z_shape.device
         return State(

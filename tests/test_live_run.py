@@ -308,7 +308,7 @@ def test_where_nothing_is_painted_there_is_nothing_to_lose() -> None:
         assert side(frame)["worth"] is None
         assert side(frame)["lost"] == 0
     [reward] = messages(run.clear())
-    assert reward == {"is": "reward", "reward": [0.0] * 81, "expressed": None, "since": 5}
+    assert reward == {"is": "reward", "reward": [0.0] * 81, "expressed": None, "since": 5, "attainable": 0.0}
 
 
 def test_two_methods_share_the_reward_and_the_seed_and_each_does_what_it_would_do_alone() -> None:

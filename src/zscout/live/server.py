@@ -172,6 +172,7 @@ class Live:
                 rate.give_back(extra)  # it was not done
                 await line.send(error(refused))
             except LostError as lost:
+                rate.give_back(extra)
                 await line.send(gone(lost))
             except ConnectionError:
                 raise

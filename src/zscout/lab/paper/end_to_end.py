@@ -30,7 +30,7 @@ def _tell(scale: Scale, runs: Runs) -> Section:
     )
     claims = [
         Claim(
-            "17a",
+            "18a",
             "With its own network and search the paper's method finds the reward.",
             "4.3, figure of errors and rewards",
             f"{TASKS} tasks, 200 rewards, {DRAWS:,} fresh z a step: reward of the last 20 steps {_both(final, '.3f')}; "
@@ -44,7 +44,7 @@ def _tell(scale: Scale, runs: Runs) -> Section:
             stored=True,
         ),
         Claim(
-            "17b",
+            "18b",
             "The network decides how much is lost on the way, more than the search does.",
             "ours",
             f"Lost steps of the paper's pipeline − the same with our network: {_both(by_network, '.1f')}; − the same "

@@ -12,7 +12,7 @@ import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -373,6 +373,15 @@ def test_a_store_without_checksums_gets_them(tmp_path: Path) -> None:
 # The command line
 
 
+@pytest.fixture
+def heard() -> Iterator[None]:
+    """Programs that a test starts hear Ctrl-C, also where the tests themselves run in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heard")
 @pytest.mark.parametrize(("first", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_signals_end_in_one_line(first: signal.Signals, code: int, tmp_path: Path) -> None:
     words = ["compare", "--methods", "usf-ucb", "--steps", "200", "--tasks", "500", "--jobs", "1"]
@@ -387,6 +396,7 @@ def test_signals_end_in_one_line(first: signal.Signals, code: int, tmp_path: Pat
     assert "the same command goes on from there" in said
 
 
+@pytest.mark.usefixtures("heard")
 def test_a_second_ctrl_c_ends_at_once_in_one_line() -> None:
     program = """
 import time

@@ -239,9 +239,15 @@ def test_what_cannot_be_compared(tmp_path: Path) -> None:
             entrant.check()
     with pytest.raises(ValueError, match="settings are auto, default, settling, fewest or a file"):
         settings_named(str(tmp_path / "none.json"), Arena())
-    for text in ('{"clusters": {}}', '{"settings": {"maze/laplacian/exact": {}}}', "[]", '{"settings": 3}'):
+    for text, says in {
+        '{"usf-ucv": {}, "usf-ucb": {}}': "other.json: there is no method 'usf-ucv': did you mean usf-ucb",
+        '{"usf-ucb": 3}': "the settings of usf-ucb must be an object, got 3",
+        '{"settings": {"maze/laplacian/exact": {}}}': "holds no settings for open-grid/laplacian/exact",
+        "[]": "must be an object like",
+        '{"settings": 3}': "must be an object like",
+    }.items():
         (tmp_path / "other.json").write_text(text)
-        with pytest.raises(ValueError, match="holds no settings for open-grid/laplacian/exact"):
+        with pytest.raises(ValueError, match=says):
             settings_named(str(tmp_path / "other.json"), Arena())
 
 

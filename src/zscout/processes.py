@@ -8,10 +8,10 @@ from multiprocessing import parent_process
 
 def begin_worker() -> None:
     """One thread, deaf to Ctrl-C, gone when its parent is."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer; torch takes seconds to import
     import torch
 
     torch.set_num_threads(1)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 

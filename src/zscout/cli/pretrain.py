@@ -19,7 +19,7 @@ class Pretrain:
     world: str = "open-grid"
     """open-grid, four-rooms, maze, or a text file with a map of '#' and '.'."""
     features: str = "laplacian"
-    """clusters or laplacian."""
+    """clusters, laplacian, or your own as module:name: a table, or a function of the world."""
     dim: int = 9
     """How many features."""
     slip: float = 0.0

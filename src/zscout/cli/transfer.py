@@ -25,7 +25,7 @@ class Transfer:
     world: str = "open-grid"
     """open-grid, four-rooms, maze, or a text file with a map of '#' and '.'."""
     features: str = "laplacian"
-    """clusters or laplacian."""
+    """clusters, laplacian, or your own as module:name: a table, or a function of the world."""
     model: str = "network"
     """exact, network (the one that ships), the name or folder of a saved model, or your own as module:name."""
     method: str = "usf-ucb"

@@ -200,11 +200,18 @@ def settings_in(path: Path, arena: Arena) -> dict[str, Settings]:
             chosen = {method: choices[SETTLING] for method, choices in found["settings"][arena_key(arena)].items()}
         else:
             chosen = dict(found.items())
-        known_methods = all(is_own(method) or method in METHODS for method in chosen)
-        if not known_methods or not all(isinstance(settings, dict) for settings in chosen.values()):
-            raise TypeError
-    except (KeyError, TypeError, AttributeError):
+    except KeyError:
         raise ValueError(f"{path} holds no settings for {arena_key(arena)}") from None
+    except (TypeError, AttributeError):
+        raise ValueError(f'{path} must be an object like {{"usf-ucb": {{"kappa": 2.0}}}}') from None
+    for method, settings in chosen.items():
+        if not is_own(method):
+            try:
+                METHODS[method]
+            except ValueError as error:
+                raise ValueError(f"{path}: {error}") from None
+        if not isinstance(settings, dict):
+            raise ValueError(f"{path}: the settings of {method} must be an object, got {settings!r}")
     return chosen
 
 

@@ -73,7 +73,7 @@ def test_nothing_says_that_it_runs_after_the_pause_was_answered() -> None:
 def test_what_costs_much_counts_for_many_messages(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
-    rate, taken = Rate(Limits()), {"trace": 0, "pause": 0}
+    rate, taken = Rate(Limits().burst, Limits().rate), {"trace": 0, "pause": 0}
     for tick in range(45 * 20):  # 45 traces a second for 20 seconds, and as many plain messages beside
         now = tick / 45
         taken["trace"] += rate.takes(PRICES["trace"])

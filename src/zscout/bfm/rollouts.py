@@ -105,7 +105,7 @@ def rollout_pairs(model: BehaviorModel, env: "gymnasium.Env[Any, Any]", length: 
 
 @dataclass(frozen=True, eq=False)
 class _Start:
-    """A reset with this seed and so many steps with another z."""
+    """How to reach a start: reset with ``seed``, then take ``walk`` steps with ``z``."""
 
     seed: int
     walk: int

@@ -19,6 +19,12 @@ class Guest:
     transport: asyncio.Transport
     expires: asyncio.TimerHandle | None  # None once the token was shown
 
+    def stay(self) -> None:
+        """No timer ends it any more."""
+        if self.expires is not None:
+            self.expires.cancel()
+            self.expires = None
+
 
 class Door:
     """Counts connections from when they are made, before a byte is read.
@@ -56,9 +62,8 @@ class Door:
     def admit(self, address: Address | None) -> None:
         """It has shown the token."""
         guest = None if address is None else self._guests.get(address)
-        if guest is not None and guest.expires is not None:
-            guest.expires.cancel()
-            guest.expires = None
+        if guest is not None:
+            guest.stay()
 
     def protocol(self) -> type[H11Protocol]:
         """For uvicorn: its own protocol, which tells this door of each connection."""
@@ -75,13 +80,10 @@ class Door:
     def _turn_out(self, address: Address) -> None:
         guest = self._guests.pop(address, None)
         if guest is not None:
-            if guest.expires is not None:
-                guest.expires.cancel()
+            guest.stay()
             guest.transport.abort()
 
     def _forget_closed(self) -> None:
-        # Asked of the transport: a WebSocket has another protocol than the one that was told of the connection.
+        # The transport knows: a WebSocket replaces the protocol object that saw the connection begin.
         for address in [address for address, guest in self._guests.items() if guest.transport.is_closing()]:
-            guest = self._guests.pop(address)
-            if guest.expires is not None:
-                guest.expires.cancel()
+            self._guests.pop(address).stay()

@@ -38,14 +38,14 @@ class Limits:
 class Rate:
     """A bucket that fills as time goes and that each message takes from."""
 
-    def __init__(self, limits: Limits) -> None:
-        self._limits = limits
-        self._left, self._last = limits.burst, time.monotonic()
+    def __init__(self, burst: float, rate: float) -> None:
+        self._burst, self._rate = burst, rate  # what it holds, and what comes in a second
+        self._left, self._last = burst, time.monotonic()
 
     def takes(self, price: float = 1.0) -> bool:
         """Whether one more is within the limit; what is refused costs nothing."""
         now = time.monotonic()
-        self._left = min(self._limits.burst, self._left + (now - self._last) * self._limits.rate)
+        self._left = min(self._burst, self._left + (now - self._last) * self._rate)
         self._last = now
         if self._left < price:
             return False

@@ -1,7 +1,8 @@
 """A log that cannot be filled from outside."""
 
 import logging
-import time
+
+from zscout.live.limits import Rate
 
 BURST = 20  # records at once …
 EVERY = 10.0  # … and then one in so many seconds
@@ -14,17 +15,13 @@ class Sparing(logging.Handler):
     def __init__(self, to: logging.Handler) -> None:
         super().__init__()
         self._to = to
-        self._left, self._last, self._missed = float(BURST), time.monotonic(), 0
+        self._rate, self._missed = Rate(float(BURST), 1 / EVERY), 0
 
     def emit(self, record: logging.LogRecord) -> None:
         """Pass it on, or count it."""
-        now = time.monotonic()
-        self._left = min(BURST, self._left + (now - self._last) / EVERY)
-        self._last = now
-        if self._left < 1:
+        if not self._rate.takes():
             self._missed += 1
             return
-        self._left -= 1
         text = self.format(record)
         if len(text) > LONGEST:
             text = f"{text[: LONGEST // 2]} … {text[-LONGEST // 2 :]}"  # a traceback ends with its error

@@ -143,7 +143,7 @@ class Live:
 
     async def _listen(self, line: Line) -> None:
         """Message by message; whatever one of them says, the run lives on."""
-        rate, strikes = Rate(self.limits), 0
+        rate, strikes = Rate(self.limits.burst, self.limits.rate), 0
         while True:
             came = await line.receive()
             if came["type"] == "websocket.disconnect":

@@ -129,7 +129,7 @@ class Side:
             "best": int(estimate.argmax()),
             "doubt": _numbers(doubt),
             "after": None if after is None else _numbers(after / after.abs().max().clamp(min=1e-12)),
-            "eigen": _numbers(1 / agent.posterior.eigenvalues.cpu(), DIGITS + 2),
+            "eigen": _numbers(1 / posterior.eigenvalues.cpu(), DIGITS + 2),
             "regret": None if last is None else _rounded(last.regret),
             "lost": None if truth is None else _rounded(self.lost),
             "worth": _rounded(worth),

@@ -67,6 +67,7 @@ class OnlineTransfer:
         self.seeds = seeds_of_runs(seed, runs)
         self._runs = tuple(self.seeds.shape)
         self._constant = constant_part_of(bfm) if self.method.intercept else None
+        example = bfm.sample_z(1, 0)
         prior = TaskPosterior.prior(
             dim=bfm.dim,
             ridge=self.method.ridge,
@@ -74,10 +75,10 @@ class OnlineTransfer:
             forgetting=self.method.forgetting,
             intercept=self.method.intercept,
             runs=self._runs,
-            device=bfm.sample_z(1, 0).device,
+            device=example.device,
         )
         # Sums of squares of ẑ must be numbers of the model's, too.
-        self._largest = math.sqrt(torch.finfo(bfm.sample_z(1, 0).dtype).max / bfm.dim)
+        self._largest = math.sqrt(torch.finfo(example.dtype).max / bfm.dim)
         self._in_use = OneThread()
         self._state = State(prior, torch.full(self._runs, math.inf, dtype=torch.float64, device=prior.device))
         if self.method.explorer is not None:

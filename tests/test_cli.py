@@ -80,7 +80,7 @@ def test_ones_own_method_features_and_world_are_tuned(tmp_path: Path) -> None:
     assert len(written["record"]["four-rooms/mine:places/exact"]["tried"]["mine:steady"]) == 2
     refused = run(*words, "--methods", "mine:bare", cwd=tmp_path)
     assert refused.returncode == 2
-    assert "the module mine has no bare_grid" in refused.stderr
+    assert "add a list of settings to it, bare_grid = [" in refused.stderr
     done = run("compare", "--quick", "--steps", "8", "--features", "mine:places", "--methods", "opti", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "published" in done.stdout  # no record for these features
@@ -122,6 +122,12 @@ def test_version() -> None:
         (["pretrain", "--out", "a-file"], "a-file is a file; --out names a folder"),
         (["pretrain", "--out", "x", "--device", "cuda:77"], "there is no CUDA device here"),
         (["pretrain", "--out", "x", "--world", "mars"], "there is no world 'mars'"),
+        (["pretrain", "--out", "x", "--world", "a-file"], "a-file: map row 1 holds 'e'"),
+        (
+            ["pretrain", "--out", "x", "--features", "zscout.features:laplacian", "--dim", "12"],
+            "has 9 features; leave --dim",
+        ),
+        (["live", "--no-no-browser"], "has no option --no-no-browser"),
         (["pretrain", "--out", "x", "--set", "tua=1"], "a recipe has no 'tua'"),
         (["pretrain", "--out", "x", "--dim", "2"], "take dim=1 or dim=3"),
         (["reproduce", "--quick", "--out", "a-file"], "a-file"),
@@ -147,7 +153,8 @@ def test_version() -> None:
         (["compare", "--noise", "-1"], "noise"),
         (["compare", "--settings", "none.json"], "settings are auto, default, settling, fewest or a file"),
         (["compare", "--features", "math:pi"], "math:pi"),
-        (["tune", "--methods", "math:cos"], "the module math has no cos_grid"),
+        (["compare", "--methods", "greedy", "--settings", "bad.json"], "greedy: ridge"),
+        (["tune", "--methods", "math:cos"], "math does not say what to try for cos"),
         (["compare", "--methods", "mbie"], "one-hot"),
         (["compare", "--quick", "--methods", "random", "--jobs", "0"], "jobs must be at least 1"),
         (["compare", "--quick", "--methods", "random", "--out", "a-file"], "a-file"),
@@ -168,6 +175,7 @@ def test_version() -> None:
 )
 def test_a_users_mistake_is_one_line_and_exit_code_2(words: list[str], message: str, tmp_path: Path) -> None:
     (tmp_path / "a-file").write_text("mine")
+    (tmp_path / "bad.json").write_text('{"greedy": {"ridge": "x"}}')
     done = run(*words, cwd=tmp_path)
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1

@@ -87,6 +87,15 @@ def test_the_model_of_ones_own_can_be_saved_and_compared(tmp_path: Path) -> None
     assert "failed" not in done.stdout
 
 
+def test_a_map_and_features_of_ones_own_are_compared_tuned_and_trained(tmp_path: Path) -> None:
+    page = ROOT / "docs" / "own-map-and-features.md"
+    assert run(["-c", blocks("python", [page])[0][1]], tmp_path).returncode == 0
+    for command in re.findall(r"^`zscout (.+)`$", page.read_text(), re.MULTILINE):
+        done = run(["-m", "zscout", *command.split(), "--quick"], tmp_path)
+        assert done.returncode == 0, f"{command}: {done.stderr}"
+        assert "failed" not in done.stdout
+
+
 @pytest.mark.parametrize(("page", "commands"), new_commands())
 def test_commands_run(page: str, commands: list[str], tmp_path: Path) -> None:
     targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE)

@@ -127,9 +127,9 @@ def test_any_map_is_read_faithfully_or_refused(rows: list[str]) -> None:
         ("", "empty"),
         ("   \n ", "empty"),
         ("##\n##", "no free cell"),
-        ("...\n..", "row 1 has 2 cells, row 0 has 3"),
-        ("..\n\n..", "row 1 has 0 cells"),
-        ("..\n.x", "row 1 holds 'x'"),
+        ("...\n..", "row 2 has 2 cells, row 1 has 3"),
+        ("..\n\n..", "row 2 has 0 cells"),
+        ("..\n.x", "row 2 holds 'x'"),
         (".#.", "1 free cells cannot be reached from (0, 0): (0, 2)"),
     ],
 )

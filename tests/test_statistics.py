@@ -240,7 +240,8 @@ def test_what_cannot_be_compared(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="settings are auto, default, settling, fewest or a file"):
         settings_named(str(tmp_path / "none.json"), Arena())
     for text, says in {
-        '{"usf-ucv": {}, "usf-ucb": {}}': "other.json: there is no method 'usf-ucv': did you mean usf-ucb",
+        '{"usf-ucv": {}, "usf-ucb": {}}': "other.json, usf-ucv: there is no method 'usf-ucv': did you mean usf-ucb",
+        '{"usf-ucb": {"kapa": 1}}': "other.json, usf-ucb: there is no setting 'kapa': did you mean kappa",
         '{"usf-ucb": 3}': "the settings of usf-ucb must be an object, got 3",
         '{"settings": {"maze/laplacian/exact": {}}}': "holds no settings for open-grid/laplacian/exact",
         "[]": "must be an object like",
@@ -254,10 +255,13 @@ def test_what_cannot_be_compared(tmp_path: Path) -> None:
 def test_settings_of_a_file(tmp_path: Path) -> None:
     path = tmp_path / "mine.json"
     path.write_text('{"mine:contrast": {"weight": 0.3}, "greedy": {"ridge": 2}}')
-    assert settings_named(str(path), Arena()) == {"mine:contrast": {"weight": 0.3}, "greedy": {"ridge": 2}}
+    auto = settings_named("auto", Arena())  # what the file does not name
+    assert settings_named(str(path), Arena()) == auto | {"mine:contrast": {"weight": 0.3}, "greedy": {"ridge": 2}}
     choices = {"fewest": {"ridge": 1}, "settling": {"ridge": 2}}
     path.write_text(json.dumps({"settings": {"open-grid/laplacian/exact": {"greedy": choices}}, "record": {}}))
-    assert settings_named(str(path), Arena()) == {"greedy": {"ridge": 2}}
+    assert settings_named(str(path), Arena()) == auto | {"greedy": {"ridge": 2}}
+    assert about_settings("greedy", {"ridge": 2}, str(path), Arena()) == "from the file"
+    assert about_settings("opti", auto["opti"], str(path), Arena()) == "tuned"
 
 
 def test_settings_by_name() -> None:

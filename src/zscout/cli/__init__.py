@@ -35,6 +35,7 @@ COMMANDS = {kind.__name__.lower(): kind for kind in (Reproduce, Pretrain, Transf
 DESCRIPTION = (
     "Online transfer with Behavioral Foundation Models: which task vector z to try next when the reward can only be "
     "seen by trying. Worlds, features, trained models, the paper's method, its rivals, and exact ground truth.\n\n"
+    "Examples: zscout transfer (one run to watch); zscout compare --methods usf-ucb,opti --quick; zscout live.\n\n"
     "Each command has its own --help. zscout --version prints the version."
 )
 

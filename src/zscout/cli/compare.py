@@ -42,7 +42,7 @@ class Runs:
     device: str = "cpu"
     """cpu or cuda."""
     seed: int = 0
-    """Another number, other tasks and seeds."""
+    """Changes which tasks are drawn and how every run is seeded."""
 
     @property
     def place(self) -> str:
@@ -59,19 +59,21 @@ class Compare(Runs):
     methods: str = "usf-ucb,usf-ucb-norm,usf-ucb-paper,greedy,random"
     """Names with commas between, or all; your own as module:name."""
     settings: str = "auto"
-    """auto: usf-ucb and usf-ucb-norm by default, all others as tuned for this arena on other tasks, if it has a record;
-    settling or fewest: one of the two tuned choices for all; default: no tuning; or a file, either of zscout tune (its
-    settling choice) or {"method": {"setting": value}}."""
+    """auto: defaults for usf-ucb and usf-ucb-norm, stored tuned settings for the other methods where this arena has
+    them. settling (or tuned): tuned settings for all methods, fewest lost steps among those that settle in 95 % of
+    runs. fewest: the same without that condition. default: published settings. Or a JSON file: the one of zscout tune,
+    or {"method": {"setting": value}}; methods it does not name run as with auto."""
     tasks: int = 100
     """How many hidden z_r."""
     seeds: int = 3
     """How many runs for each of them."""
     against: str = ""
-    """Also compare each of the others with this method, run by run: ratio, difference, probability of improvement."""
+    """A method, such as opti: print a second table of each other method against it, paired by run: ratio and
+    difference of lost steps, probability of improvement."""
     psi_error: float = 0.0
-    """Make the exact model's ψ wrong by this share of its length, its policies still right."""
+    """Add errors of this relative size to the exact model's ψ; its policies stay right."""
     heads: int = 1
-    """So many estimates of ψ, each with an error of its own."""
+    """With --psi-error: how many estimates (heads) of ψ the model has, each with its own error."""
     outside: float = 0.0
     """Share of the reward's variance over states that the features cannot express."""
     offset: float = 0.0
@@ -105,7 +107,7 @@ class Compare(Runs):
         announce_slow(entrants, self.jobs, console)
         outcomes = outcomes_with_bar(entrants, self.out, self.jobs, console)
         rows = [
-            replace(row, note=about_settings(row.method, row.settings, self.settings))
+            replace(row, note=about_settings(row.method, row.settings, self.settings, entrants[0].arena))
             for row in comparison(list(outcomes.values()), self.against)
         ]
         title = f"{self.place}: {entrants[0].steps} steps"
@@ -179,7 +181,7 @@ class Tune(Runs):
     tasks: int = 250
     """How many tuning tasks, one run each; compare never reports on them."""
     report: int = 20
-    """How many other tasks the chosen settings are then reported on, the first of compare's."""
+    """How many other tasks the chosen settings are then measured on (the first tasks of zscout compare)."""
     quick: Quick = False
     """Three tasks, two settings a method, at most 20 steps: a first look."""
     json: OutputFile = None
@@ -223,7 +225,10 @@ class Tune(Runs):
             for settings in choices.values()
         ]
         found = outcomes_with_bar(list(dict.fromkeys(reported)), self.out, self.jobs, console)
-        caption = f"{self.place}: both choices of {tasks.count} tuning tasks, on {others.count} other tasks"
+        caption = (
+            f"{self.place}: settings chosen on {tasks.count} tuning tasks (fewest lost, and fewest lost that settle), "
+            f"measured on {others.count} other tasks"
+        )
         console.print(terminal_table(TextTable("chosen", caption, *ranking_cells(comparison(list(found.values()))))))
         write_json(path, before(chosen, record))
         console.print(f"wrote {path}", highlight=False, soft_wrap=True)
@@ -240,7 +245,8 @@ def runnable(entrants: "list[Entrant]", all_methods: bool, console: Console) -> 
             entrant.check()
         except ValueError as error:
             if not all_methods:
-                raise
+                named = entrant.method in str(error)
+                raise UsageError(f"{error}" if named else f"{entrant.method}: {error}") from error
             if entrant.method not in left_out:
                 console.print(f"left out: {entrant.method} ({error})", highlight=False, soft_wrap=True)
             left_out.add(entrant.method)

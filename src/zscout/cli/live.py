@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from rich.console import Console
 
 from zscout.cli.mistakes import UsageError
+from zscout.cli.options import Quick
 
 PORTS = 20  # that are tried after the usual one
 
@@ -25,7 +26,7 @@ class Live:
     """Where to listen; anything but this machine's own address lets others in who have the link."""
     port: int = 8730
     """Which port; 0 takes any that is free."""
-    no_browser: bool = False
+    no_browser: Quick = False
     """Only print the link."""
     visitors: int = 20
     """How many may be there at once."""

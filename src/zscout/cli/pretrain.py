@@ -21,7 +21,7 @@ class Pretrain:
     features: str = "laplacian"
     """clusters, laplacian, or your own as module:name: a table, or a function of the world."""
     dim: int = 9
-    """How many features."""
+    """How many features; your own features decide this themselves."""
     slip: float = 0.0
     """Probability that a random action is executed instead."""
     recipe: str = "robust"
@@ -35,9 +35,10 @@ class Pretrain:
     seed: int = 0
     """Decides the first weights, the task vectors and the walks."""
     patience: int = 20
-    """Train the policy no further when its value has not risen for so many lines of the log (of 250 steps)."""
+    """Stop training the policy after this many log lines (of 250 steps) without a better one."""
     keep: str = "value"
-    """Keep, and stop by, the weights of the highest value; or psi: those of the least error of ψ."""
+    """Which weights to keep, and when to stop: value, those with the best policies; psi, those with the smallest error
+    of ψ."""
     device: str = "cpu"
     """cpu or cuda."""
     quick: Quick = False

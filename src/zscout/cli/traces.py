@@ -51,8 +51,12 @@ def compare_traces(command: "Compare", console: Console) -> None:
         return
     found = [*alongside.recorded(), *_afresh(command, alongside, specs, console)]
     fresh = {spec.method for spec, _ in specs}
+    arena = alongside.arena
     rows = [
-        replace(row, note=about_settings(row.method, row.settings, command.settings)) if row.method in fresh else row
+        replace(
+            row,
+            note=about_settings(row.method, row.settings, command.settings, arena) if row.method in fresh else row.note,
+        )
         for row in rows_of(found)
     ]
     table = TextTable("traces", _title(alongside), *one_reward_cells(rows))

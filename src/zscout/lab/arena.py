@@ -40,7 +40,9 @@ def world_named(name: str, slip: float = 0.0) -> GridWorld:
     try:
         return GridWorld.from_map(path.read_text(), slip=slip)
     except UnicodeDecodeError as error:
-        raise ValueError(f"{name} is no text: {error}") from error
+        raise ValueError(f"{name} is not a text file: {error}") from error
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from error
 
 
 def features_named(name: str, world: GridWorld, dim: int) -> Float[Tensor, "S d"]:

@@ -67,6 +67,10 @@ def method_factory(name: str) -> Factory:
 def own_grid(name: str) -> list[dict[str, Any]]:
     """The settings that zscout tune tries for a method ``module:name``: the list ``name_grid`` of its module."""
     method_factory(name)
+    module, _, attribute = name.partition(":")
+    if not hasattr(sys.modules[module], f"{attribute}_grid"):
+        example = f"{attribute}_grid = [{{'ridge': 0.1}}, {{'ridge': 0.3}}]"
+        raise ValueError(f"{module} does not say what to try for {attribute}: add a list of settings to it, {example}")
     grid = imported(f"{name}_grid")
     if not isinstance(grid, list) or not grid or not all(isinstance(settings, dict) for settings in grid):
         raise ValueError(f"{name}_grid must be a list of settings, such as [{{'ridge': 0.1}}, {{'ridge': 0.3}}]")

@@ -3,7 +3,11 @@
     python -m zscout.lab.pipeline --device cuda > pipeline.json
 
 runs it, each half of it with the other half ours, and our default (minutes on a GPU, hours on a CPU). What it writes
-is stored as ``lab/stored/pipeline.json``; ``zscout reproduce`` shows that.
+is stored as ``lab/stored/pipeline.json``; ``zscout reproduce`` shows that. One arm's networks are not shipped:
+
+    zscout pretrain --recipe paper --features F --patience 40 --set policy_steps=80000 --out out/grid9-F-paper-value
+
+trains them, for F clusters and laplacian.
 """
 
 import json
@@ -28,19 +32,25 @@ EVERY = 4  # steps between the points of a stored curve
 BATCH = 20  # runs at once, each with 10,000 z
 
 
+NETWORKS = {
+    "ours": "network",
+    "paper, best ψ": "grid9-{}-paper",
+    "paper, best value": "out/grid9-{}-paper-value",  # not shipped: see the command above
+}
+
+
 @dataclass(frozen=True)
 class Arm:
     """A network, what searches its z, and a method."""
 
     label: str
-    network: str  # "paper": the network of the paper's recipe; "ours": the shipped one
+    network: str  # a key of NETWORKS
     draws: int  # fresh z a step; 0: our search
     method: str = "usf-ucb-paper"
 
     def arena(self, features: str, device: str) -> Arena:
         """The 9×9 grid with its network."""
-        model = f"grid9-{features}-paper" if self.network == "paper" else "network"
-        return Arena(features=features, model=model, device=device)
+        return Arena(features=features, model=NETWORKS[self.network].format(features), device=device)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -49,11 +59,12 @@ class Arm:
 
 
 ARMS = (
-    Arm("the paper's pipeline", "paper", DRAWS),
-    Arm("its network, our search", "paper", 0),
+    Arm("the paper's pipeline", "paper, best ψ", DRAWS),
+    Arm("its network, our search", "paper, best ψ", 0),
     Arm("our network, its search", "ours", DRAWS),
     Arm("our network, our search", "ours", 0),
     Arm("our default", "ours", 0, "usf-ucb"),
+    Arm("its network of the best value, its search", "paper, best value", DRAWS),
 )
 CURVES = {"error": "‖ẑ − z_r‖", "normalised": "reward", "value": "value of π(·,ẑ)"}
 
@@ -88,11 +99,11 @@ def _curve(records: Sequence[Record], name: str) -> dict[str, list[float]]:
     return {part: [float(f"{v:.4g}") for v in values[EVERY - 1 :: EVERY]] for part, values in points.items()}
 
 
-def main(device: str = "cpu", quick: bool = False) -> None:
-    """Run every arm on both feature sets, and print what is stored."""
+def main(device: str = "cpu", quick: bool = False, arms: tuple[str, ...] = ()) -> None:
+    """Run every arm, or those named, on both feature sets, and print what is stored."""
     found: dict[str, dict[str, Any]] = {}
     for features in FEATURES:
-        for arm in ARMS:
+        for arm in (arm for arm in ARMS if not arms or arm.label in arms):
             print(f"{features}: {arm.label}", file=sys.stderr, flush=True)
             found.setdefault(features, {})[arm.label] = measure(arm, features, device, Scale(quick=quick))
     print(json.dumps(found))

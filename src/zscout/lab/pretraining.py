@@ -56,7 +56,10 @@ class Pretraining:
 
     def build_features(self, world: GridWorld) -> Float[Tensor, "S d"]:
         """By name."""
-        return features_named(self.features, world, self.dim)
+        found = features_named(self.features, world, self.dim)
+        if self.dim not in (found.shape[1], Pretraining.dim):
+            raise ValueError(f"--dim {self.dim}: {self.features} has {found.shape[1]} features; leave --dim out")
+        return found
 
     def build_recipe(self) -> Recipe:
         """The named one with the changes asked for."""

@@ -175,7 +175,7 @@ def settings_named(name: str, arena: Arena) -> dict[str, Settings]:
     """Settings by method.
 
     ``default``: none. ``settling`` (or ``tuned``) and ``fewest``: the stored choice, if there is one for the arena.
-    ``auto``: ``settling`` for all but our own defaults. Else a file of zscout tune.
+    ``auto``: ``settling`` for all but our own defaults. Else a file; a method that it does not name runs as with auto.
     """
     if name == "default":
         return {}
@@ -185,7 +185,7 @@ def settings_named(name: str, arena: Arena) -> dict[str, Settings]:
         choice = SETTLING if name == "auto" else name
         kept = {method: choices[choice] for method, choices in chosen.items()}
         return {m: s for m, s in kept.items() if name != "auto" or m not in DEFAULTS_OF_OURS}
-    return settings_in(Path(name), arena)
+    return settings_named("auto", arena) | settings_in(Path(name), arena)
 
 
 def settings_in(path: Path, arena: Arena) -> dict[str, Settings]:
@@ -205,13 +205,14 @@ def settings_in(path: Path, arena: Arena) -> dict[str, Settings]:
     except (TypeError, AttributeError):
         raise ValueError(f'{path} must be an object like {{"usf-ucb": {{"kappa": 2.0}}}}') from None
     for method, settings in chosen.items():
-        if not is_own(method):
-            try:
-                METHODS[method]
-            except ValueError as error:
-                raise ValueError(f"{path}: {error}") from None
         if not isinstance(settings, dict):
             raise ValueError(f"{path}: the settings of {method} must be an object, got {settings!r}")
+        if is_own(method):  # imported only if it is run
+            continue
+        try:
+            METHODS[method].check(**settings)
+        except ValueError as error:
+            raise ValueError(f"{path}, {method}: {error}") from None
     return chosen
 
 
@@ -249,10 +250,12 @@ def merged(path: Path, arena: Arena, like: Record) -> Callable[[Mapping[str, Any
     return plus
 
 
-def about_settings(method: str, settings: Settings, name: str = "auto") -> str:
+def about_settings(method: str, settings: Settings, name: str = "auto", arena: Arena | None = None) -> str:
     """A word beside a row on where its settings are from; none for a method that has nothing to tune."""
     if settings:
-        return "tuned" if name in ("auto", "tuned", FEWEST, SETTLING) else "from the file"
+        is_file = name not in ("auto", "tuned", FEWEST, SETTLING)
+        tuned = not is_file or (arena is not None and settings_named("auto", arena).get(method) == settings)
+        return "tuned" if tuned else "from the file"
     if is_own(method) or method not in GRIDS:
         return ""
     return "default" if method in DEFAULTS_OF_OURS else "published, untuned"

@@ -125,11 +125,13 @@ def _parse(text: str) -> tuple[tuple[int, int], list[Cell]]:
     lines = [line.strip() for line in text.strip().splitlines()]
     if not lines:
         raise ValueError("the map is empty; it needs at least one free cell '.'")
-    for row, line in enumerate(lines):
+    for row, line in enumerate(lines, start=1):
         if unknown := set(line) - {WALL, FREE}:
             raise ValueError(f"map row {row} holds {min(unknown)!r}; a map is made of '#' (wall) and '.' (free)")
         if len(line) != len(lines[0]):
-            raise ValueError(f"map row {row} has {len(line)} cells, row 0 has {len(lines[0])}: all rows alike")
+            raise ValueError(
+                f"map row {row} has {len(line)} cells, row 1 has {len(lines[0])}: all rows must have the same length"
+            )
     cells = [(r, c) for r, line in enumerate(lines) for c, mark in enumerate(line) if mark == FREE]
     if not cells:
         raise ValueError("the map has no free cell '.'")
@@ -140,9 +142,7 @@ def _edge(pair: tuple[Cell, Cell], number: dict[Cell, int]) -> frozenset[Cell]:
     try:
         (r1, c1), (r2, c2) = pair
     except (TypeError, ValueError):
-        raise ValueError(
-            f"blocked is a list of pairs of cells ((row, column), (row, column)), came with {pair}"
-        ) from None
+        raise ValueError(f"blocked is a list of pairs of cells ((row, column), (row, column)), got {pair}") from None
     if (r1, c1) not in number or (r2, c2) not in number or abs(r1 - r2) + abs(c1 - c2) != 1:
         raise ValueError(f"blocked edge {pair} does not join two neighbouring free cells")
     return frozenset(((r1, c1), (r2, c2)))

@@ -54,7 +54,7 @@ def test_it_is_the_loop_that_a_user_writes() -> None:
 
 
 def test_a_few_rewards_are_nearly_as_good_as_all() -> None:
-    rows = list(gates(["clusters"], Tasks(10, 1)))
+    rows = list(gates(["clusters"], Tasks(6, 1)))
     assert [row.least for row in rows] == list(LEAST)
     told = [row.told.value for row in rows]
     assert told[0] == 200

@@ -254,8 +254,8 @@ def about_settings(method: str, settings: Settings, name: str = "auto", arena: A
     """A word beside a row on where its settings are from; none for a method that has nothing to tune."""
     if settings:
         is_file = name not in ("auto", "tuned", FEWEST, SETTLING)
-        tuned = not is_file or (arena is not None and settings_named("auto", arena).get(method) == settings)
-        return "tuned" if tuned else "from the file"
+        named = is_file and arena is not None and method in settings_in(Path(name), arena)
+        return "from the file" if named else "tuned"
     if is_own(method) or method not in GRIDS:
         return ""
     return "default" if method in DEFAULTS_OF_OURS else "published, untuned"

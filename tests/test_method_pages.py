@@ -46,7 +46,7 @@ def results_of(name: str, league: Sequence[StoredCell]) -> str:
     return "\n".join([table(head, lines), "", MADE_BY, "", *commands])
 
 
-MADE_BY = "Made by these commands (*fewest*: with `--settings fewest`; *default*, *published*: `--settings default`):"
+MADE_BY = "Commands (rows *fewest*: `--settings fewest`; rows *default* and *published*: `--settings default`):"
 CHOICES = {"default": "default", "published, untuned": "published", "settling": "settling", "fewest": "fewest", "": ""}
 
 
@@ -85,7 +85,7 @@ def short(cell: StoredCell) -> str:
 
 def told(row: Row) -> str:
     settings = ", ".join(f"`{name}={value}`" for name, value in row.settings.items())
-    return f"{settings} ({row.note})" if settings else row.note or "none to set"
+    return f"{settings} ({row.note})" if settings else row.note or "no settings"
 
 
 def ranked(row: Row, cell: StoredCell) -> str:
@@ -119,13 +119,13 @@ def with_results(text: str, results: str) -> str:
 README = Path(__file__).parents[1] / "README.md"
 IN_README = {
     "`usf-ucb`, default": ("usf-ucb", "default"),
-    "`usf-ucb-norm`, default: ‖z_r‖ known": ("usf-ucb-norm", "default"),
-    "the paper's schedule, tuned": ("usf-ucb-paper", "settling"),
-    "the paper's schedule, as published": ("usf-ucb-paper", "published, untuned"),
+    "`usf-ucb-norm`, default (knows ‖z_r‖)": ("usf-ucb-norm", "default"),
+    "paper's schedule, tuned": ("usf-ucb-paper", "settling"),
+    "paper's schedule, as published": ("usf-ucb-paper", "published, untuned"),
     "OpTI-BFM, tuned": ("opti", "settling"),
     "OpTI-BFM, as published": ("opti", "published, untuned"),
     "Thompson sampling, tuned": ("thompson", "settling"),
-    "acting on the estimate alone, tuned": ("greedy", "settling"),
+    "`greedy` (no exploration), tuned": ("greedy", "settling"),
 }
 
 

@@ -5,6 +5,8 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 ARGS   ?=
+# The tests of these run with every shape annotation checked, which takes three times as long.
+SHAPES := $(patsubst %,tests/test_%.py,acquisition confidence exact features grid offline posterior search usfa)
 
 .PHONY: help reproduce test live bench pictures format minimum clean
 .DEFAULT_GOAL := help
@@ -36,7 +38,8 @@ test: $(VENV)/.checks
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tests/chromium.py
-	$(BIN)/pytest -n auto $(ARGS)
+	$(if $(ARGS),,$(BIN)/pytest -n auto --jaxtyping-packages=zscout,beartype.beartype $(SHAPES))
+	$(BIN)/pytest -n auto $(or $(ARGS),$(filter-out $(SHAPES),$(wildcard tests/test_*.py)))
 
 live: $(VENV)/.installed
 	$(BIN)/zscout live $(ARGS)

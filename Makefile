@@ -49,7 +49,7 @@ bench: $(VENV)/.installed
 
 pictures: $(VENV)/.checks
 	$(BIN)/python tests/chromium.py
-	$(BIN)/python tests/pictures.py
+	PYTHONPATH=. $(BIN)/python tests/pictures.py
 
 format: $(VENV)/.checks
 	$(BIN)/ruff format .

@@ -19,7 +19,7 @@ from urllib.parse import parse_qs, urlsplit
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
-from zscout.live.measure import family, resident
+from benchmarks.live_load import family, resident
 
 PATIENCE = 120  # seconds until something that must come is missed: far more than a busy machine needs
 SMALL = {"features": "clusters", "model": "exact", "methods": ["random"]}  # a set-up that costs little

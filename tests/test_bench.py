@@ -3,6 +3,8 @@
 import inspect
 import io
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,31 +15,33 @@ import torch
 from rich.console import Console
 from torch import Generator, Tensor
 
+import zscout
+from benchmarks import groups, naive
+from benchmarks.groups import GROUPS, Group, chosen
+from benchmarks.growth import RandomModel, peaks
+from benchmarks.kernels import updates_in_a_row
+from benchmarks.lower_bounds import actor_flops, bytes_of_distinct_rows, diameter, flops_of, psi_flops
+from benchmarks.measurement import Growth, Line, Row, Setting, Timing, exponent, interleaved
+from benchmarks.naive import Situation
+from benchmarks.problems import (
+    METHOD,
+    Recommender,
+    batch_problem,
+    by_reference,
+    by_search,
+    by_the_model,
+    live_problems,
+    shares,
+    situations,
+)
+from benchmarks.recommendations import searches_for
+from benchmarks.tables_and_figures import bench_table, growth_figure, growth_table, speed_figure, speed_table
 from zscout import ExactModel, TaskPosterior, check_model
 from zscout.bfm.usfa import USFA
 from zscout.cli import main
 from zscout.cli.bench import Bench
 from zscout.lab.arena import Arena
-from zscout.lab.bench import groups, naive
-from zscout.lab.bench.asking import Asked, by_reference, by_search, by_the_model, shares
-from zscout.lab.bench.clock import Timing, interleaved
-from zscout.lab.bench.drawn import Drawn
-from zscout.lab.bench.groups import GROUPS, Group, chosen
-from zscout.lab.bench.live import searches_for
-from zscout.lab.bench.machine import flops_of
-from zscout.lab.bench.measurement import Growth, Line, Row, exponent
-from zscout.lab.bench.memory import peaks
-from zscout.lab.bench.naive import Situation
-from zscout.lab.bench.pictures import growth_figure, speed_figure
-from zscout.lab.bench.problems import batch, questions, situations
-from zscout.lab.bench.setting import METHOD, Setting
-from zscout.lab.bench.telling import growth_table, speed_table
-from zscout.lab.bench.updates import in_a_row
-from zscout.lab.bench.work import actor_flops, bytes_of_distinct_rows, diameter, psi_flops
-from zscout.lab.curves import CurveFigure
-from zscout.lab.story import Section
 from zscout.report.figures import draw
-from zscout.report.tables import bench_table
 from zscout.transfer.acquisition import UCB, OverHeads
 from zscout.transfer.forecast import Forecast
 from zscout.transfer.search import Shooting
@@ -85,14 +89,14 @@ def test_naive_opti_is_the_argmax_within_the_ellipsoid_of_twice_the_radius() -> 
 
 
 def test_learning_anew_is_the_posteriors_update() -> None:
-    _, posterior = situation(Drawn(9))
+    _, posterior = situation(RandomModel(9))
     phi = torch.linspace(-1, 1, 9, dtype=torch.float64)
     V, b, z_hat = naive.learn(posterior.V, posterior.b, phi, 2.0)
     updated = posterior.update(phi, 2.0)
     for ours, theirs in ((updated.V, V), (updated.b, b), (updated.z_hat, z_hat)):
         torch.testing.assert_close(ours, theirs)
     several = torch.randn(5, 9, generator=Generator().manual_seed(0), dtype=torch.float64)
-    told = in_a_row(posterior, several, several[:, 0])
+    told = updates_in_a_row(posterior, several, several[:, 0])
     torch.testing.assert_close(told.z_hat, naive.in_a_row(posterior.V, posterior.b, several, several[:, 0]))
 
 
@@ -111,24 +115,24 @@ def test_the_naive_run_regrets_and_learns(arena: Arena) -> None:
 # What is asked, and what answers are worth
 
 
-def test_questions_are_what_an_agent_asks_its_search() -> None:
-    asked = questions(Arena().ground, METHOD, runs=2, times=(1, 5), seed=0)
+def test_problems_are_what_an_agent_asks_its_search() -> None:
+    asked = live_problems(Arena().ground, METHOD, runs=2, times=(1, 5), seed=0)
     assert [int(problem.posterior.weight) for problem in asked] == [1, 1, 5, 5]
     for problem in asked:
         (now,) = situations(problem)
         assert now.obs == problem.obs
         torch.testing.assert_close(torch.linalg.solve(now.V, now.b), problem.posterior.z_hat)
         assert problem.last is not None
-    together = situations(batch(Arena().ground, METHOD, runs=3, steps=4, seed=0))
+    together = situations(batch_problem(Arena().ground, METHOD, runs=3, steps=4, seed=0))
     assert len(together) == 3
     assert len({now.obs for now in together}) > 1
 
 
 def test_a_share_is_of_what_the_reference_reaches() -> None:
-    asked = questions(Arena().ground, METHOD, runs=1, times=(1, 5), seed=0)
+    asked = live_problems(Arena().ground, METHOD, runs=1, times=(1, 5), seed=0)
     alone = [situations(problem)[0] for problem in asked]
-    many, few = Asked(asked, by_search(Shooting(2_000))), Asked(asked, by_search(Shooting(1)))
-    plain = Asked(alone, by_reference(lambda now, rng: naive.recommend(now, rng, 50)))
+    many, few = Recommender(asked, by_search(Shooting(2_000))), Recommender(asked, by_search(Shooting(1)))
+    plain = Recommender(alone, by_reference(lambda now, rng: naive.recommend(now, rng, 50)))
     for way in (many, few, plain):
         for _ in range(4):
             way()
@@ -140,7 +144,7 @@ def test_a_share_is_of_what_the_reference_reaches() -> None:
 
 
 def test_more_is_better_even_below_zero() -> None:
-    now = Situation(Drawn(1), 0, torch.eye(1, dtype=torch.float64), torch.zeros(1, dtype=torch.float64), 1.0)
+    now = Situation(RandomModel(1), 0, torch.eye(1, dtype=torch.float64), torch.zeros(1, dtype=torch.float64), 1.0)
     answers = {"ours": [(0, torch.tensor([-1.0]))], "theirs": [(0, torch.tensor([-2.0]))]}
 
     def value(now: Situation, z: Tensor) -> Tensor:
@@ -159,9 +163,9 @@ def test_every_search_of_the_lab_is_measured_where_it_can_be() -> None:
 
 
 def test_the_model_that_growth_is_measured_with_keeps_the_contract() -> None:
-    check_model(Drawn(5))
-    assert Drawn(5).psi(torch.tensor([0, 3]), torch.ones(2, 7, 5)).shape == (2, 7, 5)
-    assert Drawn(5).psi(torch.arange(4), torch.ones(7, 5)).shape == (4, 7, 5)
+    check_model(RandomModel(5))
+    assert RandomModel(5).psi(torch.tensor([0, 3]), torch.ones(2, 7, 5)).shape == (2, 7, 5)
+    assert RandomModel(5).psi(torch.arange(4), torch.ones(7, 5)).shape == (4, 7, 5)
 
 
 # The clock
@@ -251,7 +255,7 @@ def test_the_floor_of_a_network_is_what_its_products_take() -> None:
 
 
 def test_the_floor_of_a_bank_is_the_rows_that_differ(laplacian_model: ExactModel) -> None:
-    model = Drawn(3)
+    model = RandomModel(3)
     assert bytes_of_distinct_rows(model, 20, 0, torch.tensor([0, 2, 2])) == 2 * 20 * 3 * 8  # read once
     shared = bytes_of_distinct_rows(laplacian_model, 300, 0, torch.tensor([40]))
     assert 0 < shared < 300 * 9 * 8  # many z share a policy
@@ -294,7 +298,7 @@ def test_tables_say_what_counts_and_what_does_not() -> None:
         assert part in said
 
 
-def test_figures_show_what_counts_and_stay_out_of_results() -> None:
+def test_figures_show_what_counts() -> None:
     speed, growth = speed_figure(LINES), growth_figure(LINES)
     assert speed is not None
     assert growth is not None
@@ -307,10 +311,6 @@ def test_figures_show_what_counts_and_stay_out_of_results() -> None:
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
     (curve,) = growth.rows[""][0].curves
     assert curve.label == "w: size^2"
-    untimed = CurveFigure("kept", "", {})
-    section = Section("s", "S", [], [speed, untimed, growth], [speed_table(LINES)])
-    assert [figure["name"] for figure in section.to_json()["figures"]] == ["kept"]
-    assert section.to_json()["tables"] == []
     assert speed_figure([]) is None
     assert growth_figure([]) is None
 
@@ -325,6 +325,27 @@ def test_groups_are_named_in_the_help_and_kept_in_order() -> None:
     assert all(group.about for group in GROUPS.values())
     with pytest.raises(ValueError, match="there is no group 'lives': did you mean live"):
         chosen(["lives"])
+
+
+def test_without_a_checkout_the_command_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(zscout, "__file__", str(tmp_path / "lib" / "zscout" / "__init__.py"))
+    monkeypatch.setitem(sys.modules, "benchmarks.groups", None)  # its import fails
+    with pytest.raises(SystemExit) as ended:
+        main(["bench"])
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == (
+        "zscout: zscout bench needs a checkout of the repository: the benchmarks are not part of the package\n"
+    )
+
+
+def test_the_command_finds_the_benchmarks_of_its_checkout(tmp_path: Path) -> None:
+    words = ["bench", "--quick", "--only", "large", "--json", "rows.json"]  # starts a process of its own
+    done = subprocess.run([sys.executable, "-m", "zscout", *words], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    rows = json.loads((tmp_path / "rows.json").read_text())["rows"]
+    assert [row["what"] for row in rows] == ["features", "exact model", "transfer"]
 
 
 def test_start_up_is_measured_and_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

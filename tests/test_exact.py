@@ -14,11 +14,11 @@ from hypothesis.extra.numpy import arrays
 from scipy.sparse.csgraph import shortest_path
 
 import zscout
+from benchmarks.naive import linear_solve, rollouts, value_iteration
 from zscout import ExactModel
 from zscout.bfm.solving import Solved
 from zscout.features import grid_clusters, laplacian
 from zscout.features.graph import adjacency
-from zscout.lab.references import linear_solve, rollouts, value_iteration
 from zscout.types import BehaviorModel, FiniteWorld, HasHeads, HasHorizons, HasSecondMoment, HasStates
 from zscout.worlds import GridWorld, four_rooms, maze, open_grid
 

@@ -2,13 +2,14 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
 
+from benchmarks.reward_requests import LEAST, gated_runs, gates
 from zscout import OnlineTransfer
 from zscout.lab.arena import Arena, Tasks
-from zscout.lab.gate import LEAST, gated_runs, gates
 from zscout.lab.measure import measured
 from zscout.lab.run import WORLD, simulate
 from zscout.lab.spec import Spec
@@ -65,8 +66,8 @@ def test_a_few_rewards_are_nearly_as_good_as_all() -> None:
 
 
 def test_the_command_prints_a_table() -> None:
-    command = [sys.executable, "-m", "zscout.lab.gate", "--quick", "--features", "clusters"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    command = [sys.executable, "-m", "benchmarks.reward_requests", "--quick", "--features", "clusters"]
+    done = subprocess.run(command, cwd=Path(__file__).parents[1], capture_output=True, text=True, check=True)
     lines = done.stdout.splitlines()
     assert lines[0] == "| features | least | rewards told | lost steps | settled |"
     assert len(lines) == 2 + len(LEAST)

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from starlette.applications import Starlette
 
+from benchmarks.live_load import resident
 from live import PATIENCE, SERVE, SMALL, Page, page, served
 from zscout.live import holding, server
 from zscout.live.limits import Limits
-from zscout.live.measure import resident
 from zscout.live.messages import FIELDS, NoRunError
 from zscout.live.workers import LostError, Worker, Workers
 

@@ -13,6 +13,7 @@ import pytest
 import torch
 from torch import Generator, Tensor
 
+from benchmarks.live_patches import Patches, paintings
 from toys import Regression
 from zscout.lab.alongside import Alongside
 from zscout.lab.arena import SHIPPED, Arena, Ground
@@ -20,7 +21,6 @@ from zscout.lab.run import moments, simulate
 from zscout.lab.traced import TraceFile
 from zscout.live.choices import choices, ground_of, method_of
 from zscout.live.messages import Told
-from zscout.live.patches import Patches, paintings
 from zscout.live.run import LATE, LiveRun
 from zscout.live.setup import Setup
 from zscout.live.words import Thought, number, place_of, sentence

@@ -16,9 +16,10 @@ from typing import Any
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
+from benchmarks.live_load import family
 from live import PATIENCE, SERVE, SMALL, Page, Served, page, served, until, zscout
-from zscout.live.measure import family
 
+ROOT = Path(__file__).parents[1]
 HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'",
     "x-content-type-options": "nosniff",
@@ -741,12 +742,12 @@ def test_a_process_killed_while_nobody_is_there_is_noticed_by_nobody(server: Ser
 
 
 def measure(*words: str) -> list[str]:
-    return [sys.executable, "-m", "zscout.live.measure", *words]
+    return [sys.executable, "-m", "benchmarks.live_load", *words]
 
 
 def test_the_load_is_measured_and_written(tmp_path: Path) -> None:
     words = ["--visitors", "2", "--speed", "5", "--seconds", "3", "--slow", "1", "--json", str(tmp_path / "load.json")]
-    done = subprocess.run(measure(*words), capture_output=True, text=True, timeout=PATIENCE, check=False)
+    done = subprocess.run(measure(*words), cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     found = json.loads((tmp_path / "load.json").read_text())
     assert found["steps"]["wanted"] == 30
@@ -761,6 +762,7 @@ def test_the_load_is_measured_and_written(tmp_path: Path) -> None:
 def test_a_measurement_that_is_stopped_leaves_no_server() -> None:
     process = subprocess.Popen(
         measure("--visitors", "1", "--seconds", "60"),
+        cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -784,7 +786,7 @@ def test_a_measurement_that_is_stopped_leaves_no_server() -> None:
     ],
 )
 def test_what_cannot_be_measured_is_said_in_one_line(words: list[str], why: str) -> None:
-    done = subprocess.run(measure(*words), capture_output=True, text=True, timeout=PATIENCE, check=False)
+    done = subprocess.run(measure(*words), cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
     assert why in done.stderr

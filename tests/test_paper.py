@@ -81,12 +81,7 @@ def test_the_whole_paper_on_a_small_scale(tmp_path: Path) -> None:
     assert again.returncode == 0, again.stderr
     assert "runs in" in again.stdout
     assert (tmp_path / "again/results.json").read_bytes() == (tmp_path / "out/results.json").read_bytes()
-
-    resumed = reproduce(tmp_path)
-    assert resumed.returncode == 0, resumed.stderr
-    assert "runs in" not in resumed.stdout
-    assert (tmp_path / "again/results.json").read_bytes() == (tmp_path / "out/results.json").read_bytes()
-    assert (tmp_path / "out/report.html").read_text().count("<section") == page.count("<section")
+    assert (tmp_path / "again/report.html").read_text().count("<section") == page.count("<section")
 
     other = reproduce(tmp_path, "--seed", "1")
     assert other.returncode == 2

@@ -7,7 +7,7 @@ import pytest
 
 import zscout
 
-HEAVY = ("torch", "scipy", "matplotlib")
+HEAVY = ("torch", "scipy", "matplotlib", "benchmarks")
 
 
 def loaded_after(code: str) -> set[str]:

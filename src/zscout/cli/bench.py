@@ -1,19 +1,21 @@
 """zscout bench."""
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 from rich.console import Console
 
+import zscout
 from zscout.cli.mistakes import UsageError, fail, usage_errors
 from zscout.cli.options import OutputFile, Quick, device_named, names_of, writable
 
 if TYPE_CHECKING:
-    from zscout.lab.bench.groups import Group
-    from zscout.lab.bench.measurement import Line
-    from zscout.lab.bench.setting import Setting
+    from benchmarks.measurement import Line, Setting
+
+NO_CHECKOUT = "zscout bench needs a checkout of the repository: the benchmarks are not part of the package"
 
 
 @dataclass(frozen=True)
@@ -34,9 +36,10 @@ class Bench:
     """Also write every row to this file, and make its folder."""
 
     def run(self, console: Console) -> None:
-        """Measure, print one table; a stop prints and writes what was measured until then."""
-        from zscout.lab.bench.groups import chosen
-        from zscout.lab.bench.setting import Setting
+        """Measure the groups and print one table; after a stop, what was measured so far."""
+        _find_benchmarks()
+        from benchmarks.groups import chosen, measure
+        from benchmarks.measurement import Setting
 
         with usage_errors():
             groups = chosen([] if self.only == "all" else names_of(self.only, "--only", "live,many"))
@@ -47,68 +50,38 @@ class Bench:
         lines: list[Line] = []
         done: list[str] = []
         try:
-            _measure(groups, setting, lines, done, console)
+            measure(groups, setting, lines, done, console)
         except KeyboardInterrupt:
-            self._tell(lines, console)
+            self._tell(lines, setting, console)
             fail(f"stopped: {len(lines)} rows measured, {len(done)} of {len(groups)} groups whole", code=130)
-        self._tell(lines, console)
+        self._tell(lines, setting, console)
         if wrong := [line.what for line in lines if not getattr(line, "agrees", True)]:
             fail(f"the answers differ by more than they may: {', '.join(wrong)}", code=1)
 
-    def _tell(self, lines: "list[Line]", console: Console) -> None:
+    def _tell(self, lines: "list[Line]", setting: "Setting", console: Console) -> None:
+        from benchmarks.tables_and_figures import bench_table, content_of, write_bench
         from zscout.files import write_json
-        from zscout.report.tables import bench_table
 
         if not lines:
             return
         console.print(bench_table(lines))
-        content, written = self._content(lines), []
+        content, written = content_of(lines, setting), []
         if self.json is not None:
             written.append(write_json(self.json, content))
         if self.out is not None:
-            from zscout.report.bench import write_bench
-
             written += write_bench(lines, content, self.out)
         for path in written:
             console.print(f"wrote {path}", highlight=False, soft_wrap=True)
 
-    def _content(self, lines: "list[Line]") -> dict[str, Any]:
-        import os
-        import platform
 
-        import torch
-
-        import zscout
-        from zscout.lab.bench.measurement import Row
-
-        about = {
-            "version": zscout.__version__,
-            "python": platform.python_version(),
-            "torch": torch.__version__,
-            "machine": platform.machine(),
-            "cores": os.cpu_count(),
-            "seed": self.seed,
-            "quick": self.quick,
-            "device": self.device,
-        }
-        rows = [line.to_json() for line in lines if isinstance(line, Row)]
-        return {"about": about, "rows": rows, "growth": [x.to_json() for x in lines if not isinstance(x, Row)]}
-
-
-def _measure(
-    groups: "dict[str, Group]", setting: "Setting", lines: "list[Line]", done: list[str], console: Console
-) -> None:
-    """Group after group, with the time left; ``lines`` and ``done`` grow as they come."""
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
-    seconds = {name: group.seconds[setting.quick] for name, group in groups.items()}
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("", total=sum(seconds.values()))
-        for name, group in groups.items():
-            bar.update(task, description=f"{name}: {group.about}")
-            lines.extend(group.lines(setting))
-            done.append(name)
-            bar.update(task, advance=seconds[name])
-            if not console.is_terminal:  # a log file wants lines, not a bar
-                console.print(f"{len(done)} of {len(groups)}: {name}", highlight=False)
+def _find_benchmarks() -> None:
+    """Put the checkout of this package on ``sys.path``, or refuse where there is none."""
+    root = Path(zscout.__file__).parents[2]
+    if (root / "benchmarks" / "groups.py").exists() and str(root) not in sys.path:
+        sys.path.insert(0, str(root))
+    try:
+        import benchmarks.groups  # noqa: F401
+    except ModuleNotFoundError as error:
+        if error.name not in ("benchmarks", "benchmarks.groups"):
+            raise
+        raise UsageError(NO_CHECKOUT) from error

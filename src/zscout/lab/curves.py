@@ -38,7 +38,6 @@ class CurveFigure:
     caption: str
     rows: Mapping[str, Sequence[CurvePanel]]
     alt: str = ""
-    timed: bool = False  # it shows times, which no two runs have alike
 
     def to_json(self) -> dict[str, Any]:
         """The figure as plain numbers."""
@@ -67,7 +66,6 @@ class IntervalFigure:
     panels: Mapping[str, Sequence[Interval]]
     alt: str = ""
     logarithmic: bool = False
-    timed: bool = False  # as above
 
     def to_json(self) -> dict[str, Any]:
         """The figure as plain numbers."""

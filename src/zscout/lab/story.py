@@ -54,9 +54,7 @@ class Section:
         return {
             "title": self.title,
             "text": list(self.text),
-            "figures": [
-                figure.to_json() for figure in self.figures if isinstance(figure, PanelFigure) or not figure.timed
-            ],
+            "figures": [figure.to_json() for figure in self.figures],
             "tables": [asdict(table) for table in self.tables if not table.timed],
             "claims": [asdict(claim) for claim in self.claims],
             "command": self.command,

@@ -1,17 +1,11 @@
-"""Which search over z reaches what, beside what it costs; and how fast everything is."""
+"""Which search over z reaches what, and what it costs."""
 
 from zscout.lab.arena import Arena
-from zscout.lab.bench.groups import chosen
-from zscout.lab.bench.measurement import Line
-from zscout.lab.bench.pictures import speed_figure
-from zscout.lab.bench.setting import Setting
-from zscout.lab.bench.telling import speed_table
 from zscout.lab.paper.experiment import FEATURES, Experiment, Runs, Scale, no_specs
 from zscout.lab.searches import compare_searches
 from zscout.lab.story import Section, TextTable
 
 PROBLEMS = {"network": 10, "exact": 3}  # 10,000 fresh z take the exact model a while
-SPEED = ("live", "many", "end-to-end", "solving")
 
 
 def _tell(scale: Scale, runs: Runs) -> Section:
@@ -38,22 +32,10 @@ def _tell(scale: Scale, runs: Runs) -> Section:
         "How good is a search, and by whose account? A learned ψ over-rates some z, and the best of very many is "
         "the most over-rated: the left column is what the model believes, the right one what the policies chosen "
         "are worth. With an exact ψ the two are the same, and a bank of 1,000 z, tabulated once, serves all steps.",
-        "Speed is told beside a plain reference in the same run, and only what is worth as much by the model's own ψ "
-        "counts. Here problems are small; zscout bench also has tables of 10,000 z, with which a network's "
-        "recommendations reach as much as those of 10,000 fresh ones.",
+        "These problems are small. `docs/speed.md` has the speed of each search beside a plain reference, on problems "
+        "of real runs, measured by `zscout bench` from a checkout.",
     ]
-    lines = [] if scale.quick else _speed(scale)
-    if lines:
-        tables.append(speed_table(lines))
-    figure = speed_figure(lines)
-    figures = () if figure is None else (figure,)
-    return Section("searches", "Searching for z, and speed", text, figures, tables, command="zscout bench")
-
-
-def _speed(scale: Scale) -> list[Line]:
-    """Small problems and few repeats; the command beside the section takes its time."""
-    setting = Setting(scale.seed, quick=True)
-    return [line for group in chosen(SPEED).values() for line in group.lines(setting)]
+    return Section("searches", "Searching for z", text, (), tables, command="zscout reproduce")
 
 
 SEARCHES = Experiment(no_specs, _tell)

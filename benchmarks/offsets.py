@@ -1,8 +1,8 @@
-"""What a constant in the reward, or its unit, changes: README's program on many seeds, by offset and by scale.
+"""README's program on many seeds with rewards scale·r + offset.
 
-    python -m zscout.lab.offsets
+    python -m benchmarks.offsets
 
-prints on how many of 40 seeds it ends in the corner, and on how many every action is the one at offset 0 and scale 1
+prints on how many of 40 seeds it ends in the corner, and on how many all actions equal those at offset 0 and scale 1
 (a minute). Lost steps by offset: ``zscout compare --methods usf-ucb --offset 10``.
 """
 
@@ -25,7 +25,7 @@ STEPS = 100
 def corner_runs(
     bfm: USFA, seeds: int, scale: float, offset: float
 ) -> tuple[Bool[Tensor, " R"], Int[Tensor, "{STEPS} R"]]:
-    """README's program with the reward scale·r + offset, a run for each seed: which end in the corner, all actions."""
+    """Which runs end in the corner, and the actions of all: README's program with the reward scale·r + offset."""
     world, env = open_grid(), gymnasium.make("zscout/OpenGrid-v0")
     corner = (world.cells >= 6).all(1)
     state = torch.tensor([int(env.reset(seed=seed)[0]) for seed in range(seeds)])
@@ -38,7 +38,7 @@ def corner_runs(
 
 
 def main(seeds: int = 40) -> None:
-    """Print the table."""
+    """Print the table of offsets and scales."""
     torch.set_num_threads(1)
     print(f"{'model':<16} {'scale':>7} {'offset':>7} {'in the corner':>14} {'same actions':>13}")
     for name in ("grid9-clusters", "grid9-laplacian"):
@@ -52,4 +52,4 @@ def main(seeds: int = 40) -> None:
 
 
 if __name__ == "__main__":
-    tyro.cli(main)
+    tyro.cli(main, prog="python -m benchmarks.offsets")

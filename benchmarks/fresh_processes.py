@@ -1,28 +1,54 @@
-"""A large finite world from nothing to a transfer, in a process of its own: seconds of each part, and memory."""
+"""Measurements in fresh processes: start-up, and large worlds with their peak memory."""
 
 import json
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import torch
 from torch import Generator
 
+from benchmarks.measurement import Row, Setting, Timing, interleaved
+from benchmarks.problems import NOISE
 from zscout.bfm.exact import ExactModel
 from zscout.features import laplacian
-from zscout.lab.bench.clock import Timing
-from zscout.lab.bench.measurement import Row
-from zscout.lab.bench.memory import peak_bytes
-from zscout.lab.bench.setting import NOISE, Setting
-from zscout.lab.bench.start_up import start
 from zscout.transfer.agent import OnlineTransfer
 from zscout.worlds import open_grid
+
+ROOT = Path(__file__).parents[1]
+STATUS = Path("/proc/self/status")
+
+PYTHON, TORCH = "python -c pass", "import torch"
+COMMANDS = {
+    PYTHON: ("-c", "pass"),
+    TORCH: ("-c", "import torch"),
+    "zscout --help": ("-m", "zscout", "--help"),
+    "import zscout": ("-c", "import zscout"),
+    "zscout.load": ("-c", "import zscout; zscout.load('grid9-laplacian')"),
+}
+FLOORS = {"zscout --help": PYTHON, "import zscout": PYTHON, "zscout.load": TORCH}
 
 TASKS = 100
 STEPS = {50: 200, 100: 200}  # of the transfer, by the side of the world
 QUICK = {15: 10}
 PARTS = {"features": "eigenfunctions", "exact model": "z", "transfer": "steps"}
+
+
+def start_up(setting: Setting) -> Iterator[Row]:
+    """Start-up of processes."""
+    timings = interleaved(
+        {name: lambda words=words: start(*words) for name, words in COMMANDS.items()},  # type: ignore[misc]
+        setting.of(5, 2),
+        warm=False,  # this process has read the same files
+    )
+    for name, timing in timings.items():
+        row = Row.of(timing, group="start-up", what=name, unit="start")
+        if name in FLOORS:
+            row = replace(row, floor=FLOORS[name], floor_seconds=timings[FLOORS[name]].median)
+        yield row
 
 
 def large(setting: Setting) -> Iterator[Row]:
@@ -36,8 +62,24 @@ def large(setting: Setting) -> Iterator[Row]:
             yield replace(row, peak_bytes=bytes_then)
 
 
+def start(*words: str) -> str:
+    """The output of a new Python process in the checkout, at its end."""
+    done = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=True, cwd=ROOT)
+    return done.stdout
+
+
+def peak_bytes() -> int:
+    """Peak memory of this process."""
+    if STATUS.exists():  # getrusage starts at the memory of the parent
+        (line,) = (line for line in STATUS.read_text().splitlines() if line.startswith("VmHWM"))
+        return int(line.split()[1]) * 1024
+    import resource  # not on every system
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
 def main(size: int, steps: int) -> None:
-    """The child's part: amount, seconds and peak memory of each part as JSON."""
+    """Print amount, seconds and peak memory of each part of a large world as JSON; the child process of ``large``."""
     torch.set_num_threads(1)
     world, before, found = open_grid(size), peak_bytes(), {}
 
@@ -57,7 +99,7 @@ def main(size: int, steps: int) -> None:
 
 
 def transfer(model: ExactModel, reward: torch.Tensor, steps: int) -> None:
-    """The default method in the world, for so many steps."""
+    """Run the default method for so many steps."""
     rng, agent = Generator().manual_seed(0), OnlineTransfer(model, seed=0)
     state = torch.tensor(0)
     for _ in range(steps):

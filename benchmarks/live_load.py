@@ -1,8 +1,7 @@
-"""Many visitors at once: ``python -m zscout.live.measure`` starts the page's server as a user would and plays on it.
+"""Load of the live page: ``python -m benchmarks.live_load`` starts the server and plays many visitors on it.
 
-Step k is due k ÷ speed after a visitor's play message, whatever came of the steps before. Its latency is the time from
-then until its frame arrived: a server that falls behind and never makes up for it stays late. A step counts as
-delivered if it came at most a second after the end.
+Step k is due k ÷ speed after a visitor's play message. Its latency is the time from then until its frame arrives, so a
+server that falls behind stays late. A step counts as delivered if it arrives at most a second after the end.
 """
 
 import asyncio
@@ -32,20 +31,20 @@ STEP = re.compile(r'{"is":"frame","step":(\d+)')
 
 @dataclass(frozen=True)
 class Load:
-    """Visitors that play at the same time, and what each of them gets."""
+    """Visitors that play at the same time, and the steps that each of them gets."""
 
     visitors: int = 20
-    """How many read what they are sent."""
+    """Visitors who read what they are sent."""
     speed: float = 10.0
-    """Steps a second that each of them wants."""
+    """Steps a second of each visitor."""
     seconds: float = 30.0
-    """For how long."""
+    """Seconds of play."""
     model: Literal["network", "exact"] = "exact"
-    """The model that their runs use."""
+    """Model of their runs."""
     features: str = "laplacian-fine"
-    """The features, as on the page; the networks have others, laplacian."""
+    """Features, as on the page; a network takes laplacian."""
     slow: int = 0
-    """So many further visitors who play and never read."""
+    """Further visitors who play and never read."""
     json: Path | None = None
     """Also write the numbers to this file."""
 
@@ -56,14 +55,14 @@ class Load:
 
 
 class Visitor:
-    """One page: a seed of its own, and a random task or a painted patch."""
+    """One page with its own seed and a random task or a painted patch."""
 
     def __init__(self, load: Load, number: int, socket: ClientConnection) -> None:
         self.late: list[float] = []  # seconds, step by step
         self._load, self._number, self._socket = load, number, socket
 
     async def begin(self) -> None:
-        """A run, up to its first status, after which it can play."""
+        """Begin a run and wait for its first status."""
         reward = {"table": [5.0, 5.0, *[0.0] * 79]} if self._number % 2 else {"task": self._number}
         setup = {"model": self._load.model, "features": self._load.features, "seed": self._number, "reward": reward}
         await self._socket.send(json.dumps({"do": "begin", "setup": setup}))
@@ -75,14 +74,14 @@ class Visitor:
                 return
 
     async def play(self) -> float:
-        """From now on; when that was."""
+        """Start to play, and return the time of the message."""
         await self._socket.send(json.dumps({"do": "speed", "value": self._load.speed}))
         began = time.monotonic()
         await self._socket.send(json.dumps({"do": "play"}))
         return began
 
     async def watch(self) -> None:
-        """For the time that is measured; not all begin at the same moment."""
+        """Play for the measured time, started with an offset so that visitors do not step together."""
         await asyncio.sleep(self._number / self._load.visitors / self._load.speed)
         began = await self.play()
         with contextlib.suppress(TimeoutError):
@@ -93,32 +92,34 @@ class Visitor:
 
 
 def family(pid: int) -> list[int]:
-    """A process and all that it started."""
+    """The ids of a process and of all its descendants."""
     lists = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/children")]
     return [pid, *(grown for line in lists for word in line.split() for grown in family(int(word)))]
 
 
 def resident(pid: int) -> int:
-    """Bytes that a process and all that it started hold in memory."""
+    """Resident bytes of a process and its descendants."""
     sizes = [re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{one}/status").read_text()) for one in family(pid)]
     return sum(1024 * int(size[1]) for size in sizes if size is not None)
 
 
 def cpu(pid: int) -> float:
-    """Seconds of processor time that a process and all that it started have used."""
+    """Processor seconds used by a process and its descendants."""
     ticks = [Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()[11:13] for one in family(pid)]
     return sum(int(tick) for pair in ticks for tick in pair) / os.sysconf("SC_CLK_TCK")
 
 
 async def measured(load: Load, console: Console) -> dict[str, Any]:
-    """All numbers, by name."""
+    """All measured numbers, by name."""
     words = ["--no-browser", "--port", "0", "--visitors", str(load.visitors + load.slow)]
     program = [sys.executable, "-m", "zscout", "live", *words, "--steps", str(max(1_000, load.wanted + 100))]
-    server = await create_subprocess_exec(*program, stdout=PIPE, start_new_session=True)  # Ctrl-C is ours to answer
+    server = await create_subprocess_exec(
+        *program, stdout=PIPE, start_new_session=True
+    )  # Ctrl-C reaches this process only
     try:
         address, pid = await _address(server), server.pid
         async with connect(address, open_timeout=None, proxy=None) as first:
-            await first.recv()  # it greets when it is ready
+            await first.recv()  # the greeting of a server that is ready
         memory = {"before": resident(pid)}
         async with contextlib.AsyncExitStack() as stack:
             visitors = []
@@ -131,7 +132,7 @@ async def measured(load: Load, console: Console) -> dict[str, Any]:
             used, began = cpu(pid), time.monotonic()
             await asyncio.gather(_bar(load.seconds, console), *(visitor.watch() for visitor in there))
             share, memory["end"] = (cpu(pid) - used) / (time.monotonic() - began), resident(pid)
-            server.terminate()  # which ends the connections too
+            server.terminate()  # also ends the connections
     finally:
         if server.returncode is None:
             server.terminate()
@@ -166,7 +167,7 @@ async def _address(server: Process) -> str:
 
 
 def table_of(found: dict[str, Any]) -> Table:
-    """For people."""
+    """The numbers as a table."""
     steps, rate, late, memory = (found[name] for name in ("steps", "rate", "latency", "memory"))
     about = ", ".join(f"{name} {value}" for name, value in (found["load"] | {"cores": found["cores"]}).items())
     rows = {
@@ -183,8 +184,8 @@ def table_of(found: dict[str, Any]) -> Table:
 
 
 def main() -> None:
-    """Measure, print a table, and write it down if that is wanted."""
-    load, console = tyro.cli(Load, prog="python -m zscout.live.measure"), Console()
+    """Measure, print a table, and write the numbers with ``--json``."""
+    load, console = tyro.cli(Load, prog="python -m benchmarks.live_load"), Console()
     try:
         if load.visitors < 1 or load.slow < 0 or not 1 <= load.wanted <= 9_900:
             raise ValueError("there is at least one visitor, and each takes from 1 to 9900 steps")
@@ -192,7 +193,7 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     except ValueError as error:
-        sys.exit(f"zscout.live.measure: {error}")
+        sys.exit(f"benchmarks.live_load: {error}")
     console.print(table_of(found))
     if load.json is not None:
         write_json(load.json, found)

@@ -1,28 +1,44 @@
-"""The kernels that everything waits for, beside what their products or their bytes alone would take."""
+"""Kernels and training steps beside lower bounds of their time."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 
 import torch
-from torch import Generator
+from jaxtyping import Float
+from torch import Generator, Tensor
 
-from zscout.bfm.usfa import USFA
-from zscout.lab.bench import naive
-from zscout.lab.bench.clock import Kept, interleaved
-from zscout.lab.bench.machine import LARGEST, copy_timing, product_timing, seconds_of_moves, seconds_of_products, side
-from zscout.lab.bench.measurement import Row
-from zscout.lab.bench.problems import batch
-from zscout.lab.bench.setting import METHOD, Setting, label
-from zscout.lab.bench.updates import IN_A_ROW, in_a_row
-from zscout.lab.bench.work import NUMBER, actor_flops, bytes_of_distinct_rows, diameter, psi_flops
+from benchmarks import naive
+from benchmarks.lower_bounds import (
+    LARGEST,
+    NUMBER,
+    actor_flops,
+    bytes_of_distinct_rows,
+    copy_timing,
+    diameter,
+    product_timing,
+    psi_flops,
+    seconds_of_moves,
+    seconds_of_products,
+    side,
+)
+from benchmarks.measurement import Call, Row, Setting, interleaved
+from benchmarks.problems import METHOD, batch_problem, label
+from zscout.bfm.recipe import RECIPES, Recipe
+from zscout.bfm.training import Trainer
+from zscout.bfm.transitions import Transitions
+from zscout.bfm.usfa import USFA, USFAConfig
+from zscout.features import laplacian
 from zscout.transfer.bank import table_of
 from zscout.transfer.posterior import TaskPosterior
+from zscout.worlds import open_grid
 
 CANDIDATES = 10_000
+IN_A_ROW = 64  # rewards of a posterior
 
 
 def floors(setting: Setting) -> Iterator[Row]:
-    """Kernels and what they cannot be under."""
+    """Kernels beside lower bounds."""
     yield from _machine(setting)
     yield from _posterior(setting)
     yield _network(setting)
@@ -31,7 +47,7 @@ def floors(setting: Setting) -> Iterator[Row]:
 
 
 def _machine(setting: Setting) -> Iterator[Row]:
-    """The two rates themselves."""
+    """The measured rates of products and copies."""
     device, n = setting.device, side(setting.device)
     for dtype in ("float32", "float64"):
         timing = product_timing(dtype, device)
@@ -60,10 +76,10 @@ def _network(setting: Setting) -> Row:
 
 
 def _bank(setting: Setting) -> Iterator[Row]:
-    """Scores of what a bank holds: few z that differ, or very many."""
+    """Eq. 5 of all z of a bank."""
     for model, n in (("exact", 1_000), ("network", setting.of(10_000, 1_000))):
         ground = setting.arena(model, "laplacian").ground
-        problem = batch(ground, METHOD, runs=100, steps=10, seed=setting.task_seed)
+        problem = batch_problem(ground, METHOD, runs=100, steps=10, seed=setting.task_seed)
         table, posterior = table_of(ground.model, n, seed=0), problem.posterior
         ways = {"bank": partial(table.forecast(ground.model, problem.obs).value_and_width, posterior)}
         timing = interleaved(ways, setting.of(50, 10), device=setting.device)["bank"]
@@ -81,7 +97,7 @@ def _bank(setting: Setting) -> Iterator[Row]:
 
 
 def _posterior(setting: Setting) -> Iterator[Row]:
-    """Rewards one after the other, beside inverting V anew for each."""
+    """Posterior updates one after the other, beside V inverted for each."""
     for d, runs in ((256, None), (9, 300)):
         shape, count = (() if runs is None else (runs,)), runs or 1
         rng = Generator().manual_seed(setting.seed)
@@ -90,7 +106,7 @@ def _posterior(setting: Setting) -> Iterator[Row]:
         prior = TaskPosterior.prior(dim=d, ridge=0.1, runs=shape, device=torch.device(setting.device))
         first = [part[0] if shape else part for part in (prior.V, prior.b)]
         pairs = [part[:, 0] if shape else part for part in (phi, reward)]
-        ours, theirs = Kept(in_a_row, prior, phi, reward), Kept(naive.in_a_row, *first, *pairs)
+        ours, theirs = Call(updates_in_a_row, prior, phi, reward), Call(naive.in_a_row, *first, *pairs)
         timings = interleaved({"ours": ours, "theirs": theirs}, setting.of(12, 4), device=setting.device)
         z_hat = ours.answer.z_hat[0] if shape else ours.answer.z_hat
         size = 3 * d * d * NUMBER * count
@@ -112,7 +128,7 @@ def _posterior(setting: Setting) -> Iterator[Row]:
 def _dynamic_programming(setting: Setting) -> Row:
     exact = setting.arena("exact", "laplacian").ground.exact
     n, rounds = 10_000, setting.of(4, 2)
-    fresh = iter(exact.sample_z(n * (rounds + 1), setting.seed).split(n))  # those solved lately would be known
+    fresh = iter(exact.sample_z(n * (rounds + 1), setting.seed).split(n))  # the model remembers the last ones
     timing = interleaved({"solve": lambda: exact.policy(next(fresh))}, rounds, device=setting.device)["solve"]
     sweeps, numbers = diameter(exact.world), n * exact.world.n_states
     size = 3 * NUMBER // 2 * numbers * sweeps  # in single precision
@@ -126,3 +142,60 @@ def _dynamic_programming(setting: Setting) -> Row:
         floor=f"{sweeps} sweeps over v and r: {size / 1e6:.0f} MB",
         floor_seconds=seconds_of_moves(size, setting.device, at_once=2**20),
     )
+
+
+def updates_in_a_row(
+    posterior: TaskPosterior, phi: Float[Tensor, "m *b d"], reward: Float[Tensor, "*m_and_b"]
+) -> TaskPosterior:
+    """The posterior after each reward in turn, with the deferred sum V computed at the end."""
+    for some_phi, some_reward in zip(phi, reward, strict=True):
+        posterior = posterior.update(some_phi, some_reward)
+    posterior.tensors()  # computes V
+    return posterior
+
+
+def training(setting: Setting) -> Iterator[Row]:
+    """Training a network."""
+    robust, paper = RECIPES["robust"], RECIPES["paper"]
+    trainers = {
+        "robust, the actor learns": _trainer(robust, setting),
+        "robust, ψ learns": _trainer(replace(robust, policy_steps=1), setting),
+        "paper": _trainer(paper, setting),
+    }
+    steps = setting.of(5, 2)  # in a call
+    lines = {name: trainer.train(every=steps) for name, trainer in trainers.items()}
+    for line in lines.values():
+        next(line)  # takes the one step of the actor
+    timings = interleaved(
+        {name: lambda line=line: next(line) for name, line in lines.items()},  # type: ignore[misc]
+        setting.of(12, 3),
+        device=setting.device,
+    )
+    for name, timing in timings.items():
+        flops = steps * _flops(trainers[name])
+        yield Row.of(
+            timing,
+            group="training",
+            what=f"training, {name}",
+            where="network, Laplacian",
+            amount=steps,
+            unit="steps",
+            floor=f"its products, {flops / steps / 1e9:.2g} GFLOP a step",
+            floor_seconds=seconds_of_products(flops, setting.device),
+        )
+
+
+def _trainer(recipe: Recipe, setting: Setting) -> Trainer:
+    world = open_grid()
+    places = 2 * world.cells / 8 - 1
+    return Trainer(Transitions.of_world(world), laplacian(world), places, recipe, setting.seed, setting.device)
+
+
+def _flops(trainer: Trainer) -> float:
+    """FLOP of a step: forward and backward (twice forward) through what learns, forward through what it learns from."""
+    config: USFAConfig = trainer.online.config
+    rows = trainer.recipe.tasks * config.n_states
+    psi, actor = (rows * flops for flops in (psi_flops(config, config.n_actions), actor_flops(config)))
+    if not config.actor:
+        return 4 * psi
+    return 3 * actor if trainer.step < trainer.recipe.policy_steps else 3 * psi + actor

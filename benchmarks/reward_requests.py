@@ -1,8 +1,8 @@
-"""How many rewards a person can be spared: runs that are told only what they want to know.
+"""How many rewards a run needs that gets only those it asks for.
 
-    python -m zscout.lab.gate --quick
+    python -m benchmarks.reward_requests
 
-prints the table of docs/transfer.md (without --quick; a minute).
+prints the table of docs/transfer.md (a minute; ``--quick`` takes seconds).
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,13 +24,13 @@ from zscout.lab.spec import Spec
 from zscout.lab.statistics import Bootstrap, Estimate
 from zscout.transfer.agent import OnlineTransfer
 
-LEAST = (0.0, 0.25, 0.35, 0.5, 0.7, 1.0)  # 0: every reward is told
+LEAST = (0.0, 0.25, 0.35, 0.5, 0.7, 1.0)  # 0: every reward
 HEAD = ("features", "least", "rewards told", "lost steps", "settled")
 
 
 @dataclass(frozen=True)
 class Gated:
-    """Runs that learn a reward only where the expected reward's width, in σ, is over ``least``."""
+    """Runs that get a reward only where the width of the expected reward, in σ, is over ``least``."""
 
     features: str
     least: float
@@ -40,7 +40,7 @@ class Gated:
 
     @property
     def cells(self) -> list[str]:
-        """As they are printed, below HEAD."""
+        """The row as printed below HEAD."""
         least = f"{self.least:g}" if self.least else "0 (every one)"
         told = f"{self.told:.1f}" if self.told.low < self.told.high else f"{self.told.value:.0f}"
         return [self.features, least, told, f"{self.lost:.1f}", f"{self.settled.value:.0%}"]
@@ -53,7 +53,7 @@ def gated_runs(
     seeds: Int[Tensor, " R"],
     least: float,
 ) -> dict[str, Float[Tensor, " R"]]:
-    """Runs of the spec's group in one batch, each told only what it wants to know: a few numbers for each."""
+    """Rewards told, lost steps and settled, for each run of the spec's group, in one batch."""
     agent = OnlineTransfer(ground.model, spec.build(ground, tasks), seeds.tolist(), len(tasks))
     reward = tasks @ ground.exact.features.cpu().T
     rows = list(islice(moments(agent, ground.world, reward, spec.noise, least), as_size(spec.steps, "steps", 1)))
@@ -70,7 +70,7 @@ def gated_runs(
 def gates(
     features: Sequence[str], tasks: Tasks, *, method: str = "usf-ucb", noise: float = 0.3, steps: int = 200
 ) -> Iterator[Gated]:
-    """One row for each feature set and each of LEAST, with the exact model in the 9×9 grid, on the same runs."""
+    """One row for each feature set and each of LEAST, on the same runs of the exact model in the 9×9 grid."""
     bootstrap = Bootstrap(tasks.count, tasks.seeds)
     for name in features:
         arena = Arena(features=name)
@@ -90,9 +90,9 @@ def main(
 
     Args:
         features: clusters, laplacian, or both with a comma between.
-        tasks: how many hidden z_r, the first of those that compare reports on.
-        seeds: how many runs for each of them.
-        seed: another number, other tasks and seeds.
+        tasks: number of hidden z_r, the first of those of ``zscout compare``.
+        seeds: runs of each task.
+        seed: decides tasks and seeds.
         quick: a first look.
     """
     torch.set_num_threads(1)  # these tensors are small
@@ -109,4 +109,4 @@ def main(
 
 
 if __name__ == "__main__":
-    tyro.cli(main)
+    tyro.cli(main, prog="python -m benchmarks.reward_requests")

@@ -1,7 +1,7 @@
-"""How often small painted patches are found, with the page's own runs: ``python -m zscout.live.patches``.
+"""How often runs of the live page find small painted patches: ``python -m benchmarks.live_patches``.
 
-A run finds its painting if the policy it would settle for at the end is worth at least 0.9 (0 is a random walk, 1 the
-best policy there is), and collects it if its last 50 steps bring at least half of the most that is possible.
+A run finds its painting if its final policy is worth at least 0.9 (0 is a random walk, 1 the best policy), and collects
+it if its last 50 steps bring at least half of the largest mean reward possible.
 """
 
 from collections.abc import Iterator
@@ -29,21 +29,21 @@ class Patches:
     """Paintings of three kinds, each with a seed of its own."""
 
     method: str = "usf-ucb"
-    """By name, as on the page."""
+    """Method, as on the page."""
     features: str = "laplacian-fine"
-    """As on the page."""
+    """Features, as on the page."""
     world: str = "open-grid"
-    """As on the page."""
+    """World, as on the page."""
     steps: int = 300
-    """Of each run."""
+    """Steps of each run."""
 
     def outcomes(self) -> dict[str, list[tuple[bool, bool]]]:
-        """For each kind of painting and each run: found, collected."""
+        """Whether each run found and collected its painting, by kind of painting."""
         setup = Setup(world=self.world, features=self.features, methods=(self.method,))
         ground = ground_of(setup)
         painted = list(paintings(ground.world))
         tables = torch.tensor([table for _, _, table in painted], dtype=torch.float64)
-        # The same draws as the page's: a run can be repeated there from its seed and its painting.
+        # The page draws the same: a run can be repeated there from its seed and its painting.
         agent = OnlineTransfer(
             ground.model, method_of(self.method, setup, ground), [seed for _, seed, _ in painted], len(painted)
         )
@@ -59,7 +59,7 @@ class Patches:
 
 
 def paintings(world: GridWorld) -> Iterator[tuple[str, int, tuple[float, ...]]]:
-    """Kind, seed of the run, and the reward of each state."""
+    """Kind, seed of the run, and reward of each state, for each run."""
     for seed in range(20):
         start = int(Streams(torch.tensor([seed]), WORLD).uniform() * world.n_states)
         near, far = _nearest(world, start), _farthest(world, start)
@@ -71,7 +71,7 @@ def paintings(world: GridWorld) -> Iterator[tuple[str, int, tuple[float, ...]]]:
 
 
 def _squares(world: GridWorld, size: int) -> list[list[int]]:
-    """All patches of that size, by the states in them."""
+    """The states of each patch of that size."""
     number = {(int(row), int(column)): state for state, (row, column) in enumerate(world.cells)}
     within = [(row, column) for row in range(size) for column in range(size)]
     patches = [[number.get((row + down, column + right)) for down, right in within] for row, column in number]
@@ -83,7 +83,7 @@ def _far(world: GridWorld, start: int, patch: list[int]) -> int:
 
 
 def _nearest(world: GridWorld, start: int) -> list[int]:
-    """Two steps away or a little more."""
+    """The nearest patch at least two steps away."""
     return min((p for p in _squares(world, 2) if _far(world, start, p) >= 2), key=lambda p: _far(world, start, p))
 
 
@@ -101,8 +101,8 @@ def _painted(world: GridWorld, weak: list[int], best: list[int]) -> tuple[float,
 
 
 def main() -> None:
-    """Run all, and print a table."""
-    patches, console = tyro.cli(Patches, prog="python -m zscout.live.patches"), Console()
+    """Run all paintings and print a table."""
+    patches, console = tyro.cli(Patches, prog="python -m benchmarks.live_patches"), Console()
     table = Table("painting", "found", "collected", title=f"{patches.method}, {patches.steps} steps")
     with torch.inference_mode():
         kinds = patches.outcomes()

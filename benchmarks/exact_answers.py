@@ -1,4 +1,4 @@
-"""Exact answers: how fast, beside the plainest way to the same numbers, and how far the two differ."""
+"""Exact policies, ψ, features and environment steps: speed and difference beside plain references."""
 
 from collections.abc import Callable, Iterator
 
@@ -7,12 +7,10 @@ import torch
 from jaxtyping import Float
 from torch import Generator, Tensor
 
+from benchmarks.measurement import Call, Row, Setting, Timing, interleaved
+from benchmarks.naive import dense_eigenfunctions, linear_solve, rollouts, value_iteration, walk, walk_alone
 from zscout.bfm.exact import ExactModel
 from zscout.features import graph_laplacian, grid_clusters, laplacian
-from zscout.lab.bench.clock import Kept, Timing, interleaved
-from zscout.lab.bench.measurement import Row
-from zscout.lab.bench.setting import Setting
-from zscout.lab.references import dense_eigenfunctions, linear_solve, rollouts, value_iteration, walk, walk_alone
 from zscout.worlds import GridWorld, four_rooms, maze, open_grid
 
 SWEEPS = 5_000
@@ -28,13 +26,13 @@ def solving(setting: Setting) -> Iterator[Row]:
     yield from _stepping(setting)
 
 
-def _side_by_side(ours: Kept, theirs: Kept, rounds: int, warm: bool = True) -> tuple[Timing, Timing]:
+def _side_by_side(ours: Call, theirs: Call, rounds: int, warm: bool = True) -> tuple[Timing, Timing]:
     timings = interleaved({"ours": ours, "theirs": theirs}, rounds, warm=warm)
     return timings["ours"], timings["theirs"]
 
 
 def _policies(setting: Setting) -> Iterator[Row]:
-    """π* and ψ* by dynamic programming of ours and of everyone's."""
+    """π* and ψ* beside value iteration."""
     worlds: dict[str, tuple[GridWorld, Callable[[GridWorld], Float[Tensor, "S d"]]]] = {
         "9×9 clusters": (open_grid(), grid_clusters),
         "9×9 Laplacian": (open_grid(), laplacian),
@@ -44,9 +42,9 @@ def _policies(setting: Setting) -> Iterator[Row]:
     for name, (world, features) in worlds.items():
         model = ExactModel(world, features(world))
         n, few, rounds = setting.of(10_000, 2_500), setting.of(256, 32), 2
-        z = model.sample_z(n * (rounds + 1), setting.seed).split(n)  # others every time
-        ours = Kept(lambda model, each: model.successor_features(next(each)), model, iter(z))
-        theirs = Kept(value_iteration, model, z[-1][:few], SWEEPS)
+        z = model.sample_z(n * (rounds + 1), setting.seed).split(n)  # the model remembers the last ones
+        ours = Call(lambda model, each: model.successor_features(next(each)), model, iter(z))
+        theirs = Call(value_iteration, model, z[-1][:few], SWEEPS)
         timing, reference = _side_by_side(ours, theirs, rounds)
         value = (ours.answer[:few] * z[-1][:few, None]).sum(-1)
         yield Row.of(
@@ -66,7 +64,7 @@ def _slippery(setting: Setting) -> Iterator[Row]:
     world = open_grid(slip=SLIP)
     model = ExactModel(world, laplacian(world))
     policy = model.policy(model.sample_z(setting.of(1_000, 100), setting.seed))
-    ours, theirs = Kept(model.evaluate, policy), Kept(linear_solve, model, policy)
+    ours, theirs = Call(model.evaluate, policy), Call(linear_solve, model, policy)
     timing, reference = _side_by_side(ours, theirs, 3)
     yield Row.of(
         timing,
@@ -86,11 +84,11 @@ def _rollouts(setting: Setting) -> Row:
     model, runs = ExactModel(world, laplacian(world)), setting.of(10_000, 1_000)
     rng = Generator().manual_seed(setting.seed)
     other, z = model.sample_z(10, rng).split(5)
-    model.psi(0, other)  # warm, but with z of their own
-    ours, theirs = Kept(model.psi, 0, z), Kept(rollouts, world, model, z, 0, runs, rng)
+    model.psi(0, other)  # warms up, with other z
+    ours, theirs = Call(model.psi, 0, z), Call(rollouts, world, model, z, 0, runs, rng)
     timing, reference = _side_by_side(ours, theirs, 1, warm=False)
     samples = theirs.answer
-    standard_error = samples.std(1) / runs**0.5 + 1e-6  # the constant feature does not vary at all
+    standard_error = samples.std(1) / runs**0.5 + 1e-6  # the constant feature does not vary
     return Row.of(
         timing,
         group="solving",
@@ -100,14 +98,14 @@ def _rollouts(setting: Setting) -> Row:
         unit="z",
         difference="|ψ − mean| in standard errors",
         largest=float(((ours.answer - samples.mean(1)) / standard_error).abs().max()),
-        limit=4.5,  # 45 numbers: chance alone passes this once in 3,000 runs
+        limit=4.5,  # 45 numbers: chance alone exceeds it once in 3,000 runs
     ).against(f"mean of {runs:,} rollouts", reference, len(z))
 
 
 def _eigenfunctions(setting: Setting) -> Iterator[Row]:
     world = open_grid(setting.of(50, 24))
     L = graph_laplacian(world)
-    ours, theirs = Kept(laplacian, world), Kept(dense_eigenfunctions, L)
+    ours, theirs = Call(laplacian, world), Call(dense_eigenfunctions, L)
     timing, reference = _side_by_side(ours, theirs, setting.of(1, 3))
     phi, (values, functions) = ours.answer, theirs.answer
     unit = phi.numpy() / np.sqrt(world.n_states / phi.shape[1])
@@ -130,13 +128,13 @@ def _eigenfunctions(setting: Setting) -> Iterator[Row]:
 
 
 def _stepping(setting: Setting) -> Iterator[Row]:
-    """Environment steps of many runs at once against one environment at a time."""
+    """Environment steps of many runs at once beside one Gymnasium environment."""
     runs, steps = 10_000, setting.of(200, 20)
     for slip in (0.0, SLIP):
         world, rng = open_grid(slip=slip), Generator().manual_seed(setting.seed)
         action = torch.randint(world.n_actions, (steps, runs), generator=rng)
         start = world.random_states(runs, rng)
-        ours, theirs = Kept(walk, world, start, action, rng), Kept(walk_alone, world, action[:, 0], setting.seed)
+        ours, theirs = Call(walk, world, start, action, rng), Call(walk_alone, world, action[:, 0], setting.seed)
         timing, reference = _side_by_side(ours, theirs, 3)
         what = f"{runs:,} runs stepped at once, slip {slip}"
         row = Row.of(timing, group="solving", what=what, amount=runs * steps, unit="steps")

@@ -1,0 +1,1 @@
+"""Benchmarks, load measurements and measuring scripts: run from a checkout, not part of the package."""

@@ -240,7 +240,7 @@ def test_a_run_is_the_one_that_the_laboratory_has_for_that_seed(method: str, mem
     run = begun(methods=[method], memory=memory, noise=0.2, seed=11, reward={"task": 6})
     shown = steps(run, count)
     ground, setup = ground_of(run.setup), run.setup
-    agent = OnlineTransfer(ground.model, method_of(method, setup, ground), [11], 1)
+    agent = OnlineTransfer(ground.model, method_of(method, setup, ground), seed=[11], runs=1)
     table = ground.exact.features @ task_of(ground, 6)
     rows = list(islice(moments(agent, ground.world, table[None], 0.2), count))
     traced = trace_of(run).runs[0]

@@ -57,7 +57,7 @@ def repainted(forgetting: float = 1.0) -> tuple[Trace, torch.Tensor]:
     ground = ARENA.ground
     first = task_of(ground) @ ground.exact.features.T
     tables = torch.cat([first, -first])
-    agent = OnlineTransfer(ground.model, replace(METHODS["usf-ucb"](dim=9), forgetting=forgetting), [SEED], 1)
+    agent = OnlineTransfer(ground.model, replace(METHODS["usf-ucb"](dim=9), forgetting=forgetting), seed=[SEED], runs=1)
     reward, rows = tables[:1].clone(), []
     for moment in islice(moments(agent, ground.world, reward, NOISE), STEPS):
         rows.append(moment)
@@ -382,7 +382,7 @@ def test_a_method_of_ones_own_stands_beside_them_or_is_left_out(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "own_for_traces.py").write_text(
-        "import zscout\nfrom zscout.transfer.direct import AtEstimate\n"
+        "import zscout\nfrom zscout.transfer.search import AtEstimate\n"
         "steady = zscout.Method(ridge=0.5, search=AtEstimate())\n"
         "def angry():\n    raise RuntimeError('not [today]')\n"
     )

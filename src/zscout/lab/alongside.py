@@ -22,7 +22,7 @@ from zscout.lab.spec import Spec, settings_json
 from zscout.lab.statistics import Bootstrap
 from zscout.lab.traced import TraceFile
 from zscout.transfer.agent import OnlineTransfer
-from zscout.transfer.method import Method
+from zscout.transfer.methods import Method
 
 AT_ONCE = 2**24  # numbers of visits to each state that are held at once
 
@@ -185,7 +185,7 @@ def rows_of(found: Sequence[Runs]) -> list[Row]:
 def _repeat(file: TraceFile, ground: Ground, method: Method, seeds: list[int]) -> Trace:
     """Runs of a method under the rewards of the file, each from its step on."""
     (tables, which), noises = file.tables(), file.noises()
-    agent = OnlineTransfer(ground.model, method, seeds, len(seeds))
+    agent = OnlineTransfer(ground.model, method, seed=seeds, runs=len(seeds))
     reward, noise, rows = tables[which[0]].repeat(len(seeds), 1), noises[:1].clone(), []
     for moment in islice(moments(agent, ground.world, reward, noise), file.steps):
         rows.append(moment)

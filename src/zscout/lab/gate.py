@@ -54,7 +54,7 @@ def gated_runs(
     least: float,
 ) -> dict[str, Float[Tensor, " R"]]:
     """Runs of the spec's group in one batch, each told only what it wants to know: a few numbers for each."""
-    agent = OnlineTransfer(ground.model, spec.build(ground, tasks), seeds.tolist(), len(tasks))
+    agent = OnlineTransfer(ground.model, spec.build(ground, tasks), seed=seeds.tolist(), runs=len(tasks))
     reward = tasks @ ground.exact.features.cpu().T
     rows = list(islice(moments(agent, ground.world, reward, spec.noise, least), as_size(spec.steps, "steps", 1)))
     trace = trace_of(agent, tasks, rows)

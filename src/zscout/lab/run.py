@@ -11,7 +11,7 @@ from torch import Tensor
 from zscout.edge import as_index, as_size, as_vectors, in_range
 from zscout.randomness import Streams
 from zscout.transfer.agent import OnlineTransfer
-from zscout.transfer.method import Method
+from zscout.transfer.methods import Method
 from zscout.types import BehaviorModel, FiniteWorld
 
 WORLD = 2**40  # the place in a run's stream where its world begins: far from any that its agent draws from
@@ -105,7 +105,8 @@ def simulate(
     ``reward`` of each state, where it is not φ·z_r.
     """
     tasks = as_vectors(tasks, model.dim, "tasks", torch.device("cpu"))
-    agent = OnlineTransfer(model, method, seeds.tolist(), len(tasks), noise if told_noise else None)
+    sigma = noise if told_noise else None
+    agent = OnlineTransfer(model, method, seed=seeds.tolist(), runs=len(tasks), noise=sigma)
     if reward is None:
         reward = tasks @ model.phi(torch.arange(world.n_states)).double().cpu().T
     return trace_of(agent, tasks, list(islice(moments(agent, world, reward, noise), as_size(steps, "steps", 1))))

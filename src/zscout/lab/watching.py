@@ -87,7 +87,7 @@ def run_named(arena: Arena, method: str, task: str, *, noise: float, seed: int, 
 def watch_run(spec: Spec) -> tuple[Scene, Iterator[Frame]]:
     """The scene, and a frame for each step."""
     ground, task = spec.arena.ground, torch.tensor([spec.task], dtype=torch.float64)
-    agent = OnlineTransfer(ground.model, spec.build(ground, task), [spec.seed], 1)
+    agent = OnlineTransfer(ground.model, spec.build(ground, task), seed=[spec.seed], runs=1)
     reward = rewards(ground, task, [spec.seed], spec.outside, spec.offset)
     truth = ground.world.to_map(reward[0])
     best = np.argwhere(truth >= np.nanmax(truth) - 1e-9 * np.nanmax(np.abs(truth)))

@@ -44,9 +44,8 @@ class Patches:
         painted = list(paintings(ground.world))
         tables = torch.tensor([table for _, _, table in painted], dtype=torch.float64)
         # The same draws as the page's: a run can be repeated there from its seed and its painting.
-        agent = OnlineTransfer(
-            ground.model, method_of(self.method, setup, ground), [seed for _, seed, _ in painted], len(painted)
-        )
+        method, seeds = method_of(self.method, setup, ground), [seed for _, seed, _ in painted]
+        agent = OnlineTransfer(ground.model, method, seed=seeds, runs=len(painted))
         moving = moments(agent, ground.world, tables, setup.noise)
         entered = torch.stack([moment.entered for moment in islice(moving, self.steps)])[-LAST:]
         policies, answer = ground.yardstick.policy(agent.best_z.cpu()), dict[str, list[tuple[bool, bool]]]()

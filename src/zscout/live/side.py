@@ -17,9 +17,9 @@ from zscout.live.truth import Truth
 from zscout.live.words import Doing, Thought, place_of, sentence
 from zscout.randomness import Streams
 from zscout.transfer.agent import OnlineTransfer
-from zscout.transfer.direct import AnyZ, AtEstimate, PosteriorDraw
-from zscout.transfer.method import Method
-from zscout.transfer.trials import Trials
+from zscout.transfer.methods import Method
+from zscout.transfer.rollout_searches import RolloutSearch
+from zscout.transfer.search import AnyZ, AtEstimate, PosteriorDraw
 
 DIGITS = 4  # of numbers that are drawn
 LEAST_KNOWN = 0.9  # a place as unknown as this share of the most unknown one's
@@ -48,12 +48,12 @@ class Side:
 
     def __init__(self, ground: Ground, name: str, method: Method, seed: int) -> None:
         self.name = name
-        self.agent = OnlineTransfer(ground.model, method, seed)
+        self.agent = OnlineTransfer(ground.model, method, seed=seed)
         self.steps: list[Step] = []
         self.told = 0
         self.lost = 0.0  # steps
         self._largest = 0.0  # of the rewards it heard, whatever the sign
-        self._weighs = not isinstance(method.search, AtEstimate | AnyZ | PosteriorDraw | Trials)
+        self._weighs = not isinstance(method.search, AtEstimate | AnyZ | PosteriorDraw | RolloutSearch)
         self.untold = False  # whether what came of the last step is still to be told
         self._ground = ground
         # The same draws as in the laboratory's runs: a run can be repeated there from its seed.

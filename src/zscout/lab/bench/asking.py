@@ -11,7 +11,8 @@ from zscout.lab.arena import Ground
 from zscout.lab.bench import naive
 from zscout.lab.bench.naive import Situation
 from zscout.randomness import Streams
-from zscout.transfer.search import Problem, Search
+from zscout.transfer.problem import Problem
+from zscout.transfer.search import Search
 
 Answer = tuple[int, Tensor]  # the number of the question, and z
 Q = TypeVar("Q")

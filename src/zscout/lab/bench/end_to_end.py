@@ -16,7 +16,7 @@ from zscout.lab.bench.problems import batch, situations
 from zscout.lab.bench.setting import METHOD, NOISE, Setting, label
 from zscout.lab.measure import measured
 from zscout.lab.run import simulate
-from zscout.transfer.method import Method
+from zscout.transfer.methods import Method
 
 CANDIDATES = 1_000  # on both sides: the bank has as many
 ALONE = 2  # steps of the reference in a call

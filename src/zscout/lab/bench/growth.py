@@ -21,9 +21,10 @@ from zscout.lab.bench.problems import batch
 from zscout.lab.bench.setting import METHOD, Setting
 from zscout.lab.bench.updates import IN_A_ROW, in_a_row
 from zscout.transfer.acquisition import UCB
-from zscout.transfer.method import Method
+from zscout.transfer.methods import Method
 from zscout.transfer.posterior import TaskPosterior
-from zscout.transfer.search import Bank, Problem, Search, Shooting
+from zscout.transfer.problem import Problem
+from zscout.transfer.search import Bank, Search, Shooting
 from zscout.worlds import open_grid
 
 UPDATE = "posterior update"  # one of those in a row

@@ -19,8 +19,9 @@ from zscout.lab.bench.problems import as_in_a_run, questions, situations
 from zscout.lab.bench.setting import METHOD, NOISE, Setting, label
 from zscout.lab.searches import SEARCHES
 from zscout.transfer.agent import OnlineTransfer
-from zscout.transfer.method import Method
-from zscout.transfer.search import Bank, Climb, Ellipsoid, Gradient, Problem, Search, Shooting
+from zscout.transfer.methods import Method
+from zscout.transfer.problem import Problem
+from zscout.transfer.search import Bank, Climb, Ellipsoid, Gradient, Search, Shooting
 
 ARENAS = (("network", "clusters"), ("network", "laplacian"), ("exact", "laplacian"))
 TIMES = (1, 8, 25, 60, 120)  # steps after which a recommendation is wanted
@@ -102,7 +103,7 @@ def _whole_steps(arena: Arena, setting: Setting, default: Row) -> Iterator[Row]:
     walk = torch.randint(ground.world.n_states, (997,), generator=Generator().manual_seed(setting.seed)).tolist()
     ways: dict[str, Callable[[], object]] = {}
     for method in (METHOD, "usf-ucb"):
-        agent = OnlineTransfer(ground.model, method, setting.seed, noise=NOISE)
+        agent = OnlineTransfer(ground.model, method, seed=setting.seed, noise=NOISE)
 
         def step(agent: OnlineTransfer = agent) -> None:
             agent.ask(walk[agent.t % len(walk)])

@@ -14,7 +14,8 @@ from zscout.lab.bench.machine import flops_of, seconds_of_products
 from zscout.lab.bench.measurement import Row
 from zscout.lab.bench.problems import as_in_a_run, batch, situations
 from zscout.lab.bench.setting import METHOD, Setting, label
-from zscout.transfer.search import Bank, Problem, Search
+from zscout.transfer.problem import Problem
+from zscout.transfer.search import Bank, Search
 
 STEPS = 25  # that the runs have behind them
 WAYS = {"network": (DEFAULT, "bank of 1,000"), "exact": (DEFAULT,)}

@@ -11,7 +11,7 @@ from zscout.lab.bench.naive import Situation
 from zscout.lab.bench.setting import NOISE
 from zscout.lab.run import moments
 from zscout.transfer.agent import OnlineTransfer
-from zscout.transfer.search import Problem
+from zscout.transfer.problem import Problem
 
 
 def questions(ground: Ground, method: str, *, runs: int, times: Sequence[int], seed: int) -> list[Problem]:
@@ -20,7 +20,7 @@ def questions(ground: Ground, method: str, *, runs: int, times: Sequence[int], s
     tasks, seeds = Tasks(runs, 1, seed=seed).draw(ground.exact)
     for task, own in zip(tasks, seeds.tolist(), strict=True):
         rng = Generator().manual_seed(own)
-        agent = OnlineTransfer(ground.model, method, own, noise=NOISE)
+        agent = OnlineTransfer(ground.model, method, seed=own, noise=NOISE)
         state = int(ground.world.random_states(1, rng))
         for _ in range(max(times)):
             action = torch.as_tensor(ground.model.act(torch.tensor(state), agent.ask(state)))
@@ -35,7 +35,7 @@ def questions(ground: Ground, method: str, *, runs: int, times: Sequence[int], s
 def batch(ground: Ground, method: str, *, runs: int, steps: int, seed: int) -> Problem:
     """What so many runs at once want after some steps."""
     tasks, seeds = Tasks(runs, 1, seed=seed).draw(ground.exact)
-    agent = OnlineTransfer(ground.model, method, seeds.tolist(), runs, NOISE)
+    agent = OnlineTransfer(ground.model, method, seed=seeds.tolist(), runs=runs, noise=NOISE)
     worth = tasks @ ground.exact.features.cpu().T
     *_, last = islice(moments(agent, ground.world, worth, NOISE), steps)
     return problem_of(agent, last.entered)

@@ -17,7 +17,7 @@ from zscout.cli import main
 from zscout.lab.alongside import Alongside, measured_on, rows_of
 from zscout.lab.arena import Arena, Ground
 from zscout.lab.measure import measured
-from zscout.lab.run import Trace, moments, simulate, trace_of
+from zscout.lab.run import Trace, simulate, simulated, trace_of
 from zscout.lab.traced import MOST_BYTES, Painting, TracedRun, TraceFile
 
 SEED, STEPS, NOISE = 7, 60, 0.3
@@ -59,9 +59,9 @@ def repainted(forgetting: float = 1.0) -> tuple[Trace, torch.Tensor]:
     tables = torch.cat([first, -first])
     agent = OnlineTransfer(ground.model, replace(METHODS["usf-ucb"](dim=9), forgetting=forgetting), seed=[SEED], runs=1)
     reward, rows = tables[:1].clone(), []
-    for moment in islice(moments(agent, ground.world, reward, NOISE), STEPS):
-        rows.append(moment)
-        if moment.t == 24:
+    for step in islice(simulated(agent, ground.world, reward, NOISE), STEPS):
+        rows.append(step)
+        if step.t == 24:
             reward.copy_(tables[1:])
     return trace_of(agent, task_of(ground), rows), tables
 

@@ -17,7 +17,7 @@ from zscout.lab.arena import Ground
 from zscout.lab.compare import NUMBERS, Row
 from zscout.lab.measure import FINAL, settled, value_of_estimate
 from zscout.lab.metrics import FLAT
-from zscout.lab.run import Trace, moments, trace_of
+from zscout.lab.run import Trace, simulated, trace_of
 from zscout.lab.spec import Spec, settings_json
 from zscout.lab.statistics import Bootstrap
 from zscout.lab.traced import TraceFile
@@ -187,9 +187,9 @@ def _repeat(file: TraceFile, ground: Ground, method: Method, seeds: list[int]) -
     (tables, which), noises = file.tables(), file.noises()
     agent = OnlineTransfer(ground.model, method, seed=seeds, runs=len(seeds))
     reward, noise, rows = tables[which[0]].repeat(len(seeds), 1), noises[:1].clone(), []
-    for moment in islice(moments(agent, ground.world, reward, noise), file.steps):
-        rows.append(moment)
-        following = min(moment.t + 1, file.steps - 1)
+    for step in islice(simulated(agent, ground.world, reward, noise), file.steps):
+        rows.append(step)
+        following = min(step.t + 1, file.steps - 1)
         reward.copy_(tables[which[following]].expand_as(reward))
         noise.copy_(noises[following])
     return trace_of(agent, torch.full((len(seeds), ground.exact.dim), math.nan, dtype=torch.float64), rows)

@@ -9,7 +9,7 @@ from torch import Generator, Tensor
 from zscout.lab.arena import Ground, Tasks
 from zscout.lab.bench.naive import Situation
 from zscout.lab.bench.setting import NOISE
-from zscout.lab.run import moments
+from zscout.lab.run import simulated
 from zscout.transfer.agent import OnlineTransfer
 from zscout.transfer.problem import Problem
 
@@ -37,8 +37,8 @@ def batch(ground: Ground, method: str, *, runs: int, steps: int, seed: int) -> P
     tasks, seeds = Tasks(runs, 1, seed=seed).draw(ground.exact)
     agent = OnlineTransfer(ground.model, method, seed=seeds.tolist(), runs=runs, noise=NOISE)
     worth = tasks @ ground.exact.features.cpu().T
-    *_, last = islice(moments(agent, ground.world, worth, NOISE), steps)
-    return problem_of(agent, last.entered)
+    *_, last = islice(simulated(agent, ground.world, worth, NOISE), steps)
+    return problem_of(agent, last.next_obs)
 
 
 def problem_of(agent: OnlineTransfer, obs: int | Tensor) -> Problem:

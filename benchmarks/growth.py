@@ -24,9 +24,10 @@ from zscout.edge import as_generator, as_given, as_index, as_vectors
 from zscout.features import laplacian
 from zscout.lab.arena import Arena
 from zscout.transfer.acquisition import UCB
-from zscout.transfer.method import Method
+from zscout.transfer.methods import Method
 from zscout.transfer.posterior import TaskPosterior
-from zscout.transfer.search import Bank, Problem, Search, Shooting
+from zscout.transfer.problem import Problem
+from zscout.transfer.search import Bank, Search, Shooting
 from zscout.types import Action, Obs, Vectors
 from zscout.worlds import open_grid
 

@@ -13,7 +13,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from zscout.lab.run import WORLD, moments
+from zscout.lab.run import WORLD, simulated
 from zscout.live.choices import ground_of, method_of
 from zscout.live.setup import Setup
 from zscout.live.truth import Truth
@@ -43,12 +43,11 @@ class Patches:
         ground = ground_of(setup)
         painted = list(paintings(ground.world))
         tables = torch.tensor([table for _, _, table in painted], dtype=torch.float64)
-        # The page draws the same: a run can be repeated there from its seed and its painting.
-        agent = OnlineTransfer(
-            ground.model, method_of(self.method, setup, ground), [seed for _, seed, _ in painted], len(painted)
-        )
-        moving = moments(agent, ground.world, tables, setup.noise)
-        entered = torch.stack([moment.entered for moment in islice(moving, self.steps)])[-LAST:]
+        # The same draws as the page's: a run can be repeated there from its seed and its painting.
+        method, seeds = method_of(self.method, setup, ground), [seed for _, seed, _ in painted]
+        agent = OnlineTransfer(ground.model, method, seed=seeds, runs=len(painted))
+        moving = simulated(agent, ground.world, tables, setup.noise)
+        entered = torch.stack([step.next_obs for step in islice(moving, self.steps)])[-LAST:]
         policies, answer = ground.yardstick.policy(agent.best_z.cpu()), dict[str, list[tuple[bool, bool]]]()
         for run, (kind, _, _) in enumerate(painted):
             truth = Truth(ground, tables[run])

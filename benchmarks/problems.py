@@ -10,10 +10,11 @@ from torch import Generator, Tensor
 from benchmarks import naive
 from benchmarks.naive import Situation
 from zscout.lab.arena import Arena, Ground, Tasks
-from zscout.lab.run import moments
+from zscout.lab.run import simulated
 from zscout.randomness import Streams
 from zscout.transfer.agent import OnlineTransfer
-from zscout.transfer.search import Problem, Search
+from zscout.transfer.problem import Problem
+from zscout.transfer.search import Search
 
 METHOD = "usf-ucb-paper"  # all searches are scored by its objective, eq. 5
 NOISE = 0.3
@@ -35,7 +36,7 @@ def live_problems(ground: Ground, method: str, *, runs: int, times: Sequence[int
     tasks, seeds = Tasks(runs, 1, seed=seed).draw(ground.exact)
     for task, own in zip(tasks, seeds.tolist(), strict=True):
         rng = Generator().manual_seed(own)
-        agent = OnlineTransfer(ground.model, method, own, noise=NOISE)
+        agent = OnlineTransfer(ground.model, method, seed=own, noise=NOISE)
         state = int(ground.world.random_states(1, rng))
         for _ in range(max(times)):
             action = torch.as_tensor(ground.model.act(torch.tensor(state), agent.ask(state)))
@@ -50,10 +51,10 @@ def live_problems(ground: Ground, method: str, *, runs: int, times: Sequence[int
 def batch_problem(ground: Ground, method: str, *, runs: int, steps: int, seed: int) -> Problem:
     """The problem of many runs at once after some steps."""
     tasks, seeds = Tasks(runs, 1, seed=seed).draw(ground.exact)
-    agent = OnlineTransfer(ground.model, method, seeds.tolist(), runs, NOISE)
+    agent = OnlineTransfer(ground.model, method, seed=seeds.tolist(), runs=runs, noise=NOISE)
     worth = tasks @ ground.exact.features.cpu().T
-    *_, last = islice(moments(agent, ground.world, worth, NOISE), steps)
-    return problem_of(agent, last.entered)
+    *_, last = islice(simulated(agent, ground.world, worth, NOISE), steps)
+    return problem_of(agent, last.next_obs)
 
 
 def problem_of(agent: OnlineTransfer, obs: int | Tensor) -> Problem:

@@ -35,8 +35,9 @@ from zscout.lab.measure import measured
 from zscout.lab.run import simulate
 from zscout.lab.searches import SEARCHES
 from zscout.transfer.agent import OnlineTransfer
-from zscout.transfer.method import Method
-from zscout.transfer.search import Bank, Climb, Ellipsoid, Gradient, Problem, Search, Shooting
+from zscout.transfer.methods import Method
+from zscout.transfer.problem import Problem
+from zscout.transfer.search import Bank, Climb, Ellipsoid, Gradient, Search, Shooting
 
 DEFAULT = "the default search"
 NAIVE, NAIVE_OPTI = "naive", "naive opti"
@@ -129,7 +130,7 @@ def _whole_steps(arena: Arena, setting: Setting, default: Row) -> Iterator[Row]:
     walk = torch.randint(ground.world.n_states, (997,), generator=Generator().manual_seed(setting.seed)).tolist()
     ways: dict[str, Callable[[], object]] = {}
     for method in (METHOD, "usf-ucb"):
-        agent = OnlineTransfer(ground.model, method, setting.seed, noise=NOISE)
+        agent = OnlineTransfer(ground.model, method, seed=setting.seed, noise=NOISE)
 
         def step(agent: OnlineTransfer = agent) -> None:
             agent.ask(walk[agent.t % len(walk)])

@@ -19,7 +19,7 @@ from torch import Tensor
 from zscout.edge import as_size
 from zscout.lab.arena import Arena, Ground, Tasks
 from zscout.lab.measure import settled, value_of_estimate
-from zscout.lab.run import moments, trace_of
+from zscout.lab.run import simulated, trace_of
 from zscout.lab.spec import Spec
 from zscout.lab.statistics import Bootstrap, Estimate
 from zscout.transfer.agent import OnlineTransfer
@@ -53,12 +53,12 @@ def gated_runs(
     seeds: Int[Tensor, " R"],
     least: float,
 ) -> dict[str, Float[Tensor, " R"]]:
-    """Rewards told, lost steps and settled, for each run of the spec's group, in one batch."""
-    agent = OnlineTransfer(ground.model, spec.build(ground, tasks), seeds.tolist(), len(tasks))
+    """Runs of the spec's group in one batch, each told only what it wants to know: a few numbers for each."""
+    agent = OnlineTransfer(ground.model, spec.build(ground, tasks), seed=seeds.tolist(), runs=len(tasks))
     reward = tasks @ ground.exact.features.cpu().T
-    rows = list(islice(moments(agent, ground.world, reward, spec.noise, least), as_size(spec.steps, "steps", 1)))
+    rows = list(islice(simulated(agent, ground.world, reward, spec.noise, least), as_size(spec.steps, "steps", 1)))
     trace = trace_of(agent, tasks, rows)
-    told = torch.stack([row.told.cpu() for row in rows if row.told is not None]).double()
+    told = torch.stack([row.seen.cpu() for row in rows]).double()
     value = value_of_estimate(trace, ground.yardstick, tasks.expand(len(rows), -1, -1))
     return {
         "told": told.sum(0),

@@ -29,8 +29,7 @@ from zscout.lab.chunks import run_all
 from zscout.lab.compare import Entrant
 from zscout.lab.store import FILE, Store, StoreError
 from zscout.lab.story import TextTable
-from zscout.transfer.method import Method
-from zscout.transfer.methods import METHODS
+from zscout.transfer.methods import METHODS, Method
 
 NETWORK = zscout.load("grid9-laplacian")
 

@@ -43,7 +43,7 @@ def test_a_run_in_the_batch_is_that_run_alone() -> None:
 def test_it_is_the_loop_that_a_user_writes() -> None:
     ground, spec = ARENA.ground, Spec(ARENA, "usf-ucb", (), noise=0.0, steps=60)
     tasks, seeds = Tasks(1, 1).draw(ground.exact)
-    agent, told = OnlineTransfer(ground.model, "usf-ucb", int(seeds)), 0
+    agent, told = OnlineTransfer(ground.model, "usf-ucb", seed=int(seeds)), 0
     state = int(Streams(seeds, WORLD).uniform() * 81)
     for _ in range(60):
         state = int(ground.world.step(state, agent.act(state)))

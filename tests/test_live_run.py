@@ -17,7 +17,8 @@ from benchmarks.live_patches import Patches, paintings
 from toys import Regression
 from zscout.lab.alongside import Alongside
 from zscout.lab.arena import SHIPPED, Arena, Ground
-from zscout.lab.run import moments, simulate
+from zscout.lab.run import simulate, simulated
+from zscout.lab.run import trace_of as lab_trace
 from zscout.lab.traced import TraceFile
 from zscout.live.choices import choices, ground_of, method_of
 from zscout.live.messages import Told
@@ -240,16 +241,17 @@ def test_a_run_is_the_one_that_the_laboratory_has_for_that_seed(method: str, mem
     run = begun(methods=[method], memory=memory, noise=0.2, seed=11, reward={"task": 6})
     shown = steps(run, count)
     ground, setup = ground_of(run.setup), run.setup
-    agent = OnlineTransfer(ground.model, method_of(method, setup, ground), [11], 1)
+    agent = OnlineTransfer(ground.model, method_of(method, setup, ground), seed=[11], runs=1)
     table = ground.exact.features @ task_of(ground, 6)
-    rows = list(islice(moments(agent, ground.world, table[None], 0.2), count))
+    rows = list(islice(simulated(agent, ground.world, table[None], 0.2), count))
     traced = trace_of(run).runs[0]
-    assert [side(frame)["from"] for frame in shown] == [int(row.state) for row in rows] == list(traced.state)
-    assert [side(frame)["at"] for frame in shown] == [int(row.entered) for row in rows] == list(traced.entered)
+    assert [side(frame)["from"] for frame in shown] == [int(row.obs) for row in rows] == list(traced.state)
+    assert [side(frame)["at"] for frame in shown] == [int(row.next_obs) for row in rows] == list(traced.entered)
     assert [side(frame)["action"] for frame in shown] == [int(row.action) for row in rows] == list(traced.action)
-    assert traced.exploring == [row.exploring for row in rows]
+    trace = lab_trace(agent, task_of(ground, 6)[None], rows)
+    assert traced.exploring == trace.exploring.tolist()
     for name in ("reward", "z", "z_hat", "best_z", "radius"):
-        lab = torch.stack([getattr(row, name)[0] for row in rows])
+        lab = getattr(trace, name)[:, 0]
         assert torch.allclose(torch.tensor(getattr(traced, name)).double(), lab, atol=1e-9), name
     assert close([side(frame)["reward"] for frame in shown], traced.reward, 12)
     assert [side(frame)["told"] for frame in shown] == list(range(1, count + 1))

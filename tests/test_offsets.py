@@ -25,8 +25,8 @@ from zscout.lab.searches import random_problem
 from zscout.transfer.acquisition import UCB, LogDet, OneStepBonus, PathUCB
 from zscout.transfer.constant import constant_part, constant_part_of
 from zscout.transfer.forecast import Forecast
-from zscout.transfer.means import Means
 from zscout.transfer.offline import fit_task
+from zscout.transfer.regression import Means
 from zscout.transfer.search import Gradient
 from zscout.types import HasHeads, HasHorizons, HasSecondMoment, HasStates
 

@@ -11,18 +11,21 @@ from zscout.features import grid_clusters
 from zscout.randomness import Rng, Streams
 from zscout.transfer.acquisition import UCB, Explore, Greedy, PathUCB
 from zscout.transfer.bank import Table, distinct_rows, table_of
-from zscout.transfer.direct import AnyZ, AtEstimate, CountBonus, Known, PosteriorDraw
+from zscout.transfer.problem import Problem, argmax_at_random
 from zscout.transfer.search import (
+    AnyZ,
+    AtEstimate,
     Automatic,
     Bank,
     Climb,
+    CountBonus,
     Ellipsoid,
     FixedPoint,
     Gradient,
-    Problem,
+    Known,
+    PosteriorDraw,
     Search,
     Shooting,
-    argmax_at_random,
 )
 from zscout.types import BehaviorModel, Obs
 from zscout.worlds import open_grid

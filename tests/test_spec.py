@@ -17,7 +17,7 @@ from zscout.transfer.methods import METHODS
 
 MINE = """
 from zscout import METHODS, Method
-from zscout.transfer.direct import AtEstimate
+from zscout.transfer.search import AtEstimate
 from zscout.transfer.search import Bank
 from zscout import ExactModel
 from zscout.features import laplacian

@@ -17,7 +17,7 @@ from zscout.cli import main
 from zscout.lab.alongside import Alongside, measured_on, rows_of
 from zscout.lab.arena import Arena, Ground
 from zscout.lab.measure import measured
-from zscout.lab.run import Trace, moments, simulate, trace_of
+from zscout.lab.run import Trace, simulate, simulated, trace_of
 from zscout.lab.traced import MOST_BYTES, Painting, TracedRun, TraceFile
 
 SEED, STEPS, NOISE = 7, 60, 0.3
@@ -57,11 +57,11 @@ def repainted(forgetting: float = 1.0) -> tuple[Trace, torch.Tensor]:
     ground = ARENA.ground
     first = task_of(ground) @ ground.exact.features.T
     tables = torch.cat([first, -first])
-    agent = OnlineTransfer(ground.model, replace(METHODS["usf-ucb"](dim=9), forgetting=forgetting), [SEED], 1)
+    agent = OnlineTransfer(ground.model, replace(METHODS["usf-ucb"](dim=9), forgetting=forgetting), seed=[SEED], runs=1)
     reward, rows = tables[:1].clone(), []
-    for moment in islice(moments(agent, ground.world, reward, NOISE), STEPS):
-        rows.append(moment)
-        if moment.t == 24:
+    for step in islice(simulated(agent, ground.world, reward, NOISE), STEPS):
+        rows.append(step)
+        if step.t == 24:
             reward.copy_(tables[1:])
     return trace_of(agent, task_of(ground), rows), tables
 
@@ -382,7 +382,7 @@ def test_a_method_of_ones_own_stands_beside_them_or_is_left_out(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "own_for_traces.py").write_text(
-        "import zscout\nfrom zscout.transfer.direct import AtEstimate\n"
+        "import zscout\nfrom zscout.transfer.search import AtEstimate\n"
         "steady = zscout.Method(ridge=0.5, search=AtEstimate())\n"
         "def angry():\n    raise RuntimeError('not [today]')\n"
     )

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from zscout.bfm.pretrained import load, save
     from zscout.bfm.usfa import USFA
     from zscout.transfer.agent import OnlineTransfer
-    from zscout.transfer.method import Method
-    from zscout.transfer.methods import METHODS
+    from zscout.transfer.methods import METHODS, Method
     from zscout.transfer.offline import infer_task
     from zscout.transfer.posterior import TaskPosterior
     from zscout.transfer.rollout import rollout
@@ -47,7 +46,7 @@ __all__ = [
 _HOME = {
     "Agent": "zscout.types",
     "OnlineTransfer": "zscout.transfer.agent",
-    "Method": "zscout.transfer.method",
+    "Method": "zscout.transfer.methods",
     "METHODS": "zscout.transfer.methods",
     "TaskPosterior": "zscout.transfer.posterior",
     "rollout": "zscout.transfer.rollout",

@@ -167,6 +167,14 @@ class HasMoments(Protocol):
 
 
 @runtime_checkable
+class HasTransitionFeatures(Protocol):
+    """Features of a whole step, for rewards such as action costs, or φ = f(S_{t+1}) − f(S_t)."""
+
+    def phi_of_transition(self, obs: Obs, action: Action | None, next_obs: Obs) -> Float[Tensor, "*b d"]:
+        """φ(S_t, A_t, S_{t+1}); the action is None where the agent did not choose it by ``act``."""
+
+
+@runtime_checkable
 class HasStates(Protocol):
     """A finite world's observations, all of them: lets a search tabulate ψ."""
 

@@ -17,12 +17,12 @@ from zscout.lab.arena import Ground
 from zscout.lab.compare import NUMBERS, Row
 from zscout.lab.measure import FINAL, settled, value_of_estimate
 from zscout.lab.metrics import FLAT
-from zscout.lab.run import Trace, moments, trace_of
+from zscout.lab.run import Trace, simulated, trace_of
 from zscout.lab.spec import Spec, settings_json
 from zscout.lab.statistics import Bootstrap
 from zscout.lab.traced import TraceFile
 from zscout.transfer.agent import OnlineTransfer
-from zscout.transfer.method import Method
+from zscout.transfer.methods import Method
 
 AT_ONCE = 2**24  # numbers of visits to each state that are held at once
 
@@ -185,11 +185,11 @@ def rows_of(found: Sequence[Runs]) -> list[Row]:
 def _repeat(file: TraceFile, ground: Ground, method: Method, seeds: list[int]) -> Trace:
     """Runs of a method under the rewards of the file, each from its step on."""
     (tables, which), noises = file.tables(), file.noises()
-    agent = OnlineTransfer(ground.model, method, seeds, len(seeds))
+    agent = OnlineTransfer(ground.model, method, seed=seeds, runs=len(seeds))
     reward, noise, rows = tables[which[0]].repeat(len(seeds), 1), noises[:1].clone(), []
-    for moment in islice(moments(agent, ground.world, reward, noise), file.steps):
-        rows.append(moment)
-        following = min(moment.t + 1, file.steps - 1)
+    for step in islice(simulated(agent, ground.world, reward, noise), file.steps):
+        rows.append(step)
+        following = min(step.t + 1, file.steps - 1)
         reward.copy_(tables[which[following]].expand_as(reward))
         noise.copy_(noises[following])
     return trace_of(agent, torch.full((len(seeds), ground.exact.dim), math.nan, dtype=torch.float64), rows)

@@ -13,8 +13,7 @@ from gymnasium.spaces import Discrete
 
 from zscout.bfm.judging import Tabulated
 from zscout.edge import as_table
-from zscout.transfer.method import Method
-from zscout.transfer.methods import Factory, factory_named
+from zscout.transfer.methods import METHODS, Factory, Method
 from zscout.types import BehaviorModel
 
 
@@ -53,7 +52,7 @@ def method_factory(name: str) -> Factory:
     Such a function may also take ``noise``, ``norm_bound`` and ``task`` by name, as those of METHODS do.
     """
     if not is_own(name):
-        return factory_named(name)
+        return METHODS[name]
     found = imported(name)
     if isinstance(found, Method):
         return Factory(lambda: found)

@@ -1,8 +1,9 @@
 """Many runs at once: agents in a finite world whose rewards are φ·z_r + noise, all of them in one tensor."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -11,27 +12,50 @@ from torch import Tensor
 from zscout.edge import as_index, as_size, as_vectors, in_range
 from zscout.randomness import Streams
 from zscout.transfer.agent import OnlineTransfer
-from zscout.transfer.method import Method
-from zscout.types import BehaviorModel, FiniteWorld
+from zscout.transfer.methods import Method
+from zscout.transfer.rollout import Step, Walk
+from zscout.types import Action, BehaviorModel, FiniteWorld
 
 WORLD = 2**40  # the place in a run's stream where its world begins: far from any that its agent draws from
 
 
-@dataclass(frozen=True, eq=False)
-class Moment:
-    """One step of R runs, from S_t to S_{t+1}; all but the last four are as they were at S_t."""
+class TaskRuns:
+    """An environment of R runs in a finite world; noise, slips and starts come from each run's own seed.
 
-    t: int
-    state: Int[Tensor, " R"]  # S_t
-    z: Float[Tensor, "R d"]  # Z_t; while an explorer acts, what would be settled for
-    exploring: bool  # an explorer chose the action
-    radius: Float[Tensor, " R"]  # √β_t
-    z_hat: Float[Tensor, "R d"]  # ẑ_t
-    best_z: Float[Tensor, "R d"]  # what would be settled for
-    action: Int[Tensor, " R"]  # A_t
-    entered: Int[Tensor, " R"]  # S_{t+1}, before a reset that the method asked for
-    reward: Float[Tensor, " R"]  # R_{t+1}
-    told: Bool[Tensor, " R"] | None = None  # whose reward was told; None: everyone's
+    ``reward`` [R S], and ``noise`` as a tensor, may be changed in place between two steps.
+    """
+
+    def __init__(
+        self,
+        world: FiniteWorld,
+        reward: Float[Tensor, "R S"],
+        noise: float | Float[Tensor, " 1"],
+        seeds: Int[Tensor, " R"],
+    ) -> None:
+        if not isinstance(noise, Tensor):
+            noise = in_range(noise, "noise", 0.0, float("inf"), open_end=True)
+        self.world, self.reward, self.noise, self.seeds = world, reward, noise, seeds
+        self._start = (Streams(seeds, WORLD).uniform() * world.n_states).long()
+        self._state, self._t = self._start, 0
+
+    def reset(self, *, seed: int | None = None) -> tuple[Int[Tensor, " R"], dict[str, Any]]:
+        """Every run at its start."""
+        self._state = self._start
+        return self._state, {}
+
+    def step(self, action: Action) -> tuple[Int[Tensor, " R"], Float[Tensor, " R"], bool, bool, dict[str, Any]]:
+        """S_{t+1} and R_{t+1} of every run; nothing ends."""
+        self._t += 1
+        streams = Streams(self.seeds, WORLD + self._t)
+        move = as_index(action, self.world.n_actions, "action", torch.device("cpu"))
+        self._state = self.world.step(self._state, move, streams)
+        return (
+            self._state,
+            self.reward.gather(1, self._state[:, None])[:, 0] + self.noise * streams.normal(),
+            False,
+            False,
+            {},
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,36 +80,20 @@ class Trace:
     final_z_hat: Float[Tensor, "R d"]
 
 
-def moments(
+def simulated(
     agent: OnlineTransfer,
     world: FiniteWorld,
     reward: Float[Tensor, "R S"],
     noise: float | Float[Tensor, " 1"],
     least: float | None = None,
-) -> Iterator[Moment]:
-    """The agent in the world, for ever; noise, slips and starts come from each run's own seed.
-
-    ``reward``, and ``noise`` as a tensor, are looked at step by step: they may be changed in place between two of them.
-    With ``least`` it is told only where ``agent.wants_reward(S_{t+1}, least)``.
-    """
-    if not isinstance(noise, Tensor):
-        noise = in_range(noise, "noise", 0.0, float("inf"), open_end=True)
-    seeds = agent.seeds
-    start = (Streams(seeds, WORLD).uniform() * world.n_states).long()
-    state, t = start, 0
+) -> Iterator[Step]:
+    """The agent's steps in the world, without end. With ``least`` it is told only where it ``wants_reward``."""
+    walk = Walk(agent, TaskRuns(world, reward, noise, agent.seeds), beliefs=True)
     while True:
-        streams = Streams(seeds, WORLD + 1 + t)
-        exploring, radius, z_hat, best_z = agent.exploring, agent.radius, agent.z_hat, agent.best_z
-        action = as_index(agent.act(state), world.n_actions, "action", torch.device("cpu"))
-        z = agent.present_z
-        entered = world.step(state, action, streams)
-        seen = reward.gather(1, entered[:, None])[:, 0] + noise * streams.normal()
-        told = None if least is None else torch.as_tensor(agent.wants_reward(entered, least))
-        agent.tell(entered, seen, seen=told)
-        followed = best_z if z is None else z
-        yield Moment(t, state, followed, exploring, radius, z_hat, best_z, action, entered, seen, told)
-        state = start if agent.wants_reset else entered
-        t += 1
+        step = walk.move()
+        seen = None if least is None else torch.as_tensor(agent.wants_reward(step.next_obs, least))
+        walk.tell(step, step.reward, seen)
+        yield step if seen is None else replace(step, seen=seen)
 
 
 def simulate(
@@ -105,27 +113,43 @@ def simulate(
     ``reward`` of each state, where it is not φ·z_r.
     """
     tasks = as_vectors(tasks, model.dim, "tasks", torch.device("cpu"))
-    agent = OnlineTransfer(model, method, seeds.tolist(), len(tasks), noise if told_noise else None)
+    sigma = noise if told_noise else None
+    agent = OnlineTransfer(model, method, seed=seeds.tolist(), runs=len(tasks), noise=sigma)
     if reward is None:
         reward = tasks @ model.phi(torch.arange(world.n_states)).double().cpu().T
-    return trace_of(agent, tasks, list(islice(moments(agent, world, reward, noise), as_size(steps, "steps", 1))))
+    return trace_of(agent, tasks, list(islice(simulated(agent, world, reward, noise), as_size(steps, "steps", 1))))
 
 
-def trace_of(agent: OnlineTransfer, tasks: Float[Tensor, "R d"], rows: Sequence[Moment]) -> Trace:
-    """Moments one after the other, of an agent that has come to the end of them."""
+def trace_of(agent: OnlineTransfer, tasks: Float[Tensor, "R d"], steps: Sequence[Step]) -> Trace:
+    """Steps one after the other, of an agent that has taken them all."""
+    beliefs = [step.belief for step in steps if step.belief is not None]
+    assert len(beliefs) == len(steps)
 
-    def column(name: str) -> Tensor:
-        return torch.stack([getattr(row, name).cpu() for row in rows])
+    def column(values: Iterable[Any]) -> Tensor:
+        return torch.stack([torch.as_tensor(value).cpu() for value in values])
 
-    names = ("state", "z", "radius", "z_hat", "best_z", "action", "entered", "reward")
     return Trace(
         task=tasks,
         seeds=agent.seeds,
         ridge=agent.method.ridge,
         forgetting=agent.method.forgetting,
         intercept=agent.method.intercept,
-        exploring=torch.tensor([row.exploring for row in rows]),
+        state=column(step.obs for step in steps),
+        z=column(followed(step) for step in steps),
+        exploring=torch.tensor([belief.exploring for belief in beliefs]),
+        radius=column(belief.radius for belief in beliefs),
+        z_hat=column(belief.z_hat for belief in beliefs),
+        best_z=column(belief.best_z for belief in beliefs),
+        action=column(step.action for step in steps),
+        entered=column(step.next_obs for step in steps),
+        reward=column(step.reward for step in steps),
         final_z=agent.best_z.cpu(),
         final_z_hat=agent.z_hat.cpu(),
-        **{name: column(name) for name in names},
     )
+
+
+def followed(step: Step) -> Float[Tensor, "R d"]:
+    """Z_t; while an explorer acts, the z that would be kept."""
+    assert step.belief is not None
+    found: Tensor = step.belief.best_z if step.z is None else step.z
+    return found

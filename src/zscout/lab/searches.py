@@ -12,7 +12,8 @@ from zscout.lab.arena import Arena, Ground
 from zscout.randomness import Streams
 from zscout.transfer.acquisition import Explore
 from zscout.transfer.posterior import TaskPosterior
-from zscout.transfer.search import Bank, FixedPoint, Gradient, Problem, Search, Shooting
+from zscout.transfer.problem import Problem
+from zscout.transfer.search import Bank, FixedPoint, Gradient, Search, Shooting
 
 SEARCHES: Mapping[str, Search] = MappingProxyType(
     {

@@ -17,7 +17,7 @@ from zscout.edge import as_size, in_range
 from zscout.lab.arena import Arena, Ground
 from zscout.lab.own import is_own, method_factory, source_digest
 from zscout.lab.run import simulate
-from zscout.transfer.method import Method
+from zscout.transfer.methods import Method
 from zscout.transfer.saving import method_to_json
 
 

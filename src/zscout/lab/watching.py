@@ -13,7 +13,7 @@ from torch import Generator, Tensor
 
 from zscout.edge import as_index, as_size, as_vectors
 from zscout.lab.arena import Arena, Ground, Tasks
-from zscout.lab.run import moments, trace_of
+from zscout.lab.run import followed, simulated, trace_of
 from zscout.lab.spec import Spec, rewards
 from zscout.transfer.agent import OnlineTransfer
 
@@ -87,7 +87,7 @@ def run_named(arena: Arena, method: str, task: str, *, noise: float, seed: int, 
 def watch_run(spec: Spec) -> tuple[Scene, Iterator[Frame]]:
     """The scene, and a frame for each step."""
     ground, task = spec.arena.ground, torch.tensor([spec.task], dtype=torch.float64)
-    agent = OnlineTransfer(ground.model, spec.build(ground, task), [spec.seed], 1)
+    agent = OnlineTransfer(ground.model, spec.build(ground, task), seed=[spec.seed], runs=1)
     reward = rewards(ground, task, [spec.seed], spec.outside, spec.offset)
     truth = ground.world.to_map(reward[0])
     best = np.argwhere(truth >= np.nanmax(truth) - 1e-9 * np.nanmax(np.abs(truth)))
@@ -107,19 +107,21 @@ def _frames(
     cells = [(int(row), int(column)) for row, column in ground.world.cells]
     gap = ground.gap * float(task.norm()) / math.sqrt(ground.exact.dim)  # random tasks have ‖z‖ = √d
     regret_so_far = 0.0
-    for moment in moments(agent, ground.world, reward, noise):
-        regret = float(yardstick.regret(trace_of(agent, task, [moment])))
+    for step in simulated(agent, ground.world, reward, noise):
+        assert step.belief is not None
+        z = followed(step)
+        regret = float(yardstick.regret(trace_of(agent, task, [step])))
         regret_so_far += regret
-        state, entered = int(moment.state), int(moment.entered)
-        heading = None if moment.exploring else _leads_to(ground, moment.z, state)
+        state, entered = int(step.obs), int(step.next_obs)
+        heading = None if step.belief.exploring else _leads_to(ground, z, state)
         z_hat = agent.z_hat.cpu()
         yield Frame(
-            step=moment.t + 1,
+            step=step.t + 1,
             state=state,
-            action=int(moment.action),
+            action=int(step.action),
             entered=entered,
-            z=moment.z[0].cpu().numpy(),
-            reward=float(moment.reward),
+            z=z[0].cpu().numpy(),
+            reward=float(step.reward),
             regret=regret,
             lost=regret_so_far / gap,
             z_hat=z_hat[0].numpy(),
@@ -128,7 +130,7 @@ def _frames(
             left=cells[state],
             cell=cells[entered],
             heading=None if heading is None else cells[heading],
-            mode=mode_of(heading, _leads_to(ground, moment.best_z, state), entered),
+            mode=mode_of(heading, _leads_to(ground, step.belief.best_z, state), entered),
             estimate=to_map(agent.posterior.reward(ground.exact.features[None])[0].cpu()),
             doubt=_doubt(agent, ground),
         )

@@ -9,9 +9,8 @@ import zscout
 from zscout.edge import known_name
 from zscout.lab.arena import FINE, OF_ARENAS, SHIPPED, Arena, Ground, world_named
 from zscout.live.setup import Setup
-from zscout.transfer.method import Method
-from zscout.transfer.methods import METHODS, factory_named
-from zscout.transfer.trials import Trials
+from zscout.transfer.methods import METHODS, Method
+from zscout.transfer.rollout_searches import RolloutSearch
 from zscout.worlds.maps import WORLDS
 
 TITLES = {"open-grid": "Open 9×9", "four-rooms": "Four rooms", "maze": "Maze"}
@@ -69,7 +68,7 @@ def choices(seed: int = 0) -> dict[str, Any]:
             {
                 "name": name,
                 "about": ABOUT_METHODS[name],
-                "person": not isinstance(_method(name).search, Trials),  # whole rollouts need every reward
+                "person": not isinstance(_method(name).search, RolloutSearch),  # whole rollouts need every reward
                 "features": "clusters" if name == CUT_ONLY else None,
                 "model": "exact" if name == EXACT_ONLY else None,
             }
@@ -95,8 +94,8 @@ def method_of(name: str, setup: Setup, ground: Ground) -> Method:
     known_name(name, [name for name in METHODS if name not in LEFT_OUT], "method")
     look_ahead: dict[str, Any] = {"look_ahead": ground.world.step} if name == "exhaustive" else {}
     noise = setup.noise if setup.who == "hidden" else None  # as in the laboratory, so that runs can be compared
-    method = factory_named(name)(dim=ground.exact.dim, noise=noise, **look_ahead)
-    if setup.who == "person" and isinstance(method.search, Trials):
+    method = METHODS[name](dim=ground.exact.dim, noise=noise, **look_ahead)
+    if setup.who == "person" and isinstance(method.search, RolloutSearch):
         raise ValueError(f"{name} scores whole rollouts and needs every reward: it cannot wait for a person's")
     if name == CUT_ONLY and setup.features != "clusters":
         raise ValueError(f"{name} counts visits to regions: choose clusters")

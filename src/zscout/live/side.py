@@ -10,37 +10,76 @@ from torch import Tensor
 
 from zscout.edge import as_index
 from zscout.lab.arena import Ground
-from zscout.lab.run import WORLD
+from zscout.lab.run import WORLD, followed
 from zscout.lab.traced import TracedRun
 from zscout.lab.watching import end_of_way, mode_of
 from zscout.live.truth import Truth
 from zscout.live.words import Doing, Thought, place_of, sentence
 from zscout.randomness import Streams
 from zscout.transfer.agent import OnlineTransfer
-from zscout.transfer.direct import AnyZ, AtEstimate, PosteriorDraw
-from zscout.transfer.method import Method
-from zscout.transfer.trials import Trials
+from zscout.transfer.methods import Method
+from zscout.transfer.rollout import Belief, Step, Walk
+from zscout.transfer.rollout_searches import RolloutSearch
+from zscout.transfer.search import AnyZ, AtEstimate, PosteriorDraw
+from zscout.worlds import GridWorld
 
 DIGITS = 4  # of numbers that are drawn
 LEAST_KNOWN = 0.9  # a place as unknown as this share of the most unknown one's
 
 
 @dataclass(eq=False)
-class Step:
-    """From S_t to S_{t+1}; up to the action all is as it was at S_t."""
+class ShownStep:
+    """A step of the run, and what is found out about it later."""
 
-    state: int
-    z: Float[Tensor, " d"]  # Z_t; while an explorer acts, what would be settled for
-    exploring: bool
-    radius: float  # √β_t
-    z_hat: Float[Tensor, " d"]
-    best_z: Float[Tensor, " d"]
-    action: int
-    entered: int
+    step: Step
     asks: bool  # whether a reward would teach
     reward: float | None = None  # R_{t+1}, once it was given
     regret: float | None = None  # where there is a truth
-    judged: bool = False  # whether it was looked at what the step was
+    judged: bool = False  # whether its regret and goal were computed
+
+    @property
+    def state(self) -> int:
+        """S_t."""
+        return int(self.step.obs)
+
+    @property
+    def entered(self) -> int:
+        """S_{t+1}."""
+        return int(self.step.next_obs)
+
+    @property
+    def action(self) -> int:
+        """A_t."""
+        return int(self.step.action)
+
+    @property
+    def belief(self) -> Belief:
+        """What the agent knew at S_t."""
+        assert self.step.belief is not None
+        return self.step.belief
+
+    @property
+    def z(self) -> Float[Tensor, " d"]:
+        """Z_t; while an explorer acts, the z that would be kept."""
+        return followed(self.step)
+
+
+class _OneRun:
+    """The world of one run; its reward is given after the step, by a person or a painting."""
+
+    def __init__(self, world: GridWorld, seeds: Int[Tensor, ""]) -> None:
+        # The same draws as in the laboratory's runs: a run can be repeated there from its seed.
+        self._world, self._start = world, int(Streams(seeds, WORLD).uniform() * world.n_states)
+        self._state = self._start
+
+    def reset(self, *, seed: int | None = None) -> tuple[int, dict[str, Any]]:
+        self._state = self._start
+        return self._state, {}
+
+    def step(self, action: Any) -> tuple[int, None, bool, bool, dict[str, Any]]:
+        move = int(as_index(action, self._world.n_actions, "action"))
+        self._state = int(self._world.step(self._state, move))
+        return self._state, None, False, False, {}
 
 
 class Side:
@@ -48,16 +87,15 @@ class Side:
 
     def __init__(self, ground: Ground, name: str, method: Method, seed: int) -> None:
         self.name = name
-        self.agent = OnlineTransfer(ground.model, method, seed)
-        self.steps: list[Step] = []
+        self.agent = OnlineTransfer(ground.model, method, seed=seed)
+        self.steps: list[ShownStep] = []
         self.told = 0
         self.lost = 0.0  # steps
         self._largest = 0.0  # of the rewards it heard, whatever the sign
-        self._weighs = not isinstance(method.search, AtEstimate | AnyZ | PosteriorDraw | Trials)
+        self._weighs = not isinstance(method.search, AtEstimate | AnyZ | PosteriorDraw | RolloutSearch)
         self.untold = False  # whether what came of the last step is still to be told
         self._ground = ground
-        # The same draws as in the laboratory's runs: a run can be repeated there from its seed.
-        self._start = int(Streams(self.agent.seeds, WORLD).uniform() * ground.world.n_states)
+        self._walk = Walk(self.agent, _OneRun(ground.world, self.agent.seeds), beliefs=True)
         self._features = ground.exact.features.cpu()
         best_z = self.agent.best_z
         self._settled = best_z, self._policies(best_z)[0]  # what it would do with no more to learn
@@ -66,8 +104,8 @@ class Side:
 
     @property
     def at(self) -> int:
-        """S_t; a method that asked for it is back at its start."""
-        return self._start if not self.steps or self.agent.wants_reset else self.steps[-1].entered
+        """Where the agent is; a method that asked for it is back at its start."""
+        return self.steps[-1].entered if self.untold else int(self._walk.obs)
 
     def noise(self) -> float:
         """The noise of the last step's reward, for σ = 1."""
@@ -78,20 +116,15 @@ class Side:
 
         With ``asking`` it is also looked at whether a reward would teach something there.
         """
-        agent, state = self.agent, self.at
-        exploring, radius, z_hat, best_z = agent.exploring, float(agent.radius), agent.z_hat, agent.best_z
-        action = int(as_index(agent.act(state), self._ground.world.n_actions, "action"))
-        z = agent.present_z
-        followed = best_z if z is None else z
-        entered = int(self._ground.world.step(state, action))
-        asks = asking and bool(agent.wants_reward(entered))
-        self.steps.append(Step(state, followed, exploring, radius, z_hat, best_z, action, entered, asks))
+        step = self._walk.move()
+        asks = asking and bool(self.agent.wants_reward(step.next_obs))
+        self.steps.append(ShownStep(step, asks))
         self.untold = True
 
     def hear(self, reward: float | None) -> None:
         """What came of the last step."""
         step = self.steps[-1]
-        self.agent.tell(step.entered, reward)
+        self._walk.tell(step.step, reward)
         step.reward, self.untold = reward, False
         self._heard(reward)
 
@@ -114,7 +147,7 @@ class Side:
         agent, features = self.agent, self._features
         posterior, states = agent.posterior, self._ground.exact.features
         estimate, doubt = posterior.reward(states).cpu(), posterior.reward_width(states).cpu()
-        after = None if last is None or last.exploring else features @ last.z.cpu()
+        after = None if last is None or last.belief.exploring else features @ last.z.cpu()
         return {
             "at": self.at if last is None else last.entered,
             "from": None if last is None else last.state,
@@ -137,17 +170,21 @@ class Side:
 
     def traced(self) -> TracedRun:
         """Every step, as the laboratory reads it."""
-        columns = ("state", "action", "entered", "exploring", "reward", "radius")
+        steps, beliefs = self.steps, [step.belief for step in self.steps]
         return TracedRun(
             method=self.name,
-            **{name: [getattr(step, name) for step in self.steps] for name in columns},
-            **{name: [getattr(step, name).tolist() for step in self.steps] for name in ("z", "z_hat", "best_z")},
+            **{name: [getattr(step, name) for step in steps] for name in ("state", "action", "entered", "reward")},
+            exploring=[belief.exploring for belief in beliefs],
+            radius=[float(belief.radius) for belief in beliefs],
+            z=[step.z.tolist() for step in steps],
+            z_hat=[belief.z_hat.tolist() for belief in beliefs],
+            best_z=[belief.best_z.tolist() for belief in beliefs],
             final_z=self.agent.best_z.tolist(),
             final_z_hat=self.agent.z_hat.tolist(),
             intercept=self.agent.method.intercept,
         )
 
-    def _judge(self, last: Step | None, truth: Truth | None) -> float | None:
+    def _judge(self, last: ShownStep | None, truth: Truth | None) -> float | None:
         """What the last step was, beside what would have been settled for, and what that is worth now."""
         (best_z, settled), now = self._settled, self.agent.best_z
         if last is None:
@@ -155,12 +192,12 @@ class Side:
         if last.judged:  # shown again with its reward: what it was has not changed
             return None
         last.judged = True
-        before = settled if torch.equal(best_z, last.best_z) else self._policies(last.best_z)[0]
+        before = settled if torch.equal(best_z, last.belief.best_z) else self._policies(last.belief.best_z)[0]
         policies = self._policies(last.z, now)  # one look for both
         self._settled = now, policies[1]
-        worth, worth_settled = (self._features @ torch.stack([last.z, last.best_z]).cpu().T).T.tolist()
+        worth, worth_settled = (self._features @ torch.stack([last.z, last.belief.best_z]).cpu().T).T.tolist()
         leads = self._end(policies[0], last.state)
-        self._goes_to = None if last.exploring else max(leads, key=worth.__getitem__)
+        self._goes_to = None if last.belief.exploring else max(leads, key=worth.__getitem__)
         self._doing = mode_of(
             self._goes_to, max(self._end(before, last.state), key=worth_settled.__getitem__), last.entered
         )
@@ -170,7 +207,7 @@ class Side:
             return None
         followed, settled = truth.values(policies)
         # v*(S_t) − v of π(·,Z_t) there  (eq. 2); of an explorer's step, v of a random walk.
-        last.regret = float((truth.best - (truth.random if last.exploring else followed))[last.state])
+        last.regret = float((truth.best - (truth.random if last.belief.exploring else followed))[last.state])
         self.lost += 0.0 if truth.flat else last.regret / truth.gap
         return truth.worth(settled)
 
@@ -186,7 +223,7 @@ class Side:
 
     def _thought(self, estimate: Float[Tensor, " S"], doubt: Float[Tensor, " S"], limit: float) -> Thought:
         goal = self.at if self._goes_to is None else self._goes_to
-        radius = self.steps[-1].radius if self.steps else 0.0
+        radius = float(self.steps[-1].belief.radius) if self.steps else 0.0
         return Thought(
             doing=self._doing,
             place=self._place(goal),

@@ -15,7 +15,8 @@ from torch import Tensor
 
 from zscout.edge import MOST, as_discount, as_size, in_range
 from zscout.randomness import Rng, Streams, normal
-from zscout.transfer.forecast import Forecast, finite
+from zscout.transfer.forecast import Forecast
+from zscout.transfer.inputs import finite
 from zscout.transfer.posterior import TaskPosterior
 from zscout.types import HasDiscount, HasHorizons, Obs
 

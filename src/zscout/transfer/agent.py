@@ -1,71 +1,97 @@
-"""OnlineTransfer: ask for a z, do it, tell what came of it."""
+"""The three agents: z by posterior and score, z by whole rollouts, actions without a z."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Generator, Tensor
 
-from zscout.edge import all_finite, as_finite, as_given, as_positive, in_range
+from zscout.edge import as_finite, as_given, as_positive, in_range
 from zscout.randomness import Streams
 from zscout.transfer.constant import constant_part_of
-from zscout.transfer.direct import Known
-from zscout.transfer.forecast import finite
-from zscout.transfer.incoming import (
+from zscout.transfer.explorers import Explorer
+from zscout.transfer.inputs import (
+    Flags,
     OneThread,
+    Rewards,
     check_model_kind,
     check_observation,
+    checked_phi,
+    checked_z,
     copied,
     flags_of_runs,
     seeds_of_runs,
 )
-from zscout.transfer.method import Method
-from zscout.transfer.methods import Factory, factory_named
+from zscout.transfer.methods import Method, resolved
 from zscout.transfer.posterior import TaskPosterior
-from zscout.transfer.saving import method_from_json, method_to_json, read, write
-from zscout.transfer.search import Problem
-from zscout.transfer.state import State
-from zscout.transfer.trials import Trials
+from zscout.transfer.problem import Problem
+from zscout.transfer.rollout_searches import RolloutSearch
+from zscout.transfer.saving import SavedAgent
+from zscout.transfer.search import Search, Settles
+from zscout.transfer.state import AgentState
 from zscout.types import Action, BehaviorModel, DrawsForEachRun, Obs
 
-ASK, TELL, ACT, PLACES = 0, 1, 2, 3  # of a step's three draws, which stream: what is drawn depends on seed and t alone
+ASK, TELL, ACT, STREAMS = 0, 1, 2, 3  # a step draws from three streams, each decided by seed and t alone
+
+
+NO_MODEL = object()
 
 
 class OnlineTransfer:
-    """Finds the task of a frozen model from rewards alone: at S_t ask Z_t, do it, tell S_{t+1} and R_{t+1}.
+    """Finds the task of a frozen model from rewards alone: at S_t ask Z_t, follow it, tell S_{t+1} and R_{t+1}.
 
         agent = OnlineTransfer(bfm)
         z = agent.ask(obs)
         obs, reward, *_ = env.step(bfm.act(obs, z))
         agent.tell(obs, reward)
 
-    ``runs=300`` is 300 agents in one: obs [300], z [300 d], reward [300]; run i draws from seed + i, or from the i-th
-    of a list of seeds, and does what it would do alone (of models that draw their actions, those that declare
-    ``DrawsForEachRun``). ``noise=None`` estimates σ; ``norm_bound`` is a bound on
-    ‖z_r‖, √d if it is None. A call that raises leaves everything as it was.
+    ``method`` is a name or a ``Method``. ``runs=300`` is 300 agents in one: obs [300], z [300 d], reward [300]. Run i
+    draws from seed + i, or from the i-th of a list of seeds, and does what it would do alone (if the model draws its
+    actions, it must declare ``DrawsForEachRun``). ``noise=None`` estimates σ; ``norm_bound`` bounds ‖z_r‖, √d if None.
+    A call that raises leaves the agent unchanged.
     """
+
+    method: Method
+
+    def __new__(
+        cls,
+        bfm: BehaviorModel | object = NO_MODEL,
+        method: str | Method = "usf-ucb",
+        *,
+        noise: float | None = None,
+        norm_bound: float | None = None,
+        **_: object,
+    ) -> "OnlineTransfer":
+        """The agent that the method needs: this one, ``RolloutAgent`` or ``ExplorerAgent``."""
+        if bfm is NO_MODEL:  # copies and pickles begin empty
+            return object.__new__(cls)
+        check_model_kind(bfm)
+        assert isinstance(bfm, BehaviorModel)
+        found = resolved(method, bfm.dim, noise, norm_bound)
+        by_rollouts, by_actions = isinstance(found.search, RolloutSearch), found.explorer is not None
+        agent = object.__new__(RolloutAgent if by_rollouts else ExplorerAgent if by_actions else OnlineTransfer)
+        agent.method = found
+        return agent
 
     def __init__(
         self,
-        bfm: Any,  # a BehaviorModel
-        method: Any = "usf-ucb",  # a name or a Method
+        bfm: BehaviorModel,
+        method: str | Method = "usf-ucb",
+        *,
         seed: int | Sequence[int] = 0,
         runs: int | None = None,
         noise: float | None = None,
         norm_bound: float | None = None,
     ) -> None:
-        check_model_kind(bfm)
-        self.bfm: BehaviorModel = bfm
+        self.bfm = bfm
         self.method_name = method if isinstance(method, str) else None
         self.noise = noise
         self.norm_bound = None if norm_bound is None else as_positive(norm_bound, "norm_bound")
-        self.method = self._resolve(method)
         self.seeds = seeds_of_runs(seed, runs)
-        self._runs = tuple(self.seeds.shape)
+        self.runs = tuple(self.seeds.shape)
         self._constant = constant_part_of(bfm) if self.method.intercept else None
         example = bfm.sample_z(1, 0)
         prior = TaskPosterior.prior(
@@ -74,130 +100,119 @@ class OnlineTransfer:
             noise=noise,
             forgetting=self.method.forgetting,
             intercept=self.method.intercept,
-            runs=self._runs,
+            runs=self.runs,
             device=example.device,
         )
-        # Sums of squares of ẑ must be numbers of the model's, too.
-        self._largest = math.sqrt(torch.finfo(example.dtype).max / bfm.dim)
-        self._in_use = OneThread()
-        self._state = State(prior, torch.full(self._runs, math.inf, dtype=torch.float64, device=prior.device))
-        if self.method.explorer is not None:
-            self._state = replace(self._state, visits=self.method.explorer.begin(bfm, self._runs))
+        self._largest_z = math.sqrt(torch.finfo(example.dtype).max / bfm.dim)  # ‖ẑ‖² must fit the model's dtype
+        self._one_thread = OneThread()
+        self._state = AgentState(prior, torch.full(self.runs, math.inf, dtype=torch.float64, device=prior.device))
 
-    # The loop
+    # The algorithm
 
-    def ask(self, obs: Any) -> Float[Tensor, "*b d"]:
-        """Z_t for S_t  (eq. 5); asked again without tell, it answers the same."""
-        if self.exploring:
-            raise ValueError("this method chooses actions now, not z: call act(obs)")
-        with self._in_use:
-            self._state = asked = self._asked(obs)
-        assert asked.z is not None
-        return asked.z.clone()
+    def ask(self, obs: Obs) -> Float[Tensor, "*b d"]:
+        """Z_t for S_t. Without a tell in between, the answer stays the same."""
+        with self._one_thread:
+            check_observation(obs, self.bfm.observation_space, self.runs)
+            self._state = state = self._choose(obs)
+        assert state.z is not None
+        return state.z.clone()
 
-    def act(self, obs: Any) -> Action:
-        """A_t ~ π(·|S_t, Z_t), or what the method's explorer does: a tensor for a tensor, else numpy."""
-        with self._in_use:
-            return self._acted(obs)
-
-    def _acted(self, obs: Any) -> Action:
-        if self.exploring:
-            check_observation(obs, self.bfm.observation_space, self._runs)
-            assert self.method.explorer is not None
-            action = self.method.explorer.act(self._state.visits, obs, self.bfm, self._streams(ACT))
-            self._state = replace(self._state, asked=copied(obs))
-            return as_given(action, obs)
-        asked, streams = self._asked(obs), self._streams(ACT)
-        assert asked.z is not None
-        for_each = isinstance(self.bfm, DrawsForEachRun) and self.bfm.draws_for_each_run
-        first = int(streams.integers(1).flatten()[0]) & (2**62 - 1)
-        one_for_all = Generator(device=asked.z.device).manual_seed(first)
-        done = self.bfm.act(obs, asked.z.clone(), streams if for_each else one_for_all)
-        self._state = asked
-        return done
-
-    def tell(self, next_obs: Any, reward: Any = None, done: Any = False, seen: Any = None) -> None:
-        """(S_{t+1}, R_{t+1}): V ← V + φφᵀ, b ← b + φr  (eq. 3). None: no reward was seen; done: it ended.
-
-        Of many runs, ``seen`` [runs] says whose rewards were seen, if not all were. Where none was, nothing is learned,
-        and with forgetting what is known grows older all the same.
-        """
-        with self._in_use:
-            self._state = self._told(next_obs, reward, done, seen)
-
-    def _told(self, next_obs: Any, reward: Any, done: Any, seen: Any) -> State:
-        state, search = self._state, self.method.search
-        if state.asked is None:
-            raise ValueError("tell came before ask: each tell wants an ask(obs) or act(obs) of its own before it")
-        check_observation(next_obs, self.bfm.observation_space, self._runs)
-        ended = flags_of_runs(done, self._runs, "done").to(state.age.device)
-        memory, visits = state.memory, state.visits
-        if reward is None:
-            if seen is not None:
-                raise ValueError("seen says whose rewards were seen, but no reward came: leave it out")
-            posterior = state.posterior.aged()
-        else:
-            posterior = self._usable(state.posterior.update(self._phi_of_runs(next_obs), reward, seen))
-        if isinstance(search, Trials) and memory:
-            if reward is None or not (seen is None or flags_of_runs(seen, self._runs, "seen").all()):
-                raise ValueError("this method scores whole rollouts: it needs every reward")
-            if ended.any() and not ended.all():
-                raise ValueError("rollouts of a batch go in step for this method: done must be the same for all runs")
-            problem = replace(self._problem(next_obs), posterior=posterior)
-            score = as_finite(reward, "reward", posterior.device)
+    def _choose(self, obs: Obs) -> AgentState:
+        """Z_t = argmax over Z of ψ(S_t;z)·ẑ_t + √β_t‖ψ(S_t;z)‖_{V_t⁻¹}  (eq. 5), kept for ``hold`` steps."""
+        state, due = self._state, self._due()
+        z = state.last
+        if z is None or due.any():
             with torch.no_grad():
-                memory = search.tell(memory, problem, score, bool(ended.all()), self._streams(TELL))
-        if self.method.explorer is not None:
-            visits = self.method.explorer.tell(visits, state.asked)
-        age = torch.where(self._due(), 0.0, state.age) + 1
-        return State(
-            posterior,
-            torch.where(ended, math.inf, age),
-            t=state.t + 1,
-            last=state.last if state.z is None else state.z,
-            memory=memory,
-            visits=visits,
-        )
+                best = checked_z(self._search(self._problem(obs), self._streams(ASK)))
+            z = best if z is None else torch.where(due[..., None], best, z)
+        return replace(state, z=z, asked=copied(obs))
 
-    def wants_reward(self, next_obs: Any, least: float | int = 0.5) -> bool | Bool[Tensor, " runs"]:
+    def act(self, obs: Obs) -> Action:
+        """A_t ~ π(·|S_t, Z_t): a tensor for a tensor, else numpy."""
+        with self._one_thread:
+            check_observation(obs, self.bfm.observation_space, self.runs)
+            chosen, streams = self._choose(obs), self._streams(ACT)
+            assert chosen.z is not None
+            for_each_run = isinstance(self.bfm, DrawsForEachRun) and self.bfm.draws_for_each_run
+            first = int(streams.integers(1).flatten()[0]) & (2**62 - 1)
+            for_all_runs = Generator(device=chosen.z.device).manual_seed(first)
+            action = self.bfm.act(obs, chosen.z.clone(), streams if for_each_run else for_all_runs)
+            self._state = replace(chosen, action=copied(action))
+            return action
+
+    def tell(
+        self, next_obs: Obs, reward: Rewards | None = None, done: Flags = False, seen: Flags | None = None
+    ) -> None:
+        """(S_{t+1}, R_{t+1}): V ← V + φφᵀ, b ← b + φr, ẑ = V⁻¹b  (eq. 3). ``done``: the episode ended.
+
+        ``reward=None``: no reward was seen. ``seen`` [runs]: which runs saw a reward. Without one nothing is learned;
+        with forgetting, old rewards fade all the same.
+        """
+        with self._one_thread:
+            state = self._state
+            if state.asked is None:
+                raise ValueError("tell needs an ask(obs) or act(obs) before it")
+            check_observation(next_obs, self.bfm.observation_space, self.runs)
+            ended = flags_of_runs(done, self.runs, "done").to(state.age.device)
+            if reward is None:
+                if seen is not None:
+                    raise ValueError("seen was given without a reward: leave it out")
+                posterior = state.posterior.aged()
+            else:
+                phi = checked_phi(self.bfm, next_obs, self.runs, state.asked, state.action)
+                posterior = self._usable(state.posterior.update(phi, reward, seen))  # eq. 3
+            age = torch.where(self._due(), 0.0, state.age) + 1
+            after = AgentState(
+                posterior,
+                torch.where(ended, math.inf, age),
+                t=state.t + 1,
+                last=state.last if state.z is None else state.z,
+                memory=state.memory,
+            )
+            self._state = self._after(after, next_obs, reward, ended, seen)
+
+    def _after(
+        self, after: AgentState, next_obs: Obs, reward: Rewards | None, ended: Bool[Tensor, "*b"], seen: Flags | None
+    ) -> AgentState:
+        """What else a step changes: here nothing."""
+        return after
+
+    def learn(self, observations: Obs, rewards: Rewards) -> None:
+        """Labelled pairs at any time, observations [*b m …] and rewards [*b m]: a warm start, or late feedback."""
+        phi = checked_phi(self.bfm, observations)
+        with self._one_thread:
+            self._state = replace(self._state, posterior=self._usable(self._state.posterior.learn(phi, rewards)))
+
+    def wants_reward(self, next_obs: Obs, least: float | int = 0.5) -> bool | Bool[Tensor, " runs"]:
         """Whether a reward for S_{t+1} would teach something: its ``posterior.reward_width`` > least, for each run.
 
             agent.tell(obs, ask_the_person() if agent.wants_reward(obs) else None)
 
-        σ² times the square of that width is the variance of the reward expected there, σ² that of one answer: at .5
-        the place is known as well as by four answers given right there. Methods that score whole rollouts want every
-        reward.
+        The width is in units of σ, the noise of one answer: at .5 the place is known as well as by four answers there.
         """
         least = in_range(least, "least", 0.0, math.inf, open_end=True)
-        check_observation(next_obs, self.bfm.observation_space, self._runs)
-        unsure = self._state.posterior.reward_width(self._phi_of_runs(next_obs)) > least
-        wanted = unsure | isinstance(self.method.search, Trials)
-        return wanted if self._runs else bool(wanted)
-
-    def learn(self, observations: Any, rewards: Any) -> None:
-        """Labelled pairs at any time, observations [*b m …] and rewards [*b m]: a warm start, or late feedback."""
-        phi = self._phi(observations)
-        with self._in_use:
-            self._state = replace(self._state, posterior=self._usable(self._state.posterior.learn(phi, rewards)))
+        check_observation(next_obs, self.bfm.observation_space, self.runs)
+        phi = checked_phi(self.bfm, next_obs, self.runs, self._state.asked, self._state.action)
+        wanted = self._state.posterior.reward_width(phi) > least
+        return wanted if self.runs else bool(wanted)
 
     # What it knows
 
     @property
     def posterior(self) -> TaskPosterior:
-        """What the rewards so far say about z_r: a copy, which may be written to."""
+        """What the rewards so far say about z_r, as a copy."""
         return self._state.posterior.copy()
 
     @property
     def t(self) -> int:
-        """How many times it was told."""
+        """The number of tells."""
         return self._state.t
 
     @property
     def present_z(self) -> Float[Tensor, "*b d"] | None:
         """The z that was asked for or followed last; None while an explorer acts."""
-        state = self._state
-        z = state.last if state.z is None else state.z
-        return None if self.exploring or z is None else z.clone()
+        z = self._state.last if self._state.z is None else self._state.z
+        return None if z is None else z.clone()
 
     @property
     def z_hat(self) -> Float[Tensor, "*b d"]:
@@ -206,133 +221,165 @@ class OnlineTransfer:
 
     @property
     def best_z(self) -> Float[Tensor, "*b d"]:
-        """The z to keep if nothing more could be learned: ẑ projected to Z, or what a policy search has settled for."""
-        search = self.method.search
-        if isinstance(search, Trials) and self._state.memory:
-            return search.best(self._state.memory).clone()
-        if isinstance(search, Known):
-            return search.best(self.bfm, self._state.posterior)
+        """The z to keep if nothing more can be learned: ẑ projected to Z."""
+        if isinstance(self.method.search, Settles):
+            return self.method.search.settled_z(self.bfm, self._state.posterior)
         z_hat = self.z_hat if self._constant is None else self._constant.removed_from(self.z_hat)
         return self.bfm.project_z(z_hat).double()
 
     @property
     def radius(self) -> Float[Tensor, "*b"]:
-        """√β_t, as it is now."""
+        """√β_t."""
         posterior = self._state.posterior
         radius = as_finite(self.method.confidence(self.t, posterior), "the radius", posterior.device)
-        if (radius < 0).any() or tuple(radius.shape) not in ((), self._runs):
+        if (radius < 0).any() or tuple(radius.shape) not in ((), self.runs):
             raise ValueError(f"the radius must be at least 0, one number or one for each run, got {radius}")
-        return radius.expand(self._runs)
+        return radius.expand(self.runs)
 
     @property
     def exploring(self) -> bool:
         """Whether the next action is an explorer's and not a z's."""
-        method = self.method
-        return method.explorer is not None and (method.explore_for is None or self.t < method.explore_for)
+        return False
 
     @property
     def wants_reset(self) -> bool:
-        """Whether the method asks to begin its next rollout at the common start."""
-        search, memory = self.method.search, self._state.memory
-        return isinstance(search, Trials) and bool(memory) and search.wants_reset(memory)
+        """Whether the next rollout should begin at the common start."""
+        return False
 
-    # Keeping it
+    # Saving
 
     def save(self, folder: str | Path) -> None:
-        """Method, seeds and state, in one file of that folder."""
-        description = {
-            "name": self.method_name,
-            "method": method_to_json(self.method),
-            "ridge": self.method.ridge,
-            "forgetting": self.method.forgetting,
-            "intercept": self.method.intercept,
-            "noise": self.noise,
-            "norm_bound": self.norm_bound,
-            "dim": self.bfm.dim,
-            "runs": self._runs[0] if self._runs else None,
-            "state": self._state.numbers(),
-        }
-        write(Path(folder), description, {"seeds": self.seeds} | self._state.tensors())
+        """Write method, seeds and state to one file in that folder."""
+        state, name, dim = self._state, self.method_name, self.bfm.dim
+        fixed = (self.method, name, self.noise, self.norm_bound, dim, self.seeds)
+        SavedAgent(*fixed, state.numbers(), state.tensors()).write(Path(folder))
 
     @classmethod
     def load(cls, folder: str | Path, bfm: BehaviorModel, method: Method | None = None) -> "OnlineTransfer":
-        """An agent that goes on as if it had never stopped; ``method`` if it was built from pieces of your own."""
-        description, tensors = read(Path(folder))
+        """An agent that continues where it was saved; pass ``method`` if it has pieces that are not zscout's."""
         try:
-            found = method or method_from_json(description["method"])
-            if found is None:
-                raise ValueError("its method has pieces that are not zscout's own: pass method=")
-            for piece in ("ridge", "forgetting", "intercept"):
-                if getattr(found, piece) != description[piece]:
-                    raise ValueError(f"it learned with {piece} = {description[piece]}, this method has another")
-            if description["dim"] != bfm.dim:
-                raise ValueError(f"it was saved with a model of {description['dim']} features, this one has {bfm.dim}")
-            seeds, runs = tensors.pop("seeds"), description["runs"]
-            seed = int(seeds) if runs is None else seeds.tolist()
-            agent = cls(bfm, found, seed, runs, description["noise"], description["norm_bound"])
-            agent.method_name = description["name"]
-            agent._state = agent._state.restored(description["state"], tensors)
+            saved = SavedAgent.read(Path(folder), bfm.dim, method)
+            rest = {"noise": saved.noise, "norm_bound": saved.norm_bound}
+            agent = cls(bfm, saved.method, seed=saved.seed, runs=saved.runs, **rest)
+            agent.method_name = saved.method_name
+            agent._state = agent._state.restored(saved.t, saved.tensors)
         except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
             raise ValueError(f"the agent in {folder} cannot be restored: {error}") from error
         return agent
 
-    # How
+    # Parts
 
-    def _resolve(self, method: object) -> Method:
-        if isinstance(method, Method):
-            return method
-        if not isinstance(method, str):
-            hint = ": call it, METHODS[name](dim=…)" if isinstance(method, Factory) else ""
-            raise ValueError(f"method must be a name or a Method, got {type(method).__name__}{hint}")
-        return factory_named(method)(dim=self.bfm.dim, noise=self.noise, norm_bound=self.norm_bound)
-
-    def _asked(self, obs: Any) -> State:
-        check_observation(obs, self.bfm.observation_space, self._runs)
-        state, search = self._state, self.method.search
-        if isinstance(search, Trials):
-            with torch.no_grad():
-                memory = state.memory or search.begin(self._problem(obs), self._streams(ASK))
-            return replace(state, memory=memory, z=search.current(memory), asked=copied(obs))
-        due = self._due()
-        z = state.last
-        if z is None or due.any():
-            with torch.no_grad():
-                found = _finite_z(search(self._problem(obs), self._streams(ASK)))
-            z = found if z is None else torch.where(due[..., None], found, z)
-        return replace(state, z=z, asked=copied(obs))
+    @property
+    def _search(self) -> Search:
+        assert not isinstance(self.method.search, RolloutSearch)
+        return self.method.search
 
     def _due(self) -> Bool[Tensor, "*b"]:
         """For which runs the last z has been followed long enough."""
         hold = self.method.hold
         return self._state.age >= (math.inf if isinstance(hold, str) else hold)
 
-    def _problem(self, obs: Any) -> Problem:
+    def _problem(self, obs: Obs) -> Problem:
         state = self._state
         return Problem(obs, self.bfm, state.posterior, self.radius, self.method.acquisition, state.last, self._constant)
 
     def _streams(self, which: int) -> Streams:
-        return Streams(self.seeds.to(self._state.posterior.device), PLACES * self.t + which)
+        return Streams(self.seeds.to(self._state.posterior.device), STREAMS * self.t + which)
 
     def _usable(self, posterior: TaskPosterior) -> TaskPosterior:
-        """The posterior, if ẑ can be given to the model."""
-        if torch.linalg.vector_norm(posterior.z_hat, math.inf) > self._largest:
+        """The posterior, if the model's dtype can hold ẑ."""
+        if torch.linalg.vector_norm(posterior.z_hat, math.inf) > self._largest_z:
             raise ValueError(
-                f"ẑ would have entries over {self._largest:.2g}, whose squares the model's numbers cannot hold: scale "
+                f"ẑ would have entries over {self._largest_z:.2g}, whose squares the model's dtype cannot hold: scale "
                 "the reward"
             )
         return posterior
 
-    def _phi(self, obs: Obs) -> Float[Tensor, "*b d"]:
-        return finite(self.bfm.phi(obs).detach(), "φ")
 
-    def _phi_of_runs(self, obs: Obs) -> Float[Tensor, "*b d"]:
-        phi = self._phi(obs)
-        if tuple(phi.shape[:-1]) != self._runs:
-            raise ValueError(f"the model's φ has shape {tuple(phi.shape)}, {[*self._runs, self.bfm.dim]} is wanted")
-        return phi
+class RolloutAgent(OnlineTransfer):
+    """Keeps a z for a whole rollout and scores it by its return: ``Unroll`` and ``LoLA``. All runs go in step."""
+
+    def _choose(self, obs: Obs) -> AgentState:
+        state = self._state
+        with torch.no_grad():
+            memory = state.memory or self._rollouts.begin(self._problem(obs), self._streams(ASK))
+        return replace(state, memory=memory, z=self._rollouts.current(memory), asked=copied(obs))
+
+    def _after(
+        self, after: AgentState, next_obs: Obs, reward: Rewards | None, ended: Bool[Tensor, "*b"], seen: Flags | None
+    ) -> AgentState:
+        if reward is None or not (seen is None or flags_of_runs(seen, self.runs, "seen").all()):
+            raise ValueError("this method scores whole rollouts: it needs every reward")
+        if ended.any() and not ended.all():
+            raise ValueError("this method runs the rollouts of a batch in step: done must be the same for all runs")
+        problem = replace(self._problem(next_obs), posterior=after.posterior)
+        score = as_finite(reward, "reward", after.posterior.device)
+        with torch.no_grad():
+            memory = self._rollouts.tell(after.memory, problem, score, bool(ended.all()), self._streams(TELL))
+        return replace(after, memory=memory)
+
+    def wants_reward(self, next_obs: Obs, least: float | int = 0.5) -> bool | Bool[Tensor, " runs"]:
+        """Always."""
+        unsure = super().wants_reward(next_obs, least)
+        return torch.ones_like(unsure) if isinstance(unsure, Tensor) else True
+
+    @property
+    def best_z(self) -> Float[Tensor, "*b d"]:
+        """The z with the best returns so far."""
+        memory = self._state.memory
+        return self._rollouts.best(memory).clone() if memory else super().best_z
+
+    @property
+    def wants_reset(self) -> bool:
+        """Whether the next rollout should begin at the common start."""
+        return bool(self._state.memory) and self._rollouts.wants_reset(self._state.memory)
+
+    @property
+    def _rollouts(self) -> RolloutSearch:
+        assert isinstance(self.method.search, RolloutSearch)
+        return self.method.search
 
 
-def _finite_z(z: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
-    if not all_finite(z):
-        raise ValueError("the search came to a z that holds NaN or inf")
-    return z.detach().double()
+class ExplorerAgent(OnlineTransfer):
+    """Chooses actions without a z, always or for the first ``explore_for`` steps; ẑ is learned all the same."""
+
+    def __init__(self, bfm: BehaviorModel, method: str | Method = "usf-ucb", **options: object) -> None:
+        super().__init__(bfm, method, **options)  # type: ignore[arg-type]
+        self._state = replace(self._state, memory=self._explorer.begin(bfm, self.runs))
+
+    def ask(self, obs: Obs) -> Float[Tensor, "*b d"]:
+        """Z_t, once exploring is over."""
+        if self.exploring:
+            raise ValueError("this method chooses actions now, not z: call act(obs)")
+        return super().ask(obs)
+
+    def act(self, obs: Obs) -> Action:
+        """What the explorer does; later A_t ~ π(·|S_t, Z_t)."""
+        if not self.exploring:
+            return super().act(obs)
+        with self._one_thread:
+            check_observation(obs, self.bfm.observation_space, self.runs)
+            action = as_given(self._explorer.act(self._state.memory, obs, self.bfm, self._streams(ACT)), obs)
+            self._state = replace(self._state, asked=copied(obs), action=copied(action))
+            return action
+
+    def _after(
+        self, after: AgentState, next_obs: Obs, reward: Rewards | None, ended: Bool[Tensor, "*b"], seen: Flags | None
+    ) -> AgentState:
+        assert self._state.asked is not None
+        return replace(after, memory=self._explorer.tell(after.memory, self._state.asked))
+
+    @property
+    def exploring(self) -> bool:
+        """Whether the next action is the explorer's."""
+        return self.method.explore_for is None or self.t < self.method.explore_for
+
+    @property
+    def present_z(self) -> Float[Tensor, "*b d"] | None:
+        """The z that was asked for or followed last; None while the explorer acts."""
+        return None if self.exploring else super().present_z
+
+    @property
+    def _explorer(self) -> Explorer:
+        assert self.method.explorer is not None
+        return self.method.explorer

@@ -13,12 +13,12 @@ from zscout.transfer.constant import ConstantPart
 from zscout.transfer.forecast import (
     Forecast,
     discount_of,
-    finite,
     halves,
     halving,
     information_weights,
     moments_of,
 )
+from zscout.transfer.inputs import finite
 from zscout.transfer.posterior import TaskPosterior
 from zscout.types import BehaviorModel, HasStates, Obs
 

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from zscout.transfer.forecast import finite
+from zscout.transfer.inputs import finite
 from zscout.types import BehaviorModel, HasMoments, HasStates
 
 CONTAINED = 0.99  # R² of the constant 1 by φ·w, from which on features contain it

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from zscout.edge import as_index
 from zscout.randomness import Rng, uniform
-from zscout.transfer.search import argmax_at_random
-from zscout.transfer.trials import Memory
+from zscout.transfer.problem import argmax_at_random
+from zscout.transfer.rollout_searches import Memory
 from zscout.types import Action, BehaviorModel, Obs
 
 LookAhead: TypeAlias = Callable[[Int[Tensor, "*b"], Int[Tensor, "*b"]], Int[Tensor, "*b"]]
@@ -85,7 +85,7 @@ class Exhaustive:
         return {"visits": self._visited(memory, obs)}
 
     def _visited(self, memory: Memory, obs: Obs) -> Float[Tensor, "*b S"]:
-        visits = memory["visits"]
+        visits = memory["visits"].cpu()  # a loaded agent keeps it with the posterior
         return visits + torch.nn.functional.one_hot(self._state(memory, obs), visits.shape[-1])
 
     def _state(self, memory: Memory, obs: Obs) -> Int[Tensor, "*b"]:

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from zscout.edge import all_finite
+from zscout.transfer.inputs import finite
 from zscout.transfer.posterior import TaskPosterior
 from zscout.types import BehaviorModel, HasDiscount, HasHeads, HasHorizons, HasSecondMoment, Obs
 
@@ -194,11 +194,3 @@ def halves(
 def pick(rows: Float[Tensor, "*b n d"], index: Int[Tensor, "*b"]) -> Float[Tensor, "*b d"]:
     """Of each run's rows the one that its index says."""
     return rows.gather(-2, index[..., None, None].expand(*index.shape, 1, rows.shape[-1]))[..., 0, :]
-
-
-def finite(answer: Tensor, what: str = "ψ") -> Float[Tensor, "*shape"]:
-    """A model's answer in float64, refused if it is not finite."""
-    answer = answer.double()
-    if not all_finite(answer):
-        raise ValueError(f"the model's {what} holds NaN or inf: zscout.check_model(model) says more")
-    return answer

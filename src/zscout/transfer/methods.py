@@ -7,18 +7,65 @@ keywords are a method's own settings: for a rival their defaults are as publishe
 import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from zscout.edge import as_positive, as_size, as_vectors, in_range, known_name
-from zscout.transfer.acquisition import UCB, LogDet, Optimism, OverHeads, PathUCB
-from zscout.transfer.confidence import Constant, KnownNorm, PaperSchedule, ScaleFree
-from zscout.transfer.direct import AnyZ, AtEstimate, CountBonus, Known, PosteriorDraw
-from zscout.transfer.explorers import Exhaustive, LookAhead, RandomWalk
-from zscout.transfer.method import Method
-from zscout.transfer.search import Automatic, Ellipsoid, Shooting
-from zscout.transfer.trials import LoLA, Unroll
+from zscout.transfer.acquisition import UCB, Acquisition, LogDet, Optimism, OverHeads, PathUCB
+from zscout.transfer.confidence import Confidence, Constant, KnownNorm, PaperSchedule, ScaleFree
+from zscout.transfer.explorers import Exhaustive, Explorer, LookAhead, RandomWalk
+from zscout.transfer.rollout_searches import LoLA, RolloutSearch, Unroll
+from zscout.transfer.search import (
+    AnyZ,
+    AtEstimate,
+    Automatic,
+    CountBonus,
+    Ellipsoid,
+    Known,
+    PosteriorDraw,
+    Search,
+    Shooting,
+)
 from zscout.types import Vectors
+
+
+@dataclass(frozen=True, kw_only=True)
+class Method:
+    """A way to choose z, as its pieces; each can be swapped: ``replace(method, acquisition=Thompson())``."""
+
+    ridge: float = 0.1  # λ
+    confidence: Confidence = field(default_factory=Constant)  # √β_t
+    acquisition: Acquisition = field(default_factory=UCB)  # what makes a z worth trying
+    search: Search | RolloutSearch = field(default_factory=Automatic)  # over which z
+    hold: int | str = 1  # for how many steps a z is kept
+    forgetting: float = 1.0  # ρ: what a reward weighs after each further one
+    intercept: bool = True  # fit r ≈ φ·z + c with c free: a constant in the reward changes nothing
+    explorer: Explorer | None = None  # chooses actions in place of z …
+    explore_for: int | None = None  # … for so many steps, or for ever
+
+    def __post_init__(self) -> None:
+        as_positive(self.ridge, "ridge")
+        if isinstance(self.hold, str) and self.hold != "episode":
+            raise ValueError(f"hold is a number of steps or 'episode', got {self.hold!r}")
+        if self.hold != "episode":
+            as_size(self.hold, "hold", 1, 2**53)  # beyond that a float is no exact count
+        as_positive(in_range(self.forgetting, "forgetting", 0.0, 1.0), "forgetting")
+        if not isinstance(self.intercept, bool):
+            raise ValueError(f"intercept must be True or False, got {self.intercept!r}")
+        if self.explorer is not None and not isinstance(self.explorer, Explorer):
+            raise ValueError(f"explorer must be an Explorer or None, got {self.explorer!r}")
+        if self.explore_for is not None:
+            as_size(self.explore_for, "explore_for", 0)
+            if self.explorer is None:
+                raise ValueError("explore_for is for how many steps an explorer acts: there is no explorer")
+        for name in ("confidence", "acquisition"):
+            if not callable(getattr(self, name)) or isinstance(getattr(self, name), type):
+                raise ValueError(f"{name} must be a callable, an instance and no class, got {getattr(self, name)!r}")
+        if isinstance(self.search, type) or not (callable(self.search) or isinstance(self.search, RolloutSearch)):
+            raise ValueError(f"search must be a callable or a RolloutSearch, got {self.search!r}")
+        if isinstance(self.search, RolloutSearch) and self.explorer is not None:
+            raise ValueError("a search by whole rollouts cannot be combined with an explorer")
+
 
 # Ours
 
@@ -236,6 +283,11 @@ METHODS: Mapping[str, Factory] = _Methods(
 )
 
 
-def factory_named(name: str) -> Factory:
-    """One of METHODS, or an error that names them."""
-    return METHODS[name]
+def resolved(method: object, dim: int, noise: float | None = None, norm_bound: float | None = None) -> Method:
+    """The method itself, or the one of that name."""
+    if isinstance(method, Method):
+        return method
+    if not isinstance(method, str):
+        hint = ": call it, METHODS[name](dim=…)" if isinstance(method, Factory) else ""
+        raise ValueError(f"method must be a name or a Method, got {type(method).__name__}{hint}")
+    return METHODS[method](dim=dim, noise=noise, norm_bound=norm_bound)

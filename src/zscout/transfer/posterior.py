@@ -20,9 +20,8 @@ from zscout.edge import (
     in_range,
 )
 from zscout.randomness import Rng, Streams, normal, uniform
-from zscout.transfer.incoming import flags_of_runs
-from zscout.transfer.means import Means
-from zscout.transfer.sums import Sums
+from zscout.transfer.inputs import flags_of_runs
+from zscout.transfer.regression import Means, Sums
 
 LARGEST = 1e100  # of a number that comes in: sums of squares stay finite
 

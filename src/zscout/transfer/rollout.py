@@ -1,67 +1,183 @@
-"""The loop around an agent and any Gymnasium environment."""
+"""The loop around an agent: choose, act, enter the next state, tell the reward."""
 
+import inspect
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import Any, Protocol
 
 import gymnasium
+import numpy as np
 from gymnasium.vector import VectorEnv
+from jaxtyping import Float
+from torch import Tensor
 
 from zscout.edge import as_size, check_array_space
-from zscout.transfer.batched_rollout import BatchStep, batched_rollout
-from zscout.types import Action, Agent, Obs
+from zscout.transfer.agent import OnlineTransfer
+from zscout.transfer.inputs import Flags, Rewards
+from zscout.types import Agent
+
+NEXT_STEP, SAME_STEP, DISABLED = "NextStep", "SameStep", "Disabled"  # gymnasium.vector.AutoresetMode
+
+
+@dataclass(frozen=True, eq=False)
+class Belief:
+    """What an agent knows at S_t."""
+
+    exploring: bool  # an explorer chooses the action
+    radius: Float[Tensor, "*b"]  # √β_t
+    z_hat: Float[Tensor, "*b d"]  # ẑ_t
+    best_z: Float[Tensor, "*b d"]  # the z it would keep
+
+    @classmethod
+    def of(cls, agent: OnlineTransfer) -> "Belief":
+        """As it is now."""
+        return cls(agent.exploring, agent.radius, agent.z_hat, agent.best_z)
 
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One step as it happened."""
+    """One step from S_t to S_{t+1}, of one run or of all runs of a batch."""
 
     t: int
-    obs: Obs  # S_t
-    action: Action  # A_t
-    next_obs: Obs  # S_{t+1}
-    reward: float  # R_{t+1}
-    terminated: bool
-    truncated: bool
-    episode: int
-    z: Any = None  # Z_t, of an agent that has one
+    obs: Any  # S_t
+    action: Any  # A_t
+    next_obs: Any  # S_{t+1}; the last observation of an episode that ended
+    reward: Any  # R_{t+1}: a float, or one for each run
+    terminated: Any = False
+    truncated: Any = False
+    episode: Any = 0
+    z: Any = None  # Z_t, if the agent has one
+    seen: Any = None  # which runs were told their reward; None: all
+    only_reset: Any = False  # in a vector environment: this step only began a new episode, and teaches nothing
+    belief: Belief | None = None  # at S_t, where it is recorded
 
 
-@overload
+class Environment(Protocol):
+    """The part of a Gymnasium environment that a rollout needs; states and rewards may be of one run or of many."""
+
+    def reset(self, *, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
+        """The first observation."""
+
+    def step(self, action: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """S_{t+1}, R_{t+1}, terminated, truncated, info."""
+
+
+class Walk:
+    """An agent in an environment, one step at a time: ``move``, then ``tell``. ``rollout`` is a loop of both."""
+
+    def __init__(self, agent: Agent, env: Environment, seed: int | None = None, *, beliefs: bool = False) -> None:
+        self.agent, self.env = agent, env
+        self._seed, self._beliefs = seed, beliefs
+        self._t = self._episode = 0
+        self.obs, _ = env.reset(seed=seed)  # S_t
+
+    def move(self) -> Step:
+        """Choose an action and take it; nothing is told yet."""
+        agent = self.agent
+        belief = Belief.of(agent) if self._beliefs and isinstance(agent, OnlineTransfer) else None
+        action = agent.act(self.obs)
+        z = getattr(agent, "present_z", None)
+        next_obs, reward, terminated, truncated, _ = self.env.step(action)
+        ends = (terminated, truncated, self._episode)
+        return Step(self._t, self.obs, action, next_obs, reward, *ends, z, belief=belief)
+
+    def tell(self, step: Step, reward: Rewards | None, seen: Flags | None = None) -> None:
+        """Tell the agent the reward of that step, and reset where the episode ended or the agent wants it."""
+        done = bool(step.terminated or step.truncated)
+        if seen is None:
+            self.agent.tell(step.next_obs, reward, done)
+        else:
+            self.agent.tell(step.next_obs, reward, done, seen=seen)  # type: ignore[call-arg]
+        self.obs, self._t = step.next_obs, self._t + 1
+        wants_reset = bool(getattr(self.agent, "wants_reset", False))
+        if done or wants_reset:
+            self.obs, _ = self.env.reset(seed=self._seed if wants_reset else None)
+            self._episode += 1
+
+
 def rollout(
-    agent: Agent, env: "gymnasium.Env[Any, Any]", steps: int, seed: int | None = None
-) -> Iterator[Step]: ...  # one run
-@overload
-def rollout(
-    agent: Agent, env: "VectorEnv[Any, Any, Any]", steps: int, seed: int | None = None
-) -> Iterator[BatchStep]: ...  # one run for each of its environments
-def rollout(agent: Agent, env: Any, steps: int, seed: int | None = None) -> Iterator[Any]:
-    """So many steps, told to the agent and then yielded; an episode that ends, or that the agent wants to begin anew,
-    is followed by a reset.
+    agent: Agent,
+    env: "gymnasium.Env[Any, Any] | VectorEnv[Any, Any, Any]",
+    steps: int,
+    seed: int | None = None,
+) -> Iterator[Step]:
+    """Yield ``steps`` steps, each after the agent was told its reward; reset after the end of an episode.
 
-    The first reset takes ``seed``. One that the agent asked for takes the same seed again, which in most environments
-    leads to the same start. A vector environment of n is n runs, ``OnlineTransfer(bfm, runs=n)``, in any of Gymnasium's
-    autoreset modes: a step that only resets is not learned from.
+    The first reset takes ``seed``. A reset that the agent asks for takes the same seed again, which in most
+    environments leads to the same start. A vector environment of n is n runs, ``OnlineTransfer(bfm, runs=n)``, in any
+    of Gymnasium's autoreset modes: a step that only resets is not learned from.
     """
     as_size(steps, "steps", 0)
     if isinstance(env, VectorEnv):
         check_array_space(env.single_observation_space, "the environment's")
-        return batched_rollout(agent, env, steps, seed)
+        return _vector_rollout(agent, env, steps, seed)
     check_array_space(env.observation_space, "the environment's")
     return _rollout(agent, env, steps, seed)
 
 
-def _rollout(agent: Agent, env: "gymnasium.Env[Any, Any]", steps: int, seed: int | None) -> Iterator[Step]:
+def _rollout(agent: Agent, env: Environment, steps: int, seed: int | None) -> Iterator[Step]:
+    walk = Walk(agent, env, seed)
+    for _ in range(steps):
+        step = walk.move()
+        walk.tell(step, float(step.reward))
+        yield step
+
+
+def _vector_rollout(agent: Agent, env: "VectorEnv[Any, Any, Any]", steps: int, seed: int | None) -> Iterator[Step]:
+    """One run for each environment; each run ends and resets on its own."""
+    mode = autoreset_mode(env)
+    if mode == NEXT_STEP and "seen" not in inspect.signature(agent.tell).parameters:
+        raise ValueError(
+            "this vector environment resets in a step of its own, of which tell(…, seen=) is told, and this agent's "
+            "tell takes no seen: make the environment with AutoresetMode.SAME_STEP"
+        )
     obs, _ = env.reset(seed=seed)
-    episode = 0
+    ended = np.zeros(env.num_envs, dtype=bool)
+    episode = np.zeros(env.num_envs, dtype=int)
     for t in range(steps):
         action = agent.act(obs)
         z = getattr(agent, "present_z", None)
-        next_obs, reward, terminated, truncated, _ = env.step(action)
-        agent.tell(next_obs, float(reward), bool(terminated or truncated))
-        yield Step(t, obs, action, next_obs, float(reward), bool(terminated), bool(truncated), episode, z)
-        obs = next_obs
-        wants_reset = bool(getattr(agent, "wants_reset", False))
-        if terminated or truncated or wants_reset:
-            obs, _ = env.reset(seed=seed if wants_reset else None)
-            episode += 1
+        after, reward, terminated, truncated, info = env.step(action)
+        # After an end the next step resets: its action is ignored, and its reward of 0 is nobody's.
+        only_reset = ended if mode == NEXT_STEP else np.zeros_like(ended)
+        ended = np.asarray(terminated | truncated)
+        next_obs = with_last(after, ended, info) if mode == SAME_STEP else after
+        told: Any = agent
+        if only_reset.any():
+            # done: a z that is held for an episode was asked for at the last state of the episode before.
+            told.tell(next_obs, reward, ended | only_reset, seen=~only_reset)
+        else:
+            told.tell(next_obs, reward, ended)
+        yield Step(t, obs, action, next_obs, reward, terminated, truncated, episode.copy(), z, only_reset=only_reset)
+        obs = after
+        episode += ended
+        if getattr(agent, "wants_reset", False):
+            obs, _ = env.reset(seed=seed)
+            episode += ~ended
+            ended = np.zeros_like(ended)
+        elif mode == DISABLED and ended.any():
+            obs, _ = env.reset(options={"reset_mask": ended})
+
+
+def autoreset_mode(env: "VectorEnv[Any, Any, Any]") -> str:
+    """How it begins a new episode."""
+    mode = (env.metadata or {}).get("autoreset_mode")
+    name = str(getattr(mode, "value", mode))
+    if name not in (NEXT_STEP, SAME_STEP, DISABLED):
+        raise ValueError(
+            f"metadata['autoreset_mode'] of the vector environment is {mode!r}, expected one of "
+            "gymnasium.vector.AutoresetMode: without it a reset cannot be told from a step"
+        )
+    return name
+
+
+def with_last(obs: Any, ended: np.ndarray, info: dict[str, Any]) -> Any:
+    """S_{t+1} where the observation that came is already that of the next episode."""
+    if not ended.any():
+        return obs
+    if "final_obs" not in info:
+        raise ValueError("an episode ended, and the vector environment's info has no 'final_obs'")
+    last = np.array(obs)
+    for run in np.flatnonzero(ended):
+        last[run] = info["final_obs"][run]
+    return last

@@ -1,46 +1,101 @@
-"""An agent in a file: safetensors, whose header says in JSON what it is. Nothing is unpickled."""
+"""A saved agent: a safetensors file with a JSON header. Nothing is unpickled."""
 
 import json
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from pathlib import Path
 from types import ModuleType, UnionType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from jaxtyping import Int
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_bytes
 from torch import Tensor
 
 from zscout.edge import as_finite
 from zscout.files import parse_json, write_bytes
-from zscout.transfer import acquisition, confidence, direct, explorers, search, trials
-from zscout.transfer.method import Method
+from zscout.transfer import acquisition, confidence, explorers, rollout_searches, search
+from zscout.transfer.methods import Method
 
 FILE = "agent.safetensors"
 FORMAT = 3
 BEFORE_INTERCEPT = 2  # the format of agents that fit no intercept
-HOMES = (confidence, acquisition, search, direct, trials, explorers)
+LEARNS_BY = ("ridge", "forgetting", "intercept")  # what the numbers of a saved posterior depend on
+HOMES = (confidence, acquisition, search, rollout_searches, explorers)
 """Where the pieces of a method may come from: a file can name nothing else."""
 ROLES: dict[str, tuple[ModuleType, ...]] = {
     "confidence": (confidence,),
     "acquisition": (acquisition,),
     "score": (acquisition,),
-    "search": (search, direct, trials),
-    "start": (search, direct),
+    "search": (search, rollout_searches),
+    "start": (search,),
     "explorer": (explorers,),
 }
 """Which of them may stand where, by the name of the field."""
 
 
-def write(folder: Path, description: dict[str, Any], tensors: dict[str, Tensor]) -> None:
-    """One file, there whole or not at all."""
-    content = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
-    header = {"agent": json.dumps({"format": FORMAT, **description}, allow_nan=False)}
-    write_bytes(folder / FILE, to_bytes(content, metadata=header))
+@dataclass(frozen=True, eq=False)
+class SavedAgent:
+    """What decides an agent and its future."""
+
+    method: Method
+    method_name: str | None
+    noise: float | None
+    norm_bound: float | None
+    dim: int
+    seeds: Int[Tensor, "*b"]
+    t: dict[str, Any]  # the state's numbers
+    tensors: dict[str, Tensor]  # the state's tensors
+
+    @property
+    def seed(self) -> int | list[int]:
+        """One seed, or one for each run."""
+        found: int | list[int] = self.seeds.tolist()
+        return found
+
+    @property
+    def runs(self) -> int | None:
+        """The number of runs; None for a single agent."""
+        return len(self.seeds) if self.seeds.ndim else None
+
+    def write(self, folder: Path) -> None:
+        """Write one file, whole or not at all."""
+        description = {
+            "format": FORMAT,
+            "name": self.method_name,
+            "method": method_to_json(self.method),
+            **{name: getattr(self.method, name) for name in LEARNS_BY},
+            "noise": self.noise,
+            "norm_bound": self.norm_bound,
+            "dim": self.dim,
+            "runs": self.runs,
+            "state": self.t,
+        }
+        tensors = {"seeds": self.seeds} | self.tensors
+        content = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
+        header = {"agent": json.dumps(description, allow_nan=False)}
+        write_bytes(folder / FILE, to_bytes(content, metadata=header))
+
+    @classmethod
+    def read(cls, folder: Path, dim: int, method: Method | None) -> "SavedAgent":
+        """The agent in that folder; ``method`` if it has pieces that are not zscout's."""
+        description, tensors = _content(folder)
+        found = method or method_from_json(description["method"])
+        if found is None:
+            raise ValueError("its method has pieces that are not zscout's: pass method=")
+        for piece in LEARNS_BY:
+            if getattr(found, piece) != description[piece]:
+                raise ValueError(f"it learned with {piece} = {description[piece]}, this method has another")
+        if description["dim"] != dim:
+            raise ValueError(f"it was saved with a model of {description['dim']} features, this one has {dim}")
+        seeds, runs = tensors.pop("seeds"), description["runs"]
+        if tuple(seeds.shape) != (() if runs is None else (runs,)):
+            raise ValueError(f"seeds have shape {tuple(seeds.shape)}, runs = {runs}")
+        name, noise, norm_bound = (description[name] for name in ("name", "noise", "norm_bound"))
+        return cls(found, name, noise, norm_bound, dim, seeds, description["state"], tensors)
 
 
-def read(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """What ``write`` wrote."""
+def _content(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     path = folder / FILE
     if not path.is_file():
         raise ValueError(f"there is no agent in {folder}: {FILE} is missing")
@@ -49,9 +104,10 @@ def read(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
             description = parse_json((file.metadata() or {})["agent"])
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no dict)
     except (SafetensorError, KeyError, ValueError) as error:
-        raise ValueError(f"{path} is no saved agent: {error}") from error
+        raise ValueError(f"{path} is not a saved agent: {error}") from error
     if not isinstance(description, dict) or description.get("format") not in (BEFORE_INTERCEPT, FORMAT):
         raise ValueError(f"{path} is not of format {BEFORE_INTERCEPT} or {FORMAT}, which this version reads")
+    tensors = {name.replace("visits.", "memory.", 1): value for name, value in tensors.items()}  # the old name
     if description["format"] == BEFORE_INTERCEPT:
         description["intercept"] = False
         if isinstance(description.get("method"), dict):

@@ -1,4 +1,4 @@
-"""The argmax over Z: which candidates are looked at, and which of them is taken.
+"""The argmax over Z: which candidates are proposed, and which of them is taken.
 
 A search is a callable (problem, rng) → z [*b d].
 """
@@ -6,106 +6,31 @@ A search is a callable (problem, rng) → z [*b d].
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import pairwise
-from typing import TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from zscout.edge import MOST, all_finite, as_positive, as_size
-from zscout.randomness import Rng, Streams, uniform
-from zscout.transfer.acquisition import Acquisition
+from zscout.edge import MOST, as_finite, as_positive, as_size, in_range
+from zscout.randomness import Rng
 from zscout.transfer.bank import table_of
-from zscout.transfer.constant import ConstantPart
-from zscout.transfer.forecast import Forecast
 from zscout.transfer.posterior import TaskPosterior
-from zscout.types import BehaviorModel, HasExactPsi, HasStates, Obs, SamplesForEachRun
-
-TIE = 1e-9  # scores nearer than this share of the largest are equal: most z share a policy, and rounding tells no truth
-
-
-@dataclass(frozen=True, eq=False)
-class Problem:
-    """What is to be maximised over z, now."""
-
-    obs: Obs
-    model: BehaviorModel
-    posterior: TaskPosterior
-    radius: Float[Tensor, "*b"]  # √β_t
-    acquisition: Acquisition
-    last: Float[Tensor, "*b d"] | None = None  # the z of the step before
-    constant: ConstantPart | None = None  # what is taken out of every z, where an intercept is fitted
-
-    def project(self, z: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
-        """Z's nearest point, without a constant part."""
-        return self.model.project_z(z if self.constant is None else self.constant.removed_from(z)).double()
-
-    def forecast(self, z: Float[Tensor, "*b n d"]) -> Forecast:
-        """What follows from candidates, by the model."""
-        return Forecast(self.model, self.obs, z)
-
-    def scores(self, forecast: Forecast, rng: Rng) -> Float[Tensor, "*b n"]:
-        """What they are worth; a score that draws something draws the same for all candidates of a step."""
-        rng = rng.fork() if isinstance(rng, Streams) else rng
-        return self.acquisition(forecast, self.posterior, self.radius, rng)
-
-    @property
-    def anchors(self) -> Float[Tensor, "*b k d"]:
-        """ẑ where it is not 0, and the last z: candidates of every search."""
-        z_hat = self.posterior.z_hat
-        known = (z_hat != 0).any(-1, keepdim=True)
-        if self.last is None:
-            return self.project(z_hat)[..., None, :][..., : int(bool(known.any())), :]
-        estimate = torch.where(known, self.project(z_hat), self.last)
-        return torch.stack([estimate, self.last], -2)
-
-    def fresh(self, n: int, rng: Rng) -> Float[Tensor, "*b n d"]:
-        """N draws from the model's Z for each run, from its own stream."""
-        runs, model = self.posterior.runs, self.model
-        if not isinstance(rng, Streams):
-            draws = model.sample_z(n * math.prod(runs), rng)
-            return self._without_constant(draws).reshape(*runs, n, model.dim).to(self.radius.device)
-        each = rng.generators()
-        if isinstance(model, SamplesForEachRun) and _from_one_hand(type(model), "sample_z", "sample_z_each"):
-            draws = model.sample_z_each(n, each)
-        else:
-            draws = torch.stack([model.sample_z(n, own) for own in each])
-        return self._without_constant(draws).reshape(*runs, n, model.dim)
-
-    def _without_constant(self, draws: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
-        return draws.double() if self.constant is None else self.project(draws.double())
-
-    def best(self, forecasts: list[Forecast], rng: Rng) -> Float[Tensor, "*b d"]:
-        """The best of all candidates, one of the equally good at random."""
-        forecasts = [forecast for forecast in forecasts if forecast.count]
-        scores = torch.cat([self.scores(forecast, rng) for forecast in forecasts], -1)
-        if not all_finite(scores):
-            raise ValueError("the scores of the candidates hold NaN or inf")
-        index = argmax_at_random(scores, rng)
-        z = forecasts[0].pick(index.clamp(max=forecasts[0].count - 1))
-        for before, forecast in pairwise(forecasts):
-            index = index - before.count
-            z = torch.where((index >= 0)[..., None], forecast.pick(index.clamp(0, forecast.count - 1)), z)
-        return z
-
-
-def _from_one_hand(kind: type, one: str, other: str) -> bool:
-    """Whether no subclass has changed the one and left the other as it was."""
-    homes = [vars(base) for base in kind.__mro__ if one in vars(base) or other in vars(base)]
-    return bool(homes) and one in homes[0] and other in homes[0]
-
+from zscout.transfer.problem import Problem
+from zscout.types import BehaviorModel, HasExactPsi, HasStates, Vectors
 
 Search: TypeAlias = Callable[[Problem, Rng], Float[Tensor, "*b d"]]
 
 
-def argmax_at_random(scores: Float[Tensor, "*b n"], rng: Rng) -> Tensor:
-    """The index of the greatest score; of several within ``TIE`` any, equally likely."""
-    greatest = scores.amax(-1, keepdim=True)
-    tied = scores >= greatest - TIE * scores.abs().amax(-1, keepdim=True)
-    order = tied.cumsum(-1)
-    wanted = uniform(tuple(scores.shape[:-1]), rng).to(scores.device) * order[..., -1]
-    return torch.searchsorted(order, wanted.long()[..., None], right=True)[..., 0]  # where so many ties are passed
+@runtime_checkable
+class Settles(Protocol):
+    """A search that knows better than ẑ which z to keep."""
+
+    def settled_z(self, model: BehaviorModel, posterior: TaskPosterior) -> Float[Tensor, "*b d"]:
+        """The z to keep."""
+
+
+# By score
 
 
 @dataclass(frozen=True)
@@ -293,3 +218,87 @@ class Automatic:
         exact = isinstance(model, HasExactPsi) and model.psi_is_exact
         small = isinstance(model, HasStates) and len(model.states()) <= self.most_states
         return self.bank(problem, rng) if exact and small else self.otherwise(problem, rng)
+
+
+# Without a score
+
+
+@dataclass(frozen=True)
+class AtEstimate:
+    """z = ẑ; before anything is known, a random z."""
+
+    def __call__(self, problem: Problem, rng: Rng) -> Float[Tensor, "*b d"]:
+        """The estimate."""
+        z_hat = problem.posterior.z_hat
+        unknown = (z_hat == 0).all(-1, keepdim=True)
+        return torch.where(unknown, problem.fresh(1, rng)[..., 0, :], problem.project(z_hat))
+
+
+@dataclass(frozen=True)
+class PosteriorDraw:
+    """z ~ N(ẑ, scale²σ²V⁻¹), projected: Thompson sampling where π(·,z) is the best policy for z."""
+
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        in_range(self.scale, "scale", 0.0, math.inf, open_end=True)
+
+    def __call__(self, problem: Problem, rng: Rng) -> Float[Tensor, "*b d"]:
+        """A task that may be true."""
+        posterior = problem.posterior
+        draw = posterior.sample(1, rng)[..., 0, :]
+        return problem.project(posterior.z_hat + self.scale * (draw - posterior.z_hat))
+
+
+@dataclass(frozen=True)
+class AnyZ:
+    """z uniform on the model's Z."""
+
+    def __call__(self, problem: Problem, rng: Rng) -> Float[Tensor, "*b d"]:
+        """A random behaviour."""
+        return problem.fresh(1, rng)[..., 0, :]
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """z = z_r: what every method is measured against; task [d], or [*b d] for one task a run."""
+
+    task: Float[Tensor, "*b d"]
+
+    @classmethod
+    def of(cls, task: Vectors) -> "Known":
+        """From what a user has."""
+        return cls(as_finite(task, "task").detach().clone())
+
+    def __call__(self, problem: Problem, rng: Rng) -> Float[Tensor, "*b d"]:
+        """The truth."""
+        return self.settled_z(problem.model, problem.posterior)
+
+    def settled_z(self, model: BehaviorModel, posterior: TaskPosterior) -> Float[Tensor, "*b d"]:
+        """What it settles for, too."""
+        if self.task.shape[-1] != model.dim:
+            raise ValueError(f"the task has {self.task.shape[-1]} entries, this model wants {model.dim}")
+        if self.task.shape[:-1] not in ((), posterior.runs):
+            raise ValueError(f"there are tasks for runs {tuple(self.task.shape[:-1])}, the agent has {posterior.runs}")
+        return model.project_z(self.task.to(posterior.device).expand(*posterior.runs, -1)).double()
+
+
+@dataclass(frozen=True)
+class CountBonus:
+    """z_i = ẑ_i + √β_t/(N_i + λ)^power, MBIE-EB's bonus: power ½, or 1 as the paper's appendix suggests.
+
+    N_i counts the visits to region i: features must be one-hot, so that V is diagonal.
+    """
+
+    power: float = 0.5
+
+    def __post_init__(self) -> None:
+        in_range(self.power, "power", 0.0, 2.0)
+
+    def __call__(self, problem: Problem, rng: Rng) -> Float[Tensor, "*b d"]:
+        """The estimate, better where it was seldom."""
+        counts = problem.posterior.V.diagonal(dim1=-2, dim2=-1)
+        if (problem.posterior.V - torch.diag_embed(counts)).any():
+            raise ValueError("counting visits needs one-hot features (clusters): this V is not diagonal")
+        bonus = problem.radius[..., None] * counts**-self.power
+        return problem.project(problem.posterior.z_hat + bonus)

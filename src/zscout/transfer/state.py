@@ -1,4 +1,4 @@
-"""All that changes while an agent runs, as one value that can be written down."""
+"""Everything that changes while an agent runs, as one value."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,13 +9,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 from zscout.transfer.posterior import TaskPosterior
-from zscout.transfer.trials import Memory
-from zscout.types import Obs
+from zscout.transfer.rollout_searches import Memory
+from zscout.types import Action, Obs
 
 
 @dataclass(frozen=True, eq=False)
-class State:
-    """A new one takes the place of the old only when a call has gone well."""
+class AgentState:
+    """Replaced by a new one only when a call succeeds."""
 
     posterior: TaskPosterior
     age: Float[Tensor, "*b"]  # for how many steps the last z has been followed; infinite: it is over
@@ -23,8 +23,8 @@ class State:
     last: Float[Tensor, "*b d"] | None = None  # Z_{t−1}
     z: Float[Tensor, "*b d"] | None = None  # Z_t, from ask to tell
     asked: Obs | None = None  # S_t, from ask or act to tell
-    memory: Memory = field(default_factory=dict)  # of Trials
-    visits: Memory = field(default_factory=dict)  # of an Explorer
+    action: Action | None = None  # A_t, from act to tell
+    memory: Memory = field(default_factory=dict)  # of a rollout search or an explorer
 
     def numbers(self) -> dict[str, Any]:
         """What of it is no tensor."""
@@ -33,13 +33,12 @@ class State:
     def tensors(self) -> dict[str, Tensor]:
         """Everything else, by name."""
         named = {f"posterior.{name}": value for name, value in self.posterior.tensors().items()}
-        asked = None if self.asked is None else _observed(self.asked)
-        optional = {"last": self.last, "z": self.z, "asked": asked}
+        asked, action = (None if x is None else _as_tensor(x) for x in (self.asked, self.action))
+        optional = {"last": self.last, "z": self.z, "asked": asked, "action": action}
         named |= {"age": self.age} | {name: value for name, value in optional.items() if value is not None}
-        named |= {f"memory.{name}": value for name, value in self.memory.items()}
-        return named | {f"visits.{name}": value for name, value in self.visits.items()}
+        return named | {f"memory.{name}": value for name, value in self.memory.items()}
 
-    def restored(self, numbers: dict[str, Any], tensors: dict[str, Tensor]) -> "State":
+    def restored(self, numbers: dict[str, Any], tensors: dict[str, Tensor]) -> "AgentState":
         """The state that was written, checked against this one, which is new."""
         fresh = self.posterior.tensors().items()
         posterior = {name: _like(tensors.get(f"posterior.{name}"), like, f"posterior.{name}") for name, like in fresh}
@@ -50,22 +49,22 @@ class State:
         t, weight = numbers.get("t"), posterior["weight"]
         if type(t) is not int or not 0 <= t < 2**53 or (weight < 0).any():
             raise ValueError(f"its counts are t = {str(t)[:40]} and weight = {weight.tolist()}")
-        asked = tensors.get("asked")
+        asked, action = (tensors.get(name) for name in ("asked", "action"))
         device = z_shape.device
-        return State(
+        return AgentState(
             self.posterior.with_tensors(posterior),
             _like(tensors.get("age"), self.age, "age", finite=False),
             t=t,
             last=None if "last" not in tensors else tensors["last"].to(device),
             z=None if "z" not in tensors else tensors["z"].to(device),
             asked=None if asked is None else asked.numpy()[()],
+            action=None if action is None else action.numpy()[()],
             memory=_part(tensors, "memory", device),
-            visits=_part(tensors, "visits", torch.device("cpu")),  # where explorers keep them
         )
 
 
-def _observed(obs: Obs) -> Tensor:
-    return obs.cpu() if isinstance(obs, Tensor) else torch.as_tensor(np.asarray(obs))
+def _as_tensor(value: Obs | Action) -> Tensor:
+    return value.cpu() if isinstance(value, Tensor) else torch.as_tensor(np.asarray(value))
 
 
 def _like(value: Tensor | None, like: Tensor, name: str, finite: bool = True) -> Tensor:

@@ -2,9 +2,8 @@
 
 from zscout.transfer.acquisition import UCB, AveragedOverZ, Explore, LogDet, OverHeads
 from zscout.transfer.confidence import Constant, PaperSchedule, ScaleFree, SelfNormalised
-from zscout.transfer.direct import CountBonus
-from zscout.transfer.method import Method
-from zscout.transfer.search import Automatic, Bank, Shooting
+from zscout.transfer.methods import Method
+from zscout.transfer.search import Automatic, Bank, CountBonus, Shooting
 
 
 def explore(*, gamma: float | None = None, draws: int = 0) -> Method:

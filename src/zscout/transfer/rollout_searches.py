@@ -15,13 +15,13 @@ from torch import Tensor
 from zscout.edge import MOST, as_discount, as_positive, as_size, in_range
 from zscout.randomness import Rng, normal
 from zscout.transfer.forecast import discount_of, pick
-from zscout.transfer.search import Problem
+from zscout.transfer.problem import Problem
 
 Memory: TypeAlias = dict[str, Tensor]
 
 
 @runtime_checkable
-class Trials(Protocol):
+class RolloutSearch(Protocol):
     """A way to choose z that keeps it for a rollout and learns from the return."""
 
     def begin(self, problem: Problem, rng: Rng) -> Memory:

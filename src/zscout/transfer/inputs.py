@@ -1,18 +1,25 @@
-"""What comes to an agent from outside: observations, ends of episodes, seeds. Refused early and clearly."""
+"""Checks of what users pass to an agent: models, observations, rewards, flags, seeds."""
 
 import copy
 import threading
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, SupportsFloat, TypeAlias
 
 import gymnasium
 import numpy as np
 import torch
 from gymnasium.spaces import Box, Discrete
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from zscout.edge import as_finite, as_index, as_size, check_array_space
-from zscout.types import BehaviorModel
+from zscout.edge import all_finite, as_finite, as_index, as_size, check_array_space
+from zscout.types import Action, BehaviorModel, HasTransitionFeatures, Obs
+
+Rewards: TypeAlias = SupportsFloat | Sequence[Any] | np.ndarray | Tensor
+"""One reward, or one for each run."""
+
+Flags: TypeAlias = bool | np.bool_ | Sequence[bool] | np.ndarray | Tensor
+"""True or False, or one for each run."""
 
 
 def check_model_kind(model: Any) -> None:
@@ -89,3 +96,37 @@ def seeds_of_runs(seed: Any, runs: int | None) -> Int[Tensor, "*b"]:
     if given.ndim != 1 or len(given) != count:
         raise ValueError(f"seed has shape {tuple(given.shape)}; runs={runs} wants one number or one for each run")
     return given
+
+
+def finite(answer: Tensor, what: str = "ψ") -> Float[Tensor, "*shape"]:
+    """A model's answer in float64, refused if it is not finite."""
+    answer = answer.double()
+    if not all_finite(answer):
+        raise ValueError(f"the model's {what} holds NaN or inf: zscout.check_model(model) says more")
+    return answer
+
+
+def checked_phi(
+    model: BehaviorModel,
+    next_obs: Obs,
+    runs: tuple[int, ...] | None = None,
+    obs: Obs | None = None,
+    action: Action | None = None,
+) -> Float[Tensor, "*b d"]:
+    """φ(S_{t+1}), or of the transition where the model has such features; finite, and one row for each run."""
+    if isinstance(model, HasTransitionFeatures):
+        if obs is None:
+            raise ValueError("this model's features are of transitions: rewards must be told step by step")
+        phi = finite(model.phi_of_transition(obs, action, next_obs).detach(), "φ")
+    else:
+        phi = finite(model.phi(next_obs).detach(), "φ")
+    if runs is not None and tuple(phi.shape[:-1]) != runs:
+        raise ValueError(f"the model's φ has shape {tuple(phi.shape)}, expected {[*runs, model.dim]}")
+    return phi
+
+
+def checked_z(z: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
+    """A search's answer, if it is finite."""
+    if not all_finite(z):
+        raise ValueError("the search returned a z with NaN or inf")
+    return z.detach().double()

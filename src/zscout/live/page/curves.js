@@ -97,6 +97,7 @@ export class Curves {
     byId("curves").append(element);
     const canvas = element.querySelector("canvas");
     canvas.id = `curve-${curve.name}`;
+    mark(canvas, "aria-label", curve.title); // until it is drawn
     const screen = new Screen(canvas, this.changed);
     const scrub = (event) => {
       if (event.buttons & 1) this.look(stepAt(event.offsetX, screen.width, this.last));

@@ -1,6 +1,9 @@
 """What decides a run, and that nothing else does."""
 
 import json
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +13,7 @@ import torch
 
 from zscout.lab.arena import Arena, Tasks, _ground
 from zscout.lab.chunks import run_chunk
+from zscout.lab.code_digest import digest_of_code
 from zscout.lab.measure import run_batch
 from zscout.lab.records import Failure
 from zscout.lab.spec import Spec, _decided, rewards
@@ -269,3 +273,48 @@ def test_every_method_can_be_specified() -> None:
     for name in METHODS:
         spec(name, arena).check()
         assert json.dumps(spec(name, arena).to_json())
+
+
+CODE = """
+'''A module.'''
+RATE = 0.5  # a reason
+
+
+def f(x: float, kinds: object = None) -> float:
+    '''Half of it.'''
+    assert x >= 0
+    if kinds in {"a", "b"}:
+        return 1.0
+    return RATE * x
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "same"),
+    [
+        ("Half of it.", "One half of x.", True),
+        ("A module.", "Another description.", True),
+        ("# a reason", "# a better reason\n# on two lines", True),
+        ("    return RATE * x", "\n    return RATE * x", True),
+        ("0.5", "0.6", False),
+        ("RATE * x", "x * RATE", False),
+        ("return 1.0", "return 2.0", False),
+        ('"b"', '"c"', False),
+        ("f(x", "g(x", False),
+    ],
+)
+def test_a_digest_depends_on_what_code_does(old: str, new: str, same: bool) -> None:
+    before, after = (digest_of_code(text.encode()) for text in (CODE, CODE.replace(old, new)))
+    assert (before == after) == same
+
+
+def test_a_digest_is_the_same_in_every_process() -> None:
+    words = "import sys; from zscout.lab.spec import code_digest; print(code_digest())"
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", words], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, text=True
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(found) == 1
+    assert len(found.pop()) == 65

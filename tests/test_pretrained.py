@@ -136,3 +136,17 @@ def test_only_what_can_be_loaded_is_saved(tmp_path: Path, laplacian_model: zscou
     with pytest.raises(ValueError, match="holds NaN or inf in features"):
         save(model, tmp_path / "bad")
     assert not (tmp_path / "bad").exists()
+
+
+def test_half_precision_halves_the_file_and_keeps_features_exact(tmp_path: Path) -> None:
+    model = zscout.load("grid9-clusters")
+    whole, half = zscout.save(model, tmp_path / "whole"), zscout.save(model, tmp_path / "half", half=True)
+    sizes = [(folder / "model.safetensors").stat().st_size for folder in (whole, half)]
+    assert sizes[1] < 0.52 * sizes[0]
+    rounded = zscout.load(half)
+    assert rounded.features.equal(model.features)
+    states = torch.arange(81)
+    psi, near = (m.psi(states, model.sample_z(5, 0)) for m in (model, rounded))
+    assert float((psi - near).norm() / psi.norm()) < 2e-3
+    again = zscout.load(zscout.save(rounded, tmp_path / "again", half=True))
+    assert all(a.equal(b) for a, b in zip(again.state_dict().values(), rounded.state_dict().values(), strict=True))

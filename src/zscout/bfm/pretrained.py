@@ -29,8 +29,11 @@ def shipped() -> dict[str, Path]:
     return {path.name: path for path in sorted(folder.glob("*")) if (path / CONFIG).is_file()}
 
 
-def save(model: USFA, folder: str | Path) -> Path:
-    """Write a model so that ``load`` gives it back exactly; files of the same names are replaced, each whole."""
+def save(model: USFA, folder: str | Path, *, half: bool = False) -> Path:
+    """Write a model so that ``load`` gives it back exactly; files of the same names are replaced, each whole.
+
+    With ``half`` weight matrices are stored as float16, in half the space; ``load`` then gives the rounded values.
+    """
     if not isinstance(model, USFA):
         raise ValueError(f"only a USFA can be saved, got {type(model).__name__}")
     folder = Path(folder)
@@ -39,6 +42,10 @@ def save(model: USFA, folder: str | Path) -> Path:
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
     for name, tensor in tensors.items():
         _check_tensor(name, tensor, "the model")
+    if half:
+        tensors = {name: tensor.half() if _may_be_half(name) else tensor for name, tensor in tensors.items()}
+        for name, tensor in tensors.items():
+            _check_tensor(name, tensor, "the model, in half precision,")
     write_bytes(folder / WEIGHTS, bytes_of(tensors))
     write_bytes(folder / CONFIG, text.encode())
     write_bytes(folder / CARD, model_card(model.config, model.about).encode())
@@ -57,7 +64,7 @@ def load(name_or_folder: str | Path, device: torch.device | str = "cpu") -> USFA
     for name, tensor in tensors.items():
         _check_tensor(name, tensor, str(folder / WEIGHTS))
     model = USFA(config, tensors["features"], tensors["state_inputs"])
-    model.load_state_dict(tensors)
+    model.load_state_dict({name: tensor.float() for name, tensor in tensors.items()})
     model.about = about
     return model.freeze().to(device)
 
@@ -74,10 +81,16 @@ def _check_shapes(folder: Path, tensors: dict[str, torch.Tensor], config: USFACo
 
 
 def _check_tensor(name: str, tensor: torch.Tensor, where: str) -> None:
-    if tensor.dtype != torch.float32:
-        raise ValueError(f"{where} holds {tensor.dtype} in {name}, a saved model is float32")
+    if tensor.dtype != torch.float32 and not (tensor.dtype == torch.float16 and _may_be_half(name)):
+        expected = "float32 or float16" if _may_be_half(name) else "float32"
+        raise ValueError(f"{where} holds {tensor.dtype} in {name}, expected {expected}")
     if not torch.isfinite(tensor).all():
         raise ValueError(f"{where} holds NaN or inf in {name}")
+
+
+def _may_be_half(name: str) -> bool:
+    """Weight matrices; features stay exact, since rewards are linear in them."""
+    return ".weights." in name
 
 
 def _find(name_or_folder: str | Path) -> Path:

@@ -10,9 +10,9 @@ import torch
 
 from zscout.lab.arena import Arena, Tasks, _ground
 from zscout.lab.chunks import run_chunk
-from zscout.lab.measure import run_batch
-from zscout.lab.records import Failure
+from zscout.lab.evaluation import run_batch
 from zscout.lab.spec import Spec, _decided, rewards
+from zscout.lab.store import Failure
 from zscout.transfer.methods import METHODS
 
 MINE = """

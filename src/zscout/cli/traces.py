@@ -12,9 +12,9 @@ from zscout.cli.progress import bar_with_time_left
 
 if TYPE_CHECKING:
     from zscout.cli.compare import Compare
-    from zscout.lab.alongside import Alongside, Runs
+    from zscout.lab.report_model import TextTable
     from zscout.lab.spec import Spec
-    from zscout.lab.story import TextTable
+    from zscout.lab.trace_comparison import MeasuredRuns, TraceComparison
 
 OF_THE_FILE = ("world", "features", "model", "noise", "steps")
 OF_TASKS = ("tasks", "seed", "against", "psi_error", "heads", "outside", "offset", "jobs", "out")
@@ -27,9 +27,9 @@ UNKNOWN = "What a person wants nobody else knows: no regret can be told, and no 
 
 def compare_traces(command: "Compare", console: Console) -> None:
     """Print one table, and write it where it was asked for."""
-    from zscout.lab.alongside import Alongside, rows_of
-    from zscout.lab.compare import one_reward_cells
-    from zscout.lab.story import TextTable
+    from zscout.lab.comparison import one_reward_cells
+    from zscout.lab.report_model import TextTable
+    from zscout.lab.trace_comparison import TraceComparison, rows_of
     from zscout.lab.tuning import about_settings
     from zscout.report.export import to_csv
     from zscout.report.tables import compare_csv
@@ -39,7 +39,7 @@ def compare_traces(command: "Compare", console: Console) -> None:
         paths = [Path(name.strip()) for name in command.traces.split(",") if name.strip()]
         if not paths:
             raise UsageError("--traces names no file; write for example --traces run.json")
-        alongside = Alongside.read(paths, device_named(command.device))
+        alongside = TraceComparison.read(paths, device_named(command.device))
         _check_options(command, alongside)
         specs = [] if alongside.by_person else _specs(command, alongside, console)
     content: dict[str, Any] = {"traces": list(alongside.files), "reward": alongside.first.who}
@@ -64,7 +64,7 @@ def compare_traces(command: "Compare", console: Console) -> None:
     _write(command, console, table, KNOWN, content, compare_csv(rows))
 
 
-def _check_options(command: "Compare", alongside: "Alongside") -> None:
+def _check_options(command: "Compare", alongside: "TraceComparison") -> None:
     """What the files decide cannot be chosen."""
     from zscout.cli.compare import Usual
 
@@ -82,7 +82,7 @@ def _check_options(command: "Compare", alongside: "Alongside") -> None:
             raise UsageError(f"{option} {given} is not that of the trace, {theirs}: leave it out")
 
 
-def _specs(command: "Compare", alongside: "Alongside", console: Console) -> "list[tuple[Spec, dict[str, Any]]]":
+def _specs(command: "Compare", alongside: "TraceComparison", console: Console) -> "list[tuple[Spec, dict[str, Any]]]":
     from zscout.edge import as_size
     from zscout.lab.tuning import settings_named
     from zscout.transfer.methods import METHODS
@@ -102,11 +102,11 @@ def _specs(command: "Compare", alongside: "Alongside", console: Console) -> "lis
 
 
 def _afresh(
-    command: "Compare", alongside: "Alongside", specs: "list[tuple[Spec, dict[str, Any]]]", console: Console
-) -> "list[Runs]":
+    command: "Compare", alongside: "TraceComparison", specs: "list[tuple[Spec, dict[str, Any]]]", console: Console
+) -> "list[MeasuredRuns]":
     import torch
 
-    from zscout.lab.own import is_own
+    from zscout.lab.plugins import is_plugin
 
     torch.set_num_threads(1)  # these tensors are small
     found = []
@@ -117,7 +117,7 @@ def _afresh(
             try:
                 found.append(alongside.afresh(spec, settings, 1 if command.quick else command.seeds))
             except (Exception, SystemExit) as error:
-                if not is_own(spec.method):
+                if not is_plugin(spec.method):
                     raise
                 told = f"{spec.method}: it failed, so it is left out: {type(error).__name__}: {error}"
                 console.print(told, highlight=False, soft_wrap=True)
@@ -125,7 +125,7 @@ def _afresh(
     return found
 
 
-def _title(alongside: "Alongside") -> str:
+def _title(alongside: "TraceComparison") -> str:
     file = alongside.first
     words = [f"{file.world}, {file.features}, {file.model}: {file.steps} steps"]
     if file.who == "hidden":

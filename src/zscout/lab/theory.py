@@ -8,8 +8,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from zscout.bfm.exact import ExactModel
-from zscout.lab.metrics import Yardstick
-from zscout.lab.run import Trace
+from zscout.lab.exact_values import Yardstick
+from zscout.lab.simulation import Trace
 from zscout.transfer.posterior import TaskPosterior
 
 

@@ -6,7 +6,6 @@ from jaxtyping import Float
 from torch import Tensor
 
 from zscout.lab.arena import Arena
-from zscout.lab.curves import CurveFigure, CurvePanel
 from zscout.lab.paper.experiment import (
     FEATURES,
     TITLES,
@@ -22,9 +21,9 @@ from zscout.lab.paper.experiment import (
     verdict,
 )
 from zscout.lab.paper.transferring import PAPERS, random_tasks
+from zscout.lab.report_model import Claim, CurveFigure, CurvePanel, Section
 from zscout.lab.spec import Spec
 from zscout.lab.statistics import Bootstrap, Estimate
-from zscout.lab.story import Claim, Section
 from zscout.transfer.posterior import TaskPosterior
 
 CERTAIN, PLAIN = f"{VARIANTS}:certain", f"{VARIANTS}:plain"

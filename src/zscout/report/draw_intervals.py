@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from zscout.lab.curves import Interval, IntervalFigure
+from zscout.lab.report_model import Interval, IntervalFigure
 from zscout.report.ink import INK, OTHERS, OURS, place, say, sheet, style
 
 ACROSS = 4  # panels in a row, at most

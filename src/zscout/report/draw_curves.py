@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import NullFormatter
 
-from zscout.lab.curves import Curve, CurveFigure, CurvePanel
+from zscout.lab.report_model import Curve, CurveFigure, CurvePanel
 from zscout.report.ink import INK, LINES, place, say, sheet, style
 
 Look = tuple[str, Any]  # colour and line style

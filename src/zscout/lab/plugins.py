@@ -17,7 +17,7 @@ from zscout.transfer.methods import METHODS, Factory, Method
 from zscout.types import BehaviorModel
 
 
-def is_own(name: str) -> bool:
+def is_plugin(name: str) -> bool:
     """Whether a name is ``module:name``."""
     module, _, attribute = name.partition(":")
     return bool(module and attribute) and all(part.isidentifier() for part in (*module.split("."), attribute))
@@ -51,7 +51,7 @@ def method_factory(name: str) -> Factory:
 
     Such a function may also take ``noise``, ``norm_bound`` and ``task`` by name, as those of METHODS do.
     """
-    if not is_own(name):
+    if not is_plugin(name):
         return METHODS[name]
     found = imported(name)
     if isinstance(found, Method):
@@ -63,7 +63,7 @@ def method_factory(name: str) -> Factory:
     raise ValueError(f"{name} must be a Method or a function that returns one, it is {type(found).__name__}")
 
 
-def own_grid(name: str) -> list[dict[str, Any]]:
+def plugin_grid(name: str) -> list[dict[str, Any]]:
     """The settings that zscout tune tries for a method ``module:name``: the list ``name_grid`` of its module."""
     method_factory(name)
     module, _, attribute = name.partition(":")
@@ -76,7 +76,7 @@ def own_grid(name: str) -> list[dict[str, Any]]:
     return grid
 
 
-def own_feature_table(name: str, world: Any) -> torch.Tensor:
+def plugin_feature_table(name: str, world: Any) -> torch.Tensor:
     """Under ``module:name`` a table [S d], or a function of the world that returns one."""
     found = imported(name)
     try:
@@ -86,7 +86,7 @@ def own_feature_table(name: str, world: Any) -> torch.Tensor:
     return as_table(table, world.n_states, name)
 
 
-def own_model(name: str, world: Any, features: torch.Tensor) -> BehaviorModel:
+def plugin_model(name: str, world: Any, features: torch.Tensor) -> BehaviorModel:
     """Under ``module:name`` a model, or a function of the world and the features that returns one."""
     found = imported(name)
     model = found
@@ -104,7 +104,7 @@ def own_model(name: str, world: Any, features: torch.Tensor) -> BehaviorModel:
     return model
 
 
-def own_features(model: BehaviorModel, name: str, states: int) -> torch.Tensor:
+def plugin_features(model: BehaviorModel, name: str, states: int) -> torch.Tensor:
     """φ of every state by a stranger's model, which must act without drawing or say its policy(z)."""
     if not isinstance(model.observation_space, Discrete):
         raise ValueError(

@@ -14,13 +14,13 @@ from torch import Tensor
 
 from zscout.edge import as_size
 from zscout.lab.arena import Ground
-from zscout.lab.compare import NUMBERS, Row
-from zscout.lab.measure import FINAL, settled, value_of_estimate
-from zscout.lab.metrics import FLAT
-from zscout.lab.run import Trace, simulated, trace_of
+from zscout.lab.comparison import NUMBERS, Row
+from zscout.lab.evaluation import FINAL, settled, value_of_estimate
+from zscout.lab.exact_values import FLAT
+from zscout.lab.simulation import Trace, simulated, trace_of
 from zscout.lab.spec import Spec, settings_json
 from zscout.lab.statistics import Bootstrap
-from zscout.lab.traced import TraceFile
+from zscout.lab.trace_file import TraceFile
 from zscout.transfer.agent import OnlineTransfer
 from zscout.transfer.methods import Method
 
@@ -28,7 +28,7 @@ AT_ONCE = 2**24  # numbers of visits to each state that are held at once
 
 
 @dataclass(frozen=True, eq=False)
-class Runs:
+class MeasuredRuns:
     """A row's runs on one reward: a number for each of them."""
 
     method: str
@@ -56,7 +56,7 @@ class Heard:
         return asdict(self)
 
 
-class Alongside:
+class TraceComparison:
     """Files that agree on everything but who was there; methods can be run on their reward."""
 
     def __init__(self, files: Mapping[str, TraceFile], device: str = "cpu") -> None:
@@ -71,7 +71,7 @@ class Alongside:
                 )
 
     @classmethod
-    def read(cls, paths: Sequence[Path], device: str = "cpu") -> "Alongside":
+    def read(cls, paths: Sequence[Path], device: str = "cpu") -> "TraceComparison":
         """The files, each by its name, or by its path where two have the same name."""
         if twice := [path for path in paths if paths.count(path) > 1]:
             raise ValueError(f"{twice[0]} is named twice")
@@ -92,10 +92,11 @@ class Alongside:
             for told in [file.runs[number].told]
         ]
 
-    def recorded(self) -> list[Runs]:
+    def recorded(self) -> list[MeasuredRuns]:
         """The runs of the files, each a row of its own."""
         return [
-            Runs(label, {}, [file.seed], self._measured(file.trace(number))) for label, file, number in self._runs()
+            MeasuredRuns(label, {}, [file.seed], self._measured(file.trace(number)))
+            for label, file, number in self._runs()
         ]
 
     def spec(self, method: str, settings: Mapping[str, Any]) -> Spec:
@@ -107,7 +108,7 @@ class Alongside:
             raise ValueError("the oracle knows one task from the beginning, this reward was repainted on the way")
         return spec
 
-    def afresh(self, spec: Spec, settings: Mapping[str, Any], seeds: int) -> Runs:
+    def afresh(self, spec: Spec, settings: Mapping[str, Any], seeds: int) -> MeasuredRuns:
         """A method on the same reward, noise and steps, with the first file's memory and seed, and those after it."""
         file, ground = self.first, self.arena.ground
         numbers = [file.seed + run for run in range(as_size(seeds, "seeds", 1, 1_000))]
@@ -119,7 +120,7 @@ class Alongside:
             method = replace(spec.build(ground, task), forgetting=file.forgetting)
             parts.append(self._measured(_repeat(file, ground, method, some)))
         measured = {name: np.concatenate([part[name] for part in parts]) for name in NUMBERS}
-        return Runs(spec.method, settings, numbers, measured)
+        return MeasuredRuns(spec.method, settings, numbers, measured)
 
     def _runs(self) -> Iterator[tuple[str, TraceFile, int]]:
         """Every run of every file with its label."""
@@ -168,7 +169,7 @@ def measured_on(
     }
 
 
-def rows_of(found: Sequence[Runs]) -> list[Row]:
+def rows_of(found: Sequence[MeasuredRuns]) -> list[Row]:
     """Fewest lost steps first; one reward ranks nothing, and intervals are over its runs, where there are several."""
     rows = []
     for runs in found:

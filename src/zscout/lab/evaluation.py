@@ -10,10 +10,10 @@ from torch import Tensor
 
 import zscout
 from zscout.lab.arena import Ground
-from zscout.lab.metrics import Yardstick
-from zscout.lab.records import Record
-from zscout.lab.run import Trace, simulate
+from zscout.lab.exact_values import Yardstick
+from zscout.lab.simulation import Trace, simulate
 from zscout.lab.spec import Spec, code_digest, rewards
+from zscout.lab.store import Record
 from zscout.lab.theory import replay
 from zscout.transfer.saving import method_to_json
 from zscout.types import HasExactPsi

@@ -396,8 +396,8 @@ def test_a_trace_with_other_noise_on_the_way_can_be_repeated() -> None:
     shown = steps(run, 15)
     file = trace_of(run)
     assert [(painting.since, painting.noise) for painting in file.rewards] == [(0, 0.2), (15, 1.5)]
-    alongside = TraceComparison({"run.json": file})
-    again = alongside.afresh(alongside.spec("usf-ucb", {}), {}, 1)
+    traces = TraceComparison({"run.json": file})
+    again = traces.afresh(traces.spec("usf-ucb", {}), {}, 1)
     assert again.numbers["lost"][0] == pytest.approx(side(shown[-1])["lost"], abs=1e-3)
 
 

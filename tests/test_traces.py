@@ -15,9 +15,9 @@ import torch
 from zscout import METHODS, OnlineTransfer
 from zscout.cli import main
 from zscout.lab.arena import Arena, Ground
-from zscout.lab.evaluation import measured
+from zscout.lab.evaluation import measured, measured_on
 from zscout.lab.simulation import Trace, simulate, simulated, trace_of
-from zscout.lab.trace_comparison import TraceComparison, measured_on, rows_of
+from zscout.lab.trace_comparison import TraceComparison, rows_of
 from zscout.lab.trace_file import MOST_BYTES, Painting, TracedRun, TraceFile
 
 SEED, STEPS, NOISE = 7, 60, 0.3
@@ -128,9 +128,9 @@ def test_a_flat_reward_costs_nothing() -> None:
 
 @pytest.mark.parametrize("method", ["usf-ucb", "greedy", "explore-then-commit", "lola", "exhaustive", "usf-ucb-paper"])
 def test_a_method_run_afresh_with_the_seed_of_the_file_is_the_run_in_the_file(method: str) -> None:
-    alongside = TraceComparison({"run.json": file_of(method)})
-    (recorded,) = alongside.recorded()
-    afresh = alongside.afresh(alongside.spec(method, {}), {}, 3)
+    traces = TraceComparison({"run.json": file_of(method)})
+    (recorded,) = traces.recorded()
+    afresh = traces.afresh(traces.spec(method, {}), {}, 3)
     assert afresh.seeds == [SEED, SEED + 1, SEED + 2]
     for name, column in recorded.numbers.items():
         assert afresh.numbers[name][0] == pytest.approx(column[0], abs=1e-9)
@@ -144,30 +144,30 @@ def test_methods_meet_the_repainted_reward_when_it_was_repainted(memory: int | N
     trace, tables = repainted(1.0 if memory is None else 0.95)
     paintings = [Painting(0, tables[0].tolist(), NOISE), Painting(25, tables[1].tolist(), NOISE)]
     file = file_of(rewards=paintings, runs=[TracedRun.of(trace, "usf-ucb")], memory=memory)
-    alongside = TraceComparison({"run.json": file})
-    afresh = alongside.afresh(alongside.spec("usf-ucb", {}), {}, 2)
-    for name, column in alongside.recorded()[0].numbers.items():
+    traces = TraceComparison({"run.json": file})
+    afresh = traces.afresh(traces.spec("usf-ucb", {}), {}, 2)
+    for name, column in traces.recorded()[0].numbers.items():
         assert afresh.numbers[name][0] == pytest.approx(column[0], abs=1e-9)
     with pytest.raises(ValueError, match="repainted on the way"):
-        alongside.spec("oracle", {})
+        traces.spec("oracle", {})
     stationary = TraceComparison({"run.json": file_of()})
     oracle = stationary.afresh(stationary.spec("oracle", {}), {}, 2)
     assert np.abs(oracle.numbers["lost"]).max() < 1e-6
 
 
 def test_many_seeds_go_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    alongside = TraceComparison({"run.json": file_of()})
-    spec = alongside.spec("greedy", {})
-    whole = alongside.afresh(spec, {}, 5)
+    traces = TraceComparison({"run.json": file_of()})
+    spec = traces.spec("greedy", {})
+    whole = traces.afresh(spec, {}, 5)
     monkeypatch.setattr("zscout.lab.trace_comparison.AT_ONCE", 2 * STEPS * 81)
-    parts = alongside.afresh(spec, {}, 5)
+    parts = traces.afresh(spec, {}, 5)
     for name, column in whole.numbers.items():
         assert parts.numbers[name] == pytest.approx(column)
 
 
 def test_rows_are_in_order_and_say_what_the_data_allow() -> None:
-    alongside = TraceComparison({"run.json": file_of("usf-ucb", "random", "usf-ucb")})
-    found = [*alongside.recorded(), alongside.afresh(alongside.spec("greedy", {}), {}, 4)]
+    traces = TraceComparison({"run.json": file_of("usf-ucb", "random", "usf-ucb")})
+    found = [*traces.recorded(), traces.afresh(traces.spec("greedy", {}), {}, 4)]
     rows = rows_of(found)
     lost = [row.lost.value for row in rows]
     assert lost == sorted(lost)

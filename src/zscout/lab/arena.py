@@ -1,4 +1,4 @@
-"""Where methods are compared: a world, its features, a model of it and the exact yardstick, all by name."""
+"""Arenas: world, features and model by name, with the exact model that measures them; and random tasks."""
 
 import hashlib
 import math

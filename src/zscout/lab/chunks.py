@@ -1,4 +1,4 @@
-"""Specs to records: only what is missing, in batches of a few seconds, each kept as soon as it is done."""
+"""Runs missing specs in chunks of a few seconds; each chunk is stored when it is done."""
 
 import time
 import traceback

@@ -1,4 +1,4 @@
-"""What policies are worth, exactly."""
+"""Exact values, ψ and regret of a model's policies in a finite world."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Someone's own method or model, by ``module:name``: imported from where Python looks, and from the present folder."""
+"""User code by ``module:name``: methods, models and features from ``sys.path`` or the working directory."""
 
 import hashlib
 import importlib
@@ -24,13 +24,13 @@ def is_plugin(name: str) -> bool:
 
 
 def imported(name: str) -> Any:
-    """What stands under ``module:name``."""
+    """The object under ``module:name``."""
     module, _, attribute = name.partition(":")
     here = str(Path.cwd())
-    sys.path.insert(0, here)  # a program of one's own is where one works, whatever zscout was started by
+    sys.path.insert(0, here)  # user code may be in the working directory, however zscout was started
     try:
         home = importlib.import_module(module)
-    except (Exception, SystemExit) as error:  # whatever happens in a stranger's module is why it cannot be used
+    except (Exception, SystemExit) as error:  # user code may raise anything
         raise ValueError(f"{name} cannot be imported: {type(error).__name__}: {error}") from error
     finally:
         sys.path.remove(here)
@@ -40,7 +40,7 @@ def imported(name: str) -> Any:
 
 
 def source_digest(name: str) -> str:
-    """Of the file that ``module:name`` comes from: another text, other runs."""
+    """SHA-256 of the file that defines ``module:name``; a changed file is run again."""
     imported(name)
     file = inspect.getsourcefile(sys.modules[name.partition(":")[0]])
     return hashlib.sha256(Path(file).read_bytes() if file else name.encode()).hexdigest()
@@ -105,7 +105,7 @@ def plugin_model(name: str, world: Any, features: torch.Tensor) -> BehaviorModel
 
 
 def plugin_features(model: BehaviorModel, name: str, states: int) -> torch.Tensor:
-    """φ of every state by a stranger's model, which must act without drawing or say its policy(z)."""
+    """φ of every state by a user's model, which must act deterministically or have ``policy(z)``."""
     if not isinstance(model.observation_space, Discrete):
         raise ValueError(
             f"{name} takes observations {model.observation_space}, expected Discrete({states}): compare, tune and "
@@ -127,7 +127,7 @@ def plugin_features(model: BehaviorModel, name: str, states: int) -> torch.Tenso
 
 
 def _returning(build: Callable[..., Any], name: str) -> Callable[..., Method]:
-    """The same function, its answer looked at; its signature stays that of the original."""
+    """The same function with its return value checked and its signature kept."""
 
     def checked(**settings: Any) -> Method:
         method = build(**settings)

@@ -1,4 +1,4 @@
-"""What decides a run: names and numbers, frozen, with a digest that is its name."""
+"""The frozen description of a run and its digest; the rewards it stands for."""
 
 import hashlib
 import json
@@ -118,7 +118,7 @@ def _decided(group: Spec) -> list[Any]:
 
 @cache
 def code_digest() -> str:
-    """Of the code between a spec and its record."""
+    """SHA-256 of the source files that decide a record."""
     root = Path(zscout.__file__).parent
     lab = (
         f"lab/{name}.py"

@@ -1,4 +1,4 @@
-"""The paper's theory along real runs: the regret lemma, where its conditions hold, and the elliptical potential."""
+"""The quantities of the paper's theory at each step of a trace: the lemma's bound, its conditions, the potential."""
 
 import math
 from dataclasses import dataclass

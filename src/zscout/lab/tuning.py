@@ -1,4 +1,4 @@
-"""Settings chosen on tuning tasks, for each arena: what is tried, two choices, and the record they come from."""
+"""Method settings for each arena: grids, the two choices made on tuning tasks, and their stored records."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""One run to watch: each step as plain numbers and maps, with its exact regret and the value of what it knows."""
+"""A run as frames to display: each step as numbers and maps, with exact regret and the value of the estimate."""
 
 import math
 from collections.abc import Iterator, Sequence

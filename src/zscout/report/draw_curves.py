@@ -1,4 +1,4 @@
-"""Numbers as lines: rows of panels, one colour a label in all of them."""
+"""Draws curve figures: rows of panels with lines, one colour for each label."""
 
 import math
 import textwrap

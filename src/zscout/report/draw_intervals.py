@@ -1,4 +1,4 @@
-"""Values with intervals: a dot and its whisker a label, the same labels in the same order in all panels."""
+"""Draws interval figures: a dot and whisker for each label, in the same order in all panels."""
 
 import textwrap
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Worlds as small maps: all of a figure's maps are one image, all paths one collection of lines."""
+"""Draws map figures; all maps of a figure are one image, all paths one collection of lines."""
 
 import textwrap
 from collections.abc import Iterator

@@ -6,15 +6,15 @@ from typing import get_args
 
 import zscout
 from zscout.lab.paper.bonus_horizon import HORIZON
-from zscout.lab.paper.bounding import LEMMA, OPTIMISM, POTENTIAL
 from zscout.lab.paper.experiment import Experiment, Runs, Scale, no_specs
-from zscout.lab.paper.exploring import EIGENVALUES, LOG_DET, PATHS
 from zscout.lab.paper.feature_maps import FEATURES_AND_POLICIES, FIGURES
 from zscout.lab.paper.league import LEAGUE
 from zscout.lab.paper.model_errors import OUTSIDE_FEATURES, SWITCHING, WRONG_PSI
 from zscout.lab.paper.networks import END_TO_END, TRAINING, training_figure
+from zscout.lab.paper.online_transfer import ERRORS, STRIPS
+from zscout.lab.paper.pure_exploration import EIGENVALUES, LOG_DET, PATHS
+from zscout.lab.paper.regret_bounds import LEMMA, OPTIMISM, POTENTIAL
 from zscout.lab.paper.searches import GRADIENT, SEARCH_COMPARISON
-from zscout.lab.paper.transferring import ERRORS, STRIPS
 from zscout.lab.report_model import Claim, ClaimVerdict, Section, Story
 from zscout.lab.spec import Spec, code_digest
 

@@ -1,4 +1,4 @@
-"""What the bonus looks at: ψψᵀ in place of M(z), and how far ahead."""
+"""The exploration bonus: ψψᵀ against M(z), and the effect of its horizon."""
 
 import numpy as np
 import torch
@@ -19,8 +19,8 @@ from zscout.lab.paper.experiment import (
     transfers,
     verdict,
 )
+from zscout.lab.paper.online_transfer import OURS, random_tasks
 from zscout.lab.paper.searches import random_problem
-from zscout.lab.paper.transferring import OURS, random_tasks
 from zscout.lab.report_model import Claim, CurveFigure, CurvePanel, Section
 from zscout.lab.spec import Spec
 from zscout.lab.statistics import Bootstrap, Estimate

@@ -1,4 +1,4 @@
-"""What an experiment is: specs that are run, and a section that is told from their records."""
+"""An experiment: the specs it runs, and the report section made from their records."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

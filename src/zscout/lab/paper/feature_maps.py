@@ -1,4 +1,4 @@
-"""Features and policies: what the features look like, and what π(·,z) does with them."""
+"""Maps of the features, and of the paths that π(·,z) takes on them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""All methods beside each other: a part run anew, the whole from stored comparisons."""
+"""Ranking of all methods: some run anew, all from stored comparisons."""
 
 from zscout.lab.arena import Arena, Tasks
 from zscout.lab.comparison import Entrant, Outcome, Row, comparison, ranking_cells

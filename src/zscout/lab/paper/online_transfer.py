@@ -1,4 +1,4 @@
-"""Online transfer: the estimate along hand-picked tasks, and errors and rewards on random ones."""
+"""Online transfer: estimates on chosen tasks, errors and rewards on random tasks."""
 
 from collections.abc import Mapping, Sequence
 

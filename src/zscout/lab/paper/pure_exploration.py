@@ -1,4 +1,4 @@
-"""Pure exploration: where the paper's method goes when no reward calls it, and how fast that teaches it what."""
+"""Pure exploration: paths without a reward, and how fast log det V⁻¹ and the eigenvalues of V⁻¹ fall."""
 
 from collections.abc import Sequence
 

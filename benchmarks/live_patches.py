@@ -13,7 +13,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from zscout.lab.run import WORLD, simulated
+from zscout.lab.simulation import WORLD, simulated
 from zscout.live.choices import ground_of, method_of
 from zscout.live.setup import Setup
 from zscout.live.truth import Truth

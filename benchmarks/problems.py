@@ -10,7 +10,7 @@ from torch import Generator, Tensor
 from benchmarks import naive
 from benchmarks.naive import Situation
 from zscout.lab.arena import Arena, Ground, Tasks
-from zscout.lab.run import simulated
+from zscout.lab.simulation import simulated
 from zscout.randomness import Streams
 from zscout.transfer.agent import OnlineTransfer
 from zscout.transfer.problem import Problem

@@ -31,9 +31,9 @@ from benchmarks.problems import (
     streams,
 )
 from zscout.lab.arena import Arena, Tasks
-from zscout.lab.measure import measured
-from zscout.lab.run import simulate
-from zscout.lab.searches import SEARCHES
+from zscout.lab.evaluation import measured
+from zscout.lab.paper.searches import SEARCHES
+from zscout.lab.simulation import simulate
 from zscout.transfer.agent import OnlineTransfer
 from zscout.transfer.methods import Method
 from zscout.transfer.problem import Problem

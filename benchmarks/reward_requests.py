@@ -18,8 +18,8 @@ from torch import Tensor
 
 from zscout.edge import as_size
 from zscout.lab.arena import Arena, Ground, Tasks
-from zscout.lab.measure import settled, value_of_estimate
-from zscout.lab.run import simulated, trace_of
+from zscout.lab.evaluation import settled, value_of_estimate
+from zscout.lab.simulation import simulated, trace_of
 from zscout.lab.spec import Spec
 from zscout.lab.statistics import Bootstrap, Estimate
 from zscout.transfer.agent import OnlineTransfer

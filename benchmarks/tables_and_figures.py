@@ -17,8 +17,7 @@ from rich.text import Text
 import zscout
 from benchmarks.measurement import Growth, Line, Row, Setting
 from zscout.files import write_bytes, write_json
-from zscout.lab.curves import Curve, CurveFigure, CurvePanel, Interval, IntervalFigure
-from zscout.lab.story import FigureTable, TextTable
+from zscout.lab.report_model import Curve, CurveFigure, CurvePanel, FigureTable, Interval, IntervalFigure, TextTable
 from zscout.report.export import to_markdown
 from zscout.report.figures import draw, save_figure
 

@@ -27,11 +27,11 @@ SERVE = """
 import contextlib
 import uvicorn
 from zscout.live.limits import Limits
-from zscout.live.server import Live
+from zscout.live.server import LiveServer
 if __name__ == "__main__":
     import socket
     listening = socket.create_server(("127.0.0.1", 0))
-    server = Live("token", ["127.0.0.1"], 1, Limits({limits}))
+    server = LiveServer("token", ["127.0.0.1"], 1, Limits({limits}))
     print(f"http://127.0.0.1:{{listening.getsockname()[1]}}/?token=token", flush=True)
     limits = {{"ws_max_size": 65536, "ws_ping_interval": None, "timeout_graceful_shutdown": 1}}
     config = uvicorn.Config(server.app, log_level="warning", **limits)

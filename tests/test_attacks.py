@@ -26,9 +26,9 @@ from zscout.cli import main
 from zscout.files import write_bytes
 from zscout.lab.arena import Arena, Tasks
 from zscout.lab.chunks import run_all
-from zscout.lab.compare import Entrant
+from zscout.lab.comparison import Entrant
+from zscout.lab.report_model import TextTable
 from zscout.lab.store import FILE, Store, StoreError
-from zscout.lab.story import TextTable
 from zscout.transfer.methods import METHODS, Method
 
 NETWORK = zscout.load("grid9-laplacian")
@@ -67,7 +67,7 @@ def test_reproduce_goes_on_after_a_stop_at_any_rename(
     what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     import zscout.lab.paper as paper
-    from zscout.lab.paper.framework import FRAMEWORK
+    from zscout.lab.paper import FRAMEWORK
 
     monkeypatch.setattr(paper, "EXPERIMENTS", (FRAMEWORK,))  # one that runs nothing: what is tested is the writing
     monkeypatch.setattr(paper, "story", _without_opening(paper.story))

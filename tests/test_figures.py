@@ -14,14 +14,13 @@ from matplotlib.colors import to_rgba
 
 from zscout.bfm.pretrained import shipped
 from zscout.files import write_bytes, write_json
-from zscout.lab.curves import Curve, CurveFigure, CurvePanel, Interval, IntervalFigure
-from zscout.lab.panels import Panel, PanelFigure, Strip
-from zscout.lab.paper.features import FIGURES
-from zscout.lab.paper.training import training_figure
+from zscout.lab.paper.feature_maps import FIGURES
+from zscout.lab.paper.networks import training_figure
+from zscout.lab.report_model import Curve, CurveFigure, CurvePanel, Interval, IntervalFigure, Panel, PanelFigure, Strip
 from zscout.lab.stored import stored_trainings
+from zscout.report.draw_maps import FINE, WALL
 from zscout.report.figures import draw, draw_curves, draw_framework, draw_panels, palettes, save_figure
 from zscout.report.ink import Palette
-from zscout.report.panels import FINE, WALL
 
 
 @pytest.fixture(scope="module")

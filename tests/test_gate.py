@@ -10,8 +10,8 @@ import torch
 from benchmarks.reward_requests import LEAST, gated_runs, gates
 from zscout import OnlineTransfer
 from zscout.lab.arena import Arena, Tasks
-from zscout.lab.measure import measured
-from zscout.lab.run import WORLD, simulate
+from zscout.lab.evaluation import measured
+from zscout.lab.simulation import WORLD, simulate
 from zscout.lab.spec import Spec
 from zscout.randomness import Streams
 

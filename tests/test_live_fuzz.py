@@ -216,7 +216,7 @@ def test_ten_thousand_hostile_messages_change_nothing(
 
 
 async def _ten_thousand(rng: random.Random) -> dict[str, int]:
-    live = server.Live("token", ["127.0.0.1"], 1, Limits(steps=60, rate=1e9, burst=1e9))
+    live = server.LiveServer("token", ["127.0.0.1"], 1, Limits(steps=60, rate=1e9, burst=1e9))
     visitor, counts = Visitor(), dict.fromkeys(("hostile", "refused", "steps", "grown"), 0)
     async with live._lifespan(Starlette()), visitor.visiting(live.app):
         await visitor.say(json.dumps({"do": "begin", "setup": SMALL}))
@@ -262,7 +262,7 @@ def test_processes_that_are_not_ready_at_first_are_asked_again(monkeypatch: pyte
             return await super().call_all(name, *arguments)
 
     async def scene() -> None:
-        live = server.Live("token", ["127.0.0.1"], 1)
+        live = server.LiveServer("token", ["127.0.0.1"], 1)
         async with live._lifespan(Starlette()):
             for first in ("notice", "hello"):
                 visitor = Visitor()

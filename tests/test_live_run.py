@@ -15,11 +15,11 @@ from torch import Generator, Tensor
 
 from benchmarks.live_patches import Patches, paintings
 from toys import Regression
-from zscout.lab.alongside import Alongside
 from zscout.lab.arena import SHIPPED, Arena, Ground
-from zscout.lab.run import simulate, simulated
-from zscout.lab.run import trace_of as lab_trace
-from zscout.lab.traced import TraceFile
+from zscout.lab.simulation import simulate, simulated
+from zscout.lab.simulation import trace_of as lab_trace
+from zscout.lab.trace_comparison import TraceComparison
+from zscout.lab.trace_file import TraceFile
 from zscout.live.choices import choices, ground_of, method_of
 from zscout.live.messages import Told
 from zscout.live.run import LATE, LiveRun
@@ -396,8 +396,8 @@ def test_a_trace_with_other_noise_on_the_way_can_be_repeated() -> None:
     shown = steps(run, 15)
     file = trace_of(run)
     assert [(painting.since, painting.noise) for painting in file.rewards] == [(0, 0.2), (15, 1.5)]
-    alongside = Alongside({"run.json": file})
-    again = alongside.afresh(alongside.spec("usf-ucb", {}), {}, 1)
+    traces = TraceComparison({"run.json": file})
+    again = traces.afresh(traces.spec("usf-ucb", {}), {}, 1)
     assert again.numbers["lost"][0] == pytest.approx(side(shown[-1])["lost"], abs=1e-3)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from zscout.lab.compare import Row
+from zscout.lab.comparison import Row
 from zscout.lab.statistics import Estimate
 from zscout.lab.stored import StoredCell, stored_league
 from zscout.lab.tuning import GRIDS

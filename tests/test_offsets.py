@@ -20,8 +20,8 @@ from toys import Compass, Regression
 from zscout import METHODS, USFA, ExactModel, OnlineTransfer, TaskPosterior
 from zscout.bfm.calibration import Calibrated, calibrated, whitening
 from zscout.lab.arena import Arena
-from zscout.lab.run import simulate
-from zscout.lab.searches import random_problem
+from zscout.lab.paper.searches import random_problem
+from zscout.lab.simulation import simulate
 from zscout.transfer.acquisition import UCB, LogDet, OneStepBonus, PathUCB
 from zscout.transfer.constant import constant_part, constant_part_of
 from zscout.transfer.forecast import Forecast

@@ -13,18 +13,18 @@ import pytest
 import torch
 
 from zscout.lab.arena import Arena
-from zscout.lab.measure import run_batch
+from zscout.lab.evaluation import run_batch
 from zscout.lab.paper import EXPERIMENTS, Scale, _as_a_first_look, specs
-from zscout.lab.paper.bounding import _identity, _variance
-from zscout.lab.paper.climbing import _climb
 from zscout.lab.paper.experiment import banded, mean, median, posteriors, verdict
-from zscout.lab.paper.exploring import _steps_to_cover, _visited
 from zscout.lab.paper.league import entrants
-from zscout.lab.paper.switching import _gains
-from zscout.lab.paper.transferring import settling_times
-from zscout.lab.records import Record
+from zscout.lab.paper.model_errors import _gains
+from zscout.lab.paper.online_transfer import settling_times
+from zscout.lab.paper.pure_exploration import _steps_to_cover, _visited
+from zscout.lab.paper.regret_bounds import _identity, _variance
+from zscout.lab.paper.searches import _climb
+from zscout.lab.report_model import Claim
 from zscout.lab.spec import Spec
-from zscout.lab.story import Claim
+from zscout.lab.store import Record
 
 
 def reproduce(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":

@@ -12,9 +12,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from zscout.lab.curves import Curve, CurveFigure, CurvePanel, Interval, IntervalFigure
-from zscout.lab.panels import Panel, PanelFigure, Strip
-from zscout.lab.story import Claim, Section, Story, TextTable, Verdict
+from zscout.lab.report_model import (
+    Claim,
+    ClaimVerdict,
+    Curve,
+    CurveFigure,
+    CurvePanel,
+    Interval,
+    IntervalFigure,
+    Panel,
+    PanelFigure,
+    Section,
+    Story,
+    Strip,
+    TextTable,
+)
 from zscout.report.export import to_csv, to_markdown
 from zscout.report.ink import INK
 from zscout.report.markup import plain, to_html
@@ -47,7 +59,7 @@ class Page(HTMLParser):
         return [attributes for name, attributes in self.tags if name == tag]
 
 
-def _claim(number: str, verdict: Verdict) -> Claim:
+def _claim(number: str, verdict: ClaimVerdict) -> Claim:
     return Claim(number, f"says {number}", f"where {number}", f"measured {number}", verdict, f"rule {number}")
 
 
@@ -213,7 +225,7 @@ def test_the_same_story_gives_the_same_bytes(story: Story, folder: Path, tmp_pat
 
 
 def test_hostile_text_is_text() -> None:
-    verdict: Verdict = "holds"
+    verdict: ClaimVerdict = "holds"
     lines = CurveFigure(
         "f", HOSTILE, {HOSTILE: [CurvePanel(HOSTILE, [Curve(HOSTILE, [1], [1])], title=HOSTILE)]}, HOSTILE
     )

@@ -14,9 +14,9 @@ import torch
 from zscout.lab.arena import Arena, Tasks, _ground
 from zscout.lab.chunks import run_chunk
 from zscout.lab.code_digest import digest_of_code
-from zscout.lab.measure import run_batch
-from zscout.lab.records import Failure
+from zscout.lab.evaluation import run_batch
 from zscout.lab.spec import Spec, _decided, rewards
+from zscout.lab.store import Failure
 from zscout.transfer.methods import METHODS
 
 MINE = """
@@ -161,7 +161,10 @@ def test_an_edited_map_or_method_is_another_run(mine: Path) -> None:
         _decided.cache_clear()
         digests.add(spec("greedy", Arena("map.txt")).digest)
     before = spec("mine_here:tuned").digest
-    mine.write_text(MINE + "\n# edited\n")
+    mine.write_text(MINE + "\n# a comment\n")
+    _decided.cache_clear()
+    assert spec("mine_here:tuned").digest == before
+    mine.write_text(MINE + "\nedited = True\n")
     _decided.cache_clear()
     digests |= {before, spec("mine_here:tuned").digest}
     assert len(digests) == 4

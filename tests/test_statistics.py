@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from zscout.lab.arena import Arena, Tasks
-from zscout.lab.compare import Entrant, Outcome, Row, comparison, paired_cells, ranking_cells
+from zscout.lab.comparison import Entrant, Outcome, Row, comparison, paired_cells, ranking_cells
 from zscout.lab.statistics import Bootstrap, Estimate, interquartile_mean, ranks
 from zscout.lab.stored import collect_league
 from zscout.lab.tuning import (

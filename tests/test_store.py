@@ -18,11 +18,10 @@ import torch
 
 from zscout.lab.arena import Arena, Tasks
 from zscout.lab.chunks import run_all, run_chunk
-from zscout.lab.compare import Entrant, Outcome, comparison
-from zscout.lab.measure import run_batch
-from zscout.lab.records import Failure, Record, unpack
+from zscout.lab.comparison import Entrant, Outcome, comparison
+from zscout.lab.evaluation import run_batch
 from zscout.lab.spec import Spec
-from zscout.lab.store import FILE, Store, StoreError
+from zscout.lab.store import FILE, Failure, Record, Store, StoreError, unpack
 
 KILLS = int(os.environ.get("KILLS", "4"))  # KILLS=20 pytest -s -k killed tells of each of twenty
 PROGRAM = """

@@ -14,11 +14,11 @@ import torch
 
 from zscout import METHODS, OnlineTransfer
 from zscout.cli import main
-from zscout.lab.alongside import Alongside, measured_on, rows_of
 from zscout.lab.arena import Arena, Ground
-from zscout.lab.measure import measured
-from zscout.lab.run import Trace, simulate, simulated, trace_of
-from zscout.lab.traced import MOST_BYTES, Painting, TracedRun, TraceFile
+from zscout.lab.evaluation import measured, measured_on
+from zscout.lab.simulation import Trace, simulate, simulated, trace_of
+from zscout.lab.trace_comparison import TraceComparison, rows_of
+from zscout.lab.trace_file import MOST_BYTES, Painting, TracedRun, TraceFile
 
 SEED, STEPS, NOISE = 7, 60, 0.3
 ARENA = Arena()
@@ -76,7 +76,7 @@ def repainted(forgetting: float = 1.0) -> tuple[Trace, torch.Tensor]:
 def test_a_trace_is_worth_what_compare_says_up_to_what_a_step_is_worth(method: str, arena: Arena) -> None:
     ground, trace = arena.ground, one_run(method, arena=arena)
     file = file_of(method, arena=arena)
-    (runs,) = Alongside({"run.json": file}).recorded()
+    (runs,) = TraceComparison({"run.json": file}).recorded()
     numbers, _ = measured(trace, ground)
     gap = ground.yardstick.gap(trace.task)
     for name in ("lost", "lost_own"):
@@ -128,14 +128,14 @@ def test_a_flat_reward_costs_nothing() -> None:
 
 @pytest.mark.parametrize("method", ["usf-ucb", "greedy", "explore-then-commit", "lola", "exhaustive", "usf-ucb-paper"])
 def test_a_method_run_afresh_with_the_seed_of_the_file_is_the_run_in_the_file(method: str) -> None:
-    alongside = Alongside({"run.json": file_of(method)})
-    (recorded,) = alongside.recorded()
-    afresh = alongside.afresh(alongside.spec(method, {}), {}, 3)
+    traces = TraceComparison({"run.json": file_of(method)})
+    (recorded,) = traces.recorded()
+    afresh = traces.afresh(traces.spec(method, {}), {}, 3)
     assert afresh.seeds == [SEED, SEED + 1, SEED + 2]
     for name, column in recorded.numbers.items():
         assert afresh.numbers[name][0] == pytest.approx(column[0], abs=1e-9)
     assert len(set(afresh.numbers["lost"])) == 3
-    alone = Alongside({"run.json": file_of(method, seed=SEED + 2)}).recorded()[0]
+    alone = TraceComparison({"run.json": file_of(method, seed=SEED + 2)}).recorded()[0]
     assert afresh.numbers["lost"][2] == pytest.approx(alone.numbers["lost"][0], abs=1e-9)
 
 
@@ -144,30 +144,30 @@ def test_methods_meet_the_repainted_reward_when_it_was_repainted(memory: int | N
     trace, tables = repainted(1.0 if memory is None else 0.95)
     paintings = [Painting(0, tables[0].tolist(), NOISE), Painting(25, tables[1].tolist(), NOISE)]
     file = file_of(rewards=paintings, runs=[TracedRun.of(trace, "usf-ucb")], memory=memory)
-    alongside = Alongside({"run.json": file})
-    afresh = alongside.afresh(alongside.spec("usf-ucb", {}), {}, 2)
-    for name, column in alongside.recorded()[0].numbers.items():
+    traces = TraceComparison({"run.json": file})
+    afresh = traces.afresh(traces.spec("usf-ucb", {}), {}, 2)
+    for name, column in traces.recorded()[0].numbers.items():
         assert afresh.numbers[name][0] == pytest.approx(column[0], abs=1e-9)
     with pytest.raises(ValueError, match="repainted on the way"):
-        alongside.spec("oracle", {})
-    stationary = Alongside({"run.json": file_of()})
+        traces.spec("oracle", {})
+    stationary = TraceComparison({"run.json": file_of()})
     oracle = stationary.afresh(stationary.spec("oracle", {}), {}, 2)
     assert np.abs(oracle.numbers["lost"]).max() < 1e-6
 
 
 def test_many_seeds_go_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    alongside = Alongside({"run.json": file_of()})
-    spec = alongside.spec("greedy", {})
-    whole = alongside.afresh(spec, {}, 5)
-    monkeypatch.setattr("zscout.lab.alongside.AT_ONCE", 2 * STEPS * 81)
-    parts = alongside.afresh(spec, {}, 5)
+    traces = TraceComparison({"run.json": file_of()})
+    spec = traces.spec("greedy", {})
+    whole = traces.afresh(spec, {}, 5)
+    monkeypatch.setattr("zscout.lab.trace_comparison.AT_ONCE", 2 * STEPS * 81)
+    parts = traces.afresh(spec, {}, 5)
     for name, column in whole.numbers.items():
         assert parts.numbers[name] == pytest.approx(column)
 
 
 def test_rows_are_in_order_and_say_what_the_data_allow() -> None:
-    alongside = Alongside({"run.json": file_of("usf-ucb", "random", "usf-ucb")})
-    found = [*alongside.recorded(), alongside.afresh(alongside.spec("greedy", {}), {}, 4)]
+    traces = TraceComparison({"run.json": file_of("usf-ucb", "random", "usf-ucb")})
+    found = [*traces.recorded(), traces.afresh(traces.spec("greedy", {}), {}, 4)]
     rows = rows_of(found)
     lost = [row.lost.value for row in rows]
     assert lost == sorted(lost)
@@ -318,8 +318,8 @@ def louder(file: TraceFile) -> TraceFile:
 )
 def test_only_runs_on_one_reward_stand_in_one_table(other: Callable[[], TraceFile], says: str) -> None:
     with pytest.raises(ValueError, match=says):
-        Alongside({"a.json": file_of(), "b.json": other()})
-    Alongside({"a.json": file_of(), "b.json": file_of("greedy", seed=9)})  # runs may differ
+        TraceComparison({"a.json": file_of(), "b.json": other()})
+    TraceComparison({"a.json": file_of(), "b.json": file_of("greedy", seed=9)})  # runs may differ
 
 
 # The command

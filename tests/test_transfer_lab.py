@@ -12,9 +12,9 @@ from torch import Tensor
 
 from zscout import METHODS, ExactModel, Method, load
 from zscout.lab.arena import Arena
-from zscout.lab.measure import settled
-from zscout.lab.metrics import Yardstick
-from zscout.lab.run import Trace, simulate
+from zscout.lab.evaluation import settled
+from zscout.lab.exact_values import Yardstick
+from zscout.lab.simulation import Trace, simulate
 from zscout.lab.theory import watch
 from zscout.transfer.acquisition import Explore
 from zscout.transfer.confidence import SelfNormalised

@@ -22,9 +22,9 @@ from toys import Regression
 from zscout import METHODS
 from zscout.cli import main
 from zscout.lab.arena import Arena, Tasks
-from zscout.lab.compare import Entrant
-from zscout.lab.run import simulate
-from zscout.lab.watching import Frame, Scene, run_named, watch_run
+from zscout.lab.comparison import Entrant
+from zscout.lab.simulation import simulate
+from zscout.lab.viewer import Frame, Scene, run_named, watch_run
 from zscout.report.animation import AT_THE_END, write_gif
 from zscout.report.terminal import View, plain_line, share, signed, sparkline
 

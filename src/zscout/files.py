@@ -35,3 +35,8 @@ def parse_json(text: str | bytes, **rest: Any) -> Any:
         return json.loads(text, **rest)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+
+
+def no_number(text: str) -> Any:
+    """``parse_constant`` for ``json.loads``: NaN and infinities are refused."""
+    raise ValueError(f"it holds {text}, which is no number")

@@ -13,8 +13,8 @@ from zscout.cli.options import OutputFile, Quick, device_named, names_of, writab
 from zscout.cli.progress import outcomes_with_bar
 
 if TYPE_CHECKING:
-    from zscout.lab.compare import Entrant
-    from zscout.lab.story import TextTable
+    from zscout.lab.comparison import Entrant
+    from zscout.lab.report_model import TextTable
 
 
 class Usual(str):
@@ -24,7 +24,7 @@ class Usual(str):
 
 
 @dataclass(frozen=True)
-class Runs:
+class RunOptions:
     """What decides simulated runs, whatever they are for."""
 
     world: str = Usual("open-grid")
@@ -51,7 +51,7 @@ class Runs:
 
 
 @dataclass(frozen=True)
-class Compare(Runs):
+class Compare(RunOptions):
     """Compare methods on the same tasks and seeds, with exact regret; what was run before is not run again."""
 
     out: Path = Path("out/compare")
@@ -91,8 +91,8 @@ class Compare(Runs):
 
     def run(self, console: Console) -> None:
         """Run what is missing, print one table."""
-        from zscout.lab.compare import comparison, paired_cells, ranking_cells
-        from zscout.lab.story import TextTable
+        from zscout.lab.comparison import comparison, paired_cells, ranking_cells
+        from zscout.lab.report_model import TextTable
         from zscout.lab.tuning import about_settings
         from zscout.report.tables import compare_csv, terminal_table
 
@@ -147,7 +147,7 @@ class Compare(Runs):
     def _entrants(self, console: Console) -> "list[Entrant]":
         from zscout.edge import as_size
         from zscout.lab.arena import Arena, Tasks
-        from zscout.lab.compare import Entrant
+        from zscout.lab.comparison import Entrant
         from zscout.lab.tuning import settings_named
         from zscout.transfer.methods import METHODS
 
@@ -171,7 +171,7 @@ class Compare(Runs):
 
 
 @dataclass(frozen=True)
-class Tune(Runs):
+class Tune(RunOptions):
     """Tune each method on separate tasks, with the same budget for each; compare --settings FILE uses the result."""
 
     out: Path = Path("out/tune")
@@ -192,8 +192,8 @@ class Tune(Runs):
         from zscout.edge import as_size
         from zscout.files import write_json
         from zscout.lab.arena import Arena, Tasks
-        from zscout.lab.compare import Entrant, comparison, ranking_cells
-        from zscout.lab.story import TextTable
+        from zscout.lab.comparison import Entrant, comparison, ranking_cells
+        from zscout.lab.report_model import TextTable
         from zscout.lab.tuning import GRIDS, beyond, candidates, choose, merged, record_head, tuning_record
         from zscout.report.tables import terminal_table
 

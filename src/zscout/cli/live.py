@@ -47,7 +47,7 @@ class Live:
 
         from zscout.live.limits import Limits
         from zscout.live.logs import log_sparingly
-        from zscout.live.server import Live as Server
+        from zscout.live.server import LiveServer
 
         listening = _listen(self.host, self.port)
         host, port = listening.getsockname()[:2]
@@ -57,7 +57,7 @@ class Live:
         link = f"http://{f'[{shown}]' if ':' in shown else shown}:{port}/?token={token}"
         processes = self.processes or min(4, os.cpu_count() or 1)
         limits = Limits(visitors=self.visitors, steps=self.steps)
-        server = Server(token, ["*"] if everywhere else ["localhost", "[::1]", host], processes, limits, self.seed)
+        server = LiveServer(token, ["*"] if everywhere else ["localhost", "[::1]", host], processes, limits, self.seed)
         if everywhere:
             console.print(
                 f"Warning: {host} can be reached from other machines. Whoever has the link can use this page, and what "

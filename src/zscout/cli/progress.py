@@ -10,7 +10,7 @@ from zscout.cli.mistakes import fail, stopped
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from zscout.lab.compare import Entrant, Outcome
+    from zscout.lab.comparison import Entrant, Outcome
     from zscout.lab.spec import Spec
     from zscout.lab.store import Store
 
@@ -54,7 +54,7 @@ def outcomes_with_bar(
     entrants: "list[Entrant]", folder: Path, workers: int, console: Console
 ) -> "dict[Entrant, Outcome]":
     """Run what is missing of all entrants, report what failed, and say what came of each."""
-    from zscout.lab.compare import Outcome
+    from zscout.lab.comparison import Outcome
     from zscout.lab.store import Store
 
     with Store(folder) as store:

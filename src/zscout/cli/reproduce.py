@@ -13,7 +13,7 @@ from zscout.cli.progress import bar_with_time_left, run_with_bar
 
 if TYPE_CHECKING:
     from zscout.lab.paper import Runs, Scale
-    from zscout.lab.story import Section
+    from zscout.lab.report_model import Section
 
 RESULTS, TIMINGS, REPORT = "results.json", "timings.json", "report.html"
 

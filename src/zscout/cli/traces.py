@@ -12,9 +12,9 @@ from zscout.cli.progress import bar_with_time_left
 
 if TYPE_CHECKING:
     from zscout.cli.compare import Compare
-    from zscout.lab.alongside import Alongside, Runs
+    from zscout.lab.report_model import TextTable
     from zscout.lab.spec import Spec
-    from zscout.lab.story import TextTable
+    from zscout.lab.trace_comparison import MeasuredRuns, TraceComparison
 
 OF_THE_FILE = ("world", "features", "model", "noise", "steps")
 OF_TASKS = ("tasks", "seed", "against", "psi_error", "heads", "outside", "offset", "jobs", "out")
@@ -27,9 +27,9 @@ UNKNOWN = "What a person wants nobody else knows: no regret can be told, and no 
 
 def compare_traces(command: "Compare", console: Console) -> None:
     """Print one table, and write it where it was asked for."""
-    from zscout.lab.alongside import Alongside, rows_of
-    from zscout.lab.compare import one_reward_cells
-    from zscout.lab.story import TextTable
+    from zscout.lab.comparison import one_reward_cells
+    from zscout.lab.report_model import TextTable
+    from zscout.lab.trace_comparison import TraceComparison, rows_of
     from zscout.lab.tuning import about_settings
     from zscout.report.export import to_csv
     from zscout.report.tables import compare_csv
@@ -39,19 +39,19 @@ def compare_traces(command: "Compare", console: Console) -> None:
         paths = [Path(name.strip()) for name in command.traces.split(",") if name.strip()]
         if not paths:
             raise UsageError("--traces names no file; write for example --traces run.json")
-        alongside = Alongside.read(paths, device_named(command.device))
-        _check_options(command, alongside)
-        specs = [] if alongside.by_person else _specs(command, alongside, console)
-    content: dict[str, Any] = {"traces": list(alongside.files), "reward": alongside.first.who}
-    if alongside.by_person:
-        heard = alongside.heard()
-        lines = [[it.method, f"{it.steps}", f"{it.told}", "" if it.mean is None else f"{it.mean:.3f}"] for it in heard]
-        table = TextTable("person", _title(alongside), ["method", "steps", "rewards told", "mean reward"], lines)
-        _write(command, console, table, UNKNOWN, content | {"rows": [it.to_json() for it in heard]}, to_csv(table))
+        traces = TraceComparison.read(paths, device_named(command.device))
+        _check_options(command, traces)
+        specs = [] if traces.by_person else _specs(command, traces, console)
+    content: dict[str, Any] = {"traces": list(traces.files), "reward": traces.first.who}
+    if traces.by_person:
+        runs = traces.person_runs()
+        lines = [[it.method, f"{it.steps}", f"{it.told}", "" if it.mean is None else f"{it.mean:.3f}"] for it in runs]
+        table = TextTable("person", _title(traces), ["method", "steps", "rewards told", "mean reward"], lines)
+        _write(command, console, table, UNKNOWN, content | {"rows": [it.to_json() for it in runs]}, to_csv(table))
         return
-    found = [*alongside.recorded(), *_afresh(command, alongside, specs, console)]
+    found = [*traces.recorded(), *_afresh(command, traces, specs, console)]
     fresh = {spec.method for spec, _ in specs}
-    arena = alongside.arena
+    arena = traces.arena
     rows = [
         replace(
             row,
@@ -59,12 +59,12 @@ def compare_traces(command: "Compare", console: Console) -> None:
         )
         for row in rows_of(found)
     ]
-    table = TextTable("traces", _title(alongside), *one_reward_cells(rows))
+    table = TextTable("traces", _title(traces), *one_reward_cells(rows))
     content |= {"rows": [row.to_json() for row in rows], "runs": [runs.to_json() for runs in found]}
     _write(command, console, table, KNOWN, content, compare_csv(rows))
 
 
-def _check_options(command: "Compare", alongside: "Alongside") -> None:
+def _check_options(command: "Compare", traces: "TraceComparison") -> None:
     """What the files decide cannot be chosen."""
     from zscout.cli.compare import Usual
 
@@ -77,23 +77,23 @@ def _check_options(command: "Compare", alongside: "Alongside") -> None:
             raise UsageError(
                 f"{option} is for simulated tasks: with --traces the reward is that of the files, and nothing is stored"
             )
-        theirs = getattr(alongside.first, name)
+        theirs = getattr(traces.first, name)
         if given != theirs:
             raise UsageError(f"{option} {given} is not that of the trace, {theirs}: leave it out")
 
 
-def _specs(command: "Compare", alongside: "Alongside", console: Console) -> "list[tuple[Spec, dict[str, Any]]]":
+def _specs(command: "Compare", traces: "TraceComparison", console: Console) -> "list[tuple[Spec, dict[str, Any]]]":
     from zscout.edge import as_size
     from zscout.lab.tuning import settings_named
     from zscout.transfer.methods import METHODS
 
     as_size(command.seeds, "seeds", 1, 1_000)
     chosen = list(METHODS) if command.methods == "all" else names_of(command.methods)
-    settings = settings_named(command.settings, alongside.arena)
+    settings = settings_named(command.settings, traces.arena)
     specs = []
     for name in chosen:
         try:
-            specs.append((alongside.spec(name, settings.get(name, {})), settings.get(name, {})))
+            specs.append((traces.spec(name, settings.get(name, {})), settings.get(name, {})))
         except ValueError as error:
             if command.methods != "all":
                 raise
@@ -102,11 +102,11 @@ def _specs(command: "Compare", alongside: "Alongside", console: Console) -> "lis
 
 
 def _afresh(
-    command: "Compare", alongside: "Alongside", specs: "list[tuple[Spec, dict[str, Any]]]", console: Console
-) -> "list[Runs]":
+    command: "Compare", traces: "TraceComparison", specs: "list[tuple[Spec, dict[str, Any]]]", console: Console
+) -> "list[MeasuredRuns]":
     import torch
 
-    from zscout.lab.own import is_own
+    from zscout.lab.plugins import is_plugin
 
     torch.set_num_threads(1)  # these tensors are small
     found = []
@@ -115,9 +115,9 @@ def _afresh(
         for spec, settings in specs:
             bar.update(work, description=spec.method)
             try:
-                found.append(alongside.afresh(spec, settings, 1 if command.quick else command.seeds))
+                found.append(traces.afresh(spec, settings, 1 if command.quick else command.seeds))
             except (Exception, SystemExit) as error:
-                if not is_own(spec.method):
+                if not is_plugin(spec.method):
                     raise
                 told = f"{spec.method}: it failed, so it is left out: {type(error).__name__}: {error}"
                 console.print(told, highlight=False, soft_wrap=True)
@@ -125,8 +125,8 @@ def _afresh(
     return found
 
 
-def _title(alongside: "Alongside") -> str:
-    file = alongside.first
+def _title(traces: "TraceComparison") -> str:
+    file = traces.first
     words = [f"{file.world}, {file.features}, {file.model}: {file.steps} steps"]
     if file.who == "hidden":
         words.append(f"noise {file.noise:g}")

@@ -13,7 +13,7 @@ from zscout.cli.mistakes import UsageError, fail, usage_errors
 from zscout.cli.options import OutputFile, Quick, writable
 
 if TYPE_CHECKING:
-    from zscout.lab.watching import Frame, Scene
+    from zscout.lab.viewer import Frame, Scene
 
 EVERY = 10  # steps between two lines where nothing can be redrawn
 
@@ -53,7 +53,7 @@ class Transfer:
 
         from zscout.edge import as_size, in_range
         from zscout.lab.arena import Arena
-        from zscout.lab.watching import run_named, watch_run
+        from zscout.lab.viewer import run_named, watch_run
 
         torch.set_num_threads(1)  # these tensors are small: a second thread costs more than it gives
         with usage_errors():

@@ -1,4 +1,4 @@
-"""Where methods are compared: a world, its features, a model of it and the exact yardstick, all by name."""
+"""Arenas: world, features and model by name, with the exact model that measures them; and random tasks."""
 
 import hashlib
 import math
@@ -17,8 +17,8 @@ from zscout.bfm.pretrained import load
 from zscout.edge import as_size, in_range, known_name
 from zscout.features import grid_clusters, laplacian, temporal_clusters, whole_dim
 from zscout.lab.corrupted import Corrupted
-from zscout.lab.metrics import Yardstick
-from zscout.lab.own import is_own, own_feature_table, own_features, own_model
+from zscout.lab.exact_values import Yardstick
+from zscout.lab.plugins import is_plugin, plugin_feature_table, plugin_features, plugin_model
 from zscout.types import BehaviorModel
 from zscout.worlds import GridWorld
 from zscout.worlds.maps import WORLDS
@@ -47,8 +47,8 @@ def world_named(name: str, slip: float = 0.0) -> GridWorld:
 
 def features_named(name: str, world: GridWorld, dim: int) -> Float[Tensor, "S d"]:
     """By name, the 9×9 grid's nine clusters being the paper's cut; or your own, under ``module:name``."""
-    if is_own(name):
-        return own_feature_table(name, world)
+    if is_plugin(name):
+        return plugin_feature_table(name, world)
     return FEATURES[known_name(name, FEATURES, "feature set")](world, dim)
 
 
@@ -64,7 +64,7 @@ OF_ARENAS = (*FEATURES, FINE)
 
 def _features(name: str, world: GridWorld) -> Float[Tensor, "S d"]:
     """Nine of a kind, or of the fine ones about a third as many as there are states."""
-    if not is_own(name) and known_name(name, OF_ARENAS, "feature set", ", or your own as module:name") == FINE:
+    if not is_plugin(name) and known_name(name, OF_ARENAS, "feature set", ", or your own as module:name") == FINE:
         return laplacian(world, whole_dim(world, max(DIM, world.n_states // 3)))
     return features_named(name, world, DIM)
 
@@ -140,10 +140,10 @@ def _ground(arena: Arena) -> Ground:
         wrong = arena.psi_error or arena.heads > 1
         model = Corrupted(exact, arena.psi_error, arena.heads) if wrong else exact
         ground = Ground(world, exact, model, Yardstick(exact, model))
-        return _worthwhile(ground) if is_own(arena.features) else ground
-    if is_own(arena.model):
-        own = own_model(arena.model, world, exact.features)
-        exact = ExactModel(world, own_features(own, arena.model, world.n_states))
+        return _worthwhile(ground) if is_plugin(arena.features) else ground
+    if is_plugin(arena.model):
+        own = plugin_model(arena.model, world, exact.features)
+        exact = ExactModel(world, plugin_features(own, arena.model, world.n_states))
         return _worthwhile(Ground(world, exact, own, Yardstick(exact, own)))
     name = arena.model
     if name == "network":

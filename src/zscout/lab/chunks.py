@@ -1,4 +1,4 @@
-"""Specs to records: only what is missing, in batches of a few seconds, each kept as soon as it is done."""
+"""Runs missing specs in chunks of a few seconds; each chunk is stored when it is done."""
 
 import time
 import traceback
@@ -13,12 +13,11 @@ import torch
 
 from zscout.edge import as_size
 from zscout.lab.arena import Arena
-from zscout.lab.compare import Entrant
-from zscout.lab.measure import run_batch
-from zscout.lab.own import is_own
-from zscout.lab.records import Failure, Record
+from zscout.lab.comparison import Entrant
+from zscout.lab.evaluation import run_batch
+from zscout.lab.plugins import is_plugin
 from zscout.lab.spec import Spec
-from zscout.lab.store import Store
+from zscout.lab.store import Failure, Record, Store
 from zscout.processes import begin_worker
 from zscout.transfer.search import Ellipsoid, Shooting
 
@@ -98,7 +97,7 @@ def _first_size(group: Spec) -> int:
 
 def _solves(group: Spec) -> int:
     """How many fresh z a step of one run solves by dynamic programming."""
-    if group.arena.model != "exact" or is_own(group.method):
+    if group.arena.model != "exact" or is_plugin(group.method):
         return 1
     ground = group.arena.ground
     search = group.build(ground, torch.ones(1, ground.exact.dim)).search

@@ -1,4 +1,4 @@
-"""A model whose ψ is wrong by a chosen degree while its policies are right: what does that cost?"""
+"""A model with exact policies and an error of chosen size in ψ."""
 
 import math
 

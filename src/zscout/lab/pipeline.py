@@ -21,11 +21,11 @@ import numpy as np
 import tyro
 
 from zscout.lab.arena import Arena
-from zscout.lab.curves import Curve
-from zscout.lab.measure import run_batch
+from zscout.lab.evaluation import run_batch
 from zscout.lab.paper.experiment import FEATURES, VARIANTS, Scale, banded, explorations, transfers
-from zscout.lab.records import Record
+from zscout.lab.report_model import Curve
 from zscout.lab.spec import Spec
+from zscout.lab.store import Record
 
 DRAWS, TASKS, SEEDS, STEPS = 10_000, 100, 40, 200
 EVERY = 4  # steps between the points of a stored curve

@@ -1,4 +1,4 @@
-"""From a world's name to a trained, judged and saved model."""
+"""Trains, judges and saves a model for a world given by name."""
 
 import shlex
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""What decides a run: names and numbers, frozen, with a digest that is its name."""
+"""The frozen description of a run and its digest; the rewards it stands for."""
 
 import hashlib
 import json
@@ -16,8 +16,8 @@ import zscout
 from zscout.edge import as_size, in_range
 from zscout.lab.arena import Arena, Ground
 from zscout.lab.code_digest import digest_of_code
-from zscout.lab.own import is_own, method_factory, source_digest
-from zscout.lab.run import simulate
+from zscout.lab.plugins import is_plugin, method_factory, source_digest
+from zscout.lab.simulation import simulate
 from zscout.transfer.methods import Method
 from zscout.transfer.saving import method_to_json
 
@@ -73,7 +73,7 @@ class Spec:
         in_range(self.offset, "offset", -1e9, 1e9)
         ground, seed = self.arena.ground, torch.zeros(1, dtype=torch.long)
         task = torch.ones(1, ground.exact.dim, dtype=torch.float64)
-        if is_own(self.method) or is_own(self.arena.model):  # what else is wrong with it shows in its own runs
+        if is_plugin(self.method) or is_plugin(self.arena.model):  # what else is wrong with it shows in its own runs
             method_factory(self.method).check(**json.loads(self.settings))
         else:
             method = self.build(ground, task)
@@ -111,17 +111,20 @@ def _generator(seed: int) -> torch.Generator:
 def _decided(group: Spec) -> list[Any]:
     """What names stand for: the map, the weights, the method's pieces, and the code."""
     ground = group.arena.ground
-    own = [source_digest(name) for name in (group.method, group.arena.model, group.arena.features) if is_own(name)]
+    own = [source_digest(name) for name in (group.method, group.arena.model, group.arena.features) if is_plugin(name)]
     # A stranger's method is its source: to build it may fail, which is for its own runs to find.
-    pieces = None if is_own(group.method) else method_to_json(group.build(ground, torch.ones(1, ground.exact.dim)))
+    pieces = None if is_plugin(group.method) else method_to_json(group.build(ground, torch.ones(1, ground.exact.dim)))
     return [ground.fingerprint, pieces, own, code_digest()]
 
 
 @cache
 def code_digest() -> str:
-    """Of the code between a spec and its record; a reworded comment or docstring changes nothing."""
+    """SHA-256 of the code that decides a record, without its comments and docstrings."""
     root = Path(zscout.__file__).parent
-    lab = (f"lab/{name}.py" for name in ("run", "spec", "metrics", "measure", "theory", "arena", "corrupted"))
+    lab = (
+        f"lab/{name}.py"
+        for name in ("simulation", "spec", "exact_values", "evaluation", "theory", "arena", "corrupted")
+    )
     decides = ("bfm", "features", "transfer", "worlds", "edge.py", "randomness.py", *lab)
     sources = [path for part in decides for path in sorted((root / part).rglob("*.py")) or [root / part]]
     return hashlib.sha256(b"".join(digest_of_code(path.read_bytes()) for path in sources)).hexdigest()

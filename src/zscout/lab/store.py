@@ -1,16 +1,61 @@
-"""Records in one SQLite file: what was finished is there after any stop, and two processes may share it."""
+"""Records of runs in one SQLite file, safe against stops and shared by several processes."""
 
 import contextlib
 import hashlib
 import json
 import sqlite3
 import time
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from zscout.lab.records import Failure, Record, pack, unpack
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load as from_bytes
+from safetensors.numpy import save as to_bytes
+
 from zscout.lab.spec import Spec
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """One run: a few numbers, and what happened at each step.
+
+    ``steps`` has T rows in each column: state S_t, action, entered S_{t+1}, z Z_t, reward R_{t+1}, error ‖ẑ − z_r‖,
+    regret, width ‖ψ(S_t;Z_t)‖_{V⁻¹}, bound (eq. 6) and naive bound in lost steps, inside (whether z_r is in the
+    ellipsoid), conditions (whether all of the lemma's hold), log_det of V⁻¹ in features and log_det_states in state
+    counts, normalised reward (0 the mean state's, 1 the best one's), value of π(·,ẑ) (0 a random walk, 1 optimal;
+    with networks looked at every fifth step). What is learned from R_{t+1} stands in row t.
+    """
+
+    spec: Spec
+    numbers: Mapping[str, float]  # lost, lost_own, settled, final, error, value, ridge
+    steps: Mapping[str, np.ndarray]
+    provenance: Mapping[str, Any]  # version, code, the method's pieces, runs in its batch, seconds
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A run that could not be finished, and why."""
+
+    spec: Spec
+    error: str
+
+
+def pack(steps: Mapping[str, np.ndarray]) -> bytes:
+    """Columns of steps as bytes: safetensors, squeezed."""
+    return zlib.compress(to_bytes({name: np.ascontiguousarray(column) for name, column in steps.items()}), level=3)
+
+
+def unpack(content: bytes) -> dict[str, np.ndarray]:
+    """What ``pack`` packed."""
+    try:
+        return dict(from_bytes(zlib.decompress(content)))
+    except (zlib.error, SafetensorError, json.JSONDecodeError) as error:
+        raise ValueError(f"the steps of this run cannot be read: {error}") from error
+
 
 FILE = "runs.sqlite"
 SCHEMA = 2
@@ -23,7 +68,7 @@ CREATE TABLE runs (
 ) STRICT;
 CREATE TABLE failures (digest TEXT PRIMARY KEY, spec TEXT NOT NULL, error TEXT NOT NULL) STRICT;
 """
-Row: TypeAlias = tuple[Any, ...]  # the columns of ``runs``
+StoredRow: TypeAlias = tuple[Any, ...]  # the columns of ``runs``
 PATIENCE = 60.0  # seconds to wait for another process's commit, which takes milliseconds
 
 
@@ -112,15 +157,15 @@ class Store:
         with self._said():
             return int(self._file.execute("SELECT count(*) FROM runs").fetchone()[0])
 
-    def _row(self, spec: Spec) -> Row | None:
+    def _row(self, spec: Spec) -> StoredRow | None:
         """As bytes: a damaged row may be no text."""
         columns = "digest, CAST(spec AS BLOB), CAST(numbers AS BLOB), CAST(provenance AS BLOB), steps, checksum"
         with self._said():
             found = self._file.execute(f"SELECT {columns} FROM runs WHERE digest = ?", (spec.digest,))
-            row: Row | None = found.fetchone()
+            row: StoredRow | None = found.fetchone()
         return row
 
-    def _checked_row(self, spec: Spec) -> Row | None:
+    def _checked_row(self, spec: Spec) -> StoredRow | None:
         row = self._row(spec)
         if not _is_whole(row):
             raise StoreError(f"{self.path}: run {spec.digest} was changed since it was written")
@@ -205,7 +250,7 @@ SAID = {
 }
 
 
-def _checksum(row: Row) -> str:
+def _checksum(row: StoredRow) -> str:
     """Of all that a row holds."""
     digest = hashlib.sha256()
     for part in row:
@@ -214,7 +259,7 @@ def _checksum(row: Row) -> str:
     return digest.hexdigest()
 
 
-def _is_whole(row: Row | None) -> bool:
+def _is_whole(row: StoredRow | None) -> bool:
     """Whether a row, if there is one, is as it was written."""
     return row is None or _checksum(row[:-1]) == row[-1]
 

@@ -1,4 +1,4 @@
-"""The paper's theory along real runs: the regret lemma, where its conditions hold, and the elliptical potential."""
+"""The quantities of the paper's theory at each step of a trace: the lemma's bound, its conditions, the potential."""
 
 import math
 from dataclasses import dataclass
@@ -8,8 +8,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from zscout.bfm.exact import ExactModel
-from zscout.lab.metrics import Yardstick
-from zscout.lab.run import Trace
+from zscout.lab.exact_values import Yardstick
+from zscout.lab.simulation import Trace
 from zscout.transfer.posterior import TaskPosterior
 
 

@@ -1,4 +1,4 @@
-"""Settings chosen on tuning tasks, for each arena: what is tried, two choices, and the record they come from."""
+"""Method settings for each arena: grids, the two choices made on tuning tasks, and their stored records."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -12,8 +12,8 @@ from scipy.stats import binom
 from zscout.edge import known_name
 from zscout.files import parse_json
 from zscout.lab.arena import Arena, Tasks
-from zscout.lab.compare import Entrant, Outcome
-from zscout.lab.own import is_own, own_grid
+from zscout.lab.comparison import Entrant, Outcome
+from zscout.lab.plugins import is_plugin, plugin_grid
 from zscout.transfer.methods import METHODS
 
 BUDGET = 16  # settings tried for each method, before choices at an end are followed further out
@@ -22,7 +22,7 @@ FEWEST, SETTLING = "fewest", "settling"  # the two choices
 DEFAULTS_OF_OURS = ("usf-ucb", "usf-ucb-norm")  # run as they are unless tuned settings are asked for by name
 
 Settings = dict[str, Any]
-Record = dict[str, Any]  # what was tried in one arena: see ``tuning_record``
+TuningRecord = dict[str, Any]  # what was tried in one arena: see ``tuning_record``
 
 
 def _grid(**choices: Sequence[Any]) -> list[Settings]:
@@ -54,7 +54,7 @@ WIDENED = ("ridge", "kappa", "beta", "radius", "scale", "weight", "std", "rate")
 
 def grid_of(method: str) -> list[Settings]:
     """The settings to try: a method's own, or under ``module:name`` the list ``name_grid`` of that module."""
-    return own_grid(method) if is_own(method) else GRIDS[known_name(method, GRIDS, "method to tune,")]
+    return plugin_grid(method) if is_plugin(method) else GRIDS[known_name(method, GRIDS, "method to tune,")]
 
 
 def candidates(
@@ -94,19 +94,19 @@ def beyond(outcomes: Sequence[Outcome]) -> list[Entrant]:
 # The record, and what is chosen by it
 
 
-def tuning_record(outcomes: Sequence[Outcome]) -> Record:
+def tuning_record(outcomes: Sequence[Outcome]) -> TuningRecord:
     """Every setting that was tried in one arena: mean of lost steps, how many runs settled, of how many."""
     return {**record_head(outcomes[0].entrant), "tried": _tables(outcomes)}
 
 
-def record_head(entrant: Entrant) -> Record:
+def record_head(entrant: Entrant) -> TuningRecord:
     """What all settings of a record share."""
     runs = entrant.tasks.count * entrant.tasks.seeds
     return {"runs": runs, "noise": entrant.noise, "steps": entrant.steps, "seed": entrant.tasks.seed}
 
 
-def _tables(outcomes: Sequence[Outcome]) -> dict[str, list[Record]]:
-    tried: dict[str, list[Record]] = {}
+def _tables(outcomes: Sequence[Outcome]) -> dict[str, list[TuningRecord]]:
+    tried: dict[str, list[TuningRecord]] = {}
     for outcome in outcomes:
         if outcome.tables:
             lost, settled = outcome.tables["lost"], outcome.tables["settled"]
@@ -115,7 +115,7 @@ def _tables(outcomes: Sequence[Outcome]) -> dict[str, list[Record]]:
     return tried
 
 
-def choose(tried: Mapping[str, Sequence[Record]]) -> dict[str, dict[str, Settings]]:
+def choose(tried: Mapping[str, Sequence[TuningRecord]]) -> dict[str, dict[str, Settings]]:
     """Two choices for each method: fewest lost steps, and fewest among settings that do not surely settle too rarely.
 
     Too rarely: in under 95 % of runs, by a one-sided test at 5 %. Where every setting does, the one that settles most
@@ -132,21 +132,21 @@ def choose(tried: Mapping[str, Sequence[Record]]) -> dict[str, dict[str, Setting
     }
 
 
-def frontier(rows: Sequence[Record]) -> list[Record]:
+def frontier(rows: Sequence[TuningRecord]) -> list[TuningRecord]:
     """Settings that no other beats in both, fewest lost steps first: each loses more and settles more than the last."""
-    kept: list[Record] = []
+    kept: list[TuningRecord] = []
     for row in sorted(rows, key=lambda row: (row["lost"], -row["settled"])):
         if not kept or row["settled"] > kept[-1]["settled"]:
             kept.append(row)
     return kept
 
 
-def settles(row: Record) -> bool:
+def settles(row: TuningRecord) -> bool:
     """Whether the share of settled runs is not surely below .95."""
     return bool(binom.cdf(row["settled"], row["runs"], SETTLES) >= SURE)
 
 
-def _lost(row: Record) -> tuple[float, str]:
+def _lost(row: TuningRecord) -> tuple[float, str]:
     return row["lost"], json.dumps(row["settings"], sort_keys=True)
 
 
@@ -158,9 +158,9 @@ def arena_key(arena: Arena) -> str:
     return f"{arena.world}/{arena.features}/{arena.model}"
 
 
-def stored_records() -> dict[str, Record]:
+def stored_records() -> dict[str, TuningRecord]:
     """All tuning records that ship, by arena."""
-    found: dict[str, Record] = json.loads(files("zscout.lab.stored").joinpath("tuning.json").read_text())
+    found: dict[str, TuningRecord] = json.loads(files("zscout.lab.stored").joinpath("tuning.json").read_text())
     return found
 
 
@@ -207,7 +207,7 @@ def settings_in(path: Path, arena: Arena) -> dict[str, Settings]:
     for method, settings in chosen.items():
         if not isinstance(settings, dict):
             raise ValueError(f"{path}: the settings of {method} must be an object, got {settings!r}")
-        if is_own(method):  # imported only if it is run
+        if is_plugin(method):  # imported only if it is run
             continue
         try:
             METHODS[method].check(**settings)
@@ -216,7 +216,7 @@ def settings_in(path: Path, arena: Arena) -> dict[str, Settings]:
     return chosen
 
 
-def merged(path: Path, arena: Arena, like: Record) -> Callable[[Mapping[str, Any], Record], dict[str, Any]]:
+def merged(path: Path, arena: Arena, like: TuningRecord) -> Callable[[Mapping[str, Any], TuningRecord], dict[str, Any]]:
     """What a file of zscout tune will hold when a new choice and its record are added to what it holds.
 
     ``like`` is the new record's runs, noise, steps and seed.
@@ -239,7 +239,7 @@ def merged(path: Path, arena: Arena, like: Record) -> Callable[[Mapping[str, Any
             told = f"{path} holds a record of {key} with {name} {old.get(name)}, not {value}"
             raise ValueError(f"{told}: name another --out")
 
-    def plus(chosen: Mapping[str, Any], record: Record) -> dict[str, Any]:
+    def plus(chosen: Mapping[str, Any], record: TuningRecord) -> dict[str, Any]:
         tried = {**old["tried"], **record["tried"]}
         settings = {**before["settings"].get(key, {}), **chosen}
         return {
@@ -256,6 +256,6 @@ def about_settings(method: str, settings: Settings, name: str = "auto", arena: A
         is_file = name not in ("auto", "tuned", FEWEST, SETTLING)
         named = is_file and arena is not None and method in settings_in(Path(name), arena)
         return "from the file" if named else "tuned"
-    if is_own(method) or method not in GRIDS:
+    if is_plugin(method) or method not in GRIDS:
         return ""
     return "default" if method in DEFAULTS_OF_OURS else "published, untuned"

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from zscout.lab.given import no_number
+from zscout.files import no_number
 
 FIELDS: Mapping[str, tuple[str, ...]] = {  # all that a page can say; whatever else comes is refused
     "begin": ("setup",),

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from zscout.edge import as_index, as_size
-from zscout.lab.traced import Painting, TraceFile
+from zscout.lab.trace_file import Painting, TraceFile
 from zscout.live.choices import ground_of, method_of
 from zscout.live.messages import Told, message
 from zscout.live.setup import Setup, noise_in, reward_in, silence_in, task_in, wait_in

@@ -43,7 +43,7 @@ PAUSES = (1.0, 4.0)  # seconds between attempts to get the processes ready for a
 log = logging.getLogger("zscout.live")
 
 
-class Live:
+class LiveServer:
     """The page's server, as an ASGI application."""
 
     def __init__(self, token: str, hosts: list[str], workers: int, limits: Limits | None = None, seed: int = 0) -> None:

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from zscout.edge import as_index
 from zscout.lab.arena import Ground
-from zscout.lab.run import WORLD, followed
-from zscout.lab.traced import TracedRun
-from zscout.lab.watching import end_of_way, mode_of
+from zscout.lab.simulation import WORLD, followed
+from zscout.lab.trace_file import TracedRun
+from zscout.lab.viewer import end_of_way, mode_of
 from zscout.live.truth import Truth
 from zscout.live.words import Doing, Thought, place_of, sentence
 from zscout.randomness import Streams

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from zscout.lab.watching import Cell, Mode
+from zscout.lab.viewer import Mode
+from zscout.worlds.grid import Cell
 
 Doing: TypeAlias = Mode | Literal["begins"]
 ROWS, COLUMNS = ("top", "middle", "bottom"), ("left", "centre", "right")

@@ -17,7 +17,7 @@ from matplotlib.patheffects import withStroke
 from PIL import Image
 
 from zscout.files import write_bytes
-from zscout.lab.watching import Frame, Scene
+from zscout.lab.viewer import Frame, Scene
 from zscout.report.terminal import share, signed
 
 STYLE: dict[Any, Any] = {"font.family": "DejaVu Sans", "font.size": 9, "axes.linewidth": 0.6}  # ships with matplotlib

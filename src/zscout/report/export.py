@@ -5,7 +5,7 @@ import io
 import re
 from collections.abc import Sequence
 
-from zscout.lab.story import Story, TextTable
+from zscout.lab.report_model import Story, TextTable
 from zscout.report.markup import plain
 
 _PIPE = re.compile(r"(\\*)\|")

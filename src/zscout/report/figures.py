@@ -7,14 +7,12 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from zscout.files import write_bytes
-from zscout.lab.curves import CurveFigure
-from zscout.lab.panels import PanelFigure
-from zscout.lab.story import FigureTable
-from zscout.report.curves import draw_curves
-from zscout.report.framework import draw_framework
+from zscout.lab.report_model import CurveFigure, FigureTable, PanelFigure
+from zscout.report.draw_curves import draw_curves
+from zscout.report.draw_framework import draw_framework
+from zscout.report.draw_intervals import draw_intervals
+from zscout.report.draw_maps import draw_panels
 from zscout.report.ink import DPI, Palette, style
-from zscout.report.intervals import draw_intervals
-from zscout.report.panels import draw_panels
 
 __all__ = [
     "draw",

@@ -5,15 +5,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from importlib.resources import files
 
-from zscout.lab.story import Claim, FigureTable, Kind, Section, Story, TextTable, Verdict
-from zscout.report import framework
+from zscout.lab.report_model import Claim, ClaimVerdict, FigureTable, Kind, Section, Story, TextTable
+from zscout.report import draw_framework as framework
 from zscout.report.ink import Palette
 from zscout.report.markup import plain, to_html
 
 Pictures = Mapping[str, Mapping[Palette, str]]  # inline SVG by the figure's name and the palette
 
-SYMBOLS: dict[Verdict, str] = {"holds": "✓", "holds in part": "◐", "does not hold": "✗", "too few runs to tell": "?"}
-CLASSES: dict[Verdict, str] = {
+SYMBOLS: dict[ClaimVerdict, str] = {
+    "holds": "✓",
+    "holds in part": "◐",
+    "does not hold": "✗",
+    "too few runs to tell": "?",
+}
+CLASSES: dict[ClaimVerdict, str] = {
     "holds": "yes",
     "holds in part": "part",
     "does not hold": "no",
@@ -104,7 +109,7 @@ def _paragraphs(texts: Iterable[str]) -> str:
     return "\n".join(f"<p>{to_html(text)}</p>" for text in texts)
 
 
-def _badge(verdict: Verdict) -> str:
+def _badge(verdict: ClaimVerdict) -> str:
     symbol = f'<span aria-hidden="true">{SYMBOLS[verdict]}</span>'
     return f'<span class="badge {CLASSES[verdict]}">{symbol} {verdict}</span>'
 

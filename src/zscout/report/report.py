@@ -5,8 +5,8 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from zscout.files import write_bytes
-from zscout.lab.story import Story
-from zscout.report import framework
+from zscout.lab.report_model import Story
+from zscout.report import draw_framework as framework
 from zscout.report.export import claims_table, to_csv, to_markdown
 from zscout.report.figures import draw, draw_framework, palettes, save_figure
 from zscout.report.ink import Palette, without_caption

@@ -9,8 +9,8 @@ from typing import Any
 from rich import box
 from rich.table import Table
 
-from zscout.lab.compare import Row
-from zscout.lab.story import TextTable
+from zscout.lab.comparison import Row
+from zscout.lab.report_model import TextTable
 
 
 def terminal_table(text: TextTable) -> Table:

@@ -9,7 +9,7 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from zscout.lab.watching import Cell, Frame, Scene
+from zscout.lab.viewer import Frame, Scene
 
 VIRIDIS = ("#440154", "#414487", "#2a788e", "#22a884", "#7ad151", "#fde725")  # dark is little, bright is much
 SHADES = " ░▒▓█"  # the same where there are no colours
@@ -85,7 +85,7 @@ def _beside(left: RenderableType, right: RenderableType) -> Table:
     return table
 
 
-def _marks(scene: Scene, frames: Sequence[Frame]) -> dict[Cell, str]:
+def _marks(scene: Scene, frames: Sequence[Frame]) -> dict[tuple[int, int], str]:
     """What stands in which cell; the agent hides what is below it."""
     marks = dict.fromkeys(scene.best, BEST)
     marks |= {frame.left: WAY for frame in frames[-TRAIL:] if frame.left not in scene.best}
@@ -94,7 +94,9 @@ def _marks(scene: Scene, frames: Sequence[Frame]) -> dict[Cell, str]:
     return marks | {frames[-1].cell: AGENT}
 
 
-def _map(values: np.ndarray, limits: tuple[float, float], marks: dict[Cell, str], cell: int, coloured: bool) -> Text:
+def _map(
+    values: np.ndarray, limits: tuple[float, float], marks: dict[tuple[int, int], str], cell: int, coloured: bool
+) -> Text:
     """Rows of cells, each one or two characters wide."""
     text = Text(no_wrap=True, overflow="crop")
     for row, line in enumerate(values.tolist()):

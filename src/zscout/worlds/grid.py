@@ -14,7 +14,7 @@ from zscout.edge import as_finite, as_index, common_shape, in_range, required_rn
 from zscout.randomness import Rng, uniform
 from zscout.types import Action, Obs, Vectors
 
-Cell = tuple[int, int]
+Cell = tuple[int, int]  # row and column
 MOVES: tuple[Cell, ...] = ((-1, 0), (1, 0), (0, -1), (0, 1))  # up, down, left, right
 ACTIONS = ("up", "down", "left", "right")
 WALL, FREE = "#", "."

@@ -1,4 +1,4 @@
-"""What an experiment is: specs that are run, and a section that is told from their records."""
+"""An experiment: the specs it runs, and the report section made from their records."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -8,13 +8,11 @@ import numpy as np
 import torch
 
 from zscout.lab.arena import Arena, Tasks
-from zscout.lab.compare import Entrant
-from zscout.lab.curves import Curve
-from zscout.lab.records import Record
+from zscout.lab.comparison import Entrant
+from zscout.lab.report_model import ClaimVerdict, Curve, Section
 from zscout.lab.spec import Spec, settings_json
 from zscout.lab.statistics import LEVELS, Bootstrap, Estimate
-from zscout.lab.store import Store
-from zscout.lab.story import Section, Verdict
+from zscout.lab.store import Record, Store
 
 FEATURES = {"clusters": "clusters", "laplacian": "Laplacian"}  # in the order of the paper, as they are written
 TITLES = {"clusters": "Cluster features", "laplacian": "Laplacian features"}
@@ -123,7 +121,7 @@ def short(values: np.ndarray) -> list[float]:
     return [float(f"{round(value, 9):.6g}") for value in values.tolist()]
 
 
-def verdict(whole: bool, part: bool, refuted: bool = True) -> Verdict:
+def verdict(whole: bool, part: bool, refuted: bool = True) -> ClaimVerdict:
     """Holds, in part, or not; where neither rule is met and nothing speaks surely against it, too few runs to tell."""
     if whole or part:
         return "holds" if whole else "holds in part"

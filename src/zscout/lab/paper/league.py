@@ -1,12 +1,11 @@
-"""All methods beside each other: a part run anew, the whole from stored comparisons."""
+"""Ranking of all methods: some run anew, all from stored comparisons."""
 
 from zscout.lab.arena import Arena, Tasks
-from zscout.lab.compare import Entrant, Outcome, Row, comparison, ranking_cells
-from zscout.lab.curves import Curve, CurveFigure, CurvePanel, Interval, IntervalFigure
+from zscout.lab.comparison import Entrant, Outcome, Row, comparison, ranking_cells
 from zscout.lab.paper.experiment import FEATURES, TITLES, Experiment, Runs, Scale
+from zscout.lab.report_model import Curve, CurveFigure, CurvePanel, Interval, IntervalFigure, Section, TextTable
 from zscout.lab.spec import Spec
 from zscout.lab.stored import StoredCell, stored_league
-from zscout.lab.story import Section, TextTable
 from zscout.lab.tuning import frontier, settings_named, stored_records
 from zscout.transfer.methods import METHODS
 

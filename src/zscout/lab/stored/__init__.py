@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from zscout.lab.arena import Arena
-from zscout.lab.compare import Outcome, Row, comparison
+from zscout.lab.comparison import Outcome, Row, comparison
 from zscout.lab.tuning import SETTLING, about_settings, arena_key, stored_settings
 from zscout.transfer.methods import METHODS
 

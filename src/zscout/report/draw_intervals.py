@@ -1,4 +1,4 @@
-"""Values with intervals: a dot and its whisker a label, the same labels in the same order in all panels."""
+"""Draws interval figures: a dot and whisker for each label, in the same order in all panels."""
 
 import textwrap
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from zscout.lab.curves import Interval, IntervalFigure
+from zscout.lab.report_model import Interval, IntervalFigure
 from zscout.report.ink import INK, OTHERS, OURS, place, say, sheet, style
 
 ACROSS = 4  # panels in a row, at most

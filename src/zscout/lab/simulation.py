@@ -1,4 +1,4 @@
-"""Many runs at once: agents in a finite world whose rewards are φ·z_r + noise, all of them in one tensor."""
+"""Simulates many runs in one tensor: agents in a finite world with noisy rewards, and the trace they leave."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace

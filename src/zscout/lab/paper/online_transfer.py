@@ -1,4 +1,4 @@
-"""Online transfer: the estimate along hand-picked tasks, and errors and rewards on random ones."""
+"""Online transfer: estimates on chosen tasks, errors and rewards on random tasks."""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,9 +6,7 @@ import numpy as np
 import torch
 
 from zscout.lab.arena import Arena
-from zscout.lab.curves import CurveFigure, CurvePanel
-from zscout.lab.measure import GOOD
-from zscout.lab.panels import Panel, PanelFigure, Strip
+from zscout.lab.evaluation import GOOD
 from zscout.lab.paper.experiment import (
     FEATURES,
     TITLES,
@@ -24,9 +22,9 @@ from zscout.lab.paper.experiment import (
     verdict,
     walked,
 )
+from zscout.lab.report_model import Claim, CurveFigure, CurvePanel, Panel, PanelFigure, Section, Strip, TextTable
 from zscout.lab.spec import Spec
 from zscout.lab.statistics import Estimate
-from zscout.lab.story import Claim, Section, TextTable
 from zscout.transfer.offline import fit_task
 
 TASKS = 100

@@ -1,4 +1,4 @@
-"""What policies are worth, exactly."""
+"""Exact values, ψ and regret of a model's policies in a finite world."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from torch import Generator, Tensor
 from zscout.bfm.exact import ExactModel
 from zscout.bfm.judging import Tabulated, certain
 from zscout.bfm.solving import bits, distinct
-from zscout.lab.run import Trace
+from zscout.lab.simulation import Trace
 from zscout.transfer.constant import constant_part
 from zscout.types import BehaviorModel
 

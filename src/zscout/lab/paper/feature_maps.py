@@ -1,4 +1,4 @@
-"""Features and policies: what the features look like, and what π(·,z) does with them."""
+"""Maps of the features, and of the paths that π(·,z) takes on them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,9 +12,8 @@ from zscout.bfm.exact import ExactModel
 from zscout.bfm.pretrained import load
 from zscout.features import decode, grid_clusters, laplacian, temporal_clusters
 from zscout.lab.arena import Arena
-from zscout.lab.panels import Panel, PanelFigure, Strip
 from zscout.lab.paper.experiment import Experiment, Runs, Scale, mean, no_specs, verdict
-from zscout.lab.story import Claim, Section
+from zscout.lab.report_model import Claim, Panel, PanelFigure, Section, Strip
 from zscout.types import BehaviorModel
 from zscout.worlds import GridWorld, four_rooms, maze, open_grid
 

@@ -1,4 +1,4 @@
-"""Methods beside each other on the same tasks and seeds: what to run, what came of it, and what that says."""
+"""Comparison of methods on the same tasks and seeds: entrants, outcomes, ranked rows and their table cells."""
 
 import json
 from collections.abc import Mapping, Sequence

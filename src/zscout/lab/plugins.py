@@ -1,4 +1,4 @@
-"""Someone's own method or model, by ``module:name``: imported from where Python looks, and from the present folder."""
+"""User code by ``module:name``: methods, models and features from ``sys.path`` or the working directory."""
 
 import hashlib
 import importlib
@@ -13,24 +13,25 @@ from gymnasium.spaces import Discrete
 
 from zscout.bfm.judging import Tabulated
 from zscout.edge import as_table
+from zscout.lab.code_digest import digest_of_code
 from zscout.transfer.methods import METHODS, Factory, Method
 from zscout.types import BehaviorModel
 
 
-def is_own(name: str) -> bool:
+def is_plugin(name: str) -> bool:
     """Whether a name is ``module:name``."""
     module, _, attribute = name.partition(":")
     return bool(module and attribute) and all(part.isidentifier() for part in (*module.split("."), attribute))
 
 
 def imported(name: str) -> Any:
-    """What stands under ``module:name``."""
+    """The object under ``module:name``."""
     module, _, attribute = name.partition(":")
     here = str(Path.cwd())
-    sys.path.insert(0, here)  # a program of one's own is where one works, whatever zscout was started by
+    sys.path.insert(0, here)  # user code may be in the working directory, however zscout was started
     try:
         home = importlib.import_module(module)
-    except (Exception, SystemExit) as error:  # whatever happens in a stranger's module is why it cannot be used
+    except (Exception, SystemExit) as error:  # user code may raise anything
         raise ValueError(f"{name} cannot be imported: {type(error).__name__}: {error}") from error
     finally:
         sys.path.remove(here)
@@ -40,10 +41,10 @@ def imported(name: str) -> Any:
 
 
 def source_digest(name: str) -> str:
-    """Of the file that ``module:name`` comes from: another text, other runs."""
+    """Of the code of the file that defines ``module:name``; runs of changed code are run again."""
     imported(name)
     file = inspect.getsourcefile(sys.modules[name.partition(":")[0]])
-    return hashlib.sha256(Path(file).read_bytes() if file else name.encode()).hexdigest()
+    return (digest_of_code(Path(file).read_bytes()) if file else hashlib.sha256(name.encode()).digest()).hex()
 
 
 def method_factory(name: str) -> Factory:
@@ -51,7 +52,7 @@ def method_factory(name: str) -> Factory:
 
     Such a function may also take ``noise``, ``norm_bound`` and ``task`` by name, as those of METHODS do.
     """
-    if not is_own(name):
+    if not is_plugin(name):
         return METHODS[name]
     found = imported(name)
     if isinstance(found, Method):
@@ -63,7 +64,7 @@ def method_factory(name: str) -> Factory:
     raise ValueError(f"{name} must be a Method or a function that returns one, it is {type(found).__name__}")
 
 
-def own_grid(name: str) -> list[dict[str, Any]]:
+def plugin_grid(name: str) -> list[dict[str, Any]]:
     """The settings that zscout tune tries for a method ``module:name``: the list ``name_grid`` of its module."""
     method_factory(name)
     module, _, attribute = name.partition(":")
@@ -76,7 +77,7 @@ def own_grid(name: str) -> list[dict[str, Any]]:
     return grid
 
 
-def own_feature_table(name: str, world: Any) -> torch.Tensor:
+def plugin_feature_table(name: str, world: Any) -> torch.Tensor:
     """Under ``module:name`` a table [S d], or a function of the world that returns one."""
     found = imported(name)
     try:
@@ -86,7 +87,7 @@ def own_feature_table(name: str, world: Any) -> torch.Tensor:
     return as_table(table, world.n_states, name)
 
 
-def own_model(name: str, world: Any, features: torch.Tensor) -> BehaviorModel:
+def plugin_model(name: str, world: Any, features: torch.Tensor) -> BehaviorModel:
     """Under ``module:name`` a model, or a function of the world and the features that returns one."""
     found = imported(name)
     model = found
@@ -104,8 +105,8 @@ def own_model(name: str, world: Any, features: torch.Tensor) -> BehaviorModel:
     return model
 
 
-def own_features(model: BehaviorModel, name: str, states: int) -> torch.Tensor:
-    """φ of every state by a stranger's model, which must act without drawing or say its policy(z)."""
+def plugin_features(model: BehaviorModel, name: str, states: int) -> torch.Tensor:
+    """φ of every state by a user's model, which must act deterministically or have ``policy(z)``."""
     if not isinstance(model.observation_space, Discrete):
         raise ValueError(
             f"{name} takes observations {model.observation_space}, expected Discrete({states}): compare, tune and "
@@ -127,7 +128,7 @@ def own_features(model: BehaviorModel, name: str, states: int) -> torch.Tensor:
 
 
 def _returning(build: Callable[..., Any], name: str) -> Callable[..., Method]:
-    """The same function, its answer looked at; its signature stays that of the original."""
+    """The same function with its return value checked and its signature kept."""
 
     def checked(**settings: Any) -> Method:
         method = build(**settings)

@@ -1,4 +1,4 @@
-"""The paper's theory along real runs: the regret lemma, the elliptical potential, and optimism in the ellipsoid."""
+"""Claims about the regret bounds: the lemma, the elliptical potential, and optimism in the ellipsoid."""
 
 import numpy as np
 import torch
@@ -6,7 +6,6 @@ from jaxtyping import Float
 from torch import Tensor
 
 from zscout.lab.arena import Arena
-from zscout.lab.curves import CurveFigure, CurvePanel
 from zscout.lab.paper.experiment import (
     FEATURES,
     TITLES,
@@ -21,10 +20,10 @@ from zscout.lab.paper.experiment import (
     transfers,
     verdict,
 )
-from zscout.lab.paper.transferring import PAPERS, random_tasks
+from zscout.lab.paper.online_transfer import PAPERS, random_tasks
+from zscout.lab.report_model import Claim, CurveFigure, CurvePanel, Section
 from zscout.lab.spec import Spec
 from zscout.lab.statistics import Bootstrap, Estimate
-from zscout.lab.story import Claim, Section
 from zscout.transfer.posterior import TaskPosterior
 
 CERTAIN, PLAIN = f"{VARIANTS}:certain", f"{VARIANTS}:plain"

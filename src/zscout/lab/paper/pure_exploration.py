@@ -1,12 +1,10 @@
-"""Pure exploration: where the paper's method goes when no reward calls it, and how fast that teaches it what."""
+"""Pure exploration: paths without a reward, and how fast log det V⁻¹ and the eigenvalues of V⁻¹ fall."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
 from zscout.lab.arena import Arena
-from zscout.lab.curves import CurveFigure, CurvePanel
-from zscout.lab.panels import Panel, PanelFigure, Strip
 from zscout.lab.paper.experiment import (
     FEATURES,
     TITLES,
@@ -23,10 +21,10 @@ from zscout.lab.paper.experiment import (
     verdict,
     walked,
 )
-from zscout.lab.records import Record
+from zscout.lab.report_model import Claim, CurveFigure, CurvePanel, Panel, PanelFigure, Section, Strip
 from zscout.lab.spec import Spec
 from zscout.lab.statistics import Bootstrap, Estimate
-from zscout.lab.story import Claim, Section
+from zscout.lab.store import Record
 
 SEEDS, STEPS = 40, 200
 LOOKS = (25, 50, 100, 200)

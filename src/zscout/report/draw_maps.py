@@ -1,4 +1,4 @@
-"""Worlds as small maps: all of a figure's maps are one image, all paths one collection of lines."""
+"""Draws map figures; all maps of a figure are one image, all paths one collection of lines."""
 
 import textwrap
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 
-from zscout.lab.panels import Panel, PanelFigure, Strip
+from zscout.lab.report_model import Panel, PanelFigure, Strip
 from zscout.report.ink import FEATURE, INK, REWARD, Palette, say, sheet, style, whole
 
 FINE = 72  # pixels an inch: few, so that it is fast; in whole steps of a PNG's, so that all cells are alike

@@ -1,28 +1,33 @@
-"""Runs in a file: what the live page exports, and what ``zscout compare --traces`` reads."""
+"""Recorded runs in a JSON file: the live page writes it, ``zscout compare --traces`` reads and checks it."""
 
 import json
+import reprlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 import zscout
 from zscout.edge import as_size, in_range, known_name
+from zscout.files import no_number
 from zscout.lab.arena import OF_ARENAS, SHIPPED, Arena, Ground
-from zscout.lab.given import LARGEST, NUMBER, array_in, check_kind, keys_of, list_in, no_number, short
-from zscout.lab.run import Trace
+from zscout.lab.simulation import Trace
 from zscout.transfer.methods import METHODS
 from zscout.worlds.maps import WORLDS
 
 KIND, FORMAT = "trace", 2
+NUMBER = (int, float)
+LARGEST = 1e50  # of any number: sums of squares of values stay finite
 BEFORE_INTERCEPT = 1  # the format of runs that fit no intercept
 MOST_BYTES = 64 * 2**20
 WHO = ("hidden", "person")  # who was the reward
 MODELS = ("network", "exact")
+short = reprlib.repr
 
 
 @dataclass(frozen=True)
@@ -269,3 +274,44 @@ def _painting(value: Any) -> Painting:
 
 def _tensor(values: Any) -> Tensor:
     return torch.tensor(values, dtype=torch.float64)
+
+
+def keys_of(value: Any, wanted: type, what: str) -> None:
+    """An object with the fields of a dataclass, all of them and no other."""
+    names = [field.name for field in fields(wanted)]
+    if not isinstance(value, dict):
+        raise ValueError(f"{what} is an object with {', '.join(names)}, got {short(value)}")
+    for name in sorted(value.keys() ^ set(names)):
+        raise ValueError(f"{what} has no {name}" if name in names else f"{what} has {short(name)}, which is not known")
+
+
+def list_in(value: Any, name: str) -> list[Any]:
+    """A list."""
+    if not isinstance(value, list):
+        raise ValueError(f"{name} must be a list, got {short(value)}")
+    return value
+
+
+def check_kind(value: Any, kinds: tuple[type, ...], name: str) -> None:
+    """A value of one of these types."""
+    if type(value) not in kinds:  # True is no number
+        words = {int: "a whole number", float: "a number", bool: "true or false", str: "text", type(None): "null"}
+        raise ValueError(f"{name} holds {short(value)}, wanted is {' or '.join(words[kind] for kind in kinds)}")
+    if type(value) is str and len(value) > 100:
+        raise ValueError(f"{name} is text of {len(value)} letters")
+
+
+def array_in(values: Any, name: str, shape: tuple[int, ...], below: int | None = None) -> np.ndarray:
+    """Finite numbers of this shape, or whole ones from 0 on."""
+    try:
+        array = np.array(values, dtype=np.float64)
+    except (ValueError, OverflowError, TypeError):
+        raise ValueError(f"{name} must be numbers {list(shape)}, its rows alike and none too large") from None
+    if array.shape != shape:
+        raise ValueError(f"{name} has shape {list(array.shape)}, wanted is {list(shape)}")
+    if not (np.abs(array) <= LARGEST).all():
+        raise ValueError(f"{name} holds NaN, inf or a number beyond {LARGEST:g}")
+    if below is not None and ((array < 0) | (array >= below)).any():
+        outside = array[(array < 0) | (array >= below)][0]
+        raise ValueError(f"{name} {outside:g} is outside 0 … {below - 1}")
+    return array

@@ -1,4 +1,4 @@
-"""What the bonus looks at: ψψᵀ in place of M(z), and how far ahead."""
+"""The exploration bonus: ψψᵀ against M(z), and the effect of its horizon."""
 
 import numpy as np
 import torch
@@ -6,7 +6,6 @@ from scipy.stats import spearmanr
 from torch import Generator
 
 from zscout.lab.arena import Arena
-from zscout.lab.curves import CurveFigure, CurvePanel
 from zscout.lab.paper.experiment import (
     FEATURES,
     TITLES,
@@ -20,11 +19,11 @@ from zscout.lab.paper.experiment import (
     transfers,
     verdict,
 )
-from zscout.lab.paper.transferring import OURS, random_tasks
-from zscout.lab.searches import random_problem
+from zscout.lab.paper.online_transfer import OURS, random_tasks
+from zscout.lab.paper.searches import random_problem
+from zscout.lab.report_model import Claim, CurveFigure, CurvePanel, Section
 from zscout.lab.spec import Spec
 from zscout.lab.statistics import Bootstrap, Estimate
-from zscout.lab.story import Claim, Section
 
 HORIZONS = (0.5, 0.8, 0.9, 0.95, 0.99)
 SEEDS, STEPS, LOOK = 30, 100, 50

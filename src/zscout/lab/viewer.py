@@ -1,4 +1,4 @@
-"""One run to watch: each step as plain numbers and maps, with its exact regret and the value of what it knows."""
+"""A run as frames to display: each step as numbers and maps, with exact regret and the value of the estimate."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -13,11 +13,11 @@ from torch import Generator, Tensor
 
 from zscout.edge import as_index, as_size, as_vectors
 from zscout.lab.arena import Arena, Ground, Tasks
-from zscout.lab.run import followed, simulated, trace_of
+from zscout.lab.simulation import followed, simulated, trace_of
 from zscout.lab.spec import Spec, rewards
 from zscout.transfer.agent import OnlineTransfer
+from zscout.worlds.grid import Cell
 
-Cell: TypeAlias = tuple[int, int]  # row and column
 Mode: TypeAlias = Literal["wanders", "tries", "goes", "stays"]
 DOING: dict[Mode, str] = {
     "wanders": "wanders: an explorer chooses its actions",

@@ -1,4 +1,4 @@
-"""The idea in one picture: offline transfer, which is told the task by a dataset, against online transfer."""
+"""Draws the diagram of offline and online transfer."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -1,4 +1,4 @@
-"""Numbers as lines: rows of panels, one colour a label in all of them."""
+"""Draws curve figures: rows of panels with lines, one colour for each label."""
 
 import math
 import textwrap
@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import NullFormatter
 
-from zscout.lab.curves import Curve, CurveFigure, CurvePanel
+from zscout.lab.report_model import Curve, CurveFigure, CurvePanel
 from zscout.report.ink import INK, LINES, place, say, sheet, style
 
 Look = tuple[str, Any]  # colour and line style

@@ -1,4 +1,4 @@
-"""Recorded runs and methods run afresh beside each other, on the very same reward."""
+"""Compares recorded runs with new runs of other methods on the same reward."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,18 +9,15 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
-from torch import Tensor
 
 from zscout.edge import as_size
 from zscout.lab.arena import Ground
-from zscout.lab.compare import NUMBERS, Row
-from zscout.lab.measure import FINAL, settled, value_of_estimate
-from zscout.lab.metrics import FLAT
-from zscout.lab.run import Trace, simulated, trace_of
+from zscout.lab.comparison import NUMBERS, Row
+from zscout.lab.evaluation import measured_on, nearest_task
+from zscout.lab.simulation import Trace, simulated, trace_of
 from zscout.lab.spec import Spec, settings_json
 from zscout.lab.statistics import Bootstrap
-from zscout.lab.traced import TraceFile
+from zscout.lab.trace_file import TraceFile
 from zscout.transfer.agent import OnlineTransfer
 from zscout.transfer.methods import Method
 
@@ -28,8 +25,8 @@ AT_ONCE = 2**24  # numbers of visits to each state that are held at once
 
 
 @dataclass(frozen=True, eq=False)
-class Runs:
-    """A row's runs on one reward: a number for each of them."""
+class MeasuredRuns:
+    """The runs of one table row on one reward, with one value per run for each number."""
 
     method: str
     settings: Mapping[str, Any]
@@ -43,8 +40,8 @@ class Runs:
 
 
 @dataclass(frozen=True)
-class Heard:
-    """What can be said of a run that a person rewarded: whatever they want, no regret is known."""
+class PersonRun:
+    """Summary of a run that a person rewarded; its regret is unknown."""
 
     method: str
     steps: int
@@ -56,8 +53,8 @@ class Heard:
         return asdict(self)
 
 
-class Alongside:
-    """Files that agree on everything but who was there; methods can be run on their reward."""
+class TraceComparison:
+    """Trace files with the same setup and reward, on which further methods can be run."""
 
     def __init__(self, files: Mapping[str, TraceFile], device: str = "cpu") -> None:
         self.files = dict(files)
@@ -71,7 +68,7 @@ class Alongside:
                 )
 
     @classmethod
-    def read(cls, paths: Sequence[Path], device: str = "cpu") -> "Alongside":
+    def read(cls, paths: Sequence[Path], device: str = "cpu") -> "TraceComparison":
         """The files, each by its name, or by its path where two have the same name."""
         if twice := [path for path in paths if paths.count(path) > 1]:
             raise ValueError(f"{twice[0]} is named twice")
@@ -81,25 +78,26 @@ class Alongside:
 
     @property
     def by_person(self) -> bool:
-        """Whether nobody knows the reward."""
+        """Whether a person gave the rewards, so that no table of them exists."""
         return self.first.who == "person"
 
-    def heard(self) -> list[Heard]:
-        """Of each run, what can be said without knowing the reward."""
+    def person_runs(self) -> list[PersonRun]:
+        """A summary of each run that needs no reward table."""
         return [
-            Heard(label, file.steps, len(told), sum(told) / len(told) if told else None)
+            PersonRun(label, file.steps, len(told), sum(told) / len(told) if told else None)
             for label, file, number in self._runs()
             for told in [file.runs[number].told]
         ]
 
-    def recorded(self) -> list[Runs]:
-        """The runs of the files, each a row of its own."""
+    def recorded(self) -> list[MeasuredRuns]:
+        """The runs in the files, each as its own row."""
         return [
-            Runs(label, {}, [file.seed], self._measured(file.trace(number))) for label, file, number in self._runs()
+            MeasuredRuns(label, {}, [file.seed], self._measured(file.trace(number)))
+            for label, file, number in self._runs()
         ]
 
     def spec(self, method: str, settings: Mapping[str, Any]) -> Spec:
-        """A method as it would be run here, checked."""
+        """The checked spec of a method in this setup."""
         file = self.first
         spec = Spec(self.arena, method, (), settings_json(dict(settings)), noise=file.noise, steps=file.steps)
         spec.check()
@@ -107,19 +105,19 @@ class Alongside:
             raise ValueError("the oracle knows one task from the beginning, this reward was repainted on the way")
         return spec
 
-    def afresh(self, spec: Spec, settings: Mapping[str, Any], seeds: int) -> Runs:
-        """A method on the same reward, noise and steps, with the first file's memory and seed, and those after it."""
+    def afresh(self, spec: Spec, settings: Mapping[str, Any], seeds: int) -> MeasuredRuns:
+        """New runs with the first file's reward, noise, steps and memory; seeds count up from its seed."""
         file, ground = self.first, self.arena.ground
         numbers = [file.seed + run for run in range(as_size(seeds, "seeds", 1, 1_000))]
         size = max(1, AT_ONCE // (file.steps * ground.world.n_states))
         parts = []
         for first in range(0, len(numbers), size):
             some = numbers[first : first + size]
-            task = _fit(ground, file.tables()[0][-1:]).expand(len(some), -1)
+            task = nearest_task(ground, file.tables()[0][-1:]).expand(len(some), -1)
             method = replace(spec.build(ground, task), forgetting=file.forgetting)
             parts.append(self._measured(_repeat(file, ground, method, some)))
         measured = {name: np.concatenate([part[name] for part in parts]) for name in NUMBERS}
-        return Runs(spec.method, settings, numbers, measured)
+        return MeasuredRuns(spec.method, settings, numbers, measured)
 
     def _runs(self) -> Iterator[tuple[str, TraceFile, int]]:
         """Every run of every file with its label."""
@@ -135,40 +133,7 @@ class Alongside:
         return {name: column.numpy() for name, column in numbers.items()}
 
 
-def measured_on(
-    trace: Trace, ground: Ground, tables: Float[Tensor, "K S"], which: Int[Tensor, " T"]
-) -> dict[str, Float[Tensor, " R"]]:
-    """What runs were worth on rewards [K S], of which the ``which[t]``-th was in force at step t.
-
-    Lost steps are regret  (eq. 2, from t = 0) ÷ the mean over states of v* − v_random for the reward in force, 0 where
-    that is flat. z_r is the least-squares fit of a table.
-    """
-    exact, state = ground.by_state.exact, trace.state
-    best, random = exact.value(tables).cpu(), tables @ ground.by_state.random.T  # [K S]
-    gap = (best - random).mean(1)
-    lost = torch.where(gap > FLAT * tables.abs().amax(1), 1 / gap, 0.0)[which][:, None]  # steps, of one unit of regret
-    now, task = tables[which][:, None], _fit(ground, tables)  # [T 1 S], [K d]
-
-    def value(z: Float[Tensor, "T R d"]) -> Float[Tensor, "T R"]:
-        return (ground.by_state.psi(state, z) * now).sum(-1)
-
-    achieved = torch.where(trace.exploring[:, None], random[which].gather(1, state), value(trace.z))
-    own = value(task[which][:, None].expand_as(trace.z))
-    learnable = ground.yardstick.without_constant(task[which[-1]]) if trace.intercept else task[which[-1]]
-    mean, most = tables.mean(1)[which][:, None], tables.amax(1)[which][:, None]
-    reward = tables[which].gather(1, trace.entered)
-    normalised = torch.where(most > mean, (reward - mean) / (most - mean), 0.0)
-    worth = value_of_estimate(trace, ground.by_state, now.expand(*state.shape, -1))
-    return {
-        "lost": (lost * (best[which].gather(1, state) - achieved)).sum(0),
-        "lost_own": (lost * (own - achieved)).sum(0),
-        "settled": settled(worth).double(),
-        "final": normalised[-FINAL:].mean(0),
-        "error": (trace.final_z_hat - learnable).norm(dim=-1),
-    }
-
-
-def rows_of(found: Sequence[Runs]) -> list[Row]:
+def rows_of(found: Sequence[MeasuredRuns]) -> list[Row]:
     """Fewest lost steps first; one reward ranks nothing, and intervals are over its runs, where there are several."""
     rows = []
     for runs in found:
@@ -193,12 +158,6 @@ def _repeat(file: TraceFile, ground: Ground, method: Method, seeds: list[int]) -
         reward.copy_(tables[which[following]].expand_as(reward))
         noise.copy_(noises[following])
     return trace_of(agent, torch.full((len(seeds), ground.exact.dim), math.nan, dtype=torch.float64), rows)
-
-
-def _fit(ground: Ground, tables: Float[Tensor, "K S"]) -> Float[Tensor, "K d"]:
-    """z_r: φ·z_r is nearest to the table."""
-    inverse: Tensor = torch.linalg.pinv(ground.exact.features.cpu())
-    return tables @ inverse.T
 
 
 def _differences(one: TraceFile, other: TraceFile) -> list[str]:

@@ -1,4 +1,4 @@
-"""A batch of runs to records: what each was worth, step by step and as a whole."""
+"""Runs a batch of specs and computes regret, lost steps and the other numbers of each run."""
 
 import time
 from collections.abc import Sequence
@@ -10,10 +10,10 @@ from torch import Tensor
 
 import zscout
 from zscout.lab.arena import Ground
-from zscout.lab.metrics import Yardstick
-from zscout.lab.records import Record
-from zscout.lab.run import Trace, simulate
+from zscout.lab.exact_values import FLAT, Yardstick
+from zscout.lab.simulation import Trace, simulate
 from zscout.lab.spec import Spec, code_digest, rewards
+from zscout.lab.store import Record
 from zscout.lab.theory import replay
 from zscout.transfer.saving import method_to_json
 from zscout.types import HasExactPsi
@@ -24,7 +24,7 @@ ALL_STEPS = 500  # longer runs have the value of their estimate looked at every 
 
 
 def run_batch(specs: Sequence[Spec]) -> list[Record]:
-    """Runs of one group, all in one tensor."""
+    """Records of specs of one group, simulated in one tensor."""
     began, group = time.perf_counter(), specs[0].group
     ground, seeds = group.arena.ground, [spec.seed for spec in specs]
     tasks = torch.tensor([spec.task for spec in specs], dtype=torch.float64)
@@ -106,6 +106,45 @@ def measured(
         "value": (value, np.float32),
     }
     return numbers, {name: column.numpy().astype(kind) for name, (column, kind) in columns.items()}
+
+
+def measured_on(
+    trace: Trace, ground: Ground, tables: Float[Tensor, "K S"], which: Int[Tensor, " T"]
+) -> dict[str, Float[Tensor, " R"]]:
+    """Numbers of each run on rewards [K S], of which ``which[t]`` is in force at step t.
+
+    Lost steps are regret  (eq. 2, from t = 0) ÷ the mean over states of v* − v_random for the reward in force, 0 where
+    that is flat. z_r is the least-squares fit of a table.
+    """
+    exact, state = ground.by_state.exact, trace.state
+    best, random = exact.value(tables).cpu(), tables @ ground.by_state.random.T  # [K S]
+    gap = (best - random).mean(1)
+    lost = torch.where(gap > FLAT * tables.abs().amax(1), 1 / gap, 0.0)[which][:, None]  # steps, of one unit of regret
+    now, task = tables[which][:, None], nearest_task(ground, tables)  # [T 1 S], [K d]
+
+    def value(z: Float[Tensor, "T R d"]) -> Float[Tensor, "T R"]:
+        return (ground.by_state.psi(state, z) * now).sum(-1)
+
+    achieved = torch.where(trace.exploring[:, None], random[which].gather(1, state), value(trace.z))
+    own = value(task[which][:, None].expand_as(trace.z))
+    learnable = ground.yardstick.without_constant(task[which[-1]]) if trace.intercept else task[which[-1]]
+    mean, most = tables.mean(1)[which][:, None], tables.amax(1)[which][:, None]
+    reward = tables[which].gather(1, trace.entered)
+    normalised = torch.where(most > mean, (reward - mean) / (most - mean), 0.0)
+    worth = value_of_estimate(trace, ground.by_state, now.expand(*state.shape, -1))
+    return {
+        "lost": (lost * (best[which].gather(1, state) - achieved)).sum(0),
+        "lost_own": (lost * (own - achieved)).sum(0),
+        "settled": settled(worth).double(),
+        "final": normalised[-FINAL:].mean(0),
+        "error": (trace.final_z_hat - learnable).norm(dim=-1),
+    }
+
+
+def nearest_task(ground: Ground, tables: Float[Tensor, "K S"]) -> Float[Tensor, "K d"]:
+    """z_r of each table: the least-squares fit φ·z_r."""
+    inverse: Tensor = torch.linalg.pinv(ground.exact.features.cpu())
+    return tables @ inverse.T
 
 
 def _steady(number: float) -> float:

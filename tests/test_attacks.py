@@ -145,7 +145,7 @@ def test_a_config_is_checked_against_the_file_before_anything_is_built(
     config = json.loads((folder / "config.json").read_text())
     config["model"] |= change
     (folder / "config.json").write_text(json.dumps(config))
-    with pytest.raises(ValueError, match=r"its config\.json wants"):
+    with pytest.raises(ValueError, match=r"its config\.json expects"):
         zscout.load(folder)
 
 
@@ -206,7 +206,7 @@ def test_a_tampered_method_is_refused_when_it_is_loaded(change: dict[str, Any], 
     agent.save(tmp_path)
     zscout.OnlineTransfer.load(tmp_path, model)
     tampered(lambda method: method.update(change), tmp_path / "agent.safetensors")
-    with pytest.raises(ValueError, match="cannot be restored"):
+    with pytest.raises(ValueError, match="cannot restore the agent"):
         zscout.OnlineTransfer.load(tmp_path, model)
 
 

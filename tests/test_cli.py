@@ -128,7 +128,7 @@ def test_version() -> None:
         ),
         (["live", "--no-no-browser"], "has no option --no-no-browser"),
         (["pretrain", "--out", "x", "--set", "tua=1"], "a recipe has no 'tua'"),
-        (["pretrain", "--out", "x", "--dim", "2"], "take dim=1 or dim=3"),
+        (["pretrain", "--out", "x", "--dim", "2"], "use dim=1 or dim=3"),
         (["reproduce", "--quick", "--out", "a-file"], "a-file"),
         (["compare", "--methods", "greedy,nope"], "there is no method 'nope': there are usf-ucb"),
         (["compare", "--methods", "greedy", "--against", "opti"], "--against opti is not among the methods greedy"),

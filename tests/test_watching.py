@@ -222,7 +222,7 @@ def test_the_command_writes_what_it_shows(tmp_path: Path, monkeypatch: pytest.Mo
         (["--method", "mbie"], "one-hot"),
         (["--task", "100"], "the number of a task must be from 0 to 99, got 100"),
         (["--task=-1"], "the number of a task must be from 0 to 99, got -1"),
-        (["--task", "1,2,3"], "the task has 3 entries, 9 are wanted"),
+        (["--task", "1,2,3"], "the task has 3 entries, expected 9"),
         (["--task", "1,0,0,0,nan,0,0,0,0"], "the task holds NaN or inf"),
         (["--task", "0,0,0,0,0,0,0,0,0"], "there is nothing to find"),
         (["--task", "north"], "a task is its number or z_r with commas between, got 'north'"),

@@ -230,7 +230,7 @@ def test_the_command_writes_what_it_shows(tmp_path: Path, monkeypatch: pytest.Mo
         (["--noise", "-1"], "noise must be in [0.0, inf), got -1.0"),
         (["--noise", "nan"], "noise must be in [0.0, inf), got nan"),
         (["--speed", "-2"], "speed must be in [0.0, inf), got -2.0"),
-        (["--gif", "run.png"], "--gif names a file that ends in .gif, got run.png"),
+        (["--gif", "run.png"], "--gif must end in .gif, got run.png"),
         (["--gif", "a-file/run.gif"], "a-file"),
         (["--gif", "folder.gif"], "folder.gif is a folder"),
         (["--gf", "run.gif"], "see zscout transfer --help"),

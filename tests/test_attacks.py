@@ -145,7 +145,7 @@ def test_a_config_is_checked_against_the_file_before_anything_is_built(
     config = json.loads((folder / "config.json").read_text())
     config["model"] |= change
     (folder / "config.json").write_text(json.dumps(config))
-    with pytest.raises(ValueError, match=r"its config\.json wants"):
+    with pytest.raises(ValueError, match=r"its config\.json expects"):
         zscout.load(folder)
 
 
@@ -206,7 +206,7 @@ def test_a_tampered_method_is_refused_when_it_is_loaded(change: dict[str, Any], 
     agent.save(tmp_path)
     zscout.OnlineTransfer.load(tmp_path, model)
     tampered(lambda method: method.update(change), tmp_path / "agent.safetensors")
-    with pytest.raises(ValueError, match="cannot be restored"):
+    with pytest.raises(ValueError, match="cannot restore the agent"):
         zscout.OnlineTransfer.load(tmp_path, model)
 
 
@@ -338,7 +338,7 @@ def test_a_changed_digit_is_found_and_run_again(tmp_path: Path, capsys: pytest.C
     with Store(tmp_path) as store, pytest.raises(StoreError, match="was changed since it was written"):
         list(map(store.numbers, specs))
     main([*words, "--json", str(tmp_path / "b.json")])
-    assert "1 stored runs were changed" in capsys.readouterr().out
+    assert "1 stored runs are damaged" in capsys.readouterr().out
     before, after = (json.loads((tmp_path / f"{name}.json").read_text())["rows"] for name in "ab")
     assert before == after
 
@@ -392,7 +392,7 @@ def test_signals_end_in_one_line(first: signal.Signals, code: int, tmp_path: Pat
     _, said = run.communicate(timeout=60)
     assert run.returncode == code
     assert said.count("\n") == 1
-    assert "the same command goes on from there" in said
+    assert "run the same command again to resume" in said
 
 
 @pytest.mark.usefixtures("heard")
@@ -415,7 +415,7 @@ with signals_stop_it():
         run.send_signal(signal.SIGINT)
     _, said = run.communicate(timeout=30)
     assert run.returncode == 130
-    assert said == "zscout: stopped at once; what was finished is kept\n"
+    assert said == "zscout: stopped at once; finished work is kept\n"
 
 
 def test_signals_are_as_before_when_a_command_has_ended(capsys: pytest.CaptureFixture[str]) -> None:

@@ -385,7 +385,7 @@ def test_a_stop_keeps_what_was_measured(
     assert (tmp_path / "speed.svg").exists()
     said = capsys.readouterr()
     assert "kernel" in said.out
-    assert said.err == "zscout: stopped: 3 rows measured, 1 of 3 groups whole\n"
+    assert said.err == "zscout: stopped: 3 rows measured, 1 of 3 groups complete\n"
 
 
 def test_answers_that_differ_end_the_command(
@@ -395,4 +395,4 @@ def test_answers_that_differ_end_the_command(
     with pytest.raises(SystemExit) as ended:
         main(["bench"])
     assert ended.value.code == 1
-    assert capsys.readouterr().err == "zscout: the answers differ by more than they may: wrong\n"
+    assert capsys.readouterr().err == "zscout: results differ by more than the tolerance: wrong\n"

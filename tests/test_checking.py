@@ -34,23 +34,26 @@ class Broken:
 counter = iter(range(10**6))
 FAULTS: dict[str, tuple[Broken, str]] = {
     "missing member": (Broken(phi=None, act=None), "lacks phi, act"),
-    "dim": (Broken(dim=9.0), "dim must be a whole number"),
-    "a class": (ExactModel, "is a class: pass a model made of it"),  # type: ignore[dict-item]
+    "dim": (Broken(dim=9.0), "dim must be an int ≥ 1, got 9.0"),
+    "a class": (ExactModel, "is a class: pass an instance"),  # type: ignore[dict-item]
     "space": (Broken(action_space=4), "action_space must be a gymnasium.Space"),
-    "states": (Broken(states=lambda: torch.arange(80)), "must hold each state of Discrete\\(81\\) once, it holds 80"),
+    "states": (Broken(states=lambda: torch.arange(80)), "must hold each state of Discrete\\(81\\) once, got 80"),
     "z shape": (Broken(sample_z=lambda n, rng: EXACT.sample_z(n, rng)[0]), "sample_z\\(5, rng\\) has shape"),
     "z ignores rng": (Broken(sample_z=lambda n, rng: EXACT.sample_z(n, 0)), "same z for different seeds"),
     "z global": (Broken(sample_z=lambda n, rng: EXACT.sample_z(n, next(counter))), "different z for the same seed"),
-    "z each": (Broken(sample_z_each=lambda n, rngs: EXACT.sample_z_each(n, rngs[::-1])), "for each generator what"),
+    "z each": (
+        Broken(sample_z_each=lambda n, rngs: EXACT.sample_z_each(n, rngs[::-1])),
+        "sample_z_each differs from sample_z",
+    ),
     "z off Z": (Broken(sample_z=lambda n, rng: 2 * EXACT.sample_z(n, rng)), "identity on Z"),
-    "zero z": (Broken(project_z=lambda z: z * 3 / z.norm(dim=-1, keepdim=True)), "zeros among them holds NaN"),
+    "zero z": (Broken(project_z=lambda z: z * 3 / z.norm(dim=-1, keepdim=True)), "including zeros holds NaN"),
     "phi flat": (
         Broken(phi=lambda o: EXACT.phi(o).reshape(-1, 9)),
         "phi\\(obs\\) of obs \\[2 3\\] has shape \\(6, 9\\)",
     ),
-    "phi int": (Broken(phi=lambda o: EXACT.phi(o).long()), "it should be floating point"),
+    "phi int": (Broken(phi=lambda o: EXACT.phi(o).long()), "expected floating point"),
     "phi NaN": (Broken(phi=lambda o: EXACT.phi(o) * float("nan")), "phi.* holds NaN"),
-    "phi random": (Broken(phi=lambda o: EXACT.phi(o) + 1e-6 * next(counter)), "phi gave two answers"),
+    "phi random": (Broken(phi=lambda o: EXACT.phi(o) + 1e-6 * next(counter)), "phi is not deterministic"),
     "phi numpy": (Broken(phi=lambda o: EXACT.phi(o) * (2 - isinstance(o, torch.Tensor))), "phi of a numpy array"),
     "phi raises": (Broken(phi=lambda o: EXACT.phi(int(o))), "phi\\(Tensor \\[2, 3\\]\\) raised"),
     "psi no numpy": (
@@ -62,24 +65,30 @@ FAULTS: dict[str, tuple[Broken, str]] = {
         Broken(phi=lambda o: EXACT.phi(o) - (EXACT.phi(o).mean((0, 1)) if torch.as_tensor(o).ndim == 2 else 0)),
         "phi of one observation differs",
     ),
-    "psi grad": (Broken(psi=lambda o, z: EXACT.psi(o, z).requires_grad_()), "psi.* carries gradients"),
+    "psi grad": (Broken(psi=lambda o, z: EXACT.psi(o, z).requires_grad_()), "psi.* has requires_grad on"),
     "psi random": (Broken(psi=lambda o, z: EXACT.psi(o, z) + next(counter)), "is dropout on"),
     "psi unshared": (
         Broken(psi=lambda o, z: EXACT.psi(o, z) if z.ndim == torch.as_tensor(o).ndim + 2 else EXACT.psi(o, z)[0]),
         "shared z \\[n d\\] has shape",
     ),
-    "psi mixes": (Broken(psi=lambda o, z: EXACT.psi(o, z).cumsum(-2)), "depends on the candidates beside it"),
+    "psi mixes": (Broken(psi=lambda o, z: EXACT.psi(o, z).cumsum(-2)), "depends on the other candidates"),
     "act shape": (Broken(act=lambda o, z, rng=None: EXACT.act(o, z).flatten()), "act\\(obs, z\\) of obs \\[2 3\\]"),
     "act outside": (Broken(act=lambda o, z, rng=None: EXACT.act(o, z) + 4), "not in Discrete\\(4\\)"),
-    "act list": (Broken(act=lambda o, z, rng=None: EXACT.act(o, z).tolist()), "not a tensor"),
-    "act random": (Broken(act=lambda o, z, rng=None: (EXACT.act(o, z) + next(counter)) % 4), "act gave two answers"),
-    "heads": (Broken(psi_heads=EXACT.psi), "psi_heads gave \\(2, 3, 5, 9\\)"),
-    "horizon": (Broken(("gamma",), psi_at=lambda o, z, g: EXACT.psi_at(o, z, g / 2)), "own gamma differs from psi"),
+    "act list": (Broken(act=lambda o, z, rng=None: EXACT.act(o, z).tolist()), "expected a tensor"),
+    "act random": (
+        Broken(act=lambda o, z, rng=None: (EXACT.act(o, z) + next(counter)) % 4),
+        "act gave different actions",
+    ),
+    "heads": (Broken(psi_heads=EXACT.psi), "psi_heads returned \\(2, 3, 5, 9\\)"),
+    "horizon": (
+        Broken(("gamma",), psi_at=lambda o, z, g: EXACT.psi_at(o, z, g / 2)),
+        "the model's gamma differs from psi",
+    ),
     "moment": (Broken(second_moment=lambda o, z, g: EXACT.second_moment(o, z, g).triu()), "not symmetric"),
     "negative": (Broken(second_moment=lambda o, z, g: -EXACT.second_moment(o, z, g)), "negative eigenvalue"),
     "counts the present": (
         Broken(psi=lambda o, z: EXACT.phi(o).unsqueeze(-2) + EXACT.gamma * EXACT.psi(o, z)),
-        "ψ counts the present state",
+        "ψ counts the current state",
     ),
     "another policy's psi": (
         Broken(("gamma",), act=lambda o, z, rng=None: EXACT.act(o, -torch.as_tensor(z))),
@@ -96,7 +105,7 @@ FAULTS: dict[str, tuple[Broken, str]] = {
     "turned psi": (Broken(psi=lambda o, z: EXACT.psi(o, z).roll(1, -1)), "differs from the true ψ"),
     "horizon elsewhere": (Broken(psi_at=lambda o, z, g: EXACT.psi_at(o, z, 0.99)), "psi_at at γ = 0.5 differs"),
     "tripled moment": (Broken(second_moment=lambda o, z, g: 3 * EXACT.second_moment(o, z, g)), "second_moment at γ"),
-    "another world": (Broken(observation_space=gymnasium.spaces.Discrete(50)), "the world has 81 states"),
+    "another world": (Broken(observation_space=gymnasium.spaces.Discrete(50)), "expected 81 states"),
 }
 
 

@@ -128,7 +128,7 @@ def test_version() -> None:
         ),
         (["live", "--no-no-browser"], "has no option --no-no-browser"),
         (["pretrain", "--out", "x", "--set", "tua=1"], "a recipe has no 'tua'"),
-        (["pretrain", "--out", "x", "--dim", "2"], "take dim=1 or dim=3"),
+        (["pretrain", "--out", "x", "--dim", "2"], "use dim=1 or dim=3"),
         (["reproduce", "--quick", "--out", "a-file"], "a-file"),
         (["compare", "--methods", "greedy,nope"], "there is no method 'nope': there are usf-ucb"),
         (["compare", "--methods", "greedy", "--against", "opti"], "--against opti is not among the methods greedy"),
@@ -141,7 +141,7 @@ def test_version() -> None:
         (["compare", "--psi-error", "-1"], "psi-error"),
         (["compare", "--methods", "all", "--steps", "0"], "steps must be at least 1"),
         (["compare", "--methods", "all", "--world", "moon"], "there is no world 'moon'"),
-        (["compare", "--quick", "--methods", "random", "--json", "."], "is a folder; name a file"),
+        (["compare", "--quick", "--methods", "random", "--json", "."], "is a folder, expected a file"),
         (["compare", "--quick", "--methods", "random", "--csv", "a-file/x.csv"], "a-file/x.csv cannot be written"),
         (["reproduce", "--seed", "5000"], "seed must be from 0 to 1000"),
         (["compare", "--outside", "1"], "outside must be in [0.0, 1.0)"),
@@ -222,5 +222,5 @@ def test_ctrl_c_is_one_line_and_leaves_no_half_file(tmp_path: Path) -> None:
     os.kill(process.pid, signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert re.fullmatch(r"zscout: stopped after \d+ of \d+ runs; the same command goes on from there\n", errors)
+    assert re.fullmatch(r"zscout: stopped after \d+ of \d+ runs; run the same command again to resume\n", errors)
     assert not list(first.parent.glob(".*"))

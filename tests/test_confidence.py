@@ -125,7 +125,7 @@ def test_there_is_a_radius_before_any_reward_and_when_all_are_zero(noise: float 
 
 @pytest.mark.parametrize("delta", [0.0, 1.0, -0.1, 1.5, math.nan])
 def test_delta_is_a_probability(delta: float) -> None:
-    with pytest.raises(ValueError, match=r"delta must be (in \[0.0, 1.0\]|above 0 and below 1), got"):
+    with pytest.raises(ValueError, match=r"delta must be (in \[0.0, 1.0\]|in \(0, 1\)), got"):
         SelfNormalised(delta)
 
 
@@ -146,7 +146,7 @@ def test_sizes_that_are_none(bad: float) -> None:
 
 @pytest.mark.parametrize(("hold", "end"), [(50, 50), (60, 50), (-1, 50)])
 def test_schedules_that_end_before_they_begin(hold: int, end: int) -> None:
-    with pytest.raises(ValueError, match=f"holds until {hold} and ends at {end}"):
+    with pytest.raises(ValueError, match=f"end must be above hold, got hold={hold} and end={end}"):
         PaperSchedule(hold=hold, end=end)
 
 

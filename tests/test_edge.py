@@ -46,7 +46,7 @@ def test_real_numbers() -> None:
 
 
 def test_vectors() -> None:
-    with pytest.raises(ValueError, match="z is a single number, 9 entries are wanted"):
+    with pytest.raises(ValueError, match="z is a single number, expected 9 entries"):
         as_vectors(torch.tensor(1.0), 9)
     with pytest.raises(ValueError, match="z has 0 entries"):
         as_vectors([], 9)

@@ -644,7 +644,7 @@ def test_a_port_in_use_is_said_in_one_line_that_names_a_free_one() -> None:
         (["--steps", "0"], "--steps must be from 1 to 10000, got 0"),
         (["--processes", "-1"], "--processes must be from 0 to 64, got -1"),
         (["--host", "no.such.host.invalid"], "there is no host 'no.such.host.invalid'"),
-        (["--host", "192.0.2.1"], "192.0.2.1 port 0 cannot be listened at"),
+        (["--host", "192.0.2.1"], "192.0.2.1 port 0 is not available"),
     ],
 )
 def test_a_users_mistake_is_one_line_and_exit_code_2(words: list[str], why: str) -> None:

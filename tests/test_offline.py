@@ -84,12 +84,12 @@ def test_a_constant_reward_is_expressed_by_a_constant_feature(
 @pytest.mark.parametrize(
     ("observations", "rewards", "message"),
     [
-        ([], [], "there are no observations: a task is inferred from at least one reward"),
+        ([], [], "got no observations: expected at least one"),
         ([1, 2], [1.0, math.nan], "reward holds NaN or inf"),
         ([1, 2], [math.inf, 1.0], "reward holds NaN or inf"),
-        ([1, 2], [1.0], r"reward has shape \(1,\), it must be one for each of the pairs, \[2\]"),
+        ([1, 2], [1.0], r"reward has shape \(1,\), expected one for each pair, \[2\]"),
         ([1, 2], [[1.0], [2.0]], r"reward has shape \(2, 1\)"),
-        (3, [1.0], r"phi is one vector; labelled pairs are phi \[\*b m 9\] and rewards \[\*b m\]"),
+        (3, [1.0], r"phi is one vector, expected pairs: phi \[\*b m 9\] and rewards \[\*b m\]"),
         ([1, 81], [1.0, 2.0], "observation 81 is outside 0 … 80"),
     ],
 )

@@ -403,8 +403,8 @@ def test_calibrated_finds_the_corner_of_a_badly_scaled_model(laplacian_model: Ex
 
 def test_what_cannot_be_calibrated(laplacian_model: ExactModel) -> None:
     for model, observations, says in (
-        ("grid9-laplacian", None, "is no BehaviorModel"),
-        (Compass(), None, "ships no moments and no states: pass a sample"),
+        ("grid9-laplacian", None, "is not a BehaviorModel"),
+        (Compass(), None, r"has no feature_moments\(\) and no states\(\): pass a sample"),
         (Compass(), [[math.nan, 1.0], [0.0, 1.0]], "NaN or inf"),
         (laplacian_model, [3], "at least 2 observations"),
         (laplacian_model, [3, 3, 3], "φ is the same for all"),

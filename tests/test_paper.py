@@ -94,7 +94,7 @@ def test_a_folder_of_something_else_is_not_written_to(tmp_path: Path) -> None:
     (tmp_path / "out/results.json").write_text('{"mine": 1}')
     done = reproduce(tmp_path)
     assert done.returncode == 2
-    assert "is not of zscout reproduce" in done.stderr
+    assert "was not written by zscout reproduce" in done.stderr
     assert (tmp_path / "out/results.json").read_text() == '{"mine": 1}'
 
 

@@ -351,20 +351,20 @@ def test_priors_that_are_none(setting: str, bad: Any, message: str) -> None:
         ("update", ([0.0, math.inf], 1.0), "phi holds NaN or inf"),
         ("update", ([0.0, 1.0], math.nan), "reward holds NaN or inf"),
         ("update", ([0.0, 1.0], -math.inf), "reward holds NaN or inf"),
-        ("update", ([0.0, 1.0, 2.0], 1.0), "phi has 3 entries, 2 are wanted"),
-        ("update", ([0.0, 1.0], [1.0, 2.0]), r"reward has shape \(2,\), it must be a single number"),
-        ("update", ([[0.0, 1.0]], 1.0), r"reward has shape \(\), it must be one for each run, \[1\]"),
+        ("update", ([0.0, 1.0, 2.0], 1.0), "phi has 3 entries, expected 2"),
+        ("update", ([0.0, 1.0], [1.0, 2.0]), r"reward has shape \(2,\), expected a single number"),
+        ("update", ([[0.0, 1.0]], 1.0), r"reward has shape \(\), expected one for each run, \[1\]"),
         ("update", ([0.0, 1.0], 1.0, [True]), "seen must be True or False, or one for each run"),
         ("update", ([0.0, 1.0], 1.0, 1), "seen must be True or False"),
-        ("learn", ([0.0, 1.0], [1.0]), r"phi is one vector; labelled pairs are phi \[\*b m 2\]"),
-        ("learn", ([[0.0, 1.0]], [1.0, 2.0]), "it must be one for each of the pairs"),
+        ("learn", ([0.0, 1.0], [1.0]), r"phi is one vector, expected pairs: phi \[\*b m 2\]"),
+        ("learn", ([[0.0, 1.0]], [1.0, 2.0]), "expected one for each pair"),
         ("learn", ([[0.0, 1.0]], [math.nan]), "reward holds NaN or inf"),
-        ("width", ([1.0],), "x has 1 entries, 2 are wanted"),
+        ("width", ([1.0],), "x has 1 entries, expected 2"),
         ("distance", ([1.0, math.nan],), "z holds NaN or inf"),
         ("sample", (-1, 0), "n must be at least 0, got -1"),
         ("sample", (1, True), "rng must be a torch.Generator or a seed"),
         ("sample_ellipsoid", (-1, 1.0, 0), "n must be at least 0, got -1"),
-        ("sample_ellipsoid", (1, -1.0, 0), "radius must be at least 0, got -1.0"),
+        ("sample_ellipsoid", (1, -1.0, 0), "radius must be ≥ 0, got -1.0"),
         ("sample_ellipsoid", (1, math.nan, 0), "radius holds NaN or inf"),
     ],
 )
@@ -377,9 +377,9 @@ def test_misuse_is_refused_and_changes_nothing(method: str, arguments: tuple[Any
 
 def test_each_run_has_its_own_data() -> None:
     posterior = TaskPosterior.prior(dim=2, ridge=RIDGE, runs=(3,))
-    with pytest.raises(ValueError, match=r"reward has shape \(\), it must be one for each run, \[3\]"):
+    with pytest.raises(ValueError, match=r"reward has shape \(\), expected one for each run, \[3\]"):
         posterior.update(torch.ones(3, 2), 1.0)
-    with pytest.raises(ValueError, match=r"phi has shape \(2, 2\), \[3, 2\] is wanted"):
+    with pytest.raises(ValueError, match=r"phi has shape \(2, 2\), expected \[3, 2\]"):
         posterior.update(torch.ones(2, 2), torch.ones(2))
     with pytest.raises(ValueError, match=r"x and the runs have batch dimensions \(4,\) and \(3,\)"):
         posterior.width(torch.ones(4, 2))

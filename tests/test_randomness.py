@@ -143,5 +143,7 @@ def test_a_generator_or_streams() -> None:
     assert torch.equal(normal((2, 3), Streams(seeds)), Streams(seeds).normal(3))
     assert torch.equal(uniform((2, 3), Streams(seeds)), Streams(seeds).uniform(3))
     for draw in (normal, uniform):
-        with pytest.raises(ValueError, match=r"streams for runs \(2,\), numbers are wanted for \(3, 2\)"):
+        with pytest.raises(
+            ValueError, match=r"streams for runs \(2,\), expected streams for a tensor of shape \(3, 2\)"
+        ):
             draw((3, 2), Streams(seeds))

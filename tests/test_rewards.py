@@ -68,11 +68,11 @@ def test_a_callable_must_answer_a_finite_number(answer: object) -> None:
 def test_bad_rewards() -> None:
     with pytest.raises(ValueError, match="NaN or inf"):
         TableReward(torch.tensor([0.0, math.nan]))
-    with pytest.raises(ValueError, match="the reward is for 2 states, this world has 81"):
+    with pytest.raises(ValueError, match="the reward has 2 states, this world has 81"):
         as_reward([1.0, 2.0], 81)
     with pytest.raises(ValueError, match="NaN or inf"):
         LinearReward(PHI, torch.full((9,), math.inf))
-    with pytest.raises(ValueError, match="task has 8 entries, 9 are wanted"):
+    with pytest.raises(ValueError, match="task has 8 entries, expected 9"):
         LinearReward(PHI, torch.ones(8))
     with pytest.raises(ValueError, match="noise must be in"):
         TableReward(torch.zeros(3), noise=-1.0)

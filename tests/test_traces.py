@@ -365,7 +365,7 @@ def test_of_a_person_only_what_can_be_known_is_said(
     written(file_of(who="person", rewards=[], runs=[silent], memory=50), tmp_path / "me.json")
     main(["compare", "--traces", "me.json", "--json", "t.json", "--csv", "t.csv", "--markdown", "t.md"])
     shown = capsys.readouterr().out
-    assert "no regret can be told" in shown
+    assert "so the task is unknown: no regret" in shown
     assert "memory of about 50 steps" in " ".join(shown.split())
     content = json.loads(Path("t.json").read_text())
     assert content["rows"] == [{"method": "usf-ucb (me.json)", "steps": 60, "told": 2, "mean": 0.75}]
@@ -401,11 +401,11 @@ def test_a_method_of_ones_own_stands_beside_them_or_is_left_out(
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--world", "maze"], "--world maze is not that of the trace, open-grid: leave it out"),
-        (["--features", "clusters"], "--features clusters is not that of the trace, laplacian"),
-        (["--model", "network"], "--model network is not that of the trace, exact"),
-        (["--noise", "0.5"], "--noise 0.5 is not that of the trace, 0.3"),
-        (["--steps", "100"], "--steps 100 is not that of the trace, 60"),
+        (["--world", "maze"], "--world is maze, the trace has open-grid: leave the option out"),
+        (["--features", "clusters"], "--features is clusters, the trace has laplacian"),
+        (["--model", "network"], "--model is network, the trace has exact"),
+        (["--noise", "0.5"], "--noise is 0.5, the trace has 0.3"),
+        (["--steps", "100"], "--steps is 100, the trace has 60"),
         (["--tasks", "5"], "--tasks is for simulated tasks"),
         (["--psi-error", "0.1"], "--psi-error is for simulated tasks"),
         (["--against", "random"], "--against is for simulated tasks"),
@@ -437,6 +437,6 @@ def test_the_same_letters_are_another_world_if_they_are_given(
     written(file_of(arena=Arena("four-rooms", "laplacian", "network")), tmp_path / "run.json")
     with pytest.raises(SystemExit):
         main(["compare", "--traces", "run.json", "--world", "open-grid"])
-    assert "--world open-grid is not that of the trace, four-rooms" in capsys.readouterr().err
+    assert "--world is open-grid, the trace has four-rooms" in capsys.readouterr().err
     main(["compare", "--traces", "run.json", "--quick", "--methods", "random", "--world", "four-rooms"])
     assert "four-rooms, laplacian, network: 60 steps" in capsys.readouterr().out

@@ -78,7 +78,7 @@ def test_bad_recipes() -> None:
         ({"tasks": 0}, "tasks must be at least 1"),
         ({"gamma": 1.0}, "gamma must be in"),
         ({"chain": -1}, "chain must be at least 0"),
-        ({"actor": False}, "evaluation_steps are for an actor"),
+        ({"actor": False}, "evaluation_steps need actor=True"),
     ):
         with pytest.raises(ValueError, match=message):
             replace(TINY, **changes)
@@ -216,7 +216,7 @@ def test_a_checkpoint_of_another_training_is_refused(tmp_path: Path) -> None:
     assert not read_checkpoint(trainer(), path)
     write_checkpoint(trainer(), path)
     for other in (trainer(seed=1), trainer(replace(TINY, tasks=9))):
-        with pytest.raises(ValueError, match="is of a training with other settings"):
+        with pytest.raises(ValueError, match="was written with other settings"):
             read_checkpoint(other, path)
     with pytest.raises(ValueError, match="with other settings"):
         read_checkpoint(trainer(), path, "patience 3")

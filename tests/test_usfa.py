@@ -164,7 +164,7 @@ def test_nothing_in_nothing_out() -> None:
 
 
 def test_a_model_of_another_world_is_noticed() -> None:
-    with pytest.raises(ValueError, match="the world has 81 states"):
+    with pytest.raises(ValueError, match="expected 81 states"):
         zscout.check_model(zscout.load("maze-laplacian"), open_grid())
     blocked = [((r, 4), (r, 5)) for r in range(8)]  # as many states, but a wall between them
     with pytest.raises(ValueError, match="differs from the true ψ"):
@@ -209,7 +209,7 @@ def test_bad_configurations_and_questions() -> None:
         with pytest.raises(ValueError, match=message):
             small(**changes)
     config = USFAConfig(n_states=81, n_actions=4, dim=8, inputs=81)
-    with pytest.raises(ValueError, match=r"features have shape \(81, 9\), this model wants \(81, 8\)"):
+    with pytest.raises(ValueError, match=r"features have shape \(81, 9\), expected \(81, 8\)"):
         USFA(config, laplacian(open_grid()), torch.eye(81))
     model = small()
     with pytest.raises(ValueError, match="observation 81 is outside"):

@@ -1,6 +1,6 @@
-"""zscout finds the task: online transfer with Behavioral Foundation Models.
+"""zscout: online transfer with Behavioral Foundation Models.
 
-Names are imported when first used, so that ``import zscout`` and ``zscout --help`` do not wait for torch.
+Names are imported lazily, so that ``import zscout`` and ``zscout --help`` do not wait for torch.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""The public edge: ints, lists, numpy and torch come in, are cast once, and are refused early and clearly."""
+"""Input checks of the public API: ints, lists, numpy and torch are cast once; bad input raises early."""
 
 import difflib
 import math
@@ -14,16 +14,16 @@ from torch import Generator, Tensor
 from zscout.randomness import Rng, Streams
 from zscout.types import Action, Vectors
 
-MOST = 10_000_000  # candidates, rounds or rollouts: more is a slip, or a file that was tampered with
+MOST = 10_000_000  # candidates, rounds or rollouts: a larger number is a typo or a tampered file
 
 
 def as_index(value: Any, size: int, name: str, device: torch.device | None = None) -> Int[Tensor, "*b"]:
     """Integers in 0 … size − 1 as a long tensor of the same shape."""
-    if type(value) is int and 0 <= value < size:  # one live run's state
+    if type(value) is int and 0 <= value < size:  # fast path: the state of a single run
         return torch.tensor(value, device=device)
     index = _as_tensor(value, name, "whole numbers", device)
     whole = not (index.is_floating_point() or index.is_complex() or index.dtype == torch.bool)
-    if not whole and (index.numel() or isinstance(value, Tensor)):  # an empty list has no dtype of its own
+    if not whole and (index.numel() or isinstance(value, Tensor)):  # an empty list has no dtype
         raise ValueError(f"{name} must be whole numbers, got {index.dtype}")
     index = index.long()
     if index.numel():
@@ -34,8 +34,8 @@ def as_index(value: Any, size: int, name: str, device: torch.device | None = Non
 
 
 def as_finite(value: Any, name: str, device: torch.device | None = None) -> Float[Tensor, "*shape"]:
-    """Finite real numbers as a float64 tensor; gradients stay."""
-    if type(value) is float and math.isfinite(value):  # one live run's reward
+    """Finite real numbers as a float64 tensor; keeps gradients."""
+    if type(value) is float and math.isfinite(value):  # fast path: the reward of a single run
         return torch.tensor(value, dtype=torch.float64, device=device)
     numbers = as_real(value, name, device)
     if not all_finite(numbers):
@@ -44,7 +44,7 @@ def as_finite(value: Any, name: str, device: torch.device | None = None) -> Floa
 
 
 def as_real(value: Any, name: str, device: torch.device | None = None) -> Float[Tensor, "*shape"]:
-    """Real numbers as a float64 tensor, NaN and inf among them."""
+    """Real numbers as a float64 tensor; allows NaN and inf."""
     numbers = _as_tensor(value, name, "real numbers", device)
     if numbers.is_complex():
         raise ValueError(f"{name} must be real numbers, got {numbers.dtype}")
@@ -52,15 +52,15 @@ def as_real(value: Any, name: str, device: torch.device | None = None) -> Float[
 
 
 def all_finite(numbers: Tensor) -> bool:
-    """By one sum, which is not finite if an entry is not; where only the sum is too large, entry by entry."""
+    """Whether all entries are finite: checks the sum first, entries only if the sum overflows."""
     return math.isfinite(numbers.detach().sum()) or bool(torch.isfinite(numbers).all())
 
 
 def as_table(value: Vectors, rows: int, name: str) -> Float[Tensor, "S d"]:
-    """A finite table of one row for each state, a copy of its own."""
+    """A finite table [S d] with one row per state, copied."""
     table = as_finite(value, name)
     if table.ndim != 2 or len(table) != rows or not table.shape[1]:
-        raise ValueError(f"{name} have shape {tuple(table.shape)}, this world wants [{rows} d]")
+        raise ValueError(f"{name} have shape {tuple(table.shape)}, expected [{rows} d]")
     return table.detach().clone()
 
 
@@ -70,16 +70,16 @@ def as_vectors(
     """Finite vectors of d entries; with ``candidates`` at least two dimensions, [*b n d]."""
     vectors = as_finite(value, name, device)
     if vectors.ndim == 0:
-        raise ValueError(f"{name} is a single number, {dim} entries are wanted")
+        raise ValueError(f"{name} is a single number, expected {dim} entries")
     if vectors.shape[-1] != dim:
-        raise ValueError(f"{name} has {vectors.shape[-1]} entries, {dim} are wanted")
+        raise ValueError(f"{name} has {vectors.shape[-1]} entries, expected {dim}")
     if candidates and vectors.ndim < 2:
-        raise ValueError(f"{name} is one vector [{dim}], candidates are [*b n {dim}]: pass {name}[None]")
+        raise ValueError(f"{name} is one vector [{dim}], expected candidates [*b n {dim}]: pass {name}[None]")
     return vectors
 
 
 def as_generator(rng: object, device: torch.device | None = None) -> Generator:
-    """The generator itself, or a fresh one from a seed."""
+    """The generator, or a new one from a seed."""
     if isinstance(rng, Generator):
         return rng
     if isinstance(rng, bool) or not isinstance(rng, int | np.integer):
@@ -88,7 +88,7 @@ def as_generator(rng: object, device: torch.device | None = None) -> Generator:
 
 
 def required_rng(rng: object, because: str) -> Rng:
-    """The source of randomness, where something is going to be drawn."""
+    """The source of randomness; raises if it is missing."""
     if not isinstance(rng, Generator | Streams):
         raise ValueError(f"{because}: it needs rng, a torch.Generator, got {_kind(rng)}")
     return rng
@@ -112,8 +112,8 @@ def in_range(value: object, name: str, low: float, high: float, open_end: bool =
         raise ValueError(f"{name} must be a number in {limits}, got {value!r}")
     try:
         number = float(value)
-    except OverflowError:  # a whole number of hundreds of digits
-        raise ValueError(f"{name} must be in {limits}, got a number that is too large") from None
+    except OverflowError:  # an int of hundreds of digits
+        raise ValueError(f"{name} must be in {limits}, got a number too large for a float") from None
     if math.isnan(number) or number < low or number > high or (open_end and number == high):
         raise ValueError(f"{name} must be in {limits}, got {number}")
     return number
@@ -128,11 +128,11 @@ def as_positive(value: object, name: str) -> float:
 
 
 def check_array_space(space: object, whose: str) -> None:
-    """Observations are numbers or arrays: Dict, Tuple and other spaces without a shape are refused."""
+    """Raise if the space has no shape, as Dict and Tuple: observations must be numbers or arrays."""
     if isinstance(space, gymnasium.Space) and space.shape is None:
         raise ValueError(
             f"{whose} observations are {type(space).__name__}, expected numbers or arrays (Discrete, Box, …): wrap the "
-            "environment in gymnasium.wrappers.FlattenObservation, and let the model take the flat vector"
+            "environment in gymnasium.wrappers.FlattenObservation, and use a model of the flat vector"
         )
 
 
@@ -142,12 +142,12 @@ def as_discount(gamma: object) -> float:
 
 
 def as_given(answer: Tensor, question: object) -> Action:
-    """A tensor for a tensor, else numpy (a scalar for one): what an environment that was not asked in torch wants."""
+    """A tensor if the input was a tensor, else numpy (a scalar if 0-d), as Gymnasium environments expect."""
     return answer if isinstance(question, Tensor) else answer.cpu().numpy()[()]
 
 
 def common_shape(one: tuple[int, ...], other: tuple[int, ...], names: str) -> tuple[int, ...]:
-    """The batch dimensions that two arguments share by broadcasting."""
+    """The broadcast batch shape of two arguments."""
     try:
         return tuple(torch.broadcast_shapes(one, other))
     except RuntimeError:
@@ -155,7 +155,7 @@ def common_shape(one: tuple[int, ...], other: tuple[int, ...], names: str) -> tu
 
 
 def known_name(name: Any, known: Collection[str], what: str, else_: str = "") -> str:
-    """The name, if it is one of those known; an error that says the nearest ones otherwise."""
+    """The name; raises if it is unknown, and suggests similar names."""
     if isinstance(name, str) and name in known:
         return name
     near = difflib.get_close_matches(str(name), known, n=2, cutoff=0.6)
@@ -165,7 +165,7 @@ def known_name(name: Any, known: Collection[str], what: str, else_: str = "") ->
 
 def _as_tensor(value: Any, name: str, wanted: str, device: torch.device | None) -> Tensor:
     try:
-        # Through numpy, by copy: views with odd strides, read-only arrays and lists of arrays are all welcome.
+        # Copy through numpy: accepts views with any strides, read-only arrays and lists of arrays.
         tensor = value if isinstance(value, Tensor) else torch.from_numpy(np.array(value, order="C"))
     except (TypeError, ValueError, RuntimeError):
         raise ValueError(f"{name} must be {wanted}, got {_kind(value)}") from None

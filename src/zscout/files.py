@@ -1,4 +1,4 @@
-"""Files: written whole or not at all, and JSON of someone else's."""
+"""Atomic file writes, and JSON from untrusted files."""
 
 import json
 import os
@@ -8,15 +8,15 @@ from typing import Any
 
 
 def write_bytes(path: Path, content: bytes) -> Path:
-    """Write beside the target, to the disk, then rename onto it."""
+    """Write atomically: to a temporary file, fsync, then rename."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.parent / f".zscout-{secrets.token_hex(8)}"
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)  # less the user's umask
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)  # minus the user's umask
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
             file.flush()
-            os.fsync(file.fileno())  # a rename may reach the disk before the bytes it names
+            os.fsync(file.fileno())  # else the rename may reach the disk before the content
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -25,16 +25,16 @@ def write_bytes(path: Path, content: bytes) -> Path:
 
 
 def write_json(path: Path, content: Any) -> Path:
-    """JSON that every reader takes: NaN is refused rather than written."""
+    """Write standard JSON; raises on NaN."""
     return write_bytes(path, (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())
 
 
 def parse_json(text: str | bytes, **rest: Any) -> Any:
-    """What is no JSON is a ValueError, and so is JSON nested too deeply to be read."""
+    """Parse JSON; raises ValueError for invalid or too deeply nested JSON."""
     try:
         return json.loads(text, **rest)
     except RecursionError:
-        raise ValueError("it is nested too deeply") from None
+        raise ValueError("the JSON is nested too deeply") from None
 
 
 def no_number(text: str) -> Any:

@@ -1,4 +1,4 @@
-"""How a process begins that works for another one."""
+"""Start-up of worker processes."""
 
 import os
 import signal
@@ -7,8 +7,10 @@ from multiprocessing import parent_process
 
 
 def begin_worker() -> None:
-    """One thread, deaf to Ctrl-C, gone when its parent is."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer; torch takes seconds to import
+    """Use one thread, ignore Ctrl-C, exit when the parent exits."""
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # the parent handles Ctrl-C; set before torch, whose import takes seconds
     import torch
 
     torch.set_num_threads(1)
@@ -16,7 +18,7 @@ def begin_worker() -> None:
 
 
 def _end_with_parent() -> None:
-    """A parent that was killed cannot end its workers: they watch it."""
+    """Exit when the parent is gone: a killed parent cannot stop its workers."""
     parent = parent_process()
     if parent is not None:
         parent.join()

@@ -1,7 +1,7 @@
-"""One stream of random numbers for each run, by counting: a run draws the same numbers alone as beside others.
+"""Counter-based random numbers, one stream per run: a run draws the same numbers alone as in a batch.
 
-A number is a mix of (seed, place in the stream, index), so there is no state to carry along or to save: the numbers
-of step t are those of ``Streams(seeds, t)``, however often and in whatever company they are asked for.
+A number is a hash of (seed, place in the stream, index), so there is no state to save: step t always draws from
+``Streams(seeds, t)``.
 """
 
 import math
@@ -18,7 +18,7 @@ ALL = 2**64 - 1
 
 
 class Streams:
-    """Uniform and normal numbers [*b …] for runs whose seeds are [*b]; each call goes on where the last one ended."""
+    """Uniform and normal numbers [*b …] for runs with seeds [*b]; each call continues the stream."""
 
     def __init__(self, seeds: Int[Tensor, "*b"], place: int = 0) -> None:
         self._seeds, self._place = seeds, place
@@ -26,11 +26,11 @@ class Streams:
 
     @cached_property
     def _key(self) -> Int[Tensor, "*b"]:
-        # Mixed twice: neighbouring seeds and neighbouring places are as far apart as any others.
+        # Mix twice: neighbouring seeds and places must give unrelated streams.
         return _mix(_mix(self._seeds.long()) + _steps(self._place + 1))
 
     def fork(self) -> "Streams":
-        """Other streams, the same ones however often it is asked and whatever was drawn before."""
+        """Independent streams; the same on every call, whatever was drawn before."""
         return Streams(self._key)
 
     @property
@@ -39,7 +39,7 @@ class Streams:
         return tuple(self._seeds.shape)
 
     def integers(self, *shape: int) -> Int[Tensor, "*b_and_shape"]:
-        """Whole numbers, uniform over all of 64 bits."""
+        """Integers, uniform over 64 bits."""
         self._calls += 1
         key = _mix(self._key + _steps(self._calls))
         if not shape:
@@ -48,7 +48,7 @@ class Streams:
         return _mix(key[..., None] + GOLDEN * index).reshape((*self.runs, *shape))
 
     def uniform(self, *shape: int) -> Float[Tensor, "*b_and_shape"]:
-        """~ U(0, 1), neither end included."""
+        """~ U(0, 1), both ends excluded."""
         return (((self.integers(*shape) >> 12) & (2**52 - 1)).double() + 0.5) * 2.0**-52
 
     def normal(self, *shape: int) -> Float[Tensor, "*b_and_shape"]:
@@ -57,13 +57,13 @@ class Streams:
         return draws
 
     def generators(self) -> list[Generator]:
-        """A torch.Generator (on the CPU) for each run, in order, for what can only be drawn by one."""
+        """A CPU torch.Generator for each run, for functions that need one."""
         seeds = (self.integers() & (2**62 - 1)).flatten().tolist()
         return [Generator().manual_seed(seed) for seed in seeds]
 
 
 Rng: TypeAlias = Generator | Streams
-"""Where random numbers come from: one generator for a whole tensor, or a stream of its own for each run."""
+"""Source of random numbers: one generator for a whole tensor, or one stream per run."""
 
 
 def uniform(shape: tuple[int, ...], rng: Rng) -> Float[Tensor, "*shape"]:
@@ -82,18 +82,18 @@ def normal(shape: tuple[int, ...], rng: Rng) -> Float[Tensor, "*shape"]:
 
 def _beyond_runs(shape: tuple[int, ...], rng: Streams) -> tuple[int, ...]:
     if tuple(shape[: len(rng.runs)]) != rng.runs:
-        raise ValueError(f"there are streams for runs {rng.runs}, numbers are wanted for {tuple(shape)}")
+        raise ValueError(f"got streams for runs {rng.runs}, expected streams for a tensor of shape {tuple(shape)}")
     return tuple(shape[len(rng.runs) :])
 
 
 def _steps(count: int) -> int:
-    """Count · GOLDEN, modulo 2⁶⁴ as tensors do it."""
+    """count · GOLDEN modulo 2⁶⁴, as in int64 tensors."""
     return _signed(count * GOLDEN)
 
 
 def _mix(x: Int[Tensor, "*n"]) -> Int[Tensor, "*n"]:
-    """The finaliser of splitmix64: every bit of x moves every bit of the answer."""
-    if not x.ndim:  # one live run: whole numbers of Python's own are ten times as fast as tensors of one
+    """The finaliser of splitmix64: every input bit affects every output bit."""
+    if not x.ndim:  # single run: Python ints are ten times faster than one-element tensors
         return torch.tensor(_mix_one(int(x)), device=x.device)
     x = (x ^ ((x >> 30) & (2**34 - 1))) * -0x40A7B892E31B1A47
     x = (x ^ ((x >> 27) & (2**37 - 1))) * -0x6B2FB644ECCEEE15
@@ -108,5 +108,5 @@ def _mix_one(x: int) -> int:
 
 
 def _signed(x: int) -> int:
-    """Of the last 64 bits, the number that they are with a sign."""
+    """The last 64 bits as a signed integer."""
     return ((x + 2**63) & ALL) - 2**63

@@ -1,6 +1,6 @@
-"""The shapes that travel between modules, and the protocols that outsiders implement.
+"""Shared type aliases, and the protocols that users implement.
 
-Leading dimensions ``*b`` are runs: one live agent has ``*b = ()``, three hundred simulated ones ``*b = (300,)``.
+Leading dimensions ``*b`` are runs: a single agent has ``*b = ()``, a batch of 300 has ``*b = (300,)``.
 """
 
 from collections.abc import Sequence
@@ -14,18 +14,18 @@ from torch import Generator, Tensor
 from zscout.randomness import Rng
 
 Obs: TypeAlias = int | np.integer | Sequence[Any] | np.ndarray | Tensor
-"""What an observation may come as; in a finite world it is the state's index."""
+"""Accepted types of observations; in a finite world, the index of the state."""
 
 Action: TypeAlias = int | np.integer | Sequence[Any] | np.ndarray | Tensor
-"""What an action may come as; in a finite world it is the action's index."""
+"""Accepted types of actions; in a finite world, the index of the action."""
 
 Vectors: TypeAlias = Sequence[Any] | np.ndarray | Tensor
-"""What task vectors may come as at the public edge: the last dimension is d."""
+"""Accepted types of task vectors: the last dimension is d."""
 
 
 @runtime_checkable
 class FiniteWorld(Protocol):
-    """A world whose dynamics p(s'|s,a) can be written down: at most K outcomes for each state and action."""
+    """A world with tabular dynamics p(s'|s,a): at most K outcomes for each state and action."""
 
     @property
     def n_states(self) -> int:
@@ -37,21 +37,21 @@ class FiniteWorld(Protocol):
 
     @property
     def successors(self) -> Int[Tensor, "S A K"]:
-        """The states that may follow."""
+        """The possible next states."""
 
     @property
     def probabilities(self) -> Float[Tensor, "S A K"]:
-        """How likely each of them is."""
+        """The probability of each successor."""
 
     def step(self, state: Obs, action: Action, rng: Rng | None = None) -> Int[Tensor, "*b"]:
-        """S_{t+1} ~ p(·|S_t, A_t), for any number of runs at once."""
+        """S_{t+1} ~ p(·|S_t, A_t), batched over runs."""
 
 
 @runtime_checkable
 class BehaviorModel(Protocol):
-    """A frozen π(a|s,z) that knows its features φ, its successor features ψ and its own Z.
+    """A frozen policy π(a|s,z) with features φ, successor features ψ and a set Z of valid z.
 
-    ψ(s;z) = E Σ_{k≥0} γᵏ φ(S_{t+k+1}) from S_t = s under π(·|·,z): the present state is not counted.
+    ψ(s;z) = E Σ_{k≥0} γᵏ φ(S_{t+k+1}) from S_t = s under π(·|·,z): the current state does not count.
     """
 
     @property
@@ -60,91 +60,91 @@ class BehaviorModel(Protocol):
 
     @property
     def observation_space(self) -> "gymnasium.Space[Any]":
-        """What one observation is, so that *b can be told from it."""
+        """The space of a single observation; further leading dimensions are *b."""
 
     @property
     def action_space(self) -> "gymnasium.Space[Any]":
-        """What one action is."""
+        """The space of a single action."""
 
     def phi(self, obs: Obs) -> Float[Tensor, "*b d"]:
-        """φ(s)."""
+        """φ(s), the features of a state."""
 
     def psi(self, obs: Obs, z: Vectors) -> Float[Tensor, "*b n d"]:
         """ψ(s;z) of n candidates, z [*b n d], or z [n d] shared by all runs."""
 
     def act(self, obs: Obs, z: Vectors, rng: Any = None) -> Action:
-        """A ~ π(·|s,z), z [*b d]: a tensor for a tensor, else numpy, as Gymnasium environments want it.
+        """A ~ π(·|s,z), z [*b d]: a tensor if ``obs`` is a tensor, else numpy, as Gymnasium environments expect.
 
         ``rng`` is a torch.Generator; for models that declare ``DrawsForEachRun`` it may be ``randomness.Streams``.
         """
 
     def sample_z(self, n: int, rng: Generator | int) -> Float[Tensor, "n d"]:
-        """N draws from Z; a generator may be on the CPU whatever the model is on."""
+        """n draws from Z; accepts a CPU generator on any device."""
 
     def project_z(self, z: Vectors) -> Float[Tensor, "*b d"]:
-        """The image of z in Z; z = 0 has one too."""
+        """z mapped to Z; defined for z = 0 too."""
 
 
 @runtime_checkable
 class Agent(Protocol):
-    """Anything that can be run: it chooses actions and learns."""
+    """An agent: chooses actions and learns."""
 
     def act(self, obs: Obs) -> Action:
         """A_t at S_t."""
 
     def tell(self, next_obs: Obs, reward: Any, done: Any = False) -> None:
-        """S_{t+1}, R_{t+1}, and whether an episode ended with it."""
+        """S_{t+1}, R_{t+1}, and whether the episode ended."""
 
 
-# What only some models offer. Ask by isinstance(model, HasHorizons), never by the model's class.
+# Optional abilities of models. Check with isinstance(model, HasHorizons), not by the model's class.
 
 
 @runtime_checkable
 class HasHeads(Protocol):
-    """Several estimates of ψ whose disagreement can be used."""
+    """A model with several estimates of ψ."""
 
     def psi_heads(self, obs: Obs, z: Vectors) -> Float[Tensor, "*b h n d"]:
-        """ψ by each of h heads."""
+        """ψ of each of h heads."""
 
 
 @runtime_checkable
 class HasDiscount(Protocol):
-    """The γ of its ψ."""
+    """A model that gives the discount of its ψ."""
 
     @property
     def gamma(self) -> float:
-        """γ."""
+        """γ, the discount of ψ."""
 
 
 @runtime_checkable
 class DrawsForEachRun(Protocol):
-    """A model whose act takes ``randomness.Streams`` too: each run then draws its actions from its own seed."""
+    """A model whose ``act`` also accepts ``randomness.Streams``: each run draws actions from its own seed."""
 
     @property
     def draws_for_each_run(self) -> bool:
-        """Whether it does."""
+        """Whether ``act`` accepts streams."""
 
 
 @runtime_checkable
 class SamplesForEachRun(Protocol):
-    """A model that draws from its Z for many runs in one go, each from a generator of its own."""
+    """A model that draws z for many runs in one call, one generator per run."""
 
     def sample_z_each(self, n: int, rngs: Sequence[Generator]) -> Float[Tensor, "runs n d"]:
-        """What ``sample_z(n, rng)`` draws, for each of them."""
+        """``sample_z(n, rng)`` for each generator, stacked."""
 
 
 @runtime_checkable
 class HasExactPsi(Protocol):
-    """Whether ψ is the truth about π, so that the best of very many z is really the best."""
+    """A model that says whether its ψ is exact; then the maximum over many z is not biased by errors of ψ."""
 
     @property
     def psi_is_exact(self) -> bool:
-        """True for dynamic programming, False for anything learned."""
+        """True for dynamic programming, False for a learned ψ."""
 
 
 @runtime_checkable
 class HasHorizons(Protocol):
-    """ψ of the same policies π(·|·,z) under another discount γ."""
+    """A model with ψ of the same policies π(·|·,z) at other discounts γ."""
 
     def psi_at(self, obs: Obs, z: Vectors, gamma: float) -> Float[Tensor, "*b n d"]:
         """ψ(s;z) at discount ``gamma``."""
@@ -160,7 +160,7 @@ class HasSecondMoment(Protocol):
 
 @runtime_checkable
 class HasMoments(Protocol):
-    """Mean and covariance of φ over the observations that a model was trained on, or over a sample of them."""
+    """A model with mean and covariance of φ over its training observations, or a sample of them."""
 
     def feature_moments(self) -> tuple[Float[Tensor, " d"], Float[Tensor, "d d"]]:
         """φ̄ and Cov(φ)."""
@@ -168,15 +168,15 @@ class HasMoments(Protocol):
 
 @runtime_checkable
 class HasTransitionFeatures(Protocol):
-    """Features of a whole step, for rewards such as action costs, or φ = f(S_{t+1}) − f(S_t)."""
+    """A model with features of a transition, e.g. for action costs, or φ = f(S_{t+1}) − f(S_t)."""
 
     def phi_of_transition(self, obs: Obs, action: Action | None, next_obs: Obs) -> Float[Tensor, "*b d"]:
-        """φ(S_t, A_t, S_{t+1}); the action is None where the agent did not choose it by ``act``."""
+        """φ(S_t, A_t, S_{t+1}); the action is None if it was not chosen by ``agent.act``."""
 
 
 @runtime_checkable
 class HasStates(Protocol):
-    """A finite world's observations, all of them: lets a search tabulate ψ."""
+    """A model that lists all observations of a finite world, so that a search can tabulate ψ."""
 
     def states(self) -> Int[Tensor, " S"]:
         """All observations, in order."""

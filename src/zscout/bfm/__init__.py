@@ -1,1 +1,1 @@
-"""π and ψ, trained once, then frozen; and the exact ones, to judge by."""
+"""Behavioural foundation models: exact and learned π and ψ, training, checks."""

@@ -1,4 +1,4 @@
-"""Any model with features centred and whitened, so that a prior on tasks means the same for every model."""
+"""Wrap a model to centre and whiten its features, so that one prior on tasks fits every model."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -25,23 +25,23 @@ from zscout.types import (
     Vectors,
 )
 
-WELL_CONDITIONED = 1e-8  # least ÷ largest variance, above which C^{-1/2} is right to many digits
-NO_VARIANCE = 1e-6  # of a feature's size, and of standardised features: what varies less tells nothing of a reward
+WELL_CONDITIONED = 1e-8  # smallest ÷ largest variance above which C^{-1/2} is accurate
+NO_VARIANCE = 1e-6  # relative to a feature's size: directions that vary less are dropped
 
 
 def calibrated(model: Any, observations: Any = None) -> "Calibrated":
-    """The model with features φ′ = C^{-1/2}(φ − φ̄), mean and covariance over a sample of observations [m …].
+    """The model with features φ′ = C^{-1/2}(φ − φ̄); mean and covariance are over observations [m …].
 
-    Without observations the model's own moments are used (``feature_moments()``, or φ of all ``states()``). Directions
-    in which φ does not vary are dropped, the constant among them. The answer is a BehaviorModel that offers what the
-    model offers (M only where it also offers ``psi_at``); ``to_z`` gives the model's own z for one of its tasks.
+    Default moments: the model's ``feature_moments()``, or φ of all ``states()``. Directions in which φ does not vary,
+    such as a constant, are dropped. The result is a BehaviorModel with the same optional abilities (M only if the model
+    also has ``psi_at``); ``to_z`` maps its tasks to the model's z.
 
         agent = OnlineTransfer(calibrated(bfm, observations))
     """
     if not isinstance(model, BehaviorModel) or isinstance(model, type):
-        raise ValueError(f"{type(model).__name__} is no BehaviorModel: zscout.check_model says what is missing")
+        raise ValueError(f"{type(model).__name__} is not a BehaviorModel: run zscout.check_model(model)")
     if not isinstance(model, HasDiscount):
-        raise ValueError(f"{type(model).__name__} has no gamma: centring ψ needs the discount, ψ − φ̄/(1 − γ)")
+        raise ValueError(f"{type(model).__name__} has no gamma, which centring ψ needs: ψ − φ̄/(1 − γ)")
     mean, covariance = _moments(model, observations)
     extras = tuple(kind for needed, kind in _EXTRAS.items() if all(isinstance(model, one) for one in needed))
     kind: type[Calibrated] = type("Calibrated", (*extras, Calibrated), {"__doc__": Calibrated.__doc__})
@@ -53,33 +53,35 @@ def _moments(model: BehaviorModel, observations: Any) -> tuple[Tensor, Tensor]:
         mean, covariance = (part.double() for part in model.feature_moments())
         if tuple(mean.shape) != (model.dim,) or tuple(covariance.shape) != (model.dim, model.dim):
             raise ValueError(
-                f"feature_moments() gave {tuple(mean.shape)} and {tuple(covariance.shape)}, d = {model.dim}"
+                f"feature_moments() has shapes {tuple(mean.shape)} and {tuple(covariance.shape)}, d = {model.dim}"
             )
         if not (all_finite(mean) and all_finite(covariance)):
             raise ValueError("feature_moments() of this model holds NaN or inf")
         return mean, covariance
     if observations is None:
         if not isinstance(model, HasStates):
-            raise ValueError(f"{type(model).__name__} ships no moments and no states: pass a sample of observations")
+            raise ValueError(
+                f"{type(model).__name__} has no feature_moments() and no states(): pass a sample of observations"
+            )
         observations = model.states()
     with torch.no_grad():
         phi = model.phi(observations).double()
     if phi.ndim != 2 or len(phi) < 2:
         raise ValueError(f"expected a list of at least 2 observations, got φ of shape {tuple(phi.shape)}")
     if not all_finite(phi):
-        raise ValueError("φ of these observations holds NaN or inf: zscout.check_model says more")
+        raise ValueError("φ of these observations holds NaN or inf: run zscout.check_model(model)")
     return phi.mean(0), torch.cov(phi.mT, correction=0).reshape(model.dim, model.dim)
 
 
 def whitening(mean: Float[Tensor, " d"], covariance: Float[Tensor, "d d"]) -> Float[Tensor, "k d"]:
-    """A with A C Aᵀ = I: C^{-1/2}; where directions do not vary, or units lie too far apart for that, rows for each.
+    """A with A C Aᵀ = I: C^{-1/2}; if C is (nearly) singular, one row for each direction that varies.
 
-    What does not vary is decided on standardised features, so that the unit of a feature does not matter.
+    Directions without variance are found on standardised features, so the unit of a feature does not matter.
     """
     deviation = covariance.diagonal().clamp(min=0).sqrt()
     varies = deviation > NO_VARIANCE * (deviation**2 + mean**2).sqrt()
     if not varies.any():
-        raise ValueError("φ is the same for all of these observations: there is nothing to calibrate")
+        raise ValueError("φ is the same for all of these observations: pass observations in which φ varies")
     unit = deviation[varies]
     variances, directions = torch.linalg.eigh(covariance[varies][:, varies] / unit[:, None] / unit)
     kept = variances > NO_VARIANCE
@@ -96,8 +98,8 @@ def whitening(mean: Float[Tensor, " d"], covariance: Float[Tensor, "d d"]) -> Fl
 class Calibrated:
     """A model with centred, whitened features: φ′ = A(φ − φ̄), ψ′ = A(ψ − φ̄/(1 − γ)), and z = Aᵀw, projected.
 
-    A is C^{-1/2}; where directions without variance were dropped, its rows are the others, each divided by its standard
-    deviation. A task w is a reward φ′·w, whose mean over the sample is 0.
+    A is C^{-1/2}. If directions without variance were dropped, the rows of A are the others, each divided by its
+    standard deviation. A task w is the reward φ′·w, whose mean over the sample is 0.
     """
 
     def __init__(self, model: Any, mean: Float[Tensor, " d"], covariance: Float[Tensor, "d d"]) -> None:
@@ -111,7 +113,7 @@ class Calibrated:
 
     @property
     def dim(self) -> int:
-        """K, how many directions vary."""
+        """k, the number of directions that vary."""
         return self.whitening.shape[0]
 
     @property
@@ -129,25 +131,25 @@ class Calibrated:
         return self._whitened(self.model.psi(obs, self.to_z(z, candidates=True)), self.gamma)
 
     def act(self, obs: Obs, z: Vectors, rng: Any = None) -> Action:
-        """A ~ π(·|s,z) of the model's own z."""
+        """A ~ π(·|s,z) with the model's z."""
         action: Action = self.model.act(obs, self.to_z(z), rng)
         return action
 
     def sample_z(self, n: int, rng: Generator | int) -> Float[Tensor, "n k"]:
-        """The model's own draws, as tasks of the whitened features."""
+        """The model's draws, as tasks of the whitened features."""
         return self._from_z(self.model.sample_z(n, rng))
 
     def project_z(self, z: Vectors) -> Float[Tensor, "*b k"]:
-        """Onto the sphere of radius √k; 0 goes to (1, …, 1)."""
+        """z projected to the sphere of radius √k; 0 maps to (1, …, 1)."""
         return project_sphere(self._w(z))
 
     def feature_moments(self) -> tuple[Float[Tensor, " k"], Float[Tensor, "k k"]]:
-        """0 and I, by construction."""
+        """Mean 0 and covariance I, by construction."""
         eye = torch.eye(self.dim).to(self.whitening)
         return torch.zeros_like(eye[0]), eye
 
     def to_z(self, z: Vectors, candidates: bool = False) -> Float[Tensor, "*b d"]:
-        """The model's own z for tasks w: Aᵀw, projected."""
+        """The model's z for tasks w: Aᵀw, projected."""
         own: Tensor = self.model.project_z(self._w(z, candidates) @ self.whitening)
         return own
 
@@ -163,12 +165,12 @@ class Calibrated:
         return (psi.double() - self.mean / (1 - gamma)) @ self.whitening.mT
 
 
-# What only some models offer
+# Optional abilities of models
 
 
 class _Heads(Calibrated):
     def psi_heads(self, obs: Obs, z: Vectors) -> Float[Tensor, "*b h n k"]:
-        """ψ′ by each head."""
+        """ψ′ of each head."""
         return self._whitened(self.model.psi_heads(obs, self.to_z(z, candidates=True)), self.gamma)
 
 
@@ -198,24 +200,24 @@ class _States(Calibrated):
 class _ForEachRun(Calibrated):
     @property
     def draws_for_each_run(self) -> bool:
-        """As the model does."""
+        """Whether the model's ``act`` accepts streams."""
         return bool(self.model.draws_for_each_run)
 
 
 class _SamplesForEachRun(Calibrated):
     def sample_z(self, n: int, rng: Generator | int) -> Float[Tensor, "n k"]:
-        """The same for one: beside ``sample_z_each``, so that nobody changes one without the other."""
+        """Defined next to ``sample_z_each``, because ``Problem.fresh`` requires both in the same class."""
         return super().sample_z(n, rng)
 
     def sample_z_each(self, n: int, rngs: Sequence[Generator]) -> Float[Tensor, "runs n k"]:
-        """The model's own draws for many runs."""
+        """The model's draws for many runs."""
         return self._from_z(self.model.sample_z_each(n, rngs))
 
 
 class _ExactPsi(Calibrated):
     @property
     def psi_is_exact(self) -> bool:
-        """As the model's."""
+        """Whether the model's ψ is exact."""
         return bool(self.model.psi_is_exact)
 
 

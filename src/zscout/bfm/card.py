@@ -1,4 +1,4 @@
-"""A model's README: what it is, how it was made, how good the exact model says it is."""
+"""Model cards: architecture, training, and quality measured against the exact model."""
 
 from typing import Any
 
@@ -30,13 +30,13 @@ def model_card(config: USFAConfig, about: dict[str, Any]) -> str:
     if verdict := about.get("verdict"):
         lines += [
             "",
-            "Judged by the exact model on held-out z:",
+            "Measured against the exact model on held-out z:",
             "",
             "| | |",
             "|---|---|",
             f"| normalised value (0 random walk, 1 optimal), mean over {verdict['tasks']} z | {verdict['value']:.4f} |",
             f"| its 5th percentile over z | {verdict['value_p5']:.4f} |",
-            f"| error of ψ for its own policy, relative | {verdict['psi_error']:.4f} |",
+            f"| relative error of ψ for its own policy | {verdict['psi_error']:.4f} |",
         ]
     if command := about.get("command"):
         lines += ["", "Made with", "", "```bash", str(command), "```"]

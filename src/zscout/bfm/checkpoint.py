@@ -1,4 +1,4 @@
-"""A training that can be killed: one file, replaced whole, that holds all that decides what comes next."""
+"""Training checkpoints: one file with everything that determines the next steps."""
 
 import hashlib
 import json
@@ -13,30 +13,30 @@ from zscout.files import parse_json, write_bytes
 
 
 def write_checkpoint(trainer: Trainer, path: Path, setting: str = "") -> None:
-    """Atomic: after a crash there is the old checkpoint or the new one."""
+    """Write atomically: a crash leaves the old checkpoint or the new one."""
     tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in trainer.tensors().items()}
     metadata = {"identity": _identity(trainer, setting), "counters": json.dumps(trainer.counters(), allow_nan=False)}
     write_bytes(path, bytes_of(tensors, metadata))
 
 
 def read_checkpoint(trainer: Trainer, path: Path, setting: str = "") -> bool:
-    """Resume from a checkpoint, if there is one; it must be of the same recipe, data, features, seed and setting."""
+    """Resume from a checkpoint, if there is one; recipe, data, features, seed and setting must match."""
     if not path.exists():
         return False
     try:
         with safe_open(str(path), framework="pt") as file:
             metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
     except (SafetensorError, OSError) as error:
         raise ValueError(f"{path} is damaged: {error}; remove it to start over") from None
     if metadata.get("identity") != _identity(trainer, setting):
-        raise ValueError(f"{path} is of a training with other settings; remove it, or train into another folder")
+        raise ValueError(f"{path} was written with other settings; remove it, or train into another folder")
     trainer.resume(tensors, parse_json(metadata["counters"]))
     return True
 
 
 def _identity(trainer: Trainer, setting: str) -> str:
-    """What must be the same for a resumed training to end as the uninterrupted one."""
+    """A hash of everything that must match for a resumed training to equal an uninterrupted one."""
     digest = hashlib.sha256(json.dumps(asdict(trainer.recipe), sort_keys=True).encode())
     digest.update(f"{trainer.seed} {trainer.device.type} {setting}".encode())
     for tensor in (trainer.data.outcomes, trainer.data.frequency, trainer.online.features, trainer.online.state_inputs):

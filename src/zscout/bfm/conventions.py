@@ -1,4 +1,4 @@
-"""Does ψ say what the policy will meet? Where the world is not known, rollouts decide, and name the convention."""
+"""Check ψ by rollouts of its own policy, and name the convention that a wrong ψ follows."""
 
 import math
 from collections.abc import Iterable
@@ -14,24 +14,24 @@ from zscout.bfm.rollouts import Pairs, check_env, horizon, rollout_pairs
 from zscout.edge import as_discount, as_size
 from zscout.types import BehaviorModel
 
-UNKNOWN = 0.99  # the γ that decides how long rollouts are for a model that does not tell its own
-SURE = 3.0  # standard errors by which a wrong convention must be better
-SHORT = (1, 3, 10)  # steps after which the model's own ψ may stand for the rest
-HORIZONS = np.geomspace(1.25, 1_000.0, 49)  # 1/(1 − γ) of the discounts that are tried
+UNKNOWN = 0.99  # γ for the length of rollouts if the model has no gamma
+SURE = 3.0  # standard errors by which a wrong convention must fit better
+SHORT = (1, 3, 10)  # steps before the model's own ψ bootstraps the rest
+HORIZONS = np.geomspace(1.25, 1_000.0, 49)  # 1/(1 − γ) of the discounts tried
 
 
 @dataclass(frozen=True)
 class PsiReport:
-    """How far ψ is from the rollouts of its own policy, as a share of its size."""
+    """The error of ψ against rollouts of its own policy, relative to the size of ψ."""
 
     error: float  # √(mean ‖ψ − E G‖² ÷ mean ‖E G‖²)
-    low: float  # error, two standard errors down …
-    high: float  # … and up
-    gamma: float  # the model's own, or the nearest found
-    pairs: int  # of rollouts, each with its own z and start
-    length: float  # steps of a rollout, on average
-    bootstrapped: float  # weight γᴸ of the model's own ψ behind rollouts that were cut, on average
-    terminated: int  # rollouts that ended by themselves
+    low: float  # error minus two standard errors
+    high: float  # error plus two standard errors
+    gamma: float  # the model's gamma, or the best fit
+    pairs: int  # number of pairs of rollouts, each with its own z and start
+    length: float  # mean steps of a rollout
+    bootstrapped: float  # mean weight γᴸ of the model's own ψ after truncated rollouts
+    terminated: int  # number of rollouts that terminated
 
     def __str__(self) -> str:
         return (
@@ -43,23 +43,23 @@ class PsiReport:
 
 @dataclass(frozen=True)
 class Convention:
-    """ψ = scale · E Σ_{k≥0} γᵏ φ(S_{t+k+begins}); right is begins = 1 and scale = 1."""
+    """ψ = scale · E Σ_{k≥0} γᵏ φ(S_{t+k+begins}); correct: begins = 1 and scale = 1."""
 
     gamma: float
     begins: int = 1
     scaled: bool = False  # scale = 1 − γ
 
     def fault(self, own: float | None) -> str:
-        """What is wrong with a ψ that is so."""
+        """What is wrong with a ψ of this convention."""
         found = []
         if self.begins == 0:
-            found.append("ψ counts the present state")
+            found.append("ψ counts the current state")
         if self.begins == 2:
             found.append("φ is of the state before the step, or ψ begins one state late")
         if self.scaled:
             found.append(f"ψ is scaled by 1 − γ = {1 - self.gamma:.3g}")
         if own is not None and self.gamma != own:
-            found.append(f"ψ has γ = {self.gamma:.3g}, the model says gamma = {own:g}")
+            found.append(f"ψ has γ = {self.gamma:.3g}, the model's gamma is {own:g}")
         return " and ".join(found)
 
 
@@ -68,8 +68,8 @@ class Fit:
     """How well a convention explains ψ."""
 
     convention: Convention
-    squares: Float[Tensor, " pairs"]  # (ψ − G)·(ψ − G′), on average ‖ψ − E G‖²
-    sizes: Float[Tensor, " pairs"]  # G·G′, on average ‖E G‖²
+    squares: Float[Tensor, " pairs"]  # (ψ − G)·(ψ − G′), whose mean is ‖ψ − E G‖²
+    sizes: Float[Tensor, " pairs"]  # G·G′, whose mean is ‖E G‖²
 
     @property
     def square(self) -> float:
@@ -87,13 +87,13 @@ class Fit:
         return self.off_by(0.0)
 
     def off_by(self, standard_errors: float) -> float:
-        """Relative error of ψ, so many standard errors up."""
+        """Relative error of ψ plus this many standard errors."""
         square = max(self.square, 0.0) + standard_errors * standard_error(self.squares)
         return math.sqrt(max(square, 0.0)) / self.size
 
 
 def check_psi(model: BehaviorModel, env: Any, tolerance: float, steps: int, seed: int) -> PsiReport:
-    """Raise ValueError if ψ follows a wrong convention or is off by more than ``tolerance``, else say by how much."""
+    """Raise ValueError if ψ follows a wrong convention or its error exceeds ``tolerance``; else return the report."""
     as_size(steps, "steps", 1_000)
     as_size(seed, "seed", 0, 2**31)
     made = None if isinstance(env, gymnasium.Env) or not callable(env) else env()
@@ -116,19 +116,20 @@ def check_psi(model: BehaviorModel, env: Any, tolerance: float, steps: int, seed
     if found := wrong_convention(given, own, pairs, short, tolerance):
         before, after = found
         raise ValueError(
-            f"check_model: {after.convention.fault(own)}: relative error {before.error:.3g} as ψ is, {after.error:.3g} "
-            f"by that convention ({said}); ψ should be E Σ_{{k≥0}} γᵏ φ(S_{{t+k+1}}), φ of the states entered"
+            f"check_model: {after.convention.fault(own)}: relative error {before.error:.3g} as given, "
+            f"{after.error:.3g} under that convention ({said}); ψ should be E Σ_{{k≥0}} γᵏ φ(S_{{t+k+1}}), "
+            "φ of the states entered"
         )
     if report.low > tolerance:
         raise ValueError(
             f"check_model: ψ(s;z) differs from {said} of the model's own policy by {report.error:.3g} of its size "
-            f"({report.low:.3g} to {report.high:.3g}; tolerance {tolerance:.3g}): is it of this policy, these "
-            "features, this environment, and trained enough? (Noise that the environment draws from anything but its "
+            f"({report.low:.3g} to {report.high:.3g}; tolerance {tolerance:.3g}): does it match this policy, these "
+            "features and this environment, and is it trained enough? (Environment noise that is not drawn from "
             "np_random counts as error.)"
         )
     if report.high > 2 * tolerance:
         raise ValueError(
-            f"check_model: {steps} steps are too few to tell: ψ error {report.low:.3g} to {report.high:.3g} of its "
+            f"check_model: {steps} steps are too few to decide: ψ error {report.low:.3g} to {report.high:.3g} of its "
             f"size by {said}: pass more steps"
         )
     return report
@@ -137,9 +138,9 @@ def check_psi(model: BehaviorModel, env: Any, tolerance: float, steps: int, seed
 def wrong_convention(
     given: Fit, own: float | None, pairs: Pairs, short: Pairs, tolerance: float
 ) -> tuple[Fit, Fit] | None:
-    """The fit of ψ as it should be beside that of the convention which explains it clearly better, if one does."""
+    """The fits of the correct and of a wrong convention, if the wrong one explains ψ clearly better."""
     best = given
-    for convention in conventions(own, pairs, tolerance):  # two faults at once only where one does not explain ψ
+    for convention in conventions(own, pairs, tolerance):  # try two faults at once only if one does not explain ψ
         best = min((other for other in convention if clearly_better(other, best, tolerance)), key=_square, default=best)
     return (given, best) if best is not given else shifted(given, short, tolerance)
 
@@ -155,16 +156,16 @@ def conventions(own: float | None, pairs: Pairs, tolerance: float) -> tuple[list
     one = [of(0, False), of(2, False), of(1, True)]
     if own is not None:
         free = best_gamma(pairs, 1, False)
-        # A ψ that is a little too small looks like a γ that is: that is an error of approximation.
+        # A slightly too small ψ looks like a slightly too small γ: that is approximation error.
         ratio = (1 - own) / (1 - free.convention.gamma)
         one += [free] if abs(math.log(ratio)) > math.log1p(tolerance) else []
     return one, [of(0, True), of(2, True)]
 
 
 def shifted(given: Fit, pairs: Pairs, tolerance: float) -> tuple[Fit, Fit] | None:
-    """A ψ that begins too early or too late, by rollouts of a few steps.
+    """The fit of a ψ that begins too early or too late, from rollouts of a few steps.
 
-    Over a whole horizon that is a share 1 − γ of ψ, which noise may hide: a few steps have less of it.
+    Over a whole horizon the difference is only 1 − γ of ψ, which noise may hide; short rollouts have less noise.
     """
     gamma = given.convention.gamma
     for most in SHORT:
@@ -177,14 +178,14 @@ def shifted(given: Fit, pairs: Pairs, tolerance: float) -> tuple[Fit, Fit] | Non
 
 
 def clearly_better(other: Fit, given: Fit, tolerance: float) -> bool:
-    """At most half the error, by more than chance, and itself within the tolerance."""
+    """Whether ``other`` has at most half the error, significantly, and is within the tolerance."""
     gain = given.squares - other.squares
     sure = float(gain.mean()) > SURE * standard_error(gain)
     return sure and other.square < 0.25 * given.square and other.error <= tolerance
 
 
 def best_gamma(pairs: Pairs, begins: int, scaled: bool) -> Fit:
-    """The discount that explains ψ best, on a grid of horizons and on a finer one around the best of them."""
+    """The discount that fits ψ best: coarse grid of horizons, then a finer one."""
 
     def best(horizons: Iterable[float]) -> Fit:
         tried = [fit(Convention(1 - 1 / float(horizon), begins, scaled), pairs) for horizon in horizons]
@@ -196,7 +197,7 @@ def best_gamma(pairs: Pairs, begins: int, scaled: bool) -> Fit:
 
 
 def fit(convention: Convention, pairs: Pairs, most: int | None = None) -> Fit:
-    """ψ at all starts beside what it would be by a convention, after ``most`` steps by the model's own ψ."""
+    """Compare ψ at all starts with a convention; after ``most`` steps the model's own ψ bootstraps."""
     gamma, scale = convention.gamma, 1 - convention.gamma if convention.scaled else 1.0
     one, other = pairs.discounted(gamma, convention.begins, scale, most)
     psi = pairs.psi[0, :, 0]
@@ -204,7 +205,7 @@ def fit(convention: Convention, pairs: Pairs, most: int | None = None) -> Fit:
 
 
 def report_of(given: Fit, pairs: Pairs) -> PsiReport:
-    """What was measured."""
+    """The report of a fit."""
     gamma = given.convention.gamma
     return PsiReport(
         error=given.error,
@@ -219,7 +220,7 @@ def report_of(given: Fit, pairs: Pairs) -> PsiReport:
 
 
 def standard_error(values: Float[Tensor, " pairs"]) -> float:
-    """Of their mean."""
+    """Standard error of the mean."""
     return float(values.std() / len(values) ** 0.5)
 
 

@@ -1,4 +1,4 @@
-"""ψ*, v* and π* by dynamic programming: ground truth, oracle, and the fastest BFM there is."""
+"""ψ*, v* and π* by dynamic programming: ground truth and oracle."""
 
 from collections.abc import Sequence
 
@@ -26,10 +26,10 @@ from zscout.types import Action, FiniteWorld, Obs, Vectors
 
 
 class ExactModel:
-    """A BehaviorModel without error: π(·|s,z) is optimal for φ·z at discount γ, ψ is its true ψ, in float64.
+    """An exact BehaviorModel: π(·|s,z) is optimal for φ·z at discount γ, ψ is its true ψ, in float64.
 
-    Whole tables come for z [*n d]: ``policy`` [*n S], ``value`` [*n S], ``successor_features`` [*n S d].
-    Where several actions are best the first is taken, so z = 0 always goes up.
+    Whole tables for z [*n d]: ``policy`` [*n S], ``value`` [*n S], ``successor_features`` [*n S d].
+    Ties between actions go to the first, so z = 0 always goes up.
 
         model = ExactModel(open_grid(), laplacian(open_grid()))
         model.value(model.sample_z(3, rng=0))
@@ -49,11 +49,11 @@ class ExactModel:
 
     @property
     def dim(self) -> int:
-        """d."""
+        """d, the number of features."""
         return self.features.shape[1]
 
     def phi(self, obs: Obs) -> Float[Tensor, "*b d"]:
-        """φ(s)."""
+        """φ(s), the features of a state."""
         return self.features[self._states(obs)]
 
     def psi(self, obs: Obs, z: Vectors) -> Float[Tensor, "*b n d"]:
@@ -61,33 +61,33 @@ class ExactModel:
         return self._sums_at(obs, z, self.features, self.gamma)
 
     def act(self, obs: Obs, z: Vectors, rng: Generator | None = None) -> Action:
-        """π(s,z); nothing is drawn."""
+        """π(s,z), deterministic."""
         state, policy = self._states(obs), self._policy(self._z(z)).long()
         runs = common_shape(state.shape, policy.shape[:-1], "observations and z")
         chosen = policy.expand(*runs, -1).gather(-1, state.expand(runs)[..., None])[..., 0]
         return as_given(chosen, obs)
 
     def sample_z(self, n: int, rng: Generator | int) -> Float[Tensor, "n d"]:
-        """N draws, uniform on the sphere of radius √d."""
+        """n draws, uniform on the sphere of radius √d."""
         return sample_sphere(n, self.dim, as_generator(rng, self.device)).to(self.device)
 
     def sample_z_each(self, n: int, rngs: Sequence[Generator]) -> Float[Tensor, "runs n d"]:
-        """The same for many runs in one go."""
+        """``sample_z`` for each generator, stacked."""
         return sample_sphere_each(n, self.dim, rngs).to(self.device)
 
     def project_z(self, z: Vectors) -> Float[Tensor, "*b d"]:
-        """Onto the sphere of radius √d; 0 goes to (1, …, 1)."""
+        """z projected to the sphere of radius √d; 0 maps to (1, …, 1)."""
         return project_sphere(self._z(z))
 
-    # What only some models offer
+    # Optional abilities of models
 
     @property
     def psi_is_exact(self) -> bool:
-        """It is."""
+        """Always True."""
         return True
 
     def psi_heads(self, obs: Obs, z: Vectors) -> Float[Tensor, "*b h n d"]:
-        """One head: the truth does not disagree with itself."""
+        """ψ as one head."""
         return self.psi(obs, z).unsqueeze(-3)
 
     def psi_at(self, obs: Obs, z: Vectors, gamma: float) -> Float[Tensor, "*b n d"]:
@@ -122,16 +122,16 @@ class ExactModel:
         return self.worth(self._policy(tasks), tasks)
 
     def worth(self, policy: Obs, task: Vectors) -> Float[Tensor, "*n S"]:
-        """v_π(s) of policies [*n S], each for the reward φ·task of its own task [*n d]."""
+        """v_π(s) of policies [*n S], each for the reward φ·task of its task [*n d]."""
         table, tasks = self._policy_table(policy), self._z(task)
         if table.is_floating_point() or table.shape[:-1] != tasks.shape[:-1]:
             raise ValueError(
-                f"worth wants actions [*n {self.world.n_states}] and tasks [*n {self.dim}] of the same *n, "
+                f"worth expects actions [*n {self.world.n_states}] and tasks [*n {self.dim}] of the same *n, "
                 f"got {tuple(table.shape)} and {tuple(tasks.shape)}"
             )
         value = self._solver.worth(table.reshape(-1, self.world.n_states), tasks.reshape(-1, self.dim))
         if not all_finite(value):
-            raise ValueError("z is so large that its values overflow")
+            raise ValueError("values overflow: scale z down")
         return value.reshape(table.shape)
 
     def successor_features(self, z: Vectors) -> Float[Tensor, "*n S d"]:
@@ -141,7 +141,7 @@ class ExactModel:
         return tables.reshape(*policy.shape, self.dim)
 
     def evaluate(self, policy: Obs | Vectors, gamma: float | None = None) -> Float[Tensor, "*n S d"]:
-        """ψ of any policy table: actions [*n S], or their probabilities [*n S A]."""
+        """ψ of any policy table: actions [*n S], or probabilities [*n S A]."""
         gamma = self.gamma if gamma is None else as_discount(gamma)
         table = self._policy_table(policy)
         leading = table.shape[: -2 if table.is_floating_point() else -1]
@@ -149,27 +149,27 @@ class ExactModel:
         return self._sums(rows, self.features, gamma).reshape(*leading, *self.features.shape)
 
     def psi_of(self, policy: Obs | Vectors, whose: Obs, state: Obs) -> Float[Tensor, "n d"]:
-        """ψ_π(s) at n states only, each under one of the m policies of a table, ``policy[whose]``."""
+        """ψ_π(s) at n states, each under one of m policies, ``policy[whose]``."""
         table, where = self._policy_table(policy), self._states(state)
         owner = as_index(whose, len(table), "whose", self.device)
         if table.ndim != (3 if table.is_floating_point() else 2) or owner.ndim != 1 or owner.shape != where.shape:
             raise ValueError(
-                "psi_of wants a table of policies [m S] or [m S A], and whose and state of one length, "
+                "psi_of expects a table of policies [m S] or [m S A], and whose and state of the same length, "
                 f"got {tuple(table.shape)}, {tuple(owner.shape)} and {tuple(where.shape)}"
             )
-        many = len(where) > len(table) * self.dim  # tables of all states cost no more
+        many = len(where) > len(table) * self.dim  # whole tables cost no more
         if many or table.is_floating_point() or not self._dynamics.certain:
             return self.evaluate(table)[owner, where]
         pairs = zip(chunks(owner, self.world.n_states), chunks(where, self.world.n_states), strict=True)
         return torch.cat([self._sums_from_chunk(table[o], s, self.features, self.gamma) for o, s in pairs])
 
     def forget(self) -> None:
-        """What was solved lately is remembered; from now on it is not."""
+        """Clear the cache of solved policies."""
         self._solver.forget()
 
     @property
     def random_policy(self) -> Float[Tensor, "S A"]:
-        """Every action equally likely, a table for ``evaluate``."""
+        """The uniform policy, a table for ``evaluate``."""
         shape = (self.world.n_states, self.world.n_actions)
         return torch.full(shape, 1 / self.world.n_actions, dtype=torch.float64, device=self.device)
 
@@ -182,7 +182,7 @@ class ExactModel:
         return as_vectors(z, self.dim, device=self.device, candidates=candidates).detach()
 
     def _policy(self, z: Float[Tensor, "*n d"]) -> Int[Tensor, "*n S"]:
-        """π*, in few bits; z solved lately is known: an agent asks for ψ, M and an action of one z."""
+        """π* in a small dtype, cached: an agent needs ψ, M and an action of the same z."""
         return self._solver.policy(z.reshape(-1, self.dim)).reshape(*z.shape[:-1], self.world.n_states)
 
     def _sums(
@@ -205,14 +205,14 @@ class ExactModel:
         return sums_by_elimination(first, successors, probabilities, gamma).reshape(len(policy), *table.shape)
 
     def _sums_at(self, obs: Obs, z: Vectors, table: Float[Tensor, "S k"], gamma: float) -> Float[Tensor, "*b n k"]:
-        """The same from the states observed, for the policies of the candidates z [*b n d] or [n d]."""
+        """The sums from the observed states only, for the policies of candidates z [*b n d] or [n d]."""
         state, z = self._states(obs), self._z(z, candidates=True)
         policy = self._policy(z)
         if z.ndim == 2 and self._dynamics.certain and state.numel() <= table.shape[1]:
             few = [self._sums_from(policy, one.expand(len(policy)), table, gamma) for one in state.flatten()]
             shape = (*state.shape, len(policy), table.shape[1])
             return torch.stack(few).reshape(shape) if few else table.new_empty(shape)
-        if z.ndim == 2:  # with so many states a table of all of them costs no more
+        if z.ndim == 2:  # for many states a whole table costs no more
             tables = (self._sums_of_chunk(part, table, gamma)[:, state] for part in chunks(policy, table.numel()))
             return torch.cat(list(tables)).movedim(0, -2)
         runs, n = common_shape(state.shape, z.shape[:-2], "observations and z"), z.shape[-2]
@@ -223,14 +223,14 @@ class ExactModel:
     def _sums_from(
         self, policy: Int[Tensor, "m S"], start: Int[Tensor, " m"], table: Float[Tensor, "S k"], gamma: float
     ) -> Float[Tensor, "m k"]:
-        """The same from one start for each policy."""
+        """The sums from one start state for each policy."""
         pairs = zip(chunks(policy, policy.shape[1]), chunks(start, policy.shape[1]), strict=True)
         return torch.cat([self._sums_from_chunk(*pair, table, gamma) for pair in pairs])
 
     def _sums_from_chunk(
         self, policy: Int[Tensor, "m S"], start: Int[Tensor, " m"], table: Float[Tensor, "S k"], gamma: float
     ) -> Float[Tensor, "m k"]:
-        """Along its path alone where nothing is drawn."""
+        """The sums along each path, if the dynamics are deterministic."""
         if self._dynamics.certain:
             visits = discounted_visits(self._dynamics.pointers(policy), start, policy.shape[1], gamma)
             if visits is not None:
@@ -243,11 +243,13 @@ class ExactModel:
         whole = not given.is_floating_point() if isinstance(given, Tensor) else given.dtype.kind in "biu"
         if whole:
             if given.ndim == 0 or given.shape[-1] != n_states:
-                raise ValueError(f"a policy of actions is [*n {n_states}], got {tuple(given.shape)}")
+                raise ValueError(f"expected a policy of actions [*n {n_states}], got {tuple(given.shape)}")
             return as_index(given, n_actions, "action", self.device)
         table = as_finite(given, "policy", self.device).detach()
         if table.shape[-2:] != (n_states, n_actions):
-            raise ValueError(f"a policy of probabilities is [*n {n_states} {n_actions}], got {tuple(table.shape)}")
+            raise ValueError(
+                f"expected a policy of probabilities [*n {n_states} {n_actions}], got {tuple(table.shape)}"
+            )
         if (table < 0).any() or not torch.allclose(table.sum(-1), table.new_ones(()), atol=1e-6):
-            raise ValueError("a policy's probabilities must be at least 0 and sum to 1 in every state")
+            raise ValueError("a policy's probabilities must be ≥ 0 and sum to 1 in every state")
         return table

@@ -1,4 +1,4 @@
-"""A frozen network at the speed of its matrix products."""
+"""Fast inference of frozen networks."""
 
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
@@ -7,8 +7,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-ROWS = 1024  # whose activations stay in a core's cache
-MOST_ROWS = 2**18  # whose activations a GPU has room for
+ROWS = 1024  # rows whose activations fit a core's cache
+MOST_ROWS = 2**18  # rows whose activations fit a GPU's memory
 
 
 Layers: TypeAlias = tuple[Sequence[Tensor], Sequence[Tensor]]
@@ -16,9 +16,9 @@ Layers: TypeAlias = tuple[Sequence[Tensor], Sequence[Tensor]]
 
 
 class Inference:
-    """Networks of the same shape but for their last layer, side by side: one product a layer for all of them.
+    """Networks of equal shape except their last layer, batched: one matrix product per layer.
 
-    What a state adds to the first layer is known beforehand, so that only z passes through it.
+    The state's part of the first layer is precomputed; only z passes through it.
     """
 
     def __init__(self, networks: Sequence[Layers], table: Float[Tensor, "S k"]) -> None:
@@ -45,11 +45,11 @@ class Inference:
 
 
 def in_parts(state: Int[Tensor, " n"], z: Float[Tensor, "n d"]) -> Iterator[tuple[Tensor, Tensor]]:
-    """Pairs of state and z, as many at a time as there is room for."""
+    """Split pairs of state and z into parts that fit cache or GPU memory."""
     rows = ROWS if z.device.type == "cpu" else MOST_ROWS
     return zip(state.split(rows), z.split(rows), strict=True)
 
 
 def _rectified(x: Tensor) -> Tensor:
-    """ReLU, in place where no gradient is wanted."""
+    """ReLU, in place if no gradient is needed."""
     return torch.relu(x) if x.requires_grad else torch.relu_(x)

@@ -1,4 +1,4 @@
-"""How good a learned model is, by the exact one: normalised value and error of ψ."""
+"""Quality of a learned model, measured by the exact one: normalised value and error of ψ."""
 
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -13,18 +13,18 @@ from zscout.types import Obs, Vectors
 
 @runtime_checkable
 class Tabulated(Protocol):
-    """A model of a finite world that can be written down as tables."""
+    """A model of a finite world, as tables."""
 
     def policy(self, z: Vectors) -> Float[Tensor, "n S A"]:
-        """π(a|s,z)."""
+        """π(a|s,z) for all states."""
 
     def psi(self, obs: Obs, z: Vectors) -> Float[Tensor, "*b n d"]:
-        """ψ(s;z)."""
+        """ψ(s;z) of candidates."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the exact model says of another, over states and z."""
+    """Quality of a model, over states and z."""
 
     value: float  # mean over z of the normalised value: 0 is a random walk, 1 is optimal
     value_p5: float  # its 5th percentile over z
@@ -32,7 +32,7 @@ class Verdict:
 
 
 class Judge:
-    """The exact model and the held-out z that it judges by."""
+    """Measures models with the exact model, on held-out z."""
 
     def __init__(self, exact: ExactModel, z: Float[Tensor, "n d"]) -> None:
         self.exact, self.z = exact, z.to(exact.device, torch.float64)
@@ -40,14 +40,16 @@ class Judge:
         self._best = exact.value(self.z).mean(-1)
         scale = self.z.norm(dim=-1) * exact.features.norm(dim=-1).max() / (1 - exact.gamma)
         if (self._best - self._random <= 1e-9 * scale).any():
-            raise ValueError("for some z every policy is worth the same: with these features there is nothing to judge")
+            raise ValueError(
+                "every policy has the same value for some z: with these features there is nothing to judge"
+            )
 
     def normalised_value(self, policy: Float[Tensor, "n S A"]) -> Float[Tensor, " n"]:
         """Mean over states of v_π − v_random, ÷ mean over states of v* − v_random, for each z."""
         return self._normalise(self.exact.evaluate(policy))
 
     def __call__(self, model: Tabulated) -> Verdict:
-        """Judge the model's own policies and its ψ of them."""
+        """Measure the model's policies, and its ψ of them."""
         psi_pi = self.exact.evaluate(certain(model.policy(self.z)))
         value = self._normalise(psi_pi)
         with torch.no_grad():
@@ -64,5 +66,5 @@ class Judge:
 
 
 def certain(policy: Float[Tensor, "n S A"]) -> Tensor:
-    """Actions where nothing is drawn: these are evaluated faster."""
+    """Actions [n S] if the policy is deterministic, which is faster to evaluate; else the policy."""
     return policy.argmax(-1) if bool((policy.amax(-1) == 1).all()) else policy

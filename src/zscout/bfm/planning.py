@@ -1,7 +1,7 @@
 """Dynamic programming for many rewards at once, in any finite world.
 
 Two layouts: [S m], m rewards side by side, for sweeps over a shared table of moves; [N k], nodes of one large
-Markov chain, for sums along given policies, where m policies on S states are simply N = m·S nodes.
+Markov chain, for sums along given policies, where m policies on S states give N = m·S nodes.
 """
 
 from dataclasses import dataclass
@@ -18,14 +18,14 @@ from zscout.edge import as_finite, as_index
 from zscout.types import FiniteWorld
 
 EPS = torch.finfo(torch.float64).eps
-SMALL = 4096  # numbers that are handled faster than calls are made
-SWEEPS, NEAR = 8, 1e-6  # value iteration looks after so many sweeps whether the largest value still changes so much
-LONGEST = 1024  # steps of a path that is followed for one start; longer ones are summed for all starts at once
+SMALL = 4096  # below this size, call overhead dominates
+SWEEPS, NEAR = 8, 1e-6  # value iteration tests for convergence every SWEEPS sweeps, to relative change NEAR
+LONGEST = 1024  # longest path followed from a single start; longer ones are summed for all starts at once
 
 
 @dataclass(frozen=True, eq=False)
 class Dynamics:
-    """p(s'|s,a) as a table of K outcomes for each state and action."""
+    """p(s'|s,a) as tables of K outcomes for each state and action."""
 
     successors: Int[Tensor, "S A K"]
     probabilities: Float[Tensor, "S A K"]
@@ -37,23 +37,25 @@ class Dynamics:
         successors, probabilities = world.successors, as_finite(world.probabilities, "the world's probabilities")
         if successors.shape[:2] != (n_states, n_actions) or successors.shape != probabilities.shape:
             raise ValueError(
-                f"the world's successors and probabilities are both [{n_states} {n_actions} K], "
+                f"expected the world's successors and probabilities both [{n_states} {n_actions} K], "
                 f"got {tuple(successors.shape)} and {tuple(probabilities.shape)}"
             )
         successors = as_index(successors, n_states, "the world's successor", device)
         total = probabilities.sum(-1, keepdim=True)
         if (probabilities < 0).any() or (total - 1).abs().max() > 1e-5:
-            raise ValueError("the world's probabilities must be at least 0 and sum to 1 for every state and action")
-        return cls(successors.contiguous(), (probabilities / total).to(device).contiguous())  # float32 tables too
+            raise ValueError("the world's probabilities must be ≥ 0 and sum to 1 for every state and action")
+        return cls(
+            successors.contiguous(), (probabilities / total).to(device).contiguous()
+        )  # normalise: float32 tables sum to 1 only roughly
 
     @property
     def certain(self) -> bool:
-        """Nothing is drawn: one outcome for each state and action."""
+        """Whether the dynamics are deterministic: one outcome for each state and action."""
         return self.successors.shape[-1] == 1
 
     @cached_property
     def _moves(self) -> list[list[tuple[Int[Tensor, " S"], Float[Tensor, "S 1"]]]]:
-        """For each action its outcomes: where every state goes, and how likely."""
+        """For each action its outcomes: next states and probabilities."""
         outcomes = zip(self.successors.permute(1, 2, 0), self.probabilities.permute(1, 2, 0), strict=True)
         return [[(s.contiguous(), p[:, None]) for s, p in zip(*pair, strict=True)] for pair in outcomes]
 
@@ -62,7 +64,7 @@ class Dynamics:
         return self.successors[:, :, 0].T.flatten()
 
     def expect(self, action: int, x: Float[Tensor, "S m"]) -> Float[Tensor, "S m"]:
-        """E[x(S') | s, a] of one action: whole rows are copied, which is as fast as memory is."""
+        """E[x(S') | s, a] of one action; copies whole rows, at memory speed."""
         (successors, probabilities), *others = self._moves[action]
         if self.certain:
             return x.index_select(0, successors)
@@ -73,7 +75,7 @@ class Dynamics:
 
     def best(self, x: Float[Tensor, "S m"]) -> Float[Tensor, "S m"]:
         """max_a E[x(S') | s, a]."""
-        if self.certain and x.numel() < SMALL:  # the calls cost more than the copies: one for all actions
+        if self.certain and x.numel() < SMALL:  # call overhead dominates: one call for all actions
             return x.index_select(0, self._all_moves).view(-1, *x.shape).amax(0)
         best = self.expect(0, x)
         for action in range(1, len(self._moves)):
@@ -81,19 +83,19 @@ class Dynamics:
         return best
 
     def first_reaching(self, x: Float[Tensor, "S m"], enough: Float[Tensor, "S m"]) -> Int[Tensor, "S m"]:
-        """The first action whose E[x(S') | s, a] is at least so much; the last if none is."""
+        """The first action with E[x(S') | s, a] ≥ enough; the last if there is none."""
         first = torch.zeros(x.shape, dtype=self.small, device=x.device)
         for action in reversed(range(len(self._moves) - 1)):
-            first = (first + 1) * (self.expect(action, x) < enough)  # one further on where this one is too little
+            first = (first + 1) * (self.expect(action, x) < enough)  # next action where this one is too low
         return first
 
     @property
     def small(self) -> torch.dtype:
-        """What the number of an action fits in."""
+        """The smallest integer dtype for actions."""
         return torch.int8 if self.successors.shape[1] <= 128 else torch.int32
 
     def pointers(self, policy: Int[Tensor, "m S"]) -> Int[Tensor, " m*S"]:
-        """Where each of the m·S nodes leads, where nothing is drawn; 32 bits are half the way to memory of 64."""
+        """The successor of each of the m·S nodes, for deterministic dynamics; int32 halves memory traffic."""
         (m, n_states), n_actions = policy.shape, self.successors.shape[1]
         size = torch.int32 if m * n_states * n_actions < 2**31 else torch.int64
         state = torch.arange(n_states, dtype=size, device=policy.device)
@@ -102,7 +104,7 @@ class Dynamics:
         return (there.view(m, n_states) + offset[:, None]).flatten()
 
     def chain(self, policy: Int[Tensor, "m S"]) -> tuple[Int[Tensor, "m*S K"], Float[Tensor, "m*S K"]]:
-        """The m·S nodes that m deterministic policies make of the world: where each leads, how likely."""
+        """The Markov chain of m deterministic policies, m·S nodes: successors and probabilities."""
         m, n_states = policy.shape
         state = torch.arange(n_states, device=policy.device)
         offset = torch.arange(m, device=policy.device)[:, None, None] * n_states
@@ -111,7 +113,7 @@ class Dynamics:
         return successors.flatten(0, 1), self.probabilities[state, action].flatten(0, 1)
 
     def mixed_chain(self, policy: Float[Tensor, "m S A"]) -> tuple[Int[Tensor, "m*S AK"], Float[Tensor, "m*S AK"]]:
-        """The same for policies that draw their actions."""
+        """The Markov chain of m stochastic policies."""
         m, n_states, _ = policy.shape
         offset = torch.arange(m, device=policy.device)[:, None, None] * n_states
         successors = self.successors.flatten(1)[None] + offset
@@ -124,9 +126,9 @@ def sums_along_pointers(
 ) -> Float[Tensor, "N ..."]:
     """The solution of x(i) = first(i) + γ x(pointer(i)) on N nodes, by pointer doubling.
 
-    After j rounds x sums 2ʲ steps, and the pointer is where they lead. Once going 2ʲ steps twice leads where going
-    once does, every node is 2ʲ steps from a cycle whose length divides 2ʲ, so the rest is a geometric series: exact,
-    however close γ is to 1.
+    After j rounds x sums 2ʲ steps, and the pointer is the node they reach. Once 2·2ʲ steps reach the same node as 2ʲ
+    steps, every node is within 2ʲ steps of a cycle whose length divides 2ʲ. The rest is then a geometric series: exact
+    for every γ < 1.
     """
     x, weight, twice = first, gamma, pointer.index_select(0, pointer)
     while weight > 1e-20:
@@ -141,10 +143,10 @@ def sums_along_pointers(
 def discounted_visits(
     pointer: Int[Tensor, " nodes"], start: Int[Tensor, " m"], n_states: int, gamma: float
 ) -> Float[Tensor, "m S"] | None:
-    """Σ_{k≥0} γᵏ [S_{k+1} = s] from one start on each of m deterministic chains; None where a cycle is an odd one.
+    """Σ_{k≥0} γᵏ [S_{k+1} = s] from one start on each of m deterministic chains, or None.
 
-    The same doubling, of the path from the start alone: once 2ʲ steps lead into cycles whose lengths divide 2ʲ, what
-    the next 2ʲ steps visit comes again for ever.
+    Doubling of the path from the start only: once 2ʲ steps reach cycles whose lengths divide 2ʲ, the next 2ʲ steps
+    repeat for ever. None if that does not happen within ``LONGEST`` steps, as with cycles of odd length.
     """
     first_node = torch.arange(len(start), device=start.device) * n_states
     path = pointer.index_select(0, start + first_node)[:, None]  # S_1 … S_L
@@ -172,7 +174,7 @@ def sums_by_elimination(
     probabilities: Float[Tensor, "N K"],
     gamma: float,
 ) -> Float[Tensor, "N k"]:
-    """(I − γP) x = first by sparse elimination; the policies of a batch are blocks that never fill each other."""
+    """Solve (I − γP) x = first by sparse elimination; policies of a batch are independent blocks."""
     n, outcomes = successors.shape
     origin = np.repeat(np.arange(n), outcomes)
     entries = (probabilities.flatten().cpu().numpy(), (origin, successors.flatten().cpu().numpy()))
@@ -183,10 +185,10 @@ def sums_by_elimination(
 def optimal_policies(
     dynamics: Dynamics, reward: Float[Tensor, "S m"], gamma: float, reward_error: Float[Tensor, " m"]
 ) -> Int[Tensor, "S m"]:
-    """π* of m rewards that are nowhere negative: value iteration to come close, then policy iteration.
+    """π* of m nonnegative rewards: value iteration for a start, then policy iteration.
 
-    With no negative number anywhere nothing cancels, and every value is right relative to its own size. Of several
-    best actions it is the first; what rounding could tell apart is no difference.
+    Without negative numbers nothing cancels, so every value is accurate relative to its size. Ties go to the first
+    action; differences within rounding count as ties.
     """
     x = torch.add(reward, _nearly_optimal(dynamics, reward.float(), gamma).double(), alpha=gamma)
     policy = dynamics.first_reaching(x, dynamics.best(x))
@@ -197,8 +199,8 @@ def optimal_policies(
     while True:
         x = torch.add(r, v_open, alpha=gamma)
         best = dynamics.best(x)
-        improved = best > v_open + 16 * EPS * v_open.amax(0)  # by more than rounding
-        # Every round but the last raises the total; there are finitely many policies, so this ends.
+        improved = best > v_open + 16 * EPS * v_open.amax(0)  # beyond rounding
+        # Every round except the last raises the total, and policies are finite, so this terminates.
         unfinished = improved.any(0) & (v_open.sum(0) > total)
         if not unfinished.any():
             return _first_best(dynamics, reward, v, gamma, reward_error)
@@ -210,9 +212,9 @@ def optimal_policies(
 
 
 def _nearly_optimal(dynamics: Dynamics, reward: Float[Tensor, "S m"], gamma: float) -> Float[Tensor, "S m"]:
-    """Sweeps of value iteration until they change nothing more that matters; single precision will do for a start."""
-    # Going to the best neighbour and back for ever is a lower bound where every move can be undone, and a start that
-    # needs only as many sweeps as there are steps to where a state's best path ends.
+    """Value iteration until convergence; float32 is enough for a start."""
+    # Start at the value of alternating between the best neighbour and here: a lower bound if every move can be undone.
+    # From there, sweeps are needed only for the number of steps to the end of a state's best path.
     v = torch.add(dynamics.best(reward), reward, alpha=gamma) / (1 - gamma**2)
     root = int(len(reward) ** 0.5)
     most = 16 * root if dynamics.certain else 2 * root
@@ -232,7 +234,7 @@ def _first_best(
     gamma: float,
     reward_error: Float[Tensor, " m"],
 ) -> Int[Tensor, "S m"]:
-    x = torch.add(reward, v - v.amin(0), alpha=gamma)  # what all states share decides nothing
+    x = torch.add(reward, v - v.amin(0), alpha=gamma)  # a common offset does not change the argmax
     rounding = 64 * EPS * v.amax(0) + reward_error / (1 - gamma)
     return dynamics.first_reaching(x, dynamics.best(x) * (1 - 1e-11) - rounding)
 

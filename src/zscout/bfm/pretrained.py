@@ -1,6 +1,6 @@
-"""Save and load: a folder of config.json, model.safetensors and README.md, and the models that ship inside the package.
+"""Save and load models: a folder with config.json, model.safetensors and README.md, as on model hubs.
 
-The layout is the one model hubs use. Weights are safetensors only: nothing that could run is ever loaded.
+Weights are safetensors only: no code is ever loaded.
 """
 
 import difflib
@@ -30,12 +30,12 @@ def shipped() -> dict[str, Path]:
 
 
 def save(model: USFA, folder: str | Path, *, half: bool = False) -> Path:
-    """Write a model so that ``load`` gives it back exactly; files of the same names are replaced, each whole.
+    """Write a model that ``load`` restores exactly; existing files are replaced atomically.
 
     With ``half`` weight matrices are stored as float16, in half the space; ``load`` then gives the rounded values.
     """
     if not isinstance(model, USFA):
-        raise ValueError(f"only a USFA can be saved, got {type(model).__name__}")
+        raise ValueError(f"expected a USFA, got {type(model).__name__}: only a USFA can be saved")
     folder = Path(folder)
     config = {"format": FORMAT, "model": asdict(model.config), "about": model.about}
     text = json.dumps(config, indent=1, allow_nan=False) + "\n"
@@ -53,14 +53,14 @@ def save(model: USFA, folder: str | Path, *, half: bool = False) -> Path:
 
 
 def load(name_or_folder: str | Path, device: torch.device | str = "cpu") -> USFA:
-    """A shipped model by name, or a saved one by its folder; frozen.
+    """Load a shipped model by name, or a saved one by folder; frozen.
 
-    A name that ships means the shipped model: write ``./name``, or pass a Path, for a folder that is called the same.
+    A shipped name takes precedence over a folder of the same name: write ``./name``, or pass a Path, for the folder.
     """
     folder = _find(name_or_folder)
     config, about = _read_config(folder / CONFIG)
     tensors = _read_weights(folder / WEIGHTS)
-    _check_shapes(folder, tensors, config)  # before anything is built: a config may ask for any size
+    _check_shapes(folder, tensors, config)  # before allocation: a config may ask for any size
     for name, tensor in tensors.items():
         _check_tensor(name, tensor, str(folder / WEIGHTS))
     model = USFA(config, tensors["features"], tensors["state_inputs"])
@@ -71,19 +71,19 @@ def load(name_or_folder: str | Path, device: torch.device | str = "cpu") -> USFA
 
 def _check_shapes(folder: Path, tensors: dict[str, torch.Tensor], config: USFAConfig) -> None:
     wanted = set()
-    for name, shape in config.shapes():  # one by one, up to the first that is missing: layers may be a billion
+    for name, shape in config.shapes():  # lazily, up to the first mismatch: a config may name a billion layers
         found = tuple(tensors[name].shape) if name in tensors else "nothing"
         if found != shape:
-            raise ValueError(f"{folder / WEIGHTS} holds {found} as {name}, its {CONFIG} wants {shape}")
+            raise ValueError(f"{folder / WEIGHTS}: its {CONFIG} expects {name} of shape {shape}, got {found}")
         wanted.add(name)
     for name in sorted(tensors.keys() - wanted):
-        raise ValueError(f"{folder / WEIGHTS} holds {tuple(tensors[name].shape)} as {name}, its {CONFIG} wants nothing")
+        raise ValueError(f"{folder / WEIGHTS}: its {CONFIG} expects no {name}, got shape {tuple(tensors[name].shape)}")
 
 
 def _check_tensor(name: str, tensor: torch.Tensor, where: str) -> None:
     if tensor.dtype != torch.float32 and not (tensor.dtype == torch.float16 and _may_be_half(name)):
         expected = "float32 or float16" if _may_be_half(name) else "float32"
-        raise ValueError(f"{where} holds {tensor.dtype} in {name}, expected {expected}")
+        raise ValueError(f"{where} holds {name} as {tensor.dtype}, expected {expected}")
     if not torch.isfinite(tensor).all():
         raise ValueError(f"{where} holds NaN or inf in {name}")
 
@@ -99,13 +99,11 @@ def _find(name_or_folder: str | Path) -> Path:
         return models[name_or_folder]
     folder = Path(name_or_folder)
     if folder.is_file():
-        raise ValueError(
-            f"{folder} is a file; a model is a folder with {CONFIG} and {WEIGHTS} (pickles are not loaded)"
-        )
+        raise ValueError(f"{folder} is a file, expected a folder with {CONFIG} and {WEIGHTS} (pickles are not loaded)")
     if not folder.is_dir():
         near = difflib.get_close_matches(str(name_or_folder), models, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"the shipped ones are {', '.join(models)}"
-        raise ValueError(f"there is no model {str(name_or_folder)!r}, shipped or as a folder; {hint}")
+        raise ValueError(f"there is no shipped model or folder {str(name_or_folder)!r}; {hint}")
     for name in (CONFIG, WEIGHTS):
         if not (folder / name).is_file():
             others = ", ".join(sorted(path.name for path in folder.iterdir())[:5]) or "nothing"
@@ -117,7 +115,7 @@ def _read_config(path: Path) -> tuple[USFAConfig, dict[str, Any]]:
     try:
         config = parse_json(path.read_bytes())
     except ValueError as error:
-        raise ValueError(f"{path} is no JSON: {error}") from None
+        raise ValueError(f"{path} is not JSON: {error}") from None
     _check_keys(path, config, {"format", "model", "about"})
     if config["format"] != FORMAT:
         raise ValueError(f"{path} has format {config['format']!r}, this version reads {FORMAT!r}")
@@ -125,7 +123,7 @@ def _read_config(path: Path) -> tuple[USFAConfig, dict[str, Any]]:
     for field in fields(USFAConfig):
         came = config["model"][field.name]
         if type(came) is not field.type and not (field.type is float and type(came) is int):
-            raise ValueError(f"{path}: {field.name} is {came!r}, it should be of type {field.type.__name__}")  # type: ignore[union-attr]
+            raise ValueError(f"{path}: {field.name} is {came!r}, expected {field.type.__name__}")  # type: ignore[union-attr]
     if not isinstance(config["about"], dict):
         raise ValueError(f"{path}: about must be an object")
     return USFAConfig(**config["model"]), config["about"]
@@ -133,7 +131,7 @@ def _read_config(path: Path) -> tuple[USFAConfig, dict[str, Any]]:
 
 def _check_keys(path: Path, came: object, wanted: set[str]) -> None:
     if not isinstance(came, dict):
-        raise ValueError(f"{path} holds {type(came).__name__} where an object is wanted")
+        raise ValueError(f"{path} holds {type(came).__name__}, expected an object")
     for name in sorted(came.keys() ^ wanted):
         raise ValueError(f"{path} {'has the unknown' if name in came else 'lacks the'} key {name!r}")
 
@@ -142,4 +140,4 @@ def _read_weights(path: Path) -> dict[str, torch.Tensor]:
     try:
         return tensors_of(path.read_bytes())
     except (SafetensorError, ValueError, KeyError) as error:
-        raise ValueError(f"{path} is damaged or no safetensors file: {error}") from None
+        raise ValueError(f"{path} is damaged or not a safetensors file: {error}") from None

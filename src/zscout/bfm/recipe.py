@@ -1,4 +1,4 @@
-"""How a USFA is trained, as data. The numbers in brackets are the deviations from the paper in docs/training.md."""
+"""Training settings of a USFA. Numbers in brackets: deviations from the paper, see docs/training.md."""
 
 from dataclasses import dataclass
 
@@ -7,22 +7,22 @@ from zscout.edge import as_discount, as_size, in_range
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """One training, whole: the same object is the flags, the file and the record."""
+    """All settings of a training: the same object is the flags, the file and the record."""
 
-    policy_steps: int  # the actor learns; without one, ψ and with it the policy
-    evaluation_steps: int  # the actor is kept, ψ is learned for it [8]
-    tasks: int  # z in a step; each is trained in all states of the data
+    policy_steps: int  # steps that train the actor; without an actor, ψ
+    evaluation_steps: int  # steps that train ψ for the fixed actor [8]
+    tasks: int  # z per step; each is trained in all states of the data
     learning_rate: float
-    cosine: bool  # in each phase the learning rate falls to 0 along a half cosine [1]
+    cosine: bool  # half-cosine decay of the learning rate to 0 in each phase [1]
     dropout: float  # [2]
-    ball: bool  # z from the ball of radius √d, or from the sphere, Z itself [3]
-    place: bool  # the state is told by one-hot, row and column, and φ; or by one-hot alone [4]
-    heads: int  # independent ψ networks; bootstrapped values are those of the least [5]
-    actor: bool  # a policy network that learns which action is best; or the policy is greedy in ψ·z [6]
-    chain: int  # how many stored transitions a target follows after (s, a, s') before it trusts ψ [7]
-    softness: float  # of the actor's labels, in reward: 0 names the best action, else a softmax weighs all [6]
-    averaged: bool  # the model is the slow average of the weights, or the weights themselves [9]
-    tau: float  # how fast that average, which is also the target, follows
+    ball: bool  # draw z from the ball of radius √d; else from the sphere Z [3]
+    place: bool  # state input: one-hot, row and column, and φ; else one-hot only [4]
+    heads: int  # independent ψ networks; targets bootstrap from the lowest [5]
+    actor: bool  # train a policy network; else the policy is greedy in ψ·z [6]
+    chain: int  # stored transitions that a target follows after (s, a, s') before it bootstraps from ψ [7]
+    softness: float  # temperature of the actor's labels, in reward: 0 is the argmax, else a softmax [6]
+    averaged: bool  # the model is the slow average of the weights; else the weights [9]
+    tau: float  # rate of that average, which is also the target network
     gamma: float = 0.99
     hidden: int = 256
     layers: int = 4
@@ -43,16 +43,16 @@ class Recipe:
         in_range(self.learning_rate, "learning_rate", 0.0, 1.0)
         in_range(self.softness, "softness", 0.0, 1e6)
         if self.evaluation_steps and not self.actor:
-            raise ValueError("evaluation_steps are for an actor: without one the policy is ψ's own")
+            raise ValueError("evaluation_steps need actor=True: without an actor the policy is greedy in ψ·z")
 
     @property
     def steps(self) -> int:
-        """Both phases."""
+        """Steps of both phases."""
         return self.policy_steps + self.evaluation_steps
 
     @property
     def bootstraps(self) -> bool:
-        """Whether what lies beyond the chain weighs enough that the policy's targets need ψ."""
+        """Whether the weight beyond the chain, γ^chain, is large enough that the policy's targets need ψ."""
         return self.gamma**self.chain > 0.01
 
 

@@ -1,4 +1,4 @@
-"""Pairs of rollouts from the same start: what a model's own policy meets in a Gymnasium environment."""
+"""Pairs of rollouts of a model's policy from the same start, in a Gymnasium environment."""
 
 import contextlib
 import math
@@ -15,27 +15,27 @@ from torch import Generator, Tensor
 from zscout.edge import check_array_space
 from zscout.types import BehaviorModel
 
-LEFT = 0.1  # γᴸ, the weight of the model's own ψ behind a rollout of L steps: at most so much of an error is hidden
+LEFT = 0.1  # γᴸ, the weight of the model's own ψ after L steps: at most this share of an error is hidden
 FEWEST, MOST = 16, 250  # pairs
-ALIKE = 4  # pairs whose rollouts are the same: then nothing is drawn, and one rollout is as good as two
-SHORTEST = 20  # steps of a rollout: a γ that is too small must show, too
+ALIKE = 4  # after this many pairs of equal rollouts, assume determinism and run one rollout per pair
+SHORTEST = 20  # steps of a rollout: also detects a γ that is too small
 
 
 @dataclass(frozen=True, eq=False)
 class Rollout:
-    """φ and ψ(·;z) of s_0 … s_m along one rollout, of which at most L steps are summed.
+    """φ and ψ(·;z) of s_0 … s_m along one rollout; at most L steps are summed.
 
-    A termination ends the features: L = m and nothing follows. A rollout that is cut, by the environment or because
-    it is long enough, goes on with ψ(s_L;z), L = m − 1: one state beyond s_L is kept for a ψ that begins too late.
+    After termination features are 0: L = m. A truncated rollout (by the environment, or because it is long enough)
+    bootstraps with ψ(s_L;z), L = m − 1: one state beyond s_L is kept, to detect a ψ that begins too late.
     """
 
     phi: Float[Tensor, "m d"]
-    psi: Float[Tensor, "m d"]  # by the model itself
+    psi: Float[Tensor, "m d"]  # of the model
     terminated: bool
 
     @property
     def length(self) -> int:
-        """L."""
+        """L, the steps that are summed."""
         return len(self.phi) - (1 if self.terminated else 2)
 
 
@@ -43,7 +43,7 @@ class Rollout:
 class Pairs:
     """ψ(s_0;z) and two independent rollouts G, G′ of π(·|·,z) from each of many s_0, padded with zeros.
 
-    (ψ − G)·(ψ − G′) is on average ‖ψ − E G‖²: the noise of one rollout is not that of the other.
+    (ψ − G)·(ψ − G′) has mean ‖ψ − E G‖², because the noise of the two rollouts is independent.
     """
 
     phi: Float[Tensor, "2 pairs m d"]
@@ -53,7 +53,7 @@ class Pairs:
 
     @classmethod
     def of(cls, pairs: list[tuple[Rollout, Rollout]]) -> "Pairs":
-        """All of them as one."""
+        """Stack pairs into one batch."""
         columns = list(zip(*pairs, strict=True))
         longest = max(len(rollout.phi) for column in columns for rollout in column)
 
@@ -67,7 +67,7 @@ class Pairs:
         return cls(padded("phi"), padded("psi"), length, terminated)
 
     def discounted(self, gamma: float, begins: int, scale: float, most: int | None) -> Float[Tensor, "2 pairs d"]:
-        """Σ_{k<n} γᵏ φ(s_{k+begins}) · scale + γⁿ ψ(s_n;z), with n the lesser of L and ``most``."""
+        """Σ_{k<n} γᵏ φ(s_{k+begins}) · scale + γⁿ ψ(s_n;z), with n = min(L, ``most``)."""
         n = self.length if most is None else self.length.clamp(max=most)
         met = self.phi[:, :, begins : begins + int(n.max())]
         k = torch.arange(met.shape[2])
@@ -78,16 +78,16 @@ class Pairs:
 
 
 def horizon(gamma: float) -> int:
-    """L of which what follows after has a weight γᴸ of .1."""
+    """The L with γᴸ = .1, at least ``SHORTEST``."""
     return max(math.ceil(math.log(LEFT) / math.log(gamma)) if LEFT < gamma < 1 else 1, SHORTEST)
 
 
 def rollout_pairs(model: BehaviorModel, env: "gymnasium.Env[Any, Any]", length: int, steps: int, seed: int) -> Pairs:
-    """At most ``steps`` steps: pairs, each with its own z and its own start, every other start away from the reset.
+    """Run pairs of rollouts with at most ``steps`` steps in total; each pair has its own z and start.
 
-    Their rollouts have ``length`` steps, or fewer, so that there are enough of them.
+    Every other start is some steps after the reset. Rollouts have ``length`` steps, or fewer to fit enough pairs.
     """
-    # A pair is 2 · (length + 1) steps and, every second time, up to 2 · length/4 on the way to its start.
+    # A pair takes 2 · (length + 1) steps and, every second time, up to 2 · length/4 to reach its start.
     length = min(length, steps // (2 * FEWEST + FEWEST // 2) - 2)
     z = model.sample_z(2 * MOST, Generator().manual_seed(seed))
     draws = np.random.default_rng(seed)
@@ -113,7 +113,7 @@ class _Start:
 
 
 class _Counted:
-    """The environment, with a count of its steps."""
+    """An environment that counts its steps."""
 
     def __init__(self, env: "gymnasium.Env[Any, Any]") -> None:
         self.env, self.steps = env, 0
@@ -121,7 +121,7 @@ class _Counted:
     def step(self, action: Any) -> tuple[Any, bool, bool]:
         obs, _, terminated, truncated, _ = self.env.step(action)
         self.steps += 1
-        return np.array(obs)[()], bool(terminated), bool(truncated)  # a copy: environments use their buffers again
+        return np.array(obs)[()], bool(terminated), bool(truncated)  # copy: environments may reuse their buffers
 
 
 def _pair(
@@ -134,7 +134,7 @@ def _pair(
     twice: bool,
 ) -> tuple[Rollout, Rollout]:
     obs = _walked(model, env, start)
-    if obs is None:  # an episode ended on the way
+    if obs is None:  # the episode ended before the start
         start = _Start(start.seed, 0, start.z)
         obs = _walked(model, env, start)
     first = _rollout(model, env, obs, z, length, draws)
@@ -143,15 +143,15 @@ def _pair(
     again = _walked(model, env, start)
     if again is None or not np.allclose(obs, again, rtol=1e-5, atol=1e-8):
         raise ValueError(
-            "check_model: two resets with the same seed and the same actions led to two different observations: the "
-            "check needs an environment that repeats itself"
+            "check_model: two resets with the same seed and the same actions gave different observations: the check "
+            "needs a reproducible environment"
         )
     second = _rollout(model, env, again, z, length, draws)
     return first, second
 
 
 def _walked(model: BehaviorModel, env: _Counted, start: _Start) -> Any:
-    """The observation at the start, None if an episode ended on the way."""
+    """The observation at the start; None if the episode ended before it."""
     obs, _ = env.env.reset(seed=start.seed)
     obs = np.array(obs)[()]
     rng = Generator().manual_seed(start.seed)
@@ -165,9 +165,9 @@ def _walked(model: BehaviorModel, env: _Counted, start: _Start) -> Any:
 def _rollout(
     model: BehaviorModel, env: _Counted, obs: Any, z: Float[Tensor, " d"], length: int, draws: np.random.Generator
 ) -> Rollout:
-    # From here on the two rollouts of a pair must differ in all that is drawn: the environment's noise comes from its
-    # np_random, as Gymnasium asks.
-    with contextlib.suppress(AttributeError):  # one without a setter draws by itself
+    # From here on the noise of the two rollouts must be independent: reseed the environment's np_random, from which
+    # Gymnasium environments draw.
+    with contextlib.suppress(AttributeError):  # no setter: it uses its own generator
         env.env.unwrapped.np_random = np.random.default_rng(draws.integers(2**31))
     rng = Generator().manual_seed(int(draws.integers(2**31)))
     met, terminated, truncated = [obs], False, False
@@ -184,7 +184,7 @@ def _alike(pair: tuple[Rollout, Rollout]) -> bool:
 
 
 def check_env(model: BehaviorModel, env: object) -> "gymnasium.Env[Any, Any]":
-    """The environment, if its observations and actions are the model's."""
+    """The environment; raises unless its spaces match the model's."""
     if not isinstance(env, gymnasium.Env):
         raise ValueError(
             f"check_model: env must be a gymnasium.Env, or a function that makes one, got {type(env).__name__}"
@@ -194,5 +194,5 @@ def check_env(model: BehaviorModel, env: object) -> "gymnasium.Env[Any, Any]":
         own, its = getattr(model, name), getattr(env, name)
         same = own.n == its.n if isinstance(own, Discrete) and isinstance(its, Discrete) else own.shape == its.shape
         if not same or isinstance(own, Discrete) != isinstance(its, Discrete):
-            raise ValueError(f"check_model: {name} is {own}, the environment's is {its}")
+            raise ValueError(f"check_model: the model's {name} is {own}, the environment's is {its}")
     return env

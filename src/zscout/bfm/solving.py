@@ -1,4 +1,4 @@
-"""What is optimal for φ·z, for many z at once; those solved lately are known."""
+"""Optimal policies for φ·z, for many z at once, cached."""
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -10,29 +10,29 @@ from torch import Tensor
 
 from zscout.bfm.planning import EPS, Dynamics, optimal_policies, values_of
 
-REMEMBERED = 2**23  # bytes of policies of z solved lately
-LEAST = 16  # z that are solved together, however large the world: sweeps copy rows of them
-CHUNK = 2**16  # numbers that one step of a computation touches: what stays in a core's cache
-TURN = threading.Lock()  # to look into what is remembered; none of a model's own, so that models can be copied
+REMEMBERED = 2**23  # bytes of cached policies
+LEAST = 16  # fewest z solved together: sweeps copy rows of them
+CHUNK = 2**16  # numbers per step of a computation: fits a core's cache
+TURN = threading.Lock()  # guards the caches; global, so that models can be copied
 
 
 class Solver:
-    """π* of many z, and what given policies are worth for them."""
+    """π* of many z, and values of given policies."""
 
     def __init__(self, dynamics: Dynamics, features: Float[Tensor, "S d"], gamma: float) -> None:
         self._dynamics, self._features, self._gamma = dynamics, features, gamma
         self._solved = Solved(len(features), dynamics.small, features.device)
 
     def policy(self, z: Float[Tensor, "m d"]) -> Int[Tensor, "m S"]:
-        """π*, in few bits."""
+        """π*, in a small dtype."""
         return self._solved.recall(z, self._solve)
 
     def forget(self) -> None:
-        """The policies that are remembered."""
+        """Clear the cache."""
         self._solved.forget()
 
     def worth(self, policy: Int[Tensor, "m S"], z: Float[Tensor, "m d"]) -> Float[Tensor, "m S"]:
-        """v_π(s) of each policy for its own z."""
+        """v_π(s) of each policy for its z."""
         parts = []
         for part, task in zip(*(chunks(rows, len(self._features)) for rows in (policy, z)), strict=True):
             reward = self._rewards(task)
@@ -48,36 +48,36 @@ class Solver:
         size = z.abs().amax(1).clamp(min=1e-300)
         reward = self._features @ (z.T / size)
         low, high = torch.aminmax(reward, dim=0)
-        error = 8 * EPS * (self._features.abs() @ (z.T / size).abs()).amax(0)  # of the products φ·z
-        flat = high - low <= error  # only rounding tells the states apart
+        error = 8 * EPS * (self._features.abs() @ (z.T / size).abs()).amax(0)  # rounding error of the products φ·z
+        flat = high - low <= error  # states differ only by rounding
         span = torch.where(flat, 1, high - low)
         return _Rewards(torch.where(flat, 0, (reward - low) / span), error / span, span, low, size)
 
 
 @dataclass(frozen=True, eq=False)
 class _Rewards:
-    """φ·z of m tasks as low + span·shape, times size: neither an offset nor a factor changes what is optimal."""
+    """φ·z of m tasks as (low + span·shape)·size: offset and scale do not change the optimal policy."""
 
     shape: Float[Tensor, "S m"]  # from 0 to 1
-    error: Float[Tensor, " m"]  # of the shape, by rounding
+    error: Float[Tensor, " m"]  # rounding error of shape
     span: Float[Tensor, " m"]
     low: Float[Tensor, " m"]
     size: Float[Tensor, " m"]
 
 
 class Solved:
-    """Policies by the bits of their z; when there are too many all are forgotten."""
+    """Cached policies, by the bits of z; cleared when full."""
 
     def __init__(self, n_states: int, dtype: torch.dtype, device: torch.device) -> None:
         self._most = max(1, REMEMBERED // (n_states * dtype.itemsize))
-        with torch.inference_mode(False):  # what is remembered may be asked for anywhere
+        with torch.inference_mode(False):  # the cache may be used outside inference mode
             self._policies = torch.empty(0, n_states, dtype=dtype, device=device)
         self._place: dict[bytes, int] = {}
 
     def recall(
         self, rows: Float[Tensor, "m d"], solve: Callable[[Float[Tensor, "m d"]], Int[Tensor, "m S"]]
     ) -> Int[Tensor, "m S"]:
-        """Of each row its policy; those not known are solved together, each once."""
+        """The policy of each row; unknown rows are solved together, each once."""
         keys = bits(rows)
         with TURN:
             places = [self._place.get(key, -1) for key in keys]
@@ -94,7 +94,7 @@ class Solved:
         return policies
 
     def _keep(self, number: dict[bytes, int], policies: Int[Tensor, "m S"]) -> None:
-        """Those that nobody else has kept meanwhile, if there is room for so many at all."""
+        """Cache the policies that no other thread cached meanwhile, if they fit."""
         new = {key: n for key, n in number.items() if key not in self._place}
         if len(self._place) + len(new) > self._most:
             self._place, new = {}, number
@@ -110,17 +110,17 @@ class Solved:
         self._place |= {key: begin + i for i, key in enumerate(new)}
 
     def forget(self) -> None:
-        """All of them."""
+        """Clear the cache."""
         with TURN:
             self._place = {}
 
     def __getstate__(self) -> dict[str, object]:
-        """A copy in another process begins with nothing."""
+        """A pickled copy starts with an empty cache."""
         return {**vars(self), "_policies": self._policies[:0].clone(), "_place": {}}
 
 
 def distinct(keys: Sequence[bytes]) -> tuple[list[int], list[int]]:
-    """Where each key that differs comes first, and for each key which of these it is."""
+    """The first position of each distinct key, and for each key the index of its distinct key."""
     number: dict[bytes, int] = {}
     whose = [number.setdefault(key, len(number)) for key in keys]
     first = dict(zip(reversed(whose), reversed(range(len(keys))), strict=True))
@@ -128,10 +128,10 @@ def distinct(keys: Sequence[bytes]) -> tuple[list[int], list[int]]:
 
 
 def bits(rows: Float[Tensor, "m d"]) -> list[bytes]:
-    """What tells rows apart: equal bits are equal z."""
+    """Each row as bytes, to compare rows exactly."""
     return [row.tobytes() for row in rows.cpu().numpy()]
 
 
 def chunks(rows: Tensor, numbers_a_row: int, least: int = 1) -> Iterator[Tensor]:
-    """Parts small enough for the cache; one, even when there is nothing, so that shapes survive."""
+    """Split rows into parts that fit the cache; at least one part, to keep the shape."""
     return iter(rows.split(max(least, CHUNK // numbers_a_row))) if len(rows) else iter([rows])

@@ -1,4 +1,4 @@
-"""Does ψ say what the policy will meet? Where the world is known, the truth for the model's own policy decides."""
+"""Check ψ in a known world, against the exact ψ of the model's own policy."""
 
 import torch
 from gymnasium.spaces import Discrete
@@ -9,16 +9,16 @@ from zscout.bfm.exact import ExactModel
 from zscout.types import BehaviorModel, FiniteWorld, HasHorizons, HasSecondMoment
 
 CANDIDATES = 20
-DRAWS = 256  # of a policy that draws its actions
-SHORT = 0.5  # the discount at which what a model offers beyond the contract is checked
-GAMMAS = (0.5, 0.7, 0.8, 0.9, 0.95, 0.97, 0.98, 0.99, 0.995, 0.999)  # tried for a model that does not tell its own
+DRAWS = 256  # action samples of a stochastic policy
+SHORT = 0.5  # the discount at which psi_at and second_moment are checked
+GAMMAS = (0.5, 0.7, 0.8, 0.9, 0.95, 0.97, 0.98, 0.99, 0.995, 0.999)  # tried if the model has no gamma
 
 
 def check_timing(model: BehaviorModel, world: FiniteWorld, tolerance: float) -> None:
-    """Raise ValueError unless ψ, and what else the model offers, is that of its policy, to a relative ``tolerance``."""
+    """Raise ValueError unless ψ, ``psi_at`` and M match the model's policy, to a relative ``tolerance``."""
     space = model.observation_space
     if not (isinstance(space, Discrete) and space.n == world.n_states):
-        raise ValueError(f"check_model: observation_space is {space}, the world has {world.n_states} states")
+        raise ValueError(f"check_model: observation_space is {space}, expected {world.n_states} states as in the world")
     states = torch.arange(world.n_states)
     z = model.sample_z(CANDIDATES, Generator().manual_seed(5))
     phi = model.phi(states).double().cpu()
@@ -29,7 +29,7 @@ def check_timing(model: BehaviorModel, world: FiniteWorld, tolerance: float) -> 
     own = getattr(model, "gamma", None)
     tried = {gamma: truth.evaluate(policy, gamma) for gamma in (GAMMAS if own is None else (float(own),))}
     gamma, psi_pi = min(tried.items(), key=lambda item: _error(psi, item[1]))
-    # Σ_{k≥0} γᵏ φ(S_{t+k}) = φ(S_t) + γ Σ_{k≥0} γᵏ φ(S_{t+k+1}): what a ψ that counts the present would be
+    # Σ_{k≥0} γᵏ φ(S_{t+k}) = φ(S_t) + γ Σ_{k≥0} γᵏ φ(S_{t+k+1}): a ψ that counts the current state
     _check_psi(psi, psi_pi, phi + gamma * psi_pi, gamma, "the nearest tried" if own is None else "its own", tolerance)
     if isinstance(model, HasHorizons):
         short = model.psi_at(states, z, SHORT).double().cpu().transpose(0, 1)
@@ -41,7 +41,7 @@ def check_timing(model: BehaviorModel, world: FiniteWorld, tolerance: float) -> 
 
 
 def _policy_table(model: BehaviorModel, world: FiniteWorld, z: Float[Tensor, "n d"]) -> Float[Tensor, "n S A"]:
-    """π(a|s,z), by asking the model to act in every state, often if it does not always do the same."""
+    """π(a|s,z), from the model's actions in every state; sampled often if they are stochastic."""
     obs = torch.arange(world.n_states).expand(len(z), -1)
     own_z, rng = z[:, None].expand(-1, world.n_states, -1), Generator().manual_seed(6)
     actions = [torch.as_tensor(model.act(obs, own_z, rng)).cpu() for _ in range(2)]
@@ -61,13 +61,13 @@ def _check_psi(
     error = _error(psi, psi_pi)
     if _error(psi, counting_the_present) < 0.5 * error:
         raise ValueError(
-            "check_model: ψ counts the present state: it should be E Σ_{k≥0} γᵏ φ(S_{t+k+1}), from the next one on"
+            "check_model: ψ counts the current state, expected E Σ_{k≥0} γᵏ φ(S_{t+k+1}), from the next state on"
         )
     if error > tolerance:
         raise ValueError(
             f"check_model: ψ(s;z) differs from the true ψ of the model's own policy by {error:.3g} of its size "
-            f"(tolerance {tolerance:.3g}) at γ = {gamma:g}, {whose}: is it of this policy, these features, this "
-            "world, and trained enough?"
+            f"(tolerance {tolerance:.3g}) at γ = {gamma:g}, {whose}: does it match this policy, these features "
+            "and this world, and is it trained enough?"
         )
 
 
@@ -75,7 +75,7 @@ def _check_extra(name: str, came: Tensor, truth: Tensor, tolerance: float) -> No
     error = _error(came, truth)
     if error > tolerance:
         raise ValueError(
-            f"check_model: {name} at γ = {SHORT} differs from the truth for the model's own policy by {error:.3g} of "
+            f"check_model: {name} at γ = {SHORT} differs from the exact one of the model's policy by {error:.3g} of "
             f"its size (tolerance {tolerance:.3g})"
         )
 

@@ -1,6 +1,6 @@
 """One trainer for every recipe: Bellman regression for ψ, and an actor where the recipe has one.
 
-Its data are reward-free transitions. It yields metrics and draws, prints and stops nothing itself.
+It trains on reward-free transitions and yields metrics; it does not print or plot.
 """
 
 import copy
@@ -25,9 +25,9 @@ class Progress:
     """One line of the training log."""
 
     step: int
-    loss: float  # mean squared Bellman gap of ψ, in features per step; 0 where ψ is not yet trained
-    actor_loss: float  # cross-entropy; 0 where the actor is not trained
-    verdict: Verdict | None  # by the judge, where there is one
+    loss: float  # mean squared Bellman error of ψ, in features per step; 0 while ψ is not trained
+    actor_loss: float  # cross-entropy; 0 while the actor is not trained
+    verdict: Verdict | None  # of the judge, if there is one
 
     @classmethod
     def of(cls, line: dict[str, Any]) -> "Progress":
@@ -37,7 +37,7 @@ class Progress:
 
 
 class Trainer:
-    """The networks, their average, the optimiser and the randomness: all that decides the next step."""
+    """The networks, their average, the optimiser and the random state."""
 
     def __init__(
         self,
@@ -73,8 +73,8 @@ class Trainer:
         self.step = 0
         self.log: list[Progress] = []
         self.best_value = -math.inf
-        self._best: dict[str, Tensor] = {}  # the weights that had it
-        self._stale = 0  # lines of the log since
+        self._best: dict[str, Tensor] = {}  # the weights with the best score
+        self._stale = 0  # log lines since the best score
         self.data = data.to(self.device)
         self._every = torch.arange(n_states, device=self.device)
         self._states = self.data.known_states
@@ -87,12 +87,12 @@ class Trainer:
 
     @property
     def model(self) -> USFA:
-        """The model as it would be used now, frozen."""
+        """A frozen copy of the current model."""
         return copy.deepcopy(self._source).freeze()
 
     @property
     def _source(self) -> USFA:
-        """Whose weights are the model's."""
+        """The network whose weights become the model."""
         return self.average if self.recipe.averaged else self.online
 
     def train(
@@ -102,10 +102,10 @@ class Trainer:
         patience: int = 20,
         score: Callable[[Verdict], float] = lambda verdict: verdict.value,
     ) -> Iterator[Progress]:
-        """To the end, a line of the log every so many steps.
+        """Train to the end; yield a log line every ``every`` steps.
 
-        The judge's normalised value (or another ``score`` of its verdict), never a loss, decides which weights are
-        kept; a policy whose score has not risen for ``patience`` lines is trained no further.
+        The judge's normalised value (or another ``score`` of its verdict), not the loss, selects the weights. Policy
+        training stops after ``patience`` lines without a better score.
         """
         while not self.finished:
             acting = self.step < self.recipe.policy_steps
@@ -119,7 +119,7 @@ class Trainer:
             yield progress
 
     def _select(self, value: float, patience: int) -> None:
-        """Remember the best weights; when the policy's steps are over, or lead nowhere, go back to it."""
+        """Keep the best weights; restore them when policy training ends or stops improving."""
         self._stale += 1
         if value > self.best_value:
             self.best_value, self._stale = value, 0
@@ -129,10 +129,10 @@ class Trainer:
             self.average.load_state_dict(self._best)
             self.step = self.recipe.policy_steps
 
-    # All that decides what comes next, as tensors and plain values
+    # Checkpoints, as tensors and plain values
 
     def tensors(self) -> dict[str, Tensor]:
-        """For a checkpoint: weights, average, best, moments, randomness."""
+        """For a checkpoint: weights, average, best weights, optimiser moments, random state."""
         groups = {"online": self.online.state_dict(), "average": self.average.state_dict(), "best": self._best}
         state = {f"{group}.{name}": tensor for group, named in groups.items() for name, tensor in named.items()}
         for index, moments in self.optimiser.state_dict()["state"].items():
@@ -140,13 +140,13 @@ class Trainer:
         return {**state, "rng": self.rng.get_state()}
 
     def counters(self) -> dict[str, Any]:
-        """For a checkpoint: where it stands, and the log."""
+        """For a checkpoint: counters and the log."""
         best = self.best_value if math.isfinite(self.best_value) else None
         log = [asdict(progress) for progress in self.log]
         return {"step": self.step, "best_value": best, "stale": self._stale, "log": log}
 
     def resume(self, tensors: dict[str, Tensor], counters: dict[str, Any]) -> None:
-        """Go on where ``tensors`` and ``counters`` were taken, as if nothing had happened."""
+        """Resume from ``tensors`` and ``counters``; the result equals uninterrupted training."""
         named: dict[str, dict[str, Tensor]] = {"online": {}, "average": {}, "best": {}, "adam": {}}
         for name, tensor in tensors.items():
             group, _, rest = name.partition(".")
@@ -169,7 +169,7 @@ class Trainer:
     # One step
 
     def _advance(self, steps: int) -> tuple[float, float]:
-        """Some steps; the mean losses, of ψ and of the actor."""
+        """Train some steps; return the mean losses of ψ and of the actor."""
         losses = torch.stack([self._train_step() for _ in range(steps)]).mean(0)
         psi_loss, actor_loss = losses.tolist()
         return psi_loss, actor_loss
@@ -183,7 +183,7 @@ class Trainer:
         z = self._draw_z()
         self.online.train()
         logits = None
-        if recipe.actor:  # while it learns, or as it stands
+        if recipe.actor:  # trained or fixed
             logits = (self.online if acting else self.average).preferences(self._every, z)
         target, best = self._targets(z, logits, trains_psi)
         losses = torch.zeros(2, device=self.device)
@@ -202,7 +202,7 @@ class Trainer:
         return losses.detach()
 
     def _rate(self) -> float:
-        """Of the learning rate: a half cosine in each phase."""
+        """Factor of the learning rate: a half cosine in each phase."""
         if not self.recipe.cosine:
             return 1.0
         acting = self.step < self.recipe.policy_steps
@@ -221,7 +221,7 @@ class Trainer:
     def _targets(
         self, z: Float[Tensor, "n d"], logits: Float[Tensor, "n S A"] | None, trains_psi: bool
     ) -> tuple[Float[Tensor, "n s A d"], Float[Tensor, "n s A"]]:
-        """What ψ(s,a;z) should be, and how the actor should choose, by stored transitions and the average's ψ."""
+        """Targets of ψ(s,a;z) and labels of the actor, from stored transitions and the average's ψ."""
         recipe = self.recipe
         psi = None
         if trains_psi:
@@ -240,9 +240,9 @@ class Trainer:
         return target, best / best.sum(-1, keepdim=True)
 
     def _follow(self, action: Int[Tensor, "n S"], psi: Float[Tensor, "n S d"] | None) -> Float[Tensor, "n S d"]:
-        """Σ_{k<chain} γᵏ φ(S_{k+1}) + γ^chain ψ(S_chain), along stored transitions that the policy would take."""
+        """Σ_{k<chain} γᵏ φ(S_{k+1}) + γ^chain ψ(S_chain), along stored transitions of the policy's actions."""
         if not self.recipe.chain:
-            assert psi is not None  # such a recipe bootstraps
+            assert psi is not None  # chain = 0 always bootstraps
             return psi
         reached = self._draw_outcomes(self._every.expand_as(action), action)
         total, weight = self.online.features[reached], self.recipe.gamma
@@ -257,7 +257,7 @@ class Trainer:
         return total if psi is None else total + weight * _pick(psi, reached)
 
     def _draw_outcomes(self, state: Int[Tensor, "n S"], action: Int[Tensor, "n S"]) -> Int[Tensor, "n S"]:
-        """A stored outcome of each state and action, as often as it came; where nothing was tried, one stays."""
+        """Draw a stored outcome of each state and action by frequency; untried pairs stay in place."""
         outcomes = self.data.outcomes[state, action]
         if outcomes.shape[-1] == 1:
             return torch.where(self._tried[state, action], outcomes[..., 0], state)
@@ -270,7 +270,7 @@ class Trainer:
 def _least(
     psi: Float[Tensor, "h n S A d"], action: Int[Tensor, "n S"], z: Float[Tensor, "n d"]
 ) -> Float[Tensor, "n S d"]:
-    """ψ at the actions, by the head that values it least."""
+    """ψ at the actions, of the head with the lowest value."""
     heads, d = len(psi), psi.shape[-1]
     at_action = psi.gather(3, action[None, :, :, None, None].expand(heads, -1, -1, 1, d))[..., 0, :]
     least = torch.einsum("hnsd,nd->hns", at_action, z).argmin(0)

@@ -1,4 +1,4 @@
-"""Reward-free experience (s, a, s'): all that a foundation model is trained on."""
+"""Reward-free transitions (s, a, s'): the training data of a foundation model."""
 
 from dataclasses import dataclass
 
@@ -13,10 +13,10 @@ from zscout.types import FiniteWorld, Obs
 
 @dataclass(frozen=True, eq=False)
 class Transitions:
-    """What was seen to follow each state and action: up to K outcomes and how often each came."""
+    """Observed outcomes of each state and action: up to K, with frequencies."""
 
     outcomes: Int[Tensor, "S A K"]
-    frequency: Float[Tensor, "S A K"]  # sums to 1 where the pair was tried, to 0 where not
+    frequency: Float[Tensor, "S A K"]  # sums to 1 for tried pairs, to 0 for others
 
     @classmethod
     def of_world(cls, world: FiniteWorld) -> "Transitions":
@@ -40,14 +40,14 @@ class Transitions:
 
     @classmethod
     def of_buffer(cls, state: Obs, action: Obs, next_state: Obs, n_states: int, n_actions: int) -> "Transitions":
-        """Recorded transitions, one entry each."""
+        """From recorded transitions, one entry each."""
         s = as_index(state, n_states, "state").flatten()
         a = as_index(action, n_actions, "action").flatten()
         following = as_index(next_state, n_states, "next state").flatten()
         if not len(s) == len(a) == len(following):
             raise ValueError(f"the buffer holds {len(s)} states, {len(a)} actions and {len(following)} next states")
         if not len(s):
-            raise ValueError("the buffer is empty: there is nothing to learn from")
+            raise ValueError("the buffer is empty: expected at least one transition")
         triples, count = np.unique(torch.stack([s, a, following]).numpy(), axis=1, return_counts=True)
         pair = triples[0] * n_actions + triples[1]
         rank = np.arange(len(pair)) - np.searchsorted(pair, pair)  # 0, 1, … within each state and action
@@ -61,14 +61,14 @@ class Transitions:
 
     @property
     def tried(self) -> Bool[Tensor, "S A"]:
-        """Which actions were tried where."""
+        """Which actions were tried in which states."""
         return self.frequency.sum(-1) > 0
 
     @property
     def known_states(self) -> Int[Tensor, " known"]:
-        """The states in which something was tried."""
+        """The states with at least one tried action."""
         return self.tried.any(1).nonzero()[:, 0]
 
     def to(self, device: torch.device | str) -> "Transitions":
-        """The same on another device."""
+        """A copy on another device."""
         return Transitions(self.outcomes.to(device), self.frequency.to(device))

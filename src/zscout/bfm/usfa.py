@@ -1,4 +1,4 @@
-"""ψ_θ(s,a;z), the paper's network, with or without an actor beside it: a BehaviorModel that was learned."""
+"""ψ_θ(s,a;z), the paper's network, with or without an actor: a learned BehaviorModel."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -30,20 +30,20 @@ from zscout.types import Action, Obs, Vectors
 
 @dataclass(frozen=True, kw_only=True)
 class USFAConfig:
-    """What decides a USFA's shape; the same object is its config.json."""
+    """The architecture of a USFA; the same object is its config.json."""
 
     n_states: int
     n_actions: int
     dim: int
-    inputs: int  # how many numbers describe a state to the network
+    inputs: int  # size of the state input
     gamma: float = 0.99
     hidden: int = 256
     layers: int = 4
     heads: int = 2  # independent ψ networks
     actor: bool = True  # a policy network; without one the policy is greedy in ψ·z
     dropout: float = 0.0
-    unit_z: bool = True  # the networks see z projected to Z: the policy of z is the policy of 2z
-    temperature: float = 0.0  # of the policy's softmax; 0 takes the best action
+    unit_z: bool = True  # project z to Z first, so that z and 2z have the same policy
+    temperature: float = 0.0  # of the policy's softmax; 0: argmax
 
     def __post_init__(self) -> None:
         for name in ("n_states", "n_actions", "dim", "inputs", "hidden", "layers", "heads"):
@@ -53,7 +53,7 @@ class USFAConfig:
         in_range(self.temperature, "temperature", 0.0, math.inf, open_end=True)
 
     def shapes(self) -> Iterator[tuple[str, tuple[int, ...]]]:
-        """Every tensor of a USFA, by its name in a file."""
+        """Name and shape of every tensor in a saved file."""
         yield "features", (self.n_states, self.dim)
         yield "state_inputs", (self.n_states, self.inputs)
         networks = {"psi_networks": (self.heads, self.n_actions * self.dim)}
@@ -67,10 +67,10 @@ class USFAConfig:
 
 
 class Networks(nn.Module):
-    """``copies`` fully connected networks of the same shape on (s, z), computed side by side.
+    """``copies`` fully connected networks of the same shape on (s, z), batched.
 
-    The first layer is split into its part on s and its part on z, which changes nothing but the cost: neither part is
-    computed twice for a batch of many z in the same states.
+    The first layer is split into its parts on s and on z, so that neither is computed twice for many z in the same
+    states.
     """
 
     def __init__(self, config: USFAConfig, copies: int, outputs: int, rng: Generator) -> None:
@@ -89,7 +89,7 @@ class Networks(nn.Module):
     def forward(
         self, table: Float[Tensor, "S k"], state: Int[Tensor, "*n s"], z: Float[Tensor, "n d"]
     ) -> Float[Tensor, "copies n s out"]:
-        """Outputs for each z at the states s of the table: the same for all z, or its own for each."""
+        """Outputs for each z at the states s of the table, shared by all z or one set per z."""
         first, bias = self.weights[0], self.biases[0]
         from_state = (table @ first[:, : self.state_inputs])[:, state]  # [copies s hidden] or [copies n s hidden]
         from_z = z @ first[:, self.state_inputs :] + bias  # [copies n hidden]
@@ -104,9 +104,9 @@ class Networks(nn.Module):
 
 
 class USFA(nn.Module):
-    """Universal successor features, approximated: π(·|s,z) and ψ(s;z) by networks, frozen at transfer.
+    """Universal successor features approximators: networks for π(·|s,z) and ψ(s;z), frozen at transfer.
 
-    Heads are independent estimates of ψ; ``psi`` is their mean. z is taken as it comes, or with ``unit_z`` projected.
+    Heads are independent estimates of ψ; ``psi`` is their mean. With ``unit_z`` z is projected to Z first.
     """
 
     features: Tensor
@@ -123,13 +123,13 @@ class USFA(nn.Module):
         expected = {"features": (config.n_states, config.dim), "state_inputs": (config.n_states, config.inputs)}
         for name, table in (("features", features), ("state_inputs", state_inputs)):
             if tuple(table.shape) != expected[name]:
-                raise ValueError(f"{name} have shape {tuple(table.shape)}, this model wants {expected[name]}")
+                raise ValueError(f"{name} have shape {tuple(table.shape)}, expected {expected[name]}")
         rng = Generator().manual_seed(seed)
         self.config = config
         self._frozen = False
         self._tensors: list[Tensor] = []
         self._ready: dict[bool, tuple[list[int], Inference]] = {}
-        self.about: dict[str, Any] = {}  # where it comes from: what its model card says
+        self.about: dict[str, Any] = {}  # origin, for the model card
         self.register_buffer("features", features.float())
         self.register_buffer("state_inputs", state_inputs.float())
         self.psi_networks = Networks(config, config.heads, config.n_actions * config.dim, rng)
@@ -137,16 +137,16 @@ class USFA(nn.Module):
         self.observation_space = Discrete(config.n_states)
         self.action_space = Discrete(config.n_actions)
 
-    # The networks, for training and for whole tables: n tasks, each at the same or at its own states
+    # The networks, for training and whole tables: n tasks, at shared states or their own
 
     def psi_of_actions(self, state: Int[Tensor, "*n s"], z: Float[Tensor, "n d"]) -> Float[Tensor, "h n s A d"]:
-        """ψ_θ(s,a;z) by each head."""
+        """ψ_θ(s,a;z) of each head."""
         return self._psi_of(self.psi_networks(self.state_inputs, state, self._seen_z(z)))
 
     def preferences(
         self, state: Int[Tensor, "*n s"], z: Float[Tensor, "n d"], psi: Tensor | None = None
     ) -> Float[Tensor, "n s A"]:
-        """The actor's logits, or without one ψ·z, the least of the heads."""
+        """The actor's logits; without an actor, the lowest ψ·z of the heads."""
         if self.actor is not None:
             logits: Tensor = self.actor(self.state_inputs, state, self._seen_z(z))[0]
             return logits
@@ -166,24 +166,24 @@ class USFA(nn.Module):
 
     @property
     def gamma(self) -> float:
-        """The discount that ψ was trained for."""
+        """The discount of ψ."""
         return self.config.gamma
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """The device of the weights."""
         return self.features.device
 
     def phi(self, obs: Obs) -> Float[Tensor, "*b d"]:
-        """φ(s)."""
+        """φ(s), the features of a state."""
         return self.features[self._states(obs)]
 
     def psi(self, obs: Obs, z: Vectors) -> Float[Tensor, "*b n d"]:
-        """ψ(s;z): the heads' mean at the action that the policy takes."""
+        """ψ(s;z): the mean of the heads at the policy's action."""
         return self.psi_heads(obs, z).mean(-3)
 
     def psi_heads(self, obs: Obs, z: Vectors) -> Float[Tensor, "*b h n d"]:
-        """ψ(s;z) by each head."""
+        """ψ(s;z) of each head."""
         state, z = self._states(obs), self._z(z, candidates=True)
         runs = common_shape(state.shape, z.shape[:-2], "observations and z") if z.ndim > 2 else tuple(state.shape)
         pairs = (*runs, z.shape[-2])
@@ -192,11 +192,11 @@ class USFA(nn.Module):
 
     @property
     def draws_for_each_run(self) -> bool:
-        """Its act takes streams."""
+        """Always True."""
         return True
 
     def act(self, obs: Obs, z: Vectors, rng: Rng | None = None) -> Action:
-        """The best action, or with a temperature one drawn from the softmax."""
+        """The best action; with a temperature, a sample from the softmax."""
         state, z = self._states(obs), self._z(z)
         runs = common_shape(state.shape, z.shape[:-1], "observations and z")
         rows = z.expand(*runs, self.dim).reshape(-1, self.dim)
@@ -211,15 +211,15 @@ class USFA(nn.Module):
         return as_given(chosen, obs)
 
     def sample_z(self, n: int, rng: Generator | int) -> Float[Tensor, "n d"]:
-        """N draws, uniform on the sphere of radius √d."""
+        """n draws, uniform on the sphere of radius √d."""
         return sample_sphere(n, self.dim, as_generator(rng, self.device), self.features.dtype).to(self.device)
 
     def sample_z_each(self, n: int, rngs: Sequence[Generator]) -> Float[Tensor, "runs n d"]:
-        """The same for many runs in one go."""
+        """``sample_z`` for each generator, stacked."""
         return sample_sphere_each(n, self.dim, rngs, self.features.dtype).to(self.device)
 
     def project_z(self, z: Vectors) -> Float[Tensor, "*b d"]:
-        """Onto the sphere of radius √d; 0 goes to (1, …, 1)."""
+        """z projected to the sphere of radius √d; 0 maps to (1, …, 1)."""
         return project_sphere(self._z(z))
 
     def states(self) -> Int[Tensor, " S"]:
@@ -232,27 +232,27 @@ class USFA(nn.Module):
         return self.features.mean(0), covariance.reshape(self.dim, self.dim)
 
     def policy(self, z: Vectors) -> Float[Tensor, "n S A"]:
-        """π(a|s,z) of every state, a table that an ExactModel can judge."""
+        """π(a|s,z) of every state, as a table for ``ExactModel.evaluate``."""
         tasks = self._z(z)
         if tasks.ndim != 2:
-            raise ValueError(f"policy wants z [n {self.dim}], got {tuple(tasks.shape)}")
+            raise ValueError(f"policy expects z [n {self.dim}], got {tuple(tasks.shape)}")
         states = self.states()
         with torch.no_grad():
             logits = self._logits(states.repeat(len(tasks)), tasks.repeat_interleave(len(states), 0))
         return _policy_of(logits.reshape(len(tasks), len(states), -1), self.config.temperature).double()
 
     def freeze(self) -> "USFA":
-        """As it is used at transfer: no parameter can change, dropout is off and stays off."""
+        """Freeze for transfer: no gradients, dropout off for good."""
         self._frozen = True
         self._changed()
         return self.eval().requires_grad_(False)
 
     def train(self, mode: bool = True) -> "USFA":
-        """As any module, unless it is frozen."""
+        """Set training mode; no effect once frozen."""
         return super().train(mode and not self._frozen)
 
     def _psi_at_policy(self, state: Int[Tensor, " n"], z: Float[Tensor, "n d"]) -> Float[Tensor, "h n d"]:
-        """ψ of pairs of state and z, by each head, at the action that the policy takes."""
+        """ψ of pairs of state and z, of each head, at the policy's action."""
         parts = [self._psi_of_part(*part) for part in in_parts(state, z)]
         return parts[0] if len(parts) == 1 else torch.cat(parts, 1)
 
@@ -270,7 +270,7 @@ class USFA(nn.Module):
         return psi[:, torch.arange(len(state), device=state.device), preferences.argmax(-1)]
 
     def _logits(self, state: Int[Tensor, " n"], z: Float[Tensor, "n d"]) -> Float[Tensor, "n A"]:
-        """What the policy of pairs of state and z goes by."""
+        """The policy's logits for pairs of state and z."""
         return torch.cat([self._logits_of_part(*part) for part in in_parts(state, z)])
 
     def _logits_of_part(self, state: Int[Tensor, " n"], z: Float[Tensor, "n d"]) -> Float[Tensor, "n A"]:
@@ -281,34 +281,36 @@ class USFA(nn.Module):
         return _least(self._psi_of(out), seen) if self.actor is None else out[0]
 
     def _psi_of(self, out: Float[Tensor, "h *n out"]) -> Float[Tensor, "h *n A d"]:
-        # Networks give features per step, near 1 in size; ψ sums 1/(1 − γ) of them.
+        # Networks output features per step, of size near 1; ψ sums 1/(1 − γ) of them.
         return out.view(*out.shape[:-1], self.config.n_actions, self.config.dim) / (1 - self.config.gamma)
 
     def _inference(self, with_psi: bool) -> Inference:
-        """The networks that are wanted, made ready once; again should a weight have changed after all."""
-        tracked = not any(tensor.is_inference() for tensor in self._tensors)  # others do not tell their version
+        """The inference networks, cached; rebuilt if a weight changed."""
+        tracked = not any(
+            tensor.is_inference() for tensor in self._tensors
+        )  # inference tensors have no version counter
         versions = [tensor._version for tensor in self._tensors] if tracked else []
         if not tracked or with_psi not in self._ready or self._ready[with_psi][0] != versions:
             networks = [self.psi_networks] if with_psi else []
             networks += [] if self.actor is None else [self.actor]
             layers = [(list(network.weights), list(network.biases)) for network in networks]
-            with torch.inference_mode(False):  # it may be asked anywhere
+            with torch.inference_mode(False):  # the cache may be used outside inference mode
                 self._ready[with_psi] = (versions, Inference(layers, self.state_inputs))
         return self._ready[with_psi][1]
 
     def _apply(self, *arguments: Any, **named: Any) -> "USFA":
-        """Whatever moves or casts the weights."""
+        """Move or cast the weights; clears the cache."""
         super()._apply(*arguments, **named)  # type: ignore[no-untyped-call]
         return self._changed()
 
     def load_state_dict(self, *arguments: Any, **named: Any) -> Any:
-        """As any module."""
+        """Load weights; clears the cache."""
         answer = super().load_state_dict(*arguments, **named)
         self._changed()
         return answer
 
     def _changed(self) -> "USFA":
-        """Nothing that was made ready is true any more."""
+        """Clear the inference cache."""
         self._ready.clear()
         self._tensors = [*self.parameters(), *self.buffers()]
         return self
@@ -327,10 +329,10 @@ def _policy_of(logits: Float[Tensor, "*b A"], temperature: float) -> Float[Tenso
 
 
 def _least(psi: Float[Tensor, "h *n A d"], z: Float[Tensor, "*n d"]) -> Float[Tensor, "*n A"]:
-    """ψ·z, the least of the heads."""
+    """The lowest ψ·z of the heads."""
     return (psi @ z[..., None])[..., 0].amin(0)
 
 
 def _uniform(shape: tuple[int, ...], fan_in: int, rng: Generator) -> nn.Parameter:
-    """~ U(−1/√fan_in, 1/√fan_in), as torch's own linear layers start."""
+    """~ U(−1/√fan_in, 1/√fan_in), as torch initialises linear layers."""
     return nn.Parameter((2 * torch.rand(shape, generator=rng) - 1) / math.sqrt(fan_in))

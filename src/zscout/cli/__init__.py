@@ -1,4 +1,4 @@
-"""The command line. Heavy imports wait until a command runs, so that help comes at once."""
+"""The command line. Heavy imports are deferred until a command runs, so that --help is fast."""
 
 import contextlib
 import difflib
@@ -33,15 +33,15 @@ Command = (
 COMMANDS = {kind.__name__.lower(): kind for kind in (Reproduce, Pretrain, Transfer, Compare, Tune, Bench, Live)}
 
 DESCRIPTION = (
-    "Online transfer with Behavioral Foundation Models: which task vector z to try next when the reward can only be "
-    "seen by trying. Worlds, features, trained models, the paper's method, its rivals, and exact ground truth.\n\n"
-    "Examples: zscout transfer (one run to watch); zscout compare --methods usf-ucb,opti --quick; zscout live.\n\n"
+    "Online transfer with Behavioral Foundation Models: find the task vector z from rewards seen while acting. Worlds, "
+    "features, trained models, the paper's method, baselines, and exact ground truth.\n\n"
+    "Examples: zscout transfer (watch one run); zscout compare --methods usf-ucb,opti --quick; zscout live.\n\n"
     "Each command has its own --help. zscout --version prints the version."
 )
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run one command; a user's mistake ends with one line and exit code 2."""
+    """Run one command; a user error prints one line and exits with code 2."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words == ["--version"]:
         print(f"zscout {zscout.__version__}")
@@ -51,15 +51,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if not 0 <= command.seed < 2**63:
             raise UsageError(f"--seed must be from 0 to {2**63 - 1}, got {command.seed}")
         with signals_stop_it():
-            command.run(Console(emoji=False, markup=False))  # mine:angry: is a name, and a[/b] a folder
+            command.run(Console(emoji=False, markup=False))  # names like mine:angry: and a[/b] are not markup
     except KeyboardInterrupt as stop:
-        stopped("stopped; files already written are whole", stop)
+        stopped("stopped; files already written are complete", stop)
     except (UsageError, OSError) as error:
         fail(str(error) or type(error).__name__, code=2)
 
 
 def _parse(words: list[str]) -> Reproduce | Pretrain | Compare | Tune | Bench | Transfer | Live:
-    """Tyro's parser, its boxed errors folded into one line."""
+    """Parse with tyro; print its boxed errors as one line."""
     errors = io.StringIO()
     if not words[0].startswith("-") and words[0] not in COMMANDS:
         near = difflib.get_close_matches(words[0], COMMANDS, n=1)
@@ -77,7 +77,7 @@ def _parse(words: list[str]) -> Reproduce | Pretrain | Compare | Tune | Bench | 
 
 
 def _unknown_option(command: str, words: Sequence[str]) -> str:
-    """The first option that a command does not have: what is meant perhaps, and which commands do have it."""
+    """A message for the first unknown option: a similar one, or the commands that have it."""
     options = {name: {f"--{field.name.replace('_', '-')}" for field in fields(kind)} for name, kind in COMMANDS.items()}
     for word in words:
         option = word.partition("=")[0].replace("_", "-")
@@ -93,7 +93,7 @@ def _unknown_option(command: str, words: Sequence[str]) -> str:
 
 
 def _unboxed(box: str) -> str:
-    """What a box drawn with │ and ─ says: its first part, and the nearest option if it names one."""
+    """The text of a box drawn with │ and ─: its first part, and the suggested option if there is one."""
     lines = [line.strip("│ \n") for line in box.splitlines() if line.startswith("│")]
     parts = [part.split("\n") for part in re.split(r"\n─+\n", "\n".join(filter(None, lines)))]
     hints = [" ".join(part[:2]) for part in parts[1:] if part[0].startswith(("Perhaps", "Available"))]

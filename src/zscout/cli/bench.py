@@ -20,23 +20,23 @@ NO_CHECKOUT = "zscout bench needs a checkout of the repository: the benchmarks a
 
 @dataclass(frozen=True)
 class Bench:
-    """Measure speed: ratios within one run to plain references, at least as good as these, and distances to floors."""
+    """Measure speed relative to plain implementations in the same run, and relative to the hardware limit."""
 
     only: str = "all"
-    """Names with commas between, or all: live,many,end-to-end,training,solving,start-up,floors,growth,large."""
+    """Comma-separated names, or all: live,many,end-to-end,training,solving,start-up,floors,growth,large."""
     seed: int = 0
-    """Decides tasks, task vectors and draws."""
+    """Seed of tasks, task vectors and random draws."""
     quick: Quick = False
-    """Smaller problems and fewer repeats: about a minute in all, more on a busy machine."""
+    """Smaller problems and fewer repeats: about a minute, more on a busy machine."""
     device: str = "cpu"
-    """cpu, or cuda for what live, many, training and floors measure; the rest stays on one core."""
+    """cpu, or cuda for live, many, training and floors; the others run on one core."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Also write bench.json, the tables as Markdown and the figures to this folder."""
+    """Also write bench.json, Markdown tables and figures to this folder."""
     json: OutputFile = None
-    """Also write every row to this file, and make its folder."""
+    """Also write all rows to this file; creates its folder."""
 
     def run(self, console: Console) -> None:
-        """Measure the groups and print one table; after a stop, what was measured so far."""
+        """Measure the groups and print one table; when stopped, print the rows so far."""
         _find_benchmarks()
         from benchmarks.groups import chosen, measure
         from benchmarks.measurement import Setting
@@ -53,10 +53,10 @@ class Bench:
             measure(groups, setting, lines, done, console)
         except KeyboardInterrupt:
             self._tell(lines, setting, console)
-            fail(f"stopped: {len(lines)} rows measured, {len(done)} of {len(groups)} groups whole", code=130)
+            fail(f"stopped: {len(lines)} rows measured, {len(done)} of {len(groups)} groups complete", code=130)
         self._tell(lines, setting, console)
         if wrong := [line.what for line in lines if not getattr(line, "agrees", True)]:
-            fail(f"the answers differ by more than they may: {', '.join(wrong)}", code=1)
+            fail(f"results differ by more than the tolerance: {', '.join(wrong)}", code=1)
 
     def _tell(self, lines: "list[Line]", setting: "Setting", console: Console) -> None:
         from benchmarks.tables_and_figures import bench_table, content_of, write_bench
@@ -75,7 +75,7 @@ class Bench:
 
 
 def _find_benchmarks() -> None:
-    """Put the checkout of this package on ``sys.path``, or refuse where there is none."""
+    """Put the checkout of this package on ``sys.path``; raises if there is none."""
     root = Path(zscout.__file__).parents[2]
     if (root / "benchmarks" / "groups.py").exists() and str(root) not in sys.path:
         sys.path.insert(0, str(root))

@@ -18,79 +18,79 @@ if TYPE_CHECKING:
 
 
 class Usual(str):
-    """What an option is while it is not given; given, it is any other text, be it the same letters."""
+    """Marks a default value, to tell it from the same text given by the user."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What decides simulated runs, whatever they are for."""
+    """Options of simulated runs."""
 
     world: str = Usual("open-grid")
     """open-grid, four-rooms, maze, or a text file with a map of '#' and '.'."""
     features: str = Usual("laplacian")
-    """clusters, laplacian, laplacian-fine, or your own as module:name, a table [S d] or a function of the world."""
+    """clusters, laplacian, laplacian-fine, or module:name: your table [S d], or a function of the world."""
     model: str = Usual("exact")
-    """exact, network (the one that ships), the name or folder of a saved model, or your own as module:name."""
+    """exact, network (the shipped one), the name or folder of a saved model, or module:name of your own."""
     steps: int = 200
-    """Rewards that each run sees."""
+    """Steps of each run."""
     noise: float = 0.3
-    """Standard deviation of the rewards' noise."""
+    """Standard deviation of the reward noise."""
     jobs: int = 1
-    """Processes to share the work."""
+    """Number of worker processes."""
     device: str = "cpu"
     """cpu or cuda."""
     seed: int = 0
-    """Changes which tasks are drawn and how every run is seeded."""
+    """Seed of the tasks and of every run."""
 
     @property
     def place(self) -> str:
-        """World, features and model, as tables are titled."""
+        """World, features and model, for titles of tables."""
         return f"{self.world}, {self.features} features, {self.model} model"
 
 
 @dataclass(frozen=True)
 class Compare(RunOptions):
-    """Compare methods on the same tasks and seeds, with exact regret; what was run before is not run again."""
+    """Compare methods on the same tasks and seeds, with exact regret; stored runs are reused."""
 
     out: Path = Path("out/compare")
-    """Folder that keeps every run, step by step, in runs.sqlite."""
+    """Folder for runs.sqlite, which stores every step of every run."""
     methods: str = "usf-ucb,usf-ucb-norm,usf-ucb-paper,greedy,random"
-    """Names with commas between, or all; your own as module:name."""
+    """Comma-separated names, or all; module:name for your own."""
     settings: str = "auto"
     """auto: defaults for usf-ucb and usf-ucb-norm, stored tuned settings for the other methods where this arena has
     them. settling (or tuned): tuned settings for all methods, fewest lost steps among those that settle in 95 % of
     runs. fewest: the same without that condition. default: published settings. Or a JSON file: the one of zscout tune,
     or {"method": {"setting": value}}; methods it does not name run as with auto."""
     tasks: int = 100
-    """How many hidden z_r."""
+    """Number of tasks (hidden z_r)."""
     seeds: int = 3
-    """How many runs for each of them."""
+    """Number of runs for each task."""
     against: str = ""
     """A method, such as opti: print a second table of each other method against it, paired by run: ratio and
     difference of lost steps, probability of improvement."""
     psi_error: float = 0.0
-    """Add errors of this relative size to the exact model's ψ; its policies stay right."""
+    """Add errors of this relative size to the exact model's ψ; its policies stay optimal."""
     heads: int = 1
-    """With --psi-error: how many estimates (heads) of ψ the model has, each with its own error."""
+    """With --psi-error: number of heads of ψ, each with its own error."""
     outside: float = 0.0
     """Share of the reward's variance over states that the features cannot express."""
     offset: float = 0.0
-    """A constant added to every reward; no behaviour depends on it."""
+    """A constant added to every reward; it does not change the best behaviour."""
     traces: Annotated[str, tyro.conf.arg(metavar="FILE[,FILE…]")] = ""
-    """Runs that zscout live exported: the methods are run on their very reward, and all stand in one table."""
+    """Comma-separated files exported by zscout live: run the methods on the same reward, in one table with them."""
     quick: Quick = False
-    """Five tasks, one seed, at most 50 steps: a first look."""
+    """Quick test: five tasks, one seed, at most 50 steps."""
     json: OutputFile = None
-    """Also write the table, every run's numbers and all seeds to this file, and make its folder."""
+    """Also write the table, the numbers and the seed of every run to this file; creates its folder."""
     csv: OutputFile = None
-    """Also write the table to this file as CSV, and make its folder."""
+    """Also write the table to this file as CSV; creates its folder."""
     markdown: OutputFile = None
-    """Also write the table to this file as Markdown, and make its folder."""
+    """Also write the table to this file as Markdown; creates its folder."""
 
     def run(self, console: Console) -> None:
-        """Run what is missing, print one table."""
+        """Run what is not stored yet, print one table."""
         from zscout.lab.comparison import comparison, paired_cells, ranking_cells
         from zscout.lab.report_model import TextTable
         from zscout.lab.tuning import about_settings
@@ -130,7 +130,7 @@ class Compare(RunOptions):
         self.write(console, tables, content, compare_csv(rows))
 
     def write(self, console: Console, tables: "Sequence[TextTable]", content: dict[str, Any], csv: str) -> None:
-        """What was found, into the files that were asked for."""
+        """Write the results to the requested files."""
         from zscout.files import write_bytes, write_json
         from zscout.report.export import to_markdown
 
@@ -166,7 +166,7 @@ class Compare(RunOptions):
         entrants = [Entrant.of(arena, name, settings.get(name, {}), tasks, **rest) for name in chosen]
         kept = runnable(entrants, self.methods == "all", console)
         if self.against and self.against not in [entrant.method for entrant in kept]:
-            raise UsageError(f"--against {self.against} cannot be run here")
+            raise UsageError(f"--against {self.against} cannot run in this arena")
         return kept
 
 
@@ -177,18 +177,18 @@ class Tune(RunOptions):
     out: Path = Path("out/tune")
     """Folder for settings.json (both choices and every setting tried, by arena) and every run."""
     methods: str = "all"
-    """Names with commas between, or all; your own as module:name, with its settings in the list module:name_grid."""
+    """Comma-separated names, or all; module:name for your own, with its settings in the list module:name_grid."""
     tasks: int = 250
-    """How many tuning tasks, one run each; compare never reports on them."""
+    """Number of tuning tasks, one run each; compare never uses them."""
     report: int = 20
-    """How many other tasks the chosen settings are then measured on (the first tasks of zscout compare)."""
+    """Number of other tasks to measure the chosen settings on (the first tasks of zscout compare)."""
     quick: Quick = False
-    """Three tasks, two settings a method, at most 20 steps: a first look."""
+    """Quick test: three tasks, two settings for each method, at most 20 steps."""
     json: OutputFile = None
-    """Also write every run of every setting to this file, and make its folder."""
+    """Also write every run of every setting to this file; creates its folder."""
 
     def run(self, console: Console) -> None:
-        """Run what is missing, print what was chosen."""
+        """Run what is not stored yet, print the chosen settings."""
         from zscout.edge import as_size
         from zscout.files import write_json
         from zscout.lab.arena import Arena, Tasks
@@ -214,7 +214,7 @@ class Tune(RunOptions):
         announce_slow(tried, self.jobs, console)
         outcomes = list(outcomes_with_bar(tried, self.out, self.jobs, console).values())
         if further := [] if self.quick else beyond(outcomes):
-            console.print(f"{len(further)} more settings: choices that lie at an end of what was tried")
+            console.print(f"{len(further)} more settings, because some choices are at the edge of their grid")
             outcomes += outcomes_with_bar(further, self.out, self.jobs, console).values()
         record = tuning_record(outcomes)
         chosen = choose(record["tried"])
@@ -238,7 +238,7 @@ class Tune(RunOptions):
 
 
 def runnable(entrants: "list[Entrant]", all_methods: bool, console: Console) -> "list[Entrant]":
-    """Those that can be run here; with ``--methods all`` the others are named and left out, else refused."""
+    """The entrants that can run in this arena; the others raise, or with ``--methods all`` are left out."""
     kept, left_out = [], set()
     for entrant in entrants:
         try:
@@ -256,7 +256,7 @@ def runnable(entrants: "list[Entrant]", all_methods: bool, console: Console) -> 
 
 
 def announce_slow(entrants: "list[Entrant]", jobs: int, console: Console) -> None:
-    """Say before they start which rows will take more than a minute, and about how long."""
+    """Announce rows that take more than a minute, with an estimate."""
     from zscout.lab.chunks import expected_seconds
 
     by_method: dict[str, tuple[int, int, float]] = {}
@@ -266,7 +266,7 @@ def announce_slow(entrants: "list[Entrant]", jobs: int, console: Console) -> Non
     for method, (tasks, runs, total) in by_method.items():
         if total > 60:
             console.print(
-                f"{method}: solves {tasks} tasks a step with the exact model, about {total / 60:.0f} min for "
+                f"{method}: solves {tasks} tasks per step with the exact model, about {total / 60:.0f} min for "
                 f"{runs:,} runs",
                 highlight=False,
                 soft_wrap=True,

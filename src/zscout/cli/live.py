@@ -15,27 +15,27 @@ from rich.console import Console
 from zscout.cli.mistakes import UsageError
 from zscout.cli.options import Quick
 
-PORTS = 20  # that are tried after the usual one
+PORTS = 20  # ports tried after the default one
 
 
 @dataclass(frozen=True)
 class Live:
-    """Open a page on which you are the reward, or hide one and watch it being found."""
+    """Open a web page where you give the rewards, or hide a reward and watch the agent find it."""
 
     host: str = "127.0.0.1"
-    """Where to listen; anything but this machine's own address lets others in who have the link."""
+    """Address to listen on; other than the default, anyone with the link can connect."""
     port: int = 8730
-    """Which port; 0 takes any that is free."""
+    """Port; 0 picks a free one."""
     no_browser: Quick = False
-    """Only print the link."""
+    """Print the link, do not open a browser."""
     visitors: int = 20
-    """How many may be there at once."""
+    """Most visitors at the same time."""
     steps: int = 1000
-    """How long a run may be."""
+    """Most steps of a run."""
     processes: int = 0
-    """How many processes share the runs; 0: one for each core, at most four."""
+    """Number of worker processes; 0: one per core, at most four."""
     seed: int = 0
-    """Of the first run; the page can change it."""
+    """Seed of the first run; the page can change it."""
 
     def run(self, console: Console) -> None:
         """Serve until Ctrl-C."""
@@ -75,18 +75,18 @@ class Live:
         config = uvicorn.Config(
             server.app,
             http=server.door.protocol(),
-            backlog=64,  # also how many are accepted before any of them is counted
+            backlog=64,  # also limits connections that are accepted but not yet counted
             log_config=None,
             log_level="warning",
-            proxy_headers=False,  # nobody stands between: an address is what the socket says
-            ws_max_size=2**20,  # larger ones end the connection, and the page takes its run up again
+            proxy_headers=False,  # no proxy: trust only the address of the socket
+            ws_max_size=2**20,  # a larger message closes the connection; the page then reconnects
             ws_ping_interval=15,
             ws_ping_timeout=20,
             timeout_graceful_shutdown=1,
             server_header=False,
         )
         serving = uvicorn.Server(config)
-        signal.signal(signal.SIGTERM, signal.default_int_handler)  # whoever ends it so gets the same clean end
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # SIGTERM stops it cleanly too
         if not self.no_browser and _has_screen():
             webbrowser.open(link)
         try:
@@ -110,12 +110,12 @@ class Live:
 
 
 def _has_screen() -> bool:
-    """Whether a browser could be seen; without a screen one in the terminal would open, and hold everything up."""
+    """Whether there is a display; without one, a terminal browser would open and block."""
     return sys.platform in ("darwin", "win32") or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """A socket at that port, or an error that names one that is free."""
+    """A socket at that port; if it is in use, the error names a free one."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return _bound(family, host, port)
@@ -125,7 +125,7 @@ def _listen(host: str, port: int) -> socket.socket:
             raise UsageError(f"port {port} is in use; --port {free} is free") from error
         if isinstance(error, socket.gaierror):
             raise UsageError(f"there is no host {host!r}: {error.strerror}") from error
-        raise UsageError(f"{host} port {port} cannot be listened at: {error.strerror}") from error
+        raise UsageError(f"{host} port {port} is not available: {error.strerror}") from error
 
 
 def _bound(family: socket.AddressFamily, host: str, port: int) -> socket.socket:

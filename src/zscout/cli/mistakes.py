@@ -1,4 +1,4 @@
-"""How a command ends that cannot go on: one line, and an exit code."""
+"""Errors of commands: one line and an exit code."""
 
 import contextlib
 import os
@@ -10,12 +10,12 @@ from typing import NoReturn
 
 
 class UsageError(ValueError):
-    """What a user can mend; anything else that goes wrong is ours, and shows its traceback."""
+    """An error that the user can fix; any other error is a bug and shows its traceback."""
 
 
 @contextlib.contextmanager
 def usage_errors() -> Iterator[None]:
-    """What is refused while a command is set up is the user's to mend."""
+    """Turn errors during the setup of a command into usage errors."""
     try:
         yield
     except ValueError as error:
@@ -23,24 +23,24 @@ def usage_errors() -> Iterator[None]:
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM: the same clean end as Ctrl-C, with its own exit code."""
+    """SIGTERM: stops cleanly like Ctrl-C, with its own exit code."""
 
 
 @contextlib.contextmanager
 def signals_stop_it() -> Iterator[None]:
-    """While a command runs, Ctrl-C and SIGTERM end it cleanly; a second one ends it at once, in a line too."""
+    """Stop a command cleanly on Ctrl-C or SIGTERM; a second signal stops it at once."""
     seen: list[int] = []
 
     def stop(number: int, frame: object) -> None:
         seen.append(number)
         if len(seen) > 1:
-            os.write(2, b"zscout: stopped at once; what was finished is kept\n")
+            os.write(2, b"zscout: stopped at once; finished work is kept\n")
             os._exit(128 + number)
         raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
 
     there = threading.current_thread() is threading.main_thread()
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM) if there}
-    kept = {number: handler for number, handler in before.items() if handler is not signal.SIG_IGN}  # as nohup sets it
+    kept = {number: handler for number, handler in before.items() if handler is not signal.SIG_IGN}  # as under nohup
     for number in kept:
         signal.signal(number, stop)
     try:
@@ -51,11 +51,11 @@ def signals_stop_it() -> Iterator[None]:
 
 
 def stopped(message: str, stop: KeyboardInterrupt) -> NoReturn:
-    """Say how far it came, with the exit code that shells give to a signal."""
+    """Print a message and exit with the code of the signal."""
     fail(message, code=128 + (signal.SIGTERM if isinstance(stop, Terminated) else signal.SIGINT))
 
 
 def fail(message: str, code: int) -> NoReturn:
-    """Say it in one line and end."""
+    """Print one line and exit."""
     print(f"zscout: {' '.join(message.split())}", file=sys.stderr)
     raise SystemExit(code)

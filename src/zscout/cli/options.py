@@ -1,4 +1,4 @@
-"""Options that several commands take, and what their values must be."""
+"""Checks of options that several commands share."""
 
 import os
 from pathlib import Path
@@ -13,32 +13,32 @@ Quick = tyro.conf.FlagCreatePairsOff[bool]
 
 
 def names_of(text: str, option: str = "--methods", example: str = "usf-ucb,opti") -> list[str]:
-    """Names with commas between."""
+    """Parse comma-separated names."""
     names = [name.strip() for name in text.split(",") if name.strip()]
     if not names:
-        raise UsageError(f"{option} names nothing; write for example {example}, or all")
+        raise UsageError(f"{option} is empty; expected names such as {example}, or all")
     return names
 
 
 def writable(*paths: Path | None) -> None:
-    """Before anything is run: what cannot be written down should not be begun."""
+    """Raise before anything runs if a file cannot be written."""
     for path in filter(None, paths):
         if path.is_dir():
-            raise UsageError(f"{path} is a folder; name a file")
+            raise UsageError(f"{path} is a folder, expected a file")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UsageError(f"{path} cannot be written: {error.strerror}") from error
         if not os.access(path if path.exists() else path.parent, os.W_OK):
-            raise UsageError(f"{path} may not be written")
+            raise UsageError(f"no permission to write {path}")
 
 
 def device_named(name: str) -> str:
-    """A device that is there."""
+    """The device; raises if it is not available."""
     import torch
 
     if name.split(":")[0] not in ("cpu", "cuda"):
-        raise UsageError(f"--device {name}: there are cpu and cuda")
+        raise UsageError(f"--device {name}: expected cpu or cuda")
     if name.startswith("cuda") and not torch.cuda.is_available():
         raise UsageError("there is no CUDA device here; leave --device out, or write --device cpu")
     try:

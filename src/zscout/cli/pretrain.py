@@ -12,42 +12,41 @@ from zscout.cli.progress import bar_with_time_left
 
 @dataclass(frozen=True)
 class Pretrain:
-    """Train universal successor features for a world, judge them exactly, save them; resumes if it was begun."""
+    """Train universal successor features for a world, measure them exactly, save them; resumes if interrupted."""
 
     out: Path
-    """Folder for the model, its log and, while it trains, its checkpoint."""
+    """Folder for the model, its log and, during training, its checkpoint."""
     world: str = "open-grid"
     """open-grid, four-rooms, maze, or a text file with a map of '#' and '.'."""
     features: str = "laplacian"
-    """clusters, laplacian, or your own as module:name: a table, or a function of the world."""
+    """clusters, laplacian, or module:name: your table, or a function of the world."""
     dim: int = 9
-    """How many features; your own features decide this themselves."""
+    """Number of features; not for your own features."""
     slip: float = 0.0
-    """Probability that a random action is executed instead."""
+    """Probability that a random action replaces the chosen one."""
     recipe: str = "robust"
-    """robust, or paper: the paper's own, for comparison."""
+    """robust, or paper (the paper's recipe, for comparison)."""
     set: tuple[str, ...] = ()
-    """Changes to the recipe, such as dropout=0.15 heads=1."""
+    """Changes to the recipe, e.g. dropout=0.15 heads=1."""
     walks: int = 0
-    """Learn from this many random walks; 0: from every transition of the world."""
+    """Train on this many random walks; 0: on every transition of the world."""
     length: int = 1000
     """Steps of each random walk."""
     seed: int = 0
-    """Decides the first weights, the task vectors and the walks."""
+    """Seed of the initial weights, the task vectors and the walks."""
     patience: int = 20
-    """Stop training the policy after this many log lines (of 250 steps) without a better one."""
+    """Stop training the policy after this many log lines (of 250 steps) without improvement."""
     keep: str = "value"
-    """Which weights to keep, and when to stop: value, those with the best policies; psi, those with the smallest error
-    of ψ."""
+    """Criterion for the best weights and for stopping: value (best policies), or psi (smallest error of ψ)."""
     device: str = "cpu"
     """cpu or cuda."""
     quick: Quick = False
-    """A few hundred steps, to see it work; the model is not to be used."""
+    """Quick test: a few hundred steps; do not use the model."""
     json: OutputFile = None
-    """Also write the log and the verdict to this file, and make its folder."""
+    """Also write the log and the final quality to this file; creates its folder."""
 
     def run(self, console: Console) -> None:
-        """Train with a progress bar, judge, save."""
+        """Train with a progress bar, measure, save."""
         import time
 
         from zscout.files import write_json
@@ -58,7 +57,7 @@ class Pretrain:
         device_named(self.device)
         try:
             run = Run(Pretraining(changes=self.set, **{name: getattr(self, name) for name in names}), self.out)
-        except (ValueError, RuntimeError) as error:  # RuntimeError: a device that torch does not know
+        except (ValueError, RuntimeError) as error:  # RuntimeError: a device unknown to torch
             raise UsageError(str(error)) from error
         start, trainer = time.perf_counter(), run.trainer
         if run.resumed:
@@ -71,10 +70,10 @@ class Pretrain:
                     verdict = line.verdict
                     told = f"value {verdict.value:.3f}  ψ error {verdict.psi_error:.3f}" if verdict else "training"
                     bar.update(task, completed=line.step, description=told)
-                    if not console.is_terminal:  # a log file wants lines, not a bar
+                    if not console.is_terminal:  # lines, not a bar, in a log file
                         console.print(f"step {line.step:,} of {trainer.recipe.steps:,}  {told}", highlight=False)
             except KeyboardInterrupt as stop:
-                stopped(f"stopped at step {trainer.step}; the same command goes on from its last checkpoint", stop)
+                stopped(f"stopped at step {trainer.step}; run the same command again to resume", stop)
         log = run.finish(time.perf_counter() - start)
         final = log["verdict"]
         console.print(

@@ -1,4 +1,4 @@
-"""Long work with a bar, the time left, and nothing lost by a stop."""
+"""Progress bars for long runs that can be stopped and resumed."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def bar_with_time_left(console: Console) -> "Progress":
-    """A bar that goes when it is done."""
+    """A bar with the time left; it disappears when done."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
@@ -24,18 +24,18 @@ def bar_with_time_left(console: Console) -> "Progress":
 
 
 def run_with_bar(specs: "list[Spec]", store: "Store", workers: int, console: Console) -> None:
-    """Run what is missing, with a bar and the time left; a stop loses only the chunks that were not done."""
+    """Run what is not stored yet, with a bar and the time left; a stop loses only unfinished chunks."""
     import torch
 
     from zscout.lab.chunks import run_all
 
-    torch.set_num_threads(1)  # these tensors are small: a second thread costs more than it gives
+    torch.set_num_threads(1)  # small tensors: more threads are slower
     if damaged := store.drop_damaged(specs):
-        console.print(f"{damaged} stored runs were changed since they were written: they are run again")
+        console.print(f"{damaged} stored runs are damaged and are run again")
     total, left = len(set(specs)), len(store.missing(specs))
     done = total - left
     if done and left:
-        console.print(f"{done:,} of {total:,} runs are there from before", highlight=False)
+        console.print(f"{done:,} of {total:,} runs are already stored", highlight=False)
     with bar_with_time_left(console) as bar:
         task = bar.add_task("running", total=left)
         try:
@@ -43,17 +43,17 @@ def run_with_bar(specs: "list[Spec]", store: "Store", workers: int, console: Con
                 done += len(chunk.answers)
                 method = chunk.answers[0].spec.method
                 bar.update(task, advance=len(chunk.answers), description=method)
-                if not console.is_terminal:  # a log file wants lines, not a bar
+                if not console.is_terminal:  # lines, not a bar, in a log file
                     told = f"{done:,} of {total:,}: {method}, {len(chunk.answers)} runs in {chunk.seconds:.1f} s"
                     console.print(told, highlight=False, soft_wrap=True)
         except KeyboardInterrupt as stop:
-            stopped(f"stopped after {done:,} of {total:,} runs; the same command goes on from there", stop)
+            stopped(f"stopped after {done:,} of {total:,} runs; run the same command again to resume", stop)
 
 
 def outcomes_with_bar(
     entrants: "list[Entrant]", folder: Path, workers: int, console: Console
 ) -> "dict[Entrant, Outcome]":
-    """Run what is missing of all entrants, report what failed, and say what came of each."""
+    """Run what is not stored yet, report failures, and return the outcome of each entrant."""
     from zscout.lab.comparison import Outcome
     from zscout.lab.store import Store
 

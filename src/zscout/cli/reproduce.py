@@ -20,21 +20,21 @@ RESULTS, TIMINGS, REPORT = "results.json", "timings.json", "report.html"
 
 @dataclass(frozen=True)
 class Reproduce:
-    """The whole paper: run what is missing, check every claim, write figures, tables and one page, report.html."""
+    """Reproduce the paper: run what is not stored yet, check every claim, write figures, tables and report.html."""
 
     out: Path = Path("out")
-    """Folder for report.html, results.json, figures and every run; a run that was stopped goes on there."""
+    """Folder for report.html, results.json, figures and every run; an interrupted command resumes there."""
     seed: int = 0
-    """Decides tasks, noise and draws; another seed needs another folder."""
+    """Seed of tasks, noise and random draws; use a new folder for another seed."""
     jobs: int = min(2, os.cpu_count() or 1)
-    """Processes to share the work."""
+    """Number of worker processes."""
     quick: Quick = False
-    """A tenth of the runs, under a minute: a first look; what it cannot show reads "too few runs to tell"."""
+    """Quick test: a tenth of the runs, under a minute; claims without enough data read "too few runs to tell"."""
     json: OutputFile = None
-    """Also write results.json to this file, and make its folder."""
+    """Also write results.json to this file; creates its folder."""
 
     def run(self, console: Console) -> None:
-        """Run, tell, draw, say where."""
+        """Run the experiments, check the claims, write the report."""
         import time
 
         from zscout.edge import as_size
@@ -53,7 +53,7 @@ class Reproduce:
         with Store(self.out) as store:
             run_with_bar(needed, store, self.jobs, console)
             if failed := [why for spec in needed if (why := store.failure(spec))]:
-                fail(f"{len(failed)} runs failed, which none should: {failed[0]}", code=1)
+                fail(f"{len(failed)} runs failed: {failed[0]}", code=1)
             ran, runs = time.perf_counter(), Runs(store)
             told, seconds = self._tell(scale, runs, console)
             told_at, whole = time.perf_counter(), story(scale, told)
@@ -73,7 +73,7 @@ class Reproduce:
             }
             write_json(self.out / TIMINGS, timings)
         if self.quick:
-            console.print("A first look: a tenth of the runs, at most 60 steps each.", highlight=False)
+            console.print("Quick test: a tenth of the runs, at most 60 steps each.", highlight=False)
         for claim in whole.claims:
             console.print(f"{claim.number:>4} {claim.verdict:<20} {claim.says}", highlight=False, soft_wrap=True)
         console.print(
@@ -81,27 +81,27 @@ class Reproduce:
         )
 
     def _refuse_another(self, console: Console) -> None:
-        """A folder with the report of another seed or scale is not written over; one of other code is, with a word."""
+        """Raise if the folder holds the report of another seed or scale; warn if other code made it."""
         from zscout.files import parse_json
         from zscout.lab.spec import code_digest
         from zscout.lab.store import FILE
 
         path = self.out / RESULTS
         if not path.exists():
-            # A stop between the two leaves a report without results: where the runs are, it is made again.
+            # A stop between the two writes leaves a report without results: if the runs are there, redo the report.
             if (self.out / REPORT).exists() and not (self.out / FILE).exists():
-                raise UsageError(f"{self.out / REPORT} is there without {RESULTS} and {FILE}: name another --out")
+                raise UsageError(f"{self.out / REPORT} exists without {RESULTS} and {FILE}: name another --out")
             return
         try:
             before = parse_json(path.read_bytes())
             made, code = (before["seed"], before["quick"]), before["about"]["code"]
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise UsageError(f"{path} is not of zscout reproduce: name another --out") from error
+            raise UsageError(f"{path} was not written by zscout reproduce: name another --out") from error
         if made != (self.seed, self.quick):
             kind = f"seed {made[0]}{', quick' if made[1] else ''}"
-            raise UsageError(f"{self.out} holds the report of {kind}: name another --out, or move it away")
+            raise UsageError(f"{self.out} holds the report of {kind}: name another --out, or move it")
         if code != code_digest()[:12]:
-            console.print(f"{self.out} was made by other code: its runs are run again, its report is made anew")
+            console.print(f"{self.out} was made by other code: runs and report are made again")
 
     @staticmethod
     def _tell(scale: "Scale", runs: "Runs", console: Console) -> "tuple[list[Section], dict[str, float]]":

@@ -1,4 +1,4 @@
-"""zscout compare --traces: recorded runs beside methods on the very same reward."""
+"""zscout compare --traces: recorded runs next to methods on the same reward."""
 
 from dataclasses import fields, replace
 from pathlib import Path
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 OF_THE_FILE = ("world", "features", "model", "noise", "steps")
 OF_TASKS = ("tasks", "seed", "against", "psi_error", "heads", "outside", "offset", "jobs", "out")
 KNOWN = (
-    "Lost steps are regret ÷ the mean over states of v* − v_random for this very reward; one reward ranks nothing, "
-    "and intervals are over a method's runs."
+    "Lost steps are regret ÷ the mean over states of v* − v_random for this reward. Intervals are over a method's "
+    "runs; one reward is not enough to rank methods."
 )
-UNKNOWN = "What a person wants nobody else knows: no regret can be told, and no method can be run on it afresh."
+UNKNOWN = "The rewards came from a person, so the task is unknown: no regret, and no new runs of methods."
 
 
 def compare_traces(command: "Compare", console: Console) -> None:
-    """Print one table, and write it where it was asked for."""
+    """Print one table and write it to the requested files."""
     from zscout.lab.comparison import one_reward_cells
     from zscout.lab.report_model import TextTable
     from zscout.lab.trace_comparison import TraceComparison, rows_of
@@ -65,7 +65,7 @@ def compare_traces(command: "Compare", console: Console) -> None:
 
 
 def _check_options(command: "Compare", traces: "TraceComparison") -> None:
-    """What the files decide cannot be chosen."""
+    """Raise if an option contradicts the files."""
     from zscout.cli.compare import Usual
 
     usual = {field.name: field.default for field in fields(command)}
@@ -75,11 +75,11 @@ def _check_options(command: "Compare", traces: "TraceComparison") -> None:
             continue
         if name in OF_TASKS:
             raise UsageError(
-                f"{option} is for simulated tasks: with --traces the reward is that of the files, and nothing is stored"
+                f"{option} is for simulated tasks: --traces takes the reward from the files and stores nothing"
             )
         theirs = getattr(traces.first, name)
         if given != theirs:
-            raise UsageError(f"{option} {given} is not that of the trace, {theirs}: leave it out")
+            raise UsageError(f"{option} is {given}, the trace has {theirs}: leave the option out")
 
 
 def _specs(command: "Compare", traces: "TraceComparison", console: Console) -> "list[tuple[Spec, dict[str, Any]]]":
@@ -108,7 +108,7 @@ def _afresh(
 
     from zscout.lab.plugins import is_plugin
 
-    torch.set_num_threads(1)  # these tensors are small
+    torch.set_num_threads(1)  # small tensors: more threads are slower
     found = []
     with bar_with_time_left(console) as bar:
         work = bar.add_task("running", total=len(specs))

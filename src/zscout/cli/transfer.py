@@ -15,47 +15,47 @@ from zscout.cli.options import OutputFile, Quick, writable
 if TYPE_CHECKING:
     from zscout.lab.viewer import Frame, Scene
 
-EVERY = 10  # steps between two lines where nothing can be redrawn
+EVERY = 10  # steps between two lines if the output is not a terminal
 
 
 @dataclass(frozen=True)
 class Transfer:
-    """Watch one run: the world, what the method expects of it, and what that is worth, step by step."""
+    """Watch one run step by step: the world, the method's estimate of the reward, and the value it gets."""
 
     world: str = "open-grid"
     """open-grid, four-rooms, maze, or a text file with a map of '#' and '.'."""
     features: str = "laplacian"
-    """clusters, laplacian, or your own as module:name: a table, or a function of the world."""
+    """clusters, laplacian, or module:name: your table, or a function of the world."""
     model: str = "network"
-    """exact, network (the one that ships), the name or folder of a saved model, or your own as module:name."""
+    """exact, network (the shipped one), the name or folder of a saved model, or module:name of your own."""
     method: str = "usf-ucb"
-    """One of the methods that zscout compare knows, or your own as module:name."""
+    """A method of zscout compare, or module:name of your own."""
     task: str = "0"
-    """The number of one of compare's tasks, 0 to 99; or z_r itself, numbers with commas: --task=1,0,0,0,0,0,0,0,-1."""
+    """The number of a task of zscout compare, 0 to 99; or z_r itself, comma-separated: --task=1,0,0,0,0,0,0,0,-1."""
     noise: float = 0.3
-    """Standard deviation of the rewards' noise."""
+    """Standard deviation of the reward noise."""
     steps: int = 100
-    """Rewards that the run sees."""
+    """Steps of the run."""
     seed: int = 0
-    """Decides the start, the noise and what the method draws."""
+    """Seed of the start, the noise and the method."""
     speed: float = 8.0
-    """Steps a second in the terminal; 0: as fast as it goes."""
+    """Steps per second in the terminal; 0: no limit."""
     gif: OutputFile = None
-    """Also write the run to this file, an animated GIF, and make its folder."""
+    """Also write the run to this file as an animated GIF; creates its folder."""
     quick: Quick = False
-    """At most 20 steps, as fast as it goes."""
+    """Quick test: at most 20 steps, without pauses."""
     json: OutputFile = None
-    """Also write every step's numbers to this file, and make its folder."""
+    """Also write the numbers of every step to this file; creates its folder."""
 
     def run(self, console: Console) -> None:
-        """Run, show, write what was asked for; a stop writes what was seen."""
+        """Run, show, write the requested files; when stopped, write the steps so far."""
         import torch
 
         from zscout.edge import as_size, in_range
         from zscout.lab.arena import Arena
         from zscout.lab.viewer import run_named, watch_run
 
-        torch.set_num_threads(1)  # these tensors are small: a second thread costs more than it gives
+        torch.set_num_threads(1)  # small tensors: more threads are slower
         with usage_errors():
             steps = as_size(self.steps, "steps", 1)
             steps = min(steps, 20) if self.quick else steps
@@ -74,9 +74,9 @@ class Transfer:
         self._write(scene, seen, console)
 
     def _check_files(self) -> None:
-        """Before the run: a run that cannot be kept should not be begun."""
+        """Raise before the run if a file cannot be written."""
         if self.gif is not None and self.gif.suffix.lower() != ".gif":
-            raise UsageError(f"--gif names a file that ends in .gif, got {self.gif}")
+            raise UsageError(f"--gif must end in .gif, got {self.gif}")
         writable(self.gif, self.json)
 
     def _write(self, scene: "Scene", seen: "list[Frame]", console: Console) -> None:
@@ -100,7 +100,7 @@ class Transfer:
 def _show(
     scene: "Scene", frames: "Iterable[Frame]", seen: "list[Frame]", steps: int, pause: float, console: Console
 ) -> None:
-    """Each frame in its place in a terminal, else a line for every tenth; ``seen`` grows as they come."""
+    """Redraw each frame in a terminal, else print every tenth as a line; appends frames to ``seen``."""
     from rich.live import Live
 
     from zscout.report.terminal import View, plain_line
@@ -116,5 +116,5 @@ def _show(
         for frame in frames:
             seen.append(frame)
             live.update(View(scene, seen, steps), refresh=True)
-            due = max(due + pause, time.monotonic())  # a step that took long is not made up for
+            due = max(due + pause, time.monotonic())  # do not catch up after a slow step
             time.sleep(max(due - time.monotonic(), 0.0))

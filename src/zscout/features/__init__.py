@@ -1,4 +1,4 @@
-"""φ: what a reward can be made of."""
+"""Features φ of finite worlds."""
 
 from zscout.features.clusters import grid_clusters, temporal_clusters
 from zscout.features.encoding import decode, encode

@@ -1,4 +1,4 @@
-"""Region occupancy: φ_i(s) = 1 where s is in region i, so that z_i is what region i is worth."""
+"""Region occupancy: φ_i(s) = 1 if s is in region i, so z_i is the reward of region i."""
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ RESTARTS = 30
 
 
 def grid_clusters(world: GridWorld, rows: int = 3, cols: int = 3) -> Float[Tensor, "S d"]:
-    """The map cut into rows × cols blocks of cells, numbered row by row: the paper's 3×3 cut."""
+    """Regions are rows × cols blocks of the map, numbered row by row; the paper uses 3×3."""
     height, width = world.shape
     rows, cols = as_size(rows, "rows", 1), as_size(cols, "cols", 1)
     if not (1 <= rows <= height and 1 <= cols <= width):
@@ -28,18 +28,20 @@ def grid_clusters(world: GridWorld, rows: int = 3, cols: int = 3) -> Float[Tenso
 def temporal_clusters(world: FiniteWorld, dim: int, seed: int = 0) -> Float[Tensor, "S d"]:
     """``dim`` connected regions that are compact in travel time: k-medoids on the squared number of steps.
 
-    Each state belongs to the medoid that is fewest steps away, the first of those on a tie; a medoid is the state
-    of its region that is nearest to the rest of it. The best of several seeded starts is kept.
-    A move counts as a step both ways, also where it cannot be undone.
+    Each state belongs to the medoid that is fewest steps away (ties: the first). A medoid is the state of its region
+    with the smallest cost to the rest. The best of several seeded starts is kept. Moves count as undirected, even if
+    they cannot be undone.
     """
     dim = as_size(dim, "dim", 1, world.n_states, ", the states of this world")
     seed = as_size(seed, "seed", 0)
     far = shortest_path(adjacency(world), unweighted=True) ** 2
     if not np.isfinite(far).all():
-        raise ValueError("this world falls into parts that cannot reach each other: no travel time between them")
+        raise ValueError("the world is not connected: travel times between its parts are undefined")
     rng = np.random.default_rng(seed)
     tries = [_settle(far, _spread(far, dim, rng)) for _ in range(RESTARTS)]
-    medoids = np.sort(min(tries, key=lambda medoids: _cost(far, medoids)))  # numbered as their medoids are
+    medoids = np.sort(
+        min(tries, key=lambda medoids: _cost(far, medoids))
+    )  # regions are numbered in the order of their medoids
     return _occupancy(far[:, medoids].argmin(1), dim)
 
 
@@ -53,7 +55,7 @@ def _spread(far: np.ndarray, dim: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def _settle(far: np.ndarray, medoids: np.ndarray) -> np.ndarray:
-    """Move each medoid to the middle of its region until none moves; the cost falls at each round, so it ends."""
+    """Move each medoid to the centre of its region until none moves; terminates, because the cost falls each round."""
     while True:
         region = far[:, medoids].argmin(1)
         members = [np.flatnonzero(region == i) for i in range(len(medoids))]
@@ -70,5 +72,5 @@ def _cost(far: np.ndarray, medoids: np.ndarray) -> float:
 def _occupancy(region: np.ndarray, dim: int) -> Float[Tensor, "S d"]:
     features = torch.nn.functional.one_hot(torch.from_numpy(region).long(), dim).double()
     if empty := [i for i, size in enumerate(features.sum(0).tolist()) if not size]:
-        raise ValueError(f"region {empty[0]} has no free cell; cut more coarsely or use temporal_clusters")
+        raise ValueError(f"region {empty[0]} has no free cell: use fewer blocks, or temporal_clusters")
     return features

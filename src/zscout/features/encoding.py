@@ -1,4 +1,4 @@
-"""Rewards to task vectors and back: r ↔ z (the paper's encoding and decoding)."""
+"""From rewards to task vectors and back: r ↔ z (the paper's encoding and decoding)."""
 
 import torch
 from jaxtyping import Float
@@ -9,10 +9,10 @@ from zscout.types import Vectors
 
 
 def encode(features: Vectors, reward: Vectors) -> Float[Tensor, "*b d"]:
-    """The z whose φ·z is nearest to a reward table [*b S], by least squares over the states."""
+    """The least-squares z for a reward table [*b S]: φ·z ≈ r."""
     table, phi = as_finite(reward, "reward"), as_table(features, len(features), "features")
     if table.ndim == 0 or table.shape[-1] != len(phi):
-        raise ValueError(f"reward has shape {tuple(table.shape)}, these features are of {len(phi)} states")
+        raise ValueError(f"reward has shape {tuple(table.shape)}, expected [*b {len(phi)}], one number per state")
     pseudo_inverse: Tensor = torch.linalg.pinv(phi)
     return table @ pseudo_inverse.T
 

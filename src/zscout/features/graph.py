@@ -1,4 +1,4 @@
-"""A finite world as an undirected graph: states are joined when some action may lead from one to the other."""
+"""A finite world as an undirected graph: an edge joins two states if some action can lead from one to the other."""
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -14,10 +14,10 @@ def adjacency(world: FiniteWorld) -> csr_array:
 
 
 def graded_adjacency(world: FiniteWorld) -> csr_array:
-    """The same edges, weighted by which actions take them: the a-th action and its k-th outcome by a·k.
+    """Adjacency with edges weighted by action: a·k for the a-th action and its k-th outcome.
 
-    In a grid that is up, down, left, right as 1, 2, 3, 4, and ten times that with slip, whose k-th outcome is the
-    k-th action: only how the weights compare matters, so slip does not.
+    In a grid the weights are 1, 2, 3, 4 for up, down, left, right. With slip they are ten times that, because the k-th
+    outcome is the k-th action; only ratios matter.
     """
     _, n_actions, n_outcomes = world.successors.shape
     return _edges(world, np.outer(np.arange(1.0, n_actions + 1), np.arange(1.0, n_outcomes + 1)))

@@ -1,4 +1,4 @@
-"""Eigenfunctions of a world's graph Laplacian: a Fourier basis for rewards, smooth along the ways one can walk."""
+"""Eigenfunctions of a world's graph Laplacian: a Fourier basis, smooth along paths."""
 
 import numpy as np
 import torch
@@ -13,8 +13,8 @@ from zscout.edge import as_size
 from zscout.features.graph import adjacency, graded_adjacency
 from zscout.types import FiniteWorld
 
-DENSE = 400  # states up to which the dense solver is the faster one
-SAME = 1e-8  # eigenvalues closer than this are one
+DENSE = 400  # states up to which the dense solver is faster
+SAME = 1e-8  # eigenvalues closer than this are equal
 
 
 def laplacian(
@@ -26,9 +26,8 @@ def laplacian(
 ) -> Float[Tensor, "S d"]:
     """The first d eigenfunctions of L = D − A, scaled so that mean ‖φ(s)‖² = 1.
 
-    ``constant=False`` leaves the first, constant one out; ``normalised`` takes I − D^{-½}AD^{-½} (its first is
-    √degree). A d that would keep part of an eigenspace is refused, since which part would be an accident,
-    unless ``allow_cut``.
+    ``constant=False`` drops the first, constant one. ``normalised`` uses I − D^{-½}AD^{-½} (its first is √degree). A d
+    that cuts an eigenspace raises unless ``allow_cut``, because the part kept would be arbitrary.
     """
     skip = 0 if constant else 1
     most = world.n_states - skip
@@ -43,13 +42,13 @@ def laplacian(
 
 
 def eigenvalues(world: FiniteWorld, n: int, normalised: bool = False) -> np.ndarray:
-    """The n lowest eigenvalues, ascending: the frequencies of the features."""
+    """The n lowest eigenvalues, ascending."""
     n = as_size(n, "n", 1, world.n_states, f" in a world of {world.n_states} states")
     return _eigenfunctions(world, n, normalised)[0][:n]
 
 
 def whole_dim(world: FiniteWorld, least: int) -> int:
-    """The smallest d from ``least`` on that cuts no eigenspace."""
+    """The smallest d ≥ ``least`` that cuts no eigenspace."""
     least = as_size(least, "least", 1, world.n_states, f" in a world of {world.n_states} states")
     values, _ = _eigenfunctions(world, least, normalised=False)
     return next(end for end in _ends_of_groups(values) if end >= least)
@@ -64,19 +63,19 @@ def _laplacian_of(A: csr_array, normalised: bool) -> csc_array:
     degree = A.sum(1)
     if not normalised:
         return csc_array(diags_array(degree) - A)
-    scale = diags_array(1 / np.sqrt(np.maximum(degree, 1)))  # a lone state has degree 0
+    scale = diags_array(1 / np.sqrt(np.maximum(degree, 1)))  # an isolated state has degree 0
     return csc_array(diags_array((degree > 0).astype(float)) - scale @ A @ scale)
 
 
 def _eigenfunctions(world: FiniteWorld, k: int, normalised: bool) -> tuple[np.ndarray, np.ndarray]:
-    """At least the k lowest eigenvalues with whole eigenspaces, and a basis that every machine agrees on."""
+    """At least the k lowest eigenvalues, in whole eigenspaces, with a machine-independent basis."""
     A = adjacency(world)
     parts, _ = connected_components(A, directed=False)
     if parts > 1:
-        raise ValueError(f"the world's graph falls into {parts} parts; the Laplacian needs a connected one")
+        raise ValueError(f"the world's graph has {parts} parts, expected a connected graph")
     L = _laplacian_of(A, normalised)
-    # A repeated eigenvalue has no basis of its own. Moves weighted by their action pick one: the limit of the
-    # eigenfunctions as sideways moves become a little heavier. In an open grid that is the products of cosines.
+    # A repeated eigenvalue has no unique basis. Weighting moves by action selects one: the limit of the eigenfunctions
+    # as sideways moves become slightly heavier. In an open grid these are the products of cosines.
     tie_breaker = _laplacian_of(graded_adjacency(world), normalised=False)
 
     asked = k
@@ -102,11 +101,11 @@ def _lowest(L: csc_array, k: int) -> tuple[np.ndarray, np.ndarray]:
     if n <= DENSE or 2 * k >= n:
         values, functions = eigh(L.toarray())
         return values[:k], functions[:, :k]
-    start = np.random.default_rng(0).standard_normal(n)  # the same on every call
+    start = np.random.default_rng(0).standard_normal(n)  # deterministic start
     values, functions = eigsh(L, k=k, sigma=-0.01, which="LM", v0=start)
     order = values.argsort()
     values, functions = values[order], functions[:, order]
-    # Lanczos from one vector may overlook a copy of a repeated eigenvalue. Sylvester: L − μI has as many
+    # Lanczos from one vector may miss a copy of a repeated eigenvalue. Check by Sylvester's law: L − μI has as many
     # negative pivots as L has eigenvalues below μ.
     gaps = _ends_of_groups(values)[:-1]
     if gaps and _count_below(L, (values[gaps[-1] - 1] + values[gaps[-1]]) / 2) != gaps[-1]:
@@ -121,18 +120,18 @@ def _count_below(L: csc_array, mu: float) -> int:
 
 
 def _ends_of_groups(values: np.ndarray) -> list[int]:
-    """How many eigenvalues there are up to the end of each group of equal ones."""
+    """The number of eigenvalues up to the end of each group of equal ones."""
     return [*(np.flatnonzero(np.diff(values) > SAME) + 1).tolist(), len(values)]
 
 
 def _canonical(functions: np.ndarray, tie_breaker: csc_array) -> np.ndarray:
-    """One orthonormal basis of an eigenspace, whatever basis of it comes in."""
+    """A canonical orthonormal basis of an eigenspace, independent of the input basis."""
     if functions.shape[1] > 1:
         weights, rotation = np.linalg.eigh(functions.T @ (tie_breaker @ functions))
         functions = functions @ rotation
         ends = _ends_of_groups(weights)
         functions = np.hstack([_pivoted(functions[:, a:b]) for a, b in zip([0, *ends], ends, strict=False)])
-    # The sign: positive at the first state where it is not small, so cosines come as cosines.
+    # Sign: positive at the first state where it is not small, as for cosines.
     size = np.abs(functions)
     first = (size >= 0.01 * size.max(0)).argmax(0)
     signed: np.ndarray = functions * np.sign(functions[first, np.arange(functions.shape[1])])
@@ -140,7 +139,7 @@ def _canonical(functions: np.ndarray, tie_breaker: csc_array) -> np.ndarray:
 
 
 def _pivoted(functions: np.ndarray) -> np.ndarray:
-    """What even the tie-breaker leaves equal: peel off the projections of single states, the largest first."""
+    """Break remaining ties: take the projections of single states, largest first."""
     if functions.shape[1] == 1:
         return functions
     peeled = []
@@ -158,6 +157,6 @@ def _cut_message(dim: int, clean: list[int], value: float, most: int) -> str:
     above = min((k for k in clean if k > dim), default=most)
     choices = f"dim={above}" if below is None else f"dim={below} or dim={above}"
     return (
-        f"dim={dim} cuts through the eigenvalue {value:.4f}, whose eigenfunctions are only defined together: "
-        f"take {choices}, or allow_cut=True"
+        f"dim={dim} cuts the eigenspace of eigenvalue {value:.4f}, whose basis is arbitrary: "
+        f"use {choices}, or allow_cut=True"
     )

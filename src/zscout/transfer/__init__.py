@@ -1,1 +1,1 @@
-"""From rewards to z: the paper's algorithm, its rivals, and the agents that run them."""
+"""From rewards to z: the paper's algorithm, the baselines, and the agents that run them."""

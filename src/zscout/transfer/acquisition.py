@@ -1,4 +1,4 @@
-"""Scores: what makes a candidate z worth trying now.
+"""Acquisitions: scores of candidate z.
 
 An acquisition is a callable (forecast, posterior, radius, rng) → scores [*b n], radius = √β_t [*b]. Swapping one is
 one line: ``replace(method, acquisition=Thompson())``.
@@ -29,8 +29,8 @@ Acquisition: TypeAlias = Callable[[Forecast, TaskPosterior, Radius, Rng], Scores
 class UCB:
     """ψ·ẑ + √β_t‖ψ‖_{V⁻¹}  (eq. 5).
 
-    With ``bonus_gamma`` the norm is of ψ at that shorter horizon, where directions are not averaged out;
-    ``bonus_scale`` multiplies it, since a shorter ψ is a smaller one.
+    With ``bonus_gamma`` the norm is of ψ at that discount: over a shorter horizon, directions average out less.
+    ``bonus_scale`` multiplies the norm, because ψ is smaller at a shorter horizon.
     """
 
     bonus_gamma: float | None = None
@@ -42,7 +42,7 @@ class UCB:
         in_range(self.bonus_scale, "bonus_scale", 0.0, math.inf, open_end=True)
 
     def __call__(self, forecast: Forecast, posterior: TaskPosterior, radius: Radius, rng: Rng) -> Scores:
-        """The optimistic value."""
+        """Value plus bonus."""
         if self.bonus_gamma is None:
             value, width = forecast.value_and_width(posterior)
         else:
@@ -52,11 +52,11 @@ class UCB:
 
 @dataclass(frozen=True)
 class PathUCB:
-    """ψ·ẑ + √β_t·H√((1 − g) tr(V⁻¹M_g(s;z))): eq. 5 with M in place of ψψᵀ, its rank-1 stand-in.
+    """ψ·ẑ + √β_t·H√((1 − g) tr(V⁻¹M_g(s;z))): eq. 5 with M in place of its rank-1 approximation ψψᵀ.
 
-    ‖ψ‖²_{V⁻¹} = tr(V⁻¹ψψᵀ) sums features first, so that directions cancel; M sums what each state on the way would
-    teach. g looks less far ahead than the value; H = 1/(1 − γ) and √(1 − g) give the bonus ψ's own size. A model
-    without M is asked for ψ at g, H(1 − g)‖ψ_g‖_{V⁻¹}; one without that gives ‖ψ‖_{V⁻¹}: eq. 5 itself.
+    ‖ψ‖²_{V⁻¹} = tr(V⁻¹ψψᵀ) sums features first, so directions cancel. M sums the information of each state on the
+    path. g is a shorter horizon than the value's γ; H = 1/(1 − γ) and √(1 − g) scale the bonus to the size of ψ.
+    Fallbacks: H(1 − g)‖ψ_g‖_{V⁻¹} for a model with ``psi_at`` only, ‖ψ‖_{V⁻¹} (eq. 5) for a model with neither.
     """
 
     gamma: float = 0.9  # g
@@ -65,7 +65,7 @@ class PathUCB:
         as_discount(self.gamma)
 
     def __call__(self, forecast: Forecast, posterior: TaskPosterior, radius: Radius, rng: Rng) -> Scores:
-        """The optimistic value."""
+        """Value plus bonus."""
         return forecast.value(posterior) + radius[..., None] * self._width(forecast, posterior)
 
     def _width(self, forecast: Forecast, posterior: TaskPosterior) -> Scores:
@@ -79,7 +79,7 @@ class PathUCB:
 
 @dataclass(frozen=True)
 class Explore:
-    """‖ψ‖_{V⁻¹}: pure exploration, as if ẑ = 0; the reward is not looked at."""
+    """‖ψ‖_{V⁻¹}: pure exploration, ignores the reward."""
 
     gamma: float | None = None
 
@@ -88,43 +88,43 @@ class Explore:
             as_discount(self.gamma)
 
     def __call__(self, forecast: Forecast, posterior: TaskPosterior, radius: Radius, rng: Rng) -> Scores:
-        """How little is known of where z leads."""
+        """The width ‖ψ‖_{V⁻¹}."""
         return forecast.width(posterior, self.gamma)
 
 
 @dataclass(frozen=True)
 class Greedy:
-    """ψ·ẑ: no exploration at all."""
+    """ψ·ẑ: no exploration."""
 
     def __call__(self, forecast: Forecast, posterior: TaskPosterior, radius: Radius, rng: Rng) -> Scores:
-        """The value under the estimate."""
+        """The estimated value."""
         return forecast.value(posterior)
 
 
 @dataclass(frozen=True)
 class Thompson:
-    """ψ·θ with θ ~ N(ẑ, σ²V⁻¹), one θ a run for all candidates."""
+    """ψ·θ with θ ~ N(ẑ, σ²V⁻¹); all candidates of a run share one θ."""
 
     def __call__(self, forecast: Forecast, posterior: TaskPosterior, radius: Radius, rng: Rng) -> Scores:
-        """The value under a task that may be true."""
+        """The value for a sampled task."""
         return _dot(forecast.centred(posterior), posterior.sample(1, rng)[..., 0, :])
 
 
 @dataclass(frozen=True)
 class Optimism:
-    """ψ(s;z)·z: what z promises if it were the task itself; to be searched within the ellipsoid  (eq. 8)."""
+    """ψ(s;z)·z: the value of π(·,z) if z is the task; search it within the ellipsoid  (eq. 8)."""
 
     def __call__(self, forecast: Forecast, posterior: TaskPosterior, radius: Radius, rng: Rng) -> Scores:
-        """The value of z to itself."""
+        """The value of each z for its own task."""
         return (forecast.centred(posterior) * forecast.z).sum(-1)
 
 
 @dataclass(frozen=True)
 class OneStepBonus:
-    """ψ·ẑ + w·√β_t·E Σγᵏ‖φ(S_{t+k+1})‖²_{V⁻¹}: the determinant lemma's gain of each state that z will enter.
+    """ψ·ẑ + w·√β_t·E Σγᵏ‖φ(S_{t+k+1})‖²_{V⁻¹}: the information gain of each state that π(·,z) enters.
 
-    The sum is tr(V⁻¹M(s;z)) where the model offers M, else ‖ψ‖²_{V⁻¹}, at that horizon where the model offers it.
-    γ = 0 is the next state alone.
+    The gain is that of the matrix determinant lemma. The sum is tr(V⁻¹M(s;z)) if the model has M, else ‖ψ‖²_{V⁻¹},
+    at this horizon if the model has ``psi_at``. γ = 0 counts the next state only.
     """
 
     weight: float = 1.0
@@ -135,7 +135,7 @@ class OneStepBonus:
         as_discount(self.gamma)
 
     def __call__(self, forecast: Forecast, posterior: TaskPosterior, radius: Radius, rng: Rng) -> Scores:
-        """Value and information state by state."""
+        """Value plus information gain, summed over states."""
         gain = forecast.information(posterior, self.gamma)
         return forecast.value(posterior) + self.weight * radius[..., None] * gain
 
@@ -152,24 +152,24 @@ class LogDet:
         as_discount(self.gamma)
 
     def __call__(self, forecast: Forecast, posterior: TaskPosterior, radius: Radius, rng: Rng) -> Scores:
-        """Value and information of the whole way."""
+        """Value plus information gain of the whole path."""
         W = posterior.factor[..., None, :, :]
         more = W.mT @ forecast.centred_moment(posterior, self.gamma) @ W
         more = more + torch.eye(more.shape[-1]).to(more)  # det(V + M)/det V = det(I + WᵀMW)
         root, failed = torch.linalg.cholesky_ex(more)
         if failed.any():
             name = type(forecast.model).__name__
-            raise ValueError(f"V + M is not positive: second_moment and psi_at of {name} disagree")
+            raise ValueError(f"V + M is not positive definite: second_moment and psi_at of {name} disagree")
         gain: Tensor = 2 * root.diagonal(dim1=-2, dim2=-1).log().sum(-1)
         return forecast.value(posterior) + self.weight * radius[..., None] * gain
 
 
-# Against a poor ψ: other opinions of it, for any of the scores above
+# Scores that are robust to errors of ψ; each wraps one of the scores above
 
 
 @dataclass(frozen=True)
 class OverHeads:
-    """The least, mean or greatest of the scores by each of the model's heads; of M a model has one opinion only."""
+    """The min, mean or max of a score over the model's ψ heads; M has one head only."""
 
     score: Acquisition = UCB()
     take: Literal["min", "mean", "max"] = "min"
@@ -179,9 +179,9 @@ class OverHeads:
             raise ValueError(f"take must be min, mean or max, got {self.take!r}")
 
     def __call__(self, forecast: Forecast, posterior: TaskPosterior, radius: Radius, rng: Rng) -> Scores:
-        """Pessimistic, average or optimistic."""
+        """The score over heads."""
         heads = [forecast.with_psi(psi) for psi in forecast.psi_heads.unbind(-3)]
-        draws = [rng.fork() if isinstance(rng, Streams) else rng for _ in heads]  # the same for each
+        draws = [rng.fork() if isinstance(rng, Streams) else rng for _ in heads]  # every head sees the same draws
         pairs = zip(heads, draws, strict=True)
         scores = torch.stack([self.score(head, posterior, radius, own) for head, own in pairs])
         return {"min": scores.amin(0), "mean": scores.mean(0), "max": scores.amax(0)}[self.take]
@@ -189,7 +189,7 @@ class OverHeads:
 
 @dataclass(frozen=True)
 class AveragedOverZ:
-    """The score with ψ averaged over z and ``draws`` others near it: z + spread·N(0, I), projected to Z."""
+    """The score with ψ averaged over z and ``draws`` neighbours: z + spread·N(0, I), projected to Z."""
 
     score: Acquisition = UCB()
     draws: int = 4
@@ -200,7 +200,7 @@ class AveragedOverZ:
         in_range(self.spread, "spread", 0.0, math.inf, open_end=True)
 
     def __call__(self, forecast: Forecast, posterior: TaskPosterior, radius: Radius, rng: Rng) -> Scores:
-        """The score of the neighbourhood."""
+        """The score with the averaged ψ."""
         z, model = forecast.z, forecast.model
         noise = normal((*posterior.runs, self.draws, 1, posterior.dim), rng).to(z.device)
         near = model.project_z(z.unsqueeze(-3) + self.spread * noise)  # [*b draws n d]
@@ -211,13 +211,13 @@ class AveragedOverZ:
 
 @dataclass(frozen=True)
 class AveragedOverStates:
-    """The score with ψ averaged over observations near the present one, [*b m …] = neighbours(obs)."""
+    """The score with ψ averaged over observations near the current one, [*b m …] = neighbours(obs)."""
 
     neighbours: Callable[[Obs], Tensor]
     score: Acquisition = UCB()
 
     def __call__(self, forecast: Forecast, posterior: TaskPosterior, radius: Radius, rng: Rng) -> Scores:
-        """The score of the neighbourhood."""
+        """The score with the averaged ψ."""
         depth = len(posterior.runs)
         near = torch.as_tensor(self.neighbours(forecast.obs)).unbind(depth)
         psi = torch.stack([finite(forecast.model.psi(obs, forecast.z)) for obs in near]).mean(0)

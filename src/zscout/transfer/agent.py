@@ -1,4 +1,4 @@
-"""The three agents: z by posterior and score, z by whole rollouts, actions without a z."""
+"""The three agents: z from posterior and score, z from whole rollouts, actions without z."""
 
 import math
 from collections.abc import Sequence
@@ -34,23 +34,23 @@ from zscout.transfer.search import Search, Settles
 from zscout.transfer.state import AgentState
 from zscout.types import Action, BehaviorModel, DrawsForEachRun, Obs
 
-ASK, TELL, ACT, STREAMS = 0, 1, 2, 3  # a step draws from three streams, each decided by seed and t alone
+ASK, TELL, ACT, STREAMS = 0, 1, 2, 3  # a step draws from three streams; each depends only on seed and t
 
 
 NO_MODEL = object()
 
 
 class OnlineTransfer:
-    """Finds the task of a frozen model from rewards alone: at S_t ask Z_t, follow it, tell S_{t+1} and R_{t+1}.
+    """Infers the task of a frozen model from rewards: ask Z_t at S_t, follow it, tell S_{t+1} and R_{t+1}.
 
         agent = OnlineTransfer(bfm)
         z = agent.ask(obs)
         obs, reward, *_ = env.step(bfm.act(obs, z))
         agent.tell(obs, reward)
 
-    ``method`` is a name or a ``Method``. ``runs=300`` is 300 agents in one: obs [300], z [300 d], reward [300]. Run i
-    draws from seed + i, or from the i-th of a list of seeds, and does what it would do alone (if the model draws its
-    actions, it must declare ``DrawsForEachRun``). ``noise=None`` estimates σ; ``norm_bound`` bounds ‖z_r‖, √d if None.
+    ``method`` is a name or a ``Method``. ``runs=300`` batches 300 agents: obs [300], z [300 d], reward [300]. Run i has
+    seed + i, or the i-th of a list of seeds, and gives the same result alone as in the batch (a model with random
+    actions must declare ``DrawsForEachRun``). ``noise=None`` estimates σ. ``norm_bound`` bounds ‖z_r‖ (default √d).
     A call that raises leaves the agent unchanged.
     """
 
@@ -65,8 +65,8 @@ class OnlineTransfer:
         norm_bound: float | None = None,
         **_: object,
     ) -> "OnlineTransfer":
-        """The agent that the method needs: this one, ``RolloutAgent`` or ``ExplorerAgent``."""
-        if bfm is NO_MODEL:  # copies and pickles begin empty
+        """Create the class that the method needs: this one, ``RolloutAgent`` or ``ExplorerAgent``."""
+        if bfm is NO_MODEL:  # copy and pickle create an empty instance
             return object.__new__(cls)
         check_model_kind(bfm)
         assert isinstance(bfm, BehaviorModel)
@@ -110,7 +110,7 @@ class OnlineTransfer:
     # The algorithm
 
     def ask(self, obs: Obs) -> Float[Tensor, "*b d"]:
-        """Z_t for S_t. Without a tell in between, the answer stays the same."""
+        """Z_t for S_t. A second ask before the next tell gives the same z."""
         with self._one_thread:
             check_observation(obs, self.bfm.observation_space, self.runs)
             self._state = state = self._choose(obs)
@@ -128,7 +128,7 @@ class OnlineTransfer:
         return replace(state, z=z, asked=copied(obs))
 
     def act(self, obs: Obs) -> Action:
-        """A_t ~ π(·|S_t, Z_t): a tensor for a tensor, else numpy."""
+        """A_t ~ π(·|S_t, Z_t): a tensor if ``obs`` is a tensor, else numpy."""
         with self._one_thread:
             check_observation(obs, self.bfm.observation_space, self.runs)
             chosen, streams = self._choose(obs), self._streams(ACT)
@@ -145,18 +145,18 @@ class OnlineTransfer:
     ) -> None:
         """(S_{t+1}, R_{t+1}): V ← V + φφᵀ, b ← b + φr, ẑ = V⁻¹b  (eq. 3). ``done``: the episode ended.
 
-        ``reward=None``: no reward was seen. ``seen`` [runs]: which runs saw a reward. Without one nothing is learned;
-        with forgetting, old rewards fade all the same.
+        ``reward=None``: no reward was seen. ``seen`` [runs]: which runs saw a reward. A run without a reward learns
+        nothing; with forgetting, its old rewards still fade.
         """
         with self._one_thread:
             state = self._state
             if state.asked is None:
-                raise ValueError("tell needs an ask(obs) or act(obs) before it")
+                raise ValueError("tell was called before ask(obs) or act(obs): call one of them first")
             check_observation(next_obs, self.bfm.observation_space, self.runs)
             ended = flags_of_runs(done, self.runs, "done").to(state.age.device)
             if reward is None:
                 if seen is not None:
-                    raise ValueError("seen was given without a reward: leave it out")
+                    raise ValueError("got seen without a reward: pass both or neither")
                 posterior = state.posterior.aged()
             else:
                 phi = checked_phi(self.bfm, next_obs, self.runs, state.asked, state.action)
@@ -174,21 +174,21 @@ class OnlineTransfer:
     def _after(
         self, after: AgentState, next_obs: Obs, reward: Rewards | None, ended: Bool[Tensor, "*b"], seen: Flags | None
     ) -> AgentState:
-        """What else a step changes: here nothing."""
+        """Hook for subclasses: other changes to the state."""
         return after
 
     def learn(self, observations: Obs, rewards: Rewards) -> None:
-        """Labelled pairs at any time, observations [*b m …] and rewards [*b m]: a warm start, or late feedback."""
+        """Learn labelled pairs at any time, observations [*b m …] and rewards [*b m]: warm start or late feedback."""
         phi = checked_phi(self.bfm, observations)
         with self._one_thread:
             self._state = replace(self._state, posterior=self._usable(self._state.posterior.learn(phi, rewards)))
 
     def wants_reward(self, next_obs: Obs, least: float | int = 0.5) -> bool | Bool[Tensor, " runs"]:
-        """Whether a reward for S_{t+1} would teach something: its ``posterior.reward_width`` > least, for each run.
+        """Whether the reward of S_{t+1} is still uncertain: ``posterior.reward_width`` > least, for each run.
 
             agent.tell(obs, ask_the_person() if agent.wants_reward(obs) else None)
 
-        The width is in units of σ, the noise of one answer: at .5 the place is known as well as by four answers there.
+        The width is in units of σ, the noise of one reward: .5 is the uncertainty left after four rewards there.
         """
         least = in_range(least, "least", 0.0, math.inf, open_end=True)
         check_observation(next_obs, self.bfm.observation_space, self.runs)
@@ -196,11 +196,11 @@ class OnlineTransfer:
         wanted = self._state.posterior.reward_width(phi) > least
         return wanted if self.runs else bool(wanted)
 
-    # What it knows
+    # What it has learned
 
     @property
     def posterior(self) -> TaskPosterior:
-        """What the rewards so far say about z_r, as a copy."""
+        """A copy of the posterior over z_r."""
         return self._state.posterior.copy()
 
     @property
@@ -210,7 +210,7 @@ class OnlineTransfer:
 
     @property
     def present_z(self) -> Float[Tensor, "*b d"] | None:
-        """The z that was asked for or followed last; None while an explorer acts."""
+        """The z of the last ask or act; None while an explorer acts."""
         z = self._state.last if self._state.z is None else self._state.z
         return None if z is None else z.clone()
 
@@ -221,7 +221,7 @@ class OnlineTransfer:
 
     @property
     def best_z(self) -> Float[Tensor, "*b d"]:
-        """The z to keep if nothing more can be learned: ẑ projected to Z."""
+        """The z to use from now on without further learning: ẑ projected to Z."""
         if isinstance(self.method.search, Settles):
             return self.method.search.settled_z(self.bfm, self._state.posterior)
         z_hat = self.z_hat if self._constant is None else self._constant.removed_from(self.z_hat)
@@ -233,30 +233,30 @@ class OnlineTransfer:
         posterior = self._state.posterior
         radius = as_finite(self.method.confidence(self.t, posterior), "the radius", posterior.device)
         if (radius < 0).any() or tuple(radius.shape) not in ((), self.runs):
-            raise ValueError(f"the radius must be at least 0, one number or one for each run, got {radius}")
+            raise ValueError(f"the radius must be one number ≥ 0, or one for each run, got {radius}")
         return radius.expand(self.runs)
 
     @property
     def exploring(self) -> bool:
-        """Whether the next action is an explorer's and not a z's."""
+        """Whether an explorer chooses the next action."""
         return False
 
     @property
     def wants_reset(self) -> bool:
-        """Whether the next rollout should begin at the common start."""
+        """Whether the environment should reset to the common start now."""
         return False
 
     # Saving
 
     def save(self, folder: str | Path) -> None:
-        """Write method, seeds and state to one file in that folder."""
+        """Write method, seeds and state to one file in ``folder``."""
         state, name, dim = self._state, self.method_name, self.bfm.dim
         fixed = (self.method, name, self.noise, self.norm_bound, dim, self.seeds)
         SavedAgent(*fixed, state.numbers(), state.tensors()).write(Path(folder))
 
     @classmethod
     def load(cls, folder: str | Path, bfm: BehaviorModel, method: Method | None = None) -> "OnlineTransfer":
-        """An agent that continues where it was saved; pass ``method`` if it has pieces that are not zscout's."""
+        """Load a saved agent, to continue it; pass ``method`` if it has parts from outside zscout."""
         try:
             saved = SavedAgent.read(Path(folder), bfm.dim, method)
             rest = {"noise": saved.noise, "norm_bound": saved.norm_bound}
@@ -264,7 +264,7 @@ class OnlineTransfer:
             agent.method_name = saved.method_name
             agent._state = agent._state.restored(saved.t, saved.tensors)
         except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
-            raise ValueError(f"the agent in {folder} cannot be restored: {error}") from error
+            raise ValueError(f"cannot restore the agent in {folder}: {error}") from error
         return agent
 
     # Parts
@@ -275,7 +275,7 @@ class OnlineTransfer:
         return self.method.search
 
     def _due(self) -> Bool[Tensor, "*b"]:
-        """For which runs the last z has been followed long enough."""
+        """Which runs need a new z: the last one was followed for ``hold`` steps."""
         hold = self.method.hold
         return self._state.age >= (math.inf if isinstance(hold, str) else hold)
 
@@ -287,17 +287,17 @@ class OnlineTransfer:
         return Streams(self.seeds.to(self._state.posterior.device), STREAMS * self.t + which)
 
     def _usable(self, posterior: TaskPosterior) -> TaskPosterior:
-        """The posterior, if the model's dtype can hold ẑ."""
+        """The posterior; raises if ẑ overflows the model's dtype."""
         if torch.linalg.vector_norm(posterior.z_hat, math.inf) > self._largest_z:
             raise ValueError(
-                f"ẑ would have entries over {self._largest_z:.2g}, whose squares the model's dtype cannot hold: scale "
-                "the reward"
+                f"ẑ has entries over {self._largest_z:.2g}, whose squares overflow the model's dtype: scale the reward "
+                "down"
             )
         return posterior
 
 
 class RolloutAgent(OnlineTransfer):
-    """Keeps a z for a whole rollout and scores it by its return: ``Unroll`` and ``LoLA``. All runs go in step."""
+    """Keeps a z for a whole rollout and scores it by its return: ``Unroll``, ``LoLA``. All runs end together."""
 
     def _choose(self, obs: Obs) -> AgentState:
         state = self._state
@@ -309,9 +309,9 @@ class RolloutAgent(OnlineTransfer):
         self, after: AgentState, next_obs: Obs, reward: Rewards | None, ended: Bool[Tensor, "*b"], seen: Flags | None
     ) -> AgentState:
         if reward is None or not (seen is None or flags_of_runs(seen, self.runs, "seen").all()):
-            raise ValueError("this method scores whole rollouts: it needs every reward")
+            raise ValueError("a reward is missing: this method scores whole rollouts and needs every reward")
         if ended.any() and not ended.all():
-            raise ValueError("this method runs the rollouts of a batch in step: done must be the same for all runs")
+            raise ValueError("done differs between runs: this method needs the same done for all runs of a batch")
         problem = replace(self._problem(next_obs), posterior=after.posterior)
         score = as_finite(reward, "reward", after.posterior.device)
         with torch.no_grad():
@@ -319,19 +319,19 @@ class RolloutAgent(OnlineTransfer):
         return replace(after, memory=memory)
 
     def wants_reward(self, next_obs: Obs, least: float | int = 0.5) -> bool | Bool[Tensor, " runs"]:
-        """Always."""
+        """Always True."""
         unsure = super().wants_reward(next_obs, least)
         return torch.ones_like(unsure) if isinstance(unsure, Tensor) else True
 
     @property
     def best_z(self) -> Float[Tensor, "*b d"]:
-        """The z with the best returns so far."""
+        """The z with the best return so far."""
         memory = self._state.memory
         return self._rollouts.best(memory).clone() if memory else super().best_z
 
     @property
     def wants_reset(self) -> bool:
-        """Whether the next rollout should begin at the common start."""
+        """Whether the environment should reset to the common start now."""
         return bool(self._state.memory) and self._rollouts.wants_reset(self._state.memory)
 
     @property
@@ -341,20 +341,20 @@ class RolloutAgent(OnlineTransfer):
 
 
 class ExplorerAgent(OnlineTransfer):
-    """Chooses actions without a z, always or for the first ``explore_for`` steps; ẑ is learned all the same."""
+    """Chooses actions without z, always or for the first ``explore_for`` steps; learns ẑ from every reward."""
 
     def __init__(self, bfm: BehaviorModel, method: str | Method = "usf-ucb", **options: object) -> None:
         super().__init__(bfm, method, **options)  # type: ignore[arg-type]
         self._state = replace(self._state, memory=self._explorer.begin(bfm, self.runs))
 
     def ask(self, obs: Obs) -> Float[Tensor, "*b d"]:
-        """Z_t, once exploring is over."""
+        """Z_t; raises while the explorer acts."""
         if self.exploring:
-            raise ValueError("this method chooses actions now, not z: call act(obs)")
+            raise ValueError("this method chooses actions now, not z: call act(obs) instead of ask(obs)")
         return super().ask(obs)
 
     def act(self, obs: Obs) -> Action:
-        """What the explorer does; later A_t ~ π(·|S_t, Z_t)."""
+        """The explorer's action; after exploring, A_t ~ π(·|S_t, Z_t)."""
         if not self.exploring:
             return super().act(obs)
         with self._one_thread:
@@ -371,12 +371,12 @@ class ExplorerAgent(OnlineTransfer):
 
     @property
     def exploring(self) -> bool:
-        """Whether the next action is the explorer's."""
+        """Whether the explorer chooses the next action."""
         return self.method.explore_for is None or self.t < self.method.explore_for
 
     @property
     def present_z(self) -> Float[Tensor, "*b d"] | None:
-        """The z that was asked for or followed last; None while the explorer acts."""
+        """The z of the last ask or act; None while the explorer acts."""
         return None if self.exploring else super().present_z
 
     @property

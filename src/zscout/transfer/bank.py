@@ -1,4 +1,4 @@
-"""ψ of a fixed set of z in every state of a finite world, computed once for each model."""
+"""ψ of a fixed set of z in every state of a finite world, computed once per model."""
 
 import weakref
 from collections.abc import Callable
@@ -22,23 +22,23 @@ from zscout.transfer.inputs import finite
 from zscout.transfer.posterior import TaskPosterior
 from zscout.types import BehaviorModel, HasStates, Obs
 
-ROOM = 2**27  # bytes of single rows that a table keeps
-COLUMNS = 3  # that a table keeps, ψ among them
-ROWS, FEW = 8192, 2  # that are scored at a time, of fewer runs than this one by one
-SAME = 1e-9  # rows of ψ nearer than this, relative to the largest entry, are one row
+ROOM = 2**27  # bytes of cached single rows
+COLUMNS = 3  # cached columns, including ψ
+ROWS, FEW = 8192, 2  # ψ rows scored at a time; below FEW runs at a time, runs are scored one by one
+SAME = 1e-9  # rows of ψ closer than this, relative to the largest entry, are duplicates
 
 
 class Table:
-    """N random z of a model, and what it says of them in every state; rows that are equal at a state stand once.
+    """n random z and the model's outputs for them in every state, without duplicate rows.
 
-    States differ in how many distinct rows they have: shorter ones are filled up with their own first row, which can
-    win no score that it would not have won anyway. The model itself is not kept, so that it can be forgotten.
+    States differ in the number m of distinct rows. Shorter ones are padded with their first row, which cannot change
+    the argmax. The table holds no reference to the model, so the model can be garbage collected.
     """
 
     def __init__(self, model: BehaviorModel, n: int, seed: int, constant: ConstantPart | None = None) -> None:
         if not isinstance(model, HasStates):
             raise ValueError(
-                f"{type(model).__name__} has no states(): a bank is for finite worlds; elsewhere search by FixedPoint, "
+                f"{type(model).__name__} has no states(), and a bank needs a finite world: search with FixedPoint, "
                 "Shooting or Climb(Shooting(n))"
             )
         self.states = model.states()
@@ -49,22 +49,22 @@ class Table:
             psi = finite(model.psi(self.states, self.bank))
         self.rows: Int[Tensor, "S m"] = distinct_rows(psi)
         kept = psi[torch.arange(len(psi), device=psi.device)[:, None], self.rows]
-        if ROWS // kept.shape[1] < FEW:  # will be multiplied where it stands: entry by entry is then the faster order
+        if ROWS // kept.shape[1] < FEW:  # halves_in_place reads it: this memory order is faster there
             kept = kept.mT.contiguous().mT
         self._columns: dict[Any, Tensor] = {"psi": kept}
-        self._single: dict[tuple[Any, int], Tensor] = {}  # of states that one live run has come to
+        self._single: dict[tuple[Any, int], Tensor] = {}  # rows of the states that a single run visited
 
     def column(self, key: Any, ask_model: Callable[[Obs, Tensor], Tensor]) -> Float[Tensor, "S m *shape"]:
-        """What the model says of the kept rows; it is asked once, while not too many other things are asked."""
+        """The model's output for the kept rows of all states; the last few columns are cached."""
         if key not in self._columns:
             if len(self._columns) == COLUMNS:  # second moments are large
                 del self._columns[next(name for name in self._columns if name != "psi")]
-            # State by state: of all z at once second moments would take gigabytes.
+            # State by state: second moments of all z at once take gigabytes.
             self._columns[key] = torch.stack([self._at(state, ask_model) for state in range(len(self.states))])
         return self._columns[key]
 
     def row(self, key: Any, state: int, ask_model: Callable[[Obs, Tensor], Tensor]) -> Float[Tensor, "m ..."]:
-        """The same of one state; a live run comes to few of them, and need not wait for the others."""
+        """The model's output for the kept rows of one state: a single run visits few states."""
         if key in self._columns:
             return self._columns[key][state]
         if (key, state) not in self._single:
@@ -75,7 +75,7 @@ class Table:
         return self._single[key, state]
 
     def forecast(self, model: BehaviorModel, obs: Obs) -> Forecast:
-        """The candidates that differ at obs, and what follows from them."""
+        """The forecast of the distinct candidates at obs."""
         return _Tabulated(model, obs, self, as_index(obs, len(self.states), "observation", self.bank.device))
 
     def _at(self, state: int, ask_model: Callable[[Obs, Tensor], Tensor]) -> Float[Tensor, "m ..."]:
@@ -84,7 +84,7 @@ class Table:
 
 
 class _Tabulated(Forecast):
-    """A forecast that looks up what others compute."""
+    """A forecast read from the table."""
 
     def __init__(self, model: BehaviorModel, obs: Obs, table: Table, state: Int[Tensor, "*b"]) -> None:
         super().__init__(model, obs, None)
@@ -92,12 +92,12 @@ class _Tabulated(Forecast):
 
     @property
     def z(self) -> Float[Tensor, "*b m d"]:
-        """The z that differ here."""
+        """The distinct z at this state."""
         return self._table.bank[self._table.rows[self._state]]
 
     @property
     def count(self) -> int:
-        """M."""
+        """m, the number of kept rows."""
         return self._table.rows.shape[1]
 
     def pick(self, index: Int[Tensor, "*b"]) -> Float[Tensor, "*b d"]:
@@ -105,7 +105,7 @@ class _Tabulated(Forecast):
         return self._table.bank[self._table.rows[self._state, index]]
 
     def value_and_width(self, posterior: TaskPosterior) -> tuple[Float[Tensor, "*b m"], Float[Tensor, "*b m"]]:
-        """ψ·ẑ and ‖ψ‖_{V⁻¹}, a few runs at a time: their rows then stay in the cache from one step to the next."""
+        """ψ·ẑ and ‖ψ‖_{V⁻¹}, a few runs at a time, so that their rows stay in the CPU cache."""
         if self._given_psi is not None or not self._in_parts(posterior):
             return super().value_and_width(posterior)
         psi, runs = self._table.column("psi", self.model.psi), ROWS // self.count
@@ -118,7 +118,7 @@ class _Tabulated(Forecast):
         return torch.cat(value), torch.cat(width)
 
     def _information(self, posterior: TaskPosterior, gamma: float) -> Float[Tensor, "*b m"]:
-        """tr(V⁻¹M), runs that are in one state together: its rows are read where they stand."""
+        """tr(V⁻¹M), grouped by state, so that rows are not copied."""
         if not self._in_parts(posterior):
             return super()._information(posterior, gamma)
         model, with_psi = self.model, posterior.means is not None
@@ -133,7 +133,7 @@ class _Tabulated(Forecast):
         return answer + constant[..., None]
 
     def _in_parts(self, posterior: TaskPosterior) -> bool:
-        """Whether doing a part at a time pays: for a list of runs on a processor, whose cache is small."""
+        """Whether to compute in parts: for a list of runs on the CPU, whose cache is small."""
         return len(posterior.runs) == 1 and self._state.shape == posterior.runs and posterior.device.type == "cpu"
 
     def _once(self, key: Any, ask_model: Callable[[Obs, Tensor], Tensor]) -> Tensor:
@@ -151,7 +151,7 @@ def halves_in_place(
     factor_and_estimate: Float[Tensor, "R d d+1"],
     centre: Float[Tensor, "R 1 d"] | None = None,
 ) -> tuple[Float[Tensor, "R m"], Float[Tensor, "R m"]]:
-    """What ``halves`` gives of very many rows, one run after the other: they are read where they stand, not copied."""
+    """``halves`` for many rows, one run at a time, without copying rows."""
     value = psi.new_empty(len(state), psi.shape[1])
     squares, product = torch.empty_like(value), psi.new_empty(factor_and_estimate.shape[-1], psi.shape[1])
     for run, here in enumerate(state.tolist()):
@@ -163,7 +163,7 @@ def halves_in_place(
 
 
 def table_of(model: BehaviorModel, n: int, seed: int, constant: ConstantPart | None = None) -> Table:
-    """The model's table, made when it is first wanted; models are frozen, so it stays true."""
+    """The model's table, built at first use and cached: models are frozen."""
     if id(model) not in _TABLES:
         _TABLES[id(model)] = {}
         weakref.finalize(model, _TABLES.pop, id(model), None)
@@ -174,12 +174,12 @@ def table_of(model: BehaviorModel, n: int, seed: int, constant: ConstantPart | N
     return tables[key]
 
 
-_TABLES: dict[int, dict[tuple[int, int, bool], Table]] = {}  # by identity: anyone's model need not be hashable
+_TABLES: dict[int, dict[tuple[int, int, bool], Table]] = {}  # by id: a model need not be hashable
 
 
 def distinct_rows(psi: Float[Tensor, "S n d"]) -> Int[Tensor, "S m"]:
-    """For each state, which of the n rows to keep so that all others equal one of them."""
-    # Rows are compared by two random projections: sorted by the first, equal ones are neighbours.
+    """For each state, the indices of its distinct rows."""
+    # Compare rows by two random projections: sorted by the first, equal rows are neighbours.
     directions = torch.randn(psi.shape[-1], 2, generator=torch.Generator().manual_seed(0), dtype=psi.dtype)
     shadow = psi @ directions.to(psi.device)  # [S n 2]
     near = SAME * shadow.abs().amax((1, 2), keepdim=True)

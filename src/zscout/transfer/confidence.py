@@ -1,6 +1,6 @@
-"""√β_t, how far from ẑ the task may be: the paper's schedule, a constant, and the self-normalised radius.
+"""Confidences: the radius √β_t of the ellipsoid around ẑ.
 
-A confidence is a callable (t, posterior) → √β_t, one number or one a run; t counts the steps told, from 0.
+A confidence is a callable (t, posterior) → √β_t, one number or one for each run; t is the number of tells.
 """
 
 import math
@@ -34,7 +34,7 @@ class Constant:
 
 @dataclass(frozen=True)
 class PaperSchedule:
-    """β_t = β for t < 50, then linearly down to 0 at 150: what the paper settled on."""
+    """β_t = β for t < 50, then linear to 0 at t = 150: the paper's schedule."""
 
     beta: float = 1.0
     hold: int = 50
@@ -43,7 +43,7 @@ class PaperSchedule:
     def __post_init__(self) -> None:
         in_range(self.beta, "beta", 0.0, math.inf, open_end=True)
         if not 0 <= self.hold < self.end:
-            raise ValueError(f"the schedule holds until {self.hold} and ends at {self.end}: it must end later")
+            raise ValueError(f"end must be above hold, got hold={self.hold} and end={self.end}")
 
     def __call__(self, t: int, posterior: TaskPosterior) -> Float[Tensor, "*b"]:
         """√β_t."""
@@ -53,10 +53,9 @@ class PaperSchedule:
 
 @dataclass(frozen=True)
 class SelfNormalised:
-    """√β_t(δ) = σ√(2 log(1/δ) + log(det V_t / det λI)) + √λ·S: z_r is inside at all t at once, with probability 1 − δ.
+    """√β_t(δ) = σ√(2 log(1/δ) + log(det V_t / det λI)) + √λ·S: covers z_r at all t, with probability 1 − δ.
 
-    S bounds ‖z_r‖, √d if it is not given; σ is the posterior's. The promise is for a task that does not change and
-    nothing forgotten.
+    S bounds ‖z_r‖ (default √d); σ is the posterior's. The guarantee holds for a fixed task and without forgetting.
     """
 
     delta: float = 0.1
@@ -64,14 +63,14 @@ class SelfNormalised:
 
     def __post_init__(self) -> None:
         if not 0 < in_range(self.delta, "delta", 0.0, 1.0) < 1:
-            raise ValueError(f"delta must be above 0 and below 1, got {self.delta}")
+            raise ValueError(f"delta must be in (0, 1), got {self.delta}")
         if self.norm_bound is not None:
             as_positive(self.norm_bound, "norm_bound")
 
     def __call__(self, t: int, posterior: TaskPosterior) -> Float[Tensor, "*b"]:
         """√β_t(δ)."""
         bound = math.sqrt(posterior.dim) if self.norm_bound is None else self.norm_bound
-        # With forgetting log det V can fall below that of the prior by rounding alone.
+        # With forgetting, rounding can take log det V below that of the prior.
         gained = (posterior.log_det - posterior.dim * math.log(posterior.ridge)).clamp(min=0)
         spread = (2 * math.log(1 / self.delta) + gained).sqrt()
         return posterior.noise * spread + math.sqrt(posterior.ridge) * bound
@@ -79,11 +78,11 @@ class SelfNormalised:
 
 @dataclass(frozen=True)
 class ScaleFree:
-    """√β_t = κ√λ·ŝ_t: κ times what a direction not yet seen may hold, by the scale of those that were.
+    """√β_t = κ√λ·ŝ_t, where ŝ_t is the typical entry of z_r, estimated from the directions seen so far.
 
-    ŝ² = (‖ẑ‖²/d_eff)(1 + c/d_eff) estimates the mean square of z_r's entries from the d_eff = d − λ tr V⁻¹ directions
-    seen so far; c widens it while these are few, as Student's t does. Rewards times 100 are a radius times 100, and σ
-    is not needed: what decides is how much is unseen, and for that noise matters little.
+    ŝ² = (‖ẑ‖²/d_eff)(1 + c/d_eff) with d_eff = d − λ tr V⁻¹, the number of directions seen; c widens it while few are
+    seen, as Student's t does. The radius scales with the rewards. It does not need σ: unseen directions dominate the
+    uncertainty, not noise.
     """
 
     kappa: float = 1.6
@@ -98,15 +97,15 @@ class ScaleFree:
         seen = directions_seen(posterior)
         size = (posterior.z_hat**2).sum(-1)
         scale = (size / seen * (1 + self.caution / seen)).sqrt()
-        # While ẑ = 0 any radius says the same: explore.
+        # While ẑ = 0 every radius gives the same argmax: explore.
         return self.kappa * math.sqrt(posterior.ridge) * torch.where(size > 0, scale, 1.0)
 
 
 @dataclass(frozen=True)
 class KnownNorm:
-    """√β_t = κ√λ·s_t where ‖z_r‖ = S is known: what is left of S² is spread over the directions not yet seen.
+    """√β_t = κ√λ·s_t for known ‖z_r‖ = S: spreads S² − ‖ẑ‖² over the directions not yet seen.
 
-    s_t² = (S² − ‖ẑ‖²)/(d − d_eff + ``floor``), kept from ``floor``·S/√d to S/√d; S = √d if it is not given: z_r ∈ Z.
+    s_t² = (S² − ‖ẑ‖²)/(d − d_eff + ``floor``), clipped to [``floor``·S/√d, S/√d]; default S = √d, true for z_r ∈ Z.
     """
 
     kappa: float = 2.2
@@ -130,7 +129,7 @@ class KnownNorm:
 
 
 def directions_seen(posterior: TaskPosterior) -> Float[Tensor, "*b"]:
-    """d_eff = d − λ tr V⁻¹: 0 before any reward, near d when every direction was seen often."""
+    """d_eff = d − λ tr V⁻¹: 0 before any reward, near d after many in every direction."""
     unseen = posterior.ridge * (posterior.factor**2).sum((-2, -1))
     return (posterior.dim - unseen).clamp(min=1e-12)
 

@@ -1,4 +1,4 @@
-"""Explorers that choose actions, not z: a random walk, and the paper's greedy walk to the least-visited state."""
+"""Explorers choose actions, not z: a random walk, and the paper's greedy walk to the least-visited state."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,24 +21,24 @@ LookAhead: TypeAlias = Callable[[Int[Tensor, "*b"], Int[Tensor, "*b"]], Int[Tens
 
 @runtime_checkable
 class Explorer(Protocol):
-    """A way to choose actions without any z."""
+    """Chooses actions without z."""
 
     def begin(self, model: BehaviorModel, runs: tuple[int, ...]) -> Memory:
-        """Before the first step."""
+        """The memory before the first step."""
 
     def act(self, memory: Memory, obs: Obs, model: BehaviorModel, rng: Rng) -> Tensor:
         """One action for each run."""
 
     def tell(self, memory: Memory, obs: Obs) -> Memory:
-        """An action was taken at obs."""
+        """The memory after an action at obs."""
 
 
 @dataclass(frozen=True)
 class RandomWalk:
-    """Every action equally likely."""
+    """Uniformly random actions."""
 
     def begin(self, model: BehaviorModel, runs: tuple[int, ...]) -> Memory:
-        """Nothing to remember; *b is kept."""
+        """Keep the batch shape *b; nothing else is remembered."""
         _drawable(model.action_space)
         return {"runs": torch.zeros(runs, dtype=torch.long)}
 
@@ -52,26 +52,28 @@ class RandomWalk:
         return (low + (high - low) * uniform((*runs, *space.shape), rng).cpu()).float()
 
     def tell(self, memory: Memory, obs: Obs) -> Memory:
-        """Nothing changes."""
+        """Memory unchanged."""
         return memory
 
 
 @dataclass(frozen=True)
 class Exhaustive:
-    """The action that leads to the least-visited state next; ``look_ahead(states, actions)`` says where it leads."""
+    """Takes the action to the least-visited next state; ``look_ahead(states, actions)`` gives the next states."""
 
     look_ahead: LookAhead | None = None
 
     def begin(self, model: BehaviorModel, runs: tuple[int, ...]) -> Memory:
-        """No state was visited."""
+        """Zero visit counts."""
         if self.look_ahead is None:
-            raise ValueError("the exhaustive explorer needs look_ahead, a callable (states, actions) → next states")
+            raise ValueError(
+                "look_ahead is missing: the exhaustive explorer needs a callable (states, actions) → next states"
+            )
         if not (isinstance(model.observation_space, Discrete) and isinstance(model.action_space, Discrete)):
-            raise ValueError("the exhaustive explorer counts states: it is for worlds with finitely many")
+            raise ValueError("the exhaustive explorer needs a finite world, because it counts visits of states")
         return {"visits": torch.zeros(*runs, int(model.observation_space.n), dtype=torch.float64)}
 
     def act(self, memory: Memory, obs: Obs, model: BehaviorModel, rng: Rng) -> Tensor:
-        """One step of look-ahead; of several least-visited states any."""
+        """One step of look-ahead, ties broken at random."""
         assert self.look_ahead is not None
         state, visits = self._state(memory, obs), self._visited(memory, obs)
         space = model.action_space
@@ -81,11 +83,11 @@ class Exhaustive:
         return argmax_at_random(-counts, rng)
 
     def tell(self, memory: Memory, obs: Obs) -> Memory:
-        """The state that was left counts as visited."""
+        """Count one more visit of the state that was left."""
         return {"visits": self._visited(memory, obs)}
 
     def _visited(self, memory: Memory, obs: Obs) -> Float[Tensor, "*b S"]:
-        visits = memory["visits"].cpu()  # a loaded agent keeps it with the posterior
+        visits = memory["visits"].cpu()  # a loaded agent keeps its memory on the posterior's device
         return visits + torch.nn.functional.one_hot(self._state(memory, obs), visits.shape[-1])
 
     def _state(self, memory: Memory, obs: Obs) -> Int[Tensor, "*b"]:
@@ -95,4 +97,4 @@ class Exhaustive:
 def _drawable(space: "Space[Action]") -> None:
     bounded = isinstance(space, Box) and bool(space.is_bounded("both"))
     if not (isinstance(space, Discrete) or bounded):
-        raise ValueError(f"random actions are drawn from a Discrete or a bounded Box, this model's are {space}")
+        raise ValueError(f"random actions need a Discrete or bounded Box action space, got {space}")

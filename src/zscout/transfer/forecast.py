@@ -1,4 +1,4 @@
-"""What a model says follows from each candidate z at the present observation."""
+"""A model's predictions for candidate z at the current observation."""
 
 from collections.abc import Callable
 from copy import copy
@@ -14,7 +14,7 @@ from zscout.types import BehaviorModel, HasDiscount, HasHeads, HasHorizons, HasS
 
 
 class Forecast:
-    """ψ, ψ at other horizons, ψ by head and M for candidates z [*b n d] at obs, in float64, computed when asked for."""
+    """ψ, ψ at other horizons, ψ by head and M for candidates z [*b n d] at obs, in float64, computed lazily."""
 
     def __init__(self, model: BehaviorModel, obs: Obs, z: Float[Tensor, "*b n d"] | None) -> None:
         self.model, self.obs = model, obs
@@ -26,20 +26,20 @@ class Forecast:
 
     @property
     def z(self) -> Float[Tensor, "*b n d"]:
-        """The candidates themselves."""
+        """The candidates."""
         assert self._z is not None
         return self._z
 
     @property
     def count(self) -> int:
-        """How many there are for each run."""
+        """The number of candidates per run."""
         return self.z.shape[-2]
 
     def pick(self, index: Int[Tensor, "*b"]) -> Float[Tensor, "*b d"]:
-        """Of each run's candidates the one that its index says."""
+        """The candidate of each run at its index."""
         return pick(self.z.expand(*index.shape, -1, -1), index)
 
-    # What follows from them
+    # The model's predictions
 
     @property
     def psi(self) -> Float[Tensor, "*b n d"]:
@@ -48,12 +48,12 @@ class Forecast:
             return self._given_psi
         psi = self._once("psi", self.model.psi)
         if psi.shape[-1] != self.model.dim:
-            raise ValueError(f"the model's ψ has {psi.shape[-1]} entries, its dim is {self.model.dim}")
+            raise ValueError(f"the model's ψ has {psi.shape[-1]} entries, expected dim = {self.model.dim}")
         return psi
 
     @property
     def psi_heads(self) -> Float[Tensor, "*b h n d"]:
-        """ψ by each head; a model without heads has one."""
+        """ψ of each head; a model without heads counts as one head."""
         model = self.model
         if not isinstance(model, HasHeads):
             return self.psi.unsqueeze(-3)
@@ -64,7 +64,7 @@ class Forecast:
         """ψ(s;z) at another discount."""
         model = self.model
         if not isinstance(model, HasHorizons):
-            raise ValueError(f"{type(model).__name__} has no psi_at: it knows ψ at its own discount only")
+            raise ValueError(f"{type(model).__name__} has no psi_at, so ψ is only known at its own discount")
         return self._once(("horizon", gamma), lambda obs, z: model.psi_at(obs, z, gamma))
 
     def second_moment(self, gamma: float) -> Float[Tensor, "*b n d d"]:
@@ -75,25 +75,25 @@ class Forecast:
         return self._once(("moment", gamma), lambda obs, z: model.second_moment(obs, z, gamma))
 
     def with_psi(self, psi: Float[Tensor, "*b n d"]) -> "Forecast":
-        """The same candidates with another opinion of ψ."""
+        """A copy of this forecast with another ψ."""
         other = copy(self)
         other._given_psi, other._seen = psi, {}
         return other
 
-    # What scores are made of
+    # Parts of scores
 
     def value(self, posterior: TaskPosterior) -> Float[Tensor, "*b n"]:
-        """ψ·ẑ, what z is worth by the estimate."""
+        """ψ·ẑ, the estimated value of π(·,z)."""
         return (self.psi @ posterior.z_hat[..., None])[..., 0]
 
     def value_and_width(self, posterior: TaskPosterior) -> tuple[Float[Tensor, "*b n"], Float[Tensor, "*b n"]]:
-        """ψ·ẑ and ‖ψ‖_{V⁻¹}, the two halves of eq. 5, by one product; with an intercept the norm of ``centred`` ψ."""
+        """ψ·ẑ and ‖ψ‖_{V⁻¹}, the two parts of eq. 5, in one product; with an intercept, the norm of ``centred`` ψ."""
         return halves(self.psi, *halving(posterior, discount_of(self.model)))
 
     def centred(self, posterior: TaskPosterior, gamma: float | None = None) -> Float[Tensor, "*b n d"]:
-        """ψ, at another discount if one is given; with an intercept ψ − φ̄/(1 − γ), what sets z apart from φ̄ for ever.
+        """ψ (at discount ``gamma`` if given); with an intercept ψ − φ̄/(1 − γ).
 
-        A constant reward c adds c/(1 − γ) to the value of every z: there is nothing in it to explore for.
+        A constant reward c adds c/(1 − γ) to the value of every z, so its direction needs no exploration.
         """
         psi = self.psi if gamma is None else self.psi_at(gamma)
         if posterior.means is None:
@@ -105,7 +105,7 @@ class Forecast:
         return posterior.width(self.centred(posterior, gamma))
 
     def centred_moment(self, posterior: TaskPosterior, gamma: float) -> Float[Tensor, "*b n d d"]:
-        """M(s;z), or the paper's rank-1 stand-in for it; with an intercept that of φ − φ̄."""
+        """M(s;z), or its rank-1 approximation ψψᵀ; with an intercept, of φ − φ̄."""
         if not self.offers_moments(posterior):
             apart = self.centred(posterior, self._horizon(gamma))
             return apart[..., :, None] * apart[..., None, :]
@@ -117,7 +117,7 @@ class Forecast:
         return M - cross - cross.mT + mean.mT * mean / (1 - gamma)
 
     def information(self, posterior: TaskPosterior, gamma: float) -> Float[Tensor, "*b n"]:
-        """tr(V⁻¹M(s;z)) = E Σγᵏ‖φ(S_{t+k+1})‖²_{V⁻¹}; with an intercept of φ − φ̄."""
+        """tr(V⁻¹M(s;z)) = E Σγᵏ‖φ(S_{t+k+1})‖²_{V⁻¹}; with an intercept, of φ − φ̄."""
         if not self.offers_moments(posterior):
             return self.width(posterior, self._horizon(gamma)) ** 2
         return self._information(posterior, gamma)
@@ -131,12 +131,12 @@ class Forecast:
         return (moments @ weights[..., None])[..., 0] + constant[..., None]
 
     def offers_moments(self, posterior: TaskPosterior) -> bool:
-        """Whether the model offers M, and where an intercept is fitted ψ at other discounts, to centre M by."""
+        """Whether the model has M and, if an intercept is fitted, ``psi_at``, which centring M needs."""
         centrable = posterior.means is None or isinstance(self.model, HasHorizons)
         return centrable and isinstance(self.model, HasSecondMoment)
 
     def _horizon(self, gamma: float) -> float | None:
-        """Γ where the model offers ψ there, else None for its own."""
+        """γ if the model has ``psi_at``, else None: the model's own γ."""
         return gamma if isinstance(self.model, HasHorizons) else None
 
     def _once(self, key: Any, ask_model: Callable[[Obs, Tensor], Tensor]) -> Tensor:
@@ -146,14 +146,14 @@ class Forecast:
 
 
 def discount_of(model: BehaviorModel) -> float:
-    """The model's γ; .99 for one that does not say."""
+    """The model's γ; .99 if it has none."""
     return model.gamma if isinstance(model, HasDiscount) else 0.99
 
 
 def moments_of(
     model: BehaviorModel, obs: Obs, z: Float[Tensor, "*b n d"], gamma: float, with_psi: bool
 ) -> Float[Tensor, "*b n k"]:
-    """M(s;z) as one row for each candidate, with ψ(s;z) behind it where M is to be centred."""
+    """M(s;z) flattened to one row per candidate; ``with_psi`` appends ψ(s;z), to centre M."""
     assert isinstance(model, HasSecondMoment)
     M = model.second_moment(obs, z, gamma).flatten(-2)
     if not with_psi:
@@ -163,7 +163,7 @@ def moments_of(
 
 
 def information_weights(posterior: TaskPosterior, gamma: float) -> tuple[Float[Tensor, "*b k"], Float[Tensor, "*c"]]:
-    """Tr(V⁻¹M) of φ − φ̄ is the row of ``moments_of`` times the first of these, plus the second."""
+    """Weights w and constant c so that tr(V⁻¹M) of φ − φ̄ is w · (row of ``moments_of``) + c."""
     inverse = posterior.width_factor @ posterior.width_factor.mT
     if posterior.means is None:
         return inverse.flatten(-2), inverse.new_zeros(())
@@ -173,7 +173,7 @@ def information_weights(posterior: TaskPosterior, gamma: float) -> tuple[Float[T
 
 
 def halving(posterior: TaskPosterior, gamma: float) -> tuple[Float[Tensor, "*b d d+1"], Float[Tensor, "*b 1 d"] | None]:
-    """F and ẑ side by side, by which ψ gives both halves of eq. 5; with an intercept also Fᵀφ̄/(1 − γ)."""
+    """[F ẑ], which times ψ gives both parts of eq. 5; with an intercept also Fᵀφ̄/(1 − γ)."""
     both = torch.cat([posterior.width_factor, posterior.z_hat[..., None]], -1)
     if posterior.means is None:
         return both, None
@@ -185,12 +185,12 @@ def halves(
     factor_and_estimate: Float[Tensor, "*b d d+1"],
     centre: Float[Tensor, "*b 1 d"] | None = None,
 ) -> tuple[Float[Tensor, "*b n"], Float[Tensor, "*b n"]]:
-    """ψ·ẑ and ‖Fᵀψ − centre‖, which is ‖ψ‖_{V⁻¹} of the centred ψ."""
+    """ψ·ẑ and ‖Fᵀψ − centre‖, the norm ‖ψ‖_{V⁻¹} of the centred ψ."""
     product = psi @ factor_and_estimate
     apart = product[..., :-1] if centre is None else product[..., :-1] - centre
     return product[..., -1], torch.linalg.vector_norm(apart, dim=-1)
 
 
 def pick(rows: Float[Tensor, "*b n d"], index: Int[Tensor, "*b"]) -> Float[Tensor, "*b d"]:
-    """Of each run's rows the one that its index says."""
+    """The row of each run at its index."""
     return rows.gather(-2, index[..., None, None].expand(*index.shape, 1, rows.shape[-1]))[..., 0, :]

@@ -1,4 +1,4 @@
-"""Checks of what users pass to an agent: models, observations, rewards, flags, seeds."""
+"""Checks of user inputs to an agent: models, observations, rewards, flags, seeds."""
 
 import copy
 import threading
@@ -23,25 +23,25 @@ Flags: TypeAlias = bool | np.bool_ | Sequence[bool] | np.ndarray | Tensor
 
 
 def check_model_kind(model: Any) -> None:
-    """A model with all its members, that answers in tensors."""
+    """Raise unless the model has all members of BehaviorModel and returns tensors."""
     if isinstance(model, str):
-        raise ValueError(f"a model is wanted, got the name {model!r}: pass zscout.load({model!r})")
+        raise ValueError(f"expected a model, got the name {model!r}: pass zscout.load({model!r})")
     if not isinstance(model, BehaviorModel):
         members = [name for name in dir(BehaviorModel) if not name.startswith("_")]
         missing = [name for name in members if getattr(model, name, None) is None]
-        raise ValueError(f"{type(model).__name__} is no BehaviorModel: it has no {', '.join(missing)}")
+        raise ValueError(f"{type(model).__name__} is not a BehaviorModel: it has no {', '.join(missing)}")
     check_array_space(model.observation_space, "this model's")
     draws = model.sample_z(1, 0)
     if not isinstance(draws, Tensor):
         kind = type(draws).__name__
-        raise ValueError(f"a model answers in torch tensors, sample_z gave {kind}: zscout.check_model says more")
+        raise ValueError(f"sample_z returned {kind}, expected a torch tensor: run zscout.check_model(model)")
 
 
 def check_observation(obs: Any, space: "gymnasium.Space[Any]", runs: tuple[int, ...]) -> None:
-    """One observation for each run, of the model's kind, and finite."""
+    """Raise unless there is one finite observation per run, of the model's space."""
     if isinstance(obs, dict):
         raise ValueError(
-            f"the observation is a dict with {', '.join(map(str, obs))}, this model's are {space}: wrap the "
+            f"the observation is a dict with {', '.join(map(str, obs))}, this model expects {space}: wrap the "
             "environment in gymnasium.wrappers.FlattenObservation"
         )
     if isinstance(space, Discrete):
@@ -53,33 +53,33 @@ def check_observation(obs: Any, space: "gymnasium.Space[Any]", runs: tuple[int, 
     wanted = (*runs, *(space.shape or ()))
     if tuple(np.shape(obs)) != wanted:
         kind = "one run" if not runs else f"{runs[0]} runs"
-        raise ValueError(f"the observation has shape {tuple(np.shape(obs))}; for {kind} {wanted} is wanted")
+        raise ValueError(f"the observation has shape {tuple(np.shape(obs))}, expected {wanted} for {kind}")
 
 
 class OneThread:
-    """A guard: while one thread is inside, another is refused, since the two would mix their steps."""
+    """A guard that refuses a second thread: two threads would mix their steps."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
 
     def __enter__(self) -> None:
         if not self._lock.acquire(blocking=False):
-            raise RuntimeError("another thread is using this agent: give each thread an agent of its own")
+            raise RuntimeError("another thread is using this agent: give each thread its own agent")
 
     def __exit__(self, *_: object) -> None:
         self._lock.release()
 
     def __reduce__(self) -> tuple[type["OneThread"], tuple[()]]:
-        return OneThread, ()  # a copy of an agent has a guard of its own
+        return OneThread, ()  # a copied agent gets a new guard
 
 
 def copied(obs: Any) -> Any:
-    """An observation of our own: environments may use their buffers again."""
+    """A copy of the observation: environments may reuse their buffers."""
     return obs.clone() if isinstance(obs, Tensor) else copy.deepcopy(obs)
 
 
 def flags_of_runs(value: Any, runs: tuple[int, ...], name: str) -> Bool[Tensor, "*b"]:
-    """True or False for each run."""
+    """A flag for each run."""
     flags = np.asarray(value.cpu() if isinstance(value, Tensor) else value)
     if flags.dtype != bool or flags.shape not in ((), runs):
         raise ValueError(f"{name} must be True or False, or one for each run, got {value!r}")
@@ -87,22 +87,24 @@ def flags_of_runs(value: Any, runs: tuple[int, ...], name: str) -> Bool[Tensor, 
 
 
 def seeds_of_runs(seed: Any, runs: int | None) -> Int[Tensor, "*b"]:
-    """One seed for each run: seed + i, or as given."""
+    """One seed for each run: seed + i, or the list itself."""
     count = None if runs is None else as_size(runs, "runs", 1)
     if isinstance(seed, int | np.integer):
         first = as_size(seed, "seed", 0, 2**62)
         return torch.tensor(first) if count is None else first + torch.arange(count)
     given = as_index(seed, 2**62, "seed")
     if given.ndim != 1 or len(given) != count:
-        raise ValueError(f"seed has shape {tuple(given.shape)}; runs={runs} wants one number or one for each run")
+        raise ValueError(
+            f"seed has shape {tuple(given.shape)}, expected one number, or one for each run with runs={runs}"
+        )
     return given
 
 
 def finite(answer: Tensor, what: str = "ψ") -> Float[Tensor, "*shape"]:
-    """A model's answer in float64, refused if it is not finite."""
+    """A model's output in float64; raises if it is not finite."""
     answer = answer.double()
     if not all_finite(answer):
-        raise ValueError(f"the model's {what} holds NaN or inf: zscout.check_model(model) says more")
+        raise ValueError(f"the model's {what} holds NaN or inf: run zscout.check_model(model)")
     return answer
 
 
@@ -113,10 +115,12 @@ def checked_phi(
     obs: Obs | None = None,
     action: Action | None = None,
 ) -> Float[Tensor, "*b d"]:
-    """φ(S_{t+1}), or of the transition where the model has such features; finite, and one row for each run."""
+    """φ(S_{t+1}), or φ of the transition if the model has transition features; raises unless finite, [*b d]."""
     if isinstance(model, HasTransitionFeatures):
         if obs is None:
-            raise ValueError("this model's features are of transitions: rewards must be told step by step")
+            raise ValueError(
+                "this model has transition features: learn from each step with tell, not from single observations"
+            )
         phi = finite(model.phi_of_transition(obs, action, next_obs).detach(), "φ")
     else:
         phi = finite(model.phi(next_obs).detach(), "φ")
@@ -126,7 +130,7 @@ def checked_phi(
 
 
 def checked_z(z: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
-    """A search's answer, if it is finite."""
+    """The z that a search returned; raises if it is not finite."""
     if not all_finite(z):
         raise ValueError("the search returned a z with NaN or inf")
     return z.detach().double()

@@ -1,7 +1,7 @@
-"""The named methods: METHODS[name](dim=, noise=, norm_bound=, task=None, …) → Method, most of them one composition.
+"""The named methods: METHODS[name](dim=, noise=, norm_bound=, task=None, …) → Method.
 
 ``noise`` is σ or None (estimated), ``norm_bound`` a bound on ‖z_r‖ or None (√d), ``task`` z_r for the oracle. Further
-keywords are a method's own settings: for a rival their defaults are as published, for ours as chosen on tuning tasks.
+keywords are settings of the method. Default settings: as published for baselines, chosen on tuning tasks for ours.
 """
 
 import inspect
@@ -31,24 +31,24 @@ from zscout.types import Vectors
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
-    """A way to choose z, as its pieces; each can be swapped: ``replace(method, acquisition=Thompson())``."""
+    """The parts of a method; swap one with ``replace(method, acquisition=Thompson())``."""
 
     ridge: float = 0.1  # λ
     confidence: Confidence = field(default_factory=Constant)  # √β_t
-    acquisition: Acquisition = field(default_factory=UCB)  # what makes a z worth trying
-    search: Search | RolloutSearch = field(default_factory=Automatic)  # over which z
-    hold: int | str = 1  # for how many steps a z is kept
-    forgetting: float = 1.0  # ρ: what a reward weighs after each further one
-    intercept: bool = True  # fit r ≈ φ·z + c with c free: a constant in the reward changes nothing
-    explorer: Explorer | None = None  # chooses actions in place of z …
-    explore_for: int | None = None  # … for so many steps, or for ever
+    acquisition: Acquisition = field(default_factory=UCB)  # the score of a z
+    search: Search | RolloutSearch = field(default_factory=Automatic)  # proposes candidates, returns the best
+    hold: int | str = 1  # steps for which a z is kept, or 'episode'
+    forgetting: float = 1.0  # ρ: a reward k updates old has weight ρᵏ
+    intercept: bool = True  # fit r ≈ φ·z + c with c free: a constant in the reward has no effect
+    explorer: Explorer | None = None  # chooses actions instead of z …
+    explore_for: int | None = None  # … for this many steps; None: always
 
     def __post_init__(self) -> None:
         as_positive(self.ridge, "ridge")
         if isinstance(self.hold, str) and self.hold != "episode":
-            raise ValueError(f"hold is a number of steps or 'episode', got {self.hold!r}")
+            raise ValueError(f"hold must be a number of steps or 'episode', got {self.hold!r}")
         if self.hold != "episode":
-            as_size(self.hold, "hold", 1, 2**53)  # beyond that a float is no exact count
+            as_size(self.hold, "hold", 1, 2**53)  # larger counts are not exact in float64
         as_positive(in_range(self.forgetting, "forgetting", 0.0, 1.0), "forgetting")
         if not isinstance(self.intercept, bool):
             raise ValueError(f"intercept must be True or False, got {self.intercept!r}")
@@ -57,49 +57,50 @@ class Method:
         if self.explore_for is not None:
             as_size(self.explore_for, "explore_for", 0)
             if self.explorer is None:
-                raise ValueError("explore_for is for how many steps an explorer acts: there is no explorer")
+                raise ValueError("got explore_for without an explorer: pass both")
         for name in ("confidence", "acquisition"):
             if not callable(getattr(self, name)) or isinstance(getattr(self, name), type):
-                raise ValueError(f"{name} must be a callable, an instance and no class, got {getattr(self, name)!r}")
+                raise ValueError(f"{name} must be a callable instance, not a class, got {getattr(self, name)!r}")
         if isinstance(self.search, type) or not (callable(self.search) or isinstance(self.search, RolloutSearch)):
             raise ValueError(f"search must be a callable or a RolloutSearch, got {self.search!r}")
         if isinstance(self.search, RolloutSearch) and self.explorer is not None:
-            raise ValueError("a search by whole rollouts cannot be combined with an explorer")
+            raise ValueError("a RolloutSearch cannot be combined with an explorer: drop one")
 
 
 # Ours
 
 
 def usf_ucb(*, ridge: float = 0.1, kappa: float = 1.6, gamma: float = 0.8) -> Method:
-    """USF-UCB with a radius that follows the rewards' own scale, and M in the bonus where the model offers it."""
+    """USF-UCB with a radius scaled to the rewards, and M in the bonus if the model has it."""
     return Method(ridge=ridge, confidence=ScaleFree(kappa), acquisition=PathUCB(gamma))
 
 
 def usf_ucb_norm(*, norm_bound: float | None, ridge: float = 0.1, kappa: float = 2.2, gamma: float = 0.8) -> Method:
-    """The same where ‖z_r‖ is known (``norm_bound``, √d if None): our best."""
+    """USF-UCB for known ‖z_r‖ (``norm_bound``, default √d): our best."""
     return Method(ridge=ridge, confidence=KnownNorm(kappa, norm_bound), acquisition=PathUCB(gamma))
 
 
 def usf_ucb_paper(
     *, noise: float | None, ridge: float | None = None, beta: float = 1.0, draws: int = 0, intercept: bool = False
 ) -> Method:
-    """USF-UCB with the paper's β_t; λ, which the paper does not give, is σ² (.3², its σ, if none is known).
+    """USF-UCB with the paper's β_t; the paper does not give λ, so λ = σ² (.3² if σ is unknown).
 
-    The paper takes the best of 10,000 fresh z a step (``draws=10_000``); 0: our search, which asks fewer.
+    The paper takes the best of 10,000 random z at each step (``draws=10_000``). ``draws=0``: our search, which
+    evaluates fewer.
     """
-    sigma = noise if noise else 0.3  # without noise λ = σ² would be 0
+    sigma = noise if noise else 0.3  # .3: the paper's σ; with σ = 0, λ would be 0
     search = Shooting(draws) if as_size(draws, "draws", 0) else Automatic()
     ridge = sigma**2 if ridge is None else ridge
     return Method(ridge=ridge, confidence=PaperSchedule(beta), search=search, intercept=intercept)
 
 
 def usf_ucb_short(*, ridge: float = 0.1, kappa: float = 1.7, gamma: float = 0.9, scale: float = 10.0) -> Method:
-    """USF-UCB whose bonus looks less far ahead than its value."""
+    """USF-UCB with a shorter horizon for the bonus than for the value."""
     return Method(ridge=ridge, confidence=ScaleFree(kappa), acquisition=UCB(gamma, scale))
 
 
 def log_det(*, ridge: float = 0.1, kappa: float = 1.7, gamma: float = 0.9, weight: float = 20.0) -> Method:
-    """Value, and the log det that following z would add."""
+    """Value plus the log det V that following z would add."""
     return Method(ridge=ridge, confidence=ScaleFree(kappa), acquisition=LogDet(weight, gamma))
 
 
@@ -107,36 +108,36 @@ def log_det(*, ridge: float = 0.1, kappa: float = 1.7, gamma: float = 0.9, weigh
 
 
 def optimism(*, ridge: float = 0.1, kappa: float = 1.7, n: int = 64, intercept: bool = False) -> Method:
-    """The z in the ellipsoid that promises itself most  (eq. 8)."""
+    """The z in the ellipsoid with the highest ψ(s;z)·z  (eq. 8)."""
     search = Ellipsoid(n, scale=1.0, surface=True)
     return Method(ridge=ridge, confidence=ScaleFree(kappa), acquisition=Optimism(), search=search, intercept=intercept)
 
 
 def mbie(*, ridge: float = 0.1, beta: float = 1.0, power: float = 0.5) -> Method:
-    """Counts of visits as a bonus on z itself, 1/√N, or with power=1 1/N: one-hot features only."""
+    """MBIE-EB: a count bonus 1/√N on z (``power=1``: 1/N), for one-hot features only."""
     return Method(ridge=ridge, confidence=Constant(beta), search=CountBonus(power), intercept=False)
 
 
 def unroll(*, arms: int = 30, horizon: int = 100, exploration: float = 1.0) -> Method:
-    """The direct approach: whole rollouts, scored by their return, a bandit over z."""
+    """A UCB1 bandit over random z, scored by the returns of whole rollouts."""
     return Method(search=Unroll(horizon=horizon, arms=arms, exploration=exploration), intercept=False)
 
 
 def random_actions(*, ridge: float = 0.1) -> Method:
-    """Random actions for ever; the estimate is learned beside."""
+    """Random actions; the estimate is learned but not followed."""
     return Method(ridge=ridge, search=AtEstimate(), explorer=RandomWalk(), intercept=False)
 
 
 def exhaustive(*, ridge: float = 0.1, look_ahead: LookAhead | None = None) -> Method:
-    """Always to the least-visited state next, by ``look_ahead(states, actions)``."""
+    """Always moves to the least-visited next state, found by ``look_ahead(states, actions)``."""
     return Method(ridge=ridge, search=AtEstimate(), explorer=Exhaustive(look_ahead), intercept=False)
 
 
-# Rivals and baselines
+# Baselines
 
 
 def opti(*, ridge: float = 1.0, radius: float = 0.1, n: int = 128, intercept: bool = False) -> Method:
-    """OpTI-BFM: n candidates uniform in the ellipsoid of twice the radius, the least UCB of the model's heads."""
+    """OpTI-BFM: min-over-heads UCB of n candidates, uniform in the ellipsoid of twice the radius."""
     pessimistic = OverHeads(UCB(), "min")
     return Method(
         ridge=ridge,
@@ -148,46 +149,46 @@ def opti(*, ridge: float = 1.0, radius: float = 0.1, n: int = 128, intercept: bo
 
 
 def opti_shipped(*, ridge: float = 1.0, radius: float = 0.1, n: int = 128) -> Method:
-    """OpTI-BFM with the sampler of its published code, which draws from another ellipsoid."""
+    """OpTI-BFM with the sampler of its published code, which uses a different ellipsoid."""
     return replace(opti(ridge=ridge, radius=radius), search=Ellipsoid(n, scale=2.0, shipped=True))
 
 
 def thompson(*, ridge: float = 0.1, scale: float = 1.0, hold: int = 1, intercept: bool = False) -> Method:
-    """A z drawn from the posterior, its spread times ``scale``, kept for ``hold`` steps."""
+    """A posterior sample, its spread times ``scale``, kept for ``hold`` steps."""
     return Method(ridge=ridge, search=PosteriorDraw(scale), hold=hold, intercept=intercept)
 
 
 def greedy(*, ridge: float = 0.1, intercept: bool = False) -> Method:
-    """Always the estimate."""
+    """Always follows the estimate; no exploration."""
     return Method(ridge=ridge, search=AtEstimate(), intercept=intercept)
 
 
 def random_z(*, ridge: float = 0.1, hold: int = 10) -> Method:
-    """A random behaviour, another one every ``hold`` steps."""
+    """A random z, redrawn every ``hold`` steps."""
     return Method(ridge=ridge, search=AnyZ(), hold=hold, intercept=False)
 
 
 def lola(*, draws: int = 10, horizon: int = 100, std: float = 0.15, rate: float = 0.05) -> Method:
-    """LoLA: policy search in z, with its resets to a common start."""
+    """LoLA: policy search in z, with resets to a common start."""
     return Method(search=LoLA(horizon=horizon, draws=draws, std=std, rate=rate), intercept=False)
 
 
 def explore_then_commit(*, ridge: float = 0.1, steps: int = 50, look_ahead: LookAhead | None = None) -> Method:
-    """Random actions for so many steps, or with ``look_ahead`` exhaustive ones; then the estimate."""
+    """Random (with ``look_ahead`` exhaustive) actions for ``steps`` steps, then the estimate."""
     explorer = RandomWalk() if look_ahead is None else Exhaustive(look_ahead)
     return Method(ridge=ridge, search=AtEstimate(), explorer=explorer, explore_for=steps, intercept=False)
 
 
 def oracle(*, task: Vectors | None) -> Method:
-    """Knows z_r."""
+    """Always follows the true z_r."""
     if task is None:
-        raise ValueError("the oracle knows the task: METHODS['oracle'](dim=…, task=z_r)")
+        raise ValueError("the oracle needs the task: METHODS['oracle'](dim=…, task=z_r)")
     return Method(search=Known.of(task), intercept=False)
 
 
 @dataclass(frozen=True)
 class Factory:
-    """Makes a method from what is known before the first step; ``settings`` are the method's own."""
+    """Builds a method from prior knowledge and settings."""
 
     build: Callable[..., Method]
 
@@ -200,7 +201,7 @@ class Factory:
         task: Vectors | None = None,
         **settings: Any,
     ) -> Method:
-        """The method; of what is known it takes what it can use."""
+        """Build the method; prior knowledge that it cannot use is ignored."""
         as_size(dim, "dim", 1)
         if noise is not None:
             in_range(noise, "noise", 0.0, math.inf, open_end=True)
@@ -214,18 +215,18 @@ class Factory:
         return self.build(**used, **settings)
 
     def check(self, **settings: Any) -> None:
-        """Refuse what cannot be set."""
+        """Raise if a setting is unknown."""
         for name in settings:
             known_name(name, self.settings, "setting")
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What can be set, and what it is otherwise."""
+        """Settings and their defaults."""
         return {name: p.default for name, p in self._parameters.items() if p.default is not inspect.Parameter.empty}
 
     @property
     def about(self) -> str:
-        """What it does, in a sentence."""
+        """The docstring: first line, one sentence."""
         return inspect.getdoc(self.build) or ""
 
     @property
@@ -234,14 +235,14 @@ class Factory:
 
 
 class UnknownMethodError(KeyError, ValueError):
-    """A name that METHODS does not have; unlike a bare KeyError it says which is near."""
+    """A name that is not in METHODS; the message suggests similar names."""
 
     def __str__(self) -> str:
         return str(self.args[0])
 
 
 class _Methods(Mapping[str, Factory]):
-    """Names and what makes them, read only."""
+    """Read-only mapping from names to factories."""
 
     def __init__(self, factories: dict[str, Factory]) -> None:
         self._factories = factories
@@ -284,7 +285,7 @@ METHODS: Mapping[str, Factory] = _Methods(
 
 
 def resolved(method: object, dim: int, noise: float | None = None, norm_bound: float | None = None) -> Method:
-    """The method itself, or the one of that name."""
+    """The method, looked up if it is a name."""
     if isinstance(method, Method):
         return method
     if not isinstance(method, str):

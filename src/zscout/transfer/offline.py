@@ -1,4 +1,4 @@
-"""Offline transfer, the usual zero-shot way: a labelled set of states in, z out."""
+"""Offline (zero-shot) transfer: z from a labelled set of states."""
 
 from dataclasses import dataclass
 
@@ -13,34 +13,34 @@ from zscout.types import BehaviorModel, Obs, Vectors
 
 @dataclass(frozen=True, eq=False)
 class TaskFit:
-    """A reward as the features see it."""
+    """The linear fit of a reward: r ≈ φ·ẑ + c."""
 
     bfm: BehaviorModel
-    z_hat: Float[Tensor, " d"]  # ridge regression of rewards on φ, with an intercept unless that was declined
-    z: Float[Tensor, " d"]  # ẑ in the model's Z, without a constant part: what to act by
-    offset: float  # c, the part of the reward that is the same everywhere; 0 where no intercept was fitted
-    expressed: float  # R² of φ·ẑ + c: 1 is all of the reward; 0, or with a strong ridge less, is nothing
+    z_hat: Float[Tensor, " d"]  # ridge regression of rewards on φ
+    z: Float[Tensor, " d"]  # ẑ without its constant part, projected to Z: the z to act with
+    offset: float  # c; 0 without an intercept
+    expressed: float  # R² of φ·ẑ + c: 1 is a perfect fit; a strong ridge can take it below 0
 
     def decode(self, obs: Obs) -> Float[Tensor, "*b"]:
-        """φ(s)·ẑ + c, the reward that it stands for."""
+        """The fitted reward φ(s)·ẑ + c."""
         return self.bfm.phi(obs).double() @ self.z_hat + self.offset
 
 
 def fit_task(
     bfm: BehaviorModel, observations: Obs, rewards: Vectors, ridge: float = 1e-3, intercept: bool = True
 ) -> TaskFit:
-    """Ridge regression of rewards on φ, and how much of the reward the features can express.
+    """Ridge regression of rewards on φ, and its R².
 
-    With ``intercept`` r ≈ φ·z + c with c free: a constant added to the rewards changes c and nothing else.
+    With ``intercept`` r ≈ φ·z + c with c free: a constant added to the rewards changes only c.
     """
     phi = bfm.phi(observations).detach().double()
     prior = TaskPosterior.prior(dim=bfm.dim, ridge=ridge, intercept=intercept, device=phi.device)
     posterior = prior.learn(phi, rewards)
     if not posterior.weight:
-        raise ValueError("there are no observations: a task is inferred from at least one reward")
+        raise ValueError("got no observations: expected at least one")
     r = as_finite(rewards, "rewards", phi.device).detach()
     missed = ((r - posterior.reward(phi)) ** 2).sum()
-    # Rewards that are all alike have no variance: they are expressed if they are met.
+    # Equal rewards have no variance: R² is then relative to 0, not to their mean.
     spread = r if bool((r == r[0]).all()) else r - r.mean()
     expressed = float(1 - missed / (spread**2).sum().clamp(min=1e-300))
     constant = constant_part_of(bfm) if intercept else None
@@ -52,5 +52,5 @@ def fit_task(
 def infer_task(
     bfm: BehaviorModel, observations: Obs, rewards: Vectors, ridge: float = 1e-3, intercept: bool = True
 ) -> Float[Tensor, " d"]:
-    """The z for a reward given by labelled observations: ridge regression on φ, projected to the model's Z."""
+    """z for a reward given by labelled observations: ridge regression on φ, projected to Z."""
     return fit_task(bfm, observations, rewards, ridge, intercept).z

@@ -1,4 +1,4 @@
-"""ẑ_t and V_t: ridge regression as a value, with rank-1 updates, forgetting and late feedback."""
+"""ẑ_t and V_t: ridge regression as a frozen value, with rank-1 updates, forgetting and late feedback."""
 
 import math
 from dataclasses import dataclass, replace
@@ -23,34 +23,34 @@ from zscout.randomness import Rng, Streams, normal, uniform
 from zscout.transfer.inputs import flags_of_runs
 from zscout.transfer.regression import Means, Sums
 
-LARGEST = 1e100  # of a number that comes in: sums of squares stay finite
+LARGEST = 1e100  # largest input: sums of squares stay finite
 
 
 @dataclass(frozen=True, eq=False)
 class TaskPosterior:
-    """What the rewards so far say about z_r: N(ẑ, σ²V⁻¹), V = λI + Σφφᵀ, ẑ = V⁻¹Σφr  (eq. 3).
+    """The posterior over z_r: N(ẑ, σ²V⁻¹), V = λI + Σφφᵀ, ẑ = V⁻¹Σφr  (eq. 3).
 
-    V⁻¹ is carried as a square root, V⁻¹ = WWᵀ, which stays positive whatever rounding does. One more φ is one more
-    reflection-like factor: O(d²), for any number of runs at once.
+    V⁻¹ is stored as a square root, V⁻¹ = WWᵀ, which stays positive definite under rounding. An update multiplies W by
+    one more factor: O(d²), batched over runs.
 
-    With ``forgetting`` ρ < 1 (D-LinUCB) an observation that is k updates old weighs ρᵏ and the ridge stays λI:
-    V = λI + Σρᵏφφᵀ. Widths are then those of V⁻¹ṼV⁻¹ with Ṽ = λI + Σρ²ᵏφφᵀ. It costs O(d³) an update, since the ridge
-    is topped up in every direction; the order of the data then matters, and log det V may fall. ``sample``,
-    ``sample_ellipsoid`` and ``distance`` are of V all the same.
+    With ``forgetting`` ρ < 1 (D-LinUCB) an observation k updates old has weight ρᵏ and the ridge stays λI:
+    V = λI + Σρᵏφφᵀ. Widths use V⁻¹ṼV⁻¹ with Ṽ = λI + Σρ²ᵏφφᵀ. An update then costs O(d³), because the ridge is
+    restored in every direction. The order of the data matters, and log det V may fall. ``sample``,
+    ``sample_ellipsoid`` and ``distance`` still use V.
 
-    With ``intercept`` it fits r ≈ φ·z + c with c free: V = λI + Σ(φ − φ̄)(φ − φ̄)ᵀ and ẑ = V⁻¹Σ(φ − φ̄)(r − r̄), so that a
-    constant added to all rewards changes ``offset`` and nothing else.
+    With ``intercept`` it fits r ≈ φ·z + c with c free: V = λI + Σ(φ − φ̄)(φ − φ̄)ᵀ and ẑ = V⁻¹Σ(φ − φ̄)(r − r̄). A
+    constant added to all rewards changes only ``offset``.
     """
 
     z_hat: Float[Tensor, "*b d"]
     factor: Float[Tensor, "*b d d"]  # W, V⁻¹ = WWᵀ
-    width_factor: Float[Tensor, "*b d d"]  # F, width(x) = ‖Fᵀx‖: W itself unless something was forgotten
+    width_factor: Float[Tensor, "*b d d"]  # F, width(x) = ‖Fᵀx‖; F = W without forgetting
     sums: Sums  # V, b, Σr² and Σ1
-    aged_squares: Float[Tensor, "*b d d"] | None  # Ṽ, where something was forgotten
+    aged_squares: Float[Tensor, "*b d d"] | None  # Ṽ, with forgetting
     ridge: float  # λ
-    given_noise: float | None  # σ, or None: estimated
+    given_noise: float | None  # σ; None: estimated
     forgetting: float  # ρ
-    means: Means | None = None  # φ̄ and r̄, where an intercept is fitted
+    means: Means | None = None  # φ̄ and r̄, with an intercept
 
     @classmethod
     def prior(
@@ -64,7 +64,7 @@ class TaskPosterior:
         runs: tuple[int, ...] = (),
         device: torch.device | None = None,
     ) -> "TaskPosterior":
-        """Nothing seen yet: ẑ = 0, V = λI. With ``noise=None`` σ is estimated from the rewards."""
+        """The prior: ẑ = 0, V = λI. With ``noise=None`` σ is estimated from the rewards."""
         dim = as_size(dim, "dim", 1)
         ridge = as_positive(ridge, "ridge")
         if noise is not None:
@@ -79,9 +79,9 @@ class TaskPosterior:
     # Learning: each returns a new posterior
 
     def update(self, phi: Any, reward: Any, seen: Any = None) -> "TaskPosterior":
-        """V ← V + φφᵀ, b ← b + φr, one observation a run  (eq. 3); a single posterior broadcasts over runs.
+        """V ← V + φφᵀ, b ← b + φr, one observation for each run  (eq. 3). Broadcasts a single posterior over runs.
 
-        With ``seen`` [*b], True or False for each run, the others learn nothing: they are ``aged``.
+        ``seen`` [*b]: True for runs with a reward; the others learn nothing and are only ``aged``.
         """
         phi = as_vectors(phi, self.dim, "phi", self.device).detach()
         if phi.ndim > 1 and not self.runs:
@@ -89,11 +89,11 @@ class TaskPosterior:
         weight: float | Tensor = 1.0
         if seen is not None:
             weight = flags_of_runs(seen, self.runs, "seen").to(phi)
-            numbers = as_real(reward, "reward", self.device)  # what was not seen may be NaN
+            numbers = as_real(reward, "reward", self.device)  # an unseen reward may be NaN
             reward = torch.where(weight > 0, numbers, 0.0) if numbers.shape == weight.shape else numbers
         phi, reward = self._pair(phi, reward)
         if isinstance(weight, Tensor):
-            phi = weight[..., None] * phi  # φ = 0 changes no bit of V⁻¹ and ẑ
+            phi = weight[..., None] * phi  # φ = 0 leaves V⁻¹ and ẑ bitwise unchanged
         old = self if self.forgetting == 1 else self._faded()
         means = old.means
         if means is not None:
@@ -105,14 +105,14 @@ class TaskPosterior:
         return TaskPosterior(z_hat, W, W, sums, None, self.ridge, self.given_noise, self.forgetting, means)
 
     def aged(self) -> "TaskPosterior":
-        """One update later with nothing seen: V ← ρV + (1 − ρ)λI, b ← ρb; with ρ = 1 itself."""
+        """The posterior after an update without data: V ← ρV + (1 − ρ)λI, b ← ρb; unchanged if ρ = 1."""
         if self.forgetting == 1:
             return self
         nothing = self.z_hat.new_empty(*self.runs, 0, self.dim)
         return self._faded()._refactored(nothing, nothing[..., 0], 0.0)
 
     def learn(self, phi: Any, reward: Any) -> "TaskPosterior":
-        """Labelled pairs at any time, φ [*b m d] and r [*b m]: all of them count as seen just now."""
+        """Learn labelled pairs at any time, φ [*b m d] and r [*b m]; forgetting treats all as new."""
         phi = as_vectors(phi, self.dim, "phi", self.device).detach()
         phi, reward = self._pair(phi, reward, pairs=True)
         pairs = phi.shape[-2]
@@ -126,7 +126,7 @@ class TaskPosterior:
     def _refactored(
         self, phi: Float[Tensor, "*b m d"], reward: Float[Tensor, "*b m"], weight: float | Float[Tensor, "*b"]
     ) -> "TaskPosterior":
-        """Many observations at once, the factor from scratch."""
+        """Add many observations at once; recompute the factor."""
         products = phi.mT @ phi
         V, V_squared = self.V + products, self.V_squared + products
         b = self.b + (phi.mT @ reward[..., None])[..., 0]
@@ -146,25 +146,25 @@ class TaskPosterior:
         L: Tensor
         L, failed = torch.linalg.cholesky_ex(V)
         if failed.any() or not all_finite(L):
-            told = f"phi is too large beside the ridge {self.ridge:g}: their ratio is beyond double precision"
-            raise ValueError(f"{told}; scale the features (zscout.calibrated)")
+            told = f"phi is too large for the ridge {self.ridge:g}: their ratio exceeds double precision"
+            raise ValueError(f"{told}; scale the features, e.g. with zscout.calibrated")
         return L
 
     def _for_runs(self, runs: tuple[int, ...]) -> "TaskPosterior":
-        """The same for each of so many runs."""
+        """Broadcast a single posterior over runs."""
         return self.with_tensors({name: value.expand(*runs, *value.shape) for name, value in self.tensors().items()})
 
     def tensors(self) -> dict[str, Tensor]:
-        """All that has one entry a run, by name."""
+        """The per-run tensors, by name."""
         means = {} if self.means is None else {f"mean_{name}": value for name, value in vars(self.means).items()}
         return {name: getattr(self, name) for name in TENSORS} | means
 
     def copy(self) -> "TaskPosterior":
-        """The same in memory of its own."""
+        """A copy that shares no memory."""
         return self.with_tensors({name: value.clone() for name, value in self.tensors().items()})
 
     def with_tensors(self, tensors: dict[str, Tensor]) -> "TaskPosterior":
-        """The same with others."""
+        """A copy with these tensors."""
         return replace(
             self,
             z_hat=tensors["z_hat"],
@@ -176,7 +176,7 @@ class TaskPosterior:
         )
 
     def _faded(self) -> "TaskPosterior":
-        """Everything seen so far one update older; factor and ẑ are stale until ``_refactored``."""
+        """Age all observations by one update; factor and ẑ are stale until ``_refactored``."""
         rho = self.forgetting
         ridge = self.ridge * torch.eye(self.dim).to(self.V)
         return replace(
@@ -185,16 +185,16 @@ class TaskPosterior:
             aged_squares=rho**2 * self.V_squared + (1 - rho**2) * ridge,
         )
 
-    # What it says
+    # Estimates and uncertainty
 
     @property
     def V(self) -> Float[Tensor, "*b d d"]:
-        """λI + Σφφᵀ, with an intercept of φ − φ̄."""
+        """λI + Σφφᵀ; with an intercept, of φ − φ̄."""
         return self.sums.all.V
 
     @property
     def b(self) -> Float[Tensor, "*b d"]:
-        """Σφr, with an intercept of φ − φ̄ and r − r̄."""
+        """Σφr; with an intercept, of φ − φ̄ and r − r̄."""
         return self.sums.all.b
 
     @property
@@ -204,7 +204,7 @@ class TaskPosterior:
 
     @property
     def weight(self) -> Float[Tensor, "*b"]:
-        """Σ1, how many rewards were seen; what was seen k updates ago counts ρᵏ."""
+        """Σ1, the number of rewards seen; one seen k updates ago counts ρᵏ."""
         return self.sums.all.weight
 
     @property
@@ -214,46 +214,46 @@ class TaskPosterior:
 
     @property
     def dim(self) -> int:
-        """d."""
+        """d, the number of features."""
         return self.z_hat.shape[-1]
 
     @property
     def runs(self) -> tuple[int, ...]:
-        """*b."""
+        """*b, the batch shape."""
         return tuple(self.z_hat.shape[:-1])
 
     @property
     def noise(self) -> Float[Tensor, "*b"]:
-        """σ: as given, or σ̂² = min_z (Σ(r − φ·z)² + λ‖z‖²) ÷ Σ1; before any reward 1, for want of a scale."""
+        """σ if given, else σ̂² = min_z (Σ(r − φ·z)² + λ‖z‖²) ÷ Σ1; 1 before any reward."""
         if self.given_noise is not None:
             return torch.full_like(self.reward_squares, self.given_noise)
-        # The minimum is Σr² − b·ẑ; rounding may take it below 0 when there is no noise at all.
-        # With an intercept the first reward says nothing of the noise.
+        # The minimum is Σr² − b·ẑ; rounding may take it below 0 if there is no noise.
+        # With an intercept, the first reward carries no information about the noise.
         count = self.weight if self.means is None else self.weight - 1
         left = (self.reward_squares - (self.b * self.z_hat).sum(-1)) / count
         return torch.where(count > 0, left.clamp(min=0).sqrt(), 1.0)
 
     def width(self, x: Any) -> Float[Tensor, "*b_and_n"]:
-        """‖x‖_{V⁻¹} for x [*b d] or, several a run, [*b n d]."""
+        """‖x‖_{V⁻¹} for x [*b d] or [*b n d]."""
         rows, shape = self._rows(x, "x")
         width: Tensor = torch.linalg.vector_norm(rows @ self.width_factor, dim=-1)
         return width.reshape(shape)
 
     @property
     def offset(self) -> Float[Tensor, "*b"]:
-        """The estimate of c in r ≈ φ·z + c: r̄ − φ̄·ẑ, or 0 where no intercept is fitted."""
+        """The estimate of c in r ≈ φ·z + c: r̄ − φ̄·ẑ, or 0 without an intercept."""
         if self.means is None:
             return torch.zeros_like(self.z_hat[..., 0])
         return self.means.reward - (self.means.phi * self.z_hat).sum(-1)
 
     def reward(self, phi: Any) -> Float[Tensor, "*b_and_n"]:
-        """The reward expected where the features are φ: φ·ẑ + c, for φ [*b d] or [*b n d]."""
+        """The expected reward φ·ẑ + c, for φ [*b d] or [*b n d]."""
         rows, shape = self._rows(phi, "phi")
         expected: Tensor = (rows @ self.z_hat[..., None])[..., 0] + self.offset[..., None]
         return expected.reshape(shape)
 
     def reward_width(self, phi: Any) -> Float[Tensor, "*b_and_n"]:
-        """How uncertain that reward is, in units of σ: ‖φ‖_{V⁻¹}, or with an intercept √(‖φ − φ̄‖²_{V⁻¹} + 1/n)."""
+        """Uncertainty of that reward, in units of σ: ‖φ‖_{V⁻¹}, or with an intercept √(‖φ − φ̄‖²_{V⁻¹} + 1/n)."""
         if self.means is None:
             return self.width(phi)
         rows, shape = self._rows(phi, "phi")
@@ -261,21 +261,21 @@ class TaskPosterior:
         return (width**2 + 1 / self.means.weight.clamp(min=1)[..., None]).sqrt().reshape(shape)
 
     def distance(self, z: Any) -> Float[Tensor, "*b_and_n"]:
-        """‖z − ẑ‖_V for z [*b d] or [*b n d]: in the ellipsoid of radius √β_t it is at most that  (eq. 4)."""
+        """‖z − ẑ‖_V for z [*b d] or [*b n d]: at most √β_t inside the ellipsoid  (eq. 4)."""
         rows, shape = self._rows(z, "z")
         gap = rows - self.z_hat[..., None, :]
         return ((gap @ self.V) * gap).sum(-1).clamp(min=0).sqrt().reshape(shape)
 
     def sample(self, n: int, rng: Rng | int) -> Float[Tensor, "*b n d"]:
-        """~ N(ẑ, σ²V⁻¹)."""
+        """n samples ~ N(ẑ, σ²V⁻¹)."""
         draws = normal((*self.runs, as_size(n, "n", 0), self.dim), self._rng(rng))
         return self.z_hat[..., None, :] + self.noise[..., None, None] * (draws.to(self.z_hat) @ self.factor.mT)
 
     def sample_ellipsoid(self, n: int, radius: Any, rng: Rng | int, surface: bool = False) -> Float[Tensor, "*b n d"]:
-        """Uniform in {z : ‖z − ẑ‖_V ≤ radius}; with ``surface`` on the image of the unit sphere, where it is equal."""
+        """n samples, uniform in {z : ‖z − ẑ‖_V ≤ radius}; with ``surface``, on its boundary."""
         size = as_finite(radius, "radius", self.device)
         if (size < 0).any():
-            raise ValueError(f"radius must be at least 0, got {float(size.min())}")
+            raise ValueError(f"radius must be ≥ 0, got {float(size.min())}")
         rng, shape = self._rng(rng), (*self.runs, as_size(n, "n", 0), self.dim)
         ball = torch.nn.functional.normalize(normal(shape, rng), dim=-1)
         if not surface:
@@ -285,7 +285,7 @@ class TaskPosterior:
 
     @property
     def log_det(self) -> Float[Tensor, "*b"]:
-        """Log det V."""
+        """log det V."""
         log_det: Tensor = torch.linalg.slogdet(self.V).logabsdet
         return log_det
 
@@ -302,27 +302,27 @@ class TaskPosterior:
 
     @property
     def precision(self) -> Float[Tensor, "*b d d"]:
-        """V/σ²; infinite where V is not 0 if there is no noise."""
+        """V/σ²; without noise, infinite where V ≠ 0."""
         sigma = self.noise[..., None, None]
         return torch.where((sigma == 0) & (self.V == 0), 0.0, self.V / sigma**2)
 
-    # The edge
+    # Input checks
 
     @property
     def device(self) -> torch.device:
-        """Where it is."""
+        """The device of all tensors."""
         return self.z_hat.device
 
     def _rng(self, rng: Rng | int) -> Rng:
         return rng if isinstance(rng, Streams) else as_generator(rng, self.device)
 
     def _rows(self, x: Any, name: str) -> tuple[Float[Tensor, "*b n d"], tuple[int, ...]]:
-        """Vectors of each run in rows, and the shape that one number for each of them has."""
+        """The vectors as [*b n d], and the shape of the result with one number per vector."""
         vectors = as_vectors(x, self.dim, name, self.device)
         depth = len(self.runs)
         if vectors.ndim <= depth:
             raise ValueError(
-                f"{name} has shape {tuple(vectors.shape)}; for runs {self.runs} it wants [*b … {self.dim}]"
+                f"{name} has shape {tuple(vectors.shape)}, expected [*b … {self.dim}] with *b = {self.runs}"
             )
         shape = (*common_shape(vectors.shape[:depth], self.runs, f"{name} and the runs"), *vectors.shape[depth:-1])
         return vectors.reshape(*vectors.shape[:depth], -1, self.dim), shape
@@ -331,14 +331,16 @@ class TaskPosterior:
         reward = as_finite(reward, "reward", self.device).detach()
         wanted = (*self.runs, *phi.shape[-2:-1]) if pairs else self.runs
         if pairs and phi.ndim < 2:
-            raise ValueError(f"phi is one vector; labelled pairs are phi [*b m {self.dim}] and rewards [*b m]")
+            raise ValueError(f"phi is one vector, expected pairs: phi [*b m {self.dim}] and rewards [*b m]")
         if tuple(phi.shape[:-1]) != wanted:
-            raise ValueError(f"phi has shape {tuple(phi.shape)}, {[*wanted, self.dim]} is wanted")
+            raise ValueError(f"phi has shape {tuple(phi.shape)}, expected {[*wanted, self.dim]}")
         if tuple(reward.shape) != wanted:
-            kind = "one for each of the pairs" if pairs else "one for each run" if self.runs else "a single number"
-            raise ValueError(f"reward has shape {tuple(reward.shape)}, it must be {kind}, {list(wanted)}")
+            kind = "one for each pair" if pairs else "one for each run" if self.runs else "a single number"
+            raise ValueError(f"reward has shape {tuple(reward.shape)}, expected {kind}, {list(wanted)}")
         if any(x.numel() and torch.linalg.vector_norm(x, math.inf) > LARGEST for x in (phi, reward)):
-            raise ValueError(f"phi and reward must be at most {LARGEST:.0e} in size: their squares are summed")
+            raise ValueError(
+                f"phi and reward must be at most {LARGEST:.0e} in size, so that sums of their squares stay finite"
+            )
         return phi, reward
 
 
@@ -347,9 +349,9 @@ def _one_more(
 ) -> tuple[Float[Tensor, "*b d"], Float[Tensor, "*b d d"]]:
     """ẑ and W after one more pair, W ← W(I − c uuᵀ) with u = Wᵀφ and I − c uuᵀ = (I + uuᵀ)^{−½}.
 
-    c = (1 − 1/√m)/‖u‖² with m = 1 + ‖u‖² = 1 + ‖φ‖²_{V⁻¹}, written as 1/(m + √m) so that u = 0 is no special case.
+    c = (1 − 1/√m)/‖u‖² with m = 1 + ‖u‖² = 1 + ‖φ‖²_{V⁻¹}, computed as 1/(m + √m), which is also right for u = 0.
     """
-    if phi.ndim == 1:  # one live run: numbers of Python's own cost nothing beside tensors of one
+    if phi.ndim == 1:  # single run: Python floats are faster than one-element tensors
         u = W.mT.mv(phi)
         gain = W.mv(u)  # V⁻¹φ
         m, error = 1 + float(u.dot(u)), float(reward) - float(phi.dot(z_hat))
@@ -365,4 +367,4 @@ def _one_more(
 
 
 TENSORS = ("V", "z_hat", "factor", "width_factor", "V_squared", "b", "reward_squares", "weight")
-"""The fields of a posterior that have one entry a run."""
+"""The per-run fields of a posterior."""

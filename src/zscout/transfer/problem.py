@@ -1,4 +1,4 @@
-"""What a search maximises: the score of z at the present observation."""
+"""What a search maximises: the score of z at the current observation."""
 
 import math
 from dataclasses import dataclass
@@ -16,37 +16,37 @@ from zscout.transfer.forecast import Forecast
 from zscout.transfer.posterior import TaskPosterior
 from zscout.types import BehaviorModel, Obs, SamplesForEachRun
 
-TIE = 1e-9  # scores nearer than this share of the largest are equal: most z share a policy, and rounding tells no truth
+TIE = 1e-9  # relative: scores this close are ties, because many z share a policy and rounding differs
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """What is to be maximised over z, now."""
+    """The maximisation over z at one step."""
 
     obs: Obs
     model: BehaviorModel
     posterior: TaskPosterior
     radius: Float[Tensor, "*b"]  # √β_t
     acquisition: Acquisition
-    last: Float[Tensor, "*b d"] | None = None  # the z of the step before
-    constant: ConstantPart | None = None  # what is taken out of every z, where an intercept is fitted
+    last: Float[Tensor, "*b d"] | None = None  # Z_{t−1}
+    constant: ConstantPart | None = None  # removed from every z, with an intercept
 
     def project(self, z: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
-        """Z's nearest point, without a constant part."""
+        """z without its constant part, projected to Z."""
         return self.model.project_z(z if self.constant is None else self.constant.removed_from(z)).double()
 
     def forecast(self, z: Float[Tensor, "*b n d"]) -> Forecast:
-        """What follows from candidates, by the model."""
+        """The model's predictions for candidates."""
         return Forecast(self.model, self.obs, z)
 
     def scores(self, forecast: Forecast, rng: Rng) -> Float[Tensor, "*b n"]:
-        """What they are worth; a score that draws something draws the same for all candidates of a step."""
+        """The scores of candidates; a random score uses the same draws for all candidates of a step."""
         rng = rng.fork() if isinstance(rng, Streams) else rng
         return self.acquisition(forecast, self.posterior, self.radius, rng)
 
     @property
     def anchors(self) -> Float[Tensor, "*b k d"]:
-        """ẑ where it is not 0, and the last z: candidates of every search."""
+        """ẑ (if not 0) and the last z: candidates of most searches."""
         z_hat = self.posterior.z_hat
         known = (z_hat != 0).any(-1, keepdim=True)
         if self.last is None:
@@ -55,7 +55,7 @@ class Problem:
         return torch.stack([estimate, self.last], -2)
 
     def fresh(self, n: int, rng: Rng) -> Float[Tensor, "*b n d"]:
-        """N draws from the model's Z for each run, from its own stream."""
+        """n draws from Z for each run, from its own stream."""
         runs, model = self.posterior.runs, self.model
         if not isinstance(rng, Streams):
             draws = model.sample_z(n * math.prod(runs), rng)
@@ -71,11 +71,11 @@ class Problem:
         return draws.double() if self.constant is None else self.project(draws.double())
 
     def best(self, forecasts: list[Forecast], rng: Rng) -> Float[Tensor, "*b d"]:
-        """The best of all candidates, one of the equally good at random."""
+        """The candidate with the highest score, ties broken at random."""
         forecasts = [forecast for forecast in forecasts if forecast.count]
         scores = torch.cat([self.scores(forecast, rng) for forecast in forecasts], -1)
         if not all_finite(scores):
-            raise ValueError("the scores of the candidates hold NaN or inf")
+            raise ValueError("the scores of the candidates hold NaN or inf: check the acquisition and the model's ψ")
         index = argmax_at_random(scores, rng)
         z = forecasts[0].pick(index.clamp(max=forecasts[0].count - 1))
         for before, forecast in pairwise(forecasts):
@@ -85,15 +85,15 @@ class Problem:
 
 
 def _from_one_hand(kind: type, one: str, other: str) -> bool:
-    """Whether no subclass has changed the one and left the other as it was."""
+    """Whether the same class defines both members: no subclass overrides only one."""
     homes = [vars(base) for base in kind.__mro__ if one in vars(base) or other in vars(base)]
     return bool(homes) and one in homes[0] and other in homes[0]
 
 
 def argmax_at_random(scores: Float[Tensor, "*b n"], rng: Rng) -> Tensor:
-    """The index of the greatest score; of several within ``TIE`` any, equally likely."""
+    """The index of the highest score; ties within ``TIE`` are broken uniformly at random."""
     greatest = scores.amax(-1, keepdim=True)
     tied = scores >= greatest - TIE * scores.abs().amax(-1, keepdim=True)
     order = tied.cumsum(-1)
     wanted = uniform(tuple(scores.shape[:-1]), rng).to(scores.device) * order[..., -1]
-    return torch.searchsorted(order, wanted.long()[..., None], right=True)[..., 0]  # where so many ties are passed
+    return torch.searchsorted(order, wanted.long()[..., None], right=True)[..., 0]  # the index of the chosen tie

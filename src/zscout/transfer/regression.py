@@ -1,4 +1,4 @@
-"""What a ridge regression keeps of its data: sums, and the means that give it a free intercept."""
+"""Sufficient statistics of ridge regression: sums, and means for a free intercept."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -7,12 +7,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-WAITING = 64  # pairs that wait to be summed up, at most
+WAITING = 64  # most pairs that wait to be summed
 
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """V, b, Σr² and Σ1; pairs wait to be summed up until somebody asks: most steps want ẑ and V⁻¹ only."""
+    """V, b, Σr² and Σ1, summed lazily: most steps need only ẑ and V⁻¹."""
 
     V: Float[Tensor, "*b d d"]
     b: Float[Tensor, "*b d"]
@@ -23,14 +23,14 @@ class Sums:
     def plus(
         self, phi: Float[Tensor, "*b d"], reward: Float[Tensor, "*b"], weight: float | Float[Tensor, "*b"] = 1.0
     ) -> "Sums":
-        """With one more pair, as it is now: whoever gave it may use its memory again."""
+        """The sums with one more pair; the pair is copied, because the caller may reuse its memory."""
         so_far = self.all if len(self.waiting) == WAITING else vars(self).get("all", self)
         pair = (phi.clone(), reward.clone(), weight)
         return Sums(so_far.V, so_far.b, so_far.reward_squares, so_far.weight, (*so_far.waiting, pair))
 
     @cached_property
     def all(self) -> "Sums":
-        """With nothing that waits; one pair after the other, so that it does not matter when somebody asks."""
+        """The sums with no pair waiting; pairs are added in order, so the call time does not matter."""
         if not self.waiting:
             return self
         V, b, reward_squares, weights = (sums.clone() for sums in (self.V, self.b, self.reward_squares, self.weight))
@@ -47,9 +47,9 @@ class Means:
     """φ̄, r̄ and their weight n.
 
     Plain regression on the pairs √(n/(n+1))·(φ − φ̄, r − r̄), with the means before each pair, equals regression of r
-    on φ with an intercept that no ridge shrinks: the products of these pairs add up to Σ(φ − φ̄)(φ − φ̄)ᵀ and
-    Σ(φ − φ̄)(r − r̄)  (Welford). Where observations are forgotten the means are not: c is a constant of the task, and
-    what changes is put down to z.
+    on φ with an intercept that the ridge does not shrink: the products of these pairs sum to Σ(φ − φ̄)(φ − φ̄)ᵀ and
+    Σ(φ − φ̄)(r − r̄)  (Welford). Forgetting does not apply to the means: c counts as constant, so changes of the task
+    are attributed to z.
     """
 
     phi: Float[Tensor, "*b d"]
@@ -59,7 +59,7 @@ class Means:
     def plus(
         self, phi: Float[Tensor, "*b d"], reward: Float[Tensor, "*b"], seen: float | Float[Tensor, "*b"]
     ) -> tuple["Means", Float[Tensor, "*b d"], Float[Tensor, "*b"]]:
-        """The means with one more pair where ``seen`` is 1, and that pair for a regression without an intercept."""
+        """The means with one more pair where ``seen`` is 1, and the centred pair for the plain regression."""
         weight = self.weight + seen
         share = seen / weight.clamp(min=1e-300)
         scale = (self.weight * share).sqrt()
@@ -70,10 +70,10 @@ class Means:
     def plus_many(
         self, phi: Float[Tensor, "*b m d"], reward: Float[Tensor, "*b m"]
     ) -> tuple["Means", Float[Tensor, "*b m+1 d"], Float[Tensor, "*b m+1"]]:
-        """The same with m ≥ 1 pairs at once, which become m + 1: the last one is their mean beside the old mean."""
+        """The means with m ≥ 1 more pairs, and m + 1 centred pairs; the last is the new mean against the old."""
         m = phi.shape[-2]
         mean_phi, mean_reward = phi.mean(-2), reward.mean(-1)
-        repeated = Means(self.phi, self.reward, self.weight / m)  # m pairs at their mean weigh as one of weight m
+        repeated = Means(self.phi, self.reward, self.weight / m)  # m pairs at their mean equal one pair of weight m
         means, apart, missed = repeated.plus(mean_phi, mean_reward, 1.0)
         rows = torch.cat([phi - mean_phi[..., None, :], m**0.5 * apart[..., None, :]], -2)
         rewards = torch.cat([reward - mean_reward[..., None], m**0.5 * missed[..., None]], -1)

@@ -1,4 +1,4 @@
-"""The loop around an agent: choose, act, enter the next state, tell the reward."""
+"""The loop around an agent: choose z, act, step, tell."""
 
 import inspect
 from collections.abc import Iterator
@@ -21,16 +21,16 @@ NEXT_STEP, SAME_STEP, DISABLED = "NextStep", "SameStep", "Disabled"  # gymnasium
 
 @dataclass(frozen=True, eq=False)
 class Belief:
-    """What an agent knows at S_t."""
+    """An agent's estimates at S_t."""
 
-    exploring: bool  # an explorer chooses the action
+    exploring: bool  # whether an explorer chooses the action
     radius: Float[Tensor, "*b"]  # √β_t
     z_hat: Float[Tensor, "*b d"]  # ẑ_t
-    best_z: Float[Tensor, "*b d"]  # the z it would keep
+    best_z: Float[Tensor, "*b d"]  # the z to use without further learning
 
     @classmethod
     def of(cls, agent: OnlineTransfer) -> "Belief":
-        """As it is now."""
+        """The agent's current belief."""
         return cls(agent.exploring, agent.radius, agent.z_hat, agent.best_z)
 
 
@@ -41,19 +41,19 @@ class Step:
     t: int
     obs: Any  # S_t
     action: Any  # A_t
-    next_obs: Any  # S_{t+1}; the last observation of an episode that ended
+    next_obs: Any  # S_{t+1}; at the end of an episode, its last observation
     reward: Any  # R_{t+1}: a float, or one for each run
     terminated: Any = False
     truncated: Any = False
     episode: Any = 0
-    z: Any = None  # Z_t, if the agent has one
-    seen: Any = None  # which runs were told their reward; None: all
-    only_reset: Any = False  # in a vector environment: this step only began a new episode, and teaches nothing
-    belief: Belief | None = None  # at S_t, where it is recorded
+    z: Any = None  # Z_t, if the agent uses z
+    seen: Any = None  # which runs got a reward; None: all
+    only_reset: Any = False  # vector environments: this step only reset, nothing is learned from it
+    belief: Belief | None = None  # at S_t, if recorded
 
 
 class Environment(Protocol):
-    """The part of a Gymnasium environment that a rollout needs; states and rewards may be of one run or of many."""
+    """The part of a Gymnasium environment that a rollout needs, for one run or many."""
 
     def reset(self, *, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
         """The first observation."""
@@ -63,7 +63,7 @@ class Environment(Protocol):
 
 
 class Walk:
-    """An agent in an environment, one step at a time: ``move``, then ``tell``. ``rollout`` is a loop of both."""
+    """An agent in an environment, one step at a time: ``move``, then ``tell``. ``rollout`` loops over both."""
 
     def __init__(self, agent: Agent, env: Environment, seed: int | None = None, *, beliefs: bool = False) -> None:
         self.agent, self.env = agent, env
@@ -72,7 +72,7 @@ class Walk:
         self.obs, _ = env.reset(seed=seed)  # S_t
 
     def move(self) -> Step:
-        """Choose an action and take it; nothing is told yet."""
+        """Choose an action and take it; the agent does not learn yet."""
         agent = self.agent
         belief = Belief.of(agent) if self._beliefs and isinstance(agent, OnlineTransfer) else None
         action = agent.act(self.obs)
@@ -82,7 +82,7 @@ class Walk:
         return Step(self._t, self.obs, action, next_obs, reward, *ends, z, belief=belief)
 
     def tell(self, step: Step, reward: Rewards | None, seen: Flags | None = None) -> None:
-        """Tell the agent the reward of that step, and reset where the episode ended or the agent wants it."""
+        """Tell the agent the reward; reset if the episode ended or the agent requests it."""
         done = bool(step.terminated or step.truncated)
         if seen is None:
             self.agent.tell(step.next_obs, reward, done)
@@ -101,11 +101,11 @@ def rollout(
     steps: int,
     seed: int | None = None,
 ) -> Iterator[Step]:
-    """Yield ``steps`` steps, each after the agent was told its reward; reset after the end of an episode.
+    """Yield ``steps`` steps, each after the agent learned from it; reset at the end of an episode.
 
-    The first reset takes ``seed``. A reset that the agent asks for takes the same seed again, which in most
-    environments leads to the same start. A vector environment of n is n runs, ``OnlineTransfer(bfm, runs=n)``, in any
-    of Gymnasium's autoreset modes: a step that only resets is not learned from.
+    The first reset uses ``seed``. A reset requested by the agent uses the same seed, which in most environments gives
+    the same start. A vector environment of n needs n runs, ``OnlineTransfer(bfm, runs=n)``; all autoreset modes of
+    Gymnasium work. Steps that only reset are not learned from.
     """
     as_size(steps, "steps", 0)
     if isinstance(env, VectorEnv):
@@ -124,12 +124,12 @@ def _rollout(agent: Agent, env: Environment, steps: int, seed: int | None) -> It
 
 
 def _vector_rollout(agent: Agent, env: "VectorEnv[Any, Any, Any]", steps: int, seed: int | None) -> Iterator[Step]:
-    """One run for each environment; each run ends and resets on its own."""
+    """One run per environment; episodes of the runs end independently."""
     mode = autoreset_mode(env)
     if mode == NEXT_STEP and "seen" not in inspect.signature(agent.tell).parameters:
         raise ValueError(
-            "this vector environment resets in a step of its own, of which tell(…, seen=) is told, and this agent's "
-            "tell takes no seen: make the environment with AutoresetMode.SAME_STEP"
+            "this vector environment resets in a separate step, and this agent's tell has no parameter seen to skip "
+            "it: make the environment with AutoresetMode.SAME_STEP"
         )
     obs, _ = env.reset(seed=seed)
     ended = np.zeros(env.num_envs, dtype=bool)
@@ -138,13 +138,13 @@ def _vector_rollout(agent: Agent, env: "VectorEnv[Any, Any, Any]", steps: int, s
         action = agent.act(obs)
         z = getattr(agent, "present_z", None)
         after, reward, terminated, truncated, info = env.step(action)
-        # After an end the next step resets: its action is ignored, and its reward of 0 is nobody's.
+        # After an episode ends, the next step only resets: its action is ignored, its reward 0 is no data.
         only_reset = ended if mode == NEXT_STEP else np.zeros_like(ended)
         ended = np.asarray(terminated | truncated)
         next_obs = with_last(after, ended, info) if mode == SAME_STEP else after
         told: Any = agent
         if only_reset.any():
-            # done: a z that is held for an episode was asked for at the last state of the episode before.
+            # done: a z held for an episode was chosen at the last state of the previous episode.
             told.tell(next_obs, reward, ended | only_reset, seen=~only_reset)
         else:
             told.tell(next_obs, reward, ended)
@@ -160,23 +160,23 @@ def _vector_rollout(agent: Agent, env: "VectorEnv[Any, Any, Any]", steps: int, s
 
 
 def autoreset_mode(env: "VectorEnv[Any, Any, Any]") -> str:
-    """How it begins a new episode."""
+    """The name of its autoreset mode."""
     mode = (env.metadata or {}).get("autoreset_mode")
     name = str(getattr(mode, "value", mode))
     if name not in (NEXT_STEP, SAME_STEP, DISABLED):
         raise ValueError(
             f"metadata['autoreset_mode'] of the vector environment is {mode!r}, expected one of "
-            "gymnasium.vector.AutoresetMode: without it a reset cannot be told from a step"
+            "gymnasium.vector.AutoresetMode: it says which steps are resets"
         )
     return name
 
 
 def with_last(obs: Any, ended: np.ndarray, info: dict[str, Any]) -> Any:
-    """S_{t+1} where the observation that came is already that of the next episode."""
+    """S_{t+1}, with ``final_obs`` where the observation already belongs to the next episode."""
     if not ended.any():
         return obs
     if "final_obs" not in info:
-        raise ValueError("an episode ended, and the vector environment's info has no 'final_obs'")
+        raise ValueError("info has no 'final_obs' at the end of an episode: this vector environment must provide it")
     last = np.array(obs)
     for run in np.flatnonzero(ended):
         last[run] = info["final_obs"][run]

@@ -1,7 +1,7 @@
-"""Methods that try whole rollouts and remember how they went: a bandit over z, and LoLA's policy search.
+"""Methods that score z by the return of whole rollouts: a bandit over z, and LoLA's policy search.
 
-They do not infer the task. Each is a frozen description; what it remembers is a dict of tensors, its memory, that
-every call returns anew, so that agents can save it. All runs of a batch go through their rollouts in step.
+They do not infer the task. Each is a frozen dataclass. Its memory is a dict of tensors, and every call returns a new
+one, so that agents can save it. The rollouts of all runs of a batch start and end together.
 """
 
 import math
@@ -22,30 +22,30 @@ Memory: TypeAlias = dict[str, Tensor]
 
 @runtime_checkable
 class RolloutSearch(Protocol):
-    """A way to choose z that keeps it for a rollout and learns from the return."""
+    """Keeps a z for a rollout and learns from the return."""
 
     def begin(self, problem: Problem, rng: Rng) -> Memory:
-        """Before the first step."""
+        """The memory before the first step."""
 
     def current(self, memory: Memory) -> Float[Tensor, "*b d"]:
-        """The z on trial."""
+        """The z of the current rollout."""
 
     def tell(self, memory: Memory, problem: Problem, reward: Tensor, done: bool, rng: Rng) -> Memory:
-        """One step of it was done, and led to problem.obs."""
+        """The memory after one step, which entered problem.obs."""
 
     def best(self, memory: Memory) -> Float[Tensor, "*b d"]:
-        """What it would settle for."""
+        """The z to use without further learning."""
 
     def wants_reset(self, memory: Memory) -> bool:
-        """Whether the next rollout should begin at the common start."""
+        """Whether the environment should reset to the common start now."""
 
 
 @dataclass(frozen=True)
 class _Rollouts:
-    """What both share: a rollout of so many steps, its return, and its end."""
+    """Shared code: a rollout of ``horizon`` steps, its return, and its end."""
 
     horizon: int = 100
-    gamma: float | None = None  # None: the model's own
+    gamma: float | None = None  # None: the model's γ
 
     def __post_init__(self) -> None:
         as_size(self.horizon, "horizon", 1)
@@ -53,11 +53,11 @@ class _Rollouts:
             as_discount(self.gamma)
 
     def current(self, memory: Memory) -> Float[Tensor, "*b d"]:
-        """The z on trial."""
+        """The z of the current rollout."""
         return memory["trial"]
 
     def wants_reset(self, memory: Memory) -> bool:
-        """At the first step of every rollout but the first."""
+        """True at the first step of every rollout except the first."""
         return bool(memory["step"] == 0) and bool(memory["rollouts"] > 0)
 
     def _discount(self, problem: Problem) -> float:
@@ -66,7 +66,7 @@ class _Rollouts:
         return discount_of(problem.model)
 
     def _step(self, memory: Memory, problem: Problem, reward: Tensor, done: bool) -> tuple[Memory, bool]:
-        """R ← R + γⁿr; whether the rollout ends with it."""
+        """R ← R + γⁿr, and whether the rollout ends here."""
         step = memory["step"]
         total = memory["return"] + self._discount(problem) ** int(step) * reward
         return memory | {"return": total, "step": step + 1}, done or int(step) + 1 >= self.horizon
@@ -88,10 +88,9 @@ class _Rollouts:
 
 @dataclass(frozen=True)
 class Unroll(_Rollouts):
-    """The direct approach that the paper rejects: run π(·,z) to the end, score it by its return; UCB1 over ``arms`` z.
+    """UCB1 over ``arms`` random z, scored by the return of a whole rollout: the approach that the paper rejects.
 
-    Returns are standardised over all rollouts so far, so that the bonus needs no scale; rollouts begin at a common
-    start.
+    Returns are standardised over all rollouts so far, so the bonus needs no scale. Rollouts start at a common state.
     """
 
     arms: int = 30
@@ -115,7 +114,7 @@ class Unroll(_Rollouts):
         }
 
     def tell(self, memory: Memory, problem: Problem, reward: Tensor, done: bool, rng: Rng) -> Memory:
-        """At a rollout's end, score its arm and take the next."""
+        """At the end of a rollout, score its arm and choose the next."""
         memory, ended = self._step(memory, problem, reward, done)
         if not ended:
             return memory
@@ -127,13 +126,13 @@ class Unroll(_Rollouts):
         mean = sums.sum(-1, keepdim=True) / trials
         spread = (squares.sum(-1, keepdim=True) / trials - mean**2).clamp(min=0).sqrt()
         bonus = self.exploration * spread * (2 * trials.log().clamp(min=0) / counts.clamp(min=1)).sqrt()
-        index = torch.where(counts > 0, sums / counts.clamp(min=1) + bonus, math.inf)  # each arm once, in order
+        index = torch.where(counts > 0, sums / counts.clamp(min=1) + bonus, math.inf)  # first each arm once, in order
         arm = index.argmax(-1)
         memory = memory | {"sums": sums, "squares": squares, "counts": counts, "arm": arm}
         return self._next(memory, pick(memory["arms"], arm))
 
     def best(self, memory: Memory) -> Float[Tensor, "*b d"]:
-        """The arm with the best mean return; before any ended, the first."""
+        """The arm with the best mean return; the first arm before any rollout ended."""
         counts = memory["counts"]
         means = torch.where(counts > 0, memory["sums"] / counts.clamp(min=1), -math.inf)
         return pick(memory["arms"], means.argmax(-1))
@@ -143,7 +142,7 @@ class Unroll(_Rollouts):
 class LoLA(_Rollouts):
     """Policy search in z: N(μ, std²I) with μ on Z, ``draws`` rollouts from a common start, one Adam step on μ.
 
-    A rollout's return is Σγⁱrᵢ + γⁿψ(s_n,z)·ẑ; its advantage is over the mean of the others (leave one out).
+    A rollout's return is Σγⁱrᵢ + γⁿψ(s_n,z)·ẑ; its advantage is relative to the mean of the others (leave one out).
     """
 
     draws: int = 10
@@ -157,7 +156,7 @@ class LoLA(_Rollouts):
         as_positive(self.rate, "rate")
 
     def begin(self, problem: Problem, rng: Rng) -> Memory:
-        """μ at a random z: nothing is known of the task."""
+        """Start μ at a random z."""
         mu = problem.fresh(1, rng)[..., 0, :]
         noise = self._noise(mu, rng)
         empty = torch.zeros_like(mu)
@@ -170,7 +169,7 @@ class LoLA(_Rollouts):
         }
 
     def tell(self, memory: Memory, problem: Problem, reward: Tensor, done: bool, rng: Rng) -> Memory:
-        """At a rollout's end take the next latent; after ``draws`` of them move μ."""
+        """At the end of a rollout take the next latent; after ``draws`` rollouts update μ."""
         memory, ended = self._step(memory, problem, reward, done)
         if not ended:
             return memory
@@ -188,7 +187,7 @@ class LoLA(_Rollouts):
         return self._next(memory, self._latent(problem, memory["mu"], memory["noise"], following))
 
     def best(self, memory: Memory) -> Float[Tensor, "*b d"]:
-        """μ."""
+        """μ, the current mean."""
         return memory["mu"]
 
     def _move(self, memory: Memory, problem: Problem) -> Memory:

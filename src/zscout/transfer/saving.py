@@ -1,4 +1,4 @@
-"""A saved agent: a safetensors file with a JSON header. Nothing is unpickled."""
+"""Saved agents: one safetensors file with a JSON header, no pickle."""
 
 import json
 from dataclasses import dataclass, fields, is_dataclass
@@ -19,10 +19,10 @@ from zscout.transfer.methods import Method
 
 FILE = "agent.safetensors"
 FORMAT = 3
-BEFORE_INTERCEPT = 2  # the format of agents that fit no intercept
-LEARNS_BY = ("ridge", "forgetting", "intercept")  # what the numbers of a saved posterior depend on
+BEFORE_INTERCEPT = 2  # the format before intercepts existed
+LEARNS_BY = ("ridge", "forgetting", "intercept")  # settings that a saved posterior depends on
 HOMES = (confidence, acquisition, search, rollout_searches, explorers)
-"""Where the pieces of a method may come from: a file can name nothing else."""
+"""Modules that the parts of a method may come from; a file cannot name any other."""
 ROLES: dict[str, tuple[ModuleType, ...]] = {
     "confidence": (confidence,),
     "acquisition": (acquisition,),
@@ -31,12 +31,12 @@ ROLES: dict[str, tuple[ModuleType, ...]] = {
     "start": (search,),
     "explorer": (explorers,),
 }
-"""Which of them may stand where, by the name of the field."""
+"""Modules allowed for each field of a method."""
 
 
 @dataclass(frozen=True, eq=False)
 class SavedAgent:
-    """What decides an agent and its future."""
+    """Everything that determines an agent's future behaviour."""
 
     method: Method
     method_name: str | None
@@ -59,7 +59,7 @@ class SavedAgent:
         return len(self.seeds) if self.seeds.ndim else None
 
     def write(self, folder: Path) -> None:
-        """Write one file, whole or not at all."""
+        """Write one file atomically."""
         description = {
             "format": FORMAT,
             "name": self.method_name,
@@ -78,14 +78,14 @@ class SavedAgent:
 
     @classmethod
     def read(cls, folder: Path, dim: int, method: Method | None) -> "SavedAgent":
-        """The agent in that folder; ``method`` if it has pieces that are not zscout's."""
+        """Read the agent in ``folder``; pass ``method`` if it has parts from outside zscout."""
         description, tensors = _content(folder)
         found = method or method_from_json(description["method"])
         if found is None:
-            raise ValueError("its method has pieces that are not zscout's: pass method=")
+            raise ValueError("its method has parts from outside zscout: pass method=")
         for piece in LEARNS_BY:
             if getattr(found, piece) != description[piece]:
-                raise ValueError(f"it learned with {piece} = {description[piece]}, this method has another")
+                raise ValueError(f"it learned with {piece} = {description[piece]}, this method has a different value")
         if description["dim"] != dim:
             raise ValueError(f"it was saved with a model of {description['dim']} features, this one has {dim}")
         seeds, runs = tensors.pop("seeds"), description["runs"]
@@ -98,15 +98,15 @@ class SavedAgent:
 def _content(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     path = folder / FILE
     if not path.is_file():
-        raise ValueError(f"there is no agent in {folder}: {FILE} is missing")
+        raise ValueError(f"no agent in {folder}: {FILE} is missing")
     try:
         with safe_open(path, framework="pt") as file:
             description = parse_json((file.metadata() or {})["agent"])
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no dict)
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
     except (SafetensorError, KeyError, ValueError) as error:
         raise ValueError(f"{path} is not a saved agent: {error}") from error
     if not isinstance(description, dict) or description.get("format") not in (BEFORE_INTERCEPT, FORMAT):
-        raise ValueError(f"{path} is not of format {BEFORE_INTERCEPT} or {FORMAT}, which this version reads")
+        raise ValueError(f"{path} has an unknown format: this version reads {BEFORE_INTERCEPT} and {FORMAT}")
     tensors = {name.replace("visits.", "memory.", 1): value for name, value in tensors.items()}  # the old name
     if description["format"] == BEFORE_INTERCEPT:
         description["intercept"] = False
@@ -116,7 +116,7 @@ def _content(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
 
 
 def method_to_json(piece: Any) -> Any:
-    """A method's pieces as names and numbers; None for a method with pieces that are not ours."""
+    """A method's parts as names and numbers; None if it has parts from outside zscout."""
     try:
         return _to_json(piece)
     except TypeError:
@@ -124,7 +124,7 @@ def method_to_json(piece: Any) -> Any:
 
 
 def method_from_json(value: Any) -> Method | None:
-    """The method that ``method_to_json`` wrote; every piece must be of the kind that its place wants."""
+    """The method written by ``method_to_json``; every part must be of the type that its field expects."""
     if value is None:
         return None
     found = _from_json(value, "method", (Method,))
@@ -138,7 +138,7 @@ def _from_json(value: Any, place: str, wanted: tuple[Any, ...]) -> Any:
         if kind == "tensor":
             found: Any = as_finite(value.get("values"), place)
         elif kind not in _pieces():
-            raise ValueError(f"it names a piece {kind!r} that this version does not have")
+            raise ValueError(f"it names an unknown part {kind!r}")
         else:
             made, hints = _pieces()[kind], get_type_hints(_pieces()[kind])
             names = {f.name for f in fields(made)}
@@ -149,12 +149,12 @@ def _from_json(value: Any, place: str, wanted: tuple[Any, ...]) -> Any:
     else:
         found = value
     if not any(_is(found, kind) for kind in wanted):
-        raise ValueError(f"its {place} is {str(found)[:40]}, which cannot be")
+        raise ValueError(f"its {place} has an invalid value, {str(found)[:40]}")
     return float(found) if float in wanted and type(found) is int and int not in wanted else found
 
 
 def _kinds(name: str, hint: Any) -> tuple[Any, ...]:
-    """What a field may hold: pieces by the module of their role, else by its annotation."""
+    """The types that a field may hold: parts by the module of their role, else by the annotation."""
     if name in ROLES:
         return (*ROLES[name], *([type(None)] if type(None) in get_args(hint) else []))
     return get_args(hint) if isinstance(hint, UnionType) else (hint,)
@@ -168,7 +168,7 @@ def _is(value: Any, kind: Any) -> bool:
     if kind is float:
         return type(value) is float or (type(value) is int and abs(value) < 2**53)
     if kind is int:
-        return type(value) is int and abs(value) < 2**62  # what a tensor can hold
+        return type(value) is int and abs(value) < 2**62  # fits a tensor
     if kind in (bool, str, type(None)):
         return type(value) is kind
     return isinstance(value, kind if isinstance(kind, type) and is_dataclass(kind) else Tensor)
@@ -181,7 +181,7 @@ def _to_json(piece: Any) -> Any:
         return {"is": "tensor", "values": piece.tolist()}
     if piece is None or isinstance(piece, bool | int | float | str):
         return piece
-    raise TypeError(f"{piece!r} is no piece of zscout's own")
+    raise TypeError(f"{piece!r} is not a part of zscout")
 
 
 @cache

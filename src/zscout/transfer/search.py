@@ -1,4 +1,4 @@
-"""The argmax over Z: which candidates are proposed, and which of them is taken.
+"""Searches: argmax of the score over Z.
 
 A search is a callable (problem, rng) → z [*b d].
 """
@@ -24,18 +24,18 @@ Search: TypeAlias = Callable[[Problem, Rng], Float[Tensor, "*b d"]]
 
 @runtime_checkable
 class Settles(Protocol):
-    """A search that knows better than ẑ which z to keep."""
+    """A search that keeps another z than ẑ after learning."""
 
     def settled_z(self, model: BehaviorModel, posterior: TaskPosterior) -> Float[Tensor, "*b d"]:
-        """The z to keep."""
+        """The z to use without further learning."""
 
 
-# By score
+# Searches that use the score
 
 
 @dataclass(frozen=True)
 class Shooting:
-    """N random z, new at every step, a forward pass for each: the paper's way, with n = 10,000."""
+    """n random z at every step, one forward pass each; the paper's search, with n = 10,000."""
 
     n: int = 10_000
 
@@ -43,18 +43,18 @@ class Shooting:
         as_size(self.n, "n", 1, MOST)
 
     def __call__(self, problem: Problem, rng: Rng) -> Float[Tensor, "*b d"]:
-        """The best of them, of ẑ and of the last z."""
+        """The best of the random z, ẑ and the last z."""
         candidates = torch.cat([problem.anchors, problem.fresh(self.n, rng)], -2)
         return problem.best([problem.forecast(candidates)], rng)
 
 
 @dataclass(frozen=True)
 class Bank:
-    """N random z drawn once; in a finite world their ψ is tabulated, rows that are equal at a state kept once."""
+    """n random z drawn once, for finite worlds: ψ is tabulated, without duplicate rows per state."""
 
     n: int = 1000
     seed: int = 0
-    anchors: bool = True  # whether ẑ and the last z are candidates too: the model must then be asked about them
+    anchors: bool = True  # also score ẑ and the last z, which needs a forward pass
 
     def __post_init__(self) -> None:
         as_size(self.n, "n", 1, MOST)
@@ -63,7 +63,7 @@ class Bank:
             raise ValueError(f"anchors must be True or False, got {self.anchors!r}")
 
     def __call__(self, problem: Problem, rng: Rng) -> Float[Tensor, "*b d"]:
-        """The best of them, of ẑ and of the last z."""
+        """The best of the random z, ẑ and the last z."""
         tabulated = table_of(problem.model, self.n, self.seed, problem.constant).forecast(problem.model, problem.obs)
         others = [problem.forecast(problem.anchors)] if self.anchors else []
         return problem.best([*others, tabulated], rng)
@@ -73,10 +73,10 @@ class Bank:
 class FixedPoint:
     """z ← ẑ + √β_t V⁻¹ψ(s;z)/‖ψ(s;z)‖_{V⁻¹}, projected to Z, from fresh random z.
 
-    The proposals are those of eq. 5, whatever the score: each round takes the task in the ellipsoid for which the
-    present policy looks best, and then that task's policy; where ψ is exact no round loses. Only where the rounds end,
-    ẑ and the last z are compared: a learned ψ errs differently for each z, and the best of very many would be the most
-    over-rated.
+    The proposals follow eq. 5, for any score. Each round finds the task in the ellipsoid for which the current policy
+    is best, then takes the policy of that task. With an exact ψ no round lowers the score. Only the final z, ẑ and the
+    last z are compared: the errors of a learned ψ differ between z, and the maximum over many candidates picks the
+    most overestimated.
     """
 
     starts: int = 8
@@ -87,7 +87,7 @@ class FixedPoint:
         as_size(self.rounds, "rounds", 1, MOST)
 
     def __call__(self, problem: Problem, rng: Rng) -> Float[Tensor, "*b d"]:
-        """The best end."""
+        """The best of the final z, ẑ and the last z."""
         posterior, radius, F = problem.posterior, problem.radius[..., None, None], problem.posterior.width_factor
         anchors = problem.anchors
         z = torch.cat([anchors, problem.fresh(self.starts, rng)], -2)
@@ -99,18 +99,17 @@ class FixedPoint:
 
 @dataclass(frozen=True)
 class Climb:
-    """What another search comes to, ẑ and the last z, and fresh z around the best so far, nearer in each round.
+    """Local search from the result of another search, ẑ and the last z: random z around the best, closer each round.
 
-    A model's own account of z is a landscape that few looks climb as high as very many random ones reach. With a
-    learned ψ some of that height is its error. The tables of the default start are made when it is first asked, which
-    takes a network about ten seconds.
+    Local search finds what random search needs many samples for. With a learned ψ part of the gain is error of ψ.
+    The default start builds its tables at the first ask; with a network that takes about ten seconds.
     """
 
     start: Callable[[Problem, Rng], Tensor] = Bank(10_000, anchors=False)
     rounds: int = 1
     near: int = 32
-    spread: float = 0.2  # how far the first round looks, as a share of ‖z‖ …
-    shrink: float = 0.5  # … and each further one
+    spread: float = 0.2  # distance of the first round, relative to ‖z‖ …
+    shrink: float = 0.5  # … and its factor for each further round
 
     def __post_init__(self) -> None:
         if not callable(self.start) or isinstance(self.start, type):
@@ -121,7 +120,7 @@ class Climb:
         as_positive(self.shrink, "shrink")
 
     def __call__(self, problem: Problem, rng: Rng) -> Float[Tensor, "*b d"]:
-        """The best that was looked at."""
+        """The best z evaluated."""
         best = self.start(problem, rng)
         known, spread = torch.cat([best[..., None, :], problem.anchors], -2), self.spread
         for offset in problem.fresh(self.rounds * self.near, rng).split(self.near, -2):
@@ -133,10 +132,10 @@ class Climb:
 
 @dataclass(frozen=True)
 class Gradient:
-    """Gradient ascent of the score in z, from several fresh starts; needs a model whose ψ has a gradient.
+    """Gradient ascent of the score in z, from several random starts; needs a differentiable ψ.
 
-    With ``project`` each step is of length ``rate``·‖z‖ and ends on Z. Without, it is the plain ascent that the paper
-    found unstable: z leaves the Z that ψ was trained on, and ψ extrapolates.
+    With ``project`` each step has length ``rate``·‖z‖ and ends on Z. Without, it is the plain ascent that the paper
+    found unstable: z leaves Z, where ψ was trained, and ψ extrapolates.
     """
 
     starts: int = 16
@@ -150,7 +149,7 @@ class Gradient:
         as_positive(self.rate, "rate")
 
     def __call__(self, problem: Problem, rng: Rng) -> Float[Tensor, "*b d"]:
-        """The best of the last round, and with projection of all rounds."""
+        """The best z of all rounds; without projection, of the last round."""
         z = torch.cat([problem.anchors, problem.fresh(self.starts, rng)], -2)
         forecasts = []
         for _ in range(self.steps):
@@ -164,7 +163,9 @@ class Gradient:
         with torch.enable_grad():
             total = problem.scores(problem.forecast(z), rng).sum()
         if not total.requires_grad:
-            raise ValueError(f"ψ of {type(problem.model).__name__} has no gradient in z: search by Bank or FixedPoint")
+            raise ValueError(
+                f"ψ of {type(problem.model).__name__} has no gradient in z: search with Bank or FixedPoint"
+            )
         (slope,) = torch.autograd.grad(total, z)
         with torch.no_grad():
             if not self.project:
@@ -175,10 +176,10 @@ class Gradient:
 
 @dataclass(frozen=True)
 class Ellipsoid:
-    """N candidates in the ellipsoid of ``scale`` times the radius around ẑ, not projected, and nothing else: OpTI's.
+    """OpTI's search: n candidates in the ellipsoid of ``scale`` times the radius around ẑ, not projected.
 
-    Uniform inside, or with ``surface`` on its surface. ``shipped`` takes the covariance factor as that method's
-    published code does, R⁻ᵀ where V = RᵀR needs R⁻¹, so that candidates fall outside.
+    Uniform inside, or with ``surface`` on its boundary. ``shipped`` uses the covariance factor of OpTI's published
+    code, R⁻ᵀ where V = RᵀR needs R⁻¹, so candidates fall outside the ellipsoid.
     """
 
     n: int = 128
@@ -191,7 +192,7 @@ class Ellipsoid:
         as_positive(self.scale, "scale")
 
     def __call__(self, problem: Problem, rng: Rng) -> Float[Tensor, "*b d"]:
-        """The best of them."""
+        """The best candidate."""
         posterior = problem.posterior
         inside = posterior.sample_ellipsoid(self.n, self.scale * problem.radius, rng, surface=self.surface)
         if self.shipped:
@@ -203,7 +204,7 @@ class Ellipsoid:
 
 @dataclass(frozen=True)
 class Automatic:
-    """A bank where ψ is exact and the world small enough to tabulate, else fixed points from fresh starts."""
+    """``Bank`` if ψ is exact and the world has at most ``most_states`` states, else ``FixedPoint``."""
 
     bank: Bank = field(default_factory=Bank)
     otherwise: FixedPoint = field(default_factory=FixedPoint)
@@ -213,22 +214,22 @@ class Automatic:
         as_size(self.most_states, "most_states", 0)
 
     def __call__(self, problem: Problem, rng: Rng) -> Float[Tensor, "*b d"]:
-        """As the model allows."""
+        """The result of the search that fits the model."""
         model = problem.model
         exact = isinstance(model, HasExactPsi) and model.psi_is_exact
         small = isinstance(model, HasStates) and len(model.states()) <= self.most_states
         return self.bank(problem, rng) if exact and small else self.otherwise(problem, rng)
 
 
-# Without a score
+# Searches without a score
 
 
 @dataclass(frozen=True)
 class AtEstimate:
-    """z = ẑ; before anything is known, a random z."""
+    """z = ẑ; a random z while ẑ = 0."""
 
     def __call__(self, problem: Problem, rng: Rng) -> Float[Tensor, "*b d"]:
-        """The estimate."""
+        """ẑ, projected to Z."""
         z_hat = problem.posterior.z_hat
         unknown = (z_hat == 0).all(-1, keepdim=True)
         return torch.where(unknown, problem.fresh(1, rng)[..., 0, :], problem.project(z_hat))
@@ -236,7 +237,7 @@ class AtEstimate:
 
 @dataclass(frozen=True)
 class PosteriorDraw:
-    """z ~ N(ẑ, scale²σ²V⁻¹), projected: Thompson sampling where π(·,z) is the best policy for z."""
+    """z ~ N(ẑ, scale²σ²V⁻¹), projected: Thompson sampling if π(·,z) is optimal for z."""
 
     scale: float = 1.0
 
@@ -244,7 +245,7 @@ class PosteriorDraw:
         in_range(self.scale, "scale", 0.0, math.inf, open_end=True)
 
     def __call__(self, problem: Problem, rng: Rng) -> Float[Tensor, "*b d"]:
-        """A task that may be true."""
+        """One sample, projected to Z."""
         posterior = problem.posterior
         draw = posterior.sample(1, rng)[..., 0, :]
         return problem.project(posterior.z_hat + self.scale * (draw - posterior.z_hat))
@@ -252,42 +253,42 @@ class PosteriorDraw:
 
 @dataclass(frozen=True)
 class AnyZ:
-    """z uniform on the model's Z."""
+    """A random z from Z."""
 
     def __call__(self, problem: Problem, rng: Rng) -> Float[Tensor, "*b d"]:
-        """A random behaviour."""
+        """One random z."""
         return problem.fresh(1, rng)[..., 0, :]
 
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """z = z_r: what every method is measured against; task [d], or [*b d] for one task a run."""
+    """z = z_r, the oracle; task [d], or [*b d] with one task for each run."""
 
     task: Float[Tensor, "*b d"]
 
     @classmethod
     def of(cls, task: Vectors) -> "Known":
-        """From what a user has."""
+        """From a task as a list, array or tensor."""
         return cls(as_finite(task, "task").detach().clone())
 
     def __call__(self, problem: Problem, rng: Rng) -> Float[Tensor, "*b d"]:
-        """The truth."""
+        """z_r, projected to Z."""
         return self.settled_z(problem.model, problem.posterior)
 
     def settled_z(self, model: BehaviorModel, posterior: TaskPosterior) -> Float[Tensor, "*b d"]:
-        """What it settles for, too."""
+        """z_r, projected to Z."""
         if self.task.shape[-1] != model.dim:
-            raise ValueError(f"the task has {self.task.shape[-1]} entries, this model wants {model.dim}")
+            raise ValueError(f"the task has {self.task.shape[-1]} entries, this model expects {model.dim}")
         if self.task.shape[:-1] not in ((), posterior.runs):
-            raise ValueError(f"there are tasks for runs {tuple(self.task.shape[:-1])}, the agent has {posterior.runs}")
+            raise ValueError(f"got tasks for runs {tuple(self.task.shape[:-1])}, the agent has {posterior.runs}")
         return model.project_z(self.task.to(posterior.device).expand(*posterior.runs, -1)).double()
 
 
 @dataclass(frozen=True)
 class CountBonus:
-    """z_i = ẑ_i + √β_t/(N_i + λ)^power, MBIE-EB's bonus: power ½, or 1 as the paper's appendix suggests.
+    """z_i = ẑ_i + √β_t/(N_i + λ)^power, MBIE-EB's bonus: power ½, or 1 as in the paper's appendix.
 
-    N_i counts the visits to region i: features must be one-hot, so that V is diagonal.
+    N_i is the number of visits to region i. Features must be one-hot, so V is diagonal.
     """
 
     power: float = 0.5
@@ -296,9 +297,9 @@ class CountBonus:
         in_range(self.power, "power", 0.0, 2.0)
 
     def __call__(self, problem: Problem, rng: Rng) -> Float[Tensor, "*b d"]:
-        """The estimate, better where it was seldom."""
+        """The estimate plus the count bonus."""
         counts = problem.posterior.V.diagonal(dim1=-2, dim2=-1)
         if (problem.posterior.V - torch.diag_embed(counts)).any():
-            raise ValueError("counting visits needs one-hot features (clusters): this V is not diagonal")
+            raise ValueError("V is not diagonal: counting visits needs one-hot features (clusters)")
         bonus = problem.radius[..., None] * counts**-self.power
         return problem.project(problem.posterior.z_hat + bonus)

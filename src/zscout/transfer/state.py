@@ -1,4 +1,4 @@
-"""Everything that changes while an agent runs, as one value."""
+"""The state of an agent, as one frozen value."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,11 +15,11 @@ from zscout.types import Action, Obs
 
 @dataclass(frozen=True, eq=False)
 class AgentState:
-    """Replaced by a new one only when a call succeeds."""
+    """The state of an agent; a call that succeeds replaces it."""
 
     posterior: TaskPosterior
-    age: Float[Tensor, "*b"]  # for how many steps the last z has been followed; infinite: it is over
-    t: int = 0  # how many tells
+    age: Float[Tensor, "*b"]  # steps for which the last z was followed; infinite: choose a new one
+    t: int = 0  # number of tells
     last: Float[Tensor, "*b d"] | None = None  # Z_{t−1}
     z: Float[Tensor, "*b d"] | None = None  # Z_t, from ask to tell
     asked: Obs | None = None  # S_t, from ask or act to tell
@@ -27,11 +27,11 @@ class AgentState:
     memory: Memory = field(default_factory=dict)  # of a rollout search or an explorer
 
     def numbers(self) -> dict[str, Any]:
-        """What of it is no tensor."""
+        """The fields that are not tensors."""
         return {"t": self.t}
 
     def tensors(self) -> dict[str, Tensor]:
-        """Everything else, by name."""
+        """The tensor fields, by name."""
         named = {f"posterior.{name}": value for name, value in self.posterior.tensors().items()}
         asked, action = (None if x is None else _as_tensor(x) for x in (self.asked, self.action))
         optional = {"last": self.last, "z": self.z, "asked": asked, "action": action}
@@ -39,7 +39,7 @@ class AgentState:
         return named | {f"memory.{name}": value for name, value in self.memory.items()}
 
     def restored(self, numbers: dict[str, Any], tensors: dict[str, Tensor]) -> "AgentState":
-        """The state that was written, checked against this one, which is new."""
+        """The saved state, checked against this new one."""
         fresh = self.posterior.tensors().items()
         posterior = {name: _like(tensors.get(f"posterior.{name}"), like, f"posterior.{name}") for name, like in fresh}
         z_shape = self.posterior.z_hat
@@ -48,7 +48,7 @@ class AgentState:
                 _like(tensors[name], z_shape, name)
         t, weight = numbers.get("t"), posterior["weight"]
         if type(t) is not int or not 0 <= t < 2**53 or (weight < 0).any():
-            raise ValueError(f"its counts are t = {str(t)[:40]} and weight = {weight.tolist()}")
+            raise ValueError(f"its counts are invalid: t = {str(t)[:40]}, weight = {weight.tolist()}")
         asked, action = (tensors.get(name) for name in ("asked", "action"))
         device = z_shape.device
         return AgentState(
@@ -71,14 +71,14 @@ def _like(value: Tensor | None, like: Tensor, name: str, finite: bool = True) ->
     if value is None:
         raise ValueError(f"{name} is missing")
     if value.shape != like.shape or value.dtype != like.dtype:
-        raise ValueError(f"{name} is {value.dtype} {tuple(value.shape)}, not {like.dtype} {tuple(like.shape)}")
+        raise ValueError(f"{name} is {value.dtype} {tuple(value.shape)}, expected {like.dtype} {tuple(like.shape)}")
     if finite and not torch.isfinite(value).all():
         raise ValueError(f"{name} holds NaN or inf")
     return value.to(like.device)
 
 
 def _part(tensors: dict[str, Tensor], part: str, device: torch.device) -> Memory:
-    # Counters stay on the CPU, where their makers keep them.
+    # Counters (scalars) stay on the CPU.
     prefix = f"{part}."
     return {
         name.removeprefix(prefix): value.to(device) if value.ndim else value

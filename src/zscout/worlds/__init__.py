@@ -1,4 +1,4 @@
-"""Where behaviour happens: finite worlds, their rewards, and both as Gymnasium environments."""
+"""Finite worlds, rewards, and Gymnasium environments."""
 
 from zscout.worlds.grid import ACTIONS, GridWorld
 from zscout.worlds.gym import GridEnv

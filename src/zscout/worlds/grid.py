@@ -1,4 +1,4 @@
-"""Finite worlds drawn as ASCII maps; any number of runs step in one tensor operation."""
+"""Grid worlds from ASCII maps; runs step in one tensor operation."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -22,21 +22,21 @@ WALL, FREE = "#", "."
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GridWorld:
-    """Free cells, numbered row by row; a move into a wall, a blocked edge or the border stays where it is.
+    """A grid of free cells, numbered row by row; a move into a wall, a blocked edge or the border stays in place.
 
-    With probability ``slip`` a uniformly random action is executed in place of the chosen one.
-    Build one with ``GridWorld.from_map``.
+    With probability ``slip`` a uniformly random action replaces the chosen one.
+    Build it with ``GridWorld.from_map``.
     """
 
     shape: tuple[int, int]  # rows and columns of the map
     cells: Int[Tensor, "S 2"]  # row and column of each state
-    next_state: Int[Tensor, "S A"]  # where each action leads when it does not slip
+    next_state: Int[Tensor, "S A"]  # next state of each action without slip
     slip: float = 0.0
     blocked: frozenset[frozenset[Cell]] = field(default_factory=frozenset)  # thin walls between two cells
 
     @classmethod
     def from_map(cls, text: str, slip: float = 0.0, blocked: Iterable[tuple[Cell, Cell]] = ()) -> "GridWorld":
-        """Read a map; ``blocked`` names pairs of neighbouring cells (row, column) with a thin wall between."""
+        """Read a map; ``blocked`` lists pairs of neighbouring cells (row, column) with a thin wall between them."""
         slip = in_range(slip, "slip", 0.0, 1.0)
         shape, cells = _parse(text)
         number = {cell: state for state, cell in enumerate(cells)}
@@ -62,37 +62,37 @@ class GridWorld:
 
     @property
     def successors(self) -> Int[Tensor, "S A K"]:
-        """The states that may follow each state and action: one, or with slip one for each executed action."""
+        """The possible next states of each state and action: one, or with slip one per executed action."""
         if not self.slip:
             return self.next_state[:, :, None]
         return self.next_state[:, None, :].expand(-1, self.n_actions, -1)
 
     @property
     def probabilities(self) -> Float[Tensor, "S A K"]:
-        """How likely each of ``successors`` is."""
+        """The probability of each of ``successors``."""
         if not self.slip:
             return torch.ones(self.n_states, self.n_actions, 1, dtype=torch.float64)
         executed = (1 - self.slip) * torch.eye(self.n_actions, dtype=torch.float64) + self.slip / self.n_actions
         return executed.expand(self.n_states, -1, -1)
 
     def step(self, state: Obs, action: Action, rng: Rng | None = None) -> Int[Tensor, "*b"]:
-        """S_{t+1} ~ p(·|S_t, A_t) for any number of runs at once; only a slippery world needs ``rng``."""
+        """S_{t+1} ~ p(·|S_t, A_t), batched over runs; ``rng`` is needed only with slip."""
         here = as_index(state, self.n_states, "state")
         move = as_index(action, self.n_actions, "action")
         shape = common_shape(here.shape, move.shape, "states and actions")
         if self.slip:
-            rng = required_rng(rng, "this world slips")
-            # One uniform number u a run: below slip it slips, and u / slip, uniform again, picks the action.
+            rng = required_rng(rng, "this world has slip")
+            # One uniform number u per run: slips if u < slip; u / slip is then uniform and picks the action.
             u = uniform(shape, rng)
             move = torch.where(u < self.slip, (u * (self.n_actions / self.slip)).long(), move)
         return torch.take(self.next_state, here * self.n_actions + move)
 
     def random_states(self, n: int, rng: Generator) -> Int[Tensor, " n"]:
-        """N states, uniform: where runs start."""
+        """n uniformly random states."""
         return torch.randint(self.n_states, (n,), generator=rng)
 
     def state_at(self, row: int, column: int) -> int:
-        """The state of a cell."""
+        """The state at a cell."""
         hit = (self.cells == torch.tensor([row, column])).all(1).nonzero()
         if not len(hit):
             raise ValueError(f"cell ({row}, {column}) is not a free cell of this {self.shape} world")
@@ -102,7 +102,9 @@ class GridWorld:
         """Values of the states [*b S] laid out as the map [*b rows columns], NaN on walls."""
         numbers = as_finite(values, "values").cpu()
         if numbers.ndim == 0 or numbers.shape[-1] != self.n_states:
-            raise ValueError(f"values has shape {tuple(numbers.shape)}, this world has {self.n_states} states")
+            raise ValueError(
+                f"values has shape {tuple(numbers.shape)}, expected [*b {self.n_states}], one value per state"
+            )
         picture = np.full((*numbers.shape[:-1], *self.shape), np.nan)
         picture[..., self.cells[:, 0], self.cells[:, 1]] = numbers.numpy()
         return picture
@@ -121,13 +123,13 @@ class GridWorld:
 def _parse(text: str) -> tuple[tuple[int, int], list[Cell]]:
     """The map's shape and its free cells, row by row."""
     if not isinstance(text, str):
-        raise ValueError(f"a map is text of '#' and '.', got {type(text).__name__}")
+        raise ValueError(f"expected a map, text of '#' and '.', got {type(text).__name__}")
     lines = [line.strip() for line in text.strip().splitlines()]
     if not lines:
-        raise ValueError("the map is empty; it needs at least one free cell '.'")
+        raise ValueError("the map is empty, expected at least one free cell '.'")
     for row, line in enumerate(lines, start=1):
         if unknown := set(line) - {WALL, FREE}:
-            raise ValueError(f"map row {row} holds {min(unknown)!r}; a map is made of '#' (wall) and '.' (free)")
+            raise ValueError(f"map row {row} holds {min(unknown)!r}, expected '#' (wall) or '.' (free)")
         if len(line) != len(lines[0]):
             raise ValueError(
                 f"map row {row} has {len(line)} cells, row 1 has {len(lines[0])}: all rows must have the same length"
@@ -142,7 +144,7 @@ def _edge(pair: tuple[Cell, Cell], number: dict[Cell, int]) -> frozenset[Cell]:
     try:
         (r1, c1), (r2, c2) = pair
     except (TypeError, ValueError):
-        raise ValueError(f"blocked is a list of pairs of cells ((row, column), (row, column)), got {pair}") from None
+        raise ValueError(f"blocked must hold pairs of cells ((row, column), (row, column)), got {pair}") from None
     if (r1, c1) not in number or (r2, c2) not in number or abs(r1 - r2) + abs(c1 - c2) != 1:
         raise ValueError(f"blocked edge {pair} does not join two neighbouring free cells")
     return frozenset(((r1, c1), (r2, c2)))
@@ -156,4 +158,6 @@ def _check_reachable(next_state: Int[Tensor, "S A"], cells: list[Cell]) -> None:
     if parts > 1:
         lost = [cells[state] for state in np.flatnonzero(label != label[0])]
         shown = ", ".join(map(str, lost[:3])) + (", …" if len(lost) > 3 else "")
-        raise ValueError(f"{len(lost)} free cells cannot be reached from {cells[0]}: {shown}; open a way or wall them")
+        raise ValueError(
+            f"{len(lost)} free cells cannot be reached from {cells[0]}: {shown}: open a path or make them walls"
+        )

@@ -1,4 +1,4 @@
-"""The same worlds as Gymnasium environments: zscout/OpenGrid-v0, zscout/FourRooms-v0, zscout/Maze-v0."""
+"""The shipped worlds as Gymnasium environments: zscout/OpenGrid-v0, zscout/FourRooms-v0, zscout/Maze-v0."""
 
 from typing import Any, SupportsFloat
 
@@ -18,13 +18,13 @@ BAD, GOOD = np.array((214, 96, 77)), np.array((77, 165, 110))  # the paper's red
 
 
 class GridEnv(gymnasium.Env[np.int64, np.int64]):
-    """A GridWorld behind Gymnasium's interface; it never ends by itself.
+    """A GridWorld as a Gymnasium environment; episodes never end.
 
-    ``reward`` is a LinearReward, a TableReward, a list or array of one number for each state, a callable of the state
-    entered, or None. An episode starts in a uniformly random state, or where ``reset(options={"state": s})`` says.
+    ``reward`` is a LinearReward, a TableReward, a list or array of one number per state, a callable of the state
+    entered, or None (0). An episode starts in a uniformly random state, or at s with ``reset(options={"state": s})``.
     """
 
-    metadata = {  # noqa: RUF012 (Gymnasium declares it so)
+    metadata = {  # noqa: RUF012 (as Gymnasium declares it)
         "render_modes": ["rgb_array"],
         "render_fps": 10,
     }
@@ -35,7 +35,9 @@ class GridEnv(gymnasium.Env[np.int64, np.int64]):
         self.world = world
         self.reward = as_reward(reward, world.n_states)
         if isinstance(self.reward, LinearReward) and self.reward.task.ndim != 1:
-            raise ValueError(f"an environment is one run: task must be [d], got {tuple(self.reward.task.shape)}")
+            raise ValueError(
+                f"task must be [d], because an environment is one run, got {tuple(self.reward.task.shape)}"
+            )
         self.render_mode = render_mode
         self.observation_space = Discrete(world.n_states)
         self.action_space = Discrete(world.n_actions)
@@ -44,23 +46,23 @@ class GridEnv(gymnasium.Env[np.int64, np.int64]):
 
     @property
     def np_random(self) -> np.random.Generator:
-        """What decides starts, slips and noise."""
+        """The generator of starts, slips and noise."""
         return super().np_random
 
     @np_random.setter
     def np_random(self, value: np.random.Generator) -> None:
-        self._np_random, self._np_random_seed = value, -1  # as Gymnasium's own setter does
-        self._rng.manual_seed(int(value.integers(2**63)))  # slips and noise that follow are drawn in torch
+        self._np_random, self._np_random_seed = value, -1  # as in Gymnasium's setter
+        self._rng.manual_seed(int(value.integers(2**63)))  # later slips and noise are drawn with torch
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.int64, dict[str, Any]]:
-        """Start an episode; a seed also decides every slip and all noise that follow."""
+        """Start an episode; ``seed`` also seeds all later slips and noise."""
         if unknown := set(options or {}) - {"state"}:
-            raise ValueError(f"reset takes options={{'state': s}}, came with {min(map(str, unknown))!r}")
+            raise ValueError(f"unknown option {min(map(str, unknown))!r}: reset takes options={{'state': s}}")
         start = (options or {}).get("state")
         if start is not None and start not in self.observation_space:
-            raise ValueError(f"options['state'] is {start!r}, the states are 0 … {self.world.n_states - 1}")
+            raise ValueError(f"options['state'] is {start!r}, expected 0 … {self.world.n_states - 1}")
         super().reset(seed=seed)
         self._rng.manual_seed(int(self.np_random.integers(2**63)))
         self.state = int(self.np_random.integers(self.world.n_states)) if start is None else int(start)
@@ -71,19 +73,19 @@ class GridEnv(gymnasium.Env[np.int64, np.int64]):
         if self.state is None:
             raise gymnasium.error.ResetNeeded("call reset before step")
         if np.ndim(torch.as_tensor(action)):
-            raise ValueError(f"an environment is one run: one action, got {action!r}")
+            raise ValueError(f"expected one action, because an environment is one run, got {action!r}")
         before = self._rng.get_state()
         try:
             state = int(self.world.step(self.state, action, self._rng))
             reward = float(self.reward(state, self._rng))
         except BaseException:
-            self._rng.set_state(before)  # a step that failed has not happened
+            self._rng.set_state(before)  # a failed step leaves the environment unchanged
             raise
         self.state = state
         return np.int64(state), reward, False, False, {}
 
     def render(self) -> np.ndarray | None:
-        """The map, each cell coloured by its reward where that is known, and the agent."""
+        """The map with the agent; cells are coloured by reward if it is a table or linear."""
         if self.render_mode is None:
             return None
         colours = np.full((*self.world.shape, 3), INK, dtype=np.uint8)
@@ -99,7 +101,7 @@ class GridEnv(gymnasium.Env[np.int64, np.int64]):
         return frame
 
     def _cell_colours(self) -> np.ndarray:
-        """Paper, tinted red where the reward is negative and green where it is positive; a black box is not asked."""
+        """Red for negative rewards, green for positive ones; a callable reward is not shown."""
         paper = np.tile(np.array(PAPER, dtype=float), (self.world.n_states, 1))
         if isinstance(self.reward, BlackBox):
             return paper.astype(np.uint8)
@@ -113,10 +115,10 @@ class GridEnv(gymnasium.Env[np.int64, np.int64]):
             row, column = other[0] * PIXELS, other[1] * PIXELS
             if (other[0] - one[0], other[1] - one[1]) == MOVES[1]:  # the wall lies above `other`
                 frame[row - 2 : row + 3, column : column + PIXELS] = INK
-            else:  # to the left of it
+            else:  # the wall is left of `other`
                 frame[row : row + PIXELS, column - 2 : column + 3] = INK
 
 
 def make_env(world: str, reward: RewardLike = None, slip: float = 0.0, render_mode: str | None = None) -> GridEnv:
-    """What ``gymnasium.make("zscout/OpenGrid-v0", reward=…, slip=…)`` calls."""
+    """The entry point of ``gymnasium.make("zscout/OpenGrid-v0", reward=…, slip=…)``."""
     return GridEnv(WORLDS[world](slip=slip), reward, render_mode)

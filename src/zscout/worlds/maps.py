@@ -1,4 +1,4 @@
-"""The worlds that ship: '#' is a wall, '.' is free."""
+"""The shipped worlds: '#' is a wall, '.' is free."""
 
 from collections.abc import Callable
 
@@ -19,7 +19,7 @@ FOUR_ROOMS = """
 .....#.....
 """
 
-# Two cells are on average three times as far apart on foot as on the map; the longest way is 80 steps.
+# Walking distance is on average three times the distance on the map; the longest path is 80 steps.
 MAZE = """
 .......#.......
 ######.#.#####.
@@ -40,13 +40,13 @@ MAZE = """
 
 
 def open_grid(size: int = 9, *, slip: float = 0.0) -> GridWorld:
-    """The paper's world: size × size free cells and nothing else."""
+    """The paper's world: size × size free cells, no walls."""
     size = as_size(size, "size", 1)
     return GridWorld.from_map("\n".join(["." * size] * size), slip=slip)
 
 
 def four_rooms(*, slip: float = 0.0) -> GridWorld:
-    """Four rooms joined by four doors, 11×11 cells with the walls."""
+    """Four rooms joined by four doors, 11×11 cells including walls."""
     return GridWorld.from_map(FOUR_ROOMS, slip=slip)
 
 

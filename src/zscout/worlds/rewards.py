@@ -1,4 +1,4 @@
-"""Rewards of the state just entered: linear in φ, a table, or any callable, the black box."""
+"""Rewards of the state entered: linear in φ, a table, or any callable."""
 
 import math
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from zscout.types import Obs, Vectors
 
 
 class LinearReward:
-    """R = φ(s)·z_r + N(0, noise²), the paper's reward; task [d], or [*b d] for one task a run."""
+    """R = φ(s)·z_r + N(0, noise²), the paper's reward; task [d], or [*b d] for one task per run."""
 
     def __init__(self, features: Vectors, task: Vectors, noise: float = 0.0) -> None:
         self.features: Float[Tensor, "S d"] = as_table(features, len(features), "features")
@@ -23,19 +23,19 @@ class LinearReward:
         self.noise = _as_noise(noise)
 
     def __call__(self, state: Obs, rng: Rng | None = None) -> Float[Tensor, "*b"]:
-        """The rewards of the states entered."""
+        """Rewards of the states entered."""
         entered = as_index(state, self.n_states, "state")
         common_shape(entered.shape, self.task.shape[:-1], "states and tasks")
         return _with_noise((self.features[entered] * self.task).sum(-1), self.noise, rng)
 
     @property
     def n_states(self) -> int:
-        """S, how many states have a reward."""
+        """S, the number of states."""
         return len(self.features)
 
     @property
     def table(self) -> Float[Tensor, "*b S"]:
-        """What each state is worth without noise."""
+        """The reward of each state without noise."""
         return self.task @ self.features.T
 
 
@@ -45,28 +45,30 @@ class TableReward:
     def __init__(self, table: Vectors, noise: float = 0.0) -> None:
         self.table: Float[Tensor, " S"] = as_finite(table, "the reward table").detach().clone()
         if self.table.ndim != 1 or not len(self.table):
-            raise ValueError(f"a reward table has one number for each state, came with shape {tuple(self.table.shape)}")
+            raise ValueError(
+                f"the reward table has shape {tuple(self.table.shape)}, expected one number for each state, [S]"
+            )
         self.noise = _as_noise(noise)
 
     def __call__(self, state: Obs, rng: Rng | None = None) -> Float[Tensor, "*b"]:
-        """The rewards of the states entered."""
+        """Rewards of the states entered."""
         return _with_noise(self.table[as_index(state, self.n_states, "state")], self.noise, rng)
 
     @property
     def n_states(self) -> int:
-        """S, how many states have a reward."""
+        """S, the number of states."""
         return len(self.table)
 
 
 @dataclass(frozen=True)
 class BlackBox:
-    """R = function(s): any Python callable that takes the index of the state entered and gives a number."""
+    """R = function(s): a Python callable from the index of the state entered to a number."""
 
     function: Callable[[int], float]
 
     def __call__(self, state: Obs, rng: Rng | None = None) -> Float[Tensor, "*b"]:
-        """The callable's answers, one call for each state; its randomness is its own, ``rng`` is not used."""
-        states = as_index(state, 2**62, "state")  # how many there are is the callable's affair
+        """The callable's results, one call per state; ``rng`` is not used."""
+        states = as_index(state, 2**62, "state")  # the callable decides which states are valid
         answers = [self._ask(int(s)) for s in states.flatten()]
         return torch.tensor(answers, dtype=torch.float64).reshape(states.shape)
 
@@ -75,9 +77,9 @@ class BlackBox:
         try:
             number = float(answer)
         except (TypeError, ValueError, RuntimeError):
-            raise ValueError(f"the reward of state {state} is no number: {answer!r}") from None
+            raise ValueError(f"the reward of state {state} is not a number: {answer!r}") from None
         if not math.isfinite(number):
-            raise ValueError(f"the reward of state {state} is {number}; it must be finite")
+            raise ValueError(f"the reward of state {state} is {number}, expected a finite number")
         return number
 
 
@@ -86,13 +88,13 @@ RewardLike: TypeAlias = Reward | Callable[[int], float] | Vectors | None
 
 
 def as_reward(reward: RewardLike, n_states: int) -> Reward:
-    """A reward from what a user has: one of ours, a table of one number for each state, a callable, or None for 0."""
+    """A Reward from a Reward, a table with one number per state, a callable, or None for 0."""
     if reward is None:
         return TableReward(torch.zeros(n_states, dtype=torch.float64))
     if not isinstance(reward, Reward):
         reward = BlackBox(reward) if callable(reward) else TableReward(reward)
     if not isinstance(reward, BlackBox) and reward.n_states != n_states:
-        raise ValueError(f"the reward is for {reward.n_states} states, this world has {n_states}")
+        raise ValueError(f"the reward has {reward.n_states} states, this world has {n_states}")
     return reward
 
 

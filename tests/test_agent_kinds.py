@@ -69,7 +69,7 @@ def test_features_of_transitions_see_the_whole_step() -> None:
         agent.tell(after, 2.0 * (after - obs)[0] - 0.5 * float(np.square(action).sum()))  # an action cost
         obs = after
     assert agent.z_hat.tolist() == pytest.approx([2.0, -0.5], abs=1e-3)
-    with pytest.raises(ValueError, match="features are of transitions"):
+    with pytest.raises(ValueError, match="transition features"):
         agent.learn([obs], [1.0])
 
 

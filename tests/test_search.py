@@ -203,7 +203,7 @@ def test_what_a_search_cannot_do_it_says(laplacian_model: ExactModel) -> None:
         CountBonus()(problem(laplacian_model), RNG)
     with pytest.raises(ValueError, match="no gradient"):
         Gradient()(problem(laplacian_model), RNG)
-    with pytest.raises(ValueError, match="finite worlds"):
+    with pytest.raises(ValueError, match="needs a finite world"):
         Bank()(
             Problem(0, Fixed(torch.ones(1, 2)), TaskPosterior.prior(dim=2, ridge=1.0), torch.tensor(1.0), UCB()), RNG
         )

@@ -566,7 +566,7 @@ def test_bad_asks_leave_the_agent_as_it_was(laplacian_model: ExactModel, obs: An
 
 def test_other_mistakes_leave_the_agent_as_it_was(laplacian_model: ExactModel) -> None:
     agent = OnlineTransfer(laplacian_model, "greedy", runs=2)
-    with pytest.raises(ValueError, match="tell was called before ask"):
+    with pytest.raises(ValueError, match="each tell needs an ask"):
         agent.tell([1, 2], [0.0, 0.0])
     agent.ask([1, 2])
     before = agent._state

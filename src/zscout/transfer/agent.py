@@ -32,12 +32,10 @@ from zscout.transfer.rollout_searches import RolloutSearch
 from zscout.transfer.saving import SavedAgent
 from zscout.transfer.search import Search, Settles
 from zscout.transfer.state import AgentState
-from zscout.types import Action, BehaviorModel, DrawsForEachRun, Obs
+from zscout.types import Action, BehaviorModel, DrawsForEachRun, HasTransitionFeatures, Obs
 
 ASK, TELL, ACT, STREAMS = 0, 1, 2, 3  # a step draws from three streams; each depends only on seed and t
-
-
-NO_MODEL = object()
+NO_MODEL = object()  # tells copy and pickle, which call __new__ without arguments, from a user's None
 
 
 class OnlineTransfer:
@@ -50,7 +48,8 @@ class OnlineTransfer:
 
     ``method`` is a name or a ``Method``. ``runs=300`` batches 300 agents: obs [300], z [300 d], reward [300]. Run i has
     seed + i, or the i-th of a list of seeds, and gives the same result alone as in the batch (a model with random
-    actions must declare ``DrawsForEachRun``). ``noise=None`` estimates σ. ``norm_bound`` bounds ‖z_r‖ (default √d).
+    actions must declare ``DrawsForEachRun``). ``noise=None`` estimates σ. ``norm_bound``: ‖z_r‖, used by
+    the method named ``"usf-ucb-norm"`` only (default √d).
     A call that raises leaves the agent unchanged.
     """
 
@@ -72,7 +71,11 @@ class OnlineTransfer:
         assert isinstance(bfm, BehaviorModel)
         found = resolved(method, bfm.dim, noise, norm_bound)
         by_rollouts, by_actions = isinstance(found.search, RolloutSearch), found.explorer is not None
-        agent = object.__new__(RolloutAgent if by_rollouts else ExplorerAgent if by_actions else OnlineTransfer)
+        kind = RolloutAgent if by_rollouts else ExplorerAgent if by_actions else OnlineTransfer
+        own = next(base for base in cls.__mro__ if base in (RolloutAgent, ExplorerAgent, OnlineTransfer))
+        if cls is not OnlineTransfer and own is not kind:
+            raise ValueError(f"{cls.__name__} cannot run this method: create OnlineTransfer(bfm, method)")
+        agent = object.__new__(kind if cls is OnlineTransfer else cls)
         agent.method = found
         return agent
 
@@ -88,7 +91,7 @@ class OnlineTransfer:
     ) -> None:
         self.bfm = bfm
         self.method_name = method if isinstance(method, str) else None
-        self.noise = noise
+        self.noise = None if noise is None else in_range(noise, "noise", 0.0, math.inf, open_end=True)
         self.norm_bound = None if norm_bound is None else as_positive(norm_bound, "norm_bound")
         self.seeds = seeds_of_runs(seed, runs)
         self.runs = tuple(self.seeds.shape)
@@ -110,7 +113,7 @@ class OnlineTransfer:
     # The algorithm
 
     def ask(self, obs: Obs) -> Float[Tensor, "*b d"]:
-        """Z_t for S_t. A second ask before the next tell gives the same z."""
+        """Z_t for S_t. Asking again at the same obs, before tell or learn, gives the same z."""
         with self._one_thread:
             check_observation(obs, self.bfm.observation_space, self.runs)
             self._state = state = self._choose(obs)
@@ -118,12 +121,15 @@ class OnlineTransfer:
         return state.z.clone()
 
     def _choose(self, obs: Obs) -> AgentState:
-        """Z_t = argmax over Z of ψ(S_t;z)·ẑ_t + √β_t‖ψ(S_t;z)‖_{V_t⁻¹}  (eq. 5), kept for ``hold`` steps."""
+        """Z_t = argmax over Z of ψ(S_t;z)·ẑ_t + √β_t‖ψ(S_t;z)‖_{V_t⁻¹}  (eq. 5), kept for ``hold`` steps.
+
+        The search proposes z; ``Problem.best`` takes the argmax of ``method.acquisition``.
+        """
         state, due = self._state, self._due()
         z = state.last
         if z is None or due.any():
             with torch.no_grad():
-                best = checked_z(self._search(self._problem(obs), self._streams(ASK)))
+                best = checked_z(self._search(self._problem(obs), self._streams(ASK)), (*self.runs, self.bfm.dim))
             z = best if z is None else torch.where(due[..., None], best, z)
         return replace(state, z=z, asked=copied(obs))
 
@@ -151,7 +157,7 @@ class OnlineTransfer:
         with self._one_thread:
             state = self._state
             if state.asked is None:
-                raise ValueError("tell was called before ask(obs) or act(obs): call one of them first")
+                raise ValueError("each tell needs an ask(obs) or act(obs) before it")
             check_observation(next_obs, self.bfm.observation_space, self.runs)
             ended = flags_of_runs(done, self.runs, "done").to(state.age.device)
             if reward is None:
@@ -161,7 +167,7 @@ class OnlineTransfer:
             else:
                 phi = checked_phi(self.bfm, next_obs, self.runs, state.asked, state.action)
                 posterior = self._usable(state.posterior.update(phi, reward, seen))  # eq. 3
-            age = torch.where(self._due(), 0.0, state.age) + 1
+            age = state.age if state.z is None else torch.where(self._due(), 0.0, state.age) + 1
             after = AgentState(
                 posterior,
                 torch.where(ended, math.inf, age),
@@ -192,6 +198,8 @@ class OnlineTransfer:
         """
         least = in_range(least, "least", 0.0, math.inf, open_end=True)
         check_observation(next_obs, self.bfm.observation_space, self.runs)
+        if isinstance(self.bfm, HasTransitionFeatures) and self._state.asked is None:
+            raise ValueError("this model has transition features: call wants_reward between act(obs) and tell")
         phi = checked_phi(self.bfm, next_obs, self.runs, self._state.asked, self._state.action)
         wanted = self._state.posterior.reward_width(phi) > least
         return wanted if self.runs else bool(wanted)
@@ -257,6 +265,8 @@ class OnlineTransfer:
     @classmethod
     def load(cls, folder: str | Path, bfm: BehaviorModel, method: Method | None = None) -> "OnlineTransfer":
         """Load a saved agent, to continue it; pass ``method`` if it has parts from outside zscout."""
+        check_model_kind(bfm)
+        method = None if method is None else resolved(method, bfm.dim)
         try:
             saved = SavedAgent.read(Path(folder), bfm.dim, method)
             rest = {"noise": saved.noise, "norm_bound": saved.norm_bound}
@@ -325,7 +335,7 @@ class RolloutAgent(OnlineTransfer):
 
     @property
     def best_z(self) -> Float[Tensor, "*b d"]:
-        """The z with the best return so far."""
+        """The search's choice: Unroll's arm with the best mean return, LoLA's μ; before the first ask, ẑ projected."""
         memory = self._state.memory
         return self._rollouts.best(memory).clone() if memory else super().best_z
 
@@ -343,7 +353,7 @@ class RolloutAgent(OnlineTransfer):
 class ExplorerAgent(OnlineTransfer):
     """Chooses actions without z, always or for the first ``explore_for`` steps; learns ẑ from every reward."""
 
-    def __init__(self, bfm: BehaviorModel, method: str | Method = "usf-ucb", **options: object) -> None:
+    def __init__(self, bfm: BehaviorModel, method: str | Method, **options: object) -> None:
         super().__init__(bfm, method, **options)  # type: ignore[arg-type]
         self._state = replace(self._state, memory=self._explorer.begin(bfm, self.runs))
 

@@ -70,7 +70,7 @@ class OneThread:
         self._lock.release()
 
     def __reduce__(self) -> tuple[type["OneThread"], tuple[()]]:
-        return OneThread, ()  # a copied agent gets a new guard
+        return OneThread, ()  # a deep copy or an unpickled agent gets a new guard
 
 
 def copied(obs: Any) -> Any:
@@ -82,7 +82,8 @@ def flags_of_runs(value: Any, runs: tuple[int, ...], name: str) -> Bool[Tensor, 
     """A flag for each run."""
     flags = np.asarray(value.cpu() if isinstance(value, Tensor) else value)
     if flags.dtype != bool or flags.shape not in ((), runs):
-        raise ValueError(f"{name} must be True or False, or one for each run, got {value!r}")
+        each = f", or {runs[0]} of them, one for each run" if runs else ""
+        raise ValueError(f"{name} must be True or False{each}, got {value!r}")
     return torch.from_numpy(flags.copy()).expand(runs)
 
 
@@ -129,8 +130,10 @@ def checked_phi(
     return phi
 
 
-def checked_z(z: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
-    """The z that a search returned; raises if it is not finite."""
+def checked_z(z: Float[Tensor, "..."], shape: tuple[int, ...]) -> Float[Tensor, "*b d"]:
+    """The z that a search returned; raises if it is not finite or not one z for each run."""
+    if tuple(z.shape) != shape:
+        raise ValueError(f"the search returned z of shape {tuple(z.shape)}, expected {shape}")
     if not all_finite(z):
         raise ValueError("the search returned a z with NaN or inf")
     return z.detach().double()

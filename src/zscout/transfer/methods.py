@@ -52,8 +52,9 @@ class Method:
         as_positive(in_range(self.forgetting, "forgetting", 0.0, 1.0), "forgetting")
         if not isinstance(self.intercept, bool):
             raise ValueError(f"intercept must be True or False, got {self.intercept!r}")
-        if self.explorer is not None and not isinstance(self.explorer, Explorer):
-            raise ValueError(f"explorer must be an Explorer or None, got {self.explorer!r}")
+        is_class = isinstance(self.explorer, type)  # which has an explorer's members, too
+        if self.explorer is not None and (is_class or not isinstance(self.explorer, Explorer)):
+            raise ValueError(f"explorer must be an Explorer instance or None, got {self.explorer!r}")
         if self.explore_for is not None:
             as_size(self.explore_for, "explore_for", 0)
             if self.explorer is None:
@@ -65,6 +66,8 @@ class Method:
             raise ValueError(f"search must be a callable or a RolloutSearch, got {self.search!r}")
         if isinstance(self.search, RolloutSearch) and self.explorer is not None:
             raise ValueError("a RolloutSearch cannot be combined with an explorer: drop one")
+        if isinstance(self.search, RolloutSearch) and self.hold != 1:
+            raise ValueError("hold has no effect with a RolloutSearch: set its horizon")
 
 
 # Ours

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import gymnasium
 import numpy as np
@@ -42,7 +42,7 @@ class Step:
     obs: Any  # S_t
     action: Any  # A_t
     next_obs: Any  # S_{t+1}; at the end of an episode, its last observation
-    reward: Any  # R_{t+1}: a float, or one for each run
+    reward: Any  # R_{t+1}: a float, or one for each run; None if it is told later
     terminated: Any = False
     truncated: Any = False
     episode: Any = 0
@@ -52,6 +52,7 @@ class Step:
     belief: Belief | None = None  # at S_t, if recorded
 
 
+@runtime_checkable
 class Environment(Protocol):
     """The part of a Gymnasium environment that a rollout needs, for one run or many."""
 
@@ -63,7 +64,10 @@ class Environment(Protocol):
 
 
 class Walk:
-    """An agent in an environment, one step at a time: ``move``, then ``tell``. ``rollout`` loops over both."""
+    """An agent in an environment, one step at a time: ``move``, then ``tell``. ``rollout`` loops over both.
+
+    Runs of a batch end together; ``rollout`` also takes vector environments, whose runs end one by one.
+    """
 
     def __init__(self, agent: Agent, env: Environment, seed: int | None = None, *, beliefs: bool = False) -> None:
         self.agent, self.env = agent, env
@@ -78,6 +82,8 @@ class Walk:
         action = agent.act(self.obs)
         z = getattr(agent, "present_z", None)
         next_obs, reward, terminated, truncated, _ = self.env.step(action)
+        if np.ndim(terminated) or np.ndim(truncated):
+            raise ValueError("terminated and truncated must be single flags: use rollout for a vector environment")
         ends = (terminated, truncated, self._episode)
         return Step(self._t, self.obs, action, next_obs, reward, *ends, z, belief=belief)
 
@@ -104,8 +110,9 @@ def rollout(
     """Yield ``steps`` steps, each after the agent learned from it; reset at the end of an episode.
 
     The first reset uses ``seed``. A reset requested by the agent uses the same seed, which in most environments gives
-    the same start. A vector environment of n needs n runs, ``OnlineTransfer(bfm, runs=n)``; all autoreset modes of
-    Gymnasium work. Steps that only reset are not learned from.
+    the same start; without a seed there is no common start, which unroll and lola need. A vector environment of n
+    needs n runs, ``OnlineTransfer(bfm, runs=n)``; all autoreset modes of Gymnasium work. Steps that only reset are not
+    learned from.
     """
     as_size(steps, "steps", 0)
     if isinstance(env, VectorEnv):
@@ -140,6 +147,7 @@ def _vector_rollout(agent: Agent, env: "VectorEnv[Any, Any, Any]", steps: int, s
         after, reward, terminated, truncated, info = env.step(action)
         # After an episode ends, the next step only resets: its action is ignored, its reward 0 is no data.
         only_reset = ended if mode == NEXT_STEP else np.zeros_like(ended)
+        seen = ~only_reset if only_reset.any() else None
         ended = np.asarray(terminated | truncated)
         next_obs = with_last(after, ended, info) if mode == SAME_STEP else after
         told: Any = agent
@@ -148,7 +156,7 @@ def _vector_rollout(agent: Agent, env: "VectorEnv[Any, Any, Any]", steps: int, s
             told.tell(next_obs, reward, ended | only_reset, seen=~only_reset)
         else:
             told.tell(next_obs, reward, ended)
-        yield Step(t, obs, action, next_obs, reward, terminated, truncated, episode.copy(), z, only_reset=only_reset)
+        yield Step(t, obs, action, next_obs, reward, terminated, truncated, episode.copy(), z, seen, only_reset)
         obs = after
         episode += ended
         if getattr(agent, "wants_reset", False):

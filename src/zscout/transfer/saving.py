@@ -7,6 +7,7 @@ from pathlib import Path
 from types import ModuleType, UnionType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+import numpy as np
 from jaxtyping import Int
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_bytes
@@ -177,6 +178,8 @@ def _is(value: Any, kind: Any) -> bool:
 def _to_json(piece: Any) -> Any:
     if is_dataclass(piece) and type(piece) is _pieces().get(type(piece).__name__):
         return {"is": type(piece).__name__} | {f.name: _to_json(getattr(piece, f.name)) for f in fields(piece)}
+    if isinstance(piece, np.generic):
+        return piece.item()
     if isinstance(piece, Tensor):
         return {"is": "tensor", "values": piece.tolist()}
     if piece is None or isinstance(piece, bool | int | float | str):

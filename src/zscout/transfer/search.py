@@ -300,6 +300,6 @@ class CountBonus:
         """The estimate plus the count bonus."""
         counts = problem.posterior.V.diagonal(dim1=-2, dim2=-1)
         if (problem.posterior.V - torch.diag_embed(counts)).any():
-            raise ValueError("V is not diagonal: counting visits needs one-hot features (clusters)")
+            raise ValueError("V is not diagonal: counting visits needs one-hot features (clusters) and intercept=False")
         bonus = problem.radius[..., None] * counts**-self.power
         return problem.project(problem.posterior.z_hat + bonus)

@@ -46,6 +46,8 @@ class AgentState:
         for name in ("last", "z"):
             if name in tensors:
                 _like(tensors[name], z_shape, name)
+        for name, like in self.memory.items():
+            _like(tensors.get(f"memory.{name}"), like, f"memory.{name}")
         t, weight = numbers.get("t"), posterior["weight"]
         if type(t) is not int or not 0 <= t < 2**53 or (weight < 0).any():
             raise ValueError(f"its counts are invalid: t = {str(t)[:40]}, weight = {weight.tolist()}")

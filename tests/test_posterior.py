@@ -354,7 +354,7 @@ def test_priors_that_are_none(setting: str, bad: Any, message: str) -> None:
         ("update", ([0.0, 1.0, 2.0], 1.0), "phi has 3 entries, expected 2"),
         ("update", ([0.0, 1.0], [1.0, 2.0]), r"reward has shape \(2,\), expected a single number"),
         ("update", ([[0.0, 1.0]], 1.0), r"reward has shape \(\), expected one for each run, \[1\]"),
-        ("update", ([0.0, 1.0], 1.0, [True]), "seen must be True or False, or one for each run"),
+        ("update", ([0.0, 1.0], 1.0, [True]), "seen must be True or False, got"),
         ("update", ([0.0, 1.0], 1.0, 1), "seen must be True or False"),
         ("learn", ([0.0, 1.0], [1.0]), r"phi is one vector, expected pairs: phi \[\*b m 2\]"),
         ("learn", ([[0.0, 1.0]], [1.0, 2.0]), "expected one for each pair"),

@@ -19,6 +19,7 @@ from zscout.lab.tuning import (
     candidates,
     choose,
     settings_named,
+    settings_of_file,
     settles,
     stored_records,
     stored_settings,
@@ -260,8 +261,8 @@ def test_settings_of_a_file(tmp_path: Path) -> None:
     choices = {"fewest": {"ridge": 1}, "settling": {"ridge": 2}}
     path.write_text(json.dumps({"settings": {"open-grid/laplacian/exact": {"greedy": choices}}, "record": {}}))
     assert settings_named(str(path), Arena()) == auto | {"greedy": {"ridge": 2}}
-    assert about_settings("greedy", {"ridge": 2}, str(path), Arena()) == "from the file"
-    assert about_settings("opti", auto["opti"], str(path), Arena()) == "tuned"
+    assert about_settings("greedy", {"ridge": 2}, settings_of_file(str(path), Arena())) == "from the file"
+    assert about_settings("opti", auto["opti"], settings_of_file(str(path), Arena())) == "tuned"
 
 
 def test_settings_by_name() -> None:

@@ -93,7 +93,7 @@ class Compare(RunOptions):
         """Run what is not stored yet, print one table."""
         from zscout.lab.comparison import comparison, paired_cells, ranking_cells
         from zscout.lab.report_model import TextTable
-        from zscout.lab.tuning import about_settings
+        from zscout.lab.tuning import about_settings, settings_of_file
         from zscout.report.tables import compare_csv, terminal_table
 
         if self.traces:
@@ -104,10 +104,11 @@ class Compare(RunOptions):
         with usage_errors():
             writable(self.json, self.csv, self.markdown)
             entrants = self._entrants(console)
+            in_file = settings_of_file(self.settings, entrants[0].arena)
         announce_slow(entrants, self.jobs, console)
         outcomes = outcomes_with_bar(entrants, self.out, self.jobs, console)
         rows = [
-            replace(row, note=about_settings(row.method, row.settings, self.settings, entrants[0].arena))
+            replace(row, note=about_settings(row.method, row.settings, in_file))
             for row in comparison(list(outcomes.values()), self.against)
         ]
         title = f"{self.place}: {entrants[0].steps} steps"

@@ -30,7 +30,7 @@ def compare_traces(command: "Compare", console: Console) -> None:
     from zscout.lab.comparison import one_reward_cells
     from zscout.lab.report_model import TextTable
     from zscout.lab.trace_comparison import TraceComparison, rows_of
-    from zscout.lab.tuning import about_settings
+    from zscout.lab.tuning import about_settings, settings_of_file
     from zscout.report.export import to_csv
     from zscout.report.tables import compare_csv
 
@@ -42,6 +42,7 @@ def compare_traces(command: "Compare", console: Console) -> None:
         traces = TraceComparison.read(paths, device_named(command.device))
         _check_options(command, traces)
         specs = [] if traces.by_person else _specs(command, traces, console)
+        in_file = {} if traces.by_person else settings_of_file(command.settings, traces.arena)
     content: dict[str, Any] = {"traces": list(traces.files), "reward": traces.first.who}
     if traces.by_person:
         runs = traces.person_runs()
@@ -51,12 +52,8 @@ def compare_traces(command: "Compare", console: Console) -> None:
         return
     found = [*traces.recorded(), *_afresh(command, traces, specs, console)]
     fresh = {spec.method for spec, _ in specs}
-    arena = traces.arena
     rows = [
-        replace(
-            row,
-            note=about_settings(row.method, row.settings, command.settings, arena) if row.method in fresh else row.note,
-        )
+        replace(row, note=about_settings(row.method, row.settings, in_file)) if row.method in fresh else row
         for row in rows_of(found)
     ]
     table = TextTable("traces", _title(traces), *one_reward_cells(rows))

@@ -1,7 +1,7 @@
 """Method settings for each arena: grids, the two choices made on tuning tasks, and their stored records."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib.resources import files
 from itertools import product
 from pathlib import Path
@@ -19,6 +19,7 @@ from zscout.transfer.methods import METHODS
 BUDGET = 16  # settings tried for each method, before choices at an end are followed further out
 SETTLES, SURE = 0.95, 0.05  # a settled share is surely below .95 if so few runs settle with probability below .05
 FEWEST, SETTLING = "fewest", "settling"  # the two choices
+CHOICES = ("auto", "tuned", FEWEST, SETTLING)  # of stored settings, by name
 DEFAULTS_OF_OURS = ("usf-ucb", "usf-ucb-norm")  # run as they are unless tuned settings are asked for by name
 
 Settings = dict[str, Any]
@@ -185,7 +186,12 @@ def settings_named(name: str, arena: Arena) -> dict[str, Settings]:
         choice = SETTLING if name == "auto" else name
         kept = {method: choices[choice] for method, choices in chosen.items()}
         return {m: s for m, s in kept.items() if name != "auto" or m not in DEFAULTS_OF_OURS}
-    return settings_named("auto", arena) | settings_in(Path(name), arena)
+    return settings_named("auto", arena) | settings_of_file(name, arena)
+
+
+def settings_of_file(name: str, arena: Arena) -> dict[str, Settings]:
+    """What the file of that name says; nothing where the name is a choice and no file."""
+    return {} if name in (*CHOICES, "default") else settings_in(Path(name), arena)
 
 
 def settings_in(path: Path, arena: Arena) -> dict[str, Settings]:
@@ -250,12 +256,10 @@ def merged(path: Path, arena: Arena, like: TuningRecord) -> Callable[[Mapping[st
     return plus
 
 
-def about_settings(method: str, settings: Settings, name: str = "auto", arena: Arena | None = None) -> str:
+def about_settings(method: str, settings: Settings, in_file: Collection[str] = ()) -> str:
     """A word beside a row on where its settings are from; none for a method that has nothing to tune."""
     if settings:
-        is_file = name not in ("auto", "tuned", FEWEST, SETTLING)
-        named = is_file and arena is not None and method in settings_in(Path(name), arena)
-        return "from the file" if named else "tuned"
+        return "from the file" if method in in_file else "tuned"
     if is_plugin(method) or method not in GRIDS:
         return ""
     return "default" if method in DEFAULTS_OF_OURS else "published, untuned"

@@ -14,7 +14,7 @@ from torch import Tensor
 from zscout.edge import as_size, check_array_space
 from zscout.transfer.agent import OnlineTransfer
 from zscout.transfer.inputs import Flags, Rewards
-from zscout.types import Agent
+from zscout.types import Agent, Obs
 
 NEXT_STEP, SAME_STEP, DISABLED = "NextStep", "SameStep", "Disabled"  # gymnasium.vector.AutoresetMode
 
@@ -90,10 +90,7 @@ class Walk:
     def tell(self, step: Step, reward: Rewards | None, seen: Flags | None = None) -> None:
         """Tell the agent the reward; reset if the episode ended or the agent requests it."""
         done = bool(step.terminated or step.truncated)
-        if seen is None:
-            self.agent.tell(step.next_obs, reward, done)
-        else:
-            self.agent.tell(step.next_obs, reward, done, seen=seen)  # type: ignore[call-arg]
+        _tell(self.agent, step.next_obs, reward, done, seen)
         self.obs, self._t = step.next_obs, self._t + 1
         wants_reset = bool(getattr(self.agent, "wants_reset", False))
         if done or wants_reset:
@@ -120,6 +117,14 @@ def rollout(
         return _vector_rollout(agent, env, steps, seed)
     check_array_space(env.observation_space, "the environment's")
     return _rollout(agent, env, steps, seed)
+
+
+def _tell(agent: Any, next_obs: Obs, reward: Rewards | None, done: Flags, seen: Flags | None) -> None:
+    """Tell any agent; only those that know ``seen`` get it, and only where some rewards were not seen."""
+    if seen is None:
+        agent.tell(next_obs, reward, done)
+    else:
+        agent.tell(next_obs, reward, done, seen=seen)
 
 
 def _rollout(agent: Agent, env: Environment, steps: int, seed: int | None) -> Iterator[Step]:
@@ -150,12 +155,8 @@ def _vector_rollout(agent: Agent, env: "VectorEnv[Any, Any, Any]", steps: int, s
         seen = ~only_reset if only_reset.any() else None
         ended = np.asarray(terminated | truncated)
         next_obs = with_last(after, ended, info) if mode == SAME_STEP else after
-        told: Any = agent
-        if only_reset.any():
-            # done: a z held for an episode was chosen at the last state of the previous episode.
-            told.tell(next_obs, reward, ended | only_reset, seen=~only_reset)
-        else:
-            told.tell(next_obs, reward, ended)
+        # only_reset is done, too: a z held for an episode was chosen at the last state of the previous episode.
+        _tell(agent, next_obs, reward, ended | only_reset, seen)
         yield Step(t, obs, action, next_obs, reward, terminated, truncated, episode.copy(), z, seen, only_reset)
         obs = after
         episode += ended

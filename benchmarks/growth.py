@@ -22,7 +22,7 @@ from zscout.bfm.exact import ExactModel
 from zscout.bfm.sphere import project_sphere, sample_sphere
 from zscout.edge import as_generator, as_given, as_index, as_vectors
 from zscout.features import laplacian
-from zscout.lab.arena import Arena
+from zscout.lab.grid_arena import GridArena
 from zscout.transfer.acquisition import UCB
 from zscout.transfer.methods import Method
 from zscout.transfer.posterior import TaskPosterior
@@ -52,7 +52,7 @@ def growth(setting: Setting) -> Iterator[Growth]:
     for name, axis in AXES.items():
         sizes = sizes_of[name]
         for what, prepare in axis.work.items():
-            forget = Arena(model="exact").ground.exact.forget  # a run does not know its next ẑ
+            forget = GridArena(model="exact").ground.exact.forget  # a run does not know its next ẑ
             timings = interleaved({str(size): prepare(size) for size in sizes}, setting.of(5, 2), before=forget)
             seconds = tuple(timing.median / (IN_A_ROW if what == UPDATE else 1) for timing in timings.values())
             its = memory.pop(name, ())
@@ -68,7 +68,7 @@ def _bank_of_size(n: int) -> Callable[[], object]:
 
 
 def _fresh(n: int) -> Callable[[], object]:
-    return _search(Shooting(n), batch_problem(Arena(model="network").ground, METHOD, runs=1, steps=2, seed=0))
+    return _search(Shooting(n), batch_problem(GridArena(model="network").ground, METHOD, runs=1, steps=2, seed=0))
 
 
 def _updates(d: int) -> Callable[[], object]:
@@ -96,7 +96,9 @@ def _features(states: int) -> Callable[[], object]:
 def _together(model: str) -> Prepare:
     default = Method().search
     assert callable(default)
-    return lambda runs: _search(default, batch_problem(Arena(model=model).ground, METHOD, runs=runs, steps=3, seed=0))
+    return lambda runs: _search(
+        default, batch_problem(GridArena(model=model).ground, METHOD, runs=runs, steps=3, seed=0)
+    )
 
 
 def _search(search: Search, problem: Problem) -> Callable[[], object]:

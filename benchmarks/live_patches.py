@@ -13,7 +13,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from zscout.lab.simulation import WORLD, simulated
+from zscout.lab.simulation import WORLD, TaskRuns, simulated
 from zscout.live.choices import ground_of, method_of
 from zscout.live.setup import Setup
 from zscout.live.truth import Truth
@@ -46,7 +46,7 @@ class Patches:
         # The same draws as the page's: a run can be repeated there from its seed and its painting.
         method, seeds = method_of(self.method, setup, ground), [seed for _, seed, _ in painted]
         agent = OnlineTransfer(ground.model, method, seed=seeds, runs=len(painted))
-        moving = simulated(agent, ground.world, tables, setup.noise)
+        moving = simulated(agent, TaskRuns(ground.world, tables, setup.noise, agent.seeds))
         entered = torch.stack([step.next_obs for step in islice(moving, self.steps)])[-LAST:]
         policies, answer = ground.yardstick.policy(agent.best_z.cpu()), dict[str, list[tuple[bool, bool]]]()
         for run, (kind, _, _) in enumerate(painted):

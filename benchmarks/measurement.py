@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 import torch
 
-from zscout.lab.arena import Arena
+from zscout.lab.grid_arena import GridArena
 
 T = TypeVar("T")
 
@@ -33,9 +33,9 @@ class Setting:
         """``quick`` in a quick run, ``whole`` otherwise."""
         return quick if self.quick else whole
 
-    def arena(self, model: str, features: str) -> Arena:
+    def arena(self, model: str, features: str) -> GridArena:
         """The open grid with that model and features on the device."""
-        return Arena(features=features, model=model, device=self.device)
+        return GridArena(features=features, model=model, device=self.device)
 
 
 @dataclass(frozen=True)

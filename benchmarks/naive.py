@@ -12,7 +12,7 @@ from scipy.sparse import csc_array
 from torch import Generator, Tensor
 
 from zscout.bfm.exact import ExactModel
-from zscout.lab.arena import Ground
+from zscout.lab.ground import Ground
 from zscout.types import BehaviorModel, HasHeads
 from zscout.worlds import GridEnv, GridWorld
 

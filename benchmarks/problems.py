@@ -9,8 +9,10 @@ from torch import Generator, Tensor
 
 from benchmarks import naive
 from benchmarks.naive import Situation
-from zscout.lab.arena import Arena, Ground, Tasks
-from zscout.lab.simulation import simulated
+from zscout.lab.arena import Tasks
+from zscout.lab.grid_arena import GridArena
+from zscout.lab.ground import Ground
+from zscout.lab.simulation import TaskRuns, simulated
 from zscout.randomness import Streams
 from zscout.transfer.agent import OnlineTransfer
 from zscout.transfer.problem import Problem
@@ -25,7 +27,7 @@ Answer = tuple[int, Tensor]  # index of the problem, and z
 P = TypeVar("P")
 
 
-def label(arena: Arena) -> str:
+def label(arena: GridArena) -> str:
     """Model and features."""
     return f"{arena.model}, {LABELS[arena.features]}"
 
@@ -33,7 +35,7 @@ def label(arena: Arena) -> str:
 def live_problems(ground: Ground, method: str, *, runs: int, times: Sequence[int], seed: int) -> list[Problem]:
     """The problems of single runs on tasks of the report after each of ``times`` steps, ordered by time."""
     found: dict[int, list[Problem]] = {t: [] for t in times}
-    tasks, seeds = Tasks(runs, 1, seed=seed).draw(ground.exact)
+    tasks, seeds = ground.draw(Tasks(runs, 1, seed=seed))
     for task, own in zip(tasks, seeds.tolist(), strict=True):
         rng = Generator().manual_seed(own)
         agent = OnlineTransfer(ground.model, method, seed=own, noise=NOISE)
@@ -50,10 +52,10 @@ def live_problems(ground: Ground, method: str, *, runs: int, times: Sequence[int
 
 def batch_problem(ground: Ground, method: str, *, runs: int, steps: int, seed: int) -> Problem:
     """The problem of many runs at once after some steps."""
-    tasks, seeds = Tasks(runs, 1, seed=seed).draw(ground.exact)
+    tasks, seeds = ground.draw(Tasks(runs, 1, seed=seed))
     agent = OnlineTransfer(ground.model, method, seed=seeds.tolist(), runs=runs, noise=NOISE)
     worth = tasks @ ground.exact.features.cpu().T
-    *_, last = islice(simulated(agent, ground.world, worth, NOISE), steps)
+    *_, last = islice(simulated(agent, TaskRuns(ground.world, worth, NOISE, agent.seeds)), steps)
     return problem_of(agent, last.next_obs)
 
 

@@ -1,6 +1,6 @@
 """Recommendations beside the plain reference: one at a time, many at once, and in whole comparisons."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -30,8 +30,9 @@ from benchmarks.problems import (
     situations,
     streams,
 )
-from zscout.lab.arena import Arena, Tasks
-from zscout.lab.evaluation import measured
+from zscout.lab.arena import Tasks
+from zscout.lab.exact_evaluation import evaluate_exactly
+from zscout.lab.grid_arena import GridArena
 from zscout.lab.paper.searches import SEARCHES
 from zscout.lab.simulation import simulate
 from zscout.transfer.agent import OnlineTransfer
@@ -71,7 +72,7 @@ def live(setting: Setting) -> Iterator[Row]:
         yield from _whole_steps(arena, setting, default)
 
 
-def searches_for(arena: Arena, setting: Setting) -> dict[str, Search]:
+def searches_for(arena: GridArena, setting: Setting) -> dict[str, Search]:
     """The default and all searches for the model; an exact one has no gradient in z, and its fresh z are naive's."""
     search = Method().search
     assert callable(search)
@@ -85,7 +86,7 @@ def searches_for(arena: Arena, setting: Setting) -> dict[str, Search]:
     }
 
 
-def _searches(arena: Arena, setting: Setting) -> Iterator[Row]:
+def _searches(arena: GridArena, setting: Setting) -> Iterator[Row]:
     asked, alone = _problems(arena, METHOD, setting)
     searches, first = searches_for(arena, setting), asked[0]
     for n in (1_000,) if setting.quick and arena.model == "network" else (1_000, 10_000):
@@ -109,7 +110,7 @@ def _searches(arena: Arena, setting: Setting) -> Iterator[Row]:
         yield row.against(NAIVE, timings[NAIVE])
 
 
-def _opti(arena: Arena, setting: Setting) -> Iterator[Row]:
+def _opti(arena: GridArena, setting: Setting) -> Iterator[Row]:
     asked, alone = _problems(arena, "opti", setting)
     asking: dict[str, Recommender[Any]] = {
         NAIVE_OPTI: Recommender(alone, by_reference(naive.recommend_opti)),
@@ -124,7 +125,7 @@ def _opti(arena: Arena, setting: Setting) -> Iterator[Row]:
         yield row.against(NAIVE_OPTI, timings[NAIVE_OPTI])
 
 
-def _whole_steps(arena: Arena, setting: Setting, default: Row) -> Iterator[Row]:
+def _whole_steps(arena: GridArena, setting: Setting, default: Row) -> Iterator[Row]:
     """Ask and tell, all work of an agent in a step: by eq. 5 with the default search, and by ``usf-ucb``."""
     ground = arena.ground
     walk = torch.randint(ground.world.n_states, (997,), generator=Generator().manual_seed(setting.seed)).tolist()
@@ -157,7 +158,7 @@ def _naive_step(now: Situation, rng: Generator) -> Tensor:
     return z
 
 
-def _problems(arena: Arena, method: str, setting: Setting) -> tuple[list[Problem], list[Situation]]:
+def _problems(arena: GridArena, method: str, setting: Setting) -> tuple[list[Problem], list[Situation]]:
     """The same problems for a search and for the references."""
     runs, times = setting.of((4, TIMES), (3, TIMES[:3]))
     asked = live_problems(arena.ground, method, runs=runs, times=times, seed=setting.task_seed)
@@ -171,7 +172,7 @@ def many(setting: Setting) -> Iterator[Row]:
             yield from _batch(setting.arena(model, "laplacian"), setting, runs)
 
 
-def _batch(arena: Arena, setting: Setting, runs: int) -> Iterator[Row]:
+def _batch(arena: GridArena, setting: Setting, runs: int) -> Iterator[Row]:
     problem = batch_problem(arena.ground, METHOD, runs=runs, steps=BATCH_STEPS, seed=setting.task_seed)
     alone = situations(problem)[: setting.of(16, 4)]
     searches = {
@@ -222,7 +223,7 @@ class Together:
 def end_to_end(setting: Setting) -> Iterator[Row]:
     """Runs with exact regret."""
     for model, sizes in SIZES.items():
-        arena = Arena(model=model)
+        arena = GridArena(model=model)
         worth = _default_shares(arena, setting)
         for method, (whole, quick) in sizes.items():
             runs, steps = setting.of(whole, quick)
@@ -231,7 +232,7 @@ def end_to_end(setting: Setting) -> Iterator[Row]:
             yield replace(row, **worth) if compared else row  # type: ignore[arg-type]
 
 
-def _default_shares(arena: Arena, setting: Setting) -> dict[str, float]:
+def _default_shares(arena: GridArena, setting: Setting) -> dict[str, float]:
     """Shares of the default search's answers, beside the reference of ``CANDIDATES`` fresh z."""
     default = Method().search
     assert callable(default)
@@ -244,16 +245,16 @@ def _default_shares(arena: Arena, setting: Setting) -> dict[str, float]:
     return both_shares(arena.ground, alone, {"ours": ours, "theirs": theirs.answers}, "theirs")["ours"]
 
 
-def _comparison(arena: Arena, method: str, runs: int, steps: int, setting: Setting, compared: bool) -> Row:
+def _comparison(arena: GridArena, method: str, runs: int, steps: int, setting: Setting, compared: bool) -> Row:
     ground = arena.ground
     ground.gap  # noqa: B018, computed once for an arena
-    draws = (Tasks(-(-runs // SEEDS), SEEDS, seed=(setting.task_seed + i) % 1_000).draw(ground.exact) for i in count())
+    draws = (ground.draw(Tasks(-(-runs // SEEDS), SEEDS, seed=(setting.task_seed + i) % 1_000)) for i in count())
     alone = naive.run(ground, next(draws)[0][0], CANDIDATES, NOISE, Generator().manual_seed(next(PLACES)))
 
-    def together(steps: int = steps) -> dict[str, Tensor]:
+    def together(steps: int = steps) -> Mapping[str, Tensor]:
         tasks, seeds = next(draws)  # fresh at each call: the model remembers the last ones
         trace = simulate(ground.model, ground.world, tasks, method, seeds=seeds, steps=steps, noise=NOISE)
-        return measured(trace, ground)[0]
+        return evaluate_exactly(trace, ground)[0]
 
     together(2)  # fills the tables of the model
 

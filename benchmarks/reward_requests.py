@@ -17,9 +17,11 @@ from rich.progress import Progress
 from torch import Tensor
 
 from zscout.edge import as_size
-from zscout.lab.arena import Arena, Ground, Tasks
-from zscout.lab.evaluation import settled, value_of_estimate
-from zscout.lab.simulation import simulated, trace_of
+from zscout.lab.arena import Tasks
+from zscout.lab.exact_evaluation import settled, value_of_estimate
+from zscout.lab.grid_arena import GridArena
+from zscout.lab.ground import Ground
+from zscout.lab.simulation import TaskRuns, simulated, trace_of
 from zscout.lab.spec import Spec
 from zscout.lab.statistics import Bootstrap, Estimate
 from zscout.transfer.agent import OnlineTransfer
@@ -54,9 +56,14 @@ def gated_runs(
     least: float,
 ) -> dict[str, Float[Tensor, " R"]]:
     """Runs of the spec's group in one batch, each told only what it wants to know: a few numbers for each."""
-    agent = OnlineTransfer(ground.model, spec.build(ground, tasks), seed=seeds.tolist(), runs=len(tasks))
+    agent = OnlineTransfer(ground.model, spec.build(tasks), seed=seeds.tolist(), runs=len(tasks))
     reward = tasks @ ground.exact.features.cpu().T
-    rows = list(islice(simulated(agent, ground.world, reward, spec.noise, least), as_size(spec.steps, "steps", 1)))
+    rows = list(
+        islice(
+            simulated(agent, TaskRuns(ground.world, reward, spec.noise, agent.seeds), least),
+            as_size(spec.steps, "steps", 1),
+        )
+    )
     trace = trace_of(agent, tasks, rows)
     told = torch.stack([row.seen.cpu() for row in rows]).double()
     value = value_of_estimate(trace, ground.yardstick, tasks.expand(len(rows), -1, -1))
@@ -73,9 +80,9 @@ def gates(
     """One row for each feature set and each of LEAST, on the same runs of the exact model in the 9×9 grid."""
     bootstrap = Bootstrap(tasks.count, tasks.seeds)
     for name in features:
-        arena = Arena(features=name)
+        arena = GridArena(features=name)
         spec = Spec(arena, method, (), noise=noise, steps=steps)
-        z, seeds = tasks.draw(arena.ground.exact)
+        z, seeds = arena.ground.draw(tasks)
         for least in LEAST:
             numbers = gated_runs(arena.ground, spec, z, seeds, least)
             shape = (tasks.count, tasks.seeds)

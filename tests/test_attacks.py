@@ -24,9 +24,10 @@ from hypothesis import strategies as st
 import zscout
 from zscout.cli import main
 from zscout.files import write_bytes
-from zscout.lab.arena import Arena, Tasks
+from zscout.lab.arena import Tasks
 from zscout.lab.chunks import run_all
 from zscout.lab.comparison import Entrant
+from zscout.lab.grid_arena import GridArena
 from zscout.lab.report_model import TextTable
 from zscout.lab.store import FILE, Store, StoreError
 from zscout.transfer.methods import METHODS, Method
@@ -42,7 +43,7 @@ def greedy_but_deadly(*, deadly: float = 0.0) -> Method:
 
 
 def test_a_worker_that_dies_costs_the_run_that_kills_it(tmp_path: Path) -> None:
-    arena, tasks = Arena(features="clusters"), Tasks(3, 1)
+    arena, tasks = GridArena(features="clusters"), Tasks(3, 1)
     entrants = [
         Entrant.of(arena, "greedy", {}, tasks, steps=5),
         Entrant.of(arena, "test_attacks:greedy_but_deadly", {"deadly": 1.0}, tasks, steps=5),
@@ -333,7 +334,7 @@ def test_a_changed_digit_is_found_and_run_again(tmp_path: Path, capsys: pytest.C
         changed = json.loads(numbers) | {"lost": 0.001}
         file.execute("UPDATE runs SET numbers = ? WHERE numbers = ?", (json.dumps(changed, sort_keys=True), numbers))
     file.close()
-    entrants = [Entrant.of(Arena(), method, {}, Tasks(5, 1), steps=5) for method in ("greedy", "random")]
+    entrants = [Entrant.of(GridArena(), method, {}, Tasks(5, 1), steps=5) for method in ("greedy", "random")]
     specs = [spec for entrant in entrants for spec in entrant.specs]
     with Store(tmp_path) as store, pytest.raises(StoreError, match="was changed since it was written"):
         list(map(store.numbers, specs))
@@ -344,7 +345,7 @@ def test_a_changed_digit_is_found_and_run_again(tmp_path: Path, capsys: pytest.C
 
 
 def test_a_byte_that_is_no_text_is_found_too(tmp_path: Path) -> None:
-    specs = Entrant.of(Arena(), "greedy", {}, Tasks(3, 1), steps=5).specs
+    specs = Entrant.of(GridArena(), "greedy", {}, Tasks(3, 1), steps=5).specs
     with Store(tmp_path) as store:
         list(run_all(specs, store))
     with sqlite3.connect(tmp_path / FILE) as file:
@@ -356,7 +357,7 @@ def test_a_byte_that_is_no_text_is_found_too(tmp_path: Path) -> None:
 
 
 def test_a_store_without_checksums_gets_them(tmp_path: Path) -> None:
-    specs = Entrant.of(Arena(), "greedy", {}, Tasks(3, 1), steps=5).specs
+    specs = Entrant.of(GridArena(), "greedy", {}, Tasks(3, 1), steps=5).specs
     with Store(tmp_path) as store:
         list(run_all(specs, store))
         before = [store.numbers(spec) for spec in specs]

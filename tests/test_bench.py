@@ -40,7 +40,7 @@ from zscout import ExactModel, TaskPosterior, check_model
 from zscout.bfm.usfa import USFA
 from zscout.cli import main
 from zscout.cli.bench import Bench
-from zscout.lab.arena import Arena
+from zscout.lab.grid_arena import GridArena
 from zscout.report.figures import draw
 from zscout.transfer.acquisition import UCB, OverHeads
 from zscout.transfer.forecast import Forecast
@@ -48,7 +48,7 @@ from zscout.transfer.search import Shooting
 from zscout.types import BehaviorModel
 from zscout.worlds import open_grid
 
-NETWORK = Arena(model="network")
+NETWORK = GridArena(model="network")
 
 
 def situation(model: BehaviorModel, steps: int = 12, radius: float = 0.7) -> tuple[Situation, TaskPosterior]:
@@ -61,8 +61,8 @@ def situation(model: BehaviorModel, steps: int = 12, radius: float = 0.7) -> tup
 # The references
 
 
-@pytest.mark.parametrize("arena", [NETWORK, Arena()], ids=["network", "exact"])
-def test_naive_is_the_argmax_of_its_own_objective_which_is_eq_5(arena: Arena) -> None:
+@pytest.mark.parametrize("arena", [NETWORK, GridArena()], ids=["network", "exact"])
+def test_naive_is_the_argmax_of_its_own_objective_which_is_eq_5(arena: GridArena) -> None:
     model = arena.ground.model
     now, posterior = situation(model)
     z = model.sample_z(500, Generator().manual_seed(1)).double()
@@ -100,8 +100,8 @@ def test_learning_anew_is_the_posteriors_update() -> None:
     torch.testing.assert_close(told.z_hat, naive.in_a_row(posterior.V, posterior.b, several, several[:, 0]))
 
 
-@pytest.mark.parametrize("arena", [NETWORK, Arena()], ids=["network", "exact"])
-def test_the_naive_run_regrets_and_learns(arena: Arena) -> None:
+@pytest.mark.parametrize("arena", [NETWORK, GridArena()], ids=["network", "exact"])
+def test_the_naive_run_regrets_and_learns(arena: GridArena) -> None:
     ground = arena.ground
     task = ground.exact.sample_z(1, 7)[0]
     run = naive.run(ground, task, 200, 0.1, Generator().manual_seed(0))
@@ -116,20 +116,20 @@ def test_the_naive_run_regrets_and_learns(arena: Arena) -> None:
 
 
 def test_problems_are_what_an_agent_asks_its_search() -> None:
-    asked = live_problems(Arena().ground, METHOD, runs=2, times=(1, 5), seed=0)
+    asked = live_problems(GridArena().ground, METHOD, runs=2, times=(1, 5), seed=0)
     assert [int(problem.posterior.weight) for problem in asked] == [1, 1, 5, 5]
     for problem in asked:
         (now,) = situations(problem)
         assert now.obs == problem.obs
         torch.testing.assert_close(torch.linalg.solve(now.V, now.b), problem.posterior.z_hat)
         assert problem.last is not None
-    together = situations(batch_problem(Arena().ground, METHOD, runs=3, steps=4, seed=0))
+    together = situations(batch_problem(GridArena().ground, METHOD, runs=3, steps=4, seed=0))
     assert len(together) == 3
     assert len({now.obs for now in together}) > 1
 
 
 def test_a_share_is_of_what_the_reference_reaches() -> None:
-    asked = live_problems(Arena().ground, METHOD, runs=1, times=(1, 5), seed=0)
+    asked = live_problems(GridArena().ground, METHOD, runs=1, times=(1, 5), seed=0)
     alone = [situations(problem)[0] for problem in asked]
     many, few = Recommender(asked, by_search(Shooting(2_000))), Recommender(asked, by_search(Shooting(1)))
     plain = Recommender(alone, by_reference(lambda now, rng: naive.recommend(now, rng, 50)))
@@ -155,7 +155,7 @@ def test_more_is_better_even_below_zero() -> None:
 
 def test_every_search_of_the_lab_is_measured_where_it_can_be() -> None:
     whole, quick = Setting(), Setting(quick=True)
-    network, exact = searches_for(NETWORK, whole), searches_for(Arena(), whole)
+    network, exact = searches_for(NETWORK, whole), searches_for(GridArena(), whole)
     assert {"the default search", "bank of 1,000", "gradient, projected", "random 1,000"} <= set(network)
     assert "gradient, free" not in network
     assert not any("random" in name or "gradient" in name for name in exact)

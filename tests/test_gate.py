@@ -9,21 +9,22 @@ import torch
 
 from benchmarks.reward_requests import LEAST, gated_runs, gates
 from zscout import OnlineTransfer
-from zscout.lab.arena import Arena, Tasks
-from zscout.lab.evaluation import measured
+from zscout.lab.arena import Tasks
+from zscout.lab.exact_evaluation import evaluate_exactly
+from zscout.lab.grid_arena import GridArena
 from zscout.lab.simulation import WORLD, simulate
 from zscout.lab.spec import Spec
 from zscout.randomness import Streams
 
-ARENA = Arena(features="clusters")
+ARENA = GridArena(features="clusters")
 
 
 def test_a_gate_at_0_is_no_gate_and_the_numbers_are_those_of_compare() -> None:
     ground, spec = ARENA.ground, Spec(ARENA, "usf-ucb", (), steps=40)
-    tasks, seeds = Tasks(3, 2).draw(ground.exact)
+    tasks, seeds = ground.draw(Tasks(3, 2))
     gated = gated_runs(ground, spec, tasks, seeds, 0.0)
     trace = simulate(ground.model, ground.world, tasks, "usf-ucb", seeds=seeds, steps=40, noise=0.3)
-    numbers, _ = measured(trace, ground)
+    numbers, _ = evaluate_exactly(trace, ground)
     assert gated["told"].tolist() == [40.0] * 6
     for name in ("lost", "settled"):
         assert torch.allclose(gated[name], numbers[name])
@@ -31,7 +32,7 @@ def test_a_gate_at_0_is_no_gate_and_the_numbers_are_those_of_compare() -> None:
 
 def test_a_run_in_the_batch_is_that_run_alone() -> None:
     ground, spec = ARENA.ground, Spec(ARENA, "usf-ucb", (), steps=60)
-    tasks, seeds = Tasks(3, 1).draw(ground.exact)
+    tasks, seeds = ground.draw(Tasks(3, 1))
     together = gated_runs(ground, spec, tasks, seeds, 0.5)
     assert len(set(together["told"].tolist())) > 1
     for run in range(3):
@@ -42,7 +43,7 @@ def test_a_run_in_the_batch_is_that_run_alone() -> None:
 
 def test_it_is_the_loop_that_a_user_writes() -> None:
     ground, spec = ARENA.ground, Spec(ARENA, "usf-ucb", (), noise=0.0, steps=60)
-    tasks, seeds = Tasks(1, 1).draw(ground.exact)
+    tasks, seeds = ground.draw(Tasks(1, 1))
     agent, told = OnlineTransfer(ground.model, "usf-ucb", seed=int(seeds)), 0
     state = int(Streams(seeds, WORLD).uniform() * 81)
     for _ in range(60):

@@ -15,8 +15,9 @@ from torch import Generator, Tensor
 
 from benchmarks.live_patches import Patches, paintings
 from toys import Regression
-from zscout.lab.arena import SHIPPED, Arena, Ground
-from zscout.lab.simulation import simulate, simulated
+from zscout.lab.grid_arena import GridArena
+from zscout.lab.ground import SHIPPED, Ground
+from zscout.lab.simulation import TaskRuns, simulate, simulated
 from zscout.lab.simulation import trace_of as lab_trace
 from zscout.lab.trace_comparison import TraceComparison
 from zscout.lab.trace_file import TraceFile
@@ -243,7 +244,7 @@ def test_a_run_is_the_one_that_the_laboratory_has_for_that_seed(method: str, mem
     ground, setup = ground_of(run.setup), run.setup
     agent = OnlineTransfer(ground.model, method_of(method, setup, ground), seed=[11], runs=1)
     table = ground.exact.features @ task_of(ground, 6)
-    rows = list(islice(simulated(agent, ground.world, table[None], 0.2), count))
+    rows = list(islice(simulated(agent, TaskRuns(ground.world, table[None], 0.2, agent.seeds)), count))
     traced = trace_of(run).runs[0]
     assert [side(frame)["from"] for frame in shown] == [int(row.obs) for row in rows] == list(traced.state)
     assert [side(frame)["at"] for frame in shown] == [int(row.next_obs) for row in rows] == list(traced.entered)
@@ -266,7 +267,7 @@ def _watched(memory: int | None) -> tuple[list[dict[str, Any]], TraceFile]:
 @pytest.mark.parametrize("memory", [None, 10])
 def test_maps_are_of_what_is_known_after_the_step(memory: int | None) -> None:
     shown, traced = _watched(memory)
-    features, run = Arena().ground.exact.features, traced.runs[0]
+    features, run = GridArena().ground.exact.features, traced.runs[0]
     rho = 1.0 if memory is None else 1 - 1 / memory
     for k, frame in enumerate(shown):
         phi, reward = features[list(run.entered[:k])], torch.tensor(run.reward[:k], dtype=torch.float64)
@@ -367,7 +368,9 @@ def test_what_is_painted_while_it_runs_is_the_reward_from_then_on() -> None:
         assert side(frame)["reward"] == (0.0 if side(frame)["at"] in RIGHT else 2.5)
     run.task(7)
     assert Setup.from_json(run.setup.to_json()).task == 7
-    assert close(messages(run.begun("key"))[0]["reward"], Arena().ground.exact.features @ task_of(Arena().ground, 7))
+    assert close(
+        messages(run.begun("key"))[0]["reward"], GridArena().ground.exact.features @ task_of(GridArena().ground, 7)
+    )
     assert [painting.since for painting in trace_of(run).rewards] == [0, 4, 8]
     run.clear()
     assert [side(frame)["reward"] for frame in steps(run, 2)] == [0, 0]
@@ -700,7 +703,7 @@ def test_what_it_says_on_its_way_fits_what_it_does() -> None:
     run = LiveRun(Setup(), 500)
     run.paint(RIGHT, 1)
     shown = [side(frame) for frame in steps(run, 80)]
-    world = Arena().ground.world
+    world = GridArena().ground.world
     begins = {
         "tries": ("Going to the ", "Looking around the "),
         "goes": ("Going to the ",),
@@ -747,7 +750,7 @@ def test_no_number_above_the_largest_possible_reward_is_said() -> None:
 
 
 def test_paintings_are_found_and_counted() -> None:
-    world = Arena().ground.world
+    world = GridArena().ground.world
     kinds = [kind for kind, _, _ in paintings(world)]
     assert [kinds.count(kind) for kind in dict.fromkeys(kinds)] == [20, 12, 12]
     for kind, _, table in paintings(world):

@@ -19,7 +19,7 @@ import zscout
 from toys import Compass, Regression
 from zscout import METHODS, USFA, ExactModel, OnlineTransfer, TaskPosterior
 from zscout.bfm.calibration import Calibrated, calibrated, whitening
-from zscout.lab.arena import Arena
+from zscout.lab.grid_arena import GridArena
 from zscout.lab.paper.searches import random_problem
 from zscout.lab.simulation import simulate
 from zscout.transfer.acquisition import UCB, LogDet, OneStepBonus, PathUCB
@@ -368,7 +368,7 @@ def test_models_that_cannot_be_referred_to_weakly_and_moments_that_are_wrong(lap
 
 
 def test_the_error_of_an_estimate_goes_to_0_with_regions_of_unequal_size() -> None:
-    ground = Arena("four-rooms", "clusters").ground
+    ground = GridArena("four-rooms", "clusters").ground
     task, states = ground.exact.sample_z(1, 0)[0], ground.exact.states()
     fit = fit_task(ground.exact, states, ground.exact.phi(states) @ task, ridge=1e-9)
     assert_close(fit.z_hat, ground.yardstick.without_constant(task), rtol=0, atol=1e-6)
@@ -416,6 +416,6 @@ def test_what_cannot_be_calibrated(laplacian_model: ExactModel) -> None:
 
 
 def test_random_problems_have_a_posterior_of_their_own(laplacian_model: ExactModel) -> None:
-    problem = random_problem(Arena().ground, torch.Generator().manual_seed(0))
+    problem = random_problem(GridArena().ground, torch.Generator().manual_seed(0))
     assert problem.constant is None
     assert_close(problem.project(problem.posterior.z_hat + 1), laplacian_model.project_z(torch.ones(9)))

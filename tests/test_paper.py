@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import torch
 
-from zscout.lab.arena import Arena
-from zscout.lab.evaluation import run_batch
+from zscout.lab.chunks import run_batch
+from zscout.lab.grid_arena import GridArena
 from zscout.lab.paper import EXPERIMENTS, Scale, _as_a_first_look, specs
 from zscout.lab.paper.experiment import banded, mean, median, posteriors, verdict
 from zscout.lab.paper.league import entrants
@@ -130,12 +130,14 @@ def test_means_medians_and_bands() -> None:
 
 
 def a_run(method: str = "usf-ucb-paper", steps: int = 30) -> Record:
-    return run_batch([Spec(Arena(features="clusters"), method, tuple(np.linspace(-1, 1, 9)), seed=3, steps=steps)])[0]
+    return run_batch([Spec(GridArena(features="clusters"), method, tuple(np.linspace(-1, 1, 9)), seed=3, steps=steps)])[
+        0
+    ]
 
 
 def test_posteriors_are_those_of_the_run() -> None:
     record = a_run()
-    features = Arena(features="clusters").ground.exact.features.numpy()
+    features = GridArena(features="clusters").ground.exact.features.numpy()
     V, z_hat = posteriors(record, features)
     assert V.shape == (31, 9, 9)
     assert np.allclose(V[0], 0.09 * np.eye(9))
@@ -150,7 +152,7 @@ def test_visits_by_hand() -> None:
     states = np.concatenate([record.steps["state"][:1], record.steps["entered"]])
     assert len(set(states[: int(covered) + 1].tolist())) == 81
     assert len(set(states[: int(covered)].tolist())) == 80
-    features = Arena(features="clusters").ground.exact.features.numpy()
+    features = GridArena(features="clusters").ground.exact.features.numpy()
     regions, seen, _ = _visited(record, 20, features)
     assert seen == len(set(states[:21].tolist()))
     assert regions == len(set(features[states[:21]].argmax(1).tolist()))

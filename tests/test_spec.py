@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 import torch
 
-from zscout.lab.arena import Arena, Tasks, _ground
-from zscout.lab.chunks import run_chunk
-from zscout.lab.code_digest import digest_of_code
-from zscout.lab.evaluation import run_batch
-from zscout.lab.spec import Spec, _decided, rewards
+from zscout.lab.arena import Tasks
+from zscout.lab.chunks import run_batch, run_chunk
+from zscout.lab.grid_arena import GridArena, _ground, finite
+from zscout.lab.plugins import digest_of_code
+from zscout.lab.spec import Spec, _decided
 from zscout.lab.store import Failure
 from zscout.transfer.methods import METHODS
 
@@ -92,16 +92,16 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "mine_here.py"
 
 
-def spec(method: str, arena: Arena | None = None, steps: int = 12, seed: int = 7) -> Spec:
-    return Spec(arena or Arena(), method, tuple(np.linspace(-2, 2, 9)), seed=seed, steps=steps)
+def spec(method: str, arena: GridArena | None = None, steps: int = 12, seed: int = 7) -> Spec:
+    return Spec(arena or GridArena(), method, tuple(np.linspace(-2, 2, 9)), seed=seed, steps=steps)
 
 
 @pytest.mark.parametrize("model", ["exact", "network"])
 @pytest.mark.parametrize("method", ["usf-ucb", "thompson", "random"])
 def test_a_run_alone_is_the_run_among_others(method: str, model: str) -> None:
-    z, seeds = Tasks(8, 2).draw(Arena().ground.exact)
+    z, seeds = GridArena().ground.draw(Tasks(8, 2))
     specs = [
-        Spec(Arena(model=model), method, tuple(task), seed=seed, steps=25)
+        Spec(GridArena(model=model), method, tuple(task), seed=seed, steps=25)
         for task, seed in zip(z.tolist(), seeds.tolist(), strict=True)
     ]
     together = run_batch(specs)
@@ -124,10 +124,10 @@ def test_a_digest_is_a_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
         replace(base, settings='{"ridge": 1.0}'),
         replace(base, method="thompson"),
         replace(base, task=(0.0, *base.task[1:])),
-        replace(base, arena=Arena("maze")),
-        replace(base, arena=Arena(features="clusters")),
-        replace(base, arena=Arena(model="network")),
-        replace(base, arena=Arena(psi_error=0.1)),
+        replace(base, arena=GridArena("maze")),
+        replace(base, arena=GridArena(features="clusters")),
+        replace(base, arena=GridArena(model="network")),
+        replace(base, arena=GridArena(psi_error=0.1)),
     ]
     assert len({s.digest for s in [base, *others]}) == len(others) + 1
     assert replace(base).digest == base.digest
@@ -136,15 +136,15 @@ def test_a_digest_is_a_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     network = others[-2]
     before = network.digest
     _decided.cache_clear()
-    weights = next(iter(network.arena.ground.model.parameters()))  # type: ignore[attr-defined]
+    weights = next(iter(finite(network.arena).ground.model.parameters()))  # type: ignore[attr-defined]
     saved = weights.detach().clone()
-    del network.arena.ground.__dict__["fingerprint"]
+    del finite(network.arena).ground.__dict__["fingerprint"]
     with torch.no_grad():
         weights += 1e-3
     assert network.digest != before
     with torch.no_grad():
         weights.copy_(saved)
-    del network.arena.ground.__dict__["fingerprint"]
+    del finite(network.arena).ground.__dict__["fingerprint"]
     _decided.cache_clear()
     monkeypatch.setattr("zscout.lab.spec.code_digest", lambda: "another version")
     again = base.digest
@@ -159,7 +159,7 @@ def test_an_edited_map_or_method_is_another_run(mine: Path) -> None:
         Path("map.txt").write_text(text)
         _ground.cache_clear()
         _decided.cache_clear()
-        digests.add(spec("greedy", Arena("map.txt")).digest)
+        digests.add(spec("greedy", GridArena("map.txt")).digest)
     before = spec("mine_here:tuned").digest
     mine.write_text(MINE + "\n# a comment\n")
     _decided.cache_clear()
@@ -176,7 +176,7 @@ def test_methods_of_ones_own(mine: Path) -> None:
         run.check()
         assert len(run_chunk([run]).answers[0].steps["state"]) == 12  # type: ignore[union-attr]
     changed = replace(spec("mine_here:tuned"), settings='{"ridge": 1.0}')
-    assert changed.build(changed.arena.ground, torch.ones(1, 9)).ridge == pytest.approx(1.3)
+    assert changed.build(torch.ones(1, 9)).ridge == pytest.approx(1.3)
     with pytest.raises(ValueError, match="no setting 'colour'"):
         replace(changed, settings='{"colour": 1}').check()
 
@@ -194,13 +194,13 @@ def test_methods_that_fail_fail_their_own_runs(mine: Path) -> None:
 
 
 def test_models_of_ones_own(mine: Path) -> None:
-    arena = Arena(model="mine_here:model")
+    arena = GridArena(model="mine_here:model")
     run = Spec(arena, "usf-ucb", (1.0, 0.0, 0.0, 0.0, 2.0), steps=20)
     (record,) = run_batch([run])
     assert arena.ground.exact.dim == 5  # its features are its own
     assert record.numbers["lost"] > 0
-    acting, exact = (run_batch([spec("usf-ucb-paper", Arena(model=m))])[0] for m in ("mine_here:Acting", "exact"))
-    again = run_batch([spec("oracle", Arena(model="mine_here:Acting"))])[0]
+    acting, exact = (run_batch([spec("usf-ucb-paper", GridArena(model=m))])[0] for m in ("mine_here:Acting", "exact"))
+    again = run_batch([spec("oracle", GridArena(model="mine_here:Acting"))])[0]
     assert again.numbers["lost"] == pytest.approx(0, abs=1e-9)
     assert acting.numbers["lost"] < 10 * exact.numbers["lost"]
 
@@ -208,7 +208,7 @@ def test_models_of_ones_own(mine: Path) -> None:
 def test_models_of_ones_own_that_cannot_be(mine: Path) -> None:
     for name, why in (("flat", "worth the same"), ("Blind", "RuntimeError: dark"), ("Careless", "draws its actions")):
         with pytest.raises(ValueError, match=why):
-            spec("greedy", Arena(model=f"mine_here:{name}")).check()
+            spec("greedy", GridArena(model=f"mine_here:{name}")).check()
 
 
 def test_weights_of_ones_own_model_are_in_the_digest(mine: Path) -> None:
@@ -223,23 +223,23 @@ def test_weights_of_ones_own_model_are_in_the_digest(mine: Path) -> None:
         __import__("sys").modules.pop("mine_here", None)
         _ground.cache_clear()
         _decided.cache_clear()
-        digests.add(spec("greedy", Arena(model="mine_here:scaled")).digest)
+        digests.add(spec("greedy", GridArena(model="mine_here:scaled")).digest)
     assert len(digests) == 2
 
 
 def test_rewards_outside_the_features() -> None:
-    ground = Arena().ground
-    z, seeds = Tasks(4, 1).draw(ground.exact)
-    linear = rewards(ground, z, seeds.tolist(), 0.0)
+    ground = GridArena().ground
+    z, seeds = ground.draw(Tasks(4, 1))
+    linear = ground.rewards(z, seeds.tolist(), 0.0)
     assert torch.allclose(linear, z @ ground.exact.features.T)
-    table = rewards(ground, z, seeds.tolist(), 0.4)
+    table = ground.rewards(z, seeds.tolist(), 0.4)
     beyond = table - linear
     assert (beyond @ ground.exact.features).abs().max() < 1e-9  # no φ·z has any of it
     share = beyond.var(1, correction=0) / table.var(1, correction=0)
     assert torch.allclose(share, torch.full((4,), 0.4).double())
-    assert torch.allclose(rewards(ground, z[1:2], seeds[1:2].tolist(), 0.4), table[1:2])  # each from its own seed
+    assert torch.allclose(ground.rewards(z[1:2], seeds[1:2].tolist(), 0.4), table[1:2])  # each from its own seed
     runs = [
-        Spec(Arena(), "oracle", tuple(t), outside=0.4, seed=s, steps=8)
+        Spec(GridArena(), "oracle", tuple(t), outside=0.4, seed=s, steps=8)
         for t, s in zip(z.tolist(), seeds.tolist(), strict=True)
     ]
     for record, reward, task in zip(run_batch(runs), table, z, strict=True):
@@ -254,11 +254,11 @@ def test_rewards_outside_the_features() -> None:
 
 
 def test_a_psi_that_is_wrong_by_degree() -> None:
-    exact = Arena().ground.exact
+    exact = GridArena().ground.exact
     z, states = exact.sample_z(50, 0), exact.states()
     truth = exact.psi(states, z)
     for degree, heads in ((0.2, 1), (0.4, 4)):
-        model = Arena(psi_error=degree, heads=heads).ground.model
+        model = GridArena(psi_error=degree, heads=heads).ground.model
         each = model.psi_heads(states, z)  # type: ignore[attr-defined]
         size = truth.norm(dim=-1)[:, None]
         error = ((each - truth[:, None]).norm(dim=-1) / size).pow(2).mean().sqrt()
@@ -267,12 +267,12 @@ def test_a_psi_that_is_wrong_by_degree() -> None:
         assert float(mean) == pytest.approx(degree / heads**0.5, rel=0.15)
         assert torch.equal(model.psi(5, z), model.psi(5, z))
         assert torch.allclose(model.psi(states[:3], z[None].expand(3, -1, -1)), model.psi(states[:3], z))
-    (right,), (wrong,) = (run_batch([spec("oracle", Arena(psi_error=e))]) for e in (0.0, 0.5))
+    (right,), (wrong,) = (run_batch([spec("oracle", GridArena(psi_error=e))]) for e in (0.0, 0.5))
     assert right.numbers == wrong.numbers  # its policies are right
 
 
 def test_every_method_can_be_specified() -> None:
-    arena = Arena(features="clusters")
+    arena = GridArena(features="clusters")
     for name in METHODS:
         spec(name, arena).check()
         assert json.dumps(spec(name, arena).to_json())

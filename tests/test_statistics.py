@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from zscout.lab.arena import Arena, Tasks
+from zscout.lab.arena import Tasks
 from zscout.lab.comparison import Entrant, Outcome, Row, comparison, paired_cells, ranking_cells
+from zscout.lab.grid_arena import GridArena
 from zscout.lab.statistics import Bootstrap, Estimate, interquartile_mean, ranks
 from zscout.lab.stored import collect_league
 from zscout.lab.tuning import (
@@ -118,7 +119,7 @@ def test_estimates_read_well() -> None:
 
 
 def outcome(method: str, lost: np.ndarray, settings: str = "{}", settled: float = 1.0) -> Outcome:
-    entrant = Entrant(Arena(), method, settings, Tasks(len(lost), lost.shape[1]))
+    entrant = Entrant(GridArena(), method, settings, Tasks(len(lost), lost.shape[1]))
     tables = {"lost": lost, "lost_own": lost, "settled": np.full(lost.shape, settled), "final": lost, "error": lost}
     return Outcome(entrant, tables)
 
@@ -130,7 +131,7 @@ def test_a_comparison_from_end_to_end(tmp_path: Path) -> None:
         outcome("random", theirs * 3),
         outcome("greedy", theirs),
         outcome("usf-ucb", theirs + 0.01 * rng.normal(size=(30, 2))),
-        Outcome(Entrant(Arena(), "opti", tasks=Tasks(30, 2)), {}, ["RuntimeError: no"]),
+        Outcome(Entrant(GridArena(), "opti", tasks=Tasks(30, 2)), {}, ["RuntimeError: no"]),
     ]
     rows = comparison(found, against="greedy")
     assert {row.method for row in rows[:2]} == {"greedy", "usf-ucb"}
@@ -159,26 +160,26 @@ def test_a_comparison_from_end_to_end(tmp_path: Path) -> None:
 
 
 def test_tuning_and_report_share_no_task_and_no_seed() -> None:
-    exact = Arena().ground.exact
-    (z1, s1), (z2, s2) = (Tasks(50, 2, kind).draw(exact) for kind in ("tuning", "report"))
+    draw = GridArena().ground.draw
+    (z1, s1), (z2, s2) = (draw(Tasks(50, 2, kind)) for kind in ("tuning", "report"))
     assert not set(s1.tolist()) & set(s2.tolist())
     assert (z1[:, None] - z2[None]).norm(dim=-1).min() > 1e-3
-    assert Tasks(50, 2, "tuning").draw(exact)[0].equal(z1)
+    assert draw(Tasks(50, 2, "tuning"))[0].equal(z1)
     assert len(s1.unique()) == 100
     for few, many in ((20, 50), (50, 100), (100, 230)):  # more tasks begin with the same ones
-        assert Tasks(few, 1).draw(exact)[0].equal(Tasks(many, 1).draw(exact)[0][:few])
+        assert draw(Tasks(few, 1))[0].equal(draw(Tasks(many, 1))[0][:few])
 
 
 def test_every_method_is_tuned_with_the_same_budget() -> None:
     assert {len(grid) for grid in GRIDS.values()} == {BUDGET}
     assert all(len({json.dumps(s, sort_keys=True) for s in grid}) == BUDGET for grid in GRIDS.values())
     assert {"ridge": 0.09, "radius": 0.5} in GRIDS["opti"]
-    tried = candidates(Arena(features="clusters"), list(GRIDS), Tasks(2, 1, "tuning"))
+    tried = candidates(GridArena(features="clusters"), list(GRIDS), Tasks(2, 1, "tuning"))
     assert {entrant.method for entrant in tried} == set(GRIDS)
     for entrant in tried:
         entrant.check()
     with pytest.raises(ValueError, match="there is no method to tune, 'oracle'"):
-        candidates(Arena(), ["oracle"], Tasks(2, 1, "tuning"))
+        candidates(GridArena(), ["oracle"], Tasks(2, 1, "tuning"))
 
 
 def test_the_stored_choices_are_those_of_the_stored_records() -> None:
@@ -224,22 +225,22 @@ def test_a_choice_at_an_end_is_followed_further_out() -> None:
 def test_what_cannot_be_compared(tmp_path: Path) -> None:
     few = Tasks(2, 1)
     for entrant, says in (
-        (Entrant(Arena(), "usf", tasks=few), "no method"),
-        (Entrant(Arena(), "greedy", '{"colour": 1}', few), "no setting"),
-        (Entrant(Arena(features="waves"), "greedy", tasks=few), "no feature set"),
-        (Entrant(Arena("moon"), "greedy", tasks=few), "no world"),
-        (Entrant(Arena("maze", "clusters", "network"), "greedy", tasks=few), "no network ships"),
-        (Entrant(Arena("maze", "laplacian", "grid9-laplacian"), "greedy", tasks=few), "was not trained on"),
-        (Entrant(Arena(), "greedy", tasks=few, noise=-1.0), "noise"),
-        (Entrant(Arena(), "greedy", tasks=few, steps=0), "steps"),
-        (Entrant(Arena(), "greedy", tasks=few, outside=1.0), "outside"),
-        (Entrant(Arena(), "mbie", tasks=few), "one-hot"),
-        (Entrant(Arena(model="network"), "usf-ucb-short", tasks=few), "no psi_at"),
+        (Entrant(GridArena(), "usf", tasks=few), "no method"),
+        (Entrant(GridArena(), "greedy", '{"colour": 1}', few), "no setting"),
+        (Entrant(GridArena(features="waves"), "greedy", tasks=few), "no feature set"),
+        (Entrant(GridArena("moon"), "greedy", tasks=few), "no world"),
+        (Entrant(GridArena("maze", "clusters", "network"), "greedy", tasks=few), "no network ships"),
+        (Entrant(GridArena("maze", "laplacian", "grid9-laplacian"), "greedy", tasks=few), "was not trained on"),
+        (Entrant(GridArena(), "greedy", tasks=few, noise=-1.0), "noise"),
+        (Entrant(GridArena(), "greedy", tasks=few, steps=0), "steps"),
+        (Entrant(GridArena(), "greedy", tasks=few, outside=1.0), "outside"),
+        (Entrant(GridArena(), "mbie", tasks=few), "one-hot"),
+        (Entrant(GridArena(model="network"), "usf-ucb-short", tasks=few), "no psi_at"),
     ):
         with pytest.raises(ValueError, match=says):
             entrant.check()
     with pytest.raises(ValueError, match="settings are auto, default, settling, fewest or a file"):
-        settings_named(str(tmp_path / "none.json"), Arena())
+        settings_named(str(tmp_path / "none.json"), GridArena())
     for text, says in {
         '{"usf-ucv": {}, "usf-ucb": {}}': "other.json, usf-ucv: there is no method 'usf-ucv': did you mean usf-ucb",
         '{"usf-ucb": {"kapa": 1}}': "other.json, usf-ucb: there is no setting 'kapa': did you mean kappa",
@@ -250,30 +251,30 @@ def test_what_cannot_be_compared(tmp_path: Path) -> None:
     }.items():
         (tmp_path / "other.json").write_text(text)
         with pytest.raises(ValueError, match=says):
-            settings_named(str(tmp_path / "other.json"), Arena())
+            settings_named(str(tmp_path / "other.json"), GridArena())
 
 
 def test_settings_of_a_file(tmp_path: Path) -> None:
     path = tmp_path / "mine.json"
     path.write_text('{"mine:contrast": {"weight": 0.3}, "greedy": {"ridge": 2}}')
-    auto = settings_named("auto", Arena())  # what the file does not name
-    assert settings_named(str(path), Arena()) == auto | {"mine:contrast": {"weight": 0.3}, "greedy": {"ridge": 2}}
+    auto = settings_named("auto", GridArena())  # what the file does not name
+    assert settings_named(str(path), GridArena()) == auto | {"mine:contrast": {"weight": 0.3}, "greedy": {"ridge": 2}}
     choices = {"fewest": {"ridge": 1}, "settling": {"ridge": 2}}
     path.write_text(json.dumps({"settings": {"open-grid/laplacian/exact": {"greedy": choices}}, "record": {}}))
-    assert settings_named(str(path), Arena()) == auto | {"greedy": {"ridge": 2}}
-    assert about_settings("greedy", {"ridge": 2}, settings_of_file(str(path), Arena())) == "from the file"
-    assert about_settings("opti", auto["opti"], settings_of_file(str(path), Arena())) == "tuned"
+    assert settings_named(str(path), GridArena()) == auto | {"greedy": {"ridge": 2}}
+    assert about_settings("greedy", {"ridge": 2}, settings_of_file(str(path), GridArena())) == "from the file"
+    assert about_settings("opti", auto["opti"], settings_of_file(str(path), GridArena())) == "tuned"
 
 
 def test_settings_by_name() -> None:
-    assert settings_named("default", Arena()) == {}
-    assert settings_named("auto", Arena(features="laplacian-fine")) == {}  # no record
+    assert settings_named("default", GridArena()) == {}
+    assert settings_named("auto", GridArena(features="laplacian-fine")) == {}  # no record
     stored = stored_settings()["open-grid/laplacian/exact"]
-    assert settings_named("fewest", Arena()) == {name: both["fewest"] for name, both in stored.items()}
-    settling = settings_named("settling", Arena())
-    assert settling == settings_named("tuned", Arena())
+    assert settings_named("fewest", GridArena()) == {name: both["fewest"] for name, both in stored.items()}
+    settling = settings_named("settling", GridArena())
+    assert settling == settings_named("tuned", GridArena())
     ours = {"usf-ucb", "usf-ucb-norm"}
-    assert settings_named("auto", Arena()) == {name: s for name, s in settling.items() if name not in ours}
+    assert settings_named("auto", GridArena()) == {name: s for name, s in settling.items() if name not in ours}
     words = [
         about_settings(name, s) for name, s in (("opti", {"ridge": 1}), ("opti", {}), ("usf-ucb", {}), ("oracle", {}))
     ]

@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 import torch
 
-from zscout.lab.arena import Arena, Tasks
-from zscout.lab.chunks import run_all, run_chunk
+from zscout.lab.arena import Tasks
+from zscout.lab.chunks import run_all, run_batch, run_chunk
 from zscout.lab.comparison import Entrant, Outcome, comparison
-from zscout.lab.evaluation import run_batch
+from zscout.lab.grid_arena import GridArena
 from zscout.lab.spec import Spec
 from zscout.lab.store import FILE, Failure, Record, Store, StoreError, unpack
 
@@ -49,12 +49,13 @@ if __name__ == "__main__":
 def entrants() -> list[Entrant]:
     methods = ("greedy", "random", "usf-ucb-paper", "thompson")
     return [
-        Entrant(Arena(features="clusters"), method, tasks=Tasks(max(15, 2 * KILLS), 2), steps=12) for method in methods
+        Entrant(GridArena(features="clusters"), method, tasks=Tasks(max(15, 2 * KILLS), 2), steps=12)
+        for method in methods
     ]
 
 
 def one(method: str = "greedy", **rest: Any) -> Spec:
-    return Spec(Arena(), method, tuple(np.arange(9.0) - 4), steps=6, **rest)
+    return Spec(GridArena(), method, tuple(np.arange(9.0) - 4), steps=6, **rest)
 
 
 def start(folder: Path, workers: int = 1) -> "subprocess.Popen[str]":
@@ -182,7 +183,7 @@ def test_a_record_comes_back_as_it_was(tmp_path: Path) -> None:
 
 def test_columns_mean_what_they_say() -> None:
     record = run_batch([one("usf-ucb-paper", seed=4)])[0]
-    exact = Arena().ground.exact
+    exact = GridArena().ground.exact
     steps, task = record.steps, torch.tensor(record.spec.task, dtype=torch.float64)
     phi = exact.features[steps["entered"]]
     V = 0.09 * torch.eye(9).double() + phi.T @ phi
@@ -197,7 +198,7 @@ def test_columns_mean_what_they_say() -> None:
     z = torch.from_numpy(steps["z"]).double()
     psi = torch.stack([exact.psi(int(s), z[t : t + 1])[0] for t, s in enumerate(steps["state"])])
     regret = exact.value(task)[steps["state"]] - psi @ task
-    assert np.allclose(steps["regret"] * Arena().ground.gap, regret, atol=1e-3)
+    assert np.allclose(steps["regret"] * GridArena().ground.gap, regret, atol=1e-3)
     width = torch.linalg.solve(V - phi[-1:].T @ phi[-1:], psi[-1]) @ psi[-1]
     assert steps["width"][-1] == pytest.approx(float(width.sqrt()), rel=1e-4)
 

@@ -14,14 +14,15 @@ import torch
 
 from zscout import METHODS, OnlineTransfer
 from zscout.cli import main
-from zscout.lab.arena import Arena, Ground
-from zscout.lab.evaluation import measured, measured_on
-from zscout.lab.simulation import Trace, simulate, simulated, trace_of
+from zscout.lab.exact_evaluation import evaluate_exactly, measured_on
+from zscout.lab.grid_arena import GridArena
+from zscout.lab.ground import Ground
+from zscout.lab.simulation import TaskRuns, Trace, simulate, simulated, trace_of
 from zscout.lab.trace_comparison import TraceComparison, rows_of
 from zscout.lab.trace_file import MOST_BYTES, Painting, TracedRun, TraceFile
 
 SEED, STEPS, NOISE = 7, 60, 0.3
-ARENA = Arena()
+ARENA = GridArena()
 
 
 def task_of(ground: Ground, number: int = 5) -> torch.Tensor:
@@ -29,7 +30,7 @@ def task_of(ground: Ground, number: int = 5) -> torch.Tensor:
 
 
 @cache
-def one_run(method: str = "usf-ucb", seed: int = SEED, arena: Arena = ARENA, number: int = 5) -> Trace:
+def one_run(method: str = "usf-ucb", seed: int = SEED, arena: GridArena = ARENA, number: int = 5) -> Trace:
     ground = arena.ground
     chosen: Any = {"look_ahead": ground.world.step} if method == "exhaustive" else {}
     built = METHODS[method](dim=ground.exact.dim, noise=NOISE, **chosen)
@@ -37,7 +38,7 @@ def one_run(method: str = "usf-ucb", seed: int = SEED, arena: Arena = ARENA, num
     return simulate(ground.model, ground.world, task, built, seeds=torch.tensor([seed]), steps=STEPS, noise=NOISE)
 
 
-def file_of(*methods: str, seed: int = SEED, arena: Arena = ARENA, number: int = 5, **changes: Any) -> TraceFile:
+def file_of(*methods: str, seed: int = SEED, arena: GridArena = ARENA, number: int = 5, **changes: Any) -> TraceFile:
     table = (task_of(arena.ground, number) @ arena.ground.exact.features.cpu().T)[0].tolist()
     runs = [TracedRun.of(one_run(method, seed, arena, number), method) for method in methods or ("usf-ucb",)]
     file = TraceFile(
@@ -59,7 +60,7 @@ def repainted(forgetting: float = 1.0) -> tuple[Trace, torch.Tensor]:
     tables = torch.cat([first, -first])
     agent = OnlineTransfer(ground.model, replace(METHODS["usf-ucb"](dim=9), forgetting=forgetting), seed=[SEED], runs=1)
     reward, rows = tables[:1].clone(), []
-    for step in islice(simulated(agent, ground.world, reward, NOISE), STEPS):
+    for step in islice(simulated(agent, TaskRuns(ground.world, reward, NOISE, agent.seeds)), STEPS):
         rows.append(step)
         if step.t == 24:
             reward.copy_(tables[1:])
@@ -71,13 +72,13 @@ def repainted(forgetting: float = 1.0) -> tuple[Trace, torch.Tensor]:
 
 @pytest.mark.parametrize("method", ["usf-ucb", "explore-then-commit", "lola"])
 @pytest.mark.parametrize(
-    "arena", [ARENA, Arena("four-rooms", "laplacian", "network"), Arena("open-grid", "laplacian-fine")], ids=str
+    "arena", [ARENA, GridArena("four-rooms", "laplacian", "network"), GridArena("open-grid", "laplacian-fine")], ids=str
 )
-def test_a_trace_is_worth_what_compare_says_up_to_what_a_step_is_worth(method: str, arena: Arena) -> None:
+def test_a_trace_is_worth_what_compare_says_up_to_what_a_step_is_worth(method: str, arena: GridArena) -> None:
     ground, trace = arena.ground, one_run(method, arena=arena)
     file = file_of(method, arena=arena)
     (runs,) = TraceComparison({"run.json": file}).recorded()
-    numbers, _ = measured(trace, ground)
+    numbers, _ = evaluate_exactly(trace, ground)
     gap = ground.yardstick.gap(trace.task)
     for name in ("lost", "lost_own"):
         assert runs.numbers[name][0] * gap == pytest.approx(float(numbers[name]) * ground.gap, abs=1e-6)
@@ -310,10 +311,10 @@ def louder(file: TraceFile) -> TraceFile:
     [
         (lambda: louder(file_of()), "a.json and b.json differ in noise"),
         (lambda: file_of(memory=50), "differ in memory"),
-        (lambda: file_of(arena=Arena("open-grid", "clusters")), "differ in features"),
+        (lambda: file_of(arena=GridArena("open-grid", "clusters")), "differ in features"),
         (lambda: file_of(number=6), "differ in rewards"),
         (lambda: file_of(who="person", rewards=[]), "differ in who was the reward"),
-        (lambda: file_of(arena=Arena("maze", "laplacian", "network")), "differ in world, model"),
+        (lambda: file_of(arena=GridArena("maze", "laplacian", "network")), "differ in world, model"),
     ],
 )
 def test_only_runs_on_one_reward_stand_in_one_table(other: Callable[[], TraceFile], says: str) -> None:
@@ -434,7 +435,7 @@ def test_the_same_letters_are_another_world_if_they_are_given(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    written(file_of(arena=Arena("four-rooms", "laplacian", "network")), tmp_path / "run.json")
+    written(file_of(arena=GridArena("four-rooms", "laplacian", "network")), tmp_path / "run.json")
     with pytest.raises(SystemExit):
         main(["compare", "--traces", "run.json", "--world", "open-grid"])
     assert "--world is open-grid, the trace has four-rooms" in capsys.readouterr().err

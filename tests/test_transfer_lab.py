@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from zscout import METHODS, ExactModel, Method, load
-from zscout.lab.arena import Arena
-from zscout.lab.evaluation import settled
+from zscout.lab.exact_evaluation import settled
 from zscout.lab.exact_values import Yardstick
+from zscout.lab.grid_arena import GridArena
 from zscout.lab.simulation import Trace, simulate
 from zscout.lab.theory import watch
 from zscout.transfer.acquisition import Explore
@@ -128,7 +128,7 @@ def test_the_elliptical_potential_is_not_bounded_by_log_det(laplacian_model: Exa
 
 def test_changing_z_can_beat_the_best_fixed_z() -> None:
     """A network's policies err, each elsewhere: from the same start a z that changes can earn more than any fixed z."""
-    exact_model = ExactModel(Arena().ground.world, Arena().ground.exact.features)
+    exact_model = ExactModel(GridArena().ground.world, GridArena().ground.exact.features)
     network = load("grid9-laplacian")
     yardstick = Yardstick(exact_model, network)
     tasks = exact_model.sample_z(40, 11)

@@ -21,19 +21,20 @@ from rich.console import Console
 from toys import Regression
 from zscout import METHODS
 from zscout.cli import main
-from zscout.lab.arena import Arena, Tasks
+from zscout.lab.arena import Tasks
 from zscout.lab.comparison import Entrant
+from zscout.lab.grid_arena import GridArena
 from zscout.lab.simulation import simulate
 from zscout.lab.viewer import Frame, Scene, run_named, watch_run
 from zscout.report.animation import AT_THE_END, write_gif
 from zscout.report.terminal import View, plain_line, share, signed, sparkline
 
-NETWORK = Arena(model="network")
+NETWORK = GridArena(model="network")
 
 
 @cache
 def watched(
-    arena: Arena, method: str = "usf-ucb", task: str = "7", steps: int = 25, seed: int = 2
+    arena: GridArena, method: str = "usf-ucb", task: str = "7", steps: int = 25, seed: int = 2
 ) -> tuple[Scene, list[Frame]]:
     scene, frames = watch_run(run_named(arena, method, task, noise=0.3, seed=seed, steps=steps))
     return scene, list(frames)
@@ -43,7 +44,7 @@ def watched(
 def test_frames_are_the_run_that_compare_has(method: str) -> None:
     scene, frames = watched(NETWORK, method, "7", 60)
     ground = NETWORK.ground
-    tasks, seeds = Tasks(100, 3).draw(ground.exact)
+    tasks, seeds = ground.draw(Tasks(100, 3))
     task, seed = tasks[7 * 3 + 2], seeds[7 * 3 + 2]
     built = METHODS[method](dim=9, noise=0.3, task=task)
     reward = task[None] @ ground.exact.features.T
@@ -87,30 +88,30 @@ def test_maps_are_of_what_is_known_after_the_step() -> None:
 
 
 def test_modes_say_whether_it_does_what_it_would_settle_for() -> None:
-    scene, frames = watched(Arena(), "oracle", steps=30)
+    scene, frames = watched(GridArena(), "oracle", steps=30)
     assert [frame.mode for frame in frames[-3:]] == ["stays"] * 3
     assert {frame.heading for frame in frames} == scene.best == {frames[-1].cell}
     assert frames[-1].lost == pytest.approx(0, abs=1e-9)
-    assert {frame.mode for frame in watched(Arena(), "random")[1]} == {"wanders"}
-    assert {frame.mode for frame in watched(Arena(), "greedy")[1][1:]} <= {"goes", "stays"}
-    assert "tries" in {frame.mode for frame in watched(Arena(), "random-z")[1]}
+    assert {frame.mode for frame in watched(GridArena(), "random")[1]} == {"wanders"}
+    assert {frame.mode for frame in watched(GridArena(), "greedy")[1][1:]} <= {"goes", "stays"}
+    assert "tries" in {frame.mode for frame in watched(GridArena(), "random-z")[1]}
 
 
 def test_a_task_of_ones_own_and_a_region_of_best_cells() -> None:
-    scene, _ = watched(Arena(features="clusters"), task="0,0,0,0,1,0,0,0,-2.5", steps=1)
+    scene, _ = watched(GridArena(features="clusters"), task="0,0,0,0,1,0,0,0,-2.5", steps=1)
     assert scene.spec.task == (0, 0, 0, 0, 1, 0, 0, 0, -2.5)
     assert scene.best == {(row, column) for row in (3, 4, 5) for column in (3, 4, 5)}
     with pytest.raises(ValueError, match="there is nothing to find"):
-        watched(Arena(features="clusters"), task="1,1,1,1,1,1,1,1,1")
+        watched(GridArena(features="clusters"), task="1,1,1,1,1,1,1,1,1")
     with pytest.raises(ValueError, match="one-hot"):
-        run_named(Arena(), "mbie", "0", noise=0.3, seed=0, steps=5)
+        run_named(GridArena(), "mbie", "0", noise=0.3, seed=0, steps=5)
 
 
 def test_lost_steps_do_not_depend_on_the_scale_of_a_task() -> None:
     lost = []
     for scale in (1, 7):
         task = ",".join(str(scale * number) for number in (2, -1, 0, 1, 0, 3, 0, 0, -1))
-        spec = run_named(Arena(), "usf-ucb", task, noise=0.3 * scale, seed=0, steps=15)
+        spec = run_named(GridArena(), "usf-ucb", task, noise=0.3 * scale, seed=0, steps=15)
         lost.append([frame.lost for frame in watch_run(spec)[1]])
     assert np.allclose(lost[0], lost[1])
     assert lost[0][-1] > 0.1
@@ -119,7 +120,7 @@ def test_lost_steps_do_not_depend_on_the_scale_of_a_task() -> None:
 @pytest.mark.parametrize("world", ["open-grid", "four-rooms", "maze"])
 @pytest.mark.parametrize("colours", [None, "truecolor"])
 def test_the_view_fits(world: str, colours: str | None) -> None:
-    scene, frames = watched(Arena(world))
+    scene, frames = watched(GridArena(world))
     columns = scene.truth.shape[1]
     for width, beside in ((80, True), (40, False)):
         file = io.StringIO()
@@ -140,7 +141,7 @@ def test_the_view_fits(world: str, colours: str | None) -> None:
 
 
 def test_colours_follow_the_estimate() -> None:
-    scene, frames = watched(Arena("four-rooms"), steps=40)
+    scene, frames = watched(GridArena("four-rooms"), steps=40)
     console = Console(width=80, file=io.StringIO(), force_terminal=True, color_system="truecolor")
     lines = console.render_lines(View(scene, frames, 40))
     brightness = {}

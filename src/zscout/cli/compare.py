@@ -147,8 +147,9 @@ class Compare(RunOptions):
 
     def _entrants(self, console: Console) -> "list[Entrant]":
         from zscout.edge import as_size
-        from zscout.lab.arena import Arena, Tasks
+        from zscout.lab.arena import Tasks
         from zscout.lab.comparison import Entrant
+        from zscout.lab.grid_arena import GridArena
         from zscout.lab.tuning import settings_named
         from zscout.transfer.methods import METHODS
 
@@ -159,7 +160,7 @@ class Compare(RunOptions):
         steps = min(self.steps, 50) if self.quick else self.steps
         tasks = Tasks(count, seeds, "report", self.seed)
         device = device_named(self.device)
-        arena = Arena(str(self.world), str(self.features), str(self.model), self.psi_error, self.heads, device)
+        arena = GridArena(str(self.world), str(self.features), str(self.model), self.psi_error, self.heads, device)
         settings = settings_named(self.settings, arena)
         as_size(self.jobs, "jobs", 1)
         rest = {"noise": self.noise, "steps": steps, "outside": self.outside, "offset": self.offset}
@@ -192,8 +193,9 @@ class Tune(RunOptions):
         """Run what is not stored yet, print the chosen settings."""
         from zscout.edge import as_size
         from zscout.files import write_json
-        from zscout.lab.arena import Arena, Tasks
+        from zscout.lab.arena import Tasks
         from zscout.lab.comparison import Entrant, comparison, ranking_cells
+        from zscout.lab.grid_arena import GridArena
         from zscout.lab.report_model import TextTable
         from zscout.lab.tuning import GRIDS, beyond, candidates, choose, merged, record_head, tuning_record
         from zscout.report.tables import terminal_table
@@ -203,7 +205,7 @@ class Tune(RunOptions):
             count = 3 if self.quick else self.tasks
             report = min(3, self.report) if self.quick else self.report
             tasks, others = (Tasks(n, 1, kind, self.seed) for n, kind in ((count, "tuning"), (report, "report")))
-            arena = Arena(str(self.world), str(self.features), str(self.model), device=device_named(self.device))
+            arena = GridArena(str(self.world), str(self.features), str(self.model), device=device_named(self.device))
             as_size(self.jobs, "jobs", 1)
             steps = min(self.steps, 20) if self.quick else self.steps
             names = list(GRIDS) if self.methods == "all" else names_of(self.methods)

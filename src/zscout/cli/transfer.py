@@ -52,7 +52,7 @@ class Transfer:
         import torch
 
         from zscout.edge import as_size, in_range
-        from zscout.lab.arena import Arena
+        from zscout.lab.grid_arena import GridArena
         from zscout.lab.viewer import run_named, watch_run
 
         torch.set_num_threads(1)  # small tensors: more threads are slower
@@ -61,7 +61,7 @@ class Transfer:
             steps = min(steps, 20) if self.quick else steps
             speed = 0.0 if self.quick else in_range(self.speed, "speed", 0.0, math.inf, open_end=True)
             self._check_files()
-            arena = Arena(self.world, self.features, self.model)
+            arena = GridArena(self.world, self.features, self.model)
             named = (arena, self.method, self.task)
             spec = run_named(*named, noise=self.noise, seed=self.seed, steps=steps)
         scene, frames = watch_run(spec)

@@ -11,14 +11,16 @@ from pathlib import Path
 
 import torch
 
+import zscout
+from zscout.bfm.exact import ExactModel
 from zscout.edge import as_size
-from zscout.lab.arena import Arena
+from zscout.lab.arena import Batch
 from zscout.lab.comparison import Entrant
-from zscout.lab.evaluation import run_batch
 from zscout.lab.plugins import is_plugin
-from zscout.lab.spec import Spec
+from zscout.lab.spec import Spec, code_digest, walk
 from zscout.lab.store import Failure, Record, Store
 from zscout.processes import begin_worker
+from zscout.transfer.saving import method_to_json
 from zscout.transfer.search import Ellipsoid, Shooting
 
 SECONDS = 5.0  # that a chunk should take: as much as a stop can cost
@@ -41,6 +43,32 @@ def run_all(specs: Sequence[Spec], store: Store, workers: int = 1) -> Iterator[C
     for chunk in _in_turn(plan) if as_size(workers, "jobs", 1) == 1 else _side_by_side(plan, workers):
         store.add(chunk.answers)
         yield chunk
+
+
+def run_batch(specs: Sequence[Spec]) -> list[Record]:
+    """Records of specs of one group, simulated in one tensor and evaluated by their arena."""
+    began, group = time.perf_counter(), specs[0].group
+    tasks, seeds = [spec.task for spec in specs], [spec.seed for spec in specs]
+    batch = Batch(tasks, seeds, group.noise, group.outside, group.offset)
+    agent, steps = walk(group, batch, group.steps)
+    numbers, columns = group.arena.evaluate(batch, agent, steps)
+    provenance = {
+        "version": zscout.__version__,
+        "code": code_digest()[:12],
+        "method": method_to_json(group.build(group.arena.vectors(tasks[:1]))),
+        "batch": len(specs),
+        "seconds": (time.perf_counter() - began) / len(specs),
+    }
+    return [
+        Record(
+            spec,
+            # Without the last digits, which depend on the number of runs in the batch.
+            {name: float(f"{round(float(column[i]), 9):.9g}") for name, column in numbers.items()},
+            {name: column[:, i] for name, column in columns.items()},
+            provenance,
+        )
+        for i, spec in enumerate(specs)
+    ]
 
 
 def run_chunk(specs: Sequence[Spec]) -> Chunk:
@@ -97,10 +125,9 @@ def _first_size(group: Spec) -> int:
 
 def _solves(group: Spec) -> int:
     """How many fresh z a step of one run solves by dynamic programming."""
-    if group.arena.model != "exact" or is_plugin(group.method):
+    if not isinstance(group.arena.bfm, ExactModel) or is_plugin(group.method):
         return 1
-    ground = group.arena.ground
-    search = group.build(ground, torch.ones(1, ground.exact.dim)).search
+    search = group.build(torch.ones(1, group.arena.bfm.dim)).search
     return search.n if isinstance(search, Ellipsoid | Shooting) else 1
 
 
@@ -111,14 +138,14 @@ def expected_seconds(entrants: Sequence[Entrant]) -> dict[Entrant, tuple[int, fl
     for entrant in entrants:
         solves = _solves(entrant.specs[0].group)
         if solves > 1:
-            rate = _solved_in_a_second(entrant.arena) if rate is None else rate
+            assert isinstance(entrant.arena.bfm, ExactModel)
+            rate = _solved_in_a_second(entrant.arena.bfm) if rate is None else rate
             runs = entrant.tasks.count * entrant.tasks.seeds
             found[entrant] = (solves, runs * entrant.steps * solves / rate)
     return found
 
 
-def _solved_in_a_second(arena: Arena) -> float:
-    exact = arena.ground.exact
+def _solved_in_a_second(exact: ExactModel) -> float:
     exact.policy(exact.sample_z(64, 1))
     began = time.perf_counter()
     exact.policy(exact.sample_z(MEASURED, 2))

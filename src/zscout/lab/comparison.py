@@ -2,18 +2,17 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from zscout.lab.arena import Arena, Tasks
+from zscout.lab.arena import NUMBERS, Arena, Tasks
+from zscout.lab.grid_arena import GridArena
 from zscout.lab.spec import Spec, settings_json
 from zscout.lab.statistics import Bootstrap, Estimate, ranks
 from zscout.lab.store import Store
-
-NUMBERS = ("lost", "lost_own", "settled", "final", "error")
 
 
 @dataclass(frozen=True)
@@ -42,13 +41,9 @@ class Entrant:
     @cached_property
     def specs(self) -> list[Spec]:
         """Its runs, a task's beside each other."""
-        z, seeds = self.tasks.draw(self.arena.ground.exact)
-        names = ("settings", "outside", "offset", "noise", "steps")
-        shared = {name: getattr(self, name) for name in names}
-        return [
-            Spec(self.arena, self.method, tuple(task), seed=seed, **shared)
-            for task, seed in zip(z.tolist(), seeds.tolist(), strict=True)
-        ]
+        shared = {name: getattr(self, name) for name in ("settings", "outside", "offset", "noise", "steps")}
+        runs = zip(self.tasks.draw(self.arena), self.tasks.run_seeds, strict=True)
+        return [Spec(self.arena, self.method, task, seed=seed, **shared) for task, seed in runs]
 
     def check(self) -> None:
         """Refuse what cannot be run before anything is."""
@@ -84,7 +79,9 @@ class Outcome:
     def to_json(self) -> dict[str, Any]:
         """Everything: what decided the runs, every run's numbers, and the seeds that they can be repeated with."""
         return {
-            **asdict(self.entrant),
+            **{field.name: getattr(self.entrant, field.name) for field in fields(Entrant)},
+            "arena": self.entrant.arena.to_json(),
+            "tasks": asdict(self.entrant.tasks),
             "settings": self.settings,
             "seeds": self.entrant.tasks.run_seeds,
             "digests": [spec.digest for spec in self.entrant.specs],
@@ -95,7 +92,7 @@ class Outcome:
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> "Outcome":
         """What ``to_json`` wrote."""
-        arena, tasks = Arena(**content["arena"]), Tasks(**content["tasks"])
+        arena, tasks = GridArena(**content["arena"]), Tasks(**content["tasks"])
         rest = {name: content[name] for name in ("noise", "steps", "outside")}
         rest["offset"] = content.get("offset", 0.0)
         entrant = Entrant.of(arena, content["method"], content["settings"], tasks, **rest)

@@ -10,7 +10,7 @@ from zscout.bfm.exact import ExactModel
 from zscout.bfm.judging import Tabulated, certain
 from zscout.bfm.solving import bits, distinct
 from zscout.lab.simulation import Trace
-from zscout.transfer.constant import constant_part
+from zscout.transfer.constant import ConstantPart, constant_part
 from zscout.types import BehaviorModel
 
 FLAT = 1e-9  # of the largest reward: a gain below this share of it is none
@@ -28,11 +28,8 @@ class Yardstick:
         self._constant = constant_part(*(part.cpu() for part in exact.feature_moments()))
 
     def without_constant(self, task: Float[Tensor, "*n d"]) -> Float[Tensor, "*n d"]:
-        """What ridge regression with an intercept can find of a task: orthogonal to w, whose reward is constant."""
-        if self._constant is None:
-            return task
-        w = self._constant.w.to(task)
-        return task - (task @ w)[..., None] / (w @ w) * w
+        """What regression with an intercept can find of a task."""
+        return without_constant(task, self._constant)
 
     def psi(self, state: Tensor, z: Float[Tensor, "*n d"]) -> Float[Tensor, "*n k"]:
         """The true ψ(s;z) of the model's policies at the states."""
@@ -105,6 +102,14 @@ class Yardstick:
         """v*(s), of tasks that come again and again."""
         rows, whose = distinct_rows(task)
         return self.exact.value(rows).cpu()[whose]
+
+
+def without_constant(task: Float[Tensor, "*n d"], constant: ConstantPart | None) -> Float[Tensor, "*n d"]:
+    """What ridge regression with an intercept can find of a task: orthogonal to w, whose reward is constant."""
+    if constant is None:
+        return task
+    w = constant.w.to(task)
+    return task - (task @ w)[..., None] / (w @ w) * w
 
 
 def distinct_rows(rows: Float[Tensor, "n d"]) -> tuple[Float[Tensor, "m d"], Int[Tensor, " n"]]:

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 import tyro
 
-from zscout.lab.arena import Arena
-from zscout.lab.evaluation import run_batch
+from zscout.lab.chunks import run_batch
+from zscout.lab.grid_arena import GridArena
 from zscout.lab.paper.experiment import FEATURES, VARIANTS, Scale, banded, explorations, transfers
 from zscout.lab.report_model import Curve
 from zscout.lab.spec import Spec
@@ -48,9 +48,9 @@ class Arm:
     draws: int  # fresh z a step; 0: our search
     method: str = "usf-ucb-paper"
 
-    def arena(self, features: str, device: str) -> Arena:
+    def arena(self, features: str, device: str) -> GridArena:
         """The 9×9 grid with its network."""
-        return Arena(features=features, model=NETWORKS[self.network].format(features), device=device)
+        return GridArena(features=features, model=NETWORKS[self.network].format(features), device=device)
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""User code by ``module:name``: methods, models and features from ``sys.path`` or the working directory."""
+"""User code by ``module:name``: methods, models and features from ``sys.path`` or the working directory; its digest."""
 
 import hashlib
 import importlib
@@ -6,6 +6,7 @@ import inspect
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 import torch
@@ -13,7 +14,6 @@ from gymnasium.spaces import Discrete
 
 from zscout.bfm.judging import Tabulated
 from zscout.edge import as_table
-from zscout.lab.code_digest import digest_of_code
 from zscout.transfer.methods import METHODS, Factory, Method
 from zscout.types import BehaviorModel
 
@@ -45,6 +45,29 @@ def source_digest(name: str) -> str:
     imported(name)
     file = inspect.getsourcefile(sys.modules[name.partition(":")[0]])
     return (digest_of_code(Path(file).read_bytes()) if file else hashlib.sha256(name.encode()).digest()).hex()
+
+
+def digest_of_code(source: bytes) -> bytes:
+    """Of what a module does: its bytecode, names and constants, without line numbers and docstrings."""
+    digest = hashlib.sha256()
+    _add(compile(source, "", "exec", dont_inherit=True, optimize=2), digest)  # 2: without docstrings
+    return digest.digest()
+
+
+def _add(code: CodeType, digest: "hashlib._Hash") -> None:
+    digest.update(code.co_code)
+    for part in (code.co_name, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars):
+        digest.update(repr(part).encode())
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            _add(constant, digest)
+        else:
+            digest.update(repr(_ordered(constant)).encode())
+
+
+def _ordered(constant: object) -> object:
+    """Sets print in an order that changes from process to process."""
+    return sorted(map(repr, constant)) if isinstance(constant, frozenset) else constant
 
 
 def method_factory(name: str) -> Factory:

@@ -20,7 +20,7 @@ from zscout.bfm.training import Progress, Trainer
 from zscout.bfm.transitions import Transitions
 from zscout.edge import as_size, known_name
 from zscout.files import parse_json, write_json
-from zscout.lab.arena import features_named, world_named
+from zscout.lab.ground import features_named, world_named
 from zscout.worlds import GridWorld
 
 CHECKPOINT, LOG = "checkpoint.safetensors", "training.json"

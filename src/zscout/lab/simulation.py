@@ -13,8 +13,8 @@ from zscout.edge import as_index, as_size, as_vectors, in_range
 from zscout.randomness import Streams
 from zscout.transfer.agent import OnlineTransfer
 from zscout.transfer.methods import Method
-from zscout.transfer.rollout import Step, Walk
-from zscout.types import Action, BehaviorModel, FiniteWorld
+from zscout.transfer.rollout import Environment, Step, Walk
+from zscout.types import Action, BehaviorModel, FiniteWorld, Obs
 
 WORLD = 2**40  # the place in a run's stream where its world begins: far from any that its agent draws from
 
@@ -38,6 +38,10 @@ class TaskRuns:
         self._start = (Streams(seeds, WORLD).uniform() * world.n_states).long()
         self._state, self._t = self._start, 0
 
+    def true_reward(self, next_obs: Obs) -> Float[Tensor, " R"]:
+        """R_{t+1} of each run without noise."""
+        return self.reward.gather(1, torch.as_tensor(next_obs)[:, None])[:, 0]
+
     def reset(self, *, seed: int | None = None) -> tuple[Int[Tensor, " R"], dict[str, Any]]:
         """Every run at its start."""
         self._state = self._start
@@ -49,13 +53,7 @@ class TaskRuns:
         streams = Streams(self.seeds, WORLD + self._t)
         move = as_index(action, self.world.n_actions, "action", torch.device("cpu"))
         self._state = self.world.step(self._state, move, streams)
-        return (
-            self._state,
-            self.reward.gather(1, self._state[:, None])[:, 0] + self.noise * streams.normal(),
-            False,
-            False,
-            {},
-        )
+        return self._state, self.true_reward(self._state) + self.noise * streams.normal(), False, False, {}
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,15 +78,9 @@ class Trace:
     final_z_hat: Float[Tensor, "R d"]
 
 
-def simulated(
-    agent: OnlineTransfer,
-    world: FiniteWorld,
-    reward: Float[Tensor, "R S"],
-    noise: float | Float[Tensor, " 1"],
-    least: float | None = None,
-) -> Iterator[Step]:
-    """The agent's steps in the world, without end. With ``least`` it is told only where it ``wants_reward``."""
-    walk = Walk(agent, TaskRuns(world, reward, noise, agent.seeds), beliefs=True)
+def simulated(agent: OnlineTransfer, env: Environment, least: float | None = None) -> Iterator[Step]:
+    """The agent's steps, without end, with its beliefs. With ``least`` it is told only where it ``wants_reward``."""
+    walk = Walk(agent, env, beliefs=True)
     while True:
         step = walk.move()
         seen = None if least is None else torch.as_tensor(agent.wants_reward(step.next_obs, least))
@@ -117,7 +109,8 @@ def simulate(
     agent = OnlineTransfer(model, method, seed=seeds.tolist(), runs=len(tasks), noise=sigma)
     if reward is None:
         reward = tasks @ model.phi(torch.arange(world.n_states)).double().cpu().T
-    return trace_of(agent, tasks, list(islice(simulated(agent, world, reward, noise), as_size(steps, "steps", 1))))
+    env = TaskRuns(world, reward, noise, agent.seeds)
+    return trace_of(agent, tasks, list(islice(simulated(agent, env), as_size(steps, "steps", 1))))
 
 
 def trace_of(agent: OnlineTransfer, tasks: Float[Tensor, "R d"], steps: Sequence[Step]) -> Trace:

@@ -1,24 +1,26 @@
-"""The frozen description of a run and its digest; the rewards it stands for."""
+"""The frozen description of a run, its digest, and its steps."""
 
 import hashlib
 import json
 import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Generator, Tensor
 
 import zscout
 from zscout.edge import as_size, in_range
-from zscout.lab.arena import Arena, Ground
-from zscout.lab.code_digest import digest_of_code
-from zscout.lab.plugins import is_plugin, method_factory, source_digest
-from zscout.lab.simulation import simulate
+from zscout.lab.arena import Arena, Batch, Task
+from zscout.lab.plugins import digest_of_code, is_plugin, method_factory, source_digest
+from zscout.lab.simulation import simulated
+from zscout.transfer.agent import OnlineTransfer
 from zscout.transfer.methods import Method
+from zscout.transfer.rollout import Step
 from zscout.transfer.saving import method_to_json
 
 
@@ -26,9 +28,9 @@ from zscout.transfer.saving import method_to_json
 class Spec:
     """One run: the same spec, weights and code give the same states, actions and rewards, alone or among others."""
 
-    arena: Arena  # world, features, model
+    arena: Arena
     method: str  # one of METHODS, or module:name
-    task: tuple[float, ...]  # z_r
+    task: Task
     settings: str = "{}"  # JSON, so that a spec can be a key
     outside: float | int = 0.0  # share of the reward's variance over states that no φ·z expresses
     offset: float | int = 0.0  # a constant added to every reward
@@ -53,31 +55,36 @@ class Spec:
 
     def to_json(self) -> dict[str, Any]:
         """Flat, without the device, which decides nothing."""
-        content = asdict(self)
-        arena = content.pop("arena")
-        del arena["device"]
-        return {**arena, **content, "task": list(self.task)}
+        content = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "arena"}
+        task = self.task if isinstance(self.task, str) else list(self.task)
+        return {**self.arena.to_json(), **content, "task": task}
 
-    def build(self, ground: Ground, task: Float[Tensor, "R d"]) -> Method:
-        """The method; the setting ``exhaustive`` stands for the world's own look-ahead."""
+    def build(self, task: Float[Tensor, "R d"]) -> Method:
+        """The method for runs with these z_r; the setting ``exhaustive`` plans with the true world."""
         factory, settings = method_factory(self.method), json.loads(self.settings)
         if self.method == "exhaustive" or settings.pop("exhaustive", False):
-            settings["look_ahead"] = ground.world.step
-        return factory(dim=ground.exact.dim, noise=self.noise, task=task, **settings)
+            settings["look_ahead"] = self.arena.look_ahead
+        return factory(dim=self.arena.bfm.dim, noise=self.noise, task=task, **settings)
 
     def check(self) -> None:
-        """Refuse what cannot be run before anything is."""
+        """Raise if it cannot be run, before anything is."""
         as_size(self.steps, "steps", 1)
         in_range(self.noise, "noise", 0.0, math.inf, open_end=True)
         in_range(self.outside, "outside", 0.0, 1.0, open_end=True)
         in_range(self.offset, "offset", -1e9, 1e9)
-        ground, seed = self.arena.ground, torch.zeros(1, dtype=torch.long)
-        task = torch.ones(1, ground.exact.dim, dtype=torch.float64)
-        if is_plugin(self.method) or is_plugin(self.arena.model):  # what else is wrong with it shows in its own runs
+        tasks = self.arena.sample_tasks(1, Generator().manual_seed(0))  # loads the model, which may raise
+        if is_plugin(self.method) or self.arena.has_plugin:  # other faults of user code are recorded with its runs
             method_factory(self.method).check(**json.loads(self.settings))
-        else:
-            method = self.build(ground, task)
-            simulate(ground.model, ground.world, task, method, seeds=seed, steps=2, noise=self.noise)
+            return
+        walk(self, Batch(tasks, [0], self.noise, self.outside, self.offset), steps=2)
+
+
+def walk(group: Spec, batch: Batch, steps: int) -> tuple[OnlineTransfer, list[Step]]:
+    """Run the method on every task of the batch: the agent after its last step, and the steps."""
+    arena = group.arena
+    method = group.build(arena.vectors(batch.tasks))
+    agent = OnlineTransfer(arena.bfm, method, seed=list(batch.seeds), runs=len(batch.seeds))
+    return agent, list(islice(simulated(agent, arena.environment(batch)), steps))
 
 
 def settings_json(settings: dict[str, Any]) -> str:
@@ -85,46 +92,23 @@ def settings_json(settings: dict[str, Any]) -> str:
     return json.dumps(dict(settings), sort_keys=True)
 
 
-def rewards(
-    ground: Ground, tasks: Float[Tensor, "R d"], seeds: list[int], outside: float, offset: float = 0.0
-) -> Float[Tensor, "R S"]:
-    """Each run's reward of each state: φ·z_r + offset; with ``outside`` > 0 and a part that no φ·z has, by its seed."""
-    features = ground.exact.features.cpu()
-    inside = tasks @ features.T + offset
-    if not outside:
-        return inside
-    drawn = torch.stack([torch.randn(len(features), dtype=torch.float64, generator=_generator(seed)) for seed in seeds])
-    with_constant = torch.cat([features, torch.ones(len(features), 1, dtype=torch.float64)], dim=1)
-    directions, sizes, _ = torch.linalg.svd(with_constant, full_matrices=False)
-    span = directions[:, sizes > 1e-9 * sizes[0]]
-    beyond = drawn - drawn @ span @ span.T  # of mean 0, orthogonal to every φ·z
-    spread: Tensor = inside.std(1, correction=0) / beyond.std(1, correction=0)
-    size = spread * math.sqrt(outside / (1 - outside))
-    return torch.addcmul(inside, beyond, size[:, None])
-
-
-def _generator(seed: int) -> torch.Generator:
-    return torch.Generator().manual_seed((seed * 1_000_003 + 17) % 2**62)
-
-
 @cache
 def _decided(group: Spec) -> list[Any]:
-    """What names stand for: the map, the weights, the method's pieces, and the code."""
-    ground = group.arena.ground
-    own = [source_digest(name) for name in (group.method, group.arena.model, group.arena.features) if is_plugin(name)]
-    # A stranger's method is its source: to build it may fail, which is for its own runs to find.
-    pieces = None if is_plugin(group.method) else method_to_json(group.build(ground, torch.ones(1, ground.exact.dim)))
-    return [ground.fingerprint, pieces, own, code_digest()]
+    """What the names stand for: the world, the weights, the method's pieces, and the code."""
+    if is_plugin(group.method):  # identified by its source: building it may fail, which is recorded with its runs
+        return [group.arena.fingerprint, None, source_digest(group.method), code_digest()]
+    pieces = method_to_json(group.build(torch.ones(1, group.arena.bfm.dim)))
+    return [group.arena.fingerprint, pieces, code_digest()]
+
+
+EXACT = ("corrupted", "exact_evaluation", "exact_values", "grid_arena", "ground", "theory")
+LAB = ("arena", "monte_carlo", "simulation", "spec", *EXACT)
 
 
 @cache
 def code_digest() -> str:
     """SHA-256 of the code that decides a record, without its comments and docstrings."""
     root = Path(zscout.__file__).parent
-    lab = (
-        f"lab/{name}.py"
-        for name in ("simulation", "spec", "exact_values", "evaluation", "theory", "arena", "corrupted")
-    )
-    decides = ("bfm", "features", "transfer", "worlds", "edge.py", "randomness.py", *lab)
+    decides = ("bfm", "features", "transfer", "worlds", "edge.py", "randomness.py", *(f"lab/{name}.py" for name in LAB))
     sources = [path for part in decides for path in sorted((root / part).rglob("*.py")) or [root / part]]
     return hashlib.sha256(b"".join(digest_of_code(path.read_bytes()) for path in sources)).hexdigest()

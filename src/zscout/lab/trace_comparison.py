@@ -11,10 +11,11 @@ import numpy as np
 import torch
 
 from zscout.edge import as_size
-from zscout.lab.arena import Ground
-from zscout.lab.comparison import NUMBERS, Row
-from zscout.lab.evaluation import measured_on, nearest_task
-from zscout.lab.simulation import Trace, simulated, trace_of
+from zscout.lab.arena import NUMBERS
+from zscout.lab.comparison import Row
+from zscout.lab.exact_evaluation import measured_on, nearest_task
+from zscout.lab.ground import Ground
+from zscout.lab.simulation import TaskRuns, Trace, simulated, trace_of
 from zscout.lab.spec import Spec, settings_json
 from zscout.lab.statistics import Bootstrap
 from zscout.lab.trace_file import TraceFile
@@ -114,7 +115,7 @@ class TraceComparison:
         for first in range(0, len(numbers), size):
             some = numbers[first : first + size]
             task = nearest_task(ground, file.tables()[0][-1:]).expand(len(some), -1)
-            method = replace(spec.build(ground, task), forgetting=file.forgetting)
+            method = replace(spec.build(task), forgetting=file.forgetting)
             parts.append(self._measured(_repeat(file, ground, method, some)))
         measured = {name: np.concatenate([part[name] for part in parts]) for name in NUMBERS}
         return MeasuredRuns(spec.method, settings, numbers, measured)
@@ -152,7 +153,7 @@ def _repeat(file: TraceFile, ground: Ground, method: Method, seeds: list[int]) -
     (tables, which), noises = file.tables(), file.noises()
     agent = OnlineTransfer(ground.model, method, seed=seeds, runs=len(seeds))
     reward, noise, rows = tables[which[0]].repeat(len(seeds), 1), noises[:1].clone(), []
-    for step in islice(simulated(agent, ground.world, reward, noise), file.steps):
+    for step in islice(simulated(agent, TaskRuns(ground.world, reward, noise, agent.seeds)), file.steps):
         rows.append(step)
         following = min(step.t + 1, file.steps - 1)
         reward.copy_(tables[which[following]].expand_as(reward))

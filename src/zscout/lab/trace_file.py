@@ -15,7 +15,8 @@ from torch import Tensor
 import zscout
 from zscout.edge import as_size, in_range, known_name
 from zscout.files import no_number
-from zscout.lab.arena import OF_ARENAS, SHIPPED, Arena, Ground
+from zscout.lab.grid_arena import GridArena
+from zscout.lab.ground import OF_ARENAS, SHIPPED, Ground
 from zscout.lab.simulation import Trace
 from zscout.transfer.methods import METHODS
 from zscout.worlds.maps import WORLDS
@@ -149,9 +150,9 @@ class TraceFile:
         return len(self.runs[0].state)
 
     @property
-    def arena(self) -> Arena:
+    def arena(self) -> GridArena:
         """Where it was."""
-        return Arena(self.world, self.features, self.model)
+        return GridArena(self.world, self.features, self.model)
 
     @property
     def forgetting(self) -> float:

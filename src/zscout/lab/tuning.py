@@ -154,11 +154,6 @@ def _lost(row: TuningRecord) -> tuple[float, str]:
 # What is stored
 
 
-def arena_key(arena: Arena) -> str:
-    """How records name an arena: world/features/model."""
-    return f"{arena.world}/{arena.features}/{arena.model}"
-
-
 def stored_records() -> dict[str, TuningRecord]:
     """All tuning records that ship, by arena."""
     found: dict[str, TuningRecord] = json.loads(files("zscout.lab.stored").joinpath("tuning.json").read_text())
@@ -182,7 +177,7 @@ def settings_named(name: str, arena: Arena) -> dict[str, Settings]:
         return {}
     name = SETTLING if name == "tuned" else name
     if name in ("auto", FEWEST, SETTLING):
-        chosen = stored_settings().get(arena_key(arena), {})
+        chosen = stored_settings().get(arena.key, {})
         choice = SETTLING if name == "auto" else name
         kept = {method: choices[choice] for method, choices in chosen.items()}
         return {m: s for m, s in kept.items() if name != "auto" or m not in DEFAULTS_OF_OURS}
@@ -203,11 +198,11 @@ def settings_in(path: Path, arena: Arena) -> dict[str, Settings]:
         raise ValueError(f"settings are {known} or a file of zscout tune; {str(path)!r}: {error}") from error
     try:
         if "settings" in found:
-            chosen = {method: choices[SETTLING] for method, choices in found["settings"][arena_key(arena)].items()}
+            chosen = {method: choices[SETTLING] for method, choices in found["settings"][arena.key].items()}
         else:
             chosen = dict(found.items())
     except KeyError:
-        raise ValueError(f"{path} holds no settings for {arena_key(arena)}") from None
+        raise ValueError(f"{path} holds no settings for {arena.key}") from None
     except (TypeError, AttributeError):
         raise ValueError(f'{path} must be an object like {{"usf-ucb": {{"kappa": 2.0}}}}') from None
     for method, settings in chosen.items():
@@ -237,7 +232,7 @@ def merged(path: Path, arena: Arena, like: TuningRecord) -> Callable[[Mapping[st
             before = {name: dict(found[name]) for name in before}
         except (OSError, KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{path} is not of zscout tune: name another --out") from error
-    key = arena_key(arena)
+    key = arena.key
 
     old = before["record"].get(key, {**like, "tried": {}})
     for name, value in like.items():

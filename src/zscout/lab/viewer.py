@@ -12,9 +12,11 @@ from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
 from zscout.edge import as_index, as_size, as_vectors
-from zscout.lab.arena import Arena, Ground, Tasks
-from zscout.lab.simulation import followed, simulated, trace_of
-from zscout.lab.spec import Spec, rewards
+from zscout.lab.arena import Batch, Tasks
+from zscout.lab.grid_arena import GridArena, finite
+from zscout.lab.ground import Ground
+from zscout.lab.simulation import TaskRuns, followed, simulated, trace_of
+from zscout.lab.spec import Spec
 from zscout.transfer.agent import OnlineTransfer
 from zscout.worlds.grid import Cell
 
@@ -72,13 +74,13 @@ class Frame:
         return named | {"z": self.z.tolist(), "z_hat": self.z_hat.tolist()}
 
 
-def run_named(arena: Arena, method: str, task: str, *, noise: float, seed: int, steps: int) -> Spec:
+def run_named(arena: GridArena, method: str, task: str, *, noise: float, seed: int, steps: int) -> Spec:
     """What a user wrote, as a run; what cannot be run is refused.
 
     ``task`` is the number of one of the tasks of compare, or z_r itself, numbers with commas between. With a number,
     and a ``seed`` below 1000, this is the very run that compare has for that task and that seed.
     """
-    z_r, first = _task(task, arena.ground)
+    z_r, first = _task(task, arena)
     spec = Spec(arena, method, tuple(z_r[0].tolist()), noise=noise, seed=(first + seed) % 2**63, steps=steps)
     spec.check()
     return spec
@@ -86,10 +88,11 @@ def run_named(arena: Arena, method: str, task: str, *, noise: float, seed: int, 
 
 def watch_run(spec: Spec) -> tuple[Scene, Iterator[Frame]]:
     """The scene, and a frame for each step."""
-    ground, task = spec.arena.ground, torch.tensor([spec.task], dtype=torch.float64)
-    agent = OnlineTransfer(ground.model, spec.build(ground, task), seed=[spec.seed], runs=1)
-    reward = rewards(ground, task, [spec.seed], spec.outside, spec.offset)
-    truth = ground.world.to_map(reward[0])
+    arena = finite(spec.arena)
+    ground, task = arena.ground, arena.vectors([spec.task])
+    agent = OnlineTransfer(ground.model, spec.build(task), seed=[spec.seed], runs=1)
+    env = arena.environment(Batch([spec.task], [spec.seed], spec.noise, spec.outside, spec.offset))
+    truth = ground.world.to_map(env.reward[0])
     best = np.argwhere(truth >= np.nanmax(truth) - 1e-9 * np.nanmax(np.abs(truth)))
     scene = Scene(
         spec=spec,
@@ -97,17 +100,15 @@ def watch_run(spec: Spec) -> tuple[Scene, Iterator[Frame]]:
         doubt=_doubt(agent, ground),
         best=frozenset((int(row), int(column)) for row, column in best),
     )
-    return scene, islice(_frames(agent, ground, task, reward, spec.noise), spec.steps)
+    return scene, islice(_frames(agent, ground, task, env), spec.steps)
 
 
-def _frames(
-    agent: OnlineTransfer, ground: Ground, task: Float[Tensor, "1 d"], reward: Float[Tensor, "1 S"], noise: float
-) -> Iterator[Frame]:
+def _frames(agent: OnlineTransfer, ground: Ground, task: Float[Tensor, "1 d"], env: TaskRuns) -> Iterator[Frame]:
     yardstick, to_map = ground.yardstick, ground.world.to_map
     cells = [(int(row), int(column)) for row, column in ground.world.cells]
     gap = ground.gap * float(task.norm()) / math.sqrt(ground.exact.dim)  # random tasks have ‖z‖ = √d
     regret_so_far = 0.0
-    for step in simulated(agent, ground.world, reward, noise):
+    for step in simulated(agent, env):
         assert step.belief is not None
         z = followed(step)
         regret = float(yardstick.regret(trace_of(agent, task, [step])))
@@ -136,23 +137,22 @@ def _frames(
         )
 
 
-def _task(text: str, ground: Ground) -> tuple[Float[Tensor, "1 d"], int]:
+def _task(text: str, arena: GridArena) -> tuple[Float[Tensor, "1 d"], int]:
     """z_r, and the first seed of its runs."""
     try:
         numbers = [float(word) for word in text.split(",")]
     except ValueError:
         raise ValueError(f"a task is its number or z_r with commas between, got {text!r}") from None
-    tasks, seeds = TASKS.draw(ground.exact)
-    number = 0
+    ground, number = arena.ground, 0
     if text.strip().lstrip("+-").isdecimal():
         number = as_size(int(text), "the number of a task", 0, TASKS.count - 1)
-        task = tasks[number : number + 1]
+        task = arena.vectors(TASKS.draw(arena)[number : number + 1])
     else:
         task = as_vectors(numbers, ground.exact.dim, "the task")[None]
     scale = float(task.norm() * ground.exact.features.norm(dim=-1).max())
     if not ground.yardstick.gap(task) > 1e-9 * scale:
         raise ValueError("for this task every policy is worth the same: there is nothing to find")
-    return task, int(seeds[number])
+    return task, TASKS.run_seeds[number]
 
 
 def _doubt(agent: OnlineTransfer, ground: Ground) -> np.ndarray:

@@ -7,7 +7,8 @@ import torch
 
 import zscout
 from zscout.edge import known_name
-from zscout.lab.arena import FINE, OF_ARENAS, SHIPPED, Arena, Ground, world_named
+from zscout.lab.grid_arena import GridArena
+from zscout.lab.ground import FINE, OF_ARENAS, SHIPPED, Ground, world_named
 from zscout.live.setup import Setup
 from zscout.transfer.methods import METHODS, Method
 from zscout.transfer.rollout_searches import RolloutSearch
@@ -86,7 +87,7 @@ def ground_of(setup: Setup) -> Ground:
     if setup.model == "network" and (setup.world, setup.features) not in SHIPPED:
         raise ValueError(f"no network ships for {setup.features} in {setup.world}: choose the exact model")
     with torch.inference_mode(False):  # a network whose weights were loaded within it would be read anew at each step
-        return Arena(setup.world, setup.features, setup.model).ground
+        return GridArena(setup.world, setup.features, setup.model).ground
 
 
 def method_of(name: str, setup: Setup, ground: Ground) -> Method:

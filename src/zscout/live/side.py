@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from zscout.edge import as_index
-from zscout.lab.arena import Ground
+from zscout.lab.ground import Ground
 from zscout.lab.simulation import WORLD, followed
 from zscout.lab.trace_file import TracedRun
 from zscout.lab.viewer import end_of_way, mode_of

@@ -6,8 +6,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
-from zscout.lab.arena import Ground
 from zscout.lab.exact_values import FLAT
+from zscout.lab.ground import Ground
 from zscout.transfer.offline import fit_task
 
 MOST_KNOWN = 500  # values of policies that are remembered

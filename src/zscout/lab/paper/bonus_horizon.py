@@ -5,7 +5,7 @@ import torch
 from scipy.stats import spearmanr
 from torch import Generator
 
-from zscout.lab.arena import Arena
+from zscout.lab.grid_arena import GridArena
 from zscout.lab.paper.experiment import (
     FEATURES,
     TITLES,
@@ -31,7 +31,7 @@ FAR, NEAR = f"{VARIANTS}:plain", "usf-ucb-short"  # ‖ψ‖ in V⁻¹ at γ = .
 
 
 def _explorers(scale: Scale, features: str) -> dict[str, dict[float, list[Spec]]]:
-    arena = Arena(features=features)
+    arena = GridArena(features=features)
     return {
         label: {
             gamma: explorations(scale, arena, f"{VARIANTS}:{name}", SEEDS, STEPS, gamma=gamma)
@@ -42,7 +42,7 @@ def _explorers(scale: Scale, features: str) -> dict[str, dict[float, list[Spec]]
 
 
 def _without_moment(scale: Scale, features: str, method: str) -> list[Spec]:
-    return transfers(scale, Arena(features=features), method, 100)
+    return transfers(scale, GridArena(features=features), method, 100)
 
 
 def _specs(scale: Scale) -> list[Spec]:
@@ -138,7 +138,7 @@ def _tell(scale: Scale, runs: Runs) -> Section:
 
 def _agreement(scale: Scale, features: str) -> tuple[Estimate, Estimate]:
     """Rank correlation at γ = .8 and .99 over random problems."""
-    ground, rng = Arena(features=features).ground, Generator().manual_seed(scale.seed)
+    ground, rng = GridArena(features=features).ground, Generator().manual_seed(scale.seed)
     found: dict[float, list[float]] = {0.8: [], 0.99: []}
     for _ in range(scale.runs(20)):
         problem = random_problem(ground, rng)

@@ -9,6 +9,7 @@ import torch
 
 from zscout.lab.arena import Arena, Tasks
 from zscout.lab.comparison import Entrant
+from zscout.lab.grid_arena import GridArena, finite
 from zscout.lab.report_model import ClaimVerdict, Curve, Section
 from zscout.lab.spec import Spec, settings_json
 from zscout.lab.statistics import LEVELS, Bootstrap, Estimate
@@ -74,15 +75,15 @@ class Runs:
         return np.array([self[spec].numbers[name] for spec in specs])[:, None]
 
 
-def transfers(scale: Scale, arena: Arena, method: str, count: int, **rest: Any) -> list[Spec]:
+def transfers(scale: Scale, arena: GridArena, method: str, count: int, **rest: Any) -> list[Spec]:
     """Runs of a method on random tasks of its own report, one seed each; the same tasks for every method."""
     tasks, steps = Tasks(scale.runs(count), 1, "report", scale.seed), scale.steps(rest.pop("steps", 200))
     return Entrant.of(arena, method, rest.pop("settings", {}), tasks, steps=steps, **rest).specs
 
 
-def explorations(scale: Scale, arena: Arena, method: str, count: int, steps: int, **settings: Any) -> list[Spec]:
+def explorations(scale: Scale, arena: GridArena, method: str, count: int, steps: int, **settings: Any) -> list[Spec]:
     """Runs without a reward: z_r = 0, no noise."""
-    zero = (0.0,) * arena.ground.exact.dim
+    zero = (0.0,) * arena.bfm.dim
     seeds = Tasks(scale.runs(count), 1, "report", scale.seed).run_seeds
     shared = {"settings": settings_json(settings), "noise": 0.0, "steps": scale.steps(steps)}
     return [Spec(arena, method, zero, seed=seed, **shared) for seed in seeds]  # type: ignore[arg-type]
@@ -140,7 +141,7 @@ def posteriors(record: Record, features: np.ndarray) -> tuple[np.ndarray, np.nda
 
 def features_of(arena: Arena) -> np.ndarray:
     """φ of every state."""
-    return np.asarray(arena.ground.exact.features.cpu().numpy())
+    return np.asarray(finite(arena).ground.features.cpu().numpy())
 
 
 def walked(record: Record, until: int) -> torch.Tensor:

@@ -11,7 +11,7 @@ from torch import Generator, Tensor
 from zscout.bfm.exact import ExactModel
 from zscout.bfm.pretrained import load
 from zscout.features import decode, grid_clusters, laplacian, temporal_clusters
-from zscout.lab.arena import Arena
+from zscout.lab.grid_arena import GridArena
 from zscout.lab.paper.experiment import Experiment, Runs, Scale, mean, no_specs, verdict
 from zscout.lab.report_model import Claim, Panel, PanelFigure, Section, Strip
 from zscout.types import BehaviorModel
@@ -101,7 +101,7 @@ def _tell(scale: Scale, runs: Runs) -> Section:
     figures = [figure.compute(scale.seed) for figure in (FIGURES[:1] if scale.quick else FIGURES)]
     value, good = {}, {}
     for name in ("clusters", "laplacian"):
-        ground = Arena(features=name, model="network").ground
+        ground = GridArena(features=name, model="network").ground
         z = ground.exact.sample_z(HELD_OUT, Generator().manual_seed(scale.seed + 1))
         worth = ground.yardstick.value(z, z).numpy()
         value[name], good[name] = mean(worth), mean(worth >= 0.95)

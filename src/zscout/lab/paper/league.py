@@ -1,7 +1,8 @@
 """Ranking of all methods: some run anew, all from stored comparisons."""
 
-from zscout.lab.arena import Arena, Tasks
+from zscout.lab.arena import Tasks
 from zscout.lab.comparison import Entrant, Outcome, Row, comparison, ranking_cells
+from zscout.lab.grid_arena import GridArena
 from zscout.lab.paper.experiment import FEATURES, TITLES, Experiment, Runs, Scale
 from zscout.lab.report_model import Curve, CurveFigure, CurvePanel, Interval, IntervalFigure, Section, TextTable
 from zscout.lab.spec import Spec
@@ -18,7 +19,7 @@ WHOLE = ("unroll", "lola")  # whole rollouts: 200 steps are too few for them
 
 def entrants(scale: Scale, features: str) -> list[Entrant]:
     """The exact model on the 9×9 grid: ours with their defaults, the others as tuned on other tasks."""
-    arena = Arena(features=features)
+    arena = GridArena(features=features)
     tuned = settings_named("auto", arena)
     tasks, steps = Tasks(scale.runs(TASKS), 1, "report", scale.seed), scale.steps(200)
     names = [name for name in METHODS if name not in (*SLOW, *WHOLE) and (name != "mbie" or features == "clusters")]

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from zscout.lab.arena import Arena
+from zscout.lab.grid_arena import GridArena
 from zscout.lab.paper.experiment import (
     FEATURES,
     TITLES,
@@ -31,7 +31,7 @@ HEADS = 4
 
 
 def _outside(scale: Scale, features: str, degree: float, method: str) -> list[Spec]:
-    return transfers(scale, Arena(features=features), method, TASKS, steps=STEPS, outside=degree)
+    return transfers(scale, GridArena(features=features), method, TASKS, steps=STEPS, outside=degree)
 
 
 def _outside_specs(scale: Scale) -> list[Spec]:
@@ -110,12 +110,12 @@ REAL = {  # with the networks, whose ψ is wrong as it is
 
 def _wrong(scale: Scale, features: str, degree: float, way: str) -> list[Spec]:
     method, heads = WAYS[way]
-    arena = Arena(features=features, psi_error=degree, heads=heads if degree else 1)
+    arena = GridArena(features=features, psi_error=degree, heads=heads if degree else 1)
     return transfers(scale, arena, f"{VARIANTS}:{method}", TASKS, steps=STEPS)
 
 
 def _real(scale: Scale, features: str, method: str) -> list[Spec]:
-    return transfers(scale, Arena(features=features, model="network"), method, NETWORK_TASKS, steps=STEPS)
+    return transfers(scale, GridArena(features=features, model="network"), method, NETWORK_TASKS, steps=STEPS)
 
 
 def _wrong_specs(scale: Scale) -> list[Spec]:
@@ -232,7 +232,7 @@ def _tell_switching(scale: Scale, runs: Runs) -> Section:
 
 def _gains(scale: Scale, features: str, model: str) -> tuple[np.ndarray, np.ndarray]:
     """Of each task: the gain of switching, and what π(·,z_r) lacks to optimal, both in shares of optimal."""
-    ground = Arena(features=features, model=model).ground
+    ground = GridArena(features=features, model=model).ground
     exact, yardstick = ground.exact, ground.yardstick
     rng = torch.Generator().manual_seed(scale.seed + 16)
     tasks, others = exact.sample_z(scale.runs(SWITCHING_TASKS), rng), exact.sample_z(OTHERS, rng)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from zscout.lab.evaluation import GOOD
+from zscout.lab.arena import GOOD
 from zscout.lab.paper.experiment import FEATURES, TITLES, Experiment, Runs, Scale, mean, no_specs, verdict
 from zscout.lab.pipeline import ARMS, CURVES, DRAWS, SEEDS, TASKS, stored_pipeline
 from zscout.lab.report_model import Claim, Curve, CurveFigure, CurvePanel, Section, TextTable

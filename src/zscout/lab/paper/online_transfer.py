@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import torch
 
-from zscout.lab.arena import Arena
-from zscout.lab.evaluation import GOOD
+from zscout.lab.arena import GOOD
+from zscout.lab.grid_arena import GridArena, finite
 from zscout.lab.paper.experiment import (
     FEATURES,
     TITLES,
@@ -43,7 +43,7 @@ STRIP = 60
 
 
 def _hand_picked(scale: Scale, features: str) -> dict[str, Spec]:
-    arena, seed = Arena(features=features, model="network"), 5 + scale.seed
+    arena, seed = GridArena(features=features, model="network"), 5 + scale.seed
     project = arena.ground.exact.project_z
     return {
         label: Spec(arena, PAPERS, tuple(project(torch.tensor(z, dtype=torch.float64)).tolist()), seed=seed, steps=150)
@@ -60,7 +60,7 @@ def _tell_strips(scale: Scale, runs: Runs) -> Section:
     for name, title in TITLES.items():
         strips = []
         for label, spec in _hand_picked(scale, name).items():
-            record, world, features = runs[spec], spec.arena.ground.world, features_of(spec.arena)
+            record, world, features = runs[spec], finite(spec.arena).ground.world, features_of(spec.arena)
             _, z_hat = posteriors(record, features)
             truth = Panel("φ·z_r", world.to_map((features @ np.array(spec.task))[None])[0], np.empty((0, 2), int))
             shown = [
@@ -105,7 +105,7 @@ def _tell_strips(scale: Scale, runs: Runs) -> Section:
 
 def random_tasks(scale: Scale, features: str, model: str, method: str) -> list[Spec]:
     """The runs that several sections look at."""
-    return transfers(scale, Arena(features=features, model=model), method, TASKS)
+    return transfers(scale, GridArena(features=features, model=model), method, TASKS)
 
 
 def _specs(scale: Scale) -> list[Spec]:
@@ -127,7 +127,7 @@ def settling_times(value: np.ndarray) -> np.ndarray:
 
 def _offline(specs: list[Spec]) -> tuple[np.ndarray, np.ndarray]:
     """Value and error of what 81 labelled states, with the same noise, give."""
-    ground = specs[0].arena.ground
+    ground = finite(specs[0].arena).ground
     states = torch.arange(ground.world.n_states)
     values, errors = [], []
     for spec in specs:

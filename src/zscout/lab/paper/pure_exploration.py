@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from zscout.lab.arena import Arena
+from zscout.lab.grid_arena import GridArena, finite
 from zscout.lab.paper.experiment import (
     FEATURES,
     TITLES,
@@ -36,9 +36,9 @@ EXHAUSTIVE, RANDOM, COUNTS = "exhaustive", "random", "z = 1/N"
 
 def explorers(scale: Scale, features: str) -> dict[str, list[Spec]]:
     """By the name that figures use."""
-    exact, network = Arena(features=features), Arena(features=features, model="network")
+    exact, network = GridArena(features=features), GridArena(features=features, model="network")
 
-    def runs(arena: Arena, method: str, **settings: object) -> list[Spec]:
+    def runs(arena: GridArena, method: str, **settings: object) -> list[Spec]:
         return explorations(scale, arena, method, SEEDS, STEPS, **settings)
 
     found = {
@@ -65,13 +65,15 @@ def _tell_paths(scale: Scale, runs: Runs) -> Section:
     last = min(99, scale.steps(STEPS))
     for name, title in TITLES.items():
         specs = explorers(scale, name)[OURS]
-        arena = specs[0].arena
+        arena = finite(specs[0].arena)
         times = [t for t in (1, 11, 22, 33, 44, 55, 66, 77, 88, 99) if t <= last]
         panels = [_exploring_panel(runs[specs[0]], arena, t) for t in times]
         sections[title] = [Strip("φ·Z_t and\nthe path", "reward", panels)]
         seen[name] = np.array([_visited(runs[spec], last, features_of(arena)) for spec in specs])  # [R 3]
     walker = explorers(scale, "clusters")[EXHAUSTIVE]
-    walk = [_path_panel(runs[walker[0]], walker[0].arena, t) for t in sorted({20, 40, 60, 80, last}) if t <= last]
+    walk = [
+        _path_panel(runs[walker[0]], finite(walker[0].arena), t) for t in sorted({20, 40, 60, 80, last}) if t <= last
+    ]
     sections["The exhaustive explorer"] = [Strip("the path", "feature", walk)]
     regions = mean(seen["clusters"][:, 0] / 9)
     states = {name: mean(rows[:, 1] / 81) for name, rows in seen.items()}
@@ -131,14 +133,14 @@ def _tell_paths(scale: Scale, runs: Runs) -> Section:
     )
 
 
-def _exploring_panel(record: Record, arena: Arena, t: int) -> Panel:
+def _exploring_panel(record: Record, arena: GridArena, t: int) -> Panel:
     ground = arena.ground
     reward = features_of(arena) @ record.steps["z"][t - 1]
     cells = ground.world.cells[walked(record, t)].numpy()
     return Panel(f"t = {t}", ground.world.to_map(reward[None])[0], cells)
 
 
-def _path_panel(record: Record, arena: Arena, t: int) -> Panel:
+def _path_panel(record: Record, arena: GridArena, t: int) -> Panel:
     world = arena.ground.world
     visits = np.zeros(world.n_states)
     np.add.at(visits, walked(record, t).numpy(), 1.0)

@@ -5,7 +5,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from zscout.lab.arena import Arena
+from zscout.lab.grid_arena import GridArena
 from zscout.lab.paper.experiment import (
     FEATURES,
     TITLES,
@@ -35,7 +35,7 @@ LOOKED_AT = (16, 64, 256, 1_024)  # candidates, for each way to search
 
 
 def _certain(scale: Scale, features: str) -> list[Spec]:
-    return transfers(scale, Arena(features=features), CERTAIN, WATCHED)
+    return transfers(scale, GridArena(features=features), CERTAIN, WATCHED)
 
 
 def _specs(scale: Scale) -> list[Spec]:
@@ -211,7 +211,7 @@ def _tell_potential(scale: Scale, runs: Runs) -> Section:
 
 def _optimism(scale: Scale, features: str, method: str) -> list[Spec]:
     plain = {"settings": {"intercept": False}} if method == PLAIN else {}  # as eq. 8 has none
-    return transfers(scale, Arena(features=features, model="network"), method, OPTIMISTS, **plain)
+    return transfers(scale, GridArena(features=features, model="network"), method, OPTIMISTS, **plain)
 
 
 def _optimism_specs(scale: Scale) -> list[Spec]:
@@ -276,7 +276,7 @@ def _identity(scale: Scale, features: str) -> tuple[Estimate, dict[int, tuple[Es
 
     The latter by draws from the ellipsoid's surface, by random z in eq. 5, and their difference.
     """
-    ground = Arena(features=features).ground
+    ground = GridArena(features=features).ground
     exact, rng = ground.exact, torch.Generator().manual_seed(scale.seed)
     pool = exact.successor_features(exact.sample_z(POOL, rng))  # [n S d]: nearly every policy that some z has
     same: list[float] = []
@@ -308,7 +308,7 @@ def _identity(scale: Scale, features: str) -> tuple[Estimate, dict[int, tuple[Es
 
 def _variance(scale: Scale, features: str) -> tuple[Estimate, Estimate]:
     """Variance of ψ·ẑ over draws of the noise along fixed paths ÷ σ²‖ψ‖², and ÷ σ²ψᵀV⁻¹ΦᵀΦV⁻¹ψ."""
-    ground = Arena(features=features).ground
+    ground = GridArena(features=features).ground
     exact, rng = ground.exact, torch.Generator().manual_seed(scale.seed + 9)
     ratios = []
     for _ in range(scale.runs(20)):

@@ -12,7 +12,8 @@ from torch import Generator, Tensor
 
 from zscout.bfm.pretrained import load
 from zscout.bfm.usfa import USFA
-from zscout.lab.arena import SHIPPED, Arena, Ground
+from zscout.lab.grid_arena import GridArena
+from zscout.lab.ground import SHIPPED, Ground
 from zscout.lab.paper.experiment import FEATURES, TITLES, Experiment, Runs, Scale, mean, no_specs, through, verdict
 from zscout.lab.report_model import Claim, CurveFigure, CurvePanel, Section, TextTable
 from zscout.lab.statistics import Bootstrap, Estimate
@@ -47,7 +48,7 @@ class Reached:
     milliseconds: float  # median
 
 
-def compare_searches(arena: Arena, problems: int = 30, seed: int = 0) -> list[Reached]:
+def compare_searches(arena: GridArena, problems: int = 30, seed: int = 0) -> list[Reached]:
     """Pure exploration (ẑ = 0) from random states, after random walks of 5 to 50 steps."""
     ground, rng = arena.ground, Generator().manual_seed(seed)
     believed: dict[str, list[float]] = {name: [] for name in SEARCHES}
@@ -102,7 +103,7 @@ def _tell_searches(scale: Scale, runs: Runs) -> Section:
         row
         for model, problems in list(PROBLEMS.items())[: 1 if scale.quick else 2]
         for features in FEATURES
-        for row in compare_searches(Arena(features=features, model=model), scale.runs(problems), scale.seed)
+        for row in compare_searches(GridArena(features=features, model=model), scale.runs(problems), scale.seed)
     ]
     reached = [[row.model, row.search, f"{row.share:.3f}", f"{row.true_share:.3f}"] for row in rows]
     cost = [[row.model, row.search, f"{row.milliseconds:.2f}"] for row in rows]
@@ -232,7 +233,7 @@ def _ratio(a: np.ndarray, b: np.ndarray) -> Estimate:
 
 
 def _climb(scale: Scale, features: str, project: bool) -> Ascent:
-    arena = Arena(features=features, model="network")
+    arena = GridArena(features=features, model="network")
     ground, network = arena.ground, _unprojected(features)
     rng = Generator().manual_seed(scale.seed)
     rows: list[list[tuple[float, float, float]]] = []

@@ -14,9 +14,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from zscout.lab.arena import Arena
 from zscout.lab.comparison import Outcome, Row, comparison
-from zscout.lab.tuning import SETTLING, about_settings, arena_key, stored_settings
+from zscout.lab.grid_arena import GridArena
+from zscout.lab.tuning import SETTLING, about_settings, stored_settings
 from zscout.transfer.methods import METHODS
 
 
@@ -66,21 +66,22 @@ def stored_league() -> list[StoredCell]:
 
 def collect_league(paths: Sequence[Path]) -> list[dict[str, Any]]:
     """Files that ``zscout compare --json`` wrote, those of one arena ranked together; each says its command."""
-    cells: dict[Arena, dict[str, Outcome]] = {}
+    cells: dict[GridArena, dict[str, Outcome]] = {}
     for path in paths:
         for content in json.loads(path.read_text())["outcomes"]:
             outcome = Outcome.from_json(content)
+            assert isinstance(outcome.entrant.arena, GridArena)
             cells.setdefault(outcome.entrant.arena, {})[outcome.entrant.method + outcome.entrant.settings] = outcome
     return [_cell(arena, list(outcomes.values())) for arena, outcomes in cells.items()]
 
 
-def _cell(arena: Arena, outcomes: Sequence[Outcome]) -> dict[str, Any]:
+def _cell(arena: GridArena, outcomes: Sequence[Outcome]) -> dict[str, Any]:
     entrant = outcomes[0].entrant
     where = f"--world {arena.world} --features {arena.features} --model {arena.model}"
     tasks, seeds = entrant.tasks.count, entrant.tasks.seeds
     amount = f"--tasks {tasks} --seeds {seeds}"
     methods = ",".join(name for name in METHODS if name in {outcome.entrant.method for outcome in outcomes})
-    chosen = stored_settings().get(arena_key(arena), {})
+    chosen = stored_settings().get(arena.key, {})
     rows = [replace(row, note=_choice(row, chosen.get(row.method, {}))) for row in comparison(outcomes)]
     return {
         "name": f"{arena.world}-{arena.features}-{arena.model}",

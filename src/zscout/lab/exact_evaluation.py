@@ -1,67 +1,23 @@
-"""Runs a batch of specs and computes regret, lost steps and the other numbers of each run."""
-
-import time
-from collections.abc import Sequence
+"""Exact regret, lost steps and the other numbers of runs in a finite world."""
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-import zscout
-from zscout.lab.arena import Ground
+from zscout.lab.arena import FINAL, GOOD, Evaluation
 from zscout.lab.exact_values import FLAT, Yardstick
-from zscout.lab.simulation import Trace, simulate
-from zscout.lab.spec import Spec, code_digest, rewards
-from zscout.lab.store import Record
+from zscout.lab.ground import Ground
+from zscout.lab.simulation import Trace
 from zscout.lab.theory import replay
-from zscout.transfer.saving import method_to_json
 from zscout.types import HasExactPsi
 
-EVERY, LAST, GOOD = 5, 20, 0.95  # settled: worth this much at every check of the last steps
-FINAL = 20  # the last steps, whose rewards are the final ones
-ALL_STEPS = 500  # longer runs have the value of their estimate looked at every 5 steps only
+EVERY, LAST = 5, 20  # settled: worth ≥ GOOD at every check of the last steps
+ALL_STEPS = 500  # in longer runs the value of the estimate is computed every 5 steps only
 
 
-def run_batch(specs: Sequence[Spec]) -> list[Record]:
-    """Records of specs of one group, simulated in one tensor."""
-    began, group = time.perf_counter(), specs[0].group
-    ground, seeds = group.arena.ground, [spec.seed for spec in specs]
-    tasks = torch.tensor([spec.task for spec in specs], dtype=torch.float64)
-    reward, method = rewards(ground, tasks, seeds, group.outside, group.offset), group.build(ground, tasks)
-    trace = simulate(
-        ground.model,
-        ground.world,
-        tasks,
-        method,
-        seeds=torch.tensor(seeds),
-        steps=group.steps,
-        noise=group.noise,
-        reward=reward,
-    )
-    numbers, steps = measured(trace, ground, reward if group.outside else None)
-    provenance = {
-        "version": zscout.__version__,
-        "code": code_digest()[:12],
-        "method": method_to_json(group.build(ground, tasks[:1])),
-        "batch": len(specs),
-        "seconds": (time.perf_counter() - began) / len(specs),
-    }
-    return [
-        Record(
-            spec,
-            {name: _steady(float(column[i])) for name, column in numbers.items()},
-            {name: column[:, i] for name, column in steps.items()},
-            provenance,
-        )
-        for i, spec in enumerate(specs)
-    ]
-
-
-def measured(
-    trace: Trace, ground: Ground, table: Float[Tensor, "R S"] | None = None
-) -> tuple[dict[str, Tensor], dict[str, np.ndarray]]:
-    """A number for each run [R], and columns of steps [T R …]; ``table`` of rewards where they are not φ·z_r."""
+def evaluate_exactly(trace: Trace, ground: Ground, table: Float[Tensor, "R S"] | None = None) -> Evaluation:
+    """A number for each run [R], and columns of steps [T R …]; ``table`` of rewards if they are not φ·z_r."""
     yardstick = ground.yardstick if table is None else ground.by_state
     task = trace.task if table is None else table  # in the yardstick's own features
     own = trace.task.expand_as(trace.z)
@@ -145,11 +101,6 @@ def nearest_task(ground: Ground, tables: Float[Tensor, "K S"]) -> Float[Tensor, 
     """z_r of each table: the least-squares fit φ·z_r."""
     inverse: Tensor = torch.linalg.pinv(ground.exact.features.cpu())
     return tables @ inverse.T
-
-
-def _steady(number: float) -> float:
-    """Without the last digits, which depend on how many runs were in the batch."""
-    return float(f"{round(number, 9):.9g}")
 
 
 def settled(value: Float[Tensor, "T R"]) -> Bool[Tensor, " R"]:

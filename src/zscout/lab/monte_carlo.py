@@ -1,0 +1,102 @@
+"""Evaluates runs by their rewards, relative to the oracle and to random actions, where no exact truth exists."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from zscout.lab.arena import FINAL, GOOD, Arena, Batch, Evaluation, Task
+from zscout.lab.exact_values import FLAT, without_constant
+from zscout.transfer.agent import OnlineTransfer
+from zscout.transfer.constant import constant_part_of
+from zscout.transfer.methods import METHODS, Method
+from zscout.transfer.rollout import Step, Walk
+from zscout.transfer.search import Known
+
+STARTS = 16  # reference runs of each task: the same seeds for the oracle, random actions and every z
+FIRST_START = 3_000_000_000  # seeds of reference runs; tuning and report runs use others
+
+
+def evaluate_returns(arena: Arena, batch: Batch, agent: OnlineTransfer, steps: Sequence[Step]) -> Evaluation:
+    """Numbers of runs from undiscounted rewards without noise.
+
+    Lost steps: (reward of the oracle on the same seed − the run's) ÷ (reward a step of the oracle − of random actions).
+    Value of a z: its reward from 16 reference starts; 0 is random actions, 1 is the oracle. Settled: the value of the
+    final z is ≥ .95. A task for which the oracle is no better than random actions loses nothing.
+    """
+    length, env = len(steps), arena.environment(batch)
+    task, clean = arena.vectors(batch.tasks), replace(batch, noise=0.0)
+    own = torch.stack([env.true_reward(step.next_obs).cpu() for step in steps])  # [T R]
+    oracle = played(arena, clean, _following(task), length)
+    found = [_reference(arena, one, length, batch.offset) for one in batch.tasks]
+    references = torch.tensor(found, dtype=torch.float64)
+    random, gap = references[:, 0], references[:, 1] - references[:, 0]  # of a step, by task
+    unit = torch.where(gap > FLAT * references.abs().amax(1), 1 / gap, 0.0)
+    best = _rates(arena, clean, agent.best_z.cpu().double(), length)
+    value = torch.where(unit > 0, (best - random) * unit, 1.0)
+    beliefs = [step.belief for step in steps if step.belief is not None]
+    z_hat = torch.stack([*(belief.z_hat.cpu() for belief in beliefs[1:]), agent.z_hat.cpu()])
+    error = (z_hat - _learnable(arena, agent, task)).norm(dim=-1)
+    normalised = (own - random) * unit
+    lost = (oracle - own).sum(0) * unit
+    numbers = {
+        "lost": lost,
+        "lost_own": lost,
+        "settled": (value >= GOOD).double(),
+        "final": normalised[-FINAL:].mean(0),
+        "error": error[-1],
+        "value": value,
+    }
+    columns = {
+        "reward": torch.stack([torch.as_tensor(step.reward).cpu() for step in steps]),
+        "error": error,
+        "regret": (oracle - own) * unit,
+        "normalised": normalised,
+    }
+    return numbers, {name: column.numpy().astype(np.float32) for name, column in columns.items()}
+
+
+def played(arena: Arena, batch: Batch, method: Method, length: int) -> Float[Tensor, "T R"]:
+    """Rewards of a method that learns nothing, one run for each task and seed."""
+    agent = OnlineTransfer(arena.bfm, method, seed=list(batch.seeds), runs=len(batch.seeds))
+    env = arena.environment(batch)
+    walk, rewards = Walk(agent, env), []
+    for _ in range(length):
+        step = walk.move()
+        walk.tell(step, None)
+        rewards.append(env.true_reward(step.next_obs).cpu())
+    return torch.stack(rewards)
+
+
+def _following(z: Float[Tensor, "R d"]) -> Method:
+    return Method(search=Known.of(z), intercept=False)
+
+
+def _rates(arena: Arena, batch: Batch, z: Float[Tensor, "R d"], length: int) -> Float[Tensor, " R"]:
+    """Mean reward of a step of π(·,z) from the reference starts, one z for each task of the batch."""
+    tasks = [task for task in batch.tasks for _ in range(STARTS)]
+    many = replace(batch, tasks=tasks, seeds=_starts() * len(batch.tasks))
+    rewards = played(arena, many, _following(z.repeat_interleave(STARTS, 0)), length)
+    return rewards.mean(0).reshape(-1, STARTS).mean(1)
+
+
+@cache
+def _reference(arena: Arena, task: Task, length: int, offset: float) -> tuple[float, float]:
+    """Mean reward of a step of random actions, and of the oracle."""
+    batch = Batch([task], [0], offset=offset)
+    starts = replace(batch, tasks=[task] * STARTS, seeds=_starts())
+    random = played(arena, starts, METHODS["random"](dim=arena.bfm.dim), length)
+    return float(random.mean()), float(_rates(arena, batch, arena.vectors([task]), length))
+
+
+def _starts() -> list[int]:
+    return list(range(FIRST_START, FIRST_START + STARTS))
+
+
+def _learnable(arena: Arena, agent: OnlineTransfer, task: Float[Tensor, "R d"]) -> Float[Tensor, "R d"]:
+    """What regression can find of z_r: with an intercept, the part whose reward is not constant."""
+    return without_constant(task, constant_part_of(arena.bfm)) if agent.method.intercept else task

@@ -1,0 +1,268 @@
+"""Forward-backward representations (Touati and Ollivier 2021): a BehaviorModel for vectors, with an actor."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium.spaces import Box
+from jaxtyping import Float
+from torch import Generator, Tensor, nn
+
+from zscout.bfm.sphere import project_sphere, sample_sphere, sample_sphere_each
+from zscout.edge import as_discount, as_finite, as_generator, as_given, as_size, as_vectors, common_shape, known_name
+from zscout.types import Action, Obs, Vectors
+
+GoalFeatures = Callable[[Float[Tensor, "*b k"]], Float[Tensor, "*b g"]]
+
+GOAL_FEATURES: dict[str, GoalFeatures] = {"all": lambda obs: obs}
+"""Named functions of the observation that B may see; a program may add its own before it loads such a model."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FBConfig:
+    """The architecture of an FB model; the same object is its config.json."""
+
+    observation_low: tuple[float, ...]  # bounds of the observation space
+    observation_high: tuple[float, ...]
+    actions: int  # entries of an action, each in [−1, 1]
+    dim: int = 50
+    gamma: float = 0.95
+    hidden: int = 256
+    layers: int = 2  # hidden layers
+    heads: int = 2  # independent F networks
+    frequencies: int = 3  # sines and cosines of each input at 1 … this many half periods; 0: the input alone
+    goal_features: str = "all"  # what B sees: indices such as "0,1", or a name in GOAL_FEATURES
+
+    def __post_init__(self) -> None:
+        for name, low in (("actions", 1), ("dim", 1), ("hidden", 1), ("layers", 1), ("heads", 1), ("frequencies", 0)):
+            as_size(getattr(self, name), name, low, 100_000)
+        as_discount(self.gamma)
+        if len(self.observation_low) != len(self.observation_high) or not self.observation_low:
+            raise ValueError(
+                f"observation_low has {len(self.observation_low)} entries, observation_high {len(self.observation_high)}"
+            )
+        self.goals(torch.zeros(1, len(self.observation_low)))
+
+    def goals(self, obs: Float[Tensor, "*b k"]) -> Float[Tensor, "*b g"]:
+        """What B sees of an observation."""
+        if self.goal_features[:1].isdecimal():
+            try:
+                return obs[..., [int(word) for word in self.goal_features.split(",")]]
+            except (ValueError, IndexError):
+                raise ValueError(
+                    f"goal_features {self.goal_features!r}: expected indices of {obs.shape[-1]} entries, such as 0,1"
+                ) from None
+        return GOAL_FEATURES[known_name(self.goal_features, GOAL_FEATURES, "goal features")](obs)
+
+    def shapes(self) -> Iterator[tuple[str, tuple[int, ...]]]:
+        """Name and shape of every tensor in a saved file."""
+        k, d = len(self.observation_low), self.dim
+        g = self.goals(torch.zeros(1, k)).shape[-1]
+        buffers = {"obs_mean": (k,), "obs_scale": (k,), "goal_mean": (g,), "goal_scale": (g,)}
+        yield from {**buffers, "mean": (d,), "root": (d, d), "inverse_root": (d, d)}.items()
+        each = 2 * self.frequencies + 1
+        networks = {
+            "forward_map": (self.heads, k * each + self.actions + d, d),
+            "backward_map": (1, g * each, d),
+            "actor": (1, k * each + d, self.actions),
+        }
+        for name, (copies, inputs, outputs) in networks.items():
+            for layer in range(self.layers + 1):
+                fan_in = self.hidden if layer else inputs
+                fan_out = self.hidden if layer < self.layers else outputs
+                yield f"{name}.weights.{layer}", (copies, fan_in, fan_out)
+                yield f"{name}.biases.{layer}", (copies, 1, fan_out)
+
+
+class Perceptrons(nn.Module):
+    """``copies`` fully connected networks of the same shape, batched; the first layer is normalised."""
+
+    def __init__(self, copies: int, sizes: Sequence[int], rng: Generator) -> None:
+        super().__init__()
+        self.weights, self.biases = nn.ParameterList(), nn.ParameterList()
+        for fan_in, fan_out in pairwise(sizes):
+            weight = torch.empty(copies, fan_in, fan_out)
+            for one in weight:
+                nn.init.orthogonal_(one, math.sqrt(2), generator=rng)
+            self.weights.append(nn.Parameter(weight))
+            self.biases.append(nn.Parameter(torch.zeros(copies, 1, fan_out)))
+        with torch.no_grad():
+            self.weights[-1].mul_(0.5)
+
+    def forward(self, x: Float[Tensor, "n k"]) -> Float[Tensor, "copies n out"]:
+        """The outputs of each copy."""
+        out = x.expand(len(self.weights[0]), *x.shape)
+        last = len(self.weights) - 1
+        for layer, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
+            out = torch.baddbmm(bias, out, weight)
+            if layer == 0:
+                out = torch.tanh(nn.functional.layer_norm(out, out.shape[-1:]))
+            elif layer < last:
+                out = torch.relu(out)
+        return out
+
+
+class FB(nn.Module):
+    """F(s,a,z), B(s') and an actor π(s,z), with F(s,a,z)·B(s') the density of discounted visits of s', less its mean.
+
+    B has mean 0 over the data, so that a constant reward has no part in z. As a BehaviorModel its features are whitened
+    with the data's covariance C of B: φ = C^{-1/2}(B − B̄) and ψ(s;w) = C^{1/2}F(s, π(s,z), z) with
+    z = √d · C^{1/2}w / ‖C^{1/2}w‖. ``mean``, ``root`` and ``inverse_root`` hold B̄, C^{1/2} and C^{-1/2}.
+    """
+
+    obs_mean: Tensor
+    obs_scale: Tensor
+    goal_mean: Tensor
+    goal_scale: Tensor
+    mean: Tensor
+    root: Tensor
+    inverse_root: Tensor
+
+    def __init__(self, config: FBConfig, seed: int = 0) -> None:
+        super().__init__()
+        rng = Generator().manual_seed(seed)
+        self.config = config
+        self.about: dict[str, Any] = {}  # origin, for the model card
+        shapes = dict(config.shapes())
+        for name in ("obs_mean", "obs_scale", "goal_mean", "goal_scale", "mean", "root", "inverse_root"):
+            shape = shapes[name]
+            blank = torch.eye(*shape) if len(shape) == 2 else torch.full(shape, float(name.endswith("scale")))
+            self.register_buffer(name, blank)
+        for name in ("forward_map", "backward_map", "actor"):
+            inner = [shapes[f"{name}.weights.{layer}"] for layer in range(config.layers + 1)]
+            setattr(self, name, Perceptrons(inner[0][0], [inner[0][1], *[shape[2] for shape in inner]], rng))
+        low, high = (np.array(ends, dtype=np.float32) for ends in (config.observation_low, config.observation_high))
+        self.observation_space = Box(low, high)
+        self.action_space = Box(-1.0, 1.0, (config.actions,), np.float32)
+
+    # The networks, for training: n rows; z in the coordinates of B, on the sphere of radius √d
+
+    def encode(self, obs: Float[Tensor, "n k"]) -> Float[Tensor, "n e"]:
+        """The networks' input for observations."""
+        return self._waves((obs - self.obs_mean) / self.obs_scale)
+
+    def forward_of(
+        self, encoded: Float[Tensor, "n e"], action: Float[Tensor, "n a"], z: Float[Tensor, "n d"]
+    ) -> Float[Tensor, "h n d"]:
+        """F(s,a,z) of each head."""
+        # The networks output features per step, of size near 1; F sums 1/(1 − γ) of them.
+        out: Tensor = self.forward_map(torch.cat([encoded, action, z], -1))
+        return out / (1 - self.config.gamma)
+
+    def action_of(self, encoded: Float[Tensor, "n e"], z: Float[Tensor, "n d"]) -> Float[Tensor, "n a"]:
+        """π(s,z)."""
+        return torch.tanh(self.actor(torch.cat([encoded, z], -1))[0])
+
+    def backward_of(self, obs: Float[Tensor, "n k"]) -> Float[Tensor, "n d"]:
+        """B(s), not centred."""
+        goals = (self.config.goals(obs) - self.goal_mean) / self.goal_scale
+        out: Tensor = self.backward_map(self._waves(goals))[0]
+        return out
+
+    def _waves(self, x: Float[Tensor, "n k"]) -> Float[Tensor, "n e"]:
+        turns = [x * (math.pi / 2 * k) for k in range(1, self.config.frequencies + 1)]
+        return torch.cat([x, *[wave(turn) for turn in turns for wave in (torch.sin, torch.cos)]], -1)
+
+    # The BehaviorModel
+
+    @property
+    def dim(self) -> int:
+        """d, the number of features."""
+        return self.config.dim
+
+    @property
+    def gamma(self) -> float:
+        """The discount of ψ."""
+        return self.config.gamma
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the weights."""
+        return self.mean.device
+
+    @torch.no_grad()
+    def phi(self, obs: Obs) -> Float[Tensor, "*b d"]:
+        """φ(s) = C^{-1/2}(B(s) − B̄)."""
+        given = self._obs(obs)
+        B = self.backward_of(given.reshape(-1, given.shape[-1]))
+        return ((B - self.mean) @ self.inverse_root).reshape(*given.shape[:-1], self.dim)
+
+    def psi(self, obs: Obs, z: Vectors) -> Float[Tensor, "*b n d"]:
+        """ψ(s;z): the mean of the heads."""
+        return self.psi_heads(obs, z).mean(-3)
+
+    @torch.no_grad()
+    def psi_heads(self, obs: Obs, z: Vectors) -> Float[Tensor, "*b h n d"]:
+        """ψ(s;z) of each head: C^{1/2}F(s, π(s,z), z)."""
+        given, tasks = self._obs(obs), self._z(z, candidates=True)
+        runs = tuple(given.shape[:-1])
+        runs = common_shape(runs, tasks.shape[:-2], "observations and z") if tasks.ndim > 2 else runs
+        pairs = (*runs, tasks.shape[-2])
+        encoded = self.encode(given.reshape(-1, given.shape[-1])).reshape(*given.shape[:-1], 1, -1)
+        encoded = encoded.expand(*pairs, -1).reshape(-1, encoded.shape[-1])
+        own = self.to_z(tasks).expand(*pairs, self.dim).reshape(-1, self.dim)
+        F = self.forward_of(encoded, self.action_of(encoded, own), own) @ self.root
+        return F.reshape(len(F), *pairs, self.dim).movedim(0, -3)
+
+    @property
+    def draws_for_each_run(self) -> bool:
+        """Always True: the policy is deterministic."""
+        return True
+
+    @torch.no_grad()
+    def act(self, obs: Obs, z: Vectors, rng: Any = None) -> Action:
+        """π(s,z), deterministic; ``rng`` is not used."""
+        given, tasks = self._obs(obs), self._z(z)
+        runs = common_shape(tuple(given.shape[:-1]), tuple(tasks.shape[:-1]), "observations and z")
+        rows = given.expand(*runs, -1).reshape(-1, given.shape[-1])
+        own = self.to_z(tasks).expand(*runs, self.dim).reshape(-1, self.dim)
+        return as_given(self.action_of(self.encode(rows), own).reshape(*runs, -1), obs)
+
+    def sample_z(self, n: int, rng: Generator | int) -> Float[Tensor, "n d"]:
+        """n draws, uniform on the sphere of radius √d."""
+        return sample_sphere(n, self.dim, as_generator(rng, self.device), self.mean.dtype).to(self.device)
+
+    def sample_z_each(self, n: int, rngs: Sequence[Generator]) -> Float[Tensor, "runs n d"]:
+        """``sample_z`` for each generator, stacked."""
+        return sample_sphere_each(n, self.dim, rngs, self.mean.dtype).to(self.device)
+
+    def project_z(self, z: Vectors) -> Float[Tensor, "*b d"]:
+        """z projected to the sphere of radius √d; 0 maps to (1, …, 1)."""
+        return project_sphere(self._z(z))
+
+    def feature_moments(self) -> tuple[Float[Tensor, " d"], Float[Tensor, "d d"]]:
+        """φ̄ = 0 and Cov(φ) = I over the data, by construction."""
+        return torch.zeros_like(self.mean), torch.eye(self.dim, device=self.device)
+
+    def to_z(self, w: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
+        """The networks' z for tasks w of the whitened features: C^{1/2}w, on the sphere of radius √d."""
+        return project_sphere(w @ self.root)
+
+    @torch.no_grad()
+    def calibrate(self, obs: Float[Tensor, "n k"]) -> "FB":
+        """Set B̄, C^{1/2} and C^{-1/2} from observations."""
+        B = torch.cat([self.backward_of(part) for part in obs.split(65_536)]).double()
+        variances, directions = torch.linalg.eigh(torch.cov(B.mT, correction=0).reshape(self.dim, self.dim))
+        variances = variances.clamp(min=1e-6 * float(variances[-1]))  # a direction without variance stays finite
+        self.mean.copy_(B.mean(0))
+        self.root.copy_(directions * variances.sqrt() @ directions.mT)
+        self.inverse_root.copy_(directions / variances.sqrt() @ directions.mT)
+        return self
+
+    def freeze(self) -> "FB":
+        """Freeze for transfer: no gradients."""
+        return self.eval().requires_grad_(False)
+
+    def _obs(self, obs: Obs) -> Float[Tensor, "*b k"]:
+        given = as_finite(obs, "observation", self.device)
+        k = len(self.config.observation_low)
+        if not given.ndim or given.shape[-1] != k:
+            raise ValueError(f"observation has shape {tuple(given.shape)}, expected [*b {k}]")
+        return given.to(self.mean.dtype)
+
+    def _z(self, z: Vectors, candidates: bool = False) -> Float[Tensor, "*b d"]:
+        return as_vectors(z, self.dim, device=self.device, candidates=candidates).to(self.mean.dtype)

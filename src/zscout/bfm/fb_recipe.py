@@ -1,0 +1,57 @@
+"""What decides the training of an FB model, and a line of its log."""
+
+import math
+from dataclasses import dataclass
+
+from zscout.edge import as_discount, as_positive, as_size, in_range
+
+
+@dataclass(frozen=True, kw_only=True)
+class FBRecipe:
+    """Everything that decides a training, apart from the world and the seed."""
+
+    dim: int = 50
+    gamma: float = 0.95
+    hidden: int = 256
+    layers: int = 2
+    frequencies: int = 3
+    goal_features: str = "all"
+    transitions: int = 500_000
+    correlation: float = 0.8  # of random forces, from decision to decision
+    explore: float = 0.0  # share of the transitions that the model's own exploration replaces during training
+    policy_steps: int = 20_000  # F, B and the actor
+    evaluation_steps: int = 5_000  # F alone, for the final policies and features
+    batch: int = 512
+    learning_rate: float = 1e-3  # falls to 0 along a half cosine
+    actor_rate: float = 1e-3
+    tau: float = 0.01  # of the target networks
+    orthonormality: float = 1.0
+    goal_share: float = 0.5  # of the z in a batch: B(s) of the data; the others are uniform on the sphere
+    noise: float = 0.2  # added to the policy's actions in training, clipped at 0.3
+
+    def __post_init__(self) -> None:
+        for name in ("dim", "hidden", "layers", "transitions", "policy_steps", "evaluation_steps"):
+            as_size(getattr(self, name), name, 1)
+        as_size(self.batch, "batch", 8)
+        as_discount(self.gamma)
+        for name in ("learning_rate", "actor_rate", "tau"):
+            as_positive(getattr(self, name), name)
+        for name in ("correlation", "explore", "goal_share", "noise"):
+            in_range(getattr(self, name), name, 0.0, 1.0)
+        in_range(self.orthonormality, "orthonormality", 0.0, math.inf, open_end=True)
+
+    @property
+    def steps(self) -> int:
+        """All updates."""
+        return self.policy_steps + self.evaluation_steps
+
+
+@dataclass(frozen=True)
+class FBProgress:
+    """One line of the training log: means since the last line."""
+
+    step: int
+    loss: float  # of F and B; in the evaluation phase the squared Bellman error of ψ in features per step
+    orthonormality: float  # ‖Cov(B) − I‖²
+    value: float  # F(s,π(s,z),z)·z of the data, per step
+    score: float | None = None  # of the judge, if there is one

@@ -25,9 +25,7 @@ from zscout.bfm.sphere import project_sphere
 class FBTrainer:
     """The networks, their targets, the optimisers, the data and the random state."""
 
-    def __init__(
-        self, world: BatchWorld, recipe: FBRecipe, seed: int = 0, device: torch.device | str = "cpu"
-    ) -> None:
+    def __init__(self, world: BatchWorld, recipe: FBRecipe, seed: int = 0, device: torch.device | str = "cpu") -> None:
         self.world, self.recipe, self.seed, self.device = world, recipe, seed, torch.device(device)
         self.rng = Generator(device=self.device).manual_seed(seed)
         space = world.observation_space
@@ -43,9 +41,7 @@ class FBTrainer:
             goal_features=recipe.goal_features,
         )
         # On the CPU, so that the same seed gives the same data on every device
-        data = random_forces(
-            world, recipe.transitions, Generator().manual_seed(seed), correlation=recipe.correlation
-        )
+        data = random_forces(world, recipe.transitions, Generator().manual_seed(seed), correlation=recipe.correlation)
         self.data = data.to(self.device)
         self.online = FB(config, seed).to(self.device)
         _standardise(self.online, self.data.next_obs)

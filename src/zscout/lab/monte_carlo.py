@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -18,6 +19,7 @@ from zscout.transfer.rollout import Step, Walk
 from zscout.transfer.search import Known
 
 STARTS = 16  # reference runs of each task: the same seeds for the oracle, random actions and every z
+EPISODES = 10  # whose returns are kept
 FIRST_START = 3_000_000_000  # seeds of reference runs; tuning and report runs use others
 
 
@@ -25,7 +27,7 @@ def evaluate_returns(arena: Arena, batch: Batch, agent: OnlineTransfer, steps: S
     """Numbers of runs from undiscounted rewards without noise.
 
     Lost steps: (reward of the oracle on the same seed − the run's) ÷ (reward a step of the oracle − of random actions).
-    Value of a z: its reward from 16 reference starts; 0 is random actions, 1 is the oracle. Settled: the value of the
+    Episode k: its reward a step ÷ the oracle's. Value of a z: its reward from 16 reference starts; 0 is random actions, 1 is the oracle. Settled: the value of the
     final z is ≥ .95. A task for which the oracle is no better than random actions loses nothing.
     """
     length, env = len(steps), arena.environment(batch)
@@ -51,6 +53,10 @@ def evaluate_returns(arena: Arena, batch: Batch, agent: OnlineTransfer, steps: S
         "error": error[-1],
         "value": value,
     }
+    ends = [t + 1 for t, step in enumerate(steps) if step.truncated or step.terminated][:EPISODES]
+    for k, (start, end) in enumerate(pairwise([0, *ends]), 1):
+        share = own[start:end].mean(0) / references[:, 1]
+        numbers[f"episode_{k}"] = torch.where(unit > 0, share, 1.0)
     columns = {
         "reward": torch.stack([torch.as_tensor(step.reward).cpu() for step in steps]),
         "error": error,
@@ -64,7 +70,7 @@ def played(arena: Arena, batch: Batch, method: Method, length: int) -> Float[Ten
     """Rewards of a method that learns nothing, one run for each task and seed."""
     agent = OnlineTransfer(arena.bfm, method, seed=list(batch.seeds), runs=len(batch.seeds))
     env = arena.environment(batch)
-    walk, rewards = Walk(agent, env), []
+    walk, rewards = Walk(agent, env, seed=0), []
     for _ in range(length):
         step = walk.move()
         walk.tell(step, None)

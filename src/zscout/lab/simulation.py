@@ -80,7 +80,7 @@ class Trace:
 
 def simulated(agent: OnlineTransfer, env: Environment, least: float | None = None) -> Iterator[Step]:
     """The agent's steps, without end, with its beliefs. With ``least`` it is told only where it ``wants_reward``."""
-    walk = Walk(agent, env, beliefs=True)
+    walk = Walk(agent, env, seed=0, beliefs=True)  # a reset that the agent asks for leads to the first start
     while True:
         step = walk.move()
         seen = None if least is None else torch.as_tensor(agent.wants_reward(step.next_obs, least))

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -35,6 +34,7 @@ class FBConfig:
     layers: int = 2  # hidden layers
     heads: int = 2  # independent F networks
     frequencies: int = 3  # sines and cosines of each input at 1 … this many half periods; 0: the input alone
+    gated: bool = True  # the first layer multiplies two linear maps of its input, so that s and z interact
     goal_features: str = "all"  # what B sees: indices such as "0,1", or a name in GOAL_FEATURES
 
     def __post_init__(self) -> None:
@@ -74,6 +74,7 @@ class FBConfig:
             for layer in range(self.layers + 1):
                 fan_in = self.hidden if layer else inputs
                 fan_out = self.hidden if layer < self.layers else outputs
+                fan_out *= 2 if self.gated and not layer else 1
                 yield f"{name}.weights.{layer}", (copies, fan_in, fan_out)
                 yield f"{name}.biases.{layer}", (copies, 1, fan_out)
 
@@ -81,15 +82,16 @@ class FBConfig:
 class Perceptrons(nn.Module):
     """``copies`` fully connected networks of the same shape, batched; the first layer is normalised."""
 
-    def __init__(self, copies: int, sizes: Sequence[int], rng: Generator) -> None:
+    def __init__(self, shapes: Sequence[tuple[int, ...]], rng: Generator) -> None:
         super().__init__()
+        self.gated = len(shapes) > 1 and shapes[0][2] == 2 * shapes[1][1]
         self.weights, self.biases = nn.ParameterList(), nn.ParameterList()
-        for fan_in, fan_out in pairwise(sizes):
-            weight = torch.empty(copies, fan_in, fan_out)
+        for shape in shapes:
+            weight = torch.empty(shape)
             for one in weight:
                 nn.init.orthogonal_(one, math.sqrt(2), generator=rng)
             self.weights.append(nn.Parameter(weight))
-            self.biases.append(nn.Parameter(torch.zeros(copies, 1, fan_out)))
+            self.biases.append(nn.Parameter(torch.zeros(shape[0], 1, shape[2])))
         with torch.no_grad():
             self.weights[-1].mul_(0.5)
 
@@ -100,7 +102,8 @@ class Perceptrons(nn.Module):
         for layer, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
             out = torch.baddbmm(bias, out, weight)
             if layer == 0:
-                out = torch.tanh(nn.functional.layer_norm(out, out.shape[-1:]))
+                gate, out = out.chunk(2, -1) if self.gated else (1.0, out)
+                out = gate * torch.tanh(nn.functional.layer_norm(out, out.shape[-1:]))
             elif layer < last:
                 out = torch.relu(out)
         return out
@@ -134,7 +137,7 @@ class FB(nn.Module):
             self.register_buffer(name, blank)
         for name in ("forward_map", "backward_map", "actor"):
             inner = [shapes[f"{name}.weights.{layer}"] for layer in range(config.layers + 1)]
-            setattr(self, name, Perceptrons(inner[0][0], [inner[0][1], *[shape[2] for shape in inner]], rng))
+            setattr(self, name, Perceptrons(inner, rng))
         low, high = (np.array(ends, dtype=np.float32) for ends in (config.observation_low, config.observation_high))
         self.observation_space = Box(low, high)
         self.action_space = Box(-1.0, 1.0, (config.actions,), np.float32)

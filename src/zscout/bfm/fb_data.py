@@ -58,12 +58,12 @@ class Experience:
 
 
 def random_forces(
-    world: BatchWorld, transitions: int, rng: Generator, *, length: int = 70, correlation: float = 0.8
+    world: BatchWorld, transitions: int, rng: Generator, *, length: int = 70, correlation: float = 0.8, size: float = 1.0
 ) -> Experience:
-    """Episodes of ``length`` from the world's starts under forces a ← ρa + √(1 − ρ²) · N(0, 1), clipped to [−1, 1]."""
+    """Episodes of ``length`` from the world's starts under forces a ← ρa + √(1 − ρ²) · N(0, size²), clipped to [−1, 1]."""
     runs = min(RUNS, as_size(transitions, "transitions", 1))
     actions = world.action_space.shape[0]
-    state, force = world.random_states(runs, rng), _normal(runs, actions, rng)
+    state, force = world.random_states(runs, rng), size * _normal(runs, actions, rng)
     age = torch.randint(length, (runs,), generator=rng, device=rng.device)  # episodes do not end all at once
     steps = []
     for _ in range(-(-transitions // runs)):
@@ -73,7 +73,7 @@ def random_forces(
         ended = over | (age >= length)
         state = torch.where(ended[:, None], world.random_states(runs, rng), entered)
         age = age.masked_fill(ended, 0)
-        force = correlation * force + (1 - correlation**2) ** 0.5 * _normal(runs, actions, rng)
+        force = correlation * force + size * (1 - correlation**2) ** 0.5 * _normal(runs, actions, rng)
     return Experience.of(steps)
 
 

@@ -19,6 +19,7 @@ from zscout.bfm.fb import FB, FBConfig
 from zscout.bfm.fb_data import BatchWorld, exploration, random_forces
 from zscout.bfm.fb_losses import centred, fb_loss, least, least_value, orthonormality_loss
 from zscout.bfm.fb_recipe import FBProgress, FBRecipe
+from zscout.bfm.fb_rollouts import Rollouts, Rows
 from zscout.bfm.sphere import project_sphere
 
 
@@ -40,11 +41,16 @@ class FBTrainer:
             hidden=recipe.hidden,
             layers=recipe.layers,
             frequencies=recipe.frequencies,
+            gated=recipe.gated,
             goal_features=recipe.goal_features,
         )
         # On the CPU, so that the same seed gives the same data on every device
         data = random_forces(
-            world, recipe.transitions, Generator().manual_seed(seed), correlation=recipe.correlation
+            world,
+            recipe.transitions,
+            Generator().manual_seed(seed),
+            correlation=recipe.correlation,
+            size=recipe.force,
         )
         self.data = data.to(self.device)
         self.online = FB(config, seed).to(self.device)
@@ -61,8 +67,10 @@ class FBTrainer:
             )
             for name in ("forward_map", "backward_map", "actor")
         }
+        self.rollouts = Rollouts(self.online, world, self.data, recipe.runs, recipe.chain)
         self.step = 0
         self.log: list[FBProgress] = []
+        self._refill: Callable[[], Tensor] | None = None
         self._update: Callable[[], Tensor] | None = None  # of the current phase, captured as a graph on CUDA
 
     @property
@@ -96,9 +104,11 @@ class FBTrainer:
             yield self.log[-1]
 
     def _advance(self, steps: int) -> tuple[float, float, float]:
-        update = self._update or self._captured()
+        update, refill = self._functions()
         total = torch.zeros(3, device=self.device)
-        for _ in range(steps):
+        for done in range(steps):
+            if done % self.recipe.refresh == 0:  # also at each start, so that a resumed training does the same
+                refill()
             self._set_rates()
             total += update()
             self.step += 1
@@ -125,17 +135,34 @@ class FBTrainer:
 
     # One update
 
-    def _draw(self) -> tuple[Tensor, ...]:
-        index = torch.randint(len(self.data), (self.recipe.batch,), generator=self.rng, device=self.device)
-        data = self.data
-        return data.obs[index], data.action[index], data.next_obs[index], data.over[index]
+    def _batch(self, whitened: bool) -> tuple[Rows, int]:
+        """Rows of the data, then rows of rollouts; and how many are of the data."""
+        recipe, data, online = self.recipe, self.data, self.online
+        n = recipe.batch - int(recipe.on_policy * recipe.batch)
+        index = torch.randint(len(data), (n,), generator=self.rng, device=self.device)
+        next_obs = data.next_obs[index]
+        B = online.backward_of(next_obs)
+        B = (B - online.mean) @ online.inverse_root if whitened else centred(B)
+        discount = (recipe.gamma * ~data.over[index])[:, None]
+        z = self._draw_z(B.detach() @ online.root if whitened else B.detach())
+        rows = Rows(data.obs[index], data.action[index], z, B, next_obs, discount)
+        if n == recipe.batch:
+            return rows, n
+        more = self.rollouts.draw(recipe.batch - n, recipe.gamma, self.rng)
+        pairs = zip(vars(rows).values(), vars(more).values(), strict=True)
+        return Rows(*(torch.cat(pair) for pair in pairs)), n
 
     def _draw_z(self, B: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
-        """B of other transitions of the batch, or uniform on the sphere."""
-        n, d = B.shape
-        draws = torch.randn(n, d, generator=self.rng, device=self.device)
-        goal = torch.rand(n, 1, generator=self.rng, device=self.device) < self.recipe.goal_share
+        """B of other transitions, or uniform on the sphere."""
+        draws = torch.randn(B.shape, generator=self.rng, device=self.device)
+        goal = torch.rand(len(B), 1, generator=self.rng, device=self.device) < self.recipe.goal_share
         return project_sphere(torch.where(goal, B.roll(1, 0), draws))
+
+    def _refill_rollouts(self) -> Tensor:
+        index = torch.randint(len(self.data), (self.recipe.runs,), generator=self.rng, device=self.device)
+        with torch.no_grad():
+            z = self._draw_z(centred(self.online.backward_of(self.data.next_obs[index])))
+        return self.rollouts.refill(self.online, z, self._evaluating, self.rng)
 
     def _noisy(self, action: Float[Tensor, "n a"]) -> Float[Tensor, "n a"]:
         noise = self.recipe.noise * torch.randn(action.shape, generator=self.rng, device=self.device)
@@ -143,17 +170,19 @@ class FBTrainer:
 
     def _policy_update(self) -> Float[Tensor, "3"]:
         recipe, online, target = self.recipe, self.online, self.target
-        obs, action, next_obs, over = self._draw()
-        here, there = online.encode(obs), online.encode(next_obs)
-        gamma = (recipe.gamma * ~over)[:, None]
-        B = centred(online.backward_of(next_obs))
+        rows, n = self._batch(whitened=False)
+        here, z, B = online.encode(rows.obs), rows.z, rows.features[:n]
         with torch.no_grad():
-            z = self._draw_z(B.detach())
-            target_F = least(target.forward_of(there, self._noisy(online.action_of(there, z)), z), z)
-            target_B = centred(target.backward_of(next_obs))
-        F = online.forward_of(here, action, z)
+            there = online.encode(rows.tail_obs)
+            tail = rows.discount * least(target.forward_of(there, self._noisy(online.action_of(there, z)), z), z)
+            target_B = centred(target.backward_of(rows.tail_obs[:n]))
+        F = online.forward_of(here, rows.action, z)
         orthonormality = orthonormality_loss(B)
-        loss = fb_loss(F, B, gamma * target_F, target_B) * (1 - recipe.gamma)
+        loss = n / recipe.batch * fb_loss(F[:, :n], B, tail[:n], B, target_B)
+        if n < recipe.batch:  # rollouts train F alone: their features have no gradient
+            more = fb_loss(F[:, n:], rows.features[n:].detach(), tail[n:], B.detach(), target_B)
+            loss = loss + (1 - n / recipe.batch) * more
+        loss = loss * (1 - recipe.gamma)
         (loss + recipe.orthonormality * orthonormality).backward()
         self._descend("forward_map")
         self._descend("backward_map")
@@ -166,21 +195,19 @@ class FBTrainer:
         return torch.stack([loss.detach(), orthonormality.detach(), value.detach().mean() * (1 - recipe.gamma)])
 
     def _evaluation_update(self) -> Float[Tensor, "3"]:
-        """‖ψ(s,a;z) − φ(s') − γψ(s',π(s',z);z)‖² of the whitened features, for each head."""
+        """‖ψ(s,a;z) − Σ_{k<n} γᵏφ(S_{k+1}) − γⁿψ(S_n,π(S_n,z);z)‖² of the whitened features, for each head."""
         recipe, online, target = self.recipe, self.online, self.target
-        obs, action, next_obs, over = self._draw()
         with torch.no_grad():
-            here, there = online.encode(obs), online.encode(next_obs)
-            B = online.backward_of(next_obs) - online.mean
-            z = self._draw_z(B)
-            tail = target.forward_of(there, online.action_of(there, z), z).mean(0) @ online.root
-            wanted = B @ online.inverse_root + recipe.gamma * ~over[:, None] * tail
-        psi = online.forward_of(here, action, z) @ online.root
+            rows, _ = self._batch(whitened=True)
+            here, there = online.encode(rows.obs), online.encode(rows.tail_obs)
+            tail = target.forward_of(there, online.action_of(there, rows.z), rows.z).mean(0) @ online.root
+            wanted = rows.features + rows.discount * tail
+        psi = online.forward_of(here, rows.action, rows.z) @ online.root
         loss = ((psi - wanted) * (1 - recipe.gamma)).square().mean()
         loss.backward()
         self._descend("forward_map")
         self._follow()
-        value = (psi.detach().mean(0) @ online.inverse_root * z).sum(-1).mean() * (1 - recipe.gamma)
+        value = (psi.detach().mean(0) @ online.inverse_root * rows.z).sum(-1).mean() * (1 - recipe.gamma)
         return torch.stack([loss.detach(), torch.zeros_like(value), value])
 
     def _descend(self, name: str) -> None:
@@ -207,11 +234,15 @@ class FBTrainer:
             else:
                 group["lr"] = rate
 
-    def _captured(self) -> Callable[[], Float[Tensor, "3"]]:
-        """The update of this phase; on CUDA one graph, which takes one launch instead of hundreds."""
-        update = self._evaluation_update if self._evaluating else self._policy_update
-        self._update = as_graph(update, self._live_tensors, self.rng) if self.device.type == "cuda" else update
-        return self._update
+    def _functions(self) -> tuple[Callable[[], Tensor], Callable[[], Tensor]]:
+        """The update of this phase and the refill of rollouts; on CUDA one graph each, instead of hundreds of launches."""
+        if self._update is None or self._refill is None:
+            self._refill = self._refill_rollouts
+            self._update = self._evaluation_update if self._evaluating else self._policy_update
+            if self.device.type == "cuda":
+                self._refill = as_graph(self._refill, dict, self.rng)
+                self._update = as_graph(self._update, self._live_tensors, self.rng)
+        return self._update, self._refill
 
     def _live_tensors(self) -> dict[str, Tensor]:
         """What an update changes, in place."""

@@ -166,6 +166,10 @@ class FB(nn.Module):
         out: Tensor = self.backward_map(self._waves(goals))[0]
         return out
 
+    def features_of(self, obs: Float[Tensor, "n k"]) -> Float[Tensor, "n d"]:
+        """φ(s) = C^{-1/2}(B(s) − B̄)."""
+        return (self.backward_of(obs) - self.mean) @ self.inverse_root
+
     def _waves(self, x: Float[Tensor, "n k"]) -> Float[Tensor, "n e"]:
         turns = [x * (math.pi / 2 * k) for k in range(1, self.config.frequencies + 1)]
         return torch.cat([x, *[wave(turn) for turn in turns for wave in (torch.sin, torch.cos)]], -1)
@@ -191,8 +195,7 @@ class FB(nn.Module):
     def phi(self, obs: Obs) -> Float[Tensor, "*b d"]:
         """φ(s) = C^{-1/2}(B(s) − B̄)."""
         given = self._obs(obs)
-        B = self.backward_of(given.reshape(-1, given.shape[-1]))
-        return ((B - self.mean) @ self.inverse_root).reshape(*given.shape[:-1], self.dim)
+        return self.features_of(given.reshape(-1, given.shape[-1])).reshape(*given.shape[:-1], self.dim)
 
     def psi(self, obs: Obs, z: Vectors) -> Float[Tensor, "*b n d"]:
         """ψ(s;z): the mean of the heads."""

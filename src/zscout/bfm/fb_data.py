@@ -48,6 +48,11 @@ class Experience:
         """A copy on a device."""
         return Experience(*(part.to(device) for part in vars(self).values()))
 
+    def shuffled(self, rng: Generator) -> "Experience":
+        """In random order, so that the first rows are a sample of all."""
+        order = torch.randperm(len(self), generator=rng)
+        return Experience(*(part[order] for part in vars(self).values()))
+
     def __len__(self) -> int:
         return len(self.obs)
 

@@ -17,19 +17,17 @@ def orthonormality_loss(B: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
 
 def fb_loss(
     F: Float[Tensor, "h n d"],
-    entered: Float[Tensor, "n d"],
+    B: Float[Tensor, "n d"],
     tail: Float[Tensor, "n d"],
-    B: Float[Tensor, "m d"],
-    target_B: Float[Tensor, "m d"],
+    target_B: Float[Tensor, "n d"],
 ) -> Float[Tensor, ""]:
-    """Σ_heads mean_ij ½(F_i·B_j − tail_i·B̄_j)² − mean_i F_i·entered_i, without the part that has no gradient.
+    """Σ_heads mean_ij ½(F_i·B_j − tail_i·B̄_j)² − mean_i F_i·B_i, without the part that has no gradient.
 
-    ``tail`` is γF̄(s', π(s',z), z) and ``entered`` is B(s'), or γⁿF̄ and Σ_{k<n} γᵏB after n steps. The squares are
-    written with BᵀB/m and BᵀB̄/m, so that no [n m] matrix is needed.
+    ``tail`` is γF̄(s', π(s',z), z). The squares are written with BᵀB/n and BᵀB̄/n, so that no [n n] matrix is needed.
     """
     squares = 0.5 * (F @ (B.mT @ B / len(B)) * F).sum(-1)
     cross = (F @ (B.mT @ target_B / len(B)) * tail).sum(-1)
-    return (squares - cross - (F * entered).sum(-1)).mean(-1).sum()
+    return (squares - cross - (F * B).sum(-1)).mean(-1).sum()
 
 
 def least(F: Float[Tensor, "h n d"], z: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:

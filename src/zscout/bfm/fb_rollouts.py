@@ -14,12 +14,12 @@ PAIRS = 24  # states of a rollout that are trained on; n more steps follow
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Training rows: Σ_{k<n} γᵏ f(S_{t+k+1}) is known, and γⁿψ(S_{t+n};z) is to be added."""
+    """Training rows: Σ_{k<n} γᵏφ(S_{t+k+1}) is known, and γⁿψ(S_{t+n};z) is to be added."""
 
     obs: Float[Tensor, "n k"]
     action: Float[Tensor, "n a"]
     z: Float[Tensor, "n d"]
-    features: Float[Tensor, "n d"]  # Σ_{k<n} γᵏ f(S_{t+k+1}), f = B or the whitened φ
+    features: Float[Tensor, "n d"]  # Σ_{k<n} γᵏφ(S_{t+k+1})
     tail_obs: Float[Tensor, "n k"]  # S_{t+n}
     discount: Float[Tensor, "n 1"]  # γⁿ; 0 if the episode terminated
 
@@ -36,7 +36,7 @@ class Rollouts:
         self.z, self.features = new(runs, model.dim), new(PAIRS, runs, model.dim)
 
     @torch.no_grad()
-    def refill(self, model: FB, z: Float[Tensor, "runs d"], whitened: bool, rng: Generator) -> Tensor:
+    def refill(self, model: FB, z: Float[Tensor, "runs d"], rng: Generator) -> Tensor:
         """New rollouts with these z; the first action of each is random."""
         self.z.copy_(z)
         index = torch.randint(len(self.data), (self.runs,), generator=rng, device=rng.device)
@@ -48,13 +48,10 @@ class Rollouts:
             alive = alive * ~over[:, None]
             action = model.action_of(model.encode(state), z)
         self.obs[-1], self.alive[-1] = state, alive
-        flat = self.obs[1:].flatten(0, 1)
-        mean = model.mean if whitened else model.backward_of(self.data.next_obs[:8192]).mean(0)
-        B = model.backward_of(flat) - mean
-        B = (B @ model.inverse_root if whitened else B).reshape(*self.obs[1:].shape[:2], -1) * self.alive[:-1]
+        phi = model.features_of(self.obs[1:].flatten(0, 1)).reshape(*self.obs[1:].shape[:2], -1) * self.alive[:-1]
         total = torch.zeros_like(self.features)
         for step in reversed(range(self.steps)):
-            total = B[step : step + PAIRS] + model.gamma * total
+            total = phi[step : step + PAIRS] + model.gamma * total
         self.features.copy_(total)
         return alive.mean()
 

@@ -8,6 +8,7 @@ import copy
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -21,6 +22,8 @@ from zscout.bfm.fb_losses import centred, fb_loss, least, least_value, orthonorm
 from zscout.bfm.fb_recipe import FBProgress, FBRecipe
 from zscout.bfm.fb_rollouts import Rollouts, Rows
 from zscout.bfm.sphere import project_sphere
+
+SAMPLE = 200_000  # observations for moments
 
 
 class FBTrainer:
@@ -52,7 +55,7 @@ class FBTrainer:
             correlation=recipe.correlation,
             size=recipe.force,
         )
-        self.data = data.to(self.device)
+        self.data = data.shuffled(Generator().manual_seed(seed)).to(self.device)
         self.online = FB(config, seed).to(self.device)
         _standardise(self.online, self.data.next_obs)
         self.target = copy.deepcopy(self.online).requires_grad_(False)
@@ -82,21 +85,25 @@ class FBTrainer:
     def model(self) -> FB:
         """A frozen copy of the current model, with its moments."""
         model = copy.deepcopy(self.online).freeze()
-        return model if self._evaluating else model.calibrate(self.data.next_obs[:200_000])
+        return model.calibrate(self.data.next_obs[:SAMPLE]) if self.phase == 0 else model
 
     @property
-    def _evaluating(self) -> bool:
-        return self.step >= self.recipe.policy_steps
+    def phase(self) -> int:
+        """0: features, 1: policies, 2: evaluation."""
+        return sum(self.step >= end for end in self._ends[:2])
+
+    @property
+    def _ends(self) -> list[int]:
+        return list(accumulate(self.recipe.phases))
 
     def train(self, judge: Callable[[FB], float] | None = None, every: int = 500) -> Iterator[FBProgress]:
         """Train to the end; yield a log line every ``every`` steps, with the judge's score of the model."""
         recipe = self.recipe
         while not self.finished:
-            end = recipe.steps if self._evaluating else recipe.policy_steps
-            steps = min(every - self.step % every, end - self.step)
-            if self.step in (0, recipe.policy_steps):
+            steps = min(every - self.step % every, self._ends[self.phase] - self.step)
+            if self.step in (0, *self._ends):
                 self._begin_phase()
-            elif recipe.explore and not self._evaluating:
+            elif recipe.explore and self.phase < 2:
                 self._explore(steps)
             loss, orthonormality, value = self._advance(steps)
             score = judge(self.model) if judge is not None else None
@@ -107,7 +114,7 @@ class FBTrainer:
         update, refill = self._functions()
         total = torch.zeros(3, device=self.device)
         for done in range(steps):
-            if done % self.recipe.refresh == 0:  # also at each start, so that a resumed training does the same
+            if self.phase and done % self.recipe.refresh == 0:  # also at each start, as when training is resumed
                 refill()
             self._set_rates()
             total += update()
@@ -116,41 +123,35 @@ class FBTrainer:
         return loss, orthonormality, value
 
     def _begin_phase(self) -> None:
-        """Before evaluation: B and the actor are fixed, so ψ of the whitened features is a plain regression."""
+        """Once B is fixed, ψ of the whitened features is a plain regression."""
         self._update = None
-        if self._evaluating:
+        if self.phase == 1:
+            self.target.backward_map.load_state_dict(self.online.backward_map.state_dict())
             for model in (self.online, self.target):
-                model.backward_map.load_state_dict(self.online.backward_map.state_dict())
-                model.actor.load_state_dict(self.online.actor.state_dict())
-                model.calibrate(self.data.next_obs[:200_000])
+                model.calibrate(self.data.next_obs[:SAMPLE])
 
     def _explore(self, steps: int) -> None:
-        """Replace the oldest transitions, so that ``explore`` of all are replaced by the end of the phase."""
-        share = self.recipe.explore * steps / self.recipe.policy_steps
-        found = exploration(self.model, self.world, max(1, int(share * len(self.data))), self.rng)
-        place = int(self.recipe.explore * self.step / self.recipe.policy_steps * len(self.data))
+        """Replace the oldest transitions, so that ``explore`` of all are replaced by the end of the policy phase."""
+        total = self.recipe.feature_steps + self.recipe.policy_steps
+        found = exploration(
+            self.model, self.world, max(1, int(self.recipe.explore * steps / total * len(self.data))), self.rng
+        )
+        place = int(self.recipe.explore * self.step / total * len(self.data))
         index = (torch.arange(len(found), device=self.device) + place) % len(self.data)
         for name, part in vars(self.data).items():
             part[index] = getattr(found, name)
 
     # One update
 
-    def _batch(self, whitened: bool) -> tuple[Rows, int]:
-        """Rows of the data, then rows of rollouts; and how many are of the data."""
-        recipe, data, online = self.recipe, self.data, self.online
-        n = recipe.batch - int(recipe.on_policy * recipe.batch)
+    def _rows(self, n: int) -> Rows:
+        """Rows of the data; the features are those of one step."""
+        data, online = self.data, self.online
         index = torch.randint(len(data), (n,), generator=self.rng, device=self.device)
         next_obs = data.next_obs[index]
-        B = online.backward_of(next_obs)
-        B = (B - online.mean) @ online.inverse_root if whitened else centred(B)
-        discount = (recipe.gamma * ~data.over[index])[:, None]
-        z = self._draw_z(B.detach() @ online.root if whitened else B.detach())
-        rows = Rows(data.obs[index], data.action[index], z, B, next_obs, discount)
-        if n == recipe.batch:
-            return rows, n
-        more = self.rollouts.draw(recipe.batch - n, recipe.gamma, self.rng)
-        pairs = zip(vars(rows).values(), vars(more).values(), strict=True)
-        return Rows(*(torch.cat(pair) for pair in pairs)), n
+        B = centred(online.backward_of(next_obs)) if self.phase == 0 else online.features_of(next_obs)
+        z = self._draw_z(B.detach() if self.phase == 0 else B @ online.root)
+        discount = (self.recipe.gamma * ~data.over[index])[:, None]
+        return Rows(data.obs[index], data.action[index], z, B, next_obs, discount)
 
     def _draw_z(self, B: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
         """B of other transitions, or uniform on the sphere."""
@@ -162,53 +163,56 @@ class FBTrainer:
         index = torch.randint(len(self.data), (self.recipe.runs,), generator=self.rng, device=self.device)
         with torch.no_grad():
             z = self._draw_z(centred(self.online.backward_of(self.data.next_obs[index])))
-        return self.rollouts.refill(self.online, z, self._evaluating, self.rng)
+        return self.rollouts.refill(self.online, z, self.rng)
 
     def _noisy(self, action: Float[Tensor, "n a"]) -> Float[Tensor, "n a"]:
         noise = self.recipe.noise * torch.randn(action.shape, generator=self.rng, device=self.device)
         return (action + noise.clamp(-0.3, 0.3)).clamp(-1, 1)
 
-    def _policy_update(self) -> Float[Tensor, "3"]:
+    def _feature_update(self) -> Float[Tensor, "3"]:
         recipe, online, target = self.recipe, self.online, self.target
-        rows, n = self._batch(whitened=False)
-        here, z, B = online.encode(rows.obs), rows.z, rows.features[:n]
+        rows = self._rows(recipe.batch)
+        here, z, B = online.encode(rows.obs), rows.z, rows.features
         with torch.no_grad():
             there = online.encode(rows.tail_obs)
             tail = rows.discount * least(target.forward_of(there, self._noisy(online.action_of(there, z)), z), z)
-            target_B = centred(target.backward_of(rows.tail_obs[:n]))
-        F = online.forward_of(here, rows.action, z)
+            target_B = centred(target.backward_of(rows.tail_obs))
         orthonormality = orthonormality_loss(B)
-        loss = n / recipe.batch * fb_loss(F[:, :n], B, tail[:n], B, target_B)
-        if n < recipe.batch:  # rollouts train F alone: their features have no gradient
-            more = fb_loss(F[:, n:], rows.features[n:].detach(), tail[n:], B.detach(), target_B)
-            loss = loss + (1 - n / recipe.batch) * more
-        loss = loss * (1 - recipe.gamma)
+        loss = fb_loss(online.forward_of(here, rows.action, z), B, tail, target_B) * (1 - recipe.gamma)
         (loss + recipe.orthonormality * orthonormality).backward()
         self._descend("forward_map")
         self._descend("backward_map")
-        value = least_value(online.forward_of(here, self._noisy(online.action_of(here, z)), z), z)
-        actor = list(online.actor.parameters())
-        for parameter, gradient in zip(actor, torch.autograd.grad(-value.mean(), actor), strict=True):
-            parameter.grad = gradient
-        self._descend("actor")
+        value = self._improve(here, z)
         self._follow()
-        return torch.stack([loss.detach(), orthonormality.detach(), value.detach().mean() * (1 - recipe.gamma)])
+        return torch.stack([loss.detach(), orthonormality.detach(), value])
 
-    def _evaluation_update(self) -> Float[Tensor, "3"]:
-        """‖ψ(s,a;z) − Σ_{k<n} γᵏφ(S_{k+1}) − γⁿψ(S_n,π(S_n,z);z)‖² of the whitened features, for each head."""
+    def _regression_update(self) -> Float[Tensor, "3"]:
+        """‖ψ(s,a;z) − Σ_{k<n} γᵏφ(S_{k+1}) − γⁿψ(S_n,π(S_n,z);z)‖² for each head, n = 1 for rows of the data."""
         recipe, online, target = self.recipe, self.online, self.target
+        share = int(recipe.on_policy * recipe.batch)
         with torch.no_grad():
-            rows, _ = self._batch(whitened=True)
-            here, there = online.encode(rows.obs), online.encode(rows.tail_obs)
-            tail = target.forward_of(there, online.action_of(there, rows.z), rows.z).mean(0) @ online.root
-            wanted = rows.features + rows.discount * tail
-        psi = online.forward_of(here, rows.action, rows.z) @ online.root
+            parts = [self._rows(recipe.batch - share), self.rollouts.draw(share, recipe.gamma, self.rng)]
+            rows = Rows(*(torch.cat(both) for both in zip(*(vars(part).values() for part in parts), strict=True)))
+            here, there, z = online.encode(rows.obs), online.encode(rows.tail_obs), rows.z
+            tails = target.forward_of(there, online.action_of(there, z), z)
+            tail = least(tails, z) if self.phase == 1 else tails.mean(0)
+            wanted = rows.features + rows.discount * (tail @ online.root)
+        psi = online.forward_of(here, rows.action, z) @ online.root
         loss = ((psi - wanted) * (1 - recipe.gamma)).square().mean()
         loss.backward()
         self._descend("forward_map")
+        value = self._improve(here, z) if self.phase == 1 else torch.zeros_like(loss)
         self._follow()
-        value = (psi.detach().mean(0) @ online.inverse_root * rows.z).sum(-1).mean() * (1 - recipe.gamma)
-        return torch.stack([loss.detach(), torch.zeros_like(value), value])
+        return torch.stack([loss.detach(), torch.zeros_like(loss), value.detach()])
+
+    def _improve(self, here: Float[Tensor, "n e"], z: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
+        """One step of the actor up F(s,π(s,z),z)·z; returns its mean per step."""
+        online, actor = self.online, list(self.online.actor.parameters())
+        value = least_value(online.forward_of(here, self._noisy(online.action_of(here, z)), z), z).mean()
+        for parameter, gradient in zip(actor, torch.autograd.grad(-value, actor), strict=True):
+            parameter.grad = gradient
+        self._descend("actor")
+        return value.detach() * (1 - self.recipe.gamma)
 
     def _descend(self, name: str) -> None:
         self.optimisers[name].step()
@@ -222,10 +226,8 @@ class FBTrainer:
 
     def _set_rates(self) -> None:
         recipe = self.recipe
-        done, total = self.step, recipe.policy_steps
-        if self._evaluating:
-            done, total = self.step - recipe.policy_steps, recipe.evaluation_steps
-        part = 0.5 + 0.5 * math.cos(math.pi * done / total)
+        length = recipe.phases[self.phase]
+        part = 0.5 + 0.5 * math.cos(math.pi * (1 - (self._ends[self.phase] - self.step) / length))
         for name, optimiser in self.optimisers.items():
             rate = part * (recipe.actor_rate if name == "actor" else recipe.learning_rate)
             group = optimiser.param_groups[0]
@@ -238,7 +240,7 @@ class FBTrainer:
         """The update of this phase and the refill of rollouts; on CUDA one graph each, instead of hundreds of launches."""
         if self._update is None or self._refill is None:
             self._refill = self._refill_rollouts
-            self._update = self._evaluation_update if self._evaluating else self._policy_update
+            self._update = self._regression_update if self.phase else self._feature_update
             if self.device.type == "cuda":
                 self._refill = as_graph(self._refill, dict, self.rng)
                 self._update = as_graph(self._update, self._live_tensors, self.rng)

@@ -35,6 +35,7 @@ class FBConfig:
     heads: int = 2  # independent F networks
     frequencies: int = 3  # sines and cosines of each input at 1 … this many half periods; 0: the input alone
     gated: bool = True  # the first layer multiplies two linear maps of its input, so that s and z interact
+    quadratic: bool = True  # B also holds the goal features and their squares, so that they can always be rewarded
     goal_features: str = "all"  # what B sees: indices such as "0,1", or a name in GOAL_FEATURES
 
     def __post_init__(self) -> None:
@@ -45,7 +46,9 @@ class FBConfig:
             raise ValueError(
                 f"observation_low has {len(self.observation_low)} entries, observation_high {len(self.observation_high)}"
             )
-        self.goals(torch.zeros(1, len(self.observation_low)))
+        goals = self.goals(torch.zeros(1, len(self.observation_low))).shape[-1]
+        if self.quadratic and self.dim <= 2 * goals:
+            raise ValueError(f"dim is {self.dim}: {goals} goal features and their squares need more than {2 * goals}")
 
     def goals(self, obs: Float[Tensor, "*b k"]) -> Float[Tensor, "*b g"]:
         """What B sees of an observation."""
@@ -67,7 +70,7 @@ class FBConfig:
         each = 2 * self.frequencies + 1
         networks = {
             "forward_map": (self.heads, k * each + self.actions + d, d),
-            "backward_map": (1, g * each, d),
+            "backward_map": (1, g * each, d - 2 * g if self.quadratic else d),
             "actor": (1, k * each + d, self.actions),
         }
         for name, (copies, inputs, outputs) in networks.items():
@@ -163,8 +166,11 @@ class FB(nn.Module):
     def backward_of(self, obs: Float[Tensor, "n k"]) -> Float[Tensor, "n d"]:
         """B(s), not centred."""
         goals = (self.config.goals(obs) - self.goal_mean) / self.goal_scale
-        out: Tensor = self.backward_map(self._waves(goals))[0]
-        return out
+        learned: Tensor = self.backward_map(self._waves(goals))[0]
+        if not self.config.quadratic:
+            return learned
+        # Scaled to variance 1 for goal features that are uniform in [−1, 1]
+        return torch.cat([learned, goals * math.sqrt(3), goals.square() * math.sqrt(45 / 4)], -1)
 
     def features_of(self, obs: Float[Tensor, "n k"]) -> Float[Tensor, "n d"]:
         """φ(s) = C^{-1/2}(B(s) − B̄)."""

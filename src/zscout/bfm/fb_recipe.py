@@ -10,12 +10,13 @@ from zscout.edge import as_discount, as_positive, as_size, in_range
 class FBRecipe:
     """Everything that decides a training, apart from the world and the seed."""
 
-    dim: int = 50
+    dim: int = 32
     gamma: float = 0.95
     hidden: int = 256
-    layers: int = 2
+    layers: int = 3
     frequencies: int = 3
     gated: bool = True
+    quadratic: bool = True
     goal_features: str = "all"
     transitions: int = 500_000
     correlation: float = 0.8  # of random forces, from decision to decision
@@ -25,11 +26,11 @@ class FBRecipe:
     policy_steps: int = 15_000  # F and the actor with B fixed, by regression on rollouts
     evaluation_steps: int = 5_000  # F alone, for the final policies
     batch: int = 512
-    on_policy: float = 0.5  # share of a batch from rollouts of the current policies, once B is fixed
+    on_policy: float = 0.75  # share of a batch from rollouts of the current policies, once B is fixed; all of it in the last phase
     chain: int = 20  # n: steps of a rollout that are summed before F bootstraps
     runs: int = 2_048  # rollouts at a time
     refresh: int = 100  # updates between new rollouts
-    learning_rate: float = 1e-3  # falls to 0 along a half cosine
+    learning_rate: float = 2e-3  # falls to 0 along a half cosine
     actor_rate: float = 1e-3
     tau: float = 0.01  # of the target networks
     orthonormality: float = 1.0

@@ -45,6 +45,7 @@ class FBTrainer:
             layers=recipe.layers,
             frequencies=recipe.frequencies,
             gated=recipe.gated,
+            quadratic=recipe.quadratic,
             goal_features=recipe.goal_features,
         )
         # On the CPU, so that the same seed gives the same data on every device
@@ -189,7 +190,8 @@ class FBTrainer:
     def _regression_update(self) -> Float[Tensor, "3"]:
         """‖ψ(s,a;z) − Σ_{k<n} γᵏφ(S_{k+1}) − γⁿψ(S_n,π(S_n,z);z)‖² for each head, n = 1 for rows of the data."""
         recipe, online, target = self.recipe, self.online, self.target
-        share = int(recipe.on_policy * recipe.batch)
+        # The last phase needs ψ at the policies' own actions only.
+        share = int(recipe.on_policy * recipe.batch) if self.phase == 1 else recipe.batch
         with torch.no_grad():
             parts = [self._rows(recipe.batch - share), self.rollouts.draw(share, recipe.gamma, self.rng)]
             rows = Rows(*(torch.cat(both) for both in zip(*(vars(part).values() for part in parts), strict=True)))

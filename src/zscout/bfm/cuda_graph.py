@@ -8,7 +8,9 @@ from torch import Generator, Tensor
 WARM_UP = 3  # updates before the capture, as CUDA graphs need
 
 
-def as_graph(update: Callable[[], Tensor], live: Callable[[], dict[str, Tensor]], rng: Generator) -> Callable[[], Tensor]:
+def as_graph(
+    update: Callable[[], Tensor], live: Callable[[], dict[str, Tensor]], rng: Generator
+) -> Callable[[], Tensor]:
     """Capture ``update``; the tensors that it changes (``live``) and ``rng`` are put back afterwards."""
     before = {name: tensor.detach().clone() for name, tensor in live().items()}
     seeded = rng.get_state()

@@ -11,9 +11,11 @@ from gymnasium.spaces import Box
 from jaxtyping import Float
 from torch import Generator, Tensor, nn
 
-from zscout.bfm.sphere import project_sphere, sample_sphere, sample_sphere_each
+from zscout.bfm.sphere import project_sphere, sample_sphere
 from zscout.edge import as_discount, as_finite, as_generator, as_given, as_size, as_vectors, common_shape, known_name
 from zscout.types import Action, Obs, Vectors
+
+GOALS = 256  # observations whose z are kept for ``sample_z``
 
 GoalFeatures = Callable[[Float[Tensor, "*b k"]], Float[Tensor, "*b g"]]
 
@@ -29,7 +31,7 @@ class FBConfig:
     observation_high: tuple[float, ...]
     actions: int  # entries of an action, each in [−1, 1]
     dim: int = 50
-    gamma: float = 0.95
+    gamma: float = 0.93
     hidden: int = 256
     layers: int = 2  # hidden layers
     heads: int = 2  # independent F networks
@@ -44,7 +46,8 @@ class FBConfig:
         as_discount(self.gamma)
         if len(self.observation_low) != len(self.observation_high) or not self.observation_low:
             raise ValueError(
-                f"observation_low has {len(self.observation_low)} entries, observation_high {len(self.observation_high)}"
+                f"observation_low has {len(self.observation_low)} entries, "
+                f"observation_high has {len(self.observation_high)}"
             )
         goals = self.goals(torch.zeros(1, len(self.observation_low))).shape[-1]
         if self.quadratic and self.dim <= 2 * goals:
@@ -66,7 +69,7 @@ class FBConfig:
         k, d = len(self.observation_low), self.dim
         g = self.goals(torch.zeros(1, k)).shape[-1]
         buffers = {"obs_mean": (k,), "obs_scale": (k,), "goal_mean": (g,), "goal_scale": (g,)}
-        yield from {**buffers, "mean": (d,), "root": (d, d), "inverse_root": (d, d)}.items()
+        yield from {**buffers, "mean": (d,), "root": (d, d), "inverse_root": (d, d), "goals": (GOALS, d)}.items()
         each = 2 * self.frequencies + 1
         networks = {
             "forward_map": (self.heads, k * each + self.actions + d, d),
@@ -127,6 +130,7 @@ class FB(nn.Module):
     mean: Tensor
     root: Tensor
     inverse_root: Tensor
+    goals: Tensor
 
     def __init__(self, config: FBConfig, seed: int = 0) -> None:
         super().__init__()
@@ -134,10 +138,10 @@ class FB(nn.Module):
         self.config = config
         self.about: dict[str, Any] = {}  # origin, for the model card
         shapes = dict(config.shapes())
-        for name in ("obs_mean", "obs_scale", "goal_mean", "goal_scale", "mean", "root", "inverse_root"):
-            shape = shapes[name]
-            blank = torch.eye(*shape) if len(shape) == 2 else torch.full(shape, float(name.endswith("scale")))
-            self.register_buffer(name, blank)
+        for name, shape in shapes.items():
+            if "." not in name:  # not a network's
+                blank = torch.eye(*shape) if "root" in name else torch.full(shape, float(name.endswith("scale")))
+                self.register_buffer(name, blank)
         for name in ("forward_map", "backward_map", "actor"):
             inner = [shapes[f"{name}.weights.{layer}"] for layer in range(config.layers + 1)]
             setattr(self, name, Perceptrons(inner, rng))
@@ -235,12 +239,12 @@ class FB(nn.Module):
         return as_given(self.action_of(self.encode(rows), own).reshape(*runs, -1), obs)
 
     def sample_z(self, n: int, rng: Generator | int) -> Float[Tensor, "n d"]:
-        """n draws, uniform on the sphere of radius √d."""
-        return sample_sphere(n, self.dim, as_generator(rng, self.device), self.mean.dtype).to(self.device)
-
-    def sample_z_each(self, n: int, rngs: Sequence[Generator]) -> Float[Tensor, "runs n d"]:
-        """``sample_z`` for each generator, stacked."""
-        return sample_sphere_each(n, self.dim, rngs, self.mean.dtype).to(self.device)
+        """n draws as in training: half uniform on the sphere of radius √d, half z of goals, which are observations."""
+        rng = as_generator(rng, self.device)
+        z = sample_sphere(n, self.dim, rng, self.mean.dtype).to(self.device)
+        goal = self.goals[torch.randint(GOALS, (n,), generator=rng, device=rng.device).to(self.device)]
+        wanted = torch.rand(n, 1, generator=rng, device=rng.device).to(self.device) < 0.5
+        return project_sphere(torch.where(wanted & (goal != 0).any(-1, keepdim=True), goal, z))
 
     def project_z(self, z: Vectors) -> Float[Tensor, "*b d"]:
         """z projected to the sphere of radius √d; 0 maps to (1, …, 1)."""
@@ -256,13 +260,14 @@ class FB(nn.Module):
 
     @torch.no_grad()
     def calibrate(self, obs: Float[Tensor, "n k"]) -> "FB":
-        """Set B̄, C^{1/2} and C^{-1/2} from observations."""
+        """Set B̄, C^{1/2}, C^{-1/2} and the goals of ``sample_z`` from observations in random order."""
         B = torch.cat([self.backward_of(part) for part in obs.split(65_536)]).double()
         variances, directions = torch.linalg.eigh(torch.cov(B.mT, correction=0).reshape(self.dim, self.dim))
         variances = variances.clamp(min=1e-6 * float(variances[-1]))  # a direction without variance stays finite
         self.mean.copy_(B.mean(0))
         self.root.copy_(directions * variances.sqrt() @ directions.mT)
         self.inverse_root.copy_(directions / variances.sqrt() @ directions.mT)
+        self.goals[: len(obs)].copy_(project_sphere(self.features_of(obs[:GOALS])))
         return self
 
     def freeze(self) -> "FB":

@@ -63,9 +63,15 @@ class Experience:
 
 
 def random_forces(
-    world: BatchWorld, transitions: int, rng: Generator, *, length: int = 70, correlation: float = 0.8, size: float = 1.0
+    world: BatchWorld,
+    transitions: int,
+    rng: Generator,
+    *,
+    length: int = 70,
+    correlation: float = 0.8,
+    size: float = 1.0,
 ) -> Experience:
-    """Episodes of ``length`` from the world's starts under forces a ← ρa + √(1 − ρ²) · N(0, size²), clipped to [−1, 1]."""
+    """Episodes of ``length`` under forces a ← ρa + √(1 − ρ²) · N(0, size²), clipped to [−1, 1]."""
     runs = min(RUNS, as_size(transitions, "transitions", 1))
     actions = world.action_space.shape[0]
     state, force = world.random_states(runs, rng), size * _normal(runs, actions, rng)

@@ -11,7 +11,7 @@ class FBRecipe:
     """Everything that decides a training, apart from the world and the seed."""
 
     dim: int = 32
-    gamma: float = 0.95
+    gamma: float = 0.93
     hidden: int = 256
     layers: int = 3
     frequencies: int = 3
@@ -26,7 +26,9 @@ class FBRecipe:
     policy_steps: int = 15_000  # F and the actor with B fixed, by regression on rollouts
     evaluation_steps: int = 5_000  # F alone, for the final policies
     batch: int = 512
-    on_policy: float = 0.75  # share of a batch from rollouts of the current policies, once B is fixed; all of it in the last phase
+    on_policy: float = (
+        0.75  # share of a batch from rollouts of the current policies, once B is fixed; all of it in the last phase
+    )
     chain: int = 20  # n: steps of a rollout that are summed before F bootstraps
     runs: int = 2_048  # rollouts at a time
     refresh: int = 100  # updates between new rollouts
@@ -38,7 +40,18 @@ class FBRecipe:
     noise: float = 0.2  # added to the policy's actions in training, clipped at 0.3
 
     def __post_init__(self) -> None:
-        for name in ("dim", "hidden", "layers", "transitions", "feature_steps", "policy_steps", "evaluation_steps", "chain", "runs", "refresh"):
+        for name in (
+            "dim",
+            "hidden",
+            "layers",
+            "transitions",
+            "feature_steps",
+            "policy_steps",
+            "evaluation_steps",
+            "chain",
+            "runs",
+            "refresh",
+        ):
             as_size(getattr(self, name), name, 1)
         as_size(self.batch, "batch", 8)
         as_discount(self.gamma)

@@ -29,9 +29,7 @@ SAMPLE = 200_000  # observations for moments
 class FBTrainer:
     """The networks, their targets, the optimisers, the data and the random state."""
 
-    def __init__(
-        self, world: BatchWorld, recipe: FBRecipe, seed: int = 0, device: torch.device | str = "cpu"
-    ) -> None:
+    def __init__(self, world: BatchWorld, recipe: FBRecipe, seed: int = 0, device: torch.device | str = "cpu") -> None:
         self.world, self.recipe, self.seed, self.device = world, recipe, seed, torch.device(device)
         self.rng = Generator(device=self.device).manual_seed(seed)
         space = world.observation_space
@@ -239,7 +237,7 @@ class FBTrainer:
                 group["lr"] = rate
 
     def _functions(self) -> tuple[Callable[[], Tensor], Callable[[], Tensor]]:
-        """The update of this phase and the refill of rollouts; on CUDA one graph each, instead of hundreds of launches."""
+        """The update of this phase and the refill of rollouts; on CUDA one graph each."""
         if self._update is None or self._refill is None:
             self._refill = self._refill_rollouts
             self._update = self._regression_update if self.phase else self._feature_update
@@ -262,7 +260,7 @@ class FBTrainer:
 
     @property
     def fixed(self) -> list[Tensor]:
-        """What must be the same for a training to be resumed: the seed's data (until exploration replaces it)."""
+        """What must be the same when training is resumed: the seed's data, unless exploration replaces it."""
         return [] if self.recipe.explore else [self.data.obs, self.data.next_obs]
 
     def tensors(self) -> dict[str, Tensor]:

@@ -50,7 +50,9 @@ class PointPlanner:
             [torch.stack([x, y], -1).repeat_interleave(len(v), 0), v.repeat(len(x), 1)], -1
         )
         n = len(self.forces)
-        self._entered, self._over = world.advance(self.nodes.repeat_interleave(n, 0), self.forces.repeat(len(self.nodes), 1))
+        self._entered, self._over = world.advance(
+            self.nodes.repeat_interleave(n, 0), self.forces.repeat(len(self.nodes), 1)
+        )
         self._matrix = self._interpolation(self._entered, ~self._over)
 
     def plan(self, reward: BatchReward, *, horizon: int | None = 70, gamma: float = 1.0) -> "Plan":
@@ -129,9 +131,7 @@ class Plan:
 
     def _best(self, state: Float[Tensor, "n 4"], t: int) -> tuple[Float[Tensor, "n 2"], Float[Tensor, " n"]]:
         planner, forces = self.planner, self.planner.fine_forces
-        entered, over = planner.world.advance(
-            state.repeat_interleave(len(forces), 0), forces.repeat(len(state), 1)
-        )
+        entered, over = planner.world.advance(state.repeat_interleave(len(forces), 0), forces.repeat(len(state), 1))
         value = planner.value(self.values[min(t, len(self.values) - 1)], entered) * ~over
         best = (_rewards(self.reward, entered) + self.gamma * value).reshape(len(state), -1).max(-1)
         return forces[best.indices], best.values
@@ -148,7 +148,9 @@ def _forces(directions: int) -> Float[Tensor, "A 2"]:
 def _rewards(reward: BatchReward, state: Float[Tensor, "n 4"]) -> Float[Tensor, " n"]:
     found = torch.as_tensor(reward(state))
     if tuple(found.shape) != (len(state),):
-        raise ValueError(f"reward of {len(state)} observations has shape {tuple(found.shape)}, expected one number each")
+        raise ValueError(
+            f"reward of {len(state)} observations has shape {tuple(found.shape)}, expected one number each"
+        )
     if not bool(torch.isfinite(found).all()):
         raise ValueError("reward holds NaN or inf")
     return found.float()

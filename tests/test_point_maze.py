@@ -21,8 +21,8 @@ def one_step(map: str = SMALL) -> PointMaze:
     return point_maze(map, repeat=1)
 
 
-def near(x: float, y: float) -> list[float]:
-    return pytest.approx([x, y], abs=1e-6)  # type: ignore[no-any-return]
+def near(x: float, y: float) -> object:
+    return pytest.approx([x, y], abs=1e-6)
 
 
 # Physics
@@ -179,7 +179,7 @@ def test_bad_worlds() -> None:
         ({"repeat": 0}, "repeat must be from 1 to 100"),
     ):
         with pytest.raises(ValueError, match=message):
-            point_maze(**arguments)  # type: ignore[arg-type]
+            point_maze(**arguments)
     with pytest.raises(ValueError, match=r"state has shape \(3,\), expected \[\*b 4\]"):
         point_maze().step([1.0, 2.0, 0.0], [0.0, 0.0])
     with pytest.raises(ValueError, match="states and forces have batch dimensions"):

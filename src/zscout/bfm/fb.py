@@ -131,6 +131,9 @@ class FB(nn.Module):
     root: Tensor
     inverse_root: Tensor
     goals: Tensor
+    forward_map: Perceptrons
+    backward_map: Perceptrons
+    actor: Perceptrons
 
     def __init__(self, config: FBConfig, seed: int = 0) -> None:
         super().__init__()

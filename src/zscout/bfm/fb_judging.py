@@ -8,11 +8,13 @@ from jaxtyping import Float
 from torch import Generator, Tensor
 
 from zscout.bfm.fb import FB
+from zscout.bfm.fb_data import random_forces
 from zscout.worlds.point_maze import PointMaze
 from zscout.worlds.point_planner import PointPlanner
 from zscout.worlds.point_tasks import KINDS, PointTask, point_tasks
 
 HORIZON = 70  # decisions of an episode
+LABELS = 10_000  # observations whose rewards decide z
 RIDGE = 1e-3
 
 
@@ -32,7 +34,8 @@ class PointJudge:
     def __init__(self, world: PointMaze, *, tasks: int = 5, starts: int = 50, seed: int = 0) -> None:
         self.world = world
         rng = Generator().manual_seed(seed)
-        self.labels = _labels(world, rng)
+        data = random_forces(world, LABELS * 10, rng).shuffled(Generator().manual_seed(seed))
+        self.labels = data.next_obs[:LABELS]  # distributed as the training data
         self.starts = world.random_states(starts, rng)
         self.tasks = [task for i, kind in enumerate(KINDS) for task in point_tasks(world, kind, tasks, 100 * seed + i)]
         planner = PointPlanner(world)
@@ -78,16 +81,6 @@ def psi_error(model: FB, starts: Float[Tensor, "n k"], world: PointMaze, seed: i
         total = total + weight * model.phi(state)
         weight = model.gamma * weight * ~over[:, None]
     return float(((psi - total).square().sum() / total.square().sum()).sqrt())
-
-
-def _labels(world: PointMaze, rng: Generator, n: int = 10_000) -> Float[Tensor, "n 4"]:
-    """Observations to label: some steps of random forces after uniform starts."""
-    state = world.random_states(n, rng)
-    force = torch.rand(n, 2, generator=rng) * 2 - 1
-    for _ in range(3):
-        state, _ = world.advance(state, force)
-        force = (0.8 * force + 0.6 * torch.randn(n, 2, generator=rng)).clamp(-1, 1)
-    return state
 
 
 def _of_each(tasks: Sequence[PointTask], state: Float[Tensor, "tasks n 4"]) -> Float[Tensor, "tasks n"]:

@@ -221,8 +221,8 @@ class FBTrainer:
     def _follow(self) -> None:
         with torch.no_grad():
             for name in ("forward_map", "backward_map"):
-                pair = (list(getattr(model, name).parameters()) for model in (self.target, self.online))
-                torch._foreach_lerp_(*pair, self.recipe.tau)
+                target, online = (list(getattr(model, name).parameters()) for model in (self.target, self.online))
+                torch._foreach_lerp_(target, online, self.recipe.tau)
 
     def _set_rates(self) -> None:
         recipe = self.recipe

@@ -8,7 +8,7 @@ import json
 from dataclasses import asdict, fields
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, overload
 
 import torch
 from safetensors import SafetensorError
@@ -57,6 +57,14 @@ def save(model: USFA | FB, folder: str | Path, *, half: bool = False) -> Path:
     card = model_card(model.config, model.about) if isinstance(model, USFA) else fb_card(model.config, model.about)
     write_bytes(folder / CARD, card.encode())
     return folder
+
+
+@overload
+def load(name_or_folder: Literal["pointmaze-fb"], device: torch.device | str = "cpu") -> FB: ...  # type: ignore[overload-overlap]
+
+
+@overload  # a folder may hold an FB model too: narrow it with isinstance
+def load(name_or_folder: str | Path, device: torch.device | str = "cpu") -> USFA: ...
 
 
 def load(name_or_folder: str | Path, device: torch.device | str = "cpu") -> USFA | FB:

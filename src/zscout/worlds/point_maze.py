@@ -120,7 +120,7 @@ class PointMaze:
         inside = SKIN + (1 - 2 * SKIN) * torch.rand(n, 2, generator=rng, device=rng.device)
         return torch.cat([corner + inside, torch.zeros(n, 2, device=rng.device)], -1)
 
-    def picture(self, state: Float[Tensor, "4"] | None = None) -> str:
+    def picture(self, state: np.ndarray | None = None) -> str:
         """The map as text, with '@' at the point."""
         marks = np.full(self.grid.shape, WALL)
         marks[self.grid.cells[:, 0], self.grid.cells[:, 1]] = FREE

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from zscout.bfm.calibration import calibrated
     from zscout.bfm.checking import check_model
     from zscout.bfm.exact import ExactModel
+    from zscout.bfm.fb import FB
     from zscout.bfm.pretrained import load, save
     from zscout.bfm.usfa import USFA
     from zscout.transfer.agent import OnlineTransfer
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from zscout.types import Agent, BehaviorModel
 
 __all__ = [
+    "FB",
     "METHODS",
     "USFA",
     "Agent",
@@ -53,6 +55,7 @@ _HOME = {
     "infer_task": "zscout.transfer.offline",
     "BehaviorModel": "zscout.types",
     "ExactModel": "zscout.bfm.exact",
+    "FB": "zscout.bfm.fb",
     "USFA": "zscout.bfm.usfa",
     "load": "zscout.bfm.pretrained",
     "save": "zscout.bfm.pretrained",

@@ -2,31 +2,19 @@
 
 from typing import Any
 
+from zscout.bfm.fb import FBConfig
 from zscout.bfm.usfa import USFAConfig
 
 
 def model_card(config: USFAConfig, about: dict[str, Any]) -> str:
     """Markdown with the front matter that model hubs read."""
-    lines = [
-        "---",
-        "library_name: zscout",
-        "license: mit",
-        "tags: [reinforcement-learning, successor-features, behavioral-foundation-model]",
-        "---",
-        "",
-        f"# {about.get('name', 'A USFA')}",
-        "",
+    text = (
         f"Universal successor features ψ(s,a;z) for {config.n_states} states, {config.n_actions} actions and "
         f"d = {config.dim} features, γ = {config.gamma:g}: {config.heads} network{'s' if config.heads > 1 else ''} of "
         f"{config.layers} hidden layers of {config.hidden}"
-        + (", and an actor of the same shape." if config.actor else "; the policy is greedy in ψ·z."),
-        "",
-        "```python",
-        "import zscout",
-        "",
-        f'model = zscout.load("{about.get("name", "")}")  # or the path of this folder',
-        "```",
-    ]
+        + (", and an actor of the same shape." if config.actor else "; the policy is greedy in ψ·z.")
+    )
+    lines = _opening("A USFA", text, about)
     if verdict := about.get("verdict"):
         lines += [
             "",
@@ -38,6 +26,55 @@ def model_card(config: USFAConfig, about: dict[str, Any]) -> str:
             f"| its 5th percentile over z | {verdict['value_p5']:.4f} |",
             f"| relative error of ψ for its own policy | {verdict['psi_error']:.4f} |",
         ]
+    return _closed(lines, about)
+
+
+def fb_card(config: FBConfig, about: dict[str, Any]) -> str:
+    """The same for a forward-backward model."""
+    text = (
+        "A forward-backward representation (Touati and Ollivier 2021): F(s,a,z), B(s) and an actor π(s,z) for "
+        f"{len(config.observation_low)} observed numbers, {config.actions} continuous actions and d = {config.dim} "
+        f"features, γ = {config.gamma:g}: {config.heads} F networks of {config.layers} hidden layers of "
+        f"{config.hidden}. φ and ψ are centred and whitened with the moments in the file."
+    )
+    lines = _opening("An FB model", text, about)
+    if verdict := about.get("verdict"):
+        lines += [
+            "",
+            f"Zero-shot return ÷ the planner's over {verdict['tasks']} tasks, from uniform starts, with z from "
+            "labelled observations:",
+            "",
+            "| tasks | ÷ planner |",
+            "|---|---|",
+            *[f"| {kind} | {value:.3f} |" for kind, value in verdict["kinds"].items()],
+            f"| all | {verdict['value']:.3f} |",
+            "",
+            f"Relative error of ψ for its own policies, by rollouts: {verdict['psi_error']:.2f}.",
+        ]
+    return _closed(lines, about)
+
+
+def _opening(kind: str, text: str, about: dict[str, Any]) -> list[str]:
+    return [
+        "---",
+        "library_name: zscout",
+        "license: mit",
+        "tags: [reinforcement-learning, successor-features, behavioral-foundation-model]",
+        "---",
+        "",
+        f"# {about.get('name', kind)}",
+        "",
+        text,
+        "",
+        "```python",
+        "import zscout",
+        "",
+        f'model = zscout.load("{about.get("name", "")}")  # or the path of this folder',
+        "```",
+    ]
+
+
+def _closed(lines: list[str], about: dict[str, Any]) -> str:
     if command := about.get("command"):
         lines += ["", "Made with", "", "```bash", str(command), "```"]
     facts = {key: about[key] for key in ("world", "features", "recipe", "seed", "data", "version") if key in about}

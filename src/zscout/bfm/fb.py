@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,9 +11,11 @@ from gymnasium.spaces import Box
 from jaxtyping import Float
 from torch import Generator, Tensor, nn
 
-from zscout.bfm.sphere import project_sphere, sample_sphere, sample_sphere_each
+from zscout.bfm.sphere import project_sphere, sample_sphere
 from zscout.edge import as_discount, as_finite, as_generator, as_given, as_size, as_vectors, common_shape, known_name
 from zscout.types import Action, Obs, Vectors
+
+GOALS = 256  # observations whose z are kept for ``sample_z``
 
 GoalFeatures = Callable[[Float[Tensor, "*b k"]], Float[Tensor, "*b g"]]
 
@@ -30,11 +31,13 @@ class FBConfig:
     observation_high: tuple[float, ...]
     actions: int  # entries of an action, each in [−1, 1]
     dim: int = 50
-    gamma: float = 0.95
+    gamma: float = 0.93
     hidden: int = 256
     layers: int = 2  # hidden layers
     heads: int = 2  # independent F networks
     frequencies: int = 3  # sines and cosines of each input at 1 … this many half periods; 0: the input alone
+    gated: bool = True  # the first layer multiplies two linear maps of its input, so that s and z interact
+    quadratic: bool = True  # B also holds the goal features and their squares, so that they can always be rewarded
     goal_features: str = "all"  # what B sees: indices such as "0,1", or a name in GOAL_FEATURES
 
     def __post_init__(self) -> None:
@@ -43,9 +46,12 @@ class FBConfig:
         as_discount(self.gamma)
         if len(self.observation_low) != len(self.observation_high) or not self.observation_low:
             raise ValueError(
-                f"observation_low has {len(self.observation_low)} entries, observation_high {len(self.observation_high)}"
+                f"observation_low has {len(self.observation_low)} entries, "
+                f"observation_high has {len(self.observation_high)}"
             )
-        self.goals(torch.zeros(1, len(self.observation_low)))
+        goals = self.goals(torch.zeros(1, len(self.observation_low))).shape[-1]
+        if self.quadratic and self.dim <= 2 * goals:
+            raise ValueError(f"dim is {self.dim}: {goals} goal features and their squares need more than {2 * goals}")
 
     def goals(self, obs: Float[Tensor, "*b k"]) -> Float[Tensor, "*b g"]:
         """What B sees of an observation."""
@@ -63,17 +69,18 @@ class FBConfig:
         k, d = len(self.observation_low), self.dim
         g = self.goals(torch.zeros(1, k)).shape[-1]
         buffers = {"obs_mean": (k,), "obs_scale": (k,), "goal_mean": (g,), "goal_scale": (g,)}
-        yield from {**buffers, "mean": (d,), "root": (d, d), "inverse_root": (d, d)}.items()
+        yield from {**buffers, "mean": (d,), "root": (d, d), "inverse_root": (d, d), "goals": (GOALS, d)}.items()
         each = 2 * self.frequencies + 1
         networks = {
             "forward_map": (self.heads, k * each + self.actions + d, d),
-            "backward_map": (1, g * each, d),
+            "backward_map": (1, g * each, d - 2 * g if self.quadratic else d),
             "actor": (1, k * each + d, self.actions),
         }
         for name, (copies, inputs, outputs) in networks.items():
             for layer in range(self.layers + 1):
                 fan_in = self.hidden if layer else inputs
                 fan_out = self.hidden if layer < self.layers else outputs
+                fan_out *= 2 if self.gated and not layer else 1
                 yield f"{name}.weights.{layer}", (copies, fan_in, fan_out)
                 yield f"{name}.biases.{layer}", (copies, 1, fan_out)
 
@@ -81,15 +88,16 @@ class FBConfig:
 class Perceptrons(nn.Module):
     """``copies`` fully connected networks of the same shape, batched; the first layer is normalised."""
 
-    def __init__(self, copies: int, sizes: Sequence[int], rng: Generator) -> None:
+    def __init__(self, shapes: Sequence[tuple[int, ...]], rng: Generator) -> None:
         super().__init__()
+        self.gated = len(shapes) > 1 and shapes[0][2] == 2 * shapes[1][1]
         self.weights, self.biases = nn.ParameterList(), nn.ParameterList()
-        for fan_in, fan_out in pairwise(sizes):
-            weight = torch.empty(copies, fan_in, fan_out)
+        for shape in shapes:
+            weight = torch.empty(shape)
             for one in weight:
                 nn.init.orthogonal_(one, math.sqrt(2), generator=rng)
             self.weights.append(nn.Parameter(weight))
-            self.biases.append(nn.Parameter(torch.zeros(copies, 1, fan_out)))
+            self.biases.append(nn.Parameter(torch.zeros(shape[0], 1, shape[2])))
         with torch.no_grad():
             self.weights[-1].mul_(0.5)
 
@@ -100,7 +108,8 @@ class Perceptrons(nn.Module):
         for layer, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
             out = torch.baddbmm(bias, out, weight)
             if layer == 0:
-                out = torch.tanh(nn.functional.layer_norm(out, out.shape[-1:]))
+                gate, out = out.chunk(2, -1) if self.gated else (1.0, out)
+                out = gate * torch.tanh(nn.functional.layer_norm(out, out.shape[-1:]))
             elif layer < last:
                 out = torch.relu(out)
         return out
@@ -121,6 +130,10 @@ class FB(nn.Module):
     mean: Tensor
     root: Tensor
     inverse_root: Tensor
+    goals: Tensor
+    forward_map: Perceptrons
+    backward_map: Perceptrons
+    actor: Perceptrons
 
     def __init__(self, config: FBConfig, seed: int = 0) -> None:
         super().__init__()
@@ -128,13 +141,13 @@ class FB(nn.Module):
         self.config = config
         self.about: dict[str, Any] = {}  # origin, for the model card
         shapes = dict(config.shapes())
-        for name in ("obs_mean", "obs_scale", "goal_mean", "goal_scale", "mean", "root", "inverse_root"):
-            shape = shapes[name]
-            blank = torch.eye(*shape) if len(shape) == 2 else torch.full(shape, float(name.endswith("scale")))
-            self.register_buffer(name, blank)
+        for name, shape in shapes.items():
+            if "." not in name:  # not a network's
+                blank = torch.eye(*shape) if "root" in name else torch.full(shape, float(name.endswith("scale")))
+                self.register_buffer(name, blank)
         for name in ("forward_map", "backward_map", "actor"):
             inner = [shapes[f"{name}.weights.{layer}"] for layer in range(config.layers + 1)]
-            setattr(self, name, Perceptrons(inner[0][0], [inner[0][1], *[shape[2] for shape in inner]], rng))
+            setattr(self, name, Perceptrons(inner, rng))
         low, high = (np.array(ends, dtype=np.float32) for ends in (config.observation_low, config.observation_high))
         self.observation_space = Box(low, high)
         self.action_space = Box(-1.0, 1.0, (config.actions,), np.float32)
@@ -160,8 +173,15 @@ class FB(nn.Module):
     def backward_of(self, obs: Float[Tensor, "n k"]) -> Float[Tensor, "n d"]:
         """B(s), not centred."""
         goals = (self.config.goals(obs) - self.goal_mean) / self.goal_scale
-        out: Tensor = self.backward_map(self._waves(goals))[0]
-        return out
+        learned: Tensor = self.backward_map(self._waves(goals))[0]
+        if not self.config.quadratic:
+            return learned
+        # Scaled to variance 1 for goal features that are uniform in [−1, 1]
+        return torch.cat([learned, goals * math.sqrt(3), goals.square() * math.sqrt(45 / 4)], -1)
+
+    def features_of(self, obs: Float[Tensor, "n k"]) -> Float[Tensor, "n d"]:
+        """φ(s) = C^{-1/2}(B(s) − B̄)."""
+        return (self.backward_of(obs) - self.mean) @ self.inverse_root
 
     def _waves(self, x: Float[Tensor, "n k"]) -> Float[Tensor, "n e"]:
         turns = [x * (math.pi / 2 * k) for k in range(1, self.config.frequencies + 1)]
@@ -188,8 +208,7 @@ class FB(nn.Module):
     def phi(self, obs: Obs) -> Float[Tensor, "*b d"]:
         """φ(s) = C^{-1/2}(B(s) − B̄)."""
         given = self._obs(obs)
-        B = self.backward_of(given.reshape(-1, given.shape[-1]))
-        return ((B - self.mean) @ self.inverse_root).reshape(*given.shape[:-1], self.dim)
+        return self.features_of(given.reshape(-1, given.shape[-1])).reshape(*given.shape[:-1], self.dim)
 
     def psi(self, obs: Obs, z: Vectors) -> Float[Tensor, "*b n d"]:
         """ψ(s;z): the mean of the heads."""
@@ -223,12 +242,12 @@ class FB(nn.Module):
         return as_given(self.action_of(self.encode(rows), own).reshape(*runs, -1), obs)
 
     def sample_z(self, n: int, rng: Generator | int) -> Float[Tensor, "n d"]:
-        """n draws, uniform on the sphere of radius √d."""
-        return sample_sphere(n, self.dim, as_generator(rng, self.device), self.mean.dtype).to(self.device)
-
-    def sample_z_each(self, n: int, rngs: Sequence[Generator]) -> Float[Tensor, "runs n d"]:
-        """``sample_z`` for each generator, stacked."""
-        return sample_sphere_each(n, self.dim, rngs, self.mean.dtype).to(self.device)
+        """n draws as in training: half uniform on the sphere of radius √d, half z of goals, which are observations."""
+        rng = as_generator(rng, self.device)
+        z = sample_sphere(n, self.dim, rng, self.mean.dtype).to(self.device)
+        goal = self.goals[torch.randint(GOALS, (n,), generator=rng, device=rng.device).to(self.device)]
+        wanted = torch.rand(n, 1, generator=rng, device=rng.device).to(self.device) < 0.5
+        return project_sphere(torch.where(wanted & (goal != 0).any(-1, keepdim=True), goal, z))
 
     def project_z(self, z: Vectors) -> Float[Tensor, "*b d"]:
         """z projected to the sphere of radius √d; 0 maps to (1, …, 1)."""
@@ -244,13 +263,14 @@ class FB(nn.Module):
 
     @torch.no_grad()
     def calibrate(self, obs: Float[Tensor, "n k"]) -> "FB":
-        """Set B̄, C^{1/2} and C^{-1/2} from observations."""
+        """Set B̄, C^{1/2}, C^{-1/2} and the goals of ``sample_z`` from observations in random order."""
         B = torch.cat([self.backward_of(part) for part in obs.split(65_536)]).double()
         variances, directions = torch.linalg.eigh(torch.cov(B.mT, correction=0).reshape(self.dim, self.dim))
         variances = variances.clamp(min=1e-6 * float(variances[-1]))  # a direction without variance stays finite
         self.mean.copy_(B.mean(0))
         self.root.copy_(directions * variances.sqrt() @ directions.mT)
         self.inverse_root.copy_(directions / variances.sqrt() @ directions.mT)
+        self.goals[: len(obs)].copy_(project_sphere(self.features_of(obs[:GOALS])))
         return self
 
     def freeze(self) -> "FB":

@@ -48,6 +48,11 @@ class Experience:
         """A copy on a device."""
         return Experience(*(part.to(device) for part in vars(self).values()))
 
+    def shuffled(self, rng: Generator) -> "Experience":
+        """In random order, so that the first rows are a sample of all."""
+        order = torch.randperm(len(self), generator=rng)
+        return Experience(*(part[order] for part in vars(self).values()))
+
     def __len__(self) -> int:
         return len(self.obs)
 
@@ -58,12 +63,18 @@ class Experience:
 
 
 def random_forces(
-    world: BatchWorld, transitions: int, rng: Generator, *, length: int = 70, correlation: float = 0.8
+    world: BatchWorld,
+    transitions: int,
+    rng: Generator,
+    *,
+    length: int = 70,
+    correlation: float = 0.8,
+    size: float = 1.0,
 ) -> Experience:
-    """Episodes of ``length`` from the world's starts under forces a ← ρa + √(1 − ρ²) · N(0, 1), clipped to [−1, 1]."""
+    """Episodes of ``length`` under forces a ← ρa + √(1 − ρ²) · N(0, size²), clipped to [−1, 1]."""
     runs = min(RUNS, as_size(transitions, "transitions", 1))
     actions = world.action_space.shape[0]
-    state, force = world.random_states(runs, rng), _normal(runs, actions, rng)
+    state, force = world.random_states(runs, rng), size * _normal(runs, actions, rng)
     age = torch.randint(length, (runs,), generator=rng, device=rng.device)  # episodes do not end all at once
     steps = []
     for _ in range(-(-transitions // runs)):
@@ -73,7 +84,7 @@ def random_forces(
         ended = over | (age >= length)
         state = torch.where(ended[:, None], world.random_states(runs, rng), entered)
         age = age.masked_fill(ended, 0)
-        force = correlation * force + (1 - correlation**2) ** 0.5 * _normal(runs, actions, rng)
+        force = correlation * force + size * (1 - correlation**2) ** 0.5 * _normal(runs, actions, rng)
     return Experience.of(steps)
 
 

@@ -25,9 +25,8 @@ def fb_loss(
 
     ``tail`` is γF̄(s', π(s',z), z). The squares are written with BᵀB/n and BᵀB̄/n, so that no [n n] matrix is needed.
     """
-    n = len(B)
-    squares = 0.5 * ((F @ (B.mT @ B / n)) * F).sum(-1)
-    cross = (F @ (B.mT @ target_B / n) * tail).sum(-1)
+    squares = 0.5 * (F @ (B.mT @ B / len(B)) * F).sum(-1)
+    cross = (F @ (B.mT @ target_B / len(B)) * tail).sum(-1)
     return (squares - cross - (F * B).sum(-1)).mean(-1).sum()
 
 

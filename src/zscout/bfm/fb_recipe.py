@@ -10,19 +10,29 @@ from zscout.edge import as_discount, as_positive, as_size, in_range
 class FBRecipe:
     """Everything that decides a training, apart from the world and the seed."""
 
-    dim: int = 50
-    gamma: float = 0.95
+    dim: int = 32
+    gamma: float = 0.93
     hidden: int = 256
-    layers: int = 2
+    layers: int = 3
     frequencies: int = 3
+    gated: bool = True
+    quadratic: bool = True
     goal_features: str = "all"
     transitions: int = 500_000
     correlation: float = 0.8  # of random forces, from decision to decision
+    force: float = 1.0  # standard deviation of random forces before they are clipped to [−1, 1]
     explore: float = 0.0  # share of the transitions that the model's own exploration replaces during training
-    policy_steps: int = 20_000  # F, B and the actor
-    evaluation_steps: int = 5_000  # F alone, for the final policies and features
+    feature_steps: int = 8_000  # F, B and the actor by the FB loss
+    policy_steps: int = 15_000  # F and the actor with B fixed, by regression on rollouts
+    evaluation_steps: int = 5_000  # F alone, for the final policies
     batch: int = 512
-    learning_rate: float = 1e-3  # falls to 0 along a half cosine
+    on_policy: float = (
+        0.75  # share of a batch from rollouts of the current policies, once B is fixed; all of it in the last phase
+    )
+    chain: int = 20  # n: steps of a rollout that are summed before F bootstraps
+    runs: int = 2_048  # rollouts at a time
+    refresh: int = 100  # updates between new rollouts
+    learning_rate: float = 2e-3  # falls to 0 along a half cosine
     actor_rate: float = 1e-3
     tau: float = 0.01  # of the target networks
     orthonormality: float = 1.0
@@ -30,20 +40,36 @@ class FBRecipe:
     noise: float = 0.2  # added to the policy's actions in training, clipped at 0.3
 
     def __post_init__(self) -> None:
-        for name in ("dim", "hidden", "layers", "transitions", "policy_steps", "evaluation_steps"):
+        for name in (
+            "dim",
+            "hidden",
+            "layers",
+            "transitions",
+            "feature_steps",
+            "policy_steps",
+            "evaluation_steps",
+            "chain",
+            "runs",
+            "refresh",
+        ):
             as_size(getattr(self, name), name, 1)
         as_size(self.batch, "batch", 8)
         as_discount(self.gamma)
         for name in ("learning_rate", "actor_rate", "tau"):
             as_positive(getattr(self, name), name)
-        for name in ("correlation", "explore", "goal_share", "noise"):
+        for name in ("correlation", "explore", "goal_share", "noise", "on_policy"):
             in_range(getattr(self, name), name, 0.0, 1.0)
         in_range(self.orthonormality, "orthonormality", 0.0, math.inf, open_end=True)
 
     @property
+    def phases(self) -> tuple[int, int, int]:
+        """The updates of each phase."""
+        return self.feature_steps, self.policy_steps, self.evaluation_steps
+
+    @property
     def steps(self) -> int:
         """All updates."""
-        return self.policy_steps + self.evaluation_steps
+        return sum(self.phases)
 
 
 @dataclass(frozen=True)

@@ -8,18 +8,20 @@ import json
 from dataclasses import asdict, fields
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, overload
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load as tensors_of
 from safetensors.torch import save as bytes_of
 
-from zscout.bfm.card import model_card
+from zscout.bfm.card import fb_card, model_card
+from zscout.bfm.fb import FB, FBConfig
 from zscout.bfm.usfa import USFA, USFAConfig
 from zscout.files import parse_json, write_bytes
 
-FORMAT = "zscout-usfa-1"
+FORMAT, FB_FORMAT = "zscout-usfa-1", "zscout-fb-1"
+CONFIGS: dict[str, type[USFAConfig] | type[FBConfig]] = {FORMAT: USFAConfig, FB_FORMAT: FBConfig}
 CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
 
 
@@ -29,15 +31,19 @@ def shipped() -> dict[str, Path]:
     return {path.name: path for path in sorted(folder.glob("*")) if (path / CONFIG).is_file()}
 
 
-def save(model: USFA, folder: str | Path, *, half: bool = False) -> Path:
+def save(model: USFA | FB, folder: str | Path, *, half: bool = False) -> Path:
     """Write a model that ``load`` restores exactly; existing files are replaced atomically.
 
     With ``half`` weight matrices are stored as float16, in half the space; ``load`` then gives the rounded values.
     """
-    if not isinstance(model, USFA):
-        raise ValueError(f"expected a USFA, got {type(model).__name__}: only a USFA can be saved")
+    if not isinstance(model, USFA | FB):
+        raise ValueError(f"expected a USFA or FB, got {type(model).__name__}: only these can be saved")
     folder = Path(folder)
-    config = {"format": FORMAT, "model": asdict(model.config), "about": model.about}
+    config = {
+        "format": FORMAT if isinstance(model, USFA) else FB_FORMAT,
+        "model": asdict(model.config),
+        "about": model.about,
+    }
     text = json.dumps(config, indent=1, allow_nan=False) + "\n"
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
     for name, tensor in tensors.items():
@@ -48,11 +54,20 @@ def save(model: USFA, folder: str | Path, *, half: bool = False) -> Path:
             _check_tensor(name, tensor, "the model, in half precision,")
     write_bytes(folder / WEIGHTS, bytes_of(tensors))
     write_bytes(folder / CONFIG, text.encode())
-    write_bytes(folder / CARD, model_card(model.config, model.about).encode())
+    card = model_card(model.config, model.about) if isinstance(model, USFA) else fb_card(model.config, model.about)
+    write_bytes(folder / CARD, card.encode())
     return folder
 
 
-def load(name_or_folder: str | Path, device: torch.device | str = "cpu") -> USFA:
+@overload
+def load(name_or_folder: Literal["pointmaze-fb"], device: torch.device | str = "cpu") -> FB: ...  # type: ignore[overload-overlap]
+
+
+@overload  # a folder may hold an FB model too: narrow it with isinstance
+def load(name_or_folder: str | Path, device: torch.device | str = "cpu") -> USFA: ...
+
+
+def load(name_or_folder: str | Path, device: torch.device | str = "cpu") -> USFA | FB:
     """Load a shipped model by name, or a saved one by folder; frozen.
 
     A shipped name takes precedence over a folder of the same name: write ``./name``, or pass a Path, for the folder.
@@ -63,13 +78,16 @@ def load(name_or_folder: str | Path, device: torch.device | str = "cpu") -> USFA
     _check_shapes(folder, tensors, config)  # before allocation: a config may ask for any size
     for name, tensor in tensors.items():
         _check_tensor(name, tensor, str(folder / WEIGHTS))
-    model = USFA(config, tensors["features"], tensors["state_inputs"])
+    if isinstance(config, FBConfig):
+        model: USFA | FB = FB(config)
+    else:
+        model = USFA(config, tensors["features"], tensors["state_inputs"])
     model.load_state_dict({name: tensor.float() for name, tensor in tensors.items()})
     model.about = about
     return model.freeze().to(device)
 
 
-def _check_shapes(folder: Path, tensors: dict[str, torch.Tensor], config: USFAConfig) -> None:
+def _check_shapes(folder: Path, tensors: dict[str, torch.Tensor], config: USFAConfig | FBConfig) -> None:
     wanted = set()
     for name, shape in config.shapes():  # lazily, up to the first mismatch: a config may name a billion layers
         found = tuple(tensors[name].shape) if name in tensors else "nothing"
@@ -111,22 +129,27 @@ def _find(name_or_folder: str | Path) -> Path:
     return folder
 
 
-def _read_config(path: Path) -> tuple[USFAConfig, dict[str, Any]]:
+def _read_config(path: Path) -> tuple[USFAConfig | FBConfig, dict[str, Any]]:
     try:
         config = parse_json(path.read_bytes())
     except ValueError as error:
         raise ValueError(f"{path} is not JSON: {error}") from None
     _check_keys(path, config, {"format", "model", "about"})
-    if config["format"] != FORMAT:
-        raise ValueError(f"{path} has format {config['format']!r}, this version reads {FORMAT!r}")
-    _check_keys(path, config["model"], {field.name for field in fields(USFAConfig)})
-    for field in fields(USFAConfig):
-        came = config["model"][field.name]
-        if type(came) is not field.type and not (field.type is float and type(came) is int):
+    if not isinstance(config["format"], str) or config["format"] not in CONFIGS:
+        raise ValueError(f"{path} has format {config['format']!r}, this version reads {' and '.join(CONFIGS)}")
+    kind, given = CONFIGS[config["format"]], config["model"]
+    _check_keys(path, given, {field.name for field in fields(kind)})
+    for field in fields(kind):
+        came = given[field.name]
+        if field.type == tuple[float, ...]:
+            if not isinstance(came, list) or not all(type(entry) in (int, float) for entry in came):
+                raise ValueError(f"{path}: {field.name} is {came!r}, expected a list of numbers")
+            given[field.name] = tuple(map(float, came))
+        elif type(came) is not field.type and not (field.type is float and type(came) is int):
             raise ValueError(f"{path}: {field.name} is {came!r}, expected {field.type.__name__}")  # type: ignore[union-attr]
     if not isinstance(config["about"], dict):
         raise ValueError(f"{path}: about must be an object")
-    return USFAConfig(**config["model"]), config["about"]
+    return kind(**given), config["about"]
 
 
 def _check_keys(path: Path, came: object, wanted: set[str]) -> None:

@@ -131,6 +131,11 @@ class Trainer:
 
     # Checkpoints, as tensors and plain values
 
+    @property
+    def fixed(self) -> list[Tensor]:
+        """What must be the same when training is resumed: the data, the features and the inputs."""
+        return [self.data.outcomes, self.data.frequency, self.online.features, self.online.state_inputs]
+
     def tensors(self) -> dict[str, Tensor]:
         """For a checkpoint: weights, average, best weights, optimiser moments, random state."""
         groups = {"online": self.online.state_dict(), "average": self.average.state_dict(), "best": self._best}

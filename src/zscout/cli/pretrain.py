@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
@@ -17,7 +18,9 @@ class Pretrain:
     out: Path
     """Folder for the model, its log and, during training, its checkpoint."""
     world: str = "open-grid"
-    """open-grid, four-rooms, maze, or a text file with a map of '#' and '.'."""
+    """open-grid, four-rooms, maze, a text file with a map of '#' and '.'; or point-maze, with --model fb."""
+    model: str = "usfa"
+    """usfa (grids), or fb (point-maze): a forward-backward model; only --set, --seed, --device and --quick apply."""
     features: str = "laplacian"
     """clusters, laplacian, or module:name: your table, or a function of the world."""
     dim: int = 9
@@ -50,13 +53,10 @@ class Pretrain:
         import time
 
         from zscout.files import write_json
-        from zscout.lab.pretraining import Pretraining, Run
 
-        names = ["world", "features", "dim", "slip", "recipe", "walks", "length", "seed"]
-        names += ["patience", "keep", "device", "quick"]
         device_named(self.device)
         try:
-            run = Run(Pretraining(changes=self.set, **{name: getattr(self, name) for name in names}), self.out)
+            run = self._begun()
         except (ValueError, RuntimeError) as error:  # RuntimeError: a device unknown to torch
             raise UsageError(str(error)) from error
         start, trainer = time.perf_counter(), run.trainer
@@ -67,20 +67,31 @@ class Pretrain:
             bar.update(task, completed=trainer.step)
             try:
                 for line in run.train(every=100 if self.quick else 250):
-                    verdict = line.verdict
-                    told = f"value {verdict.value:.3f}  ψ error {verdict.psi_error:.3f}" if verdict else "training"
+                    told = run.told(line)
                     bar.update(task, completed=line.step, description=told)
                     if not console.is_terminal:  # lines, not a bar, in a log file
                         console.print(f"step {line.step:,} of {trainer.recipe.steps:,}  {told}", highlight=False)
             except KeyboardInterrupt as stop:
                 stopped(f"stopped at step {trainer.step}; run the same command again to resume", stop)
         log = run.finish(time.perf_counter() - start)
-        final = log["verdict"]
-        console.print(
-            f"normalised value {final['value']:.4f} (5th percentile {final['value_p5']:.4f}), "
-            f"ψ error {final['psi_error']:.4f}, on {final['tasks']:,} held-out z; {log['seconds']:.0f} s",
-            highlight=False,
-        )
+        console.print(run.summary(log), highlight=False)
         if self.json is not None:
             write_json(self.json, log)
         console.print(f"wrote {self.out}", highlight=False, soft_wrap=True)
+
+    def _begun(self) -> Any:
+        """The training of this model, begun or resumed."""
+        if (self.model == "fb") != (self.world == "point-maze") or self.model not in ("usfa", "fb"):
+            raise ValueError(
+                f"--world {self.world} --model {self.model}: expected a grid and usfa, or point-maze and fb"
+            )
+        if self.model == "fb":
+            from zscout.lab.fb_pretraining import FBPretraining, FBRun
+
+            what = FBPretraining(changes=self.set, seed=self.seed, device=self.device, quick=self.quick)
+            return FBRun(what, self.out)
+        from zscout.lab.pretraining import Pretraining, Run
+
+        names = ["world", "features", "dim", "slip", "recipe", "walks", "length", "seed"]
+        names += ["patience", "keep", "device", "quick"]
+        return Run(Pretraining(changes=self.set, **{name: getattr(self, name) for name in names}), self.out)

@@ -1,7 +1,7 @@
 """Trains, judges and saves a model for a world given by name."""
 
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -68,7 +68,8 @@ class Pretraining:
         recipe = RECIPES[self.recipe]
         if self.quick:
             recipe = replace(recipe, policy_steps=200, evaluation_steps=100 if recipe.actor else 0, tasks=16)
-        return replace(recipe, **dict(map(_parse_change, self.changes)))
+        known = [field.name for field in fields(Recipe)]
+        return replace(recipe, **dict(parse_change(text, known) for text in self.changes))
 
     def build_data(self, world: GridWorld) -> Transitions:
         """Reward-free transitions: all, or those of random walks."""
@@ -93,8 +94,7 @@ class Run:
     """One training in a folder: resumed if it was begun, finished when the model stands there."""
 
     def __init__(self, what: Pretraining, out: Path) -> None:
-        if out.exists() and not out.is_dir():
-            raise ValueError(f"{out} is a file; --out names a folder")
+        check_folder(out)
         self.what, self.out = what, out
         self.world = what.build_world()
         self.phi = what.build_features(self.world)
@@ -102,10 +102,6 @@ class Run:
             what.build_data(self.world), self.phi, _places(self.world), what.build_recipe(), what.seed, what.device
         )
         self.exact = ExactModel(self.world, self.phi, self.trainer.recipe.gamma)
-        if (out / LOG).exists():
-            raise ValueError(f"{out} holds a finished training; train into another folder")
-        if not (out / CHECKPOINT).exists() and (taken := [n for n in (CONFIG, WEIGHTS, CARD) if (out / n).exists()]):
-            raise ValueError(f"{out} holds a {taken[0]} that is not ours to replace; train into another folder")
         self.score = KEEP[known_name(what.keep, KEEP, "rule for what to keep,")]
         self._rule = f"patience {what.patience}" + (f", keep {what.keep}" if what.keep != "value" else "")
         self.resumed = read_checkpoint(self.trainer, out / CHECKPOINT, self._rule)
@@ -116,6 +112,19 @@ class Run:
         for progress in self.trainer.train(judge, every, self.what.patience, self.score):
             write_checkpoint(self.trainer, self.out / CHECKPOINT, self._rule)
             yield progress
+
+    def told(self, line: Progress) -> str:
+        """A line of the log in words."""
+        verdict = line.verdict
+        return f"value {verdict.value:.3f}  ψ error {verdict.psi_error:.3f}" if verdict else "training"
+
+    def summary(self, log: dict[str, Any]) -> str:
+        """The result in one line."""
+        final = log["verdict"]
+        return (
+            f"normalised value {final['value']:.4f} (5th percentile {final['value_p5']:.4f}), "
+            f"ψ error {final['psi_error']:.4f}, on {final['tasks']:,} held-out z; {log['seconds']:.0f} s"
+        )
 
     def finish(self, seconds: float) -> dict[str, Any]:
         """Judge on z that selection never saw, save the model and its log, drop the checkpoint."""
@@ -149,15 +158,25 @@ class Run:
         return log
 
 
+def check_folder(out: Path) -> None:
+    """Raise unless a training can begin or go on in this folder."""
+    if out.exists() and not out.is_dir():
+        raise ValueError(f"{out} is a file; --out names a folder")
+    if (out / LOG).exists():
+        raise ValueError(f"{out} holds a finished training; train into another folder")
+    if not (out / CHECKPOINT).exists() and (taken := [n for n in (CONFIG, WEIGHTS, CARD) if (out / n).exists()]):
+        raise ValueError(f"{out} holds a {taken[0]} that is not ours to replace; train into another folder")
+
+
 def _places(world: GridWorld) -> Float[Tensor, "S 2"]:
     """Row and column, each from −1 to 1."""
     last = torch.tensor(world.shape, dtype=torch.float64).sub(1).clamp(min=1)
     return 2 * world.cells / last - 1
 
 
-def _parse_change(text: str) -> tuple[str, Any]:
+def parse_change(text: str, known: Sequence[str]) -> tuple[str, Any]:
+    """Name and value of a change to a recipe, "name=value"."""
     name, _, value = text.partition("=")
-    known = [field.name for field in fields(Recipe)]
     if name not in known:
         raise ValueError(f"a recipe has no {name!r}; it has {', '.join(known)}")
     try:

@@ -21,13 +21,14 @@ SKIN = 0.01  # cells: the distance to a wall at which the point stops
 class PointMaze:
     """A point mass on a map of walls; its state and observation is (x, y, vx, vy).
 
-    A cell is 1 wide; x grows to the right and y downwards, as the map is read, so the cell in row 2 and column 3 has its
-    centre at (3.5, 2.5). Velocities are in cells per physics step. A decision is a force in [−1, 1]², held for
+    A cell is 1 wide; x grows to the right and y downwards, as the map is read, so the cell in row 2 and column 3 has
+    its centre at (3.5, 2.5). Velocities are in cells per physics step. A decision is a force in [−1, 1]², held for
     ``repeat`` physics steps of
 
         v ← drag · v + push · force, then x ← x + vx, then y ← y + vy.
 
-    A wall stops one axis: the point rests ``SKIN`` before it with velocity 0 along that axis, and slides along the other.
+    A wall stops one axis: the point rests ``SKIN`` before it, with velocity 0 along that axis, and slides
+    along the other.
 
     Pits terminate: the point stays where it entered the pit, and no features count after the observation in the pit,
     ψ(s;z) = φ(S_1) + γφ(S_2) + … up to that observation. ψ of a pit is 0.
@@ -119,7 +120,7 @@ class PointMaze:
         inside = SKIN + (1 - 2 * SKIN) * torch.rand(n, 2, generator=rng, device=rng.device)
         return torch.cat([corner + inside, torch.zeros(n, 2, device=rng.device)], -1)
 
-    def picture(self, state: Float[Tensor, "4"] | None = None) -> str:
+    def picture(self, state: np.ndarray | None = None) -> str:
         """The map as text, with '@' at the point."""
         marks = np.full(self.grid.shape, WALL)
         marks[self.grid.cells[:, 0], self.grid.cells[:, 1]] = FREE

@@ -21,8 +21,8 @@ ObsReward: TypeAlias = Callable[[np.ndarray], Any]
 class PointMazeEnv(gymnasium.Env[np.ndarray, np.ndarray]):
     """A PointMaze as a Gymnasium environment.
 
-    ``reward`` is a callable of the observation entered; None is 0. Episodes are truncated after ``horizon`` steps (None:
-    never) and terminate in pits. They start at rest at a uniformly random place, or anywhere with
+    ``reward`` is a callable of the observation entered; None is 0. Episodes are truncated after ``horizon`` steps
+    (None: never) and terminate in pits. They start at rest at a uniformly random place, or anywhere with
     ``reset(options={"state": [x, y, vx, vy]})``.
     """
 

@@ -25,8 +25,9 @@ class PointPlanner:
     between them; nodes inside walls have no weight. A backup is Q(s,a) = r(s') + γV(s') with the world's own s', for
     ``directions`` forces of full size, the same of half size, and 0.
 
-    Accuracy in four rooms with 70 decisions, for goals, regions and velocities: doubling every resolution changes
-    executed returns by less than 1 %.
+    Accuracy in four rooms with 70 decisions: planned and executed returns differ by at most 0.4 % for goals, regions
+    and directions and 1.3 % for velocities; twice the resolution of every axis raises executed returns of goals and
+    regions by at most 0.2 %.
     """
 
     def __init__(

@@ -1,0 +1,226 @@
+"""FB: the protocol, losses by hand, files, trainings that are resumed, learning on a small map, the shipped model."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import gymnasium
+import pytest
+import torch
+
+import zscout
+from zscout.bfm.checkpoint import read_checkpoint, write_checkpoint
+from zscout.bfm.fb import FB, FBConfig
+from zscout.bfm.fb_data import exploration, random_forces
+from zscout.bfm.fb_judging import psi_error, zero_shot
+from zscout.bfm.fb_losses import centred, fb_loss, least, orthonormality_loss
+from zscout.bfm.fb_recipe import FBRecipe
+from zscout.bfm.fb_training import FBTrainer
+from zscout.worlds import point_maze
+
+SMALL = point_maze("....\n.##.\n....")
+TINY = FBRecipe(
+    dim=12,
+    hidden=32,
+    layers=2,
+    transitions=3_000,
+    feature_steps=10,
+    policy_steps=10,
+    evaluation_steps=10,
+    batch=64,
+    runs=32,
+    refresh=7,
+    chain=5,
+)
+
+
+@pytest.fixture(scope="module")
+def shipped() -> FB:
+    model = zscout.load("pointmaze-fb")
+    assert isinstance(model, FB)
+    return model
+
+
+def random_model(**changes: object) -> FB:
+    config = {"observation_low": (0.0, 0.0, -0.3, -0.3), "observation_high": (4.0, 3.0, 0.3, 0.3), "actions": 2}
+    model = FB(FBConfig(**{**config, "dim": 10, "hidden": 16, **changes}), seed=1)  # type: ignore[arg-type]
+    return model.calibrate(random_forces(SMALL, 2_000, torch.Generator().manual_seed(0)).next_obs).freeze()
+
+
+# The protocol
+
+
+@pytest.mark.parametrize("changes", [{}, {"gated": False, "frequencies": 0}, {"goal_features": "0,1", "heads": 1}])
+def test_a_model_keeps_the_contract(changes: dict[str, object]) -> None:
+    zscout.check_model(random_model(**changes))
+
+
+def test_features_are_centred_and_white_and_a_constant_has_no_part() -> None:
+    model = random_model()
+    obs = random_forces(SMALL, 2_000, torch.Generator().manual_seed(0)).next_obs
+    phi = model.phi(obs).double()
+    assert phi.mean(0).abs().max() < 1e-3
+    assert (torch.cov(phi.mT, correction=0) - torch.eye(10)).abs().max() < 1e-2
+    z = [zero_shot(model, obs, obs[:, 0] + offset) for offset in (0.0, 100.0)]
+    assert torch.allclose(z[0], z[1], atol=1e-2)
+
+
+def test_goal_features_decide_what_b_sees() -> None:
+    obs = torch.tensor([[1.0, 2.0, 0.1, 0.2], [1.0, 2.0, -0.2, 0.0]])
+    places, everything = random_model(goal_features="0,1").phi(obs), random_model().phi(obs)
+    assert torch.equal(places[0], places[1])
+    assert not torch.equal(everything[0], everything[1])
+    for name, message in (
+        ("9", "expected indices of 4 entries"),
+        ("0,x", "expected indices"),
+        ("al", "did you mean all"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            random_model(goal_features=name)
+    with pytest.raises(ValueError, match="4 goal features and their squares need more than 8"):
+        random_model(dim=8)
+
+
+def test_bad_input_says_why() -> None:
+    model = random_model()
+    z = model.sample_z(1, 0)[0]
+    for obs, message in (([1.0, 2.0], r"expected \[\*b 4\]"), ([0.0, 0.0, 0.0, float("nan")], "NaN or inf")):
+        with pytest.raises(ValueError, match=message):
+            model.act(obs, z)
+    with pytest.raises(ValueError, match="z has 9 entries, expected 10"):
+        model.psi([1.0, 1.0, 0.0, 0.0], torch.ones(3, 9))
+
+
+# Losses by hand
+
+
+def test_losses_equal_their_definitions(rng: torch.Generator) -> None:
+    n, d = 7, 3
+    B, target_B = (centred(torch.randn(n, d, generator=rng, dtype=torch.float64)) for _ in range(2))
+    F, tail = torch.randn(2, n, d, generator=rng, dtype=torch.float64), torch.randn(n, d, generator=rng).double()
+    by_hand = sum(
+        sum(
+            0.5 * float(F[h, i] @ B[j] - tail[i] @ target_B[j]) ** 2 - 0.5 * float(tail[i] @ target_B[j]) ** 2
+            for i in range(n)
+            for j in range(n)
+        )
+        / n**2
+        - sum(float(F[h, i] @ B[i]) for i in range(n)) / n
+        for h in range(2)
+    )
+    assert float(fb_loss(F, B, tail, target_B)) == pytest.approx(by_hand)
+    pairs = sum(float(B[i] @ B[j]) ** 2 for i in range(n) for j in range(n)) / n**2
+    by_hand = pairs - 2 * sum(float(B[i] @ B[i]) for i in range(n)) / n + d  # as Touati et al. write it, plus d
+    assert float(orthonormality_loss(B.float())) == pytest.approx(by_hand, rel=1e-4)
+    z = torch.randn(n, d, generator=rng, dtype=torch.float64)
+    assert torch.equal((least(F, z) * z).sum(-1), (F * z).sum(-1).amin(0))
+
+
+# Files
+
+
+def test_save_and_load_are_bit_equal(tmp_path: Path) -> None:
+    model = random_model()
+    model.about = {"name": "mine"}
+    again = zscout.load(zscout.save(model, tmp_path / "full"))
+    assert isinstance(again, FB)
+    assert again.config == model.config
+    assert all(torch.equal(a, b) for a, b in zip(model.state_dict().values(), again.state_dict().values(), strict=True))
+    half = zscout.load(zscout.save(model, tmp_path / "half", half=True))
+    size = [(tmp_path / name / "model.safetensors").stat().st_size for name in ("full", "half")]
+    assert size[1] < 0.75 * size[0]
+    obs = torch.tensor([1.0, 0.5, 0.1, 0.0])
+    assert torch.allclose(half.phi(obs), model.phi(obs), atol=0.05)
+    assert "# mine" in (tmp_path / "full" / "README.md").read_text()
+    config = json.loads((tmp_path / "full" / "config.json").read_text())
+    config["model"]["observation_low"] = "low"
+    (tmp_path / "full" / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ValueError, match="observation_low is 'low', expected a list of numbers"):
+        zscout.load(tmp_path / "full")
+
+
+# Training
+
+
+@pytest.mark.parametrize("explore", [0.0, 0.5])
+def test_a_resumed_training_equals_an_uninterrupted_one(explore: float, tmp_path: Path) -> None:
+    recipe = replace(TINY, explore=explore)
+    whole = FBTrainer(SMALL, recipe, seed=3)
+    for line in whole.train(every=5):
+        if line.step in (5, 10, 25):
+            write_checkpoint(whole, tmp_path / f"{line.step}")
+    for step in (5, 10, 25):
+        resumed = FBTrainer(SMALL, recipe, seed=3)
+        assert read_checkpoint(resumed, tmp_path / f"{step}")
+        list(resumed.train(every=5))
+        assert resumed.log == whole.log
+        for one, other in zip(whole.model.state_dict().values(), resumed.model.state_dict().values(), strict=True):
+            assert torch.equal(one, other)
+    with pytest.raises(ValueError, match="was written with other settings"):
+        read_checkpoint(FBTrainer(SMALL, recipe, seed=4), tmp_path / "5")
+
+
+def test_a_short_training_improves_zero_shot_values_and_psi(rng: torch.Generator) -> None:
+    recipe = replace(TINY, hidden=48, feature_steps=200, policy_steps=150, evaluation_steps=300, batch=96)
+    trainer = FBTrainer(SMALL, replace(recipe, transitions=20_000, refresh=25, chain=10), seed=0)
+    starts = SMALL.random_states(100, rng)
+
+    def value(model: FB) -> float:
+        """Mean place along four directions after an episode, in cells from the middle."""
+        found = []
+        for c, s in ((1, 0), (-1, 0), (0, 1), (0, -1)):
+            labels = trainer.data.next_obs[:2_000]
+            z, state = zero_shot(model, labels, labels[:, 0] * c + labels[:, 1] * s), starts
+            for _ in range(25):
+                state, _ = SMALL.advance(state, torch.as_tensor(model.act(state, z)))
+            found.append((state[:, 0] - 2) * c + (state[:, 1] - 1.5) * s)
+        return float(torch.stack(found).mean())
+
+    before = trainer.model
+    list(trainer.train(every=100))
+    after = trainer.model
+    assert value(after) > value(before) + 0.5  # the best is about 1.7
+    assert psi_error(after, starts, SMALL) < 0.9 * psi_error(before, starts, SMALL)
+
+
+def test_data_follow_their_seed_and_exploration_covers_the_map(rng: torch.Generator) -> None:
+    one, same = (random_forces(SMALL, 1_000, torch.Generator().manual_seed(2)) for _ in range(2))
+    assert torch.equal(one.next_obs, same.next_obs)
+    entered, _ = SMALL.advance(one.obs, one.action)
+    assert torch.equal(entered, one.next_obs)
+    found = exploration(random_model(), SMALL, 2_000, rng)
+    assert len(found) >= 2_000
+    assert torch.equal(SMALL.advance(found.obs, found.action)[0], found.next_obs)
+
+
+def test_bad_recipes() -> None:
+    for changes, message in (
+        ({"gamma": 1.0}, "gamma must be in"),
+        ({"batch": 1}, "batch must be at least 8"),
+        ({"on_policy": 2.0}, "on_policy must be in"),
+        ({"tau": 0.0}, "tau must be above 0"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            FBRecipe(**changes)
+
+
+# The shipped model
+
+
+def test_the_shipped_model_follows_its_psi(shipped: FB) -> None:
+    env = gymnasium.make("zscout/PointMaze-v0", horizon=None)
+    report = zscout.check_model(shipped, env=env, tolerance=0.4, steps=2_000)
+    assert report is not None
+    assert report.error < 0.4
+
+
+def test_the_shipped_model_reaches_goals_from_labels(shipped: FB) -> None:
+    world, rng = point_maze(), torch.Generator().manual_seed(1)
+    labels, starts = random_forces(world, 40_000, rng).next_obs[::8], world.random_states(50, rng)
+    for x, y in ((1.5, 1.5), (9.5, 9.5), (9.5, 1.5)):
+        reward = ((labels[:, 0] - x) ** 2 + (labels[:, 1] - y) ** 2 < 1).float()
+        z, state = zscout.infer_task(shipped, labels, reward), starts
+        for _ in range(40):
+            state, _ = world.advance(state, torch.as_tensor(shipped.act(state, z)))
+        reached = (state[:, 0] - x) ** 2 + (state[:, 1] - y) ** 2 < 1
+        assert float(reached.float().mean()) > 0.9

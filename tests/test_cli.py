@@ -12,13 +12,12 @@ from pathlib import Path
 import pytest
 
 import zscout
+from tests.commands import run_zscout
 from zscout.cli import main
 
 
 def run(*words: str, cwd: Path) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "-m", "zscout", *words], capture_output=True, text=True, cwd=cwd, check=False
-    )
+    return run_zscout(words, cwd)
 
 
 def test_compare_and_tune_work_together_and_resume(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ import torch
 from PIL import Image, ImageSequence
 from rich.console import Console
 
+from tests.commands import run_zscout
 from toys import Regression
 from zscout import METHODS
 from zscout.cli import main
@@ -188,8 +189,7 @@ def test_a_gif_is_the_same_again_and_light(tmp_path: Path) -> None:
 
 def test_the_command_writes_what_it_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words = ["transfer", "--quick", "--task", "28"]
-    command = [sys.executable, "-m", "zscout", *words, "--gif", "new/run.gif", "--json", "new/run.json"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    done = run_zscout([*words, "--gif", "new/run.gif", "--json", "new/run.json"], tmp_path)
     assert done.returncode == 0, done.stderr
     assert [line.split("  ")[0] for line in done.stdout.splitlines()] == [
         "step 10 of 20",

@@ -34,7 +34,7 @@ if __name__ == "__main__":
     server = LiveServer("token", ["127.0.0.1"], 1, Limits({limits}))
     print(f"http://127.0.0.1:{{listening.getsockname()[1]}}/?token=token", flush=True)
     limits = {{"ws_max_size": 65536, "ws_ping_interval": None, "timeout_graceful_shutdown": 1}}
-    config = uvicorn.Config(server.app, log_level="warning", **limits)
+    config = uvicorn.Config(server, log_level="warning", **limits)
     with contextlib.suppress(KeyboardInterrupt):
         uvicorn.Server(config).run(sockets=[listening])
 """

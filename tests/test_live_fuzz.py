@@ -15,10 +15,11 @@ from starlette.applications import Starlette
 
 from benchmarks.live_load import resident
 from live import PATIENCE, SERVE, SMALL, Page, page, served
-from zscout.live import holding, server
+from zscout.live import run as worker_side
+from zscout.live import server
 from zscout.live.limits import Limits
-from zscout.live.messages import FIELDS, NoRunError
-from zscout.live.workers import LostError, Worker, Workers
+from zscout.live.messages import FIELDS, RunLostError
+from zscout.live.workers import Worker
 
 TAINTED = ("etc/passwd", "zscout_hostile", "os:system", "__import__")
 RAW = {  # what json.dumps would not write
@@ -114,29 +115,10 @@ class Here(Worker):
         self.runs = 0
 
     async def call(self, name: str, *arguments: Any) -> Any:
-        try:
-            return getattr(holding, name)(*arguments)
-        except NoRunError:
-            raise LostError("gone") from None
+        return getattr(worker_side, name)(*arguments)
 
     def end(self) -> None:
-        holding.RUNS.clear()
-
-
-class AllHere(Workers):
-    """One."""
-
-    def __init__(self, count: int) -> None:
-        self.one = Here()
-
-    def least_busy(self) -> Worker:
-        return self.one
-
-    async def call_all(self, name: str, *arguments: Any) -> list[Any]:
-        return [await self.one.call(name, *arguments)]
-
-    def end(self) -> None:
-        self.one.end()
+        worker_side.RUNS.clear()
 
 
 class Visitor:
@@ -203,7 +185,7 @@ def heard() -> Iterator[list[tuple[str, str]]]:
 def test_ten_thousand_hostile_messages_change_nothing(
     monkeypatch: pytest.MonkeyPatch, heard: list[tuple[str, str]], caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(server, "Workers", AllHere)
+    monkeypatch.setattr(server, "Worker", Here)
     caplog.set_level(logging.WARNING)
     counts = asyncio.run(_ten_thousand(random.Random(0)))
     assert counts["hostile"] >= 10_000
@@ -218,14 +200,14 @@ def test_ten_thousand_hostile_messages_change_nothing(
 async def _ten_thousand(rng: random.Random) -> dict[str, int]:
     live = server.LiveServer("token", ["127.0.0.1"], 1, Limits(steps=60, rate=1e9, burst=1e9))
     visitor, counts = Visitor(), dict.fromkeys(("hostile", "refused", "steps", "grown"), 0)
-    async with live._lifespan(Starlette()), visitor.visiting(live.app):
+    async with live._lifespan(Starlette()), visitor.visiting(live):
         await visitor.say(json.dumps({"do": "begin", "setup": SMALL}))
         for number in range(12_000):
             if number == 2_000:
                 before = resident(os.getpid())
             right = rng.random() < 0.1
             text = json.dumps(valid(rng)) if right else hostile(rng)
-            runs = dict(holding.RUNS)
+            runs = dict(worker_side.RUNS)
             await visitor.say(json.dumps({"do": "pause"}))  # so that what changes is the message's doing
             known = [(run, len(run._frames), run.setup) for run in runs.values()]
             answers = await visitor.say(text.encode("utf-8", "replace") if rng.random() < 0.02 else text)
@@ -239,40 +221,40 @@ async def _ten_thousand(rng: random.Random) -> dict[str, int]:
                 assert len(answers) == 1, (text, answers)
                 assert len(answers[0].get("about", "")) <= 241
                 assert "\n" not in answers[0].get("about", "")
-                assert dict(holding.RUNS) == runs, text
+                assert dict(worker_side.RUNS) == runs, text
                 assert [(run, len(run._frames), run.setup) for run in runs.values()] == known, text
-            assert len(holding.RUNS) == len(live.visits) == 1
+            assert len(worker_side.RUNS) == len(live.visits) == 1
         counts["grown"] = resident(os.getpid()) - before
         await visitor.say(json.dumps({"do": "begin", "setup": SMALL}))
         [frame] = [answer for answer in await visitor.say('{"do":"step"}') if answer["is"] == "frame"]
         assert frame["step"] == 1
-    assert holding.RUNS == {}
+    assert worker_side.RUNS == {}
     return counts
 
 
 def test_processes_that_are_not_ready_at_first_are_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = 0
 
-    class Late(AllHere):
-        async def call_all(self, name: str, *arguments: Any) -> list[Any]:
+    class Late(Here):
+        async def call(self, name: str, *arguments: Any) -> Any:
             nonlocal asked
             asked += 1
             if asked <= 2:
-                raise LostError("not ready")
-            return await super().call_all(name, *arguments)
+                raise RunLostError("not ready")
+            return await super().call(name, *arguments)
 
     async def scene() -> None:
         live = server.LiveServer("token", ["127.0.0.1"], 1)
         async with live._lifespan(Starlette()):
             for first in ("notice", "hello"):
                 visitor = Visitor()
-                async with asyncio.timeout(PATIENCE), visitor.visiting(live.app):
+                async with asyncio.timeout(PATIENCE), visitor.visiting(live):
                     while visitor.answers[-1]["is"] != "hello":
                         await asyncio.sleep(0.01)
                     assert visitor.answers[0]["is"] == first
-                    assert "starts again" in visitor.answers[0].get("about", "starts again")
+                    assert "restarted" in visitor.answers[0].get("about", "restarted")
 
-    monkeypatch.setattr(server, "Workers", Late)
+    monkeypatch.setattr(server, "Worker", Late)
     monkeypatch.setattr(server, "PAUSES", (0.0, 0.0))
     asyncio.run(scene())
 

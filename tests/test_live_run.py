@@ -20,11 +20,11 @@ from zscout.lab.simulation import simulate, simulated
 from zscout.lab.simulation import trace_of as lab_trace
 from zscout.lab.trace_comparison import TraceComparison
 from zscout.lab.trace_file import TraceFile
-from zscout.live.choices import choices, ground_of, method_of
-from zscout.live.messages import Told
+from zscout.live.choices import choices
+from zscout.live.explanation import Explanation, number, place_of
+from zscout.live.messages import SETTINGS, Reply
 from zscout.live.run import LATE, LiveRun
 from zscout.live.setup import Setup
-from zscout.live.words import Thought, number, place_of, sentence
 from zscout.transfer.agent import OnlineTransfer
 
 USUAL = {"features": "laplacian", "model": "network", "memory": 100}
@@ -35,12 +35,12 @@ def begun(most_steps: int = 500, **setup: Any) -> LiveRun:
     return LiveRun(Setup.from_json({**USUAL, **setup}), most_steps)
 
 
-def messages(told: Told) -> list[dict[str, Any]]:
-    return [json.loads(answer) for answer in told.answers]
+def messages(reply: Reply) -> list[dict[str, Any]]:
+    return [json.loads(answer) for answer in reply.messages]
 
 
-def frames(told: Told) -> list[dict[str, Any]]:
-    return [content for content in messages(told) if content["is"] == "frame"]
+def frames(reply: Reply) -> list[dict[str, Any]]:
+    return [content for content in messages(reply) if content["is"] == "frame"]
 
 
 def steps(run: LiveRun, count: int) -> list[dict[str, Any]]:
@@ -56,7 +56,7 @@ def everything(run: LiveRun) -> Any:
     """All that a page could find out: set-up, hidden reward, every frame, whether it asks, and the trace."""
     told = run.begun("key")
     traced = messages(run.trace()) if len(frames(told)) > 1 else None
-    return [list(told.answers), told.asks, told.ended, told.settings, traced]
+    return [list(told.messages), told.asks, told.ended, told.settings, traced]
 
 
 def trace_of(run: LiveRun) -> TraceFile:
@@ -99,35 +99,35 @@ def test_a_set_up_is_read_as_it_is_written_and_what_is_left_out_is_as_usual(cont
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        ([], "a set-up is an object"),
-        (None, "a set-up is an object"),
-        ("open-grid", "a set-up is an object"),
+        ([], "a set-up must be an object"),
+        (None, "a set-up must be an object"),
+        ("open-grid", "a set-up must be an object"),
         ({"wrld": "maze"}, "did you mean world?"),
         ({"task": 3}, "no part of a set-up 'task'"),
         ({"table": [0.0] * 81}, "no part of a set-up 'table'"),
         ({"__proto__": {}}, "no part of a set-up"),
         ({"world": "mars"}, "no world 'mars'"),
         ({"world": "../../etc/passwd"}, "no world"),
-        ({"world": ["maze"]}, "world is a name"),
+        ({"world": ["maze"]}, "no world"),
         ({"features": "waves"}, "no feature set 'waves'"),
-        ({"features": 3}, "features is a name"),
+        ({"features": 3}, "no feature set 3"),
         ({"model": "os:system"}, "no model 'os:system'"),
-        ({"model": None}, "model is a name"),
+        ({"model": None}, "no model None"),
         ({"world": "maze", "features": "clusters"}, "no network ships for clusters in maze"),
-        ({"methods": "usf-ucb"}, "methods is a list of names"),
+        ({"methods": "usf-ucb"}, "methods must be a list of names"),
         ({"methods": []}, "one, or two different ones"),
         ({"methods": ["greedy", "greedy"]}, "one, or two different ones"),
         ({"methods": ["greedy", "random", "thompson"]}, "one, or two different ones"),
-        ({"methods": [1]}, "methods is a list of names"),
-        ({"methods": ["x" * 64]}, "methods is a list of names"),
+        ({"methods": [1]}, "no method 1"),
+        ({"methods": ["x" * 64]}, "no method 'xxx"),
         ({"methods": ["subprocess:run"]}, "no method 'subprocess:run'"),
         ({"methods": ["oracle"]}, "no method 'oracle'"),
-        ({"methods": ["mbie"]}, "choose clusters"),
+        ({"methods": ["mbie"]}, "mbie needs the features clusters"),
         ({"who": "both"}, "no kind of reward 'both'"),
         ({"who": ["person"]}, "no kind of reward"),
-        ({"who": "person", "methods": ["greedy", "random"]}, "one method, and nothing painted"),
-        ({"who": "person", "reward": {"task": 1}}, "one method, and nothing painted"),
-        ({"who": "person", "reward": {"table": [0.0] * 81}}, "one method, and nothing painted"),
+        ({"who": "person", "methods": ["greedy", "random"]}, "one method and no hidden reward"),
+        ({"who": "person", "reward": {"task": 1}}, "one method and no hidden reward"),
+        ({"who": "person", "reward": {"table": [0.0] * 81}}, "one method and no hidden reward"),
         ({"who": "person", "methods": ["lola"]}, "needs every reward"),
         ({"who": "person", "methods": ["unroll"]}, "needs every reward"),
         ({"noise": -0.1}, "noise must be in"),
@@ -151,16 +151,16 @@ def test_a_set_up_is_read_as_it_is_written_and_what_is_left_out_is_as_usual(cont
         ({"seed": 2**31}, "seed must be from 0"),
         ({"seed": 1.0}, "seed must be a whole number"),
         ({"seed": False}, "seed must be a whole number"),
-        ({"reward": 3}, "reward is an object"),
-        ({"reward": {}}, "reward is"),
-        ({"reward": {"task": 1, "table": [0.0] * 81}}, "reward is"),
-        ({"reward": {"seed": 1}}, "reward is"),
+        ({"reward": 3}, "reward must be"),
+        ({"reward": {}}, "reward must be"),
+        ({"reward": {"task": 1, "table": [0.0] * 81}}, "reward must be"),
+        ({"reward": {"seed": 1}}, "reward must be"),
         ({"reward": {"task": 10**6}}, "the number of a task must be from 0"),
         ({"reward": {"task": -1}}, "the number of a task must be from 0"),
         ({"reward": {"task": "7"}}, "the number of a task must be a whole number"),
-        ({"reward": {"table": "0" * 81}}, "a table is a list"),
-        ({"reward": {"table": []}}, "a table is a list"),
-        ({"reward": {"table": [0.0] * 1_001}}, "a table is a list"),
+        ({"reward": {"table": "0" * 81}}, "table must be a list"),
+        ({"reward": {"table": []}}, "table must be a list"),
+        ({"reward": {"table": [0.0] * 1_001}}, "table must be a list"),
         ({"reward": {"table": [0.0] * 80}}, "the table has 80 numbers, this world has 81 states"),
         ({"reward": {"table": [0.0] * 80 + [10.1]}}, "a reward must be in"),
         ({"reward": {"table": [0.0] * 80 + [math.nan]}}, "a reward must be in"),
@@ -240,8 +240,8 @@ def test_a_run_is_the_one_that_the_laboratory_has_for_that_seed(method: str, mem
     count = 110 if method in ("lola", "unroll") else 60  # longer than a rollout, after which it is put back
     run = begun(methods=[method], memory=memory, noise=0.2, seed=11, reward={"task": 6})
     shown = steps(run, count)
-    ground, setup = ground_of(run.setup), run.setup
-    agent = OnlineTransfer(ground.model, method_of(method, setup, ground), seed=[11], runs=1)
+    ground, setup = run.setup.ground, run.setup
+    agent = OnlineTransfer(ground.model, setup.build(method), seed=[11], runs=1)
     table = ground.exact.features @ task_of(ground, 6)
     rows = list(islice(simulated(agent, ground.world, table[None], 0.2), count))
     traced = trace_of(run).runs[0]
@@ -290,9 +290,9 @@ def test_maps_are_of_what_is_known_after_the_step(memory: int | None) -> None:
 def test_regret_lost_steps_and_worth_are_the_yardsticks(model: str, method: str) -> None:
     run = begun(model=model, methods=[method], memory=None, reward={"task": 8}, seed=2)
     first, shown = side(frames(run.begun("key"))[0]), [side(frame) for frame in steps(run, 60)]
-    ground, seeds = ground_of(run.setup), torch.tensor([2])
+    ground, seeds = run.setup.ground, torch.tensor([2])
     task, yardstick = task_of(ground, 8)[None], ground.yardstick
-    built = method_of(method, run.setup, ground)
+    built = run.setup.build(method)
     trace = simulate(ground.model, ground.world, task, built, seeds=seeds, steps=60, noise=0.1)
     regret = yardstick.regret(trace)[:, 0]
     assert close([one["regret"] for one in shown], regret)
@@ -382,7 +382,7 @@ def test_all_of_a_reward_is_expressed_where_the_features_can_say_it_and_less_whe
 
 def test_noise_is_that_of_the_next_step_on() -> None:
     run, quiet = (begun(noise=0, reward={"task": 2}, methods=["random"], seed=3) for _ in range(2))
-    assert run.noise(2).settings["noise"] == 2
+    assert run.change("noise", 2).settings["noise"] == 2
     loud = [side(frame)["reward"] for frame in steps(run, 200)]
     still = [side(frame)["reward"] for frame in steps(quiet, 200)]
     spread = torch.tensor(loud) - torch.tensor(still)
@@ -392,7 +392,7 @@ def test_noise_is_that_of_the_next_step_on() -> None:
 def test_a_trace_with_other_noise_on_the_way_can_be_repeated() -> None:
     run = begun(model="exact", features="laplacian", reward={"task": 7}, noise=0.2, seed=4)
     steps(run, 15)
-    run.noise(1.5)
+    run.change("noise", 1.5)
     shown = steps(run, 15)
     file = trace_of(run)
     assert [(painting.since, painting.noise) for painting in file.rewards] == [(0, 0.2), (15, 1.5)]
@@ -432,7 +432,7 @@ def person(**setup: Any) -> LiveRun:
 
 def learned(run: LiveRun, told: Sequence[tuple[int, float]]) -> bool:
     """Whether what it knows is what these states and rewards say, and nothing else."""
-    features = ground_of(run.setup).exact.features
+    features = run.setup.ground.exact.features
     phi, reward = features[[state for state, _ in told]], torch.tensor([reward for _, reward in told]).double()
     fit = Regression(phi, reward)
     is_ = side(frames(run.begun("key"))[-1])
@@ -451,11 +451,11 @@ def test_a_persons_reward_is_learned_from_at_once_and_once() -> None:
     assert (again["step"], side(again)["reward"], side(again)["told"]) == (1, 2, 1)
     assert learned(run, [(side(frame)["at"], 2)])
     before = everything(run)
-    with pytest.raises(ValueError, match="step 1 has its reward"):
+    with pytest.raises(ValueError, match="step 1 already has a reward"):
         run.give(1, 3)
     assert everything(run) == before
     steps(run, 1)
-    with pytest.raises(ValueError, match="step 1 has its reward"):
+    with pytest.raises(ValueError, match="step 1 already has a reward"):
         run.give(1, 3)
     assert learned(run, [(side(frame)["at"], 2)])
 
@@ -476,7 +476,7 @@ def test_a_reward_may_come_late_but_not_very() -> None:
     run.give(LATE + 2, 4)
     assert learned(run, [(entered[1], -1), (entered[-1], 4)])
     assert frames(run.begun("key"))[2] == old
-    with pytest.raises(ValueError, match="step 2 has its reward"):
+    with pytest.raises(ValueError, match="step 2 already has a reward"):
         run.give(2, 1)
     assert [trace_of(run).runs[0].reward[k] for k in (1, -1)] == [-1, 4]
 
@@ -490,14 +490,14 @@ def test_silence_means_what_was_said_that_it_means(silence: str) -> None:
     assert asked
     if silence == "zero":
         assert len(asked) < len(shown) - 1  # what is known is not asked for
-    run.silence("nothing" if silence == "zero" else "zero")
+    run.change("silence", "nothing" if silence == "zero" else "zero")
     shown += [side(frame) for frame in steps(run, 10)]
     assert learned(run, asked if silence == "zero" else [(one["at"], 0.0) for one in shown[39:-1] if one["asks"]])
 
 
 def test_it_asks_until_it_knows_the_place() -> None:
     run = person()
-    features = ground_of(run.setup).exact.features
+    features = run.setup.ground.exact.features
     rewarded: list[int] = []
     asked = []
     for step in range(1, 81):
@@ -529,14 +529,14 @@ def test_a_reward_is_welcome_where_it_did_not_ask() -> None:
 def test_whoever_says_nothing_here_is_not_asked_again() -> None:
     run = person()
     steps(run, 1)
-    assert run.wait(True).asks
+    assert run.change("wait", True).asks
     for wrong in (0, 2, "1", None, True):
         with pytest.raises(ValueError, match="step must be"):
             run.skip(wrong)
     told = run.skip(1)
     assert not told.asks
-    assert list(told.answers) == []
-    assert not run.wait(True).asks
+    assert list(told.messages) == []
+    assert not run.change("wait", True).asks
     assert not run.begun("key", resumed=True).asks
     assert run.step().asks
     assert learned(run, [])
@@ -546,14 +546,14 @@ def test_whether_it_waits_can_be_changed_and_it_still_asks() -> None:
     run = person(wait=True)
     steps(run, 1)
     for value in (False, True):
-        told = run.wait(value)
+        told = run.change("wait", value)
         assert told.asks
         assert told.settings == {"noise": 0.1, "silence": "nothing", "wait": value}
 
 
 def test_a_trace_has_what_a_person_said_and_what_not() -> None:
     run = person(memory=50, seed=8)
-    with pytest.raises(ValueError, match="nothing has happened yet"):
+    with pytest.raises(ValueError, match="there is no step yet"):
         run.trace()
     steps(run, 3)
     run.give(2, 1)
@@ -590,7 +590,7 @@ def test_a_refused_call_changes_nothing(who: str) -> None:
     ]
     for do, fields in calls:
         with pytest.raises(ValueError, match=".") as refused:
-            getattr(run, do)(**fields)
+            run.change(do, **fields) if do in SETTINGS else getattr(run, do)(**fields)
         assert type(refused.value) is ValueError, (do, fields)
     assert everything(run) == before
     steps(run, 1)
@@ -626,8 +626,8 @@ def test_a_place_is_one_of_nine_parts_of_the_map(cell: tuple[int, int], place: s
     assert place_of((row * 5 // 3, column * 5 // 3), (15, 15)) == place
 
 
-THOUGHT = Thought(
-    doing="tries",
+FACTS = Explanation(
+    mode="tries",
     place="top right",
     there=False,
     expected=0.5,
@@ -646,37 +646,37 @@ THOUGHT = Thought(
     [
         ({}, "Going to the top right: least known, could be worth 1.4."),
         ({"limit": 1.0}, "Going to the top right: least known, could be worth 1.0."),
-        ({"limit": 1.0, "expected": 1.3, "best": 1.3}, "Going to the top right: about 1.0 so far, not sure."),
+        ({"limit": 1.0, "expected": 1.3, "best": 1.3}, "Going to the top right: about 1.0 expected, not certain."),
         (
-            {"limit": 1.0, "doing": "goes", "expected": 1.3},
+            {"limit": 1.0, "mode": "goes", "expected": 1.3},
             "Going to the top right: the best place it knows, about 1.0.",
         ),
-        ({"least_known": False}, "Going to the top right: about 0.50 so far, not sure, could be worth 1.4."),
-        ({"possible": 0.5}, "Going to the top right: about 0.50, and hardly a doubt about it."),
+        ({"least_known": False}, "Going to the top right: about 0.50 expected, not certain, could be worth 1.4."),
+        ({"possible": 0.5}, "Going to the top right: about 0.50 expected, almost certain."),
         ({"possible": 2.1}, "Going to the top right: least known, could be worth more than anything so far."),
         ({"there": True}, "Looking around the top right: least known, could be worth 1.4."),
-        ({"weighs": False}, "Going to the top right: another behaviour than what seems best; about 0.50 there so far."),
-        ({"doing": "begins"}, "Nothing is known yet: any place could be the best."),
-        ({"doing": "wanders"}, "Wandering, to see a bit of everything."),
-        ({"doing": "goes"}, "Going to the top right: the best place it knows, about 0.50."),
+        ({"weighs": False}, "Going to the top right: not what looks best now; about 0.50 expected there."),
+        ({"mode": "begins"}, "Nothing is known yet: any place could be the best."),
+        ({"mode": "wanders"}, "Moving at random to see a bit of everything."),
+        ({"mode": "goes"}, "Going to the top right: the best place it knows, about 0.50."),
         (
-            {"doing": "stays", "there": True, "expected": -1.25, "best": -1.2},
+            {"mode": "stays", "there": True, "expected": -1.25, "best": -1.2},
             "Staying around the top right: the best place it knows, about −1.2.",
         ),
-        ({"doing": "goes", "best": 0.9}, "Going to the top right: it seemed best, now about 0.50."),
+        ({"mode": "goes", "best": 0.9}, "Going to the top right: it looked best before, now about 0.50."),
         (
             {"largest": 0.0, "told": 0},
-            "Going to the top right: no reward was given yet, so it looks where it knows least.",
+            "Going to the top right: no reward yet, so it goes where it knows least.",
         ),
         (
-            {"largest": 0.0, "doing": "stays"},
-            "Going to the top right: no place was worth anything so far, so it looks where it knows least.",
+            {"largest": 0.0, "mode": "stays"},
+            "Going to the top right: every reward so far was 0, so it goes where it knows least.",
         ),
-        ({"largest": 0.0, "weighs": False}, "Going to the top right: no place was worth anything so far."),
+        ({"largest": 0.0, "weighs": False}, "Going to the top right: every reward so far was 0."),
     ],
 )
 def test_what_it_does_is_said_in_one_plain_sentence(changed: dict[str, Any], said: str) -> None:
-    assert sentence(replace(THOUGHT, **changed)) == said
+    assert replace(FACTS, **changed).sentence == said
 
 
 @pytest.mark.parametrize(
@@ -728,9 +728,9 @@ def test_what_it_says_on_its_way_fits_what_it_does() -> None:
 )
 def test_what_can_be_collected_is_the_best_cycle(cells: list[int], most: float) -> None:
     run = LiveRun(Setup(), 10)
-    told = json.loads(run.paint(cells, 1).answers[0])
+    told = json.loads(run.paint(cells, 1).messages[0])
     assert told["attainable"] == most
-    exact = ground_of(Setup()).by_state.exact
+    exact = Setup().ground.by_state.exact
     table = torch.zeros(81, dtype=torch.float64)
     table[cells] = 1
     nearly = float((1 - exact.gamma) * exact.value(table).max())  # by another way: v* (1 − γ), which tends to it

@@ -30,7 +30,7 @@ HEADERS = {
 }
 
 
-GONE = {"is": "gone", "about": "The server no longer keeps this run."}
+GONE = {"is": "gone", "about": "The server no longer has this run."}
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ def test_the_printed_link_opens_the_page_and_the_token_leaves_the_address(server
         ("/?token=%ff%00%F0%9F%92%A9", None),
     ],
 )
-def test_without_the_token_there_is_a_door(server: Served, path: str, cookie: str | None) -> None:
+def test_without_the_token_the_page_asks_for_it(server: Served, path: str, cookie: str | None) -> None:
     known = {"port": server.port, "token": server.token}
     headers = {} if cookie is None else {"Cookie": cookie.format(**known)}
     answer = server.get(path.format(**known), **headers)
@@ -289,7 +289,7 @@ def test_two_visitors_do_not_see_each_other(server: Served) -> None:
         assert other.hear("frame")["step"] == 1
         other.say("reset")
         assert other.hear("begun")["reward"][0] == 0
-        assert one.refusal("give", step=1, value=1) == "that is for runs in which a person is the reward"
+        assert one.refusal("give", step=1, value=1) == "this works only in runs where a person gives the reward"
 
 
 # Coming and going
@@ -342,7 +342,7 @@ def test_a_key_that_is_wrong_or_guessed_is_gone(server: Served) -> None:
             assert visitor.hear() == GONE
         visitor.begin()  # anew
         for after in (-2, 10**9, "0", None, 1.5, True):
-            assert "after is the last step" in visitor.refusal("resume", run=owner.key, after=after)
+            assert "after must be the last step" in visitor.refusal("resume", run=owner.key, after=after)
         owner.say("step")
         assert owner.hear("frame")["step"] == 1  # a refused one took nothing from its owner
 
@@ -391,7 +391,7 @@ def _has_room(server: Served) -> bool:
 
 def test_who_does_not_read_holds_up_nobody_else() -> None:
     # Who does not read is waited for without end, so that whoever waited with it would miss its frames.
-    with served(script=SERVE.format(limits="patience=1e6, rate=1e9, burst=1e9")) as running:
+    with served(script=SERVE.format(limits="send_seconds=1e6, rate=1e9, burst=1e9")) as running:
         with page(running) as quick, _deaf(running) as (key, newest):
             quick.begin(model="exact", features="laplacian")
             quick.say("speed", value=30)
@@ -410,7 +410,7 @@ def test_who_does_not_read_holds_up_nobody_else() -> None:
 
 
 def test_who_does_not_read_for_long_is_given_up_and_another_can_come() -> None:
-    with served(script=SERVE.format(limits="visitors=1, patience=1, rate=1e9, burst=1e9")) as running:
+    with served(script=SERVE.format(limits="visitors=1, send_seconds=1, rate=1e9, burst=1e9")) as running:
         with _deaf(running) as (key, newest):
             until(lambda: _has_room(running), "who does not read keeps its place")
             with page(running) as again:
@@ -455,59 +455,59 @@ def _deaf(server: Served) -> Iterator[tuple[str, int]]:
 # Messages that are none
 
 BAD: list[tuple[str | bytes, str]] = [
-    ("", "a message is a JSON object"),
-    ("{", "a message is a JSON object"),
-    ("[]", "a message is a JSON object"),
-    ("null", "a message is a JSON object"),
-    ('"play"', "a message is a JSON object"),
-    ("1e999", "a message is a JSON object"),
-    ('{"do":"step"', "a message is a JSON object"),
-    ('{"do":"speed","value":NaN}', "a message is a JSON object"),
-    ('{"do":"speed","value":Infinity}', "a message is a JSON object"),
-    ("[" * 4000, "a message is a JSON object"),
-    ("{}", '"do" is one of'),
-    ('{"do":null}', '"do" is one of'),
-    ('{"do":["step"]}', '"do" is one of'),
-    ('{"do":{"do":"step"}}', '"do" is one of'),
-    ('{"do":"__class__"}', '"do" is one of'),
-    ('{"do":"begun","key":"x"}', '"do" is one of'),
-    ('{"do":"_hide","table":[]}', '"do" is one of'),
-    ('{"do":"forget"}', '"do" is one of'),
-    ('{"do":"setup"}', '"do" is one of'),
-    ('{"do":"<script>alert(1)</script>"}', '"do" is one of'),
-    ('{"Do":"step"}', '"do" is one of'),
-    ('{"do":"step","step":1}', '"step" comes with nothing else'),
-    ('{"do":"play","__proto__":{}}', '"play" comes with nothing else'),
-    ('{"do":"speed"}', '"speed" comes with value'),
-    ('{"do":"speed","value":5,"values":5}', '"speed" comes with value'),
-    ('{"do":"give","value":5}', '"give" comes with step and value'),
-    ('{"do":"begin"}', '"begin" comes with setup'),
+    ("", "a message must be a JSON object"),
+    ("{", "a message must be a JSON object"),
+    ("[]", "a message must be a JSON object"),
+    ("null", "a message must be a JSON object"),
+    ('"play"', "a message must be a JSON object"),
+    ("1e999", "a message must be a JSON object"),
+    ('{"do":"step"', "a message must be a JSON object"),
+    ('{"do":"speed","value":NaN}', "a message must be a JSON object"),
+    ('{"do":"speed","value":Infinity}', "a message must be a JSON object"),
+    ("[" * 4000, "a message must be a JSON object"),
+    ("{}", '"do" must be one of'),
+    ('{"do":null}', '"do" must be one of'),
+    ('{"do":["step"]}', '"do" must be one of'),
+    ('{"do":{"do":"step"}}', '"do" must be one of'),
+    ('{"do":"__class__"}', '"do" must be one of'),
+    ('{"do":"begun","key":"x"}', '"do" must be one of'),
+    ('{"do":"_hide","table":[]}', '"do" must be one of'),
+    ('{"do":"forget"}', '"do" must be one of'),
+    ('{"do":"setup"}', '"do" must be one of'),
+    ('{"do":"<script>alert(1)</script>"}', '"do" must be one of'),
+    ('{"Do":"step"}', '"do" must be one of'),
+    ('{"do":"step","step":1}', '"step" must have no other field'),
+    ('{"do":"play","__proto__":{}}', '"play" must have no other field'),
+    ('{"do":"speed"}', '"speed" must have value'),
+    ('{"do":"speed","value":5,"values":5}', '"speed" must have value'),
+    ('{"do":"give","value":5}', '"give" must have step and value'),
+    ('{"do":"begin"}', '"begin" must have setup'),
     ('{"do":"begin","setup":{"world":"../../etc/passwd"}}', "there is no world '../../etc/passwd'"),
     ('{"do":"begin","setup":{"model":"os:system"}}', "there is no model 'os:system'"),
     ('{"do":"begin","setup":{"methods":["os:system"]}}', "there is no method 'os:system'"),
     ('{"do":"begin","setup":{"seed":1e5}}', "seed must be a whole number"),
-    ('{"do":"speed","value":31}', "speed is from 0.5 to 30.0 steps a second"),
-    ('{"do":"speed","value":0}', "speed is from 0.5 to 30.0 steps a second"),
-    ('{"do":"speed","value":1e999}', "speed is from 0.5 to 30.0 steps a second"),
-    ('{"do":"speed","value":true}', "speed is from 0.5 to 30.0 steps a second"),
-    ('{"do":"speed","value":"5"}', "speed is from 0.5 to 30.0 steps a second"),
-    ('{"do":"speed","value":[]}', "speed is from 0.5 to 30.0 steps a second"),
+    ('{"do":"speed","value":31}', "speed must be from 0.5 to 30.0 steps a second"),
+    ('{"do":"speed","value":0}', "speed must be from 0.5 to 30.0 steps a second"),
+    ('{"do":"speed","value":1e999}', "speed must be from 0.5 to 30.0 steps a second"),
+    ('{"do":"speed","value":true}', "speed must be from 0.5 to 30.0 steps a second"),
+    ('{"do":"speed","value":"5"}', "speed must be from 0.5 to 30.0 steps a second"),
+    ('{"do":"speed","value":[]}', "speed must be from 0.5 to 30.0 steps a second"),
     ('{"do":"paint","cells":[81],"value":1}', "state 81 is outside 0 … 80"),
-    ('{"do":"paint","cells":"0","value":1}', "cells is a list of states"),
+    ('{"do":"paint","cells":"0","value":1}', "cells must be a list of states"),
     ('{"do":"paint","cells":[0],"value":"1"}', "a reward must be a number"),
     ('{"do":"task","number":-1}', "the number of a task must be from 0"),
     ('{"do":"noise","value":-1}', "noise must be in"),
     ('{"do":"silence","value":"\\ud800"}', "there is no meaning of silence"),
     ('{"do":"wait","value":"\\u0000<b>"}', "wait must be true or false"),
-    ('{"do":"give","step":1,"value":1}', "that is for runs in which a person is the reward"),
-    ('{"do":"skip","step":0}', "that is for runs in which a person is the reward"),
-    ('{"do":"trace"}', "nothing has happened yet"),
-    (f'{{"do":"speed","value":{"9" * 4000}}}', "speed is from 0.5 to 30.0 steps a second"),
-    (" " * 4097, "a message has at most 4096 bytes, this one has 4097"),
-    ("€" * 1400, "a message has at most 4096 bytes, this one has 4200"),
-    (b'{"do":"step"}', "messages are text"),
-    (b"\xff\xfe", "messages are text"),
-    (b"", "messages are text"),
+    ('{"do":"give","step":1,"value":1}', "this works only in runs where a person gives the reward"),
+    ('{"do":"skip","step":0}', "this works only in runs where a person gives the reward"),
+    ('{"do":"trace"}', "there is no step yet"),
+    (f'{{"do":"speed","value":{"9" * 4000}}}', "speed must be from 0.5 to 30.0 steps a second"),
+    (" " * 4097, "a message has at most 4096 bytes, got 4097"),
+    ("€" * 1400, "a message has at most 4096 bytes, got 4200"),
+    (b'{"do":"step"}', "messages must be text"),
+    (b"\xff\xfe", "messages must be text"),
+    (b"", "messages must be text"),
 ]
 
 
@@ -701,7 +701,7 @@ def test_a_process_that_was_killed_takes_its_runs_with_it_and_nothing_else(playi
             os.kill(worker, signal.SIGKILL)
             if not playing:
                 visitor.say("step")
-            ended_so = "The process that held this run ended and was started again."
+            ended_so = "The process of this run ended and was restarted."
             assert visitor.hear("gone") == {"is": "gone", "about": ended_so}
             lost = visitor.key
             visitor.say("resume", run=lost, after=0)

@@ -1,4 +1,4 @@
-"""Connections that say nothing, or too much: how many are held, for how long, and what they write to the log."""
+"""Limits on open connections and on the log."""
 
 import asyncio
 import contextlib
@@ -14,11 +14,11 @@ from live import Served, page, served
 from zscout.live.connections import Connections
 from zscout.live.limits import LOG_BURST, LOG_SECONDS, LONGEST_RECORD, LimitedLog, Limits
 
-FILES = 256  # that a process may have open: the usual number on macOS
+FILES = 256  # open files per process: the default on macOS
 
 
 class Transport(asyncio.Transport):
-    """A connection that only knows whether it was ended."""
+    """A transport that records whether it was closed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ def test_who_has_shown_the_token_stays_and_strangers_go_in_time() -> None:
         await asyncio.sleep(0.2)
         assert (visitor.closed, len(connections), all(one.closed for one in strangers)) == (False, 1, True)
         connections.admit(None)
-        connections.admit(("10.0.0.9", 9))  # of nobody: nothing happens
+        connections.admit(("10.0.0.9", 9))  # unknown address: no effect
 
     asyncio.run(scene())
 
@@ -82,17 +82,17 @@ def test_there_is_a_limit_for_those_with_the_token_too_and_who_leaves_makes_room
 
 
 def crowd(server: Served, count: int, says: bytes = b"") -> list[socket.socket]:
-    """Connections without a token."""
+    """Open connections without a token."""
     lines = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(count)]
     for line in lines:
-        with contextlib.suppress(OSError):  # it had to go
+        with contextlib.suppress(OSError):  # it was closed already
             line.sendall(says)
     return lines
 
 
 def test_four_hundred_silent_connections_keep_no_visitor_waiting() -> None:
     with served() as running:
-        # Without a limit of ours the files run out, which stops everybody and is written to the log without end.
+        # Without our limit the process would run out of files, which stops every visitor and fills the log.
         resource.prlimit(running.process.pid, resource.RLIMIT_NOFILE, (FILES, FILES))
         with page(running) as visitor:
             visitor.begin()
@@ -104,7 +104,7 @@ def test_four_hundred_silent_connections_keep_no_visitor_waiting() -> None:
             visitor.frame(step + 60)
             with page(running) as other:
                 other.begin()
-            assert time.monotonic() - began < 20  # 2 on a machine with nothing else to do; it was a minute
+            assert time.monotonic() - began < 20  # 2 s on an idle machine; a minute without the limit
             for line in lines:
                 line.close()
     assert sum(map(len, running.said)) < 10_000

@@ -1,4 +1,4 @@
-"""A live run without a server: its set-up, its frames against the laboratory's numbers, and what a person can do."""
+"""A live run without a server: set-up, frames compared with the laboratory, commands of a person."""
 
 import json
 import math
@@ -53,7 +53,7 @@ def side(frame: dict[str, Any], which: int = 0) -> dict[str, Any]:
 
 
 def everything(run: LiveRun) -> Any:
-    """All that a page could find out: set-up, hidden reward, every frame, whether it asks, and the trace."""
+    """Everything a page can see: set-up, hidden reward, frames, whether it asks, and the trace."""
     told = run.begun("key")
     traced = messages(run.trace()) if len(frames(told)) > 1 else None
     return [list(told.messages), told.asks, told.ended, told.settings, traced]
@@ -69,7 +69,7 @@ def task_of(ground: Ground, task: int) -> Tensor:
 
 
 def close(one: Any, other: Any, digits: int = 4) -> bool:
-    """As near as rounding to so many digits leaves it."""
+    """Equal up to rounding to this number of digits."""
     first, second = (torch.as_tensor(numbers, dtype=torch.float64) for numbers in (one, other))
     return first.shape == second.shape and torch.allclose(first, second, rtol=0, atol=0.501 * 10**-digits)
 
@@ -89,7 +89,7 @@ def close(one: Any, other: Any, digits: int = 4) -> bool:
         {"reward": None, "noise": 5},
     ],
 )
-def test_a_set_up_is_read_as_it_is_written_and_what_is_left_out_is_as_usual(content: dict[str, Any]) -> None:
+def test_a_set_up_survives_json_and_missing_parts_are_defaults(content: dict[str, Any]) -> None:
     setup = Setup.from_json(content)
     written = setup.to_json()
     assert Setup.from_json(json.loads(json.dumps(written))) == setup
@@ -169,7 +169,7 @@ def test_a_set_up_is_read_as_it_is_written_and_what_is_left_out_is_as_usual(cont
     ],
     ids=lambda value: None if isinstance(value, str) else json.dumps(value)[:40],
 )
-def test_what_cannot_be_set_up_is_refused_and_why(content: Any, why: str) -> None:
+def test_an_invalid_set_up_is_refused_with_the_reason(content: Any, why: str) -> None:
     with pytest.raises(ValueError, match=re.escape(why)):
         LiveRun(Setup.from_json({**USUAL, **content} if isinstance(content, dict) else content), 10)
 
@@ -237,7 +237,7 @@ def test_the_same_set_up_gives_the_same_frames() -> None:
 )
 @pytest.mark.parametrize("memory", [None, 40])
 def test_a_run_is_the_one_that_the_laboratory_has_for_that_seed(method: str, memory: int | None) -> None:
-    count = 110 if method in ("lola", "unroll") else 60  # longer than a rollout, after which it is put back
+    count = 110 if method in ("lola", "unroll") else 60  # longer than a rollout, which ends with a reset
     run = begun(methods=[method], memory=memory, noise=0.2, seed=11, reward={"task": 6})
     shown = steps(run, count)
     ground, setup = run.setup.ground, run.setup
@@ -323,7 +323,7 @@ def test_two_methods_share_the_reward_and_the_seed_and_each_does_what_it_would_d
     assert [run.method for run in trace_of(both).runs] == ["usf-ucb", "random"]
 
 
-def test_a_run_has_so_many_steps_and_no_more() -> None:
+def test_a_run_ends_at_its_last_step() -> None:
     run = begun(most_steps=3, reward={"task": 1})
     assert [run.step().ended for _ in range(3)] == [False, False, True]
     before = everything(run)
@@ -380,7 +380,7 @@ def test_all_of_a_reward_is_expressed_where_the_features_can_say_it_and_less_whe
     assert 0 < spots["expressed"] < 0.8
 
 
-def test_noise_is_that_of_the_next_step_on() -> None:
+def test_new_noise_applies_from_the_next_step() -> None:
     run, quiet = (begun(noise=0, reward={"task": 2}, methods=["random"], seed=3) for _ in range(2))
     assert run.change("noise", 2).settings["noise"] == 2
     loud = [side(frame)["reward"] for frame in steps(run, 200)]
@@ -407,7 +407,7 @@ def test_a_late_skip_is_no_mistake_and_what_is_skipped_teaches_nothing() -> None
     run.skip(2)
     run.skip(3)
     told = side(steps(run, 1)[0])["told"]
-    assert told == side(steps(run, 1)[0])["told"] - 1  # of the step after, where nothing was said, 0 is told
+    assert told == side(steps(run, 1)[0])["told"] - 1  # the next step had no answer and no skip: 0 is learned
 
 
 def test_with_memory_it_follows_a_reward_that_moves() -> None:
@@ -431,7 +431,7 @@ def person(**setup: Any) -> LiveRun:
 
 
 def learned(run: LiveRun, told: Sequence[tuple[int, float]]) -> bool:
-    """Whether what it knows is what these states and rewards say, and nothing else."""
+    """Whether it has learned exactly these states and rewards."""
     features = run.setup.ground.exact.features
     phi, reward = features[[state for state, _ in told]], torch.tensor([reward for _, reward in told]).double()
     fit = Regression(phi, reward)
@@ -471,7 +471,7 @@ def test_a_reward_may_come_late_but_not_very() -> None:
     old, newest = frames(told)
     assert (old["step"], side(old)["reward"]) == (2, -1)
     assert (newest["step"], side(newest)["reward"], side(newest)["told"]) == (LATE + 2, None, 1)
-    assert told.asks  # of the place where it is now nothing was said
+    assert told.asks  # its present place has no answer
     assert learned(run, [(entered[1], -1)])
     run.give(LATE + 2, 4)
     assert learned(run, [(entered[1], -1), (entered[-1], 4)])
@@ -482,14 +482,14 @@ def test_a_reward_may_come_late_but_not_very() -> None:
 
 
 @pytest.mark.parametrize("silence", ["nothing", "zero"])
-def test_silence_means_what_was_said_that_it_means(silence: str) -> None:
+def test_no_answer_means_nothing_or_zero_as_set_up(silence: str) -> None:
     run = person(silence=silence)
     shown = [side(frame) for frame in steps(run, 40)]
-    asked = [(one["at"], 0.0) for one in shown[:-1] if one["asks"]]  # of the last one something may still be said
+    asked = [(one["at"], 0.0) for one in shown[:-1] if one["asks"]]  # the last one may still be answered
     assert learned(run, asked if silence == "zero" else [])
     assert asked
     if silence == "zero":
-        assert len(asked) < len(shown) - 1  # what is known is not asked for
+        assert len(asked) < len(shown) - 1  # it does not ask in known places
     run.change("silence", "nothing" if silence == "zero" else "zero")
     shown += [side(frame) for frame in steps(run, 10)]
     assert learned(run, asked if silence == "zero" else [(one["at"], 0.0) for one in shown[39:-1] if one["asks"]])
@@ -526,7 +526,7 @@ def test_a_reward_is_welcome_where_it_did_not_ask() -> None:
     assert (side(again)["reward"], side(again)["told"]) == (3, told + 1)
 
 
-def test_whoever_says_nothing_here_is_not_asked_again() -> None:
+def test_a_skipped_place_is_not_asked_again() -> None:
     run = person()
     steps(run, 1)
     assert run.change("wait", True).asks
@@ -551,7 +551,7 @@ def test_whether_it_waits_can_be_changed_and_it_still_asks() -> None:
         assert told.settings == {"noise": 0.1, "silence": "nothing", "wait": value}
 
 
-def test_a_trace_has_what_a_person_said_and_what_not() -> None:
+def test_a_trace_has_the_given_and_the_missing_rewards() -> None:
     run = person(memory=50, seed=8)
     with pytest.raises(ValueError, match="there is no step yet"):
         run.trace()
@@ -603,7 +603,7 @@ def _nested(depth: int) -> Any:
     return nested
 
 
-# Words
+# Sentences
 
 
 @pytest.mark.parametrize(
@@ -675,7 +675,7 @@ FACTS = Explanation(
         ({"largest": 0.0, "weighs": False}, "Going to the top right: every reward so far was 0."),
     ],
 )
-def test_what_it_does_is_said_in_one_plain_sentence(changed: dict[str, Any], said: str) -> None:
+def test_the_sentence_of_each_situation(changed: dict[str, Any], said: str) -> None:
     assert replace(FACTS, **changed).sentence == said
 
 
@@ -696,7 +696,7 @@ def test_numbers_have_a_minus_sign_and_there_is_no_minus_zero(value: float, text
     assert number(value) == text
 
 
-def test_what_it_says_on_its_way_fits_what_it_does() -> None:
+def test_the_sentence_fits_the_mode_and_the_target() -> None:
     run = LiveRun(Setup(), 500)
     run.paint(RIGHT, 1)
     shown = [side(frame) for frame in steps(run, 80)]
@@ -722,7 +722,7 @@ def test_what_it_says_on_its_way_fits_what_it_does() -> None:
         ([40], 0.5),  # in the middle: every second step at most
         ([0], 1.0),  # in a corner, and beside a wall, a move into the wall stays
         ([4], 1.0),
-        ([40, 41], 1.0),  # two neighbours: to and fro
+        ([40, 41], 1.0),  # two neighbours: back and forth
         ([10, 30], 0.5),
     ],
 )
@@ -733,7 +733,7 @@ def test_what_can_be_collected_is_the_best_cycle(cells: list[int], most: float) 
     exact = Setup().ground.by_state.exact
     table = torch.zeros(81, dtype=torch.float64)
     table[cells] = 1
-    nearly = float((1 - exact.gamma) * exact.value(table).max())  # by another way: v* (1 − γ), which tends to it
+    nearly = float((1 - exact.gamma) * exact.value(table).max())  # v* (1 − γ) is close to it for γ near 1
     assert nearly == pytest.approx(most, abs=0.03)
 
 

@@ -1,10 +1,7 @@
-"""Limits on what visitors can cost: counts, message rates, processor time and log length."""
+"""Limits on what visitors can cost: counts, message rates and log length."""
 
-import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TextIO
 
@@ -57,31 +54,6 @@ class TokenBucket:
     def give_back(self, price: float) -> None:
         """Refund a message that failed."""
         self._left += price
-
-
-class TimeShare:
-    """Long work one at a time, in order of arrival, for at most a share of the time; the rest is for steps.
-
-    After work of t seconds, nothing starts for t (1/share − 1) seconds.
-    """
-
-    def __init__(self, share: float = 0.25) -> None:
-        self._rest = 1 / share - 1
-        self._lock = asyncio.Lock()
-        self._next = time.monotonic()
-
-    @asynccontextmanager
-    async def turn(self) -> AsyncIterator[None]:
-        """Wait for this work's turn."""
-        async with self._lock:
-            if (left := self._next - time.monotonic()) > 0:
-                await asyncio.sleep(left)
-            began = time.monotonic()
-            try:
-                yield
-            finally:
-                now = time.monotonic()
-                self._next = now + self._rest * (now - began)
 
 
 class LimitedLog(logging.StreamHandler[TextIO]):

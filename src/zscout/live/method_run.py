@@ -63,7 +63,7 @@ class MethodRun:
         self._walk = Walk(self.agent, _SingleRun(runs), beliefs=True)
         self.steps: list[RecordedStep] = []
         self.untold: Step | None = None  # the last step, until the agent is told its reward
-        self._features = self._ground.exact.features.cpu()
+        self._features, self._cells = self._ground.exact.features.cpu(), self._ground.world.cells.tolist()
         self._settled = self.agent.best_z, self._policies(self.agent.best_z)[0]  # what it would do without learning on
         self._mode: LiveMode = "begins"
         self._target: int | None = None  # where π(·,Z_t) leads
@@ -123,10 +123,9 @@ class MethodRun:
         posterior, features = self.agent.posterior, self._ground.exact.features
         estimate, doubt = posterior.reward(features).cpu(), posterior.reward_width(features).cpu()
         goal = None if last is None or last.belief.exploring else self._features @ last.z.cpu()
-        at = int(self._walk.obs) if last is None else last.entered
         rewards = [step.reward for step in self.steps if step.reward is not None]
         return {
-            "at": at,
+            "at": int(self._walk.obs) if last is None else last.entered,
             "from": None if last is None else last.state,
             "action": None if last is None else last.action,
             "reward": None if last is None else last.reward,
@@ -135,11 +134,11 @@ class MethodRun:
             "mode": self._mode,
             "heading": self._target,
             "says": self._explain(estimate, doubt, rewards, hidden).sentence,
-            "estimate": _numbers(estimate),
+            "estimate": _rounded(estimate),
             "best": int(estimate.argmax()),
-            "doubt": _numbers(doubt),
-            "after": None if goal is None else _numbers(goal / goal.abs().max().clamp(min=1e-12)),
-            "eigen": _numbers(1 / posterior.eigenvalues.cpu(), DIGITS + 2),
+            "doubt": _rounded(doubt),
+            "after": None if goal is None else _rounded(goal / goal.abs().max().clamp(min=1e-12)),
+            "eigen": _rounded(1 / posterior.eigenvalues.cpu(), DIGITS + 2),
             "regret": _rounded(self._regret),
             "lost": None if hidden is None else _rounded(self._lost),
             "worth": _rounded(self._worth),
@@ -177,8 +176,7 @@ class MethodRun:
         # A method that tries rollouts may be back at its start.
         at = self.steps[-1].entered if self.untold else int(self._walk.obs)
         target = at if self._target is None else self._target
-        cells, shape = self._ground.world.cells.tolist(), self._ground.world.shape
-        place, here = (place_of(cells[state], shape) for state in (target, at))
+        place, here = (place_of(self._cells[state], self._ground.world.shape) for state in (target, at))
         radius = float(self.steps[-1].belief.radius) if self.steps else 0.0
         largest = max(map(abs, rewards), default=0.0)
         return Explanation(
@@ -197,10 +195,5 @@ class MethodRun:
         )
 
 
-def _numbers(values: Tensor, digits: int = DIGITS) -> list[float]:
-    numbers: list[float] = np.round(values.numpy(), digits).tolist()
-    return numbers
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, DIGITS)
+def _rounded(values: Tensor | float | None, digits: int = DIGITS) -> Any:
+    return None if values is None else np.round(np.asarray(values), digits).tolist()

@@ -82,12 +82,10 @@ class LiveRun:
     def paint(self, cells: Any, value: Any) -> Reply:
         """Set the hidden reward of some states."""
         self._check_who("hidden")
-        if not isinstance(cells, list) or not cells:
+        n = self._reward.shape[1]
+        if not isinstance(cells, list) or not cells or (states := as_index(cells, n, "state")).ndim != 1:
             raise ValueError("cells must be a list of states")
-        states, worth = as_index(cells, self._reward.shape[1], "state"), reward_in(value)
-        if states.ndim != 1:
-            raise ValueError("cells must be a list of states")
-        return self._hide(table=tuple(self._reward[0].index_fill(0, states, worth).tolist()))
+        return self._hide(table=tuple(self._reward[0].index_fill(0, states, reward_in(value)).tolist()))
 
     def task(self, number: Any) -> Reply:
         """Hide the reward of a random task."""
@@ -104,8 +102,9 @@ class LiveRun:
         if name == "noise":
             self._check_who("hidden")
         self.setup = replace(self.setup, **{name: value})
-        self._noise.fill_(self.setup.noise)
-        self._record_painting()
+        if name == "noise":
+            self._noise.fill_(self.setup.noise)
+            self._record_painting()
         return self._reply([])
 
     def trace(self) -> Reply:

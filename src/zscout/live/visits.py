@@ -13,7 +13,7 @@ from zscout.live.limits import Limits
 from zscout.live.messages import NOT_KEPT, MessageError, Reply, RunLostError, encode, notice
 from zscout.live.workers import Worker
 
-Send: TypeAlias = Callable[[bytes], Awaitable[None]]
+SendToPage: TypeAlias = Callable[[bytes], Awaitable[None]]
 ELSEWHERE = 4409  # close code: the run was opened in another tab
 
 log = logging.getLogger("zscout.live")
@@ -24,7 +24,7 @@ class Visit:
 
     def __init__(self, key: str, worker: Worker, limits: Limits) -> None:
         self.key = key
-        self.send: Send | None = None  # None: nobody watches
+        self.send: SendToPage | None = None  # None: nobody watches
         self.left = time.monotonic()  # when a page last came or went
         self._worker, self._limits = worker, limits
         self._speed = 5.0  # steps a second
@@ -35,7 +35,7 @@ class Visit:
         worker.runs += 1
         self._clock = asyncio.create_task(self._run_clock())
 
-    def attach(self, send: Send | None) -> None:
+    def attach(self, send: SendToPage | None) -> None:
         """Send frames there from now on; None: to nobody."""
         self.send, self.left = send, time.monotonic()
         self._update_clock()
@@ -46,7 +46,7 @@ class Visit:
         async with self._lock:
             pass
 
-    async def open(self, send: Send, name: str, *arguments: Any) -> None:
+    async def open(self, send: SendToPage, name: str, *arguments: Any) -> None:
         """Begin or resume the run in a page."""
         await self.detach()  # what is on its way is for the old page; the new one gets all of it
         self.attach(send)

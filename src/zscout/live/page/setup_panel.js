@@ -6,7 +6,7 @@ import { toast } from "./toasts.js";
 
 const SEED_MOST = 2147483647;
 
-export class Setup {
+export class SetupPanel {
   constructor(session) {
     this.session = session;
     this.panel = byId("setup");

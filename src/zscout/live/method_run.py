@@ -146,15 +146,13 @@ class MethodRun:
 
     def traced(self) -> TracedRun:
         """Every step, as ``zscout compare --traces`` reads it."""
-        steps, beliefs = self.steps, [step.belief for step in self.steps]
+        steps, of_belief = self.steps, ("radius", "z_hat", "best_z")
         return TracedRun(
             method=self.name,
             **{name: [getattr(step, name) for step in steps] for name in ("state", "action", "entered", "reward")},
-            exploring=[belief.exploring for belief in beliefs],
-            radius=[float(belief.radius) for belief in beliefs],
+            **{name: [getattr(step.belief, name).tolist() for step in steps] for name in of_belief},
+            exploring=[step.belief.exploring for step in steps],
             z=[step.z.tolist() for step in steps],
-            z_hat=[belief.z_hat.tolist() for belief in beliefs],
-            best_z=[belief.best_z.tolist() for belief in beliefs],
             final_z=self.agent.best_z.tolist(),
             final_z_hat=self.agent.z_hat.tolist(),
             intercept=self.agent.method.intercept,

@@ -21,7 +21,7 @@ const CURVES = [
   },
   {
     name: "reward", title: "Reward per step", who: "person",
-    about: "Dark dots: your answers. Light: expected where it does not ask. Line: mean of 20.",
+    about: "Strong dots: your answers. Faint: expected where it does not ask. Line: mean of 20.",
     of: (s) => s.reward, text: (x) => signed(x), draw: answersChart, now: answerOrExpected,
   },
   {

@@ -3,7 +3,7 @@
 const MOST_SEED = 2147483647;
 
 /** Run-length encoding of hundredths in base 36: "0~40.2s~3" is forty zeros and three times 1. */
-export function encodeTable(values) {
+function encodeTable(values) {
   const runs = [];
   for (const value of values) {
     const code = Math.round(value * 100).toString(36);
@@ -14,7 +14,7 @@ export function encodeTable(values) {
   return runs.map(({ code, count }) => (count > 1 ? `${code}~${count}` : code)).join(".");
 }
 
-export function decodeTable(text, length) {
+function decodeTable(text, length) {
   const values = [];
   for (const run of text.split(".")) {
     const found = run.match(/^(-?[0-9a-z]{1,3})(?:~(\d{1,3}))?$/);

@@ -3,7 +3,7 @@
 const BATCH_MS = 50; // 20 messages a second
 const OWN_MS = 1000; // a cell painted within this time overrides what the server sends
 
-export const rounded = (x) => Math.round(x * 1000) / 1000;
+const rounded = (x) => Math.round(x * 1000) / 1000;
 
 export class PaintedReward {
   /** @param {{send: (m: object) => boolean, changed: () => void}} outside */

@@ -195,7 +195,7 @@ function numbered(world) {
 }
 
 /** The nearest valid set-up: a network only where one was trained, and only methods that work there. */
-export function fitting(setup, hello) {
+function fitting(setup, hello) {
   const model = hasNetwork(hello, setup) ? setup.model : "exact";
   const usable = (name) => {
     const method = hello.methods.find((m) => m.name === name);

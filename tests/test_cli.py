@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import zscout
-from tests.commands import run_zscout
+from commands import run_zscout
 from zscout.cli import main
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands import run_programs, run_zscout
+from commands import run_programs, run_zscout
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])

@@ -18,7 +18,7 @@ import torch
 from PIL import Image, ImageSequence
 from rich.console import Console
 
-from tests.commands import run_zscout
+from commands import run_zscout
 from toys import Regression
 from zscout import METHODS
 from zscout.cli import main

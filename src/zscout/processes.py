@@ -1,9 +1,22 @@
-"""Start-up of worker processes."""
+"""Worker processes: single-threaded, ignore Ctrl-C, exit with their parent."""
 
 import os
 import signal
 import threading
-from multiprocessing import parent_process
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context, parent_process
+
+
+class WorkerPool(ProcessPoolExecutor):
+    """New worker processes; if one dies, the whole pool is broken and must be replaced."""
+
+    def __init__(self, workers: int) -> None:
+        super().__init__(workers, mp_context=get_context("spawn"), initializer=begin_worker)
+
+    def terminate(self) -> None:
+        """Stop the processes at once, whatever they are doing."""
+        for process in list((self._processes or {}).values()):
+            process.terminate()
 
 
 def begin_worker() -> None:

@@ -45,8 +45,7 @@ class Live:
         self._check()
         import uvicorn
 
-        from zscout.live.limits import Limits
-        from zscout.live.logs import log_sparingly
+        from zscout.live.limits import Limits, limit_log
         from zscout.live.server import LiveServer
 
         listening = _listen(self.host, self.port)
@@ -71,10 +70,10 @@ class Live:
                 f"From elsewhere: {link.replace(shown, socket.gethostname(), 1)}", highlight=False, soft_wrap=True
             )
         console.print("Ctrl-C ends it.", highlight=False)
-        log_sparingly()
+        limit_log()
         config = uvicorn.Config(
-            server.app,
-            http=server.door.protocol(),
+            server,
+            http=server.connections.protocol(),
             backlog=64,  # also limits connections that are accepted but not yet counted
             log_config=None,
             log_level="warning",

@@ -1,11 +1,11 @@
-"""The story as one HTML file that asks for nothing from anywhere: no script, no font, no picture outside it."""
+"""The story as one HTML file without external links: no script, no font, no picture outside it."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from importlib.resources import files
 
-from zscout.lab.report_model import Claim, ClaimVerdict, FigureTable, Kind, Section, Story, TextTable
+from zscout.lab.report_model import Claim, ClaimVerdict, Kind, Section, Story, TextTable
 from zscout.report import draw_framework as framework
 from zscout.report.ink import Palette
 from zscout.report.markup import plain, to_html
@@ -18,36 +18,26 @@ SYMBOLS: dict[ClaimVerdict, str] = {
     "does not hold": "✗",
     "too few runs to tell": "?",
 }
-CLASSES: dict[ClaimVerdict, str] = {
-    "holds": "yes",
-    "holds in part": "part",
-    "does not hold": "no",
-    "too few runs to tell": "few",
-}
+CLASSES = dict(zip(SYMBOLS, ("yes", "part", "no", "few"), strict=True))
 KINDS: dict[Kind, str] = {"claim": "Claim", "check": "Check", "ours": "Our addition"}
-ALWAYS_COUNTED = ("holds", "holds in part", "does not hold")
 PARTS = {"claims": "All claims", "deviations": "Where we deviate", "slips": "Slips in the paper", "about": "About"}
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 SWITCH = """<fieldset class="switch"><legend>Colours of rewards</legend>
-<label><input type="radio" name="palette" id="palette-safe" checked> for every eye</label>
+<label><input type="radio" name="palette" id="palette-safe" checked> colour-blind safe</label>
 <label><input type="radio" name="palette" id="palette-paper"> red to green, as in the paper</label></fieldset>"""
 
 
 def render(story: Story, pictures: Pictures) -> str:
-    """The whole page; every figure of the story has to be in ``pictures``, the framework may be."""
+    """The whole page; ``pictures`` must have every figure of the story and may have the framework."""
     check(story)
     if missing := [f.name for section in story.sections for f in section.figures if f.name not in pictures]:
         raise ValueError(f"no picture of {', '.join(missing)}")
-    numbered = _Numbers()
-    shown_first = _opening(story, pictures, numbered)
-    home = next((s.key for s in story.sections if s.key == framework.NAME), "") if framework.NAME in pictures else None
-    opening = _framework(pictures, numbered) if home == "" else ""
-    sections = [
-        _section(
-            section, pictures, numbered, _framework(pictures, numbered) if section.key == home else "", story.opening
-        )
-        for section in story.sections
-    ]
+    numbers: Counter[str] = Counter()
+    captions = {figure.name: figure.caption for section in story.sections for figure in section.figures}
+    shown_first = [_picture(n, captions[n], pictures, numbers) for n in story.opening if n in captions]
+    homeless = framework.NAME in pictures and all(section.key != framework.NAME for section in story.sections)
+    opening = _picture(framework.NAME, framework.CAPTION, pictures, numbers) if homeless else ""
+    sections = [_section(section, pictures, numbers, story.opening) for section in story.sections]
     style = files("zscout.report").joinpath("page.css").read_text("utf-8")
     return f"""<!DOCTYPE html>
 <html lang="en">
@@ -66,7 +56,7 @@ def render(story: Story, pictures: Pictures) -> str:
 <div class="summary">{_paragraphs(story.summary)}</div>
 {_tally(story.claims)}
 {_jump(story)}
-{shown_first}</header>
+{"".join(shown_first)}</header>
 <nav aria-label="Contents">{_contents(story)}{SWITCH}</nav>
 <main>
 {opening}
@@ -81,28 +71,16 @@ def render(story: Story, pictures: Pictures) -> str:
 """
 
 
-class _Numbers:
-    """Figure 1, 2, … and Table 1, 2, … in the order in which they are asked for."""
-
-    def __init__(self) -> None:
-        self.seen: Counter[str] = Counter()
-
-    def next(self, kind: str) -> str:
-        self.seen[kind] += 1
-        return f"{kind} {self.seen[kind]}"
-
-
 def check(story: Story) -> None:
-    """Raise where two things of the page have the same name: links and files are by name."""
+    """Raise if two things on the page have the same name: links and files are by name."""
     names = {
         "section": ["top", *PARTS, *(section.key for section in story.sections)],
         "figure": [framework.NAME, *(figure.name for section in story.sections for figure in section.figures)],
         "table": ["claims", *(table.name for section in story.sections for table in section.tables)],
         "claim": [claim.number for claim in story.claims],
     }
-    twice = [f"{kind} {name!r}" for kind, used in names.items() for name, times in Counter(used).items() if times > 1]
-    if twice:
-        raise ValueError(f"every name is for one thing on the page, these are for more: {', '.join(twice)}")
+    if twice := [f"{kind} {name!r}" for kind, used in names.items() for name, n in Counter(used).items() if n > 1]:
+        raise ValueError(f"names on the page must be unique, these are not: {', '.join(twice)}")
 
 
 def _paragraphs(texts: Iterable[str]) -> str:
@@ -110,24 +88,22 @@ def _paragraphs(texts: Iterable[str]) -> str:
 
 
 def _badge(verdict: ClaimVerdict) -> str:
-    symbol = f'<span aria-hidden="true">{SYMBOLS[verdict]}</span>'
-    return f'<span class="badge {CLASSES[verdict]}">{symbol} {verdict}</span>'
+    return f'<span class="badge {CLASSES[verdict]}"><span aria-hidden="true">{SYMBOLS[verdict]}</span> {verdict}</span>'
 
 
 def _tally(claims: Sequence[Claim]) -> str:
-    """How many claims of the paper hold: a bar, and the same in words; checks and additions of ours apart."""
+    """How many claims of the paper hold: a bar, and the same in words; checks and our additions separately."""
     if not claims:
         return ""
-    papers = [claim for claim in claims if claim.kind == "claim"]
-    counts = Counter(claim.verdict for claim in papers)
+    counts = Counter(claim.verdict for claim in claims if claim.kind == "claim")
     bars = "".join(f'<span class="{CLASSES[v]}" style="flex-grow: {counts[v]}"></span>' for v in SYMBOLS if counts[v])
-    words = "".join(f"<li><b>{counts[v]}</b> {_badge(v)}</li>" for v in SYMBOLS if counts[v] or v in ALWAYS_COUNTED)
-    many = f"{len(papers)} claims, measured" if len(papers) != 1 else "One claim, measured"
-    apart = [claim for claim in claims if claim.kind != "claim"]
-    told = ", ".join(f"{claim.number} {claim.verdict} ({KINDS[claim.kind].lower()})" for claim in apart)
-    beside = f'<p class="apart">Counted apart: {escape(told)}.</p>' if apart else ""
+    listed = [verdict for verdict in SYMBOLS if counts[verdict] or verdict != "too few runs to tell"]
+    words = "".join(f"<li><b>{counts[verdict]}</b> {_badge(verdict)}</li>" for verdict in listed)
+    many = "One claim" if counts.total() == 1 else f"{counts.total()} claims"
+    others = [f"{c.number} {c.verdict} ({KINDS[c.kind].lower()})" for c in claims if c.kind != "claim"]
+    beside = f'<p class="apart">Counted separately: {escape(", ".join(others))}.</p>' if others else ""
     bar = f'<div class="bar" aria-hidden="true">{bars}</div>'
-    return f'<div class="tally"><p>{many}</p>{bar}<ul>{words}</ul>{beside}</div>'
+    return f'<div class="tally"><p>{many}, measured</p>{bar}<ul>{words}</ul>{beside}</div>'
 
 
 def _jump(story: Story) -> str:
@@ -141,31 +117,24 @@ def _jump(story: Story) -> str:
     return f'<nav class="jump" aria-label="Every claim"><ul>{"".join(links)}</ul></nav>' if links else ""
 
 
-def _opening(story: Story, pictures: Pictures, numbered: _Numbers) -> str:
-    """The figures that come first."""
-    figures = {figure.name: figure for section in story.sections for figure in section.figures}
-    return "".join(_figure(figures[name], pictures[name], numbered) for name in story.opening if name in figures)
-
-
 def _contents(story: Story) -> str:
-    lines = [('<a href="#claims">All claims</a>', "")] if story.claims else []
+    items = ['<a href="#claims">All claims</a>'] if story.claims else []
     for section in story.sections:
         marks = "".join(f'<span class="{CLASSES[c.verdict]}">{SYMBOLS[c.verdict]}</span>' for c in section.claims)
         link = f'<a href="#{escape(section.key)}">{to_html(section.title)}</a>'
-        lines.append((link, f' <span class="marks" aria-hidden="true">{marks}</span>' if marks else ""))
-    for key, shown in (("deviations", story.deviations), ("slips", story.slips), ("about", story.about)):
-        lines += [(f'<a href="#{key}">{PARTS[key]}</a>', "")] if shown else []
-    items = "".join(f"<li>{link}{marks}</li>" for link, marks in lines)
-    return f'<div class="contents"><a class="title" href="#top">Contents</a><ul>{items}</ul></div>'
+        items.append(f'{link} <span class="marks" aria-hidden="true">{marks}</span>' if marks else link)
+    shown = {"deviations": story.deviations, "slips": story.slips, "about": story.about}
+    items += [f'<a href="#{key}">{PARTS[key]}</a>' for key, content in shown.items() if content]
+    lines = "".join(f"<li>{item}</li>" for item in items)
+    return f'<div class="contents"><a class="title" href="#top">Contents</a><ul>{lines}</ul></div>'
 
 
 def _all_claims(story: Story) -> str:
-    """One row a claim, its number linked to the evidence; roles keep it a table where it is laid out as cards."""
+    """One row a claim, its number linked to the evidence; roles keep it a table when CSS lays it out as cards."""
     if not story.claims:
         return ""
-    heads = "".join(
-        f'<th scope="col" role="columnheader">{h}</th>' for h in ("", "Claim", "Where", "Measured", "Verdict")
-    )
+    names = ("", "Claim", "Where", "Measured", "Verdict")
+    heads = "".join(f'<th scope="col" role="columnheader">{name}</th>' for name in names)
     rows = []
     for section in story.sections:
         for claim in section.claims:
@@ -182,16 +151,19 @@ def _all_claims(story: Story) -> str:
 <tbody role="rowgroup">{"".join(rows)}</tbody></table></div></details></section>"""
 
 
-def _section(section: Section, pictures: Pictures, numbered: _Numbers, opening: str, shown_first: Sequence[str]) -> str:
-    figures = [
-        f'<p class="again">Its figure is <a href="#figure-{escape(figure.name)}">at the top of the page</a>.</p>'
-        if figure.name in shown_first
-        else _figure(figure, pictures[figure.name], numbered)
-        for figure in section.figures
-    ]
-    tables = [_table(table, numbered) for table in section.tables]
-    again = f'<p class="again">Run it again: <code>{escape(section.command)}</code></p>' if section.command else ""
-    parts = [_paragraphs(section.text), opening, *figures, *tables, _claims(section.claims), again]
+def _section(section: Section, pictures: Pictures, numbers: Counter[str], shown_first: Sequence[str]) -> str:
+    parts = [_paragraphs(section.text)]
+    if section.key == framework.NAME and framework.NAME in pictures:
+        parts.append(_picture(framework.NAME, framework.CAPTION, pictures, numbers))
+    for figure in section.figures:
+        link = f'<a href="#figure-{escape(figure.name)}">at the top of the page</a>'
+        above = figure.name in shown_first
+        again = f'<p class="again">Its figure is {link}.</p>'
+        parts.append(again if above else _picture(figure.name, figure.caption, pictures, numbers))
+    parts += [_table(table, numbers) for table in section.tables]
+    parts.append(_claims(section.claims))
+    if section.command:
+        parts.append(f'<p class="again">Run it again: <code>{escape(section.command)}</code></p>')
     return f"""<section id="{escape(section.key)}"><h2>{to_html(section.title)}</h2>
 {"".join(parts)}</section>
 """
@@ -211,16 +183,15 @@ def _claims(claims: Sequence[Claim]) -> str:
     return "\n".join(cards)
 
 
-def _figure(table: FigureTable, shown: Mapping[Palette, str], numbered: _Numbers) -> str:
-    return _picture(table.name, table.caption, shown, numbered.next("Figure"))
+def _number(kind: str, numbers: Counter[str]) -> str:
+    """Figure 1, 2, … and Table 1, 2, … in the order of the calls."""
+    numbers[kind] += 1
+    return f"{kind} {numbers[kind]}"
 
 
-def _framework(pictures: Pictures, numbered: _Numbers) -> str:
-    return _picture(framework.NAME, framework.CAPTION, pictures[framework.NAME], numbered.next("Figure"))
-
-
-def _picture(name: str, caption: str, shown: Mapping[Palette, str], number: str) -> str:
-    """A picture in its own box; where there are two palettes, the switch decides which one is seen."""
+def _picture(name: str, caption: str, pictures: Pictures, numbers: Counter[str]) -> str:
+    """A picture in its own box; with two palettes, the switch selects the visible one."""
+    number, shown = _number("Figure", numbers), pictures[name]
     drawn = "".join(f'<div class="{p}">{svg}</div>' if len(shown) > 1 else svg for p, svg in shown.items())
     return f"""<figure id="figure-{escape(name)}">
 <div class="scroll" role="group" aria-label="{number}" tabindex="0">{drawn}</div>
@@ -228,8 +199,8 @@ def _picture(name: str, caption: str, shown: Mapping[Palette, str], number: str)
 """
 
 
-def _table(table: TextTable, numbered: _Numbers) -> str:
-    number = numbered.next("Table")
+def _table(table: TextTable, numbers: Counter[str]) -> str:
+    number = _number("Table", numbers)
     head = "".join(f'<th scope="col">{to_html(cell)}</th>' for cell in table.head)
     rows = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in table.rows)
     return f"""<figure id="table-{escape(table.name)}" class="table">

@@ -1,9 +1,12 @@
 """The story as one HTML file without external links: no script, no font, no picture outside it."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from importlib.resources import files
+from itertools import count
+from string import Template
+from typing import get_args
 
 from zscout.lab.report_model import Claim, ClaimVerdict, Kind, Section, Story, TextTable
 from zscout.report import draw_framework as framework
@@ -11,20 +14,13 @@ from zscout.report.ink import Palette
 from zscout.report.markup import plain, to_html
 
 Pictures = Mapping[str, Mapping[Palette, str]]  # inline SVG by the figure's name and the palette
+Numbers = Mapping[str, Iterator[int]]  # the next number of a figure and of a table
 
-SYMBOLS: dict[ClaimVerdict, str] = {
-    "holds": "✓",
-    "holds in part": "◐",
-    "does not hold": "✗",
-    "too few runs to tell": "?",
-}
-CLASSES = dict(zip(SYMBOLS, ("yes", "part", "no", "few"), strict=True))
+VERDICTS: tuple[ClaimVerdict, ...] = get_args(ClaimVerdict)
+SYMBOLS = dict(zip(VERDICTS, "✓◐✗?", strict=True))
+CLASSES = dict(zip(VERDICTS, ("yes", "part", "no", "few"), strict=True))
 KINDS: dict[Kind, str] = {"claim": "Claim", "check": "Check", "ours": "Our addition"}
 PARTS = {"claims": "All claims", "deviations": "Where we deviate", "slips": "Slips in the paper", "about": "About"}
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-SWITCH = """<fieldset class="switch"><legend>Colours of rewards</legend>
-<label><input type="radio" name="palette" id="palette-safe" checked> colour-blind safe</label>
-<label><input type="radio" name="palette" id="palette-paper"> red to green, as in the paper</label></fieldset>"""
 
 
 def render(story: Story, pictures: Pictures) -> str:
@@ -32,43 +28,30 @@ def render(story: Story, pictures: Pictures) -> str:
     check(story)
     if missing := [f.name for section in story.sections for f in section.figures if f.name not in pictures]:
         raise ValueError(f"no picture of {', '.join(missing)}")
-    numbers: Counter[str] = Counter()
+    numbers = {"Figure": count(1), "Table": count(1)}
     captions = {figure.name: figure.caption for section in story.sections for figure in section.figures}
     shown_first = [_picture(n, captions[n], pictures, numbers) for n in story.opening if n in captions]
     homeless = framework.NAME in pictures and all(section.key != framework.NAME for section in story.sections)
     opening = _picture(framework.NAME, framework.CAPTION, pictures, numbers) if homeless else ""
     sections = [_section(section, pictures, numbers, story.opening) for section in story.sections]
-    style = files("zscout.report").joinpath("page.css").read_text("utf-8")
-    return f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{POLICY}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>{escape(plain(story.title))}</title>
-<style>
-{style}</style>
-</head>
-<body>
-<a class="skip" href="#claims">Skip to the claims</a>
-<header id="top"><h1>{to_html(story.title)}</h1>
-<div class="summary">{_paragraphs(story.summary)}</div>
-{_tally(story.claims)}
-{_jump(story)}
-{"".join(shown_first)}</header>
-<nav aria-label="Contents">{_contents(story)}{SWITCH}</nav>
-<main>
-{opening}
-{_all_claims(story)}
-{"".join(sections)}
-{_list("deviations", story.deviations, "deviation")}
-{_list("slips", story.slips, "slip")}
-{_about(story.about)}
-</main>
-</body>
-</html>
-"""
+    template = Template(files("zscout.report").joinpath("page.html").read_text("utf-8"))
+    about = "".join(f"<dt>{escape(name)}</dt><dd>{to_html(value)}</dd>" for name, value in story.about.items())
+    return template.substitute(
+        title=escape(plain(story.title)),
+        style=files("zscout.report").joinpath("page.css").read_text("utf-8"),
+        heading=to_html(story.title),
+        summary=_paragraphs(story.summary),
+        tally=_tally(story.claims),
+        jump=_jump(story),
+        shown_first="".join(shown_first),
+        contents=_contents(story),
+        opening=opening,
+        claims=_all_claims(story),
+        sections="".join(sections),
+        deviations=_part("deviations", _list(story.deviations, "deviation")),
+        slips=_part("slips", _list(story.slips, "slip")),
+        about=_part("about", f'<dl class="about">{about}</dl>' if about else ""),
+    )
 
 
 def check(story: Story) -> None:
@@ -96,8 +79,8 @@ def _tally(claims: Sequence[Claim]) -> str:
     if not claims:
         return ""
     counts = Counter(claim.verdict for claim in claims if claim.kind == "claim")
-    bars = "".join(f'<span class="{CLASSES[v]}" style="flex-grow: {counts[v]}"></span>' for v in SYMBOLS if counts[v])
-    listed = [verdict for verdict in SYMBOLS if counts[verdict] or verdict != "too few runs to tell"]
+    bars = "".join(f'<span class="{CLASSES[v]}" style="flex-grow: {counts[v]}"></span>' for v in VERDICTS if counts[v])
+    listed = [verdict for verdict in VERDICTS if counts[verdict] or verdict != "too few runs to tell"]
     words = "".join(f"<li><b>{counts[verdict]}</b> {_badge(verdict)}</li>" for verdict in listed)
     many = "One claim" if counts.total() == 1 else f"{counts.total()} claims"
     others = [f"{c.number} {c.verdict} ({KINDS[c.kind].lower()})" for c in claims if c.kind != "claim"]
@@ -151,17 +134,17 @@ def _all_claims(story: Story) -> str:
 <tbody role="rowgroup">{"".join(rows)}</tbody></table></div></details></section>"""
 
 
-def _section(section: Section, pictures: Pictures, numbers: Counter[str], shown_first: Sequence[str]) -> str:
+def _section(section: Section, pictures: Pictures, numbers: Numbers, shown_first: Sequence[str]) -> str:
     parts = [_paragraphs(section.text)]
     if section.key == framework.NAME and framework.NAME in pictures:
         parts.append(_picture(framework.NAME, framework.CAPTION, pictures, numbers))
     for figure in section.figures:
-        link = f'<a href="#figure-{escape(figure.name)}">at the top of the page</a>'
-        above = figure.name in shown_first
-        again = f'<p class="again">Its figure is {link}.</p>'
-        parts.append(again if above else _picture(figure.name, figure.caption, pictures, numbers))
-    parts += [_table(table, numbers) for table in section.tables]
-    parts.append(_claims(section.claims))
+        if figure.name in shown_first:
+            link = f'<a href="#figure-{escape(figure.name)}">at the top of the page</a>'
+            parts.append(f'<p class="again">Its figure is {link}.</p>')
+        else:
+            parts.append(_picture(figure.name, figure.caption, pictures, numbers))
+    parts += [*(_table(table, numbers) for table in section.tables), "\n".join(map(_claim, section.claims))]
     if section.command:
         parts.append(f'<p class="again">Run it again: <code>{escape(section.command)}</code></p>')
     return f"""<section id="{escape(section.key)}"><h2>{to_html(section.title)}</h2>
@@ -169,29 +152,19 @@ def _section(section: Section, pictures: Pictures, numbers: Counter[str], shown_
 """
 
 
-def _claims(claims: Sequence[Claim]) -> str:
-    """The section's claims in full, with the rule behind each verdict."""
-    cards = [
-        f"""<article class="claim {CLASSES[claim.verdict]}" id="claim-{escape(claim.number)}">
+def _claim(claim: Claim) -> str:
+    """A claim in full, with the rule behind its verdict."""
+    return f"""<article class="claim {CLASSES[claim.verdict]}" id="claim-{escape(claim.number)}">
 <h3><span class="number">{KINDS[claim.kind]} {escape(claim.number)}</span> {_badge(claim.verdict)}</h3>
 <p class="says">{to_html(claim.says)}</p>
 <dl><dt>In the paper</dt><dd>{to_html(claim.where)}</dd>
 <dt>Measured</dt><dd>{to_html(claim.measured)}</dd><dt>Decided by</dt><dd>{to_html(claim.rule)}</dd></dl>
 </article>"""
-        for claim in claims
-    ]
-    return "\n".join(cards)
 
 
-def _number(kind: str, numbers: Counter[str]) -> str:
-    """Figure 1, 2, … and Table 1, 2, … in the order of the calls."""
-    numbers[kind] += 1
-    return f"{kind} {numbers[kind]}"
-
-
-def _picture(name: str, caption: str, pictures: Pictures, numbers: Counter[str]) -> str:
+def _picture(name: str, caption: str, pictures: Pictures, numbers: Numbers) -> str:
     """A picture in its own box; with two palettes, the switch selects the visible one."""
-    number, shown = _number("Figure", numbers), pictures[name]
+    number, shown = f"Figure {next(numbers['Figure'])}", pictures[name]
     drawn = "".join(f'<div class="{p}">{svg}</div>' if len(shown) > 1 else svg for p, svg in shown.items())
     return f"""<figure id="figure-{escape(name)}">
 <div class="scroll" role="group" aria-label="{number}" tabindex="0">{drawn}</div>
@@ -199,8 +172,8 @@ def _picture(name: str, caption: str, pictures: Pictures, numbers: Counter[str])
 """
 
 
-def _table(table: TextTable, numbers: Counter[str]) -> str:
-    number = _number("Table", numbers)
+def _table(table: TextTable, numbers: Numbers) -> str:
+    number = f"Table {next(numbers['Table'])}"
     head = "".join(f'<th scope="col">{to_html(cell)}</th>' for cell in table.head)
     rows = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in table.rows)
     return f"""<figure id="table-{escape(table.name)}" class="table">
@@ -215,15 +188,10 @@ def _cell(text: str) -> str:
     return f"<td{short}>{to_html(text)}</td>"
 
 
-def _list(key: str, texts: Sequence[str], name: str) -> str:
-    if not texts:
-        return ""
+def _list(texts: Sequence[str], name: str) -> str:
     items = "\n".join(f'<li id="{name}-{number}">{to_html(text)}</li>' for number, text in enumerate(texts, 1))
-    return f'<section id="{key}"><h2>{PARTS[key]}</h2><ol>{items}</ol></section>'
+    return f"<ol>{items}</ol>" if texts else ""
 
 
-def _about(about: Mapping[str, str]) -> str:
-    if not about:
-        return ""
-    pairs = "".join(f"<dt>{escape(name)}</dt><dd>{to_html(value)}</dd>" for name, value in about.items())
-    return f'<section id="about"><h2>{PARTS["about"]}</h2><dl class="about">{pairs}</dl></section>'
+def _part(key: str, content: str) -> str:
+    return f'<section id="{key}"><h2>{PARTS[key]}</h2>{content}</section>' if content else ""

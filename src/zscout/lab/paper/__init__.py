@@ -29,18 +29,16 @@ DEVIATIONS = (
     "Laplacian eigenfunctions are scaled so that the mean of ‖φ(s)‖² over states is 1; unit vectors drown in σ = .3.",
     "Z is the sphere of radius √d, also in training.",
     "ẑ and the last z are candidates beside the random ones. With an exact ψ the others are a fixed bank of 1,000 z. "
-    "With a network they are the ends of fixed-point rounds z ← ẑ + √β V⁻¹ψ/‖ψ‖, since of 10,000 random z a learned ψ "
-    "picks the most over-estimated one (the table of searches).",
+    "With a network they are the ends of fixed-point rounds z ← ẑ + √β V⁻¹ψ/‖ψ‖, since of 10,000 random z the best "
+    "by a learned ψ is the most over-estimated (table of searches).",
     "Ties are broken at random: most z share their policy with others.",
     "The networks are trained by another recipe (an actor on long chains, then ψ of that actor) and without dropout. "
     "docs/training.md measures the paper's recipe and each difference.",
 )
 
 SLIPS = (
-    "Regret is summed from t = 1 in eq. 1, 2 and 6 and in appendix B.1, from t = 0 in appendix A.4; sums from t = 1 "
-    "leave out the first choice.",
-    "Eq. 13 ends with β_t where √β_t is meant: the radius of the ellipsoid in the norm of V is √β_t, and so is the "
-    "factor of the optimistic part two lines below.",
+    "Regret is summed from t = 1 in eq. 1, 2, 6 and appendix B.1, which omits the first choice; from t = 0 in A.4.",
+    "Eq. 13 ends with β_t; √β_t is meant, the radius of the ellipsoid, as in the optimistic part two lines below.",
     "ψ and M in the appendix are sums from k = 1 of γ^{t+k}; with ψ as defined in section 2 it is k = 0 and γᵏ.",
     "The training text has the sum of φ(S_k) for k ≥ t; ψ begins with the state that is entered, S_{t+1}.",
     "Training samples z from the √d-diameter ball, section 3 has Z as the sphere of radius √d: twice as far out.",
@@ -52,11 +50,9 @@ SLIPS = (
 
 def _tell_framework(scale: Scale, runs: Runs) -> Section:
     text = [
-        "Offline, states are labelled with rewards, regression gives z_r, and the model does the rest. Online no "
-        "labels exist: the algorithm recommends Z_t, the model acts on it for one step, the environment returns a "
-        "state and a reward, and the next recommendation uses them.",
-        "The whole loop is three lines: `z = agent.ask(obs)`, one step of `bfm.act(obs, z)`, `agent.tell(obs, "
-        "reward)`.",
+        "Offline, states are labelled with rewards and regression gives z_r. Online no labels exist: the algorithm "
+        "recommends Z_t, the model acts on it for a step, and the next recommendation uses the state and the reward.",
+        "The loop is three lines: `z = agent.ask(obs)`, one step of `bfm.act(obs, z)`, `agent.tell(obs, reward)`.",
     ]
     return Section("framework", "Transfer, offline and online", text)
 
@@ -99,8 +95,7 @@ def story(scale: Scale, told: list[Section]) -> Story:
         "finds the z for a reward that is only observed by acting: it estimates the task from the rewards so far and "
         "adds a bonus for policies that lead to uncertain features.",
         f"Of {counts.total()} claims of the paper {counts['holds']} hold, {counts['holds in part']} hold in part and "
-        f"{counts['does not hold']} do not{few}. {len(claims) - counts.total()} checks and additions of ours are "
-        "counted separately.",
+        f"{counts['does not hold']} do not{few}. Besides: {len(claims) - counts.total()} checks and additions of ours.",
     ]
     if scale.quick:
         summary.insert(

@@ -40,8 +40,7 @@ def _tell(scale: Scale, runs: Runs) -> Section:
         caption=(
             f"Lost steps with the exact model on the 9×9 grid, run for this report ({scale.runs(TASKS)} tasks, "
             f"{scale.steps(200)} steps, 95 % intervals; fewer is better). Ours (marked) with their defaults, others "
-            "tuned on separate tasks if a tuning record exists. The stored tables below have more methods and 100 "
-            "tasks."
+            "tuned on separate tasks if recorded. The stored tables below have more methods and 100 tasks."
         ),
         x_label="lost steps",
         panels={
@@ -61,9 +60,8 @@ def _tell(scale: Scale, runs: Runs) -> Section:
         caption = f"{cell.title}. Stored; made by `{cell.command}`, the others with `--settings fewest` or `default`."
         tables.append(TextTable(f"league-{cell.name}", caption, *ranking_cells(cell.rows)))
     text = [
-        "Every method in one harness: the same tasks, seeds and noise, exact regret, 16 settings of each method "
-        "tried on 250 other tasks in the same arena. A rank of 2–4 means that the data do not separate the method from "
-        "its neighbours.",
+        "All methods get the same tasks, seeds and noise; regret is exact; 16 settings of each were tried on 250 other "
+        "tasks in the same arena. A rank of 2–4 means that the data do not separate the method from its neighbours.",
         "A setting that loses few steps may not settle. The tables have two choices for each method: **fewest** lost "
         "steps, and fewest among the settings that are **settling**: the share of settled runs is not significantly "
         "below 95 %. The frontier shows all settings that no other beats in both.",

@@ -51,8 +51,7 @@ def _tell_outside(scale: Scale, runs: Runs) -> Section:
     )
     caption = (
         f"Rewards with a part that no φ·z can express ({scale.runs(TASKS)} tasks, exact model, "
-        f"{scale.steps(STEPS)} steps, 95 % bands). Dashed: the z of least squares over all states, known from the "
-        "start. Neither can use what the features do not express."
+        f"{scale.steps(STEPS)} steps, 95 % bands). Dashed: the z of least squares over all states, from the start."
     )
     alt = "Value against the share of the reward outside the features, online and for least squares."
     figure = CurveFigure("outside", caption, {"By the share of the reward that is outside the features": panels}, alt)
@@ -128,14 +127,12 @@ def _tell_wrong(scale: Scale, runs: Runs) -> Section:
             f"At an error of {errors[-2]:.0%}, lost steps ÷ those of one estimate: {in_words(errors[-2])}. With the "
             f"networks' own error of 9 %, ÷ the mean of their two heads: {in_words('network')}.",
             verdict(all(helped.values()), any(helped[n, errors[-2]] for n in FEATURES)),
-            "holds if some way loses significantly less with both feature sets, for added errors and for the "
-            "networks' own",
+            "holds if, with both feature sets, some way loses significantly less for added errors and on networks",
         ),
     ]
     caption = (
-        f"ψ with an added error, a fixed random function of state and z; the policies stay right "
-        f"({scale.runs(TASKS)} tasks, {scale.steps(STEPS)} steps, the paper's settings, a bank of 300 z; 95 % "
-        "bands)."
+        "ψ with an added error, a fixed random function of state and z; the policies stay right (95 % bands, "
+        f"{scale.runs(TASKS)} tasks, {scale.steps(STEPS)} steps, the paper's settings, a bank of 300 z)."
     )
     alt = "Lost steps against the error of ψ, for one estimate, the mean and the least of several."
     figure = CurveFigure("wrong-psi", caption, {"By the error of ψ": panels}, alt)

@@ -180,8 +180,8 @@ def _tell_errors(scale: Scale, runs: Runs) -> Section:
                 all(e.high <= 150 for e in papers.values()),
                 any(e.low > 150 for e in papers.values()),
             ),
-            "holds if the interval of the median is within 100 to 150 with both feature sets; in part if it ends "
-            "at 150 or below: then the statement is right as an upper bound only",
+            "holds if the interval of the median is in 100 to 150 with both feature sets; in part if it ends by 150: "
+            "then the statement is right as an upper bound only",
         ),
         Claim(
             "5d",

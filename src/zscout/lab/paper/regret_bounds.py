@@ -93,8 +93,8 @@ def _tell_lemma(scale: Scale, runs: Runs) -> Section:
                 all(abs(p.value - 1) < 0.02 for p, _ in variance.values()),
                 all(p.high < 1 and e.low < 1 < e.high for p, e in variance.values()),
             ),
-            "holds if the first ratio is within 2 % of 1; in part if it is significantly below 1 and the interval of "
-            "the second contains 1: then the formula is an upper bound",
+            "holds if the first ratio is within 2 % of 1; in part if the formula is an upper bound: the first ratio is "
+            "significantly below 1, and the interval of the second contains 1",
         ),
     ]
     caption = (
@@ -166,9 +166,8 @@ def _tell_potential(scale: Scale, runs: Runs) -> Section:
         "holds if Σ‖ψ‖² is significantly more than ten times log det while the lemma for bandits holds",
     )
     caption = (
-        "Why the usual proof stops here: for bandits the sum of ‖φ‖² stays below twice the gain in log det. The "
-        "sum of ‖ψ‖² that the regret bound needs is orders of magnitude larger: one ψ sums over a hundred future "
-        "steps, of which V has seen one."
+        "Why the usual proof fails: for bandits the sum of ‖φ‖² stays below twice the gain in log det. The sum of ‖ψ‖² "
+        "is orders of magnitude larger: one ψ sums over a hundred future steps, of which V has seen one."
     )
     alt = "The sum over psi lies orders of magnitude above the log determinant, the sum over phi below it."
     figure = CurveFigure("potential", caption, rows, alt)

@@ -85,9 +85,9 @@ def _quick_claim(claim: Claim) -> Claim:
     return claim if claim.verdict == "holds" or claim.stored else replace(claim, verdict=TOO_FEW)
 
 
-def story(scale: Scale, told: list[Section]) -> Story:
+def story(scale: Scale, parts: list[Section]) -> Story:
     """The whole report."""
-    claims = [claim for section in told for claim in section.claims]
+    claims = [claim for section in parts for claim in section.claims]
     counts = Counter(claim.verdict for claim in claims if claim.kind == "claim")
     few = f", {counts[TOO_FEW]} need more runs" if counts[TOO_FEW] else ""
     summary = [
@@ -105,7 +105,7 @@ def story(scale: Scale, told: list[Section]) -> Story:
         )
     about = {"version": zscout.__version__, "seed": str(scale.seed), "code": code_digest()[:12]}
     title = "Exploration and online transfer with Behavioral Foundation Models, reproduced"
-    return Story(title, summary, told, DEVIATIONS, SLIPS, about, opening=("transfer", "league"))
+    return Story(title, summary, parts, DEVIATIONS, SLIPS, about, opening=("transfer", "league"))
 
 
 __all__ = ["EXPERIMENTS", "Runs", "Scale", "sections", "specs", "story"]

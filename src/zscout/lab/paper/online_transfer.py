@@ -16,27 +16,22 @@ from zscout.transfer.offline import fit_task
 
 TASKS = 100
 PAPERS, OURS = "usf-ucb-paper", "usf-ucb"
-HAND_PICKED: dict[str, dict[str, tuple[float, ...]]] = {  # labels say where the reward is high
-    "clusters": {
-        "the last corner": (0, 0, 0, 0, 0, 0, 0, 0, 1),
-        "the middle, not the edges": (-1, 0, -1, 0, 2, 0, -1, 0, -1),
-    },
-    "laplacian": {
-        "one side": (0, 1, 0, 0, 0, 0, 0, 0, 0),
-        "a corner and its opposite": (0, 0.5, -0.5, 0, 1, 0, 0, 0, 0),
-    },
-}
+HAND_PICKED: tuple[tuple[str, str, tuple[float, ...]], ...] = (  # labels say where the reward is high
+    ("clusters", "the last corner", (0, 0, 0, 0, 0, 0, 0, 0, 1)),
+    ("clusters", "the middle, not the edges", (-1, 0, -1, 0, 2, 0, -1, 0, -1)),
+    ("laplacian", "one side", (0, 1, 0, 0, 0, 0, 0, 0, 0)),
+    ("laplacian", "a corner and its opposite", (0, 0.5, -0.5, 0, 1, 0, 0, 0, 0)),
+)
 
 
 # 4: hand-picked tasks
 def _hand_picked(scale: Scale) -> dict[tuple[str, str], list[Spec]]:
     """One run by feature set and label."""
     specs = {}
-    for name, tasks in HAND_PICKED.items():
+    for name, label, z in HAND_PICKED:
         arena = Arena(features=name, model="network")
-        for label, z in tasks.items():
-            task = arena.ground.exact.project_z(torch.tensor(z, dtype=torch.float64)).tolist()
-            specs[name, label] = [Spec(arena, PAPERS, tuple(task), seed=5 + scale.seed, steps=150)]
+        task = arena.ground.exact.project_z(torch.tensor(z, dtype=torch.float64)).tolist()
+        specs[name, label] = [Spec(arena, PAPERS, tuple(task), seed=5 + scale.seed, steps=150)]
     return specs
 
 

@@ -18,9 +18,11 @@ from zscout.lab.paper.feature_maps import FIGURES
 from zscout.lab.paper.networks import training_figure
 from zscout.lab.report_model import Curve, CurveFigure, CurvePanel, Interval, IntervalFigure, Panel, PanelFigure, Strip
 from zscout.lab.stored import stored_trainings
-from zscout.report.draw_maps import FINE, WALL
-from zscout.report.figures import draw, draw_curves, draw_framework, draw_panels, palettes, save_figure
-from zscout.report.ink import Palette
+from zscout.report.draw_curves import draw_curves
+from zscout.report.draw_framework import draw_framework
+from zscout.report.draw_maps import FINE, draw_panels
+from zscout.report.figures import draw, palettes, save_figure
+from zscout.report.ink import WALL, Palette
 
 
 @pytest.fixture(scope="module")

@@ -133,7 +133,7 @@ class Compare(RunOptions):
     def write(self, console: Console, tables: "Sequence[TextTable]", content: dict[str, Any], csv: str) -> None:
         """Write the results to the requested files."""
         from zscout.files import write_bytes, write_json
-        from zscout.report.export import to_markdown
+        from zscout.report.tables import to_markdown
 
         written = []
         if self.json is not None:

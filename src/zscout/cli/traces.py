@@ -31,8 +31,7 @@ def compare_traces(command: "Compare", console: Console) -> None:
     from zscout.lab.report_model import TextTable
     from zscout.lab.trace_comparison import TraceComparison, rows_of
     from zscout.lab.tuning import about_settings, settings_of_file
-    from zscout.report.export import to_csv
-    from zscout.report.tables import compare_csv
+    from zscout.report.tables import compare_csv, to_csv
 
     with usage_errors():
         writable(command.json, command.csv, command.markdown)

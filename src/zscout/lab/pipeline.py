@@ -22,7 +22,8 @@ import tyro
 
 from zscout.lab.chunks import run_batch
 from zscout.lab.grid_arena import GridArena
-from zscout.lab.paper.experiment import FEATURES, VARIANTS, Scale, banded, explorations, transfers
+from zscout.lab.paper.experiment import FEATURES, VARIANTS, Scale, explorations, transfers
+from zscout.lab.paper.summaries import banded
 from zscout.lab.report_model import Curve
 from zscout.lab.spec import Spec
 from zscout.lab.store import Record

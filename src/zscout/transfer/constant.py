@@ -1,12 +1,12 @@
 """The constant part of a task: a reward that is the same everywhere and does not change the best behaviour."""
 
-import weakref
 from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from zscout.transfer.forecast import once_per_model
 from zscout.transfer.inputs import finite
 from zscout.types import BehaviorModel, HasMoments, HasStates
 
@@ -38,18 +38,10 @@ def constant_part(mean: Float[Tensor, " d"], covariance: Float[Tensor, "d d"]) -
 
 def constant_part_of(model: BehaviorModel) -> ConstantPart | None:
     """The constant part of a model, from its moments or states; None if it has neither, or no constant part."""
-    if id(model) in _FOUND:
-        return _FOUND[id(model)]
-    found = _of(model)
-    try:
-        weakref.finalize(model, _FOUND.pop, id(model), None)
-    except TypeError:  # no weak references: do not cache
-        return found
-    _FOUND[id(model)] = found
-    return found
+    return once_per_model(model, "constant part", lambda: _found_in(model))
 
 
-def _of(model: BehaviorModel) -> ConstantPart | None:
+def _found_in(model: BehaviorModel) -> ConstantPart | None:
     if isinstance(model, HasMoments):
         mean, covariance = model.feature_moments()
     elif isinstance(model, HasStates):
@@ -62,6 +54,3 @@ def _of(model: BehaviorModel) -> ConstantPart | None:
             f"feature_moments() has shapes {tuple(mean.shape)} and {tuple(covariance.shape)}, d = {model.dim}"
         )
     return constant_part(finite(mean, "φ"), finite(covariance, "φ"))
-
-
-_FOUND: dict[int, ConstantPart | None] = {}  # by id: a model need not be hashable

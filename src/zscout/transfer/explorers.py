@@ -70,7 +70,8 @@ class Exhaustive:
             )
         if not (isinstance(model.observation_space, Discrete) and isinstance(model.action_space, Discrete)):
             raise ValueError("the exhaustive explorer needs a finite world, because it counts visits of states")
-        return {"visits": torch.zeros(*runs, int(model.observation_space.n), dtype=torch.float64)}
+        space = model.observation_space
+        return {"visits": torch.zeros(*runs, int(space.start + space.n), dtype=torch.float64)}
 
     def act(self, memory: Memory, obs: Obs, model: BehaviorModel, rng: Rng) -> Tensor:
         """One step of look-ahead, ties broken at random."""
@@ -78,9 +79,10 @@ class Exhaustive:
         state, visits = self._state(memory, obs), self._visited(memory, obs)
         space = model.action_space
         assert isinstance(space, Discrete)
-        ahead = [self.look_ahead(state, torch.full_like(state, action)) for action in range(int(space.n))]
-        counts = visits.gather(-1, torch.stack(ahead, -1))
-        return argmax_at_random(-counts, rng)
+        first = int(space.start)
+        actions = range(first, first + int(space.n))
+        ahead = [self.look_ahead(state, torch.full_like(state, action)) for action in actions]
+        return first + argmax_at_random(-visits.gather(-1, torch.stack(ahead, -1)), rng)
 
     def tell(self, memory: Memory, obs: Obs) -> Memory:
         """Count one more visit of the state that was left."""

@@ -15,9 +15,9 @@ from zscout.edge import as_finite, as_given, as_positive, in_range
 from zscout.randomness import Streams
 from zscout.transfer import inputs
 from zscout.transfer.acquisition import unused_gamma
-from zscout.transfer.constant import constant_part_of
 from zscout.transfer.inputs import Flags, OneThread, Rewards
 from zscout.transfer.methods import Method, resolved
+from zscout.transfer.offline import constant_part_of
 from zscout.transfer.posterior import TaskPosterior
 from zscout.transfer.problem import Problem
 from zscout.transfer.rollout_searches import RolloutSearch
@@ -90,24 +90,23 @@ class OnlineTransfer:
         if self.exploring:
             raise ValueError("this method chooses actions now, not z: call act(obs) instead of ask(obs)")
         with self._one_thread:
-            self._state = state = self._choose(obs)
-        assert state.z is not None
-        return state.z.clone()
+            self._state, z = self._choose(obs)
+        return z.clone()
 
-    def _choose(self, obs: Obs) -> AgentState:
-        """The state with Z_t: the search proposes z and takes the argmax of ``method.acquisition``."""
+    def _choose(self, obs: Obs) -> tuple[AgentState, Float[Tensor, "*b d"]]:
+        """The state with Z_t, and Z_t: the search proposes z and takes the argmax of ``method.acquisition``."""
         state, search = self._asked(obs), self.method.search
         with torch.no_grad():
             if isinstance(search, RolloutSearch):
                 memory = state.memory or search.begin(self._problem(obs), self._streams(ASK))
-                return replace(state, memory=memory, z=search.current(memory))
+                trial = search.current(memory)
+                return replace(state, memory=memory, z=trial), trial
             z, due = state.last, self._due()
             if z is None or due.any():
-                best = inputs.checked_z(
-                    search(self._problem(obs), self._streams(ASK)), (*self.runs, self.bfm.dim)
-                )  # eq. 5
+                found = search(self._problem(obs), self._streams(ASK))  # eq. 5
+                best = inputs.checked_z(found, (*self.runs, self.bfm.dim))
                 z = best if z is None else torch.where(due[..., None], best, z)
-        return replace(state, z=z)
+        return replace(state, z=z), z
 
     def act(self, obs: Obs) -> Action:
         """A_t ~ π(·|S_t, Z_t), or the explorer's: a tensor if ``obs`` is a tensor, else numpy."""
@@ -118,12 +117,11 @@ class OnlineTransfer:
                 state = self._asked(obs)
                 action = as_given(self.method.explorer.act(state.memory, obs, self.bfm, streams), obs)
             else:
-                state = self._choose(obs)
-                assert state.z is not None
+                state, z = self._choose(obs)
                 for_each_run = isinstance(self.bfm, DrawsForEachRun) and self.bfm.draws_for_each_run
                 first = int(streams.integers(1).flatten()[0]) & (2**62 - 1)
-                for_all_runs = Generator(device=state.z.device).manual_seed(first)
-                action = self.bfm.act(obs, state.z.clone(), streams if for_each_run else for_all_runs)
+                for_all_runs = Generator(device=z.device).manual_seed(first)
+                action = self.bfm.act(obs, z.clone(), streams if for_each_run else for_all_runs)
             self._state = replace(state, action=inputs.copied(action))
             return action
 
@@ -249,9 +247,7 @@ class OnlineTransfer:
     def save(self, folder: str | Path) -> None:
         """Write method, seeds and state to one file in ``folder``."""
         given = {"name": self.method_name, "noise": self.noise, "norm_bound": self.norm_bound}
-        runs, tensors = self.runs[0] if self.runs else None, {"seeds": self.seeds} | self._state.tensors()
-        rest = {"dim": self.bfm.dim, "runs": runs, "state": self._state.numbers()}
-        write_agent(Path(folder), self.method, tensors, **given, **rest)
+        write_agent(Path(folder), self.method, self.seeds, self._state, **given)
 
     @classmethod
     def load(cls, folder: str | Path, bfm: BehaviorModel, method: Method | None = None) -> "OnlineTransfer":
@@ -297,8 +293,6 @@ class OnlineTransfer:
     def _usable(self, posterior: TaskPosterior) -> TaskPosterior:
         """The posterior; raises if ẑ overflows the model's dtype."""
         if torch.linalg.vector_norm(posterior.z_hat, math.inf) > self._largest_z:
-            raise ValueError(
-                f"ẑ has entries over {self._largest_z:.2g}, whose squares overflow the model's dtype: scale the reward "
-                "down"
-            )
+            largest = f"{self._largest_z:.2g}"
+            raise ValueError(f"ẑ has entries over {largest}, which overflow the model's dtype: scale the reward down")
         return posterior

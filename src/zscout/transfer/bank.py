@@ -8,9 +8,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from zscout.edge import as_index
-from zscout.transfer.constant import ConstantPart
 from zscout.transfer.forecast import Candidates, Forecast, once_per_model, value_and_width
 from zscout.transfer.inputs import finite
+from zscout.transfer.offline import ConstantPart
 from zscout.types import BehaviorModel, HasStates, Obs
 
 ROOM = 2**27  # bytes of cached single rows

@@ -6,7 +6,7 @@ from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import torch
-from gymnasium.spaces import Box, Discrete, Space
+from gymnasium.spaces import Box, Discrete
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -14,7 +14,7 @@ from zscout.edge import as_index
 from zscout.randomness import Rng, uniform
 from zscout.transfer.problem import argmax_at_random
 from zscout.transfer.rollout_searches import Memory
-from zscout.types import Action, BehaviorModel, Obs
+from zscout.types import BehaviorModel, Obs
 
 LookAhead: TypeAlias = Callable[[Int[Tensor, "*b"], Int[Tensor, "*b"]], Int[Tensor, "*b"]]
 
@@ -39,7 +39,10 @@ class RandomWalk:
 
     def begin(self, model: BehaviorModel, runs: tuple[int, ...]) -> Memory:
         """Keep the batch shape *b; nothing else is remembered."""
-        _drawable(model.action_space)
+        space = model.action_space
+        bounded = isinstance(space, Box) and bool(space.is_bounded("both"))
+        if not (isinstance(space, Discrete) or bounded):
+            raise ValueError(f"random actions need a Discrete or bounded Box action space, got {space}")
         return {"runs": torch.zeros(runs, dtype=torch.long)}
 
     def act(self, memory: Memory, obs: Obs, model: BehaviorModel, rng: Rng) -> Tensor:
@@ -94,9 +97,3 @@ class Exhaustive:
 
     def _state(self, memory: Memory, obs: Obs) -> Int[Tensor, "*b"]:
         return as_index(obs, memory["visits"].shape[-1], "observation", torch.device("cpu"))
-
-
-def _drawable(space: "Space[Action]") -> None:
-    bounded = isinstance(space, Box) and bool(space.is_bounded("both"))
-    if not (isinstance(space, Discrete) or bounded):
-        raise ValueError(f"random actions need a Discrete or bounded Box action space, got {space}")

@@ -10,8 +10,8 @@ from torch import Tensor
 from zscout.edge import all_finite
 from zscout.randomness import Rng, Streams, uniform
 from zscout.transfer.acquisition import Acquisition
-from zscout.transfer.constant import ConstantPart
 from zscout.transfer.forecast import Forecast
+from zscout.transfer.offline import ConstantPart
 from zscout.transfer.posterior import TaskPosterior
 from zscout.types import BehaviorModel, Obs, SamplesForEachRun
 

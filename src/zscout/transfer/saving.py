@@ -9,7 +9,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_bytes
 from torch import Tensor
@@ -108,12 +108,16 @@ def _like(value: Tensor | None, like: Tensor, name: str) -> Tensor:
     return value.to(like.device)
 
 
-def write_agent(folder: Path, method: Method, tensors: dict[str, Tensor], **rest: Any) -> None:
-    """Write one file atomically; ``rest``: name, noise, norm_bound, dim, runs, state."""
+def write_agent(
+    folder: Path, method: Method, seeds: Int[Tensor, "*b"], state: AgentState, **given: str | float | None
+) -> None:
+    """Write one file atomically; ``given``: name, noise and norm_bound, as the user gave them."""
+    shape = {"dim": state.posterior.dim, "runs": len(seeds) if seeds.ndim else None}
     learns_by = {name: getattr(method, name) for name in LEARNS_BY}
-    description = {"format": FORMAT, "method": method_to_json(method), **learns_by, **rest}
+    description = {"format": FORMAT, "method": method_to_json(method), "state": state.numbers()}
+    header = {"agent": json.dumps(description | learns_by | shape | given, allow_nan=False)}
+    tensors = {"seeds": seeds} | state.tensors()
     content = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
-    header = {"agent": json.dumps(description, allow_nan=False)}
     write_bytes(folder / FILE, to_bytes(content, metadata=header))
 
 

@@ -22,7 +22,7 @@ from zscout.transfer.posterior import TaskPosterior
 from zscout.transfer.problem import Problem
 from zscout.transfer.rollout_searches import RolloutSearch
 from zscout.transfer.saving import AgentState, read_agent, write_agent
-from zscout.transfer.search import Settles
+from zscout.transfer.search import Known
 from zscout.types import Action, BehaviorModel, DrawsForEachRun, HasTransitionFeatures, Obs
 
 ASK, TELL, ACT, STREAMS = 0, 1, 2, 3  # a step draws from three streams; each depends only on seed and t
@@ -216,8 +216,8 @@ class OnlineTransfer:
         search, memory = self.method.search, self._state.memory
         if isinstance(search, RolloutSearch) and memory:
             return search.best(memory).clone()
-        if isinstance(search, Settles):
-            return search.settled_z(self.bfm, self._state.posterior)
+        if isinstance(search, Known):
+            return search.best_z(self.bfm, self._state.posterior)
         z_hat = self.z_hat if self._constant is None else self._constant.removed_from(self.z_hat)
         return self.bfm.project_z(z_hat).double()
 

@@ -1,6 +1,5 @@
 """ψ of a fixed set of z in every state of a finite world, computed once per model."""
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -8,7 +7,16 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from zscout.edge import as_index
-from zscout.transfer.forecast import Candidates, Forecast, once_per_model, value_and_width
+from zscout.transfer.forecast import (
+    AskModel,
+    Both,
+    Candidates,
+    Centre,
+    Forecast,
+    Numbers,
+    once_per_model,
+    value_and_width,
+)
 from zscout.transfer.inputs import finite
 from zscout.transfer.offline import ConstantPart
 from zscout.types import BehaviorModel, HasStates, Obs
@@ -45,7 +53,7 @@ class Table:
         self._columns: dict[Any, Tensor] = {"psi": kept}
         self._single: dict[tuple[Any, int], Tensor] = {}  # rows of the states that a single run visited
 
-    def column(self, key: Any, ask_model: Callable[[Obs, Tensor], Tensor]) -> Float[Tensor, "S m *shape"]:
+    def column(self, key: Any, ask_model: AskModel) -> Float[Tensor, "S m *shape"]:
         """The model's output for the kept rows of all states; the last few columns are cached."""
         if key not in self._columns:
             if len(self._columns) == COLUMNS:  # second moments are large
@@ -54,7 +62,7 @@ class Table:
             self._columns[key] = torch.stack([self._at(state, ask_model) for state in range(len(self.states))])
         return self._columns[key]
 
-    def row(self, key: Any, state: int, ask_model: Callable[[Obs, Tensor], Tensor]) -> Float[Tensor, "m ..."]:
+    def row(self, key: Any, state: int, ask_model: AskModel) -> Float[Tensor, "m ..."]:
         """The model's output for the kept rows of one state: a single run visits few states."""
         if key in self._columns:
             return self._columns[key][state]
@@ -70,7 +78,7 @@ class Table:
         state = as_index(obs, len(self.states), "observation", self.bank.device)
         return Forecast(model, obs, Tabulated(self, state))
 
-    def _at(self, state: int, ask_model: Callable[[Obs, Tensor], Tensor]) -> Float[Tensor, "m ..."]:
+    def _at(self, state: int, ask_model: AskModel) -> Float[Tensor, "m ..."]:
         with torch.no_grad():
             return finite(ask_model(self.states[state : state + 1], self.bank[self.rows[state]][None]))[0]
 
@@ -96,7 +104,7 @@ class Tabulated(Candidates):
         """One z for each run."""
         return self._table.bank[self._table.rows[self._state, index]]
 
-    def output(self, key: Any, ask_model: Callable[[Obs, Tensor], Tensor]) -> Float[Tensor, "..."]:
+    def output(self, key: Any, ask_model: AskModel) -> Float[Tensor, "..."]:
         """The column or row of the table."""
         if key not in self._outputs:
             state, table = self._state, self._table
@@ -104,9 +112,7 @@ class Tabulated(Candidates):
             self._outputs[key] = found
         return self._outputs[key]
 
-    def weighted(
-        self, key: Any, ask_model: Callable[[Obs, Tensor], Tensor], weights: Float[Tensor, "*b k"]
-    ) -> Float[Tensor, "*b m"]:
+    def weighted(self, key: Any, ask_model: AskModel, weights: Float[Tensor, "*b k"]) -> Numbers:
         """The weighted sum, grouped by state, so that rows are not copied."""
         if not self._in_parts(weights.shape[:-1]):
             return super().weighted(key, ask_model, weights)
@@ -116,14 +122,8 @@ class Tabulated(Candidates):
             answer[here] = weights[here] @ column[state].T
         return answer
 
-    def value_and_width(
-        self,
-        ask_psi: Callable[[Obs, Tensor], Tensor],
-        factor_and_estimate: Float[Tensor, "*b d d+1"],
-        centre: Float[Tensor, "*b 1 d"] | None,
-    ) -> tuple[Float[Tensor, "*b m"], Float[Tensor, "*b m"]]:
+    def value_and_width(self, ask_psi: AskModel, both: Both, centre: Centre) -> tuple[Numbers, Numbers]:
         """ψ·ẑ and ‖Fᵀψ − centre‖, a few runs at a time, so that their rows stay in the CPU cache."""
-        both = factor_and_estimate
         if not self._in_parts(both.shape[:-2]):
             return super().value_and_width(ask_psi, both, centre)
         psi, runs = self._table.column("psi", ask_psi), ROWS // self.count

@@ -3,7 +3,7 @@
 import weakref
 from collections.abc import Callable
 from copy import copy
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import torch
 from jaxtyping import Float, Int
@@ -14,6 +14,10 @@ from zscout.transfer.posterior import TaskPosterior
 from zscout.types import BehaviorModel, HasDiscount, HasHeads, HasHorizons, HasSecondMoment, Obs
 
 T = TypeVar("T")
+AskModel: TypeAlias = Callable[[Obs, Tensor], Tensor]  # (obs, z [*b n d]) → an output [*b n …]
+Both: TypeAlias = Float[Tensor, "*b d d+1"]  # [F ẑ]
+Centre: TypeAlias = Float[Tensor, "*b 1 d"] | None  # Fᵀφ̄/(1 − γ), with an intercept
+Numbers: TypeAlias = Float[Tensor, "*b n"]  # one for each candidate
 _CACHE: dict[int, dict[Any, Any]] = {}  # by id: a model need not be hashable
 
 
@@ -38,35 +42,24 @@ class Candidates:
         """The candidate of each run at its index."""
         return pick(self.z.expand(*index.shape, -1, -1), index)
 
-    def output(self, key: Any, ask_model: Callable[[Obs, Tensor], Tensor]) -> Float[Tensor, "..."]:
+    def output(self, key: Any, ask_model: AskModel) -> Float[Tensor, "..."]:
         """The model's output ``key``, ask_model(obs, z), in float64."""
         if key not in self._outputs:
             self._outputs[key] = finite(ask_model(self._obs, self.z))
         return self._outputs[key]
 
-    def weighted(
-        self, key: Any, ask_model: Callable[[Obs, Tensor], Tensor], weights: Float[Tensor, "*b k"]
-    ) -> Float[Tensor, "*b n"]:
+    def weighted(self, key: Any, ask_model: AskModel, weights: Float[Tensor, "*b k"]) -> Numbers:
         """The weighted sum of the entries of an output [*b n k]."""
         return (self.output(key, ask_model) @ weights[..., None])[..., 0]
 
-    def value_and_width(
-        self,
-        ask_psi: Callable[[Obs, Tensor], Tensor],
-        factor_and_estimate: Float[Tensor, "*b d d+1"],
-        centre: Float[Tensor, "*b 1 d"] | None,
-    ) -> tuple[Float[Tensor, "*b n"], Float[Tensor, "*b n"]]:
-        """``value_and_width`` below, of ψ."""
-        return value_and_width(self.output("psi", ask_psi), factor_and_estimate, centre)
+    def value_and_width(self, ask_psi: AskModel, both: Both, centre: Centre) -> tuple[Numbers, Numbers]:
+        """ψ·ẑ and ‖Fᵀψ − centre‖."""
+        return value_and_width(self.output("psi", ask_psi), both, centre)
 
 
-def value_and_width(
-    psi: Float[Tensor, "*b n d"],
-    factor_and_estimate: Float[Tensor, "*b d d+1"],
-    centre: Float[Tensor, "*b 1 d"] | None = None,
-) -> tuple[Float[Tensor, "*b n"], Float[Tensor, "*b n"]]:
+def value_and_width(psi: Float[Tensor, "*b n d"], both: Both, centre: Centre) -> tuple[Numbers, Numbers]:
     """ψ·ẑ and ‖Fᵀψ − centre‖, in one product with [F ẑ]."""
-    product = psi @ factor_and_estimate
+    product = psi @ both
     apart = product[..., :-1] if centre is None else product[..., :-1] - centre
     return product[..., -1], torch.linalg.vector_norm(apart, dim=-1)
 
@@ -132,7 +125,7 @@ class Forecast:
         """ψ·ẑ, the estimated value of π(·,z)."""
         return (self.psi @ posterior.z_hat[..., None])[..., 0]
 
-    def value_and_width(self, posterior: TaskPosterior) -> tuple[Float[Tensor, "*b n"], Float[Tensor, "*b n"]]:
+    def value_and_width(self, posterior: TaskPosterior) -> tuple[Numbers, Numbers]:
         """ψ·ẑ and ‖ψ‖_{V⁻¹}, the two parts of eq. 5, in one product; with an intercept, the norm of ``centred`` ψ."""
         F, means = posterior.width_factor, posterior.means
         both = torch.cat([F, posterior.z_hat[..., None]], -1)

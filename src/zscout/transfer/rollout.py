@@ -28,11 +28,6 @@ class Belief:
     z_hat: Float[Tensor, "*b d"]  # ẑ_t
     best_z: Float[Tensor, "*b d"]  # the z to use without further learning
 
-    @classmethod
-    def of(cls, agent: OnlineTransfer) -> "Belief":
-        """The agent's current belief."""
-        return cls(agent.exploring, agent.radius, agent.z_hat, agent.best_z)
-
 
 @dataclass(frozen=True, eq=False)
 class Step:
@@ -77,15 +72,16 @@ class Walk:
 
     def move(self) -> Step:
         """Choose an action and take it; the agent does not learn yet."""
-        agent = self.agent
-        belief = Belief.of(agent) if self._beliefs and isinstance(agent, OnlineTransfer) else None
+        agent, belief = self.agent, None
+        if self._beliefs and isinstance(agent, OnlineTransfer):
+            belief = Belief(agent.exploring, agent.radius, agent.z_hat, agent.best_z)
         action = agent.act(self.obs)
         z = getattr(agent, "present_z", None)
         next_obs, reward, terminated, truncated, _ = self.env.step(action)
         if np.ndim(terminated) or np.ndim(truncated):
             raise ValueError("terminated and truncated must be single flags: use rollout for a vector environment")
-        ends = (terminated, truncated, self._episode)
-        return Step(self._t, self.obs, action, next_obs, reward, *ends, z, belief=belief)
+        flags = terminated, truncated, self._episode
+        return Step(self._t, self.obs, action, next_obs, reward, *flags, z, belief=belief)
 
     def tell(self, step: Step, reward: Rewards | None, seen: Flags | None = None) -> None:
         """Tell the agent the reward; reset if the episode ended or the agent requests it."""

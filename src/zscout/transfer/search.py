@@ -6,7 +6,7 @@ A search is a callable (problem, rng) → z [*b d].
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Annotated, Protocol, TypeAlias, runtime_checkable
+from typing import Annotated, TypeAlias
 
 import torch
 from jaxtyping import Float
@@ -21,14 +21,6 @@ from zscout.transfer.problem import Problem
 from zscout.types import BehaviorModel, HasExactPsi, HasStates, Vectors
 
 Search: TypeAlias = Callable[[Problem, Rng], Float[Tensor, "*b d"]]
-
-
-@runtime_checkable
-class Settles(Protocol):
-    """A search that keeps another z than ẑ after learning."""
-
-    def settled_z(self, model: BehaviorModel, posterior: TaskPosterior) -> Float[Tensor, "*b d"]:
-        """The z to use without further learning."""
 
 
 # Searches that use the score
@@ -242,11 +234,11 @@ class Known:
         return cls(as_finite(task, "task").detach().clone())
 
     def __call__(self, problem: Problem, rng: Rng) -> Float[Tensor, "*b d"]:
-        """z_r, projected to Z."""
-        return self.settled_z(problem.model, problem.posterior)
+        """``best_z``."""
+        return self.best_z(problem.model, problem.posterior)
 
-    def settled_z(self, model: BehaviorModel, posterior: TaskPosterior) -> Float[Tensor, "*b d"]:
-        """z_r, projected to Z."""
+    def best_z(self, model: BehaviorModel, posterior: TaskPosterior) -> Float[Tensor, "*b d"]:
+        """z_r, projected to Z, for each run."""
         if self.task.shape[-1] != model.dim:
             raise ValueError(f"the task has {self.task.shape[-1]} entries, this model expects {model.dim}")
         if self.task.shape[:-1] not in ((), posterior.runs):

@@ -10,7 +10,7 @@ from zscout.bfm.exact import ExactModel
 from zscout.bfm.judging import Tabulated, certain
 from zscout.bfm.solving import bits, distinct
 from zscout.lab.simulation import Trace
-from zscout.transfer.constant import ConstantPart, constant_part
+from zscout.transfer.offline import ConstantPart, constant_part
 from zscout.types import BehaviorModel
 
 FLAT = 1e-9  # of the largest reward: a gain below this share of it is none

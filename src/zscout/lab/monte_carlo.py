@@ -12,8 +12,8 @@ from torch import Tensor
 from zscout.lab.arena import FINAL, GOOD, Arena, Batch, Evaluation, Task
 from zscout.lab.exact_values import FLAT, without_constant
 from zscout.transfer.agent import OnlineTransfer
-from zscout.transfer.constant import constant_part_of
 from zscout.transfer.methods import METHODS, Method
+from zscout.transfer.offline import constant_part_of
 from zscout.transfer.rollout import Step, Walk
 from zscout.transfer.search import Known
 

@@ -121,6 +121,8 @@ def test_version() -> None:
         (["pretrain", "--out", "a-file"], "a-file is a file; --out names a folder"),
         (["pretrain", "--out", "x", "--device", "cuda:77"], "there is no CUDA device here"),
         (["pretrain", "--out", "x", "--world", "mars"], "there is no world 'mars'"),
+        (["compare", "--world", "ofice.txt"], "no file 'ofice.txt': expected a map file, or one of the worlds open-grid"),
+        (["compare", "--features", "mine:places"], "No module named 'mine'; run in the folder of mine.py"),
         (["pretrain", "--out", "x", "--world", "a-file"], "a-file: map row 1 holds 'e'"),
         (
             ["pretrain", "--out", "x", "--features", "zscout.features:laplacian", "--dim", "12"],

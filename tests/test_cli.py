@@ -121,7 +121,7 @@ def test_version() -> None:
         (["pretrain", "--out", "a-file"], "a-file is a file; --out names a folder"),
         (["pretrain", "--out", "x", "--device", "cuda:77"], "there is no CUDA device here"),
         (["pretrain", "--out", "x", "--world", "mars"], "there is no world 'mars'"),
-        (["compare", "--world", "ofice.txt"], "no file 'ofice.txt': expected a map file, or one of the worlds open-grid"),
+        (["compare", "--world", "ofice.txt"], "there is no file 'ofice.txt': expected a map file, or one of"),
         (["compare", "--features", "mine:places"], "No module named 'mine'; run in the folder of mine.py"),
         (["pretrain", "--out", "x", "--world", "a-file"], "a-file: map row 1 holds 'e'"),
         (

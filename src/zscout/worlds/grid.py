@@ -1,5 +1,6 @@
 """Grid worlds from ASCII maps; runs step in one tensor operation."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -124,7 +125,7 @@ def _parse(text: str) -> tuple[tuple[int, int], list[Cell]]:
     if not isinstance(text, str):
         raise ValueError(f"expected the map's text, of '#' and '.', got {type(text).__name__}")
     lines = [line.strip() for line in text.strip().splitlines()]
-    if len(lines) == 1 and 2 * sum(mark in (WALL, FREE) for mark in lines[0]) < len(lines[0]):
+    if len(lines) == 1 and re.fullmatch(r"[^#]*\w+(/[^#]+|\.\w+)", lines[0]):
         raise ValueError(
             f"expected the map's text, got what looks like a path: read it first, Path({lines[0]!r}).read_text()"
         )

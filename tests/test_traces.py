@@ -237,7 +237,7 @@ WRONG: dict[str, tuple[Change, str]] = {
     "uneven z": (lambda c: c["runs"][0]["z"][3].pop(), r"z must be numbers \[60, 9\], its rows alike"),
     "flat z": (lambda c: c["runs"][0].update(z=[0.0] * 60), "z must be a list, got 0.0"),
     "final z": (lambda c: c["runs"][0]["final_z"].pop(), r"final_z has shape \[8\]"),
-    "NaN": (lambda c: c["runs"][0]["z_hat"][2].__setitem__(0, float("nan")), "it holds NaN, which is no number"),
+    "NaN": (lambda c: c["runs"][0]["z_hat"][2].__setitem__(0, float("nan")), "it holds NaN, which is not a number"),
     "inf": (lambda c: c["runs"][0]["radius"].__setitem__(2, 1e300), "radius holds NaN, inf or a number beyond 1e\\+50"),
     "huge": (lambda c: c["runs"][0]["radius"].__setitem__(2, 10**400), "none too large"),
     "reward": (lambda c: c["runs"][0]["reward"].__setitem__(2, "good"), "reward holds 'good'"),

@@ -12,7 +12,6 @@ import torch
 from safetensors.torch import load_file
 
 from zscout import ExactModel
-from zscout.bfm.checkpoint import read_checkpoint, write_checkpoint
 from zscout.bfm.judging import Judge, Verdict
 from zscout.bfm.recipe import RECIPES, Recipe
 from zscout.bfm.training import Trainer
@@ -202,9 +201,9 @@ def test_a_resumed_training_ends_with_the_same_weights(stop: int, tmp_path: Path
     for line in first.train(JUDGE, every=20):
         if line.step == stop:
             break
-    write_checkpoint(first, tmp_path / "checkpoint")
+    first.write_checkpoint(tmp_path / "checkpoint")
     second = trainer()
-    assert read_checkpoint(second, tmp_path / "checkpoint")
+    assert second.read_checkpoint(tmp_path / "checkpoint")
     assert second.step == stop
     list(second.train(JUDGE, every=20))
     assert all(torch.equal(a, b) for a, b in zip(weights(whole), weights(second), strict=True))
@@ -213,16 +212,16 @@ def test_a_resumed_training_ends_with_the_same_weights(stop: int, tmp_path: Path
 
 def test_a_checkpoint_of_another_training_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "checkpoint"
-    assert not read_checkpoint(trainer(), path)
-    write_checkpoint(trainer(), path)
+    assert not trainer().read_checkpoint(path)
+    trainer().write_checkpoint(path)
     for other in (trainer(seed=1), trainer(replace(TINY, tasks=9))):
         with pytest.raises(ValueError, match="was written with other settings"):
-            read_checkpoint(other, path)
+            other.read_checkpoint(path)
     with pytest.raises(ValueError, match="with other settings"):
-        read_checkpoint(trainer(), path, "patience 3")
+        trainer().read_checkpoint(path, "patience 3")
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(ValueError, match="is damaged.*remove it to start over"):
-        read_checkpoint(trainer(), path)
+        trainer().read_checkpoint(path)
 
 
 def test_pretrain_survives_being_killed(tmp_path: Path) -> None:

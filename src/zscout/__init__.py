@@ -43,31 +43,26 @@ __all__ = [
     "worlds",
 ]
 
-_HOME = {
-    "Agent": "zscout.types",
-    "OnlineTransfer": "zscout.transfer.agent",
-    "Method": "zscout.transfer.methods",
-    "METHODS": "zscout.transfer.methods",
-    "TaskPosterior": "zscout.transfer.posterior",
-    "rollout": "zscout.transfer.rollout",
-    "infer_task": "zscout.transfer.offline",
-    "BehaviorModel": "zscout.types",
-    "ExactModel": "zscout.bfm.exact",
-    "USFA": "zscout.bfm.usfa",
-    "load": "zscout.bfm.pretrained",
-    "save": "zscout.bfm.pretrained",
-    "calibrated": "zscout.bfm.calibration",
-    "check_model": "zscout.bfm.checking",
+_HOMES = {
+    "bfm.calibration": ["calibrated"],
+    "bfm.checking": ["check_model"],
+    "bfm.exact": ["ExactModel"],
+    "bfm.pretrained": ["load", "save"],
+    "bfm.usfa": ["USFA"],
+    "transfer.agent": ["OnlineTransfer"],
+    "transfer.methods": ["METHODS", "Method"],
+    "transfer.offline": ["infer_task"],
+    "transfer.posterior": ["TaskPosterior"],
+    "transfer.rollout": ["rollout"],
+    "types": ["Agent", "BehaviorModel"],
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        value = getattr(import_module(_HOME[name]), name)
-    elif name in __all__:
-        value = import_module(f"zscout.{name}")
-    else:
+    if name not in __all__:
         raise AttributeError(f"module 'zscout' has no attribute {name!r}; it has {', '.join(__all__)}")
+    home = next((home for home, names in _HOMES.items() if name in names), None)
+    value = import_module(f"zscout.{name}") if home is None else getattr(import_module(f"zscout.{home}"), name)
     globals()[name] = value
     return value
 

@@ -21,9 +21,7 @@ class WorkerPool(ProcessPoolExecutor):
 
 def begin_worker() -> None:
     """Use one thread, ignore Ctrl-C, exit when the parent exits."""
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # the parent handles Ctrl-C; set before torch, whose import takes seconds
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles it; before torch, whose import takes seconds
     import torch
 
     torch.set_num_threads(1)
@@ -31,8 +29,6 @@ def begin_worker() -> None:
 
 
 def _end_with_parent() -> None:
-    """Exit when the parent is gone: a killed parent cannot stop its workers."""
-    parent = parent_process()
-    if parent is not None:
+    if (parent := parent_process()) is not None:
         parent.join()
-        os._exit(1)
+        os._exit(1)  # a killed parent cannot stop its workers

@@ -3,7 +3,6 @@
 Weights are safetensors only: no code is ever loaded.
 """
 
-import difflib
 import json
 from dataclasses import asdict, fields
 from importlib.resources import files
@@ -15,9 +14,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load as tensors_of
 from safetensors.torch import save as bytes_of
 
-from zscout.bfm.card import model_card
 from zscout.bfm.usfa import USFA, USFAConfig
 from zscout.files import parse_json, write_bytes
+from zscout.names import nearest
 
 FORMAT = "zscout-usfa-1"
 CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
@@ -40,15 +39,13 @@ def save(model: USFA, folder: str | Path, *, half: bool = False) -> Path:
     config = {"format": FORMAT, "model": asdict(model.config), "about": model.about}
     text = json.dumps(config, indent=1, allow_nan=False) + "\n"
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
-    for name, tensor in tensors.items():
-        _check_tensor(name, tensor, "the model")
+    _check_tensors(tensors, "the model")
     if half:
         tensors = {name: tensor.half() if _may_be_half(name) else tensor for name, tensor in tensors.items()}
-        for name, tensor in tensors.items():
-            _check_tensor(name, tensor, "the model, in half precision,")
+        _check_tensors(tensors, "the model, in half precision,")
     write_bytes(folder / WEIGHTS, bytes_of(tensors))
     write_bytes(folder / CONFIG, text.encode())
-    write_bytes(folder / CARD, model_card(model.config, model.about).encode())
+    write_bytes(folder / CARD, _model_card(model.config, model.about).encode())
     return folder
 
 
@@ -59,33 +56,20 @@ def load(name_or_folder: str | Path, device: torch.device | str = "cpu") -> USFA
     """
     folder = _find(name_or_folder)
     config, about = _read_config(folder / CONFIG)
-    tensors = _read_weights(folder / WEIGHTS)
-    _check_shapes(folder, tensors, config)  # before allocation: a config may ask for any size
-    for name, tensor in tensors.items():
-        _check_tensor(name, tensor, str(folder / WEIGHTS))
+    tensors = _read_weights(folder / WEIGHTS, config)  # checked before allocation: a config may ask for any size
     model = USFA(config, tensors["features"], tensors["state_inputs"])
     model.load_state_dict({name: tensor.float() for name, tensor in tensors.items()})
     model.about = about
     return model.freeze().to(device)
 
 
-def _check_shapes(folder: Path, tensors: dict[str, torch.Tensor], config: USFAConfig) -> None:
-    wanted = set()
-    for name, shape in config.shapes():  # lazily, up to the first mismatch: a config may name a billion layers
-        found = tuple(tensors[name].shape) if name in tensors else "nothing"
-        if found != shape:
-            raise ValueError(f"{folder / WEIGHTS}: its {CONFIG} expects {name} of shape {shape}, got {found}")
-        wanted.add(name)
-    for name in sorted(tensors.keys() - wanted):
-        raise ValueError(f"{folder / WEIGHTS}: its {CONFIG} expects no {name}, got shape {tuple(tensors[name].shape)}")
-
-
-def _check_tensor(name: str, tensor: torch.Tensor, where: str) -> None:
-    if tensor.dtype != torch.float32 and not (tensor.dtype == torch.float16 and _may_be_half(name)):
-        expected = "float32 or float16" if _may_be_half(name) else "float32"
-        raise ValueError(f"{where} holds {name} as {tensor.dtype}, expected {expected}")
-    if not torch.isfinite(tensor).all():
-        raise ValueError(f"{where} holds NaN or inf in {name}")
+def _check_tensors(tensors: dict[str, torch.Tensor], where: str) -> None:
+    for name, tensor in tensors.items():
+        if tensor.dtype != torch.float32 and not (tensor.dtype == torch.float16 and _may_be_half(name)):
+            expected = "float32 or float16" if _may_be_half(name) else "float32"
+            raise ValueError(f"{where} holds {name} as {tensor.dtype}, expected {expected}")
+        if not torch.isfinite(tensor).all():
+            raise ValueError(f"{where} holds NaN or inf in {name}")
 
 
 def _may_be_half(name: str) -> bool:
@@ -101,9 +85,9 @@ def _find(name_or_folder: str | Path) -> Path:
     if folder.is_file():
         raise ValueError(f"{folder} is a file, expected a folder with {CONFIG} and {WEIGHTS} (pickles are not loaded)")
     if not folder.is_dir():
-        near = difflib.get_close_matches(str(name_or_folder), models, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"the shipped ones are {', '.join(models)}"
-        raise ValueError(f"there is no shipped model or folder {str(name_or_folder)!r}; {hint}")
+        guess = nearest(name_or_folder, models)
+        shown = f"{guess}the shipped ones are {', '.join(models)}"
+        raise ValueError(f"there is no shipped model or folder {str(name_or_folder)!r}: {shown}")
     for name in (CONFIG, WEIGHTS):
         if not (folder / name).is_file():
             others = ", ".join(sorted(path.name for path in folder.iterdir())[:5]) or "nothing"
@@ -136,8 +120,56 @@ def _check_keys(path: Path, came: object, wanted: set[str]) -> None:
         raise ValueError(f"{path} {'has the unknown' if name in came else 'lacks the'} key {name!r}")
 
 
-def _read_weights(path: Path) -> dict[str, torch.Tensor]:
+def _read_weights(path: Path, config: USFAConfig) -> dict[str, torch.Tensor]:
     try:
-        return tensors_of(path.read_bytes())
+        tensors = tensors_of(path.read_bytes())
     except (SafetensorError, ValueError, KeyError) as error:
         raise ValueError(f"{path} is damaged or not a safetensors file: {error}") from None
+    unexpected = set(tensors)
+    for name, shape in config.shapes():  # lazily, up to the first mismatch: a config may name a billion layers
+        found = tuple(tensors[name].shape) if name in tensors else "nothing"
+        if found != shape:
+            raise ValueError(f"{path}: its {CONFIG} expects {name} of shape {shape}, got {found}")
+        unexpected.discard(name)
+    for name in sorted(unexpected):
+        raise ValueError(f"{path}: its {CONFIG} expects no {name}, got shape {tuple(tensors[name].shape)}")
+    _check_tensors(tensors, str(path))
+    return tensors
+
+
+def _model_card(config: USFAConfig, about: dict[str, Any]) -> str:
+    """Markdown with the front matter that model hubs read."""
+    actor = ", and an actor of the same shape." if config.actor else "; the policy is greedy in ψ·z."
+    card = f"""\
+---
+library_name: zscout
+license: mit
+tags: [reinforcement-learning, successor-features, behavioral-foundation-model]
+---
+
+# {about.get("name", "A USFA")}
+
+Universal successor features ψ(s,a;z) for {config.n_states} states, {config.n_actions} actions and \
+d = {config.dim} features, γ = {config.gamma:g}: {config.heads} network{"s" if config.heads > 1 else ""} of \
+{config.layers} hidden layers of {config.hidden}{actor}
+
+```python
+import zscout
+
+model = zscout.load("{about.get("name", "")}")  # or the path of this folder
+```
+"""
+    if verdict := about.get("verdict"):
+        card += f"""
+Measured against the exact model on held-out z:
+
+| | |
+|---|---|
+| normalised value (0 random walk, 1 optimal), mean over {verdict["tasks"]} z | {verdict["value"]:.4f} |
+| its 5th percentile over z | {verdict["value_p5"]:.4f} |
+| relative error of ψ for its own policy | {verdict["psi_error"]:.4f} |
+"""
+    if command := about.get("command"):
+        card += f"\nMade with\n\n```bash\n{command}\n```\n"
+    facts = ("world", "features", "recipe", "seed", "data", "version")
+    return "\n".join([card, *[f"- {key}: {about[key]}" for key in facts if key in about]]).rstrip() + "\n"

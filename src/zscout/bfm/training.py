@@ -4,13 +4,17 @@ It trains on reward-free transitions and yields metrics; it does not print or pl
 """
 
 import copy
+import hashlib
+import json
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from typing import Any
+from pathlib import Path
 
 import torch
 from jaxtyping import Float, Int
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save as bytes_of
 from torch import Generator, Tensor
 
 from zscout.bfm.judging import Verdict
@@ -18,6 +22,7 @@ from zscout.bfm.recipe import Recipe
 from zscout.bfm.sphere import sample_sphere
 from zscout.bfm.transitions import Transitions
 from zscout.bfm.usfa import USFA, USFAConfig
+from zscout.files import parse_json, write_bytes
 
 
 @dataclass(frozen=True)
@@ -28,12 +33,6 @@ class Progress:
     loss: float  # mean squared Bellman error of ψ, in features per step; 0 while ψ is not trained
     actor_loss: float  # cross-entropy; 0 while the actor is not trained
     verdict: Verdict | None  # of the judge, if there is one
-
-    @classmethod
-    def of(cls, line: dict[str, Any]) -> "Progress":
-        """From plain values."""
-        verdict = line["verdict"]
-        return cls(line["step"], line["loss"], line["actor_loss"], None if verdict is None else Verdict(**verdict))
 
 
 class Trainer:
@@ -58,13 +57,8 @@ class Trainer:
             n_actions=n_actions,
             dim=features.shape[1],
             inputs=inputs.shape[1],
-            gamma=recipe.gamma,
-            hidden=recipe.hidden,
-            layers=recipe.layers,
-            heads=recipe.heads,
-            actor=recipe.actor,
-            dropout=recipe.dropout,
             unit_z=not recipe.ball,
+            **{name: getattr(recipe, name) for name in ("gamma", "hidden", "layers", "heads", "actor", "dropout")},
         )
         self.online = USFA(config, features, inputs, seed).to(self.device)
         self.average = USFA(config, features, inputs, seed).to(self.device).freeze()
@@ -77,8 +71,7 @@ class Trainer:
         self._stale = 0  # log lines since the best score
         self.data = data.to(self.device)
         self._every = torch.arange(n_states, device=self.device)
-        self._states = self.data.known_states
-        self._tried = self.data.tried
+        self._states, self._tried = self.data.known_states, self.data.tried
 
     @property
     def finished(self) -> bool:
@@ -110,7 +103,8 @@ class Trainer:
         while not self.finished:
             acting = self.step < self.recipe.policy_steps
             end = self.recipe.policy_steps if acting else self.recipe.steps
-            loss, actor_loss = self._advance(min(every - self.step % every, end - self.step))
+            steps = min(every - self.step % every, end - self.step)
+            loss, actor_loss = torch.stack([self._train_step() for _ in range(steps)]).mean(0).tolist()
             verdict = judge(self.model) if judge is not None else None
             progress = Progress(self.step, loss, actor_loss, verdict)
             self.log.append(progress)
@@ -129,28 +123,43 @@ class Trainer:
             self.average.load_state_dict(self._best)
             self.step = self.recipe.policy_steps
 
-    # Checkpoints, as tensors and plain values
+    # Checkpoints: one file with everything that determines the next steps
 
-    def tensors(self) -> dict[str, Tensor]:
-        """For a checkpoint: weights, average, best weights, optimiser moments, random state."""
+    def write_checkpoint(self, path: Path, setting: str = "") -> None:
+        """Write weights, average, best weights, optimiser, random state and log atomically."""
         groups = {"online": self.online.state_dict(), "average": self.average.state_dict(), "best": self._best}
         state = {f"{group}.{name}": tensor for group, named in groups.items() for name, tensor in named.items()}
         for index, moments in self.optimiser.state_dict()["state"].items():
             state |= {f"adam.{index}.{name}": tensor for name, tensor in moments.items()}
-        return {**state, "rng": self.rng.get_state()}
-
-    def counters(self) -> dict[str, Any]:
-        """For a checkpoint: counters and the log."""
+        state["rng"] = self.rng.get_state()
         best = self.best_value if math.isfinite(self.best_value) else None
         log = [asdict(progress) for progress in self.log]
-        return {"step": self.step, "best_value": best, "stale": self._stale, "log": log}
+        counters = {"step": self.step, "best_value": best, "stale": self._stale, "log": log}
+        metadata = {"identity": self._identity(setting), "counters": json.dumps(counters, allow_nan=False)}
+        write_bytes(
+            path, bytes_of({name: t.detach().cpu().contiguous().clone() for name, t in state.items()}, metadata)
+        )
 
-    def resume(self, tensors: dict[str, Tensor], counters: dict[str, Any]) -> None:
-        """Resume from ``tensors`` and ``counters``; the result equals uninterrupted training."""
+    def read_checkpoint(self, path: Path, setting: str = "") -> bool:
+        """Resume from a checkpoint, if there is one; the result equals uninterrupted training.
+
+        Recipe, data, features, seed and setting must match.
+        """
+        if not path.exists():
+            return False
+        try:
+            with safe_open(str(path), framework="pt") as file:
+                metadata = file.metadata() or {}
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+        except (SafetensorError, OSError) as error:
+            raise ValueError(f"{path} is damaged: {error}; remove it to start over") from None
+        if metadata.get("identity") != self._identity(setting):
+            raise ValueError(f"{path} was written with other settings; remove it, or train into another folder")
+        self.rng.set_state(tensors.pop("rng"))
         named: dict[str, dict[str, Tensor]] = {"online": {}, "average": {}, "best": {}, "adam": {}}
         for name, tensor in tensors.items():
             group, _, rest = name.partition(".")
-            named.setdefault(group, {})[rest] = tensor.to(self.device)
+            named[group][rest] = tensor.to(self.device)
         self.online.load_state_dict(named["online"])
         self.average.load_state_dict(named["average"])
         self._best = named["best"]
@@ -160,21 +169,25 @@ class Trainer:
             moments.setdefault(int(index), {})[moment] = tensor
         groups = self.optimiser.state_dict()["param_groups"]
         self.optimiser.load_state_dict({"state": moments, "param_groups": groups})
-        self.rng.set_state(tensors["rng"].cpu())
-        best = counters["best_value"]
-        self.step, self._stale = counters["step"], counters["stale"]
+        counters = parse_json(metadata["counters"])
+        self.step, self._stale, best = counters["step"], counters["stale"], counters["best_value"]
         self.best_value = -math.inf if best is None else best
-        self.log = [Progress.of(line) for line in counters["log"]]
+        lines = [line | {"verdict": line["verdict"] and Verdict(**line["verdict"])} for line in counters["log"]]
+        self.log = [Progress(**line) for line in lines]
+        return True
+
+    def _identity(self, setting: str) -> str:
+        """A hash of everything that must match for a resumed training to equal an uninterrupted one."""
+        digest = hashlib.sha256(json.dumps(asdict(self.recipe), sort_keys=True).encode())
+        digest.update(f"{self.seed} {self.device.type} {setting}".encode())
+        for tensor in (self.data.outcomes, self.data.frequency, self.online.features, self.online.state_inputs):
+            digest.update(tensor.cpu().numpy().tobytes())
+        return digest.hexdigest()
 
     # One step
 
-    def _advance(self, steps: int) -> tuple[float, float]:
-        """Train some steps; return the mean losses of ψ and of the actor."""
-        losses = torch.stack([self._train_step() for _ in range(steps)]).mean(0)
-        psi_loss, actor_loss = losses.tolist()
-        return psi_loss, actor_loss
-
     def _train_step(self) -> Float[Tensor, "2"]:
+        """Train ψ and the actor for one step; return their losses."""
         recipe = self.recipe
         for group in self.optimiser.param_groups:
             group["lr"] = recipe.learning_rate * self._rate()
@@ -205,11 +218,9 @@ class Trainer:
         """Factor of the learning rate: a half cosine in each phase."""
         if not self.recipe.cosine:
             return 1.0
-        acting = self.step < self.recipe.policy_steps
-        done = self.step if acting else self.step - self.recipe.policy_steps
-        return 0.5 + 0.5 * math.cos(
-            math.pi * done / (self.recipe.policy_steps if acting else self.recipe.evaluation_steps)
-        )
+        first, second = self.recipe.policy_steps, self.recipe.evaluation_steps
+        done, steps = (self.step, first) if self.step < first else (self.step - first, second)
+        return 0.5 + 0.5 * math.cos(math.pi * done / steps)
 
     def _draw_z(self) -> Float[Tensor, "n d"]:
         z = sample_sphere(self.recipe.tasks, self.online.dim, self.rng, torch.float32)

@@ -11,7 +11,6 @@ from jaxtyping import Float
 from torch import Generator, Tensor
 
 import zscout
-from zscout.bfm.checkpoint import read_checkpoint, write_checkpoint
 from zscout.bfm.exact import ExactModel
 from zscout.bfm.judging import Judge, Verdict
 from zscout.bfm.pretrained import CARD, CONFIG, WEIGHTS, save
@@ -108,13 +107,13 @@ class Run:
             raise ValueError(f"{out} holds a {taken[0]} that is not ours to replace; train into another folder")
         self.score = KEEP[known_name(what.keep, KEEP, "rule for what to keep,")]
         self._rule = f"patience {what.patience}" + (f", keep {what.keep}" if what.keep != "value" else "")
-        self.resumed = read_checkpoint(self.trainer, out / CHECKPOINT, self._rule)
+        self.resumed = self.trainer.read_checkpoint(out / CHECKPOINT, self._rule)
 
     def train(self, every: int = 250) -> Iterator[Progress]:
         """Lines of the log; a checkpoint after each."""
         judge = Judge(self.exact, self.exact.sample_z(SELECTION_TASKS, SELECTION_SEED))
         for progress in self.trainer.train(judge, every, self.what.patience, self.score):
-            write_checkpoint(self.trainer, self.out / CHECKPOINT, self._rule)
+            self.trainer.write_checkpoint(self.out / CHECKPOINT, self._rule)
             yield progress
 
     def finish(self, seconds: float) -> dict[str, Any]:

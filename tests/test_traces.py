@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 import torch
 
+from simulating import simulate
 from zscout import METHODS, OnlineTransfer
 from zscout.cli import main
 from zscout.lab.exact_evaluation import evaluate_exactly, measured_on
 from zscout.lab.grid_arena import GridArena
 from zscout.lab.ground import Ground
-from zscout.lab.simulation import TaskRuns, Trace, simulate, simulated, trace_of
+from zscout.lab.simulation import TaskRuns, Trace, simulated, trace_of
 from zscout.lab.trace_comparison import TraceComparison, rows_of
 from zscout.lab.trace_file import MOST_BYTES, Painting, TracedRun, TraceFile
 

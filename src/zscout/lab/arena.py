@@ -1,4 +1,4 @@
-"""What an arena is: a world that runs many at once, a model, tasks, and an evaluator of the runs."""
+"""The protocol of an arena: a model, tasks, an environment of many runs, and an evaluator."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -6,7 +6,7 @@ from zscout.lab.grid_arena import GridArena
 from zscout.lab.paper.experiment import FEATURES, TITLES, Experiment, Runs, Scale
 from zscout.lab.report_model import Curve, CurveFigure, CurvePanel, Interval, IntervalFigure, Section, TextTable
 from zscout.lab.spec import Spec
-from zscout.lab.stored import StoredCell, stored_league
+from zscout.lab.stored_results import StoredCell, stored_league
 from zscout.lab.tuning import frontier, settings_named, stored_records
 from zscout.transfer.methods import METHODS
 

@@ -10,7 +10,7 @@ from zscout.lab.paper.experiment import FEATURES, TITLES, Experiment, Runs, Scal
 from zscout.lab.pipeline import ARMS, CURVES, DRAWS, SEEDS, TASKS, stored_pipeline
 from zscout.lab.report_model import Claim, Curve, CurveFigure, CurvePanel, Section, TextTable
 from zscout.lab.statistics import Bootstrap, Estimate
-from zscout.lab.stored import Training, stored_trainings
+from zscout.lab.stored_results import Training, stored_trainings
 
 SEEDS_DIFFER = 0.004  # the error of ψ of our recipe, over three seeds
 

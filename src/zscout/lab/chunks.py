@@ -40,7 +40,9 @@ class Chunk:
 def run_all(specs: Sequence[Spec], store: Store, workers: int = 1) -> Iterator[Chunk]:
     """Run what the store lacks and store it, chunk by chunk; several workers are processes with one thread each."""
     plan = _Plan(store.missing(specs))
-    for chunk in _in_turn(plan) if as_size(workers, "jobs", 1) == 1 else _in_parallel(plan, workers):
+    in_turn = map(run_chunk, iter(plan.take, []))
+    for chunk in in_turn if as_size(workers, "jobs", 1) == 1 else _in_parallel(plan, workers):
+        plan.took(chunk)
         store.add(chunk.answers)
         yield chunk
 
@@ -145,13 +147,6 @@ def _solved_in_a_second(exact: ExactModel) -> float:
     return MEASURED / seconds
 
 
-def _in_turn(plan: _Plan) -> Iterator[Chunk]:
-    while specs := plan.take():
-        chunk = run_chunk(specs)
-        plan.took(chunk)
-        yield chunk
-
-
 def _in_parallel(plan: _Plan, workers: int) -> Iterator[Chunk]:
     pool = _Pool(workers)
     running: dict[Future[Chunk], list[Spec]] = {}
@@ -162,19 +157,13 @@ def _in_parallel(plan: _Plan, workers: int) -> Iterator[Chunk]:
             if not running:
                 break
             done, _ = wait(running, return_when=FIRST_COMPLETED)
-            if any(isinstance(future.exception(), BrokenProcessPool) for future in done):
+            if broken := any(isinstance(future.exception(), BrokenProcessPool) for future in done):
                 # When any worker dies, the pool is lost, with every chunk that has not ended.
-                wait(running)
+                done, _ = wait(running)
                 pool.restart()
-                lost, running = running, {}
-                for future, specs in lost.items():
-                    yield from [future.result()] if future.exception() is None else _again(pool, specs)
-                continue
             for future in done:
-                del running[future]
-                chunk = future.result()
-                plan.took(chunk)
-                yield chunk
+                specs = running.pop(future)
+                yield from _again(pool, specs) if broken and future.exception() else [future.result()]
     except BaseException:
         for process in list((pool.executor._processes or {}).values()):  # unfinished chunks are run another time
             process.terminate()

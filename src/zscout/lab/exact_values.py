@@ -91,7 +91,7 @@ class Yardstick:
             table = self.model.policy(z)
             return certain(table) if table.is_floating_point() else table
         states = torch.arange(self.exact.world.n_states)
-        grid = (len(z), len(states))  # a model without tables is asked for each state; its actions are deterministic
+        grid = (len(z), len(states))  # without tables: act in each state; its actions are deterministic
         rows = z[:, None].expand(*grid, -1).reshape(-1, z.shape[-1])
         actions = self.model.act(states.expand(grid).flatten(), rows, Generator().manual_seed(0))
         return torch.as_tensor(actions).long().reshape(grid)

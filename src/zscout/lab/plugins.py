@@ -4,7 +4,6 @@ import hashlib
 import importlib
 import inspect
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from types import CodeType
 from typing import Any
@@ -79,7 +78,7 @@ def method_factory(name: str) -> Factory:
     if isinstance(found, Factory):
         return found
     if callable(found):
-        return Factory(_returning(found, name))
+        return Factory(found)
     raise ValueError(f"{name} must be a Method or a function that returns one, got {type(found).__name__}")
 
 
@@ -99,27 +98,26 @@ def plugin_grid(name: str) -> list[dict[str, Any]]:
 def plugin_feature_table(name: str, world: Any) -> torch.Tensor:
     """A table [S d] by ``module:name``, or the result of a function of the world."""
     found = imported(name)
-    try:
-        table = found(world) if callable(found) else found
-    except (Exception, SystemExit) as error:
-        raise ValueError(f"{name}(world) raised {type(error).__name__}: {error}") from error
-    return as_table(table, world.n_states, name)
+    return as_table(_call(found, f"{name}(world)", world) if callable(found) else found, world.n_states, name)
 
 
 def plugin_model(name: str, world: Any, features: torch.Tensor) -> BehaviorModel:
     """A model by ``module:name``, or the result of a function of the world and the features."""
-    found = imported(name)
-    model = found
-    if isinstance(found, type) or not isinstance(found, BehaviorModel):  # a class has a model's members
-        if not callable(found):
-            raise ValueError(f"{name} must be a model or a function that returns one, got {type(found).__name__}")
-        try:
-            model = found(world, features)
-        except (Exception, SystemExit) as error:
-            raise ValueError(f"{name}(world, features) raised {type(error).__name__}: {error}") from error
+    model = imported(name)
+    if isinstance(model, type) or not isinstance(model, BehaviorModel):  # a class has a model's members
+        if not callable(model):
+            raise ValueError(f"{name} must be a model or a function that returns one, got {type(model).__name__}")
+        model = _call(model, f"{name}(world, features)", world, features)
     if not isinstance(model, BehaviorModel):
         raise ValueError(f"{name} returned {type(model).__name__}, not a BehaviorModel: zscout.check_model says why")
     return model
+
+
+def _call(function: Any, words: str, *arguments: Any) -> Any:
+    try:
+        return function(*arguments)
+    except (Exception, SystemExit) as error:
+        raise ValueError(f"{words} raised {type(error).__name__}: {error}") from error
 
 
 def plugin_features(model: BehaviorModel, name: str, states: int) -> torch.Tensor:
@@ -142,17 +140,3 @@ def plugin_features(model: BehaviorModel, name: str, states: int) -> torch.Tenso
     if not isinstance(model, Tabulated) and not torch.equal(*acts):
         raise ValueError(f"{name} draws its actions: exact regret needs its policy(z), the probabilities [n S A]")
     return phi
-
-
-def _returning(build: Callable[..., Any], name: str) -> Callable[..., Method]:
-    """The same function with its return value checked and its signature kept."""
-
-    def checked(**settings: Any) -> Method:
-        method = build(**settings)
-        if not isinstance(method, Method):
-            raise ValueError(f"{name} must return a Method, it returned {type(method).__name__}")
-        return method
-
-    checked.__signature__ = inspect.signature(build)  # type: ignore[attr-defined]
-    checked.__doc__ = build.__doc__
-    return checked

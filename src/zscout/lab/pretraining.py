@@ -59,9 +59,7 @@ class Pretraining:
 
     def build_recipe(self) -> Recipe:
         """The recipe with its changes."""
-        if self.recipe not in RECIPES:
-            raise ValueError(f"there is no recipe {self.recipe!r}: name one of {', '.join(RECIPES)}")
-        recipe = RECIPES[self.recipe]
+        recipe = RECIPES[known_name(self.recipe, RECIPES, "recipe")]
         if self.quick:
             recipe = replace(recipe, policy_steps=200, evaluation_steps=100 if recipe.actor else 0, tasks=16)
         return replace(recipe, **dict(map(_parse_change, self.changes)))

@@ -135,7 +135,7 @@ class Section:
     figures: Sequence[FigureTable] = ()
     tables: Sequence[TextTable] = ()
     claims: Sequence[Claim] = ()
-    command: str = ""  # runs this section again, or made what is stored
+    command: str = ""  # the command that runs this section, or that made its stored results
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,10 @@ class Spec:
         factory, settings = method_factory(self.method), json.loads(self.settings)
         if self.method == "exhaustive" or settings.pop("exhaustive", False):
             settings["look_ahead"] = self.arena.look_ahead
-        return factory(dim=self.arena.bfm.dim, noise=self.noise, task=task, **settings)
+        method = factory(dim=self.arena.bfm.dim, noise=self.noise, task=task, **settings)
+        if not isinstance(method, Method):  # user code may return anything
+            raise ValueError(f"{self.method} must return a Method, got {type(method).__name__}")
+        return method
 
     def check(self) -> None:
         """Raise if it cannot run."""

@@ -143,7 +143,7 @@ class Store:
 
     def drop_damaged(self, specs: Sequence[Spec]) -> int:
         """Remove records whose bytes were changed, so that they are run again; returns their number."""
-        damaged = [(spec.digest,) for spec in dict.fromkeys(specs) if not _is_intact(self._row(spec))]
+        damaged = [(spec.digest,) for spec in dict.fromkeys(specs) if not self._row(spec)[1]]
         if damaged:
             with self._errors_explained(), self._transaction():
                 self._file.executemany("DELETE FROM runs WHERE digest = ?", damaged)
@@ -171,15 +171,16 @@ class Store:
         with self._errors_explained():
             return int(self._file.execute("SELECT count(*) FROM runs").fetchone()[0])
 
-    def _row(self, spec: Spec) -> StoredRow | None:
+    def _row(self, spec: Spec) -> tuple[StoredRow | None, bool]:
+        """The row of a run, if there is one, and whether it is intact."""
         with self._errors_explained():
             found = self._file.execute(f"SELECT {COLUMNS} FROM runs WHERE digest = ?", (spec.digest,))
             row: StoredRow | None = found.fetchone()
-        return row
+        return row, row is None or _checksum(row[:-1]) == row[-1]
 
     def _intact_row(self, spec: Spec) -> StoredRow | None:
-        row = self._row(spec)
-        if not _is_intact(row):
+        row, intact = self._row(spec)
+        if not intact:
             raise StoreError(f"{self.path}: run {spec.digest} was changed since it was written")
         return row
 
@@ -245,10 +246,6 @@ def _checksum(row: StoredRow) -> str:
         content = part if isinstance(part, bytes) else str(part).encode()
         digest.update(len(content).to_bytes(8, "big") + content)
     return digest.hexdigest()
-
-
-def _is_intact(row: StoredRow | None) -> bool:
-    return row is None or _checksum(row[:-1]) == row[-1]
 
 
 def _json(content: Mapping[str, Any]) -> str:

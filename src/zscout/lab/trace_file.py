@@ -3,9 +3,9 @@
 import json
 import reprlib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias, get_args, get_origin
 
 import numpy as np
 import torch
@@ -26,20 +26,8 @@ BEFORE_INTERCEPT = 1  # the format of runs without an intercept
 LARGEST = 1e50  # of any number: sums of squares of values stay finite
 MOST_BYTES = 64 * 2**20
 STATES, VECTORS, FINAL = ("state", "action", "entered"), ("z", "z_hat", "best_z"), ("final_z", "final_z_hat")
-NUMBER = (int, float)
-KINDS: dict[str, tuple[tuple[type, ...], int]] = {  # the types of a JSON value (none: any), and the depth of its lists
-    **dict.fromkeys(("world", "features", "model", "who", "version", "method"), ((str,), 0)),
-    **dict.fromkeys(("seed", "since"), ((int,), 0)),
-    "noise": (NUMBER, 0),
-    "memory": ((int, type(None)), 0),
-    "intercept": ((bool,), 0),
-    **dict.fromkeys(STATES, ((int,), 1)),
-    **dict.fromkeys((*FINAL, "radius", "table"), (NUMBER, 1)),
-    **dict.fromkeys(VECTORS, (NUMBER, 2)),
-    "exploring": ((bool,), 1),
-    "reward": ((*NUMBER, type(None)), 1),
-    **dict.fromkeys(("rewards", "runs"), ((), 1)),
-}
+Number: TypeAlias = int | float
+OBJECTS = {"rewards": "a reward", "runs": "a run"}
 WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text", type(None): "null"}
 short = reprlib.repr
 
@@ -49,8 +37,8 @@ class Painting:
     """The hidden reward of each state and its σ, for every step t ≥ since until the next one; t counts from 0."""
 
     since: int
-    table: Sequence[float | int]  # [S]
-    noise: float | int
+    table: Sequence[Number]  # [S]
+    noise: Number
 
 
 @dataclass(frozen=True)
@@ -61,25 +49,18 @@ class TracedRun:
     state: Sequence[int]  # S_t [T]
     action: Sequence[int]  # A_t
     entered: Sequence[int]  # S_{t+1}
-    z: Sequence[Sequence[float | int]]  # Z_t [T d]; for an explorer's step, the z to use without further learning
+    z: Sequence[Sequence[Number]]  # Z_t [T d]; for an explorer's step, the z to use without further learning
     exploring: Sequence[bool]  # whether an explorer chose the action
-    reward: Sequence[float | int | None]  # R_{t+1}; None: not seen
-    z_hat: Sequence[Sequence[float | int]]  # ẑ_t, before the step
-    best_z: Sequence[Sequence[float | int]]  # the z to use without further learning, before the step
-    radius: Sequence[float | int]  # √β_t
-    final_z: Sequence[float | int]  # [d] the z to use after the last reward
-    final_z_hat: Sequence[float | int]
+    reward: Sequence[Number | None]  # R_{t+1}; None: not seen
+    z_hat: Sequence[Sequence[Number]]  # ẑ_t, before the step
+    best_z: Sequence[Sequence[Number]]  # the z to use without further learning, before the step
+    radius: Sequence[Number]  # √β_t
+    final_z: Sequence[Number]  # [d] the z to use after the last reward
+    final_z_hat: Sequence[Number]
     intercept: bool  # whether r ≈ φ·z + c was fitted: then ẑ has no constant part
 
-    @classmethod
-    def of(cls, trace: Trace, method: str, run: int = 0) -> "TracedRun":
-        """One run of a trace."""
-        columns = {name: getattr(trace, name)[:, run].tolist() for name in (*STATES, *VECTORS, "reward", "radius")}
-        final = {name: getattr(trace, name)[run].tolist() for name in FINAL}
-        return cls(method, exploring=trace.exploring.tolist(), intercept=trace.intercept, **columns, **final)
-
     @property
-    def told(self) -> list[float | int]:
+    def told(self) -> list[Number]:
         """The rewards that were seen."""
         return [reward for reward in self.reward if reward is not None]
 
@@ -114,7 +95,7 @@ class TraceFile:
     features: str
     model: str
     who: str  # hidden: the reward is a table; person: it is unknown
-    noise: float | int  # σ at the beginning
+    noise: Number  # σ at the beginning
     memory: int | None  # ρ = 1 − 1/memory; None: no forgetting
     seed: int
     rewards: Sequence[Painting]  # in order; none if a person gave the rewards
@@ -193,14 +174,9 @@ class TraceFile:
             **{name: _tensor(getattr(it, name))[None] for name in FINAL},
         )
 
-    @staticmethod
-    def about() -> dict[str, Any]:
-        """The head of a file."""
-        return {"zscout": KIND, "format": FORMAT, "version": zscout.__version__}
-
     def to_json(self) -> dict[str, Any]:
         """Plain lists and numbers."""
-        return {**self.about(), **asdict(self)}
+        return {"zscout": KIND, "format": FORMAT, **asdict(self)}
 
     @classmethod
     def from_json(cls, content: Any) -> "TraceFile":
@@ -212,14 +188,11 @@ class TraceFile:
                 f"its format is {short(content.get('format'))}, this version reads {BEFORE_INTERCEPT} and {FORMAT}"
             )
         entries = {name: value for name, value in content.items() if name not in ("zscout", "format")}
-        _check_fields(entries, cls, "the trace")
-        old = {"intercept": False} if content["format"] == BEFORE_INTERCEPT else {}
-        for name, kind, what in (("rewards", Painting, "a reward"), ("runs", TracedRun, "a run")):
-            parts = [old | part if kind is TracedRun and isinstance(part, dict) else part for part in entries[name]]
-            for part in parts:
-                _check_fields(part, kind, what)
-            entries[name] = [kind(**part) for part in parts]
-        return cls(**entries)
+        if content["format"] == BEFORE_INTERCEPT and isinstance(entries.get("runs"), list):
+            old = {"intercept": False}
+            entries["runs"] = [old | run if isinstance(run, dict) else run for run in entries["runs"]]
+        file: TraceFile = _parsed(entries, cls, "the trace")
+        return file
 
     @classmethod
     def read(cls, path: Path) -> "TraceFile":
@@ -242,27 +215,26 @@ def _tensor(values: Any) -> Tensor:
     return torch.tensor(values, dtype=torch.float64)
 
 
-def _check_fields(value: Any, wanted: type, what: str) -> None:
-    """Raise unless the value is an object with exactly the fields of a dataclass, of the types in ``KINDS``."""
-    names = [field.name for field in fields(wanted)]
-    if not isinstance(value, dict):
-        raise ValueError(f"{what} is an object with {', '.join(names)}, got {short(value)}")
-    for name in sorted(value.keys() ^ set(names)):
-        raise ValueError(f"{what} has no {name}" if name in names else f"{what} has {short(name)}, which is not known")
-    for name in names:
-        _check_kind(value[name], *KINDS[name], name)
-
-
-def _check_kind(value: Any, kinds: tuple[type, ...], depth: int, name: str) -> None:
-    if depth and not isinstance(value, list):
-        raise ValueError(f"{name} must be a list, got {short(value)}")
-    if depth:
-        for part in value:
-            _check_kind(part, kinds, depth - 1, name)
-    elif kinds and type(value) not in kinds:  # True is no number
-        raise ValueError(f"{name} holds {short(value)}, wanted is {' or '.join(WORDS[kind] for kind in kinds)}")
-    elif type(value) is str and len(value) > 100:
+def _parsed(value: Any, kind: Any, name: str) -> Any:
+    """The JSON value as an annotation says: a dataclass, a list, or one of several types; raises if it is not."""
+    if is_dataclass(kind):
+        what, kinds = OBJECTS.get(name, name), {field.name: field.type for field in fields(kind)}
+        if not isinstance(value, dict):
+            raise ValueError(f"{what} is an object with {', '.join(kinds)}, got {short(value)}")
+        for key in sorted(value.keys() ^ kinds.keys()):
+            raise ValueError(f"{what} has no {key}" if key in kinds else f"{what} has {short(key)}, which is not known")
+        return kind(**{key: _parsed(value[key], kinds[key], key) for key in kinds})  # type: ignore[operator]
+    arguments = get_args(kind)
+    if get_origin(kind) is Sequence:
+        if not isinstance(value, list):
+            raise ValueError(f"{name} must be a list, got {short(value)}")
+        return [_parsed(part, arguments[0], name) for part in value]
+    if type(value) not in (arguments or (kind,)):  # True is no number
+        wanted = " or ".join(WORDS[kind] for kind in arguments or (kind,))
+        raise ValueError(f"{name} holds {short(value)}, wanted is {wanted}")
+    if type(value) is str and len(value) > 100:
         raise ValueError(f"{name} is text of {len(value)} letters")
+    return value
 
 
 def array_in(values: Any, name: str, shape: tuple[int, ...], below: int | None = None) -> np.ndarray:

@@ -21,7 +21,7 @@ from zscout.transfer.methods import METHODS
 BUDGET = 16  # settings tried for each method, without those that follow a choice at the edge of its grid
 FEWEST, SETTLING = "fewest", "settling"  # the two choices
 CHOICES = ("auto", "tuned", FEWEST, SETTLING)  # names of stored settings
-DEFAULTS_OF_OURS = ("usf-ucb", "usf-ucb-norm")  # run with their defaults unless tuned settings are asked for by name
+DEFAULTS_OF_OURS = ("usf-ucb", "usf-ucb-norm")  # run with their defaults unless tuned settings are named
 
 Settings = dict[str, Any]
 TuningRecord = dict[str, Any]  # see ``tuning_record``

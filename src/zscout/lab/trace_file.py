@@ -228,7 +228,10 @@ def _parsed(value: Any, kind: Any, name: str) -> Any:
     if get_origin(kind) is Sequence:
         if not isinstance(value, list):
             raise ValueError(f"{name} must be a list, got {short(value)}")
-        return [_parsed(part, arguments[0], name) for part in value]
+        (part_kind,) = arguments
+        if set(map(type, value)) <= set(get_args(part_kind) or (part_kind,)):  # fast path: a list of numbers
+            return value
+        return [_parsed(part, part_kind, name) for part in value]
     if type(value) not in (arguments or (kind,)):  # True is no number
         wanted = " or ".join(WORDS[kind] for kind in arguments or (kind,))
         raise ValueError(f"{name} holds {short(value)}, wanted is {wanted}")

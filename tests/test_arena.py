@@ -101,7 +101,7 @@ def test_a_large_world_with_a_network_builds_no_exact_model(tmp_path: Path, monk
     monkeypatch.setattr(ExactModel, "__init__", refused)
     monkeypatch.setattr(ground, "arena_features", refused)
     arena = GridArena("maze", model=str(tmp_path / "mine"))
-    assert not arena.evaluates_exactly
+    assert not arena.exact_with(arena.ground.world.n_states)
     records = ran(arena, "usf-ucb", 2, 10)
     assert all(np.isfinite(record.numbers["lost"]) for record in records)
 

@@ -14,10 +14,11 @@ import torch
 from torch import Generator, Tensor
 
 from benchmarks.live_patches import Patches, paintings
+from simulating import simulate
 from toys import Regression
 from zscout.lab.grid_arena import GridArena
 from zscout.lab.ground import SHIPPED, Ground
-from zscout.lab.simulation import TaskRuns, simulate, simulated
+from zscout.lab.simulation import TaskRuns, simulated
 from zscout.lab.simulation import trace_of as lab_trace
 from zscout.lab.trace_comparison import TraceComparison
 from zscout.lab.trace_file import TraceFile

@@ -19,13 +19,13 @@ from PIL import Image, ImageSequence
 from rich.console import Console
 
 from commands import run_zscout
+from simulating import simulate
 from toys import Regression
 from zscout import METHODS
 from zscout.cli import main
 from zscout.lab.arena import Tasks
 from zscout.lab.comparison import Entrant
 from zscout.lab.grid_arena import GridArena
-from zscout.lab.simulation import simulate
 from zscout.lab.viewer import Frame, Scene, run_named, watch_run
 from zscout.report.animation import AT_THE_END, write_gif
 from zscout.report.terminal import View, plain_line, share, signed, sparkline

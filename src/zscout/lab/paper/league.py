@@ -7,7 +7,7 @@ from zscout.lab.paper.experiment import FEATURES, TITLES, Experiment, Scale
 from zscout.lab.paper.records import Runs
 from zscout.lab.report_model import Curve, CurveFigure, CurvePanel, Interval, IntervalFigure, Section, TextTable
 from zscout.lab.spec import Spec
-from zscout.lab.stored import stored_league
+from zscout.lab.stored_results import stored_league
 from zscout.lab.tuning import frontier, settings_named, stored_records
 from zscout.transfer.methods import METHODS
 

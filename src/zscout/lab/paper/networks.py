@@ -11,7 +11,7 @@ from zscout.lab.paper.records import Runs
 from zscout.lab.paper.summaries import both, mean, verdict, verdict_over
 from zscout.lab.pipeline import ARMS, CURVES, DRAWS, SEEDS, TASKS, stored_pipeline
 from zscout.lab.report_model import Claim, Curve, CurveFigure, CurvePanel, Section, TextTable
-from zscout.lab.stored import Training, stored_trainings
+from zscout.lab.stored_results import Training, stored_trainings
 
 SEEDS_DIFFER = 0.004  # the error of ψ of our recipe, over three seeds
 

@@ -91,7 +91,7 @@ def _listen(host: str, port: int) -> socket.socket:
     """A socket at that port; if it is in use, the error names a free one."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host, port), family=family, backlog=128)
+        return _bound(family, host, port)
     except OSError as error:
         if error.errno in (98, 48):  # in use: Linux, macOS
             near = range(port + 1, min(port + 20, 65536))
@@ -102,9 +102,21 @@ def _listen(host: str, port: int) -> socket.socket:
         raise UsageError(f"{host} port {port} is not available: {error.strerror}") from error
 
 
+def _bound(family: socket.AddressFamily, host: str, port: int) -> socket.socket:
+    listening = socket.socket(family, socket.SOCK_STREAM)  # socket.create_server would hide the kind of the error
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+        listening.listen(128)
+    except OSError:
+        listening.close()
+        raise
+    return listening
+
+
 def _is_free(family: socket.AddressFamily, host: str, port: int) -> bool:
     try:
-        socket.create_server((host, port), family=family).close()
+        _bound(family, host, port).close()
     except OSError:
         return False
     return True

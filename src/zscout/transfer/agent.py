@@ -57,6 +57,9 @@ class OnlineTransfer:
         self.bfm = bfm
         self.method = resolved(method, bfm.dim, noise, norm_bound, settings)
         self.method_name = method if isinstance(method, str) else None
+        search = self.method.search
+        self._rollouts = search if isinstance(search, RolloutSearch) else None  # once: this isinstance is slow
+        self._search = None if isinstance(search, RolloutSearch) else search
         self.noise = None if noise is None else in_range(noise, "noise", 0.0, math.inf, open_end=True)
         self.norm_bound = None if norm_bound is None else as_positive(norm_bound, "norm_bound")
         self.seeds = inputs.seeds_of_runs(seed, runs)
@@ -95,15 +98,16 @@ class OnlineTransfer:
 
     def _choose(self, obs: Obs) -> tuple[AgentState, Float[Tensor, "*b d"]]:
         """The state with Z_t, and Z_t: the search proposes z and takes the argmax of ``method.acquisition``."""
-        state, search = self._asked(obs), self.method.search
+        state = self._asked(obs)
         with torch.no_grad():
-            if isinstance(search, RolloutSearch):
-                memory = state.memory or search.begin(self._problem(obs), self._streams(ASK))
-                trial = search.current(memory)
+            if self._rollouts is not None:
+                memory = state.memory or self._rollouts.begin(self._problem(obs), self._streams(ASK))
+                trial = self._rollouts.current(memory)
                 return replace(state, memory=memory, z=trial), trial
+            assert self._search is not None
             z, due = state.last, self._due()
             if z is None or due.any():
-                found = search(self._problem(obs), self._streams(ASK))  # eq. 5
+                found = self._search(self._problem(obs), self._streams(ASK))  # eq. 5
                 best = inputs.checked_z(found, (*self.runs, self.bfm.dim))
                 z = best if z is None else torch.where(due[..., None], best, z)
         return replace(state, z=z), z
@@ -146,10 +150,10 @@ class OnlineTransfer:
                 posterior = state.posterior.aged()
             else:
                 raise ValueError("got seen without a reward: pass both or neither")
-            memory, search, explorer = state.memory, self.method.search, self.method.explorer
+            memory, explorer = state.memory, self.method.explorer
             if explorer is not None:
                 memory = explorer.tell(memory, state.asked)
-            elif isinstance(search, RolloutSearch):
+            elif self._rollouts is not None:
                 if reward is None or not (seen is None or inputs.flags_of_runs(seen, self.runs, "seen").all()):
                     raise ValueError("a reward is missing: this method scores whole rollouts and needs every reward")
                 if ended.any() and not ended.all():
@@ -157,7 +161,7 @@ class OnlineTransfer:
                 problem = replace(self._problem(next_obs), posterior=posterior)
                 score = as_finite(reward, "reward", posterior.device)
                 with torch.no_grad():
-                    memory = search.tell(memory, problem, score, bool(ended.all()), self._streams(TELL))
+                    memory = self._rollouts.tell(memory, problem, score, bool(ended.all()), self._streams(TELL))
             last, age = state.last, state.age
             if state.z is not None:
                 last, age = state.z, torch.where(self._due(), 0.0, age) + 1
@@ -183,8 +187,7 @@ class OnlineTransfer:
             raise ValueError("this model has transition features: call wants_reward between act(obs) and tell")
         phi = inputs.checked_phi(self.bfm, next_obs, self.runs, self._state.asked, self._state.action)
         wanted = self._state.posterior.reward_width(phi) > least
-        if isinstance(self.method.search, RolloutSearch):
-            wanted = torch.ones_like(wanted)
+        wanted = wanted if self._rollouts is None else torch.ones_like(wanted)
         return wanted if self.runs else bool(wanted)
 
     # What it has learned
@@ -213,11 +216,10 @@ class OnlineTransfer:
     @property
     def best_z(self) -> Float[Tensor, "*b d"]:
         """The z to use from now on without further learning: ẑ projected to Z, or the choice of a rollout search."""
-        search, memory = self.method.search, self._state.memory
-        if isinstance(search, RolloutSearch) and memory:
-            return search.best(memory).clone()
-        if isinstance(search, Known):
-            return search.best_z(self.bfm, self._state.posterior)
+        if self._rollouts is not None and self._state.memory:
+            return self._rollouts.best(self._state.memory).clone()
+        if isinstance(self._search, Known):
+            return self._search.best_z(self.bfm, self._state.posterior)
         z_hat = self.z_hat if self._constant is None else self._constant.removed_from(self.z_hat)
         return self.bfm.project_z(z_hat).double()
 
@@ -239,8 +241,8 @@ class OnlineTransfer:
     @property
     def wants_reset(self) -> bool:
         """Whether the environment should reset to the common start now."""
-        search, memory = self.method.search, self._state.memory
-        return isinstance(search, RolloutSearch) and bool(memory) and search.wants_reset(memory)
+        memory = self._state.memory
+        return self._rollouts is not None and bool(memory) and self._rollouts.wants_reset(memory)
 
     # Saving
 

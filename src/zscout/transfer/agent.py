@@ -99,6 +99,8 @@ class OnlineTransfer:
             device=example.device,
         )
         self._largest_z = math.sqrt(torch.finfo(example.dtype).max / bfm.dim)  # ‖ẑ‖² must fit the model's dtype
+        search = self.method.search
+        self._search = None if isinstance(search, RolloutSearch) else search  # once: this isinstance is slow
         self._one_thread = OneThread()
         self._state = AgentState(prior, torch.full(self.runs, math.inf, dtype=torch.float64, device=prior.device))
         if unused := unused_gamma(self.method.acquisition, bfm, self.method.intercept):
@@ -117,12 +119,12 @@ class OnlineTransfer:
 
         The search proposes z and takes the argmax of ``method.acquisition``.
         """
-        state, due, search = self._asked(obs), self._due(), self.method.search
-        assert not isinstance(search, RolloutSearch)
+        state, due = self._asked(obs), self._due()
         z = state.last
         if z is None or due.any():
             with torch.no_grad():
-                found = search(self._problem(obs), self._streams(ASK))  # eq. 5
+                assert self._search is not None
+                found = self._search(self._problem(obs), self._streams(ASK))  # eq. 5
             best = inputs.checked_z(found, (*self.runs, self.bfm.dim))
             z = best if z is None else torch.where(due[..., None], best, z)
         return replace(state, z=z), z

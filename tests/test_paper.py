@@ -14,11 +14,11 @@ import pytest
 from zscout.lab.chunks import run_batch
 from zscout.lab.grid_arena import GridArena
 from zscout.lab.paper import EXPERIMENTS, Scale, _quick_claim, specs
+from zscout.lab.paper.experiment import posteriors
 from zscout.lab.paper.league import entrants
 from zscout.lab.paper.model_errors import _gains
 from zscout.lab.paper.online_transfer import settling_times
 from zscout.lab.paper.pure_exploration import _coverage, _steps_to_cover
-from zscout.lab.paper.records import posteriors
 from zscout.lab.paper.regret_bounds import _identity, _variance
 from zscout.lab.paper.searches import _climb
 from zscout.lab.paper.summaries import banded, mean, median, verdict

@@ -10,11 +10,11 @@ import torch
 from jaxtyping import Float
 from torch import Generator, Tensor
 
+from zscout.bfm.corrupted import Corrupted
 from zscout.bfm.exact import ExactModel
 from zscout.bfm.pretrained import load
 from zscout.edge import as_size, as_vectors, in_range, known_name
 from zscout.lab.arena import Arena, Batch, Evaluation, Task
-from zscout.lab.corrupted import Corrupted
 from zscout.lab.exact_evaluation import evaluate_exactly
 from zscout.lab.ground import SHIPPED, Ground, arena_features, world_named
 from zscout.lab.monte_carlo import evaluate_returns

@@ -12,12 +12,12 @@ from jaxtyping import Float, Int
 from torch import Generator, Tensor
 from torch.nn import Module
 
+from zscout.bfm.corrupted import Corrupted
 from zscout.bfm.exact import ExactModel
 from zscout.bfm.sphere import sample_sphere
 from zscout.edge import known_name
 from zscout.features import grid_clusters, laplacian, temporal_clusters, whole_dim
 from zscout.lab.arena import Task, Tasks
-from zscout.lab.corrupted import Corrupted
 from zscout.lab.exact_values import Yardstick
 from zscout.lab.plugins import is_plugin, plugin_feature_table
 from zscout.types import BehaviorModel

@@ -104,7 +104,7 @@ def _decided(group: Spec) -> list[Any]:
     return [group.arena.fingerprint, pieces, code_digest()]
 
 
-EXACT = ("corrupted", "exact_evaluation", "exact_values", "grid_arena", "ground")
+EXACT = ("exact_evaluation", "exact_values", "grid_arena", "ground")
 LAB = ("arena", "monte_carlo", "simulation", "spec", *EXACT)
 
 

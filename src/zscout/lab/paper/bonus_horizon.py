@@ -8,9 +8,18 @@ from scipy.stats import spearmanr
 from torch import Generator
 
 from zscout.lab.grid_arena import GridArena
-from zscout.lab.paper.experiment import FEATURES, TITLES, VARIANTS, Experiment, Scale, all_of, explorations, transfers
+from zscout.lab.paper.experiment import (
+    FEATURES,
+    TITLES,
+    VARIANTS,
+    Experiment,
+    Runs,
+    Scale,
+    all_of,
+    explorations,
+    transfers,
+)
 from zscout.lab.paper.online_transfer import OURS
-from zscout.lab.paper.records import Runs
 from zscout.lab.paper.searches import random_problem
 from zscout.lab.paper.summaries import each, mean, ratio, through, verdict, verdict_over
 from zscout.lab.report_model import Claim, CurveFigure, CurvePanel, Section

@@ -12,8 +12,7 @@ from zscout.bfm.exact import ExactModel
 from zscout.bfm.pretrained import load
 from zscout.features import decode, grid_clusters, laplacian, temporal_clusters
 from zscout.lab.grid_arena import GridArena
-from zscout.lab.paper.experiment import FEATURES, Experiment, Scale, no_specs
-from zscout.lab.paper.records import Runs
+from zscout.lab.paper.experiment import FEATURES, Experiment, Runs, Scale, no_specs
 from zscout.lab.paper.summaries import both, mean, verdict
 from zscout.lab.report_model import Claim, Panel, PanelFigure, Section, Strip
 from zscout.types import BehaviorModel

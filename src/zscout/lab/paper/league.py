@@ -3,8 +3,7 @@
 from zscout.lab.arena import Tasks
 from zscout.lab.comparison import Entrant, Outcome, comparison, ranking_cells
 from zscout.lab.grid_arena import GridArena
-from zscout.lab.paper.experiment import FEATURES, TITLES, Experiment, Scale
-from zscout.lab.paper.records import Runs
+from zscout.lab.paper.experiment import FEATURES, TITLES, Experiment, Runs, Scale
 from zscout.lab.report_model import Curve, CurveFigure, CurvePanel, Interval, IntervalFigure, Section, TextTable
 from zscout.lab.spec import Spec
 from zscout.lab.stored_results import stored_league

@@ -6,8 +6,7 @@ import numpy as np
 import torch
 
 from zscout.lab.grid_arena import GridArena
-from zscout.lab.paper.experiment import FEATURES, TITLES, VARIANTS, Experiment, Scale, all_of, no_specs, transfers
-from zscout.lab.paper.records import Runs
+from zscout.lab.paper.experiment import FEATURES, TITLES, VARIANTS, Experiment, Runs, Scale, all_of, no_specs, transfers
 from zscout.lab.paper.summaries import both, each, mean, ratio, through, verdict
 from zscout.lab.report_model import Claim, CurveFigure, CurvePanel, Section
 from zscout.lab.spec import Spec

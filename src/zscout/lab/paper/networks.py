@@ -6,10 +6,9 @@ from typing import Any
 import numpy as np
 
 from zscout.lab.arena import GOOD
-from zscout.lab.paper.experiment import FEATURES, TITLES, Experiment, Scale, no_specs
-from zscout.lab.paper.records import Runs
+from zscout.lab.paper.experiment import FEATURES, TITLES, Experiment, Runs, Scale, no_specs
+from zscout.lab.paper.pipeline import ARMS, CURVES, DRAWS, SEEDS, TASKS, stored_pipeline
 from zscout.lab.paper.summaries import both, mean, verdict, verdict_over
-from zscout.lab.pipeline import ARMS, CURVES, DRAWS, SEEDS, TASKS, stored_pipeline
 from zscout.lab.report_model import Claim, Curve, CurveFigure, CurvePanel, Section, TextTable
 from zscout.lab.stored_results import Training, stored_trainings
 
@@ -170,7 +169,7 @@ def _tell_pipeline(scale: Scale, runs: Runs) -> Section:
         "The network with the best ψ does not have the best policies. The weights of the best value are shown too. "
         f"{'. '.join(_training_in_words(name) for name in FEATURES)}.",
     ]
-    title, command = "The paper's pipeline, end to end", "python -m zscout.lab.pipeline"
+    title, command = "The paper's pipeline, end to end", "python -m zscout.lab.paper.pipeline"
     return Section("pipeline", title, text, [figure], tables, claims, command)
 
 

@@ -7,8 +7,19 @@ import torch
 
 from zscout.lab.arena import GOOD
 from zscout.lab.grid_arena import GridArena, finite
-from zscout.lab.paper.experiment import FEATURES, TITLES, Experiment, Scale, all_of, transfers
-from zscout.lab.paper.records import Runs, features_of, map_panel, posteriors, visited
+from zscout.lab.paper.experiment import (
+    FEATURES,
+    TITLES,
+    Experiment,
+    Runs,
+    Scale,
+    all_of,
+    features_of,
+    map_panel,
+    posteriors,
+    transfers,
+    visited,
+)
 from zscout.lab.paper.summaries import banded, both, mean, median, verdict, verdict_over
 from zscout.lab.report_model import Claim, CurveFigure, CurvePanel, PanelFigure, Section, Strip, TextTable
 from zscout.lab.spec import Spec

@@ -5,8 +5,20 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from zscout.lab.grid_arena import GridArena
-from zscout.lab.paper.experiment import FEATURES, TITLES, VARIANTS, Experiment, Scale, all_of, explorations
-from zscout.lab.paper.records import Runs, features_of, map_panel, posteriors, visited
+from zscout.lab.paper.experiment import (
+    FEATURES,
+    TITLES,
+    VARIANTS,
+    Experiment,
+    Runs,
+    Scale,
+    all_of,
+    explorations,
+    features_of,
+    map_panel,
+    posteriors,
+    visited,
+)
 from zscout.lab.paper.summaries import banded, both, each, mean, median, verdict, verdict_over
 from zscout.lab.report_model import Claim, CurveFigure, CurvePanel, PanelFigure, Section, Strip
 from zscout.lab.spec import Spec

@@ -6,9 +6,19 @@ from jaxtyping import Float
 from torch import Tensor
 
 from zscout.lab.grid_arena import GridArena
-from zscout.lab.paper.experiment import FEATURES, TITLES, VARIANTS, Experiment, Scale, all_of, transfers
+from zscout.lab.paper.experiment import (
+    FEATURES,
+    TITLES,
+    VARIANTS,
+    Experiment,
+    Runs,
+    Scale,
+    all_of,
+    features_of,
+    posteriors,
+    transfers,
+)
 from zscout.lab.paper.online_transfer import PAPERS, random_tasks
-from zscout.lab.paper.records import Runs, features_of, posteriors
 from zscout.lab.paper.summaries import banded, both, each, mean, ratio, verdict, verdict_over
 from zscout.lab.report_model import Claim, CurveFigure, CurvePanel, Section
 from zscout.lab.spec import Spec

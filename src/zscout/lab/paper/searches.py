@@ -11,8 +11,7 @@ from torch import Generator, Tensor
 from zscout.bfm.pretrained import load
 from zscout.lab.grid_arena import GridArena
 from zscout.lab.ground import SHIPPED, Ground
-from zscout.lab.paper.experiment import FEATURES, TITLES, Experiment, Scale, no_specs
-from zscout.lab.paper.records import Runs
+from zscout.lab.paper.experiment import FEATURES, TITLES, Experiment, Runs, Scale, no_specs
 from zscout.lab.paper.summaries import both, mean, ratio, through, verdict, verdict_over
 from zscout.lab.report_model import Claim, CurveFigure, CurvePanel, Section, TextTable
 from zscout.randomness import Streams

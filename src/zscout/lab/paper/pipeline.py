@@ -1,6 +1,6 @@
 """The paper's pipeline end to end: the network of its recipe, 10,000 fresh z a step, its β.
 
-    python -m zscout.lab.pipeline --device cuda > pipeline.json
+    python -m zscout.lab.paper.pipeline --device cuda > pipeline.json
 
 runs it, each half of it combined with ours, and our default (minutes on a GPU, hours on a CPU). The output is stored as
 ``lab/stored/pipeline.json`` for ``zscout reproduce``. One arm's networks are not shipped:

@@ -14,9 +14,8 @@ from rich.console import Console
 from rich.table import Table
 
 from zscout.lab.simulation import WORLD, TaskRuns, simulated
-from zscout.live.choices import ground_of, method_of
+from zscout.live.hidden_reward import HiddenReward
 from zscout.live.setup import Setup
-from zscout.live.truth import Truth
 from zscout.randomness import Streams
 from zscout.transfer.agent import OnlineTransfer
 from zscout.worlds import GridWorld
@@ -40,20 +39,20 @@ class Patches:
     def outcomes(self) -> dict[str, list[tuple[bool, bool]]]:
         """Whether each run found and collected its painting, by kind of painting."""
         setup = Setup(world=self.world, features=self.features, methods=(self.method,))
-        ground = ground_of(setup)
+        ground = setup.ground
         painted = list(paintings(ground.world))
         tables = torch.tensor([table for _, _, table in painted], dtype=torch.float64)
         # The same draws as the page's: a run can be repeated there from its seed and its painting.
-        method, seeds = method_of(self.method, setup, ground), [seed for _, seed, _ in painted]
+        method, seeds = setup.build(self.method), [seed for _, seed, _ in painted]
         agent = OnlineTransfer(ground.model, method, seed=seeds, runs=len(painted))
         moving = simulated(agent, TaskRuns(ground.world, tables, setup.noise, agent.seeds))
         entered = torch.stack([step.next_obs for step in islice(moving, self.steps)])[-LAST:]
         policies, answer = ground.yardstick.policy(agent.best_z.cpu()), dict[str, list[tuple[bool, bool]]]()
         for run, (kind, _, _) in enumerate(painted):
-            truth = Truth(ground, tables[run])
-            worth = truth.worth(truth.values(policies[run : run + 1])[0]) or 0.0
+            hidden = HiddenReward(ground, tables[run])
+            worth = hidden.worth(hidden.values(policies[run : run + 1])[0]) or 0.0
             mean = float(tables[run][entered[:, run]].mean())
-            answer.setdefault(kind, []).append((worth >= FOUND, mean >= COLLECTED * truth.attainable))
+            answer.setdefault(kind, []).append((worth >= FOUND, mean >= COLLECTED * hidden.attainable))
         return answer
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from itertools import count
+from itertools import count, islice
 from typing import Any
 
 import torch
@@ -34,7 +34,7 @@ from zscout.lab.arena import Tasks
 from zscout.lab.exact_evaluation import evaluate_exactly
 from zscout.lab.grid_arena import GridArena
 from zscout.lab.paper.searches import SEARCHES
-from zscout.lab.simulation import simulate
+from zscout.lab.simulation import TaskRuns, simulated, trace_of
 from zscout.transfer.agent import OnlineTransfer
 from zscout.transfer.methods import Method
 from zscout.transfer.problem import Problem
@@ -253,8 +253,10 @@ def _comparison(arena: GridArena, method: str, runs: int, steps: int, setting: S
 
     def together(steps: int = steps) -> Mapping[str, Tensor]:
         tasks, seeds = next(draws)  # fresh at each call: the model remembers the last ones
-        trace = simulate(ground.model, ground.world, tasks, method, seeds=seeds, steps=steps, noise=NOISE)
-        return evaluate_exactly(trace, ground)[0]
+        agent = OnlineTransfer(ground.model, method, seed=seeds.tolist(), runs=len(tasks))
+        env = TaskRuns(ground.world, ground.rewards(tasks, [], outside=0.0), NOISE, seeds)
+        taken = list(islice(simulated(agent, env), steps))
+        return evaluate_exactly(trace_of(agent, tasks, taken), ground)[0]
 
     together(2)  # fills the tables of the model
 

@@ -18,8 +18,8 @@ import zscout
 from benchmarks.measurement import Growth, Line, Row, Setting
 from zscout.files import write_bytes, write_json
 from zscout.lab.report_model import Curve, CurveFigure, CurvePanel, FigureTable, Interval, IntervalFigure, TextTable
-from zscout.report.export import to_markdown
 from zscout.report.figures import draw, save_figure
+from zscout.report.tables import to_markdown
 
 CAPTION = (
     "Torch on one thread; every ratio is within this run, of medians of calls that took turns. naive: 10,000 fresh z, "

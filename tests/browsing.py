@@ -1,4 +1,4 @@
-"""A person at the page: a real Chromium that clicks, paints and presses keys, and keeps an eye on what goes wrong."""
+"""A visitor in a real Chromium: clicks, paints, presses keys, and records errors."""
 
 import contextlib
 import select
@@ -29,7 +29,7 @@ Cell = tuple[int, int]
 
 @contextlib.contextmanager
 def browser() -> Iterator[Browser]:
-    """The Chromium that is there."""
+    """The installed Chromium."""
     path = chromium()
     if path is None:
         pytest.skip(ADVICE)
@@ -42,11 +42,11 @@ def browser() -> Iterator[Browser]:
 
 
 class Visitor:
-    """One page of it, and what a person does there."""
+    """One page, and what a person does there."""
 
     def __init__(self, page: Page, link: str) -> None:
         self.page, self.link = page, link
-        self.wrong: list[str] = []  # errors on the console, requests to elsewhere
+        self.wrong: list[str] = []  # console errors, requests to other hosts
         page.on("console", lambda said: self.wrong.append(said.text) if said.type in ("error", "warning") else None)
         page.on("pageerror", lambda error: self.wrong.append(str(error)))
         page.on("request", lambda request: self._outside(request.url))
@@ -70,7 +70,7 @@ class Visitor:
         return self.page.get_attribute("body", f"data-{name}") or ""
 
     def step(self) -> int:
-        """The newest."""
+        """The newest step."""
         return int(self.body("live-step") or 0)
 
     def side(self, name: str, which: int = 0) -> str:
@@ -81,7 +81,7 @@ class Visitor:
         return int(row), int(column)
 
     def until(self, true: Callable[[], Any], why: str) -> None:
-        """Wait for something that must come."""
+        """Wait until a condition holds."""
         end = time.monotonic() + PATIENCE
         while not true():
             assert time.monotonic() < end, why
@@ -91,7 +91,7 @@ class Visitor:
         self.until(lambda: self.step() >= step, f"step {step} does not come")
 
     def where(self, steps: int, which: int = 0) -> list[Cell]:
-        """Where it is in each of the next steps, as far as they are caught."""
+        """The agent's cells during the next steps; fast steps may be missed."""
         seen, end = {}, self.step() + steps
         while (step := self.step()) < end:
             seen[step] = self.cell("at", which)
@@ -136,7 +136,7 @@ class Visitor:
 
 
 class Cable:
-    """A way to the server that can be cut; within ``with``."""
+    """A TCP proxy to the server that can be cut; a context manager."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -181,7 +181,7 @@ class Cable:
                 here.close()
 
     def _pass_on(self, here: socket.socket) -> None:
-        """Until either end is closed."""
+        """Forward bytes until either end closes."""
         with here, socket.create_connection(("127.0.0.1", self._port)) as there, contextlib.suppress(OSError):
             self._ends += [here, there]
             other = {here: there, there: here}

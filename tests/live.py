@@ -1,4 +1,4 @@
-"""A live server as a user starts it, and pages that speak to it."""
+"""Starts a live server as a user does, and connects pages to it."""
 
 import contextlib
 import json
@@ -21,7 +21,7 @@ from websockets.sync.client import ClientConnection, connect
 
 from benchmarks.live_load import family, resident
 
-PATIENCE = 120  # seconds until something that must come is missed: far more than a busy machine needs
+PATIENCE = 120  # seconds until a test gives up waiting
 SMALL = {"features": "clusters", "model": "exact", "methods": ["random"]}  # a set-up that costs little
 SERVE = """
 import contextlib
@@ -34,7 +34,7 @@ if __name__ == "__main__":
     server = LiveServer("token", ["127.0.0.1"], 1, Limits({limits}))
     print(f"http://127.0.0.1:{{listening.getsockname()[1]}}/?token=token", flush=True)
     limits = {{"ws_max_size": 65536, "ws_ping_interval": None, "timeout_graceful_shutdown": 1}}
-    config = uvicorn.Config(server.app, log_level="warning", **limits)
+    config = uvicorn.Config(server, log_level="warning", **limits)
     with contextlib.suppress(KeyboardInterrupt):
         uvicorn.Server(config).run(sockets=[listening])
 """
@@ -42,7 +42,7 @@ if __name__ == "__main__":
 
 @dataclass
 class Served:
-    """A server in a process of its own."""
+    """A server in its own process."""
 
     process: "subprocess.Popen[str]"
     link: str
@@ -61,7 +61,7 @@ class Served:
         return f"zscout-{self.port}={self.token}"
 
     def get(self, path: str, **headers: str) -> HTTPResponse:
-        """The answer to a request, read; the path goes out as it is."""
+        """Response to a GET request, already read; the path is sent unchanged."""
         connection = HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         with contextlib.closing(connection):
             connection.putrequest("GET", path, skip_host="Host" in headers)
@@ -74,17 +74,17 @@ class Served:
 
     @property
     def children(self) -> list[int]:
-        """Processes that it started."""
+        """Its child processes."""
         return family(self.process.pid)[1:]
 
     @property
     def workers(self) -> list[int]:
-        """Those that hold runs."""
+        """The child processes that hold runs."""
         return [pid for pid in self.children if "spawn_main" in Path(f"/proc/{pid}/cmdline").read_text()]
 
     @property
     def memory(self) -> int:
-        """Bytes that it and its processes hold."""
+        """Resident bytes of all its processes."""
         return resident(self.process.pid)
 
 
@@ -95,7 +95,7 @@ def zscout(*words: str) -> list[str]:
 
 @contextlib.contextmanager
 def served(*words: str, script: str | None = None) -> Iterator[Served]:
-    """A server, until the end; whatever it says on standard error is kept."""
+    """Run a server; its standard error is kept in ``said``."""
     process = subprocess.Popen(
         zscout(*words) if script is None else [sys.executable, "-c", script],
         stdout=subprocess.PIPE,
@@ -129,7 +129,7 @@ def served(*words: str, script: str | None = None) -> Iterator[Served]:
 
 
 class Page:
-    """What a page says and hears."""
+    """The WebSocket of a page."""
 
     def __init__(self, server: Served, token: str | None = None, **options: Any) -> None:
         token = server.token if token is None else token
@@ -143,7 +143,7 @@ class Page:
         self.socket.send(json.dumps({"do": do, **fields}))
 
     def hear(self, *kinds: str) -> dict[str, Any]:
-        """The next message of these kinds, or the next one."""
+        """The next message, or the next of these kinds."""
         while True:
             content: dict[str, Any] = json.loads(self.socket.recv(PATIENCE))
             if not kinds or content["is"] in kinds:
@@ -152,31 +152,31 @@ class Page:
                 return content
 
     def frame(self, step: int) -> dict[str, Any]:
-        """The frame of a step; whatever comes before it is passed over."""
+        """The frame of a step; skips other messages."""
         while True:
             if (content := self.hear("frame"))["step"] >= step:
                 return content
 
     def begin(self, **setup: Any) -> dict[str, Any]:
-        """A run, and the frame that it begins with."""
+        """Begin a run; returns its first frame."""
         self.say("begin", setup={**SMALL, **setup})
         self.hear("begun")
         return self.frame(0)
 
     def refusal(self, do: str, **fields: Any) -> str:
-        """What is said of a message that is refused."""
+        """Send an invalid message; returns the error."""
         self.say(do, **fields)
         about: str = self.hear("error")["about"]
         return about
 
     def refused(self, text: str) -> str:
-        """The same, of any text."""
+        """Send invalid text; returns the error."""
         self.socket.send(text)
         about: str = self.hear("error")["about"]
         return about
 
     def closed(self) -> int:
-        """How the connection was ended by the server; what comes before is passed over."""
+        """Wait until the server closes the connection; returns the close code."""
         with self._until_closed:
             try:
                 while True:
@@ -185,7 +185,7 @@ class Page:
                 return 1006 if end.rcvd is None else end.rcvd.code
 
     def drop(self) -> None:
-        """The connection is lost, without a goodbye."""
+        """Drop the connection without closing it."""
         self.socket.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
         self.socket.socket.shutdown(socket.SHUT_RDWR)
         self.socket.socket.close()
@@ -196,7 +196,7 @@ class Page:
 
 @contextlib.contextmanager
 def page(server: Served, **options: Any) -> Iterator[Page]:
-    """A page that has been greeted, until the end."""
+    """A connected page that has received the hello."""
     visitor = Page(server, **options)
     try:
         assert visitor.hear()["is"] == "hello"
@@ -206,7 +206,7 @@ def page(server: Served, **options: Any) -> Iterator[Page]:
 
 
 def until(true: Any, why: str) -> None:
-    """Wait for something that must come."""
+    """Wait until a condition holds."""
     end = time.monotonic() + PATIENCE
     while not true():
         assert time.monotonic() < end, why

@@ -16,7 +16,14 @@ ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / ".venv-minimum"
 TOOLS = ["pytest>=8.2,<10", "pytest-xdist>=3.6,<4", "hypothesis>=6.100,<7", "beartype>=0.19,<1"]
 PYTEST = ["-m", "pytest", "-q", "-W", "ignore::DeprecationWarning"]  # old packages call each other's old names
-TESTS = ["test_agent.py", "test_posterior.py", "test_usfa.py", "test_gym.py", "test_live_door.py", "test_figures.py"]
+TESTS = [
+    "test_agent.py",
+    "test_posterior.py",
+    "test_usfa.py",
+    "test_gym.py",
+    "test_live_connections.py",
+    "test_figures.py",
+]
 
 
 def lowest(requirements: list[str]) -> list[str]:

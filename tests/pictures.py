@@ -1,4 +1,4 @@
-"""The pictures of the live page in README and docs, taken anew by ``make pictures``; also frames and steps a second."""
+"""Pictures of the live page for README and docs (``make pictures``); also measures frames and steps a second."""
 
 import sys
 from pathlib import Path
@@ -17,7 +17,7 @@ BAD = [(1, 4), (5, 4)]
 
 
 def main() -> None:
-    """Take them."""
+    """Take all pictures."""
     if chromium() is None:
         sys.exit("no Chromium: install one, or name one in ZSCOUT_CHROMIUM")
     with served() as server, browser() as chrome:
@@ -76,7 +76,7 @@ def _hide(visitor: Visitor, best: list[Cell] = BEST) -> None:
 
 
 def _teach(visitor: Visitor, steps: int) -> None:
-    """Good is the top right."""
+    """Answer good near the top right, else bad."""
     visitor.page.click("#mode-person")
     visitor.until(lambda: visitor.page.is_visible("#thumb-up"), "no thumbs")
     visitor.play()

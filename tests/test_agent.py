@@ -17,8 +17,8 @@ from toys import Compass, Drifter, Fixed
 from zscout import METHODS, USFA, ExactModel, Method, OnlineTransfer, check_model, load, rollout
 from zscout.randomness import Streams
 from zscout.transfer.acquisition import UCB, Thompson
+from zscout.transfer.saving import AgentState
 from zscout.transfer.search import Shooting
-from zscout.transfer.state import AgentState
 from zscout.types import Agent
 
 NAMES = [name for name in METHODS if name != "oracle"]

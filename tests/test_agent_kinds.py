@@ -1,6 +1,8 @@
 """Which of the three agents a method gets, features of transitions, and the walk that all loops use."""
 
 import copy
+import pickle
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
@@ -9,43 +11,54 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from gymnasium.spaces import Discrete
 from torch import Tensor
 
 from toys import Compass
-from zscout import METHODS, ExactModel, Method, OnlineTransfer
+from zscout import METHODS, ExactModel, Method, OnlineTransfer, load
+from zscout.transfer.acquisition import OneStepBonus, OverHeads, PathUCB, Thompson
 from zscout.transfer.agent import ExplorerAgent, RolloutAgent
 from zscout.transfer.explorers import RandomWalk
 from zscout.transfer.rollout import Step, Walk
 from zscout.transfer.rollout_searches import Unroll
+from zscout.transfer.search import AtEstimate
 from zscout.types import Agent
 
+AGENTS = {
+    "usf-ucb": OnlineTransfer,
+    "thompson": OnlineTransfer,
+    "unroll": RolloutAgent,
+    "lola": RolloutAgent,
+    "random": ExplorerAgent,
+    "explore-then-commit": ExplorerAgent,
+}
 
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [
-        ("usf-ucb", OnlineTransfer),
-        ("thompson", OnlineTransfer),
-        ("unroll", RolloutAgent),
-        ("lola", RolloutAgent),
-        ("random", ExplorerAgent),
-        ("explore-then-commit", ExplorerAgent),
-    ],
-)
-def test_a_method_gets_the_agent_that_it_needs(
-    name: str, kind: type, laplacian_model: ExactModel, tmp_path: Path
-) -> None:
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_a_method_gets_the_agent_that_it_needs(name: str, laplacian_model: ExactModel, tmp_path: Path) -> None:
     agent = OnlineTransfer(laplacian_model, name, seed=3)
-    assert type(agent) is kind
-    assert isinstance(agent, OnlineTransfer)
-    assert isinstance(agent, Agent)
+    assert type(agent) is AGENTS[name]
     agent.act(40)
     agent.tell(41, 1.0)
     agent.save(tmp_path)
-    others = copy.deepcopy(agent), OnlineTransfer.load(tmp_path, laplacian_model)
-    for other in others:
-        assert type(other) is kind
-        assert other.t == 1
-        assert np.asarray(other.act(41)) == np.asarray(agent.act(41))
+    other = OnlineTransfer.load(tmp_path, laplacian_model)
+    assert type(other) is AGENTS[name]
+    assert np.asarray(other.act(41)) == np.asarray(agent.act(41))
+
+
+@pytest.mark.parametrize("name", AGENTS)
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda agent: pickle.loads(pickle.dumps(agent))])
+def test_a_copy_goes_on_alone(name: str, copied: Callable[[Any], Any], laplacian_model: ExactModel) -> None:
+    agent = OnlineTransfer(laplacian_model, name, seed=3)
+    assert isinstance(agent, Agent)
+    agent.act(40)
+    agent.tell(41, 1.0)
+    other = copied(agent)
+    assert np.asarray(other.act(41)) == np.asarray(agent.act(41))
+    with agent._one_thread:  # as another thread that is inside the first agent
+        other.tell(42, 1.0)
+    assert (agent.t, other.t) == (1, 2)
+    assert agent.posterior.weight == 1
 
 
 def test_rollouts_and_explorers_are_not_combined() -> None:
@@ -82,6 +95,7 @@ def test_a_z_is_held_as_long_after_exploring_as_ever(laplacian_model: ExactModel
     [
         ({"search": Unroll(), "hold": 7}, "hold has no effect with a RolloutSearch"),
         ({"explorer": RandomWalk}, "explorer must be an Explorer instance"),
+        ({"search": AtEstimate(), "acquisition": Thompson()}, "acquisition has no effect with AtEstimate"),
     ],
 )
 def test_pieces_that_do_not_fit_are_refused(pieces: dict[str, Any], says: str) -> None:
@@ -125,6 +139,72 @@ def test_features_of_transitions_see_the_whole_step() -> None:
         agent.learn([obs], [1.0])
     with pytest.raises(ValueError, match="call wants_reward between act"):
         agent.wants_reward(obs)
+
+
+def test_an_action_of_another_observation_is_dropped() -> None:
+    agent = OnlineTransfer(Displacement(), METHODS["greedy"](dim=2, ridge=1e-6), seed=0)
+    agent.act(np.zeros(2))
+    agent.ask(np.zeros(2))  # the same observation: the action is still the one that was taken
+    agent.tell(np.zeros(2), 1.0)
+    assert agent.z_hat[1] != 0
+    other = OnlineTransfer(Displacement(), METHODS["greedy"](dim=2, ridge=1e-6), seed=0)
+    other.act(np.zeros(2))
+    other.ask(np.ones(2))  # another z at another observation: who acts there is not known
+    other.tell(np.ones(2), 1.0)
+    assert other.z_hat.tolist() == [0.0, 0.0]
+
+
+def test_tensors_that_wait_are_restored_as_tensors(laplacian_model: ExactModel, tmp_path: Path) -> None:
+    for obs, kind in ((torch.tensor(40), Tensor), (40, np.generic)):
+        agent = OnlineTransfer(laplacian_model, seed=3)
+        agent.act(obs)
+        agent.save(tmp_path)
+        state = OnlineTransfer.load(tmp_path, laplacian_model)._state
+        assert isinstance(state.asked, kind)
+        assert isinstance(state.action, kind)
+        assert int(state.asked) == 40
+
+
+class Later(Compass):
+    """States and actions are counted from 3 and from 5."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.observation_space, self.action_space = Discrete(4, start=3), Discrete(2, start=5)
+
+    def phi(self, obs: Any) -> Tensor:
+        return torch.ones(*np.shape(obs), 2)
+
+
+def test_exhaustive_counts_from_the_start_of_its_spaces() -> None:
+    def step(state: Tensor, action: Tensor) -> Tensor:  # 5: to the left, 6: to the right
+        return (state + 2 * (action - 5) - 1).clamp(3, 6)
+
+    agent, state, path = OnlineTransfer(Later(), METHODS["exhaustive"](dim=2, look_ahead=step)), torch.tensor(3), []
+    for _ in range(4):
+        path.append(int(state))
+        state = step(state, torch.as_tensor(agent.act(state)))
+        agent.tell(state, 0.0)
+    assert path == [3, 4, 5, 6]
+
+
+def test_a_setting_of_the_method_is_pointed_to_its_place(laplacian_model: ExactModel) -> None:
+    with pytest.raises(TypeError, match=r"settings belong to the method: .*METHODS\['opti'\]\(dim=9, radius=0.2\)"):
+        OnlineTransfer(laplacian_model, "opti", radius=0.2)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="OnlineTransfer has no argument 'colour'"):
+        OnlineTransfer(laplacian_model, "opti", colour=1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("score", [PathUCB(0.5), OverHeads(PathUCB(0.5)), OneStepBonus()])
+def test_a_gamma_without_effect_is_said_once(score: Any, laplacian_model: ExactModel) -> None:
+    with pytest.warns(UserWarning, match=r"gamma=0\.\d of \w+ has no effect: USFA has no psi_at") as said:
+        agent = OnlineTransfer(load("grid9-laplacian"), Method(acquisition=score))
+    assert len(said) == 1
+    agent.ask(0)  # a second warning would be an error
+    agent.tell(1, 1.0)
+    agent.ask(1)
+    OnlineTransfer(laplacian_model, Method(acquisition=score)).ask(0)  # used: no warning, which would be an error
+    OnlineTransfer(load("grid9-laplacian")).ask(0)  # the default, documented to fall back
 
 
 class Corridor:

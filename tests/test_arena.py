@@ -9,7 +9,7 @@ import torch
 import zscout
 from zscout.bfm.exact import ExactModel
 from zscout.lab import grid_arena, ground
-from zscout.lab.arena import NUMBERS, Arena, Batch, Tasks
+from zscout.lab.arena import NUMBERS, Batch, Tasks
 from zscout.lab.chunks import run_batch
 from zscout.lab.comparison import Entrant
 from zscout.lab.grid_arena import GridArena
@@ -18,7 +18,7 @@ from zscout.lab.store import Record
 from zscout.transfer.methods import METHODS
 
 
-def ran(arena: Arena, method: str, tasks: int = 12, steps: int = 60) -> list[Record]:
+def ran(arena: GridArena, method: str, tasks: int = 12, steps: int = 60) -> list[Record]:
     return run_batch(Entrant(arena, method, tasks=Tasks(tasks, 1), steps=steps).specs)
 
 
@@ -29,7 +29,7 @@ def column(records: list[Record], name: str) -> np.ndarray:
 def test_a_grid_is_an_arena_with_the_numbers_of_every_arena() -> None:
     for evaluator in ("exact", "monte-carlo"):
         arena = GridArena(evaluator=evaluator)
-        assert isinstance(arena, Arena)
+        assert isinstance(arena, GridArena)
         (record,) = ran(arena, "greedy", 1, 20)
         assert set(NUMBERS) <= set(record.numbers)
         assert all(np.isfinite(list(record.numbers.values())))
@@ -101,7 +101,7 @@ def test_a_large_world_with_a_network_builds_no_exact_model(tmp_path: Path, monk
     monkeypatch.setattr(ExactModel, "__init__", refused)
     monkeypatch.setattr(ground, "arena_features", refused)
     arena = GridArena("maze", model=str(tmp_path / "mine"))
-    assert not arena.evaluates_exactly
+    assert not arena.exact_with(arena.ground.world.n_states)
     records = ran(arena, "usf-ucb", 2, 10)
     assert all(np.isfinite(record.numbers["lost"]) for record in records)
 

@@ -400,7 +400,7 @@ def test_signals_end_in_one_line(first: signal.Signals, code: int, tmp_path: Pat
 def test_a_second_ctrl_c_ends_at_once_in_one_line() -> None:
     program = """
 import time
-from zscout.cli.mistakes import signals_stop_it
+from zscout.cli.progress import signals_stop_it
 with signals_stop_it():
     try:
         print("ready", flush=True)

@@ -12,13 +12,12 @@ from pathlib import Path
 import pytest
 
 import zscout
+from commands import run_zscout
 from zscout.cli import main
 
 
 def run(*words: str, cwd: Path) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "-m", "zscout", *words], capture_output=True, text=True, cwd=cwd, check=False
-    )
+    return run_zscout(words, cwd)
 
 
 def test_compare_and_tune_work_together_and_resume(tmp_path: Path) -> None:
@@ -121,6 +120,8 @@ def test_version() -> None:
         (["pretrain", "--out", "a-file"], "a-file is a file; --out names a folder"),
         (["pretrain", "--out", "x", "--device", "cuda:77"], "there is no CUDA device here"),
         (["pretrain", "--out", "x", "--world", "mars"], "there is no world 'mars'"),
+        (["compare", "--world", "ofice.txt"], "there is no file 'ofice.txt': expected a map file, or one of"),
+        (["compare", "--features", "mine:places"], "No module named 'mine'; run in the folder of mine.py"),
         (["pretrain", "--out", "x", "--world", "a-file"], "a-file: map row 1 holds 'e'"),
         (
             ["pretrain", "--out", "x", "--features", "zscout.features:laplacian", "--dim", "12"],
@@ -145,7 +146,7 @@ def test_version() -> None:
         (["compare", "--quick", "--methods", "random", "--csv", "a-file/x.csv"], "a-file/x.csv cannot be written"),
         (["reproduce", "--seed", "5000"], "seed must be from 0 to 1000"),
         (["compare", "--outside", "1"], "outside must be in [0.0, 1.0)"),
-        (["compare", "--model", "network", "--heads", "2"], "psi-error and heads are of the exact model"),
+        (["compare", "--model", "network", "--heads", "2"], "psi-error and heads need --model exact"),
         (["compare", "--tasks", "0"], "tasks must be at least 1"),
         (["compare", "--features", "waves"], "there is no feature set 'waves': there are clusters"),
         (["compare", "--model", "mine"], "mine"),

@@ -1,26 +1,17 @@
 """Every command and program in README and docs is run, and every link leads somewhere."""
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from commands import run_programs, run_zscout
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 METHODS = ROOT / "docs" / "methods"
 LONG = [page for page in PAGES if page.parent != METHODS and page != ROOT / "README.md"]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
-ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}  # these tensors are small
-ONE_BY_ONE = """
-import sys
-from pathlib import Path
-for name in sys.argv[1:]:
-    print(name, flush=True)
-    exec(compile(Path(name).read_text(), name, "exec"), {"__name__": "__main__"})
-"""
 
 
 def name_of(page: Path) -> str:
@@ -51,28 +42,19 @@ def new_commands() -> list[tuple[str, list[str]]]:
     return found
 
 
-def run(words: list[str], folder: Path) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run([sys.executable, *words], cwd=folder, env=ENVIRONMENT, capture_output=True, text=True)
-
-
 PROGRAMS = [[page] for page in LONG if "```python" in page.read_text()] + [sorted(METHODS.glob("*.md"))]
 
 
 @pytest.mark.parametrize("pages", PROGRAMS, ids=lambda pages: pages[0].stem if len(pages) == 1 else "methods")
 def test_programs_run(pages: list[Path], tmp_path: Path) -> None:
-    """Those of a page in one process, which imports torch once."""
-    files = []
-    for i, (_, code) in enumerate(blocks("python", pages)):
-        files.append(f"program-{i}.py")
-        (tmp_path / files[-1]).write_text(code)
-    done = run(["-W", "error", "-c", ONE_BY_ONE, *files], tmp_path)
-    assert done.returncode == 0, f"{done.stdout.splitlines()[-1:]}: {done.stderr}"
-    assert [line for line in done.stdout.splitlines() if line in files] == files
+    """Those of a page in one process."""
+    done = run_programs([code for _, code in blocks("python", pages)], tmp_path)
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_readmes_program_does_what_its_comment_says(tmp_path: Path) -> None:
     ((_, code),) = blocks("python", [ROOT / "README.md"])
-    done = run(["-W", "error", "-c", code], tmp_path)
+    done = run_programs([code], tmp_path)
     assert done.stdout.startswith("1.0 tensor(["), done.stderr
 
 
@@ -80,16 +62,16 @@ def test_the_model_of_ones_own_can_be_saved_and_compared(tmp_path: Path) -> None
     page = ROOT / "docs" / "bring-your-own-bfm.md"
     (tmp_path / "my_bfm.py").write_text(blocks("python", [page])[0][1])
     (command,) = re.findall(r"^`zscout (compare --model my_bfm:model .+)`$", page.read_text(), re.MULTILINE)
-    done = run(["-m", "zscout", *command.split(), "--quick"], tmp_path)
+    done = run_zscout([*command.split(), "--quick"], tmp_path)
     assert done.returncode == 0, done.stderr
     assert "failed" not in done.stdout
 
 
 def test_a_map_and_features_of_ones_own_are_compared_tuned_and_trained(tmp_path: Path) -> None:
     page = ROOT / "docs" / "own-map-and-features.md"
-    assert run(["-c", blocks("python", [page])[0][1]], tmp_path).returncode == 0
+    assert run_programs([blocks("python", [page])[0][1]], tmp_path).returncode == 0
     for command in re.findall(r"^`zscout (.+)`$", page.read_text(), re.MULTILINE):
-        done = run(["-m", "zscout", *command.split(), "--quick"], tmp_path)
+        done = run_zscout([*command.split(), "--quick"], tmp_path)
         assert done.returncode == 0, f"{command}: {done.stderr}"
         assert "failed" not in done.stdout
 
@@ -104,7 +86,7 @@ def test_commands_run(page: str, commands: list[str], tmp_path: Path) -> None:
         else:
             assert program == "zscout", f"{page}: {line}"
             small = ["--quick", "--only", "start-up"] if words[0] == "bench" else ["--quick"]  # its tests run the rest
-            done = run(["-m", "zscout", *words, *(word for word in small if word not in words)], tmp_path)
+            done = run_zscout([*words, *(word for word in small if word not in words)], tmp_path)
             assert done.returncode == 0, f"{page}: {line}: {done.stderr}"
 
 

@@ -6,7 +6,17 @@ import numpy as np
 import pytest
 import torch
 
-from zscout.edge import as_finite, as_generator, as_index, as_size, as_vectors, in_range, required_rng
+from zscout.edge import (
+    as_finite,
+    as_generator,
+    as_index,
+    as_positive,
+    as_size,
+    as_table,
+    as_vectors,
+    in_range,
+    required_rng,
+)
 
 
 def test_whole_numbers() -> None:
@@ -43,6 +53,25 @@ def test_real_numbers() -> None:
     for number in (1.0, -0.1, math.nan):
         with pytest.raises(ValueError, match=r"gamma must be in \[0.0, 1.0\), got"):
             in_range(number, "gamma", 0.0, 1.0, open_end=True)
+
+
+def test_limits_are_in_the_message() -> None:
+    for bad in (0.0, -1.0, math.inf, math.nan):
+        with pytest.raises(ValueError, match=f"ridge must be above 0 and finite, got {bad}"):
+            as_positive(bad, "ridge")
+    with pytest.raises(ValueError, match="ridge must be a number above 0 and finite, got 'a'"):
+        as_positive("a", "ridge")
+    with pytest.raises(ValueError, match=r"forgetting must be in \(0.0, 1.0\], got 0.0"):
+        in_range(0.0, "forgetting", 0.0, 1.0, open_start=True)
+    with pytest.raises(ValueError, match="observation 5 is outside 0 … 4, the states of this model"):
+        as_index(5, 5, "observation", whose=", the states of this model")
+
+
+def test_a_table_names_the_row_that_is_wrong() -> None:
+    with pytest.raises(ValueError, match=r"features hold NaN or inf at row 1: \[nan, 1.0\]"):
+        as_table([[1.0, 2.0], [math.nan, 1.0]], 2, "features")
+    with pytest.raises(ValueError, match=r"features have shape \(1, 2\), expected \[3 d\], one row for each state"):
+        as_table([[1.0, 2.0]], 3, "features")
 
 
 def test_vectors() -> None:

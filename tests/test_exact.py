@@ -371,7 +371,7 @@ def test_wrong_shapes_and_types(laplacian_model: ExactModel) -> None:
         model.phi(torch.tensor(1.5))
     with pytest.raises(ValueError, match=r"features have shape \(80, 9\), expected \[81 d\]"):
         ExactModel(open_grid(), model.features[:80])
-    with pytest.raises(ValueError, match="features holds NaN or inf"):
+    with pytest.raises(ValueError, match="features hold NaN or inf at row"):
         ExactModel(open_grid(), torch.full((81, 9), math.nan))
     with pytest.raises(ValueError, match=r"expected a policy of actions \[\*n 81\]"):
         model.evaluate(torch.zeros(80, dtype=torch.long))

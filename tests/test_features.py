@@ -8,7 +8,7 @@ from scipy.sparse import csc_array, csr_array
 from scipy.sparse.csgraph import connected_components, shortest_path
 
 from zscout.features import decode, eigenvalues, encode, graph_laplacian, grid_clusters, laplacian, temporal_clusters
-from zscout.features.graph import adjacency, graded_adjacency
+from zscout.features.graph import adjacency
 from zscout.types import FiniteWorld
 from zscout.worlds import GridWorld, four_rooms, maze, open_grid
 
@@ -136,7 +136,7 @@ def test_the_basis_does_not_depend_on_the_solver(monkeypatch: pytest.MonkeyPatch
 
 def test_the_basis_does_not_depend_on_what_the_solver_returns() -> None:
     world = open_grid()
-    tie_breaker = MODULE._laplacian_of(graded_adjacency(world), normalised=False)
+    tie_breaker = MODULE._laplacian_of(adjacency(world, graded=True), normalised=False)
     _, functions = eigh(graph_laplacian(world).toarray())
     pair = functions[:, 1:3]
     turn = np.array([[0.6, -0.8], [0.8, 0.6]])

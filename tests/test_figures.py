@@ -16,11 +16,23 @@ from zscout.bfm.pretrained import shipped
 from zscout.files import write_bytes, write_json
 from zscout.lab.paper.feature_maps import FIGURES
 from zscout.lab.paper.networks import training_figure
-from zscout.lab.report_model import Curve, CurveFigure, CurvePanel, Interval, IntervalFigure, Panel, PanelFigure, Strip
-from zscout.lab.stored import stored_trainings
-from zscout.report.draw_maps import FINE, WALL
-from zscout.report.figures import draw, draw_curves, draw_framework, draw_panels, palettes, save_figure
-from zscout.report.ink import Palette
+from zscout.lab.report_model import (
+    Curve,
+    CurveFigure,
+    CurvePanel,
+    Interval,
+    IntervalFigure,
+    Panel,
+    PanelFigure,
+    Strip,
+    to_json,
+)
+from zscout.lab.stored_results import stored_trainings
+from zscout.report.draw_curves import draw_curves
+from zscout.report.draw_framework import draw_framework
+from zscout.report.draw_maps import FINE, draw_panels
+from zscout.report.figures import draw, palettes, save_figure
+from zscout.report.ink import WALL, Palette
 
 
 @pytest.fixture(scope="module")
@@ -204,7 +216,7 @@ def test_logs_are_collected_into_what_is_stored(tmp_path: Path) -> None:
     for name, folder in shipped().items():
         (tmp_path / name).mkdir()
         shutil.copy(folder / "training.json", tmp_path / name)
-    command = [sys.executable, "-m", "zscout.lab.stored", str(tmp_path)]
+    command = [sys.executable, "-m", "zscout.lab.stored_results", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     collected = {entry["name"]: entry for entry in json.loads(done.stdout)}
     assert set(collected) == set(shipped())
@@ -221,7 +233,7 @@ def test_short_strips_leave_room_and_walls_survive_json() -> None:
     frames = draw_panels(table).axes[0].collections[0]
     assert isinstance(frames, LineCollection)
     assert len(frames.get_segments()) == 3
-    back = json.loads(json.dumps(table.to_json(), allow_nan=False))
+    back = json.loads(json.dumps(to_json(table), allow_nan=False))
     assert back["sections"]["s"][1]["panels"][0]["background"] == [[1.0, None]]
 
 

@@ -8,11 +8,12 @@ import pytest
 import torch
 
 from benchmarks.reward_requests import LEAST, gated_runs, gates
+from simulating import simulate
 from zscout import OnlineTransfer
 from zscout.lab.arena import Tasks
 from zscout.lab.exact_evaluation import evaluate_exactly
 from zscout.lab.grid_arena import GridArena
-from zscout.lab.simulation import WORLD, simulate
+from zscout.lab.simulation import WORLD
 from zscout.lab.spec import Spec
 from zscout.randomness import Streams
 

@@ -130,6 +130,8 @@ def test_any_map_is_read_faithfully_or_refused(rows: list[str]) -> None:
         ("...\n..", "row 2 has 2 cells, row 1 has 3"),
         ("..\n\n..", "row 2 has 0 cells"),
         ("..\n.x", "row 2 holds 'x'"),
+        ("..x", "row 1 holds 'x'"),
+        ("maps/office.txt", "got what looks like a path: read it first, Path('maps/office.txt').read_text()"),
         (".#.", "1 free cells cannot be reached from (0, 0): (0, 2)"),
     ],
 )

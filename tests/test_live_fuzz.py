@@ -1,4 +1,4 @@
-"""Hostile messages by the thousand: each is answered, none does anything, and the run lives on."""
+"""Thousands of hostile messages: each is answered, none has an effect, and the run continues."""
 
 import asyncio
 import json
@@ -15,10 +15,11 @@ from starlette.applications import Starlette
 
 from benchmarks.live_load import resident
 from live import PATIENCE, SERVE, SMALL, Page, page, served
-from zscout.live import holding, server
+from zscout.live import run as worker_side
+from zscout.live import server
 from zscout.live.limits import Limits
-from zscout.live.messages import FIELDS, NoRunError
-from zscout.live.workers import LostError, Worker, Workers
+from zscout.live.messages import FIELDS, RunLostError
+from zscout.live.workers import Worker
 
 TAINTED = ("etc/passwd", "zscout_hostile", "os:system", "__import__")
 RAW = {  # what json.dumps would not write
@@ -50,7 +51,7 @@ PARTS = ("world", "features", "model", "methods", "who", "noise", "memory", "sil
 
 
 def valid(rng: random.Random) -> dict[str, Any]:
-    """What a page would say."""
+    """A valid message."""
     said: list[dict[str, Any]] = [
         {"do": "step"},
         {"do": "play"},
@@ -73,7 +74,7 @@ def valid(rng: random.Random) -> dict[str, Any]:
 
 
 def hostile(rng: random.Random) -> str:
-    """The same with something wrong in it; a few are right all the same."""
+    """A message with something wrong; a few are valid by chance."""
     said = valid(rng)
     kind = rng.randrange(10)
     if kind <= 3 and len(said) > 1:
@@ -92,10 +93,10 @@ def hostile(rng: random.Random) -> str:
     kind = rng.randrange(20)
     if kind == 0:
         return text[: rng.randrange(len(text))]
-    if kind == 1:  # a letter is another one
+    if kind == 1:  # one character replaced
         place = rng.randrange(len(text))
         return text[:place] + chr(rng.choice((0, 34, 44, 58, 91, 123, 125, 0x20AC))) + text[place + 1 :]
-    if kind == 2:  # every key twice
+    if kind == 2:  # duplicate keys
         return text.replace("{", '{"do":"step","value":1,"step":0,', 1)
     if kind == 3:
         return text + rng.choice((" " * 5_000, "{}", "]", "\n\n", "//"))
@@ -104,43 +105,24 @@ def hostile(rng: random.Random) -> str:
     return text
 
 
-# Without a socket: the server's own code from the message to the run, in this process
+# Without a socket: the whole server and its runs in this process
 
 
 class Here(Worker):
-    """Runs of this process."""
+    """Runs in this process."""
 
     def __init__(self) -> None:
         self.runs = 0
 
     async def call(self, name: str, *arguments: Any) -> Any:
-        try:
-            return getattr(holding, name)(*arguments)
-        except NoRunError:
-            raise LostError("gone") from None
+        return getattr(worker_side, name)(*arguments)
 
     def end(self) -> None:
-        holding.RUNS.clear()
-
-
-class AllHere(Workers):
-    """One."""
-
-    def __init__(self, count: int) -> None:
-        self.one = Here()
-
-    def least_busy(self) -> Worker:
-        return self.one
-
-    async def call_all(self, name: str, *arguments: Any) -> list[Any]:
-        return [await self.one.call(name, *arguments)]
-
-    def end(self) -> None:
-        self.one.end()
+        worker_side.RUNS.clear()
 
 
 class Visitor:
-    """One end of a connection; the other end is the application's."""
+    """The client end of an ASGI WebSocket."""
 
     def __init__(self) -> None:
         self.answers: list[dict[str, Any]] = []
@@ -149,7 +131,7 @@ class Visitor:
         self._asked = 0
 
     async def say(self, text: str | bytes) -> list[dict[str, Any]]:
-        """What it leads to, until the next one is listened to."""
+        """Send a message; returns the answers."""
         self.answers.clear()
         self._listens.clear()
         self._said.put_nowait({"type": "websocket.receive", "text" if isinstance(text, str) else "bytes": text})
@@ -167,13 +149,13 @@ class Visitor:
 
     @asynccontextmanager
     async def visiting(self, app: Any) -> AsyncIterator[None]:
-        """From the greeting to the goodbye."""
+        """Connect, and disconnect at the end."""
         self._said.put_nowait({"type": "websocket.connect"})
         headers = [(b"host", b"127.0.0.1")]
         scope = {"type": "websocket", "path": "/ws", "query_string": b"token=token", "headers": headers}
         scope |= {"server": ("127.0.0.1", 80), "scheme": "ws", "root_path": "", "subprotocols": []}
         visit = asyncio.create_task(app(scope, self.receive, self.send))
-        while self._asked < 2 or not self.answers:  # it is listened to, and has been greeted
+        while self._asked < 2 or not self.answers:  # the server listens and has sent its hello
             await asyncio.sleep(0)
         yield
         self._said.put_nowait({"type": "websocket.disconnect", "code": 1000})
@@ -192,9 +174,9 @@ def _listen(event: str, arguments: tuple[Any, ...]) -> None:
 
 @pytest.fixture
 def heard() -> Iterator[list[tuple[str, str]]]:
-    """What was imported, opened or run by a name that only a hostile message has."""
+    """Imports, file accesses and system calls with a name from a hostile message."""
     global _heard
-    sys.addaudithook(_listen)  # for good: there is no way to take one away
+    sys.addaudithook(_listen)  # an audit hook cannot be removed
     _heard = []
     yield _heard
     _heard = None
@@ -203,12 +185,12 @@ def heard() -> Iterator[list[tuple[str, str]]]:
 def test_ten_thousand_hostile_messages_change_nothing(
     monkeypatch: pytest.MonkeyPatch, heard: list[tuple[str, str]], caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(server, "Workers", AllHere)
+    monkeypatch.setattr(server, "Worker", Here)
     caplog.set_level(logging.WARNING)
     counts = asyncio.run(_ten_thousand(random.Random(0)))
     assert counts["hostile"] >= 10_000
     assert counts["refused"] > 0.8 * counts["hostile"]
-    assert counts["steps"] > 30  # what was right was done all the while
+    assert counts["steps"] > 30  # valid messages still work
     assert counts["grown"] < 60 * 2**20
     assert heard == []
     assert not [name for name in sys.modules if "hostile" in name]
@@ -218,15 +200,15 @@ def test_ten_thousand_hostile_messages_change_nothing(
 async def _ten_thousand(rng: random.Random) -> dict[str, int]:
     live = server.LiveServer("token", ["127.0.0.1"], 1, Limits(steps=60, rate=1e9, burst=1e9))
     visitor, counts = Visitor(), dict.fromkeys(("hostile", "refused", "steps", "grown"), 0)
-    async with live._lifespan(Starlette()), visitor.visiting(live.app):
+    async with live._lifespan(Starlette()), visitor.visiting(live):
         await visitor.say(json.dumps({"do": "begin", "setup": SMALL}))
         for number in range(12_000):
             if number == 2_000:
                 before = resident(os.getpid())
             right = rng.random() < 0.1
             text = json.dumps(valid(rng)) if right else hostile(rng)
-            runs = dict(holding.RUNS)
-            await visitor.say(json.dumps({"do": "pause"}))  # so that what changes is the message's doing
+            runs = dict(worker_side.RUNS)
+            await visitor.say(json.dumps({"do": "pause"}))  # so that only the next message can change something
             known = [(run, len(run._frames), run.setup) for run in runs.values()]
             answers = await visitor.say(text.encode("utf-8", "replace") if rng.random() < 0.02 else text)
             counts["hostile"] += not right
@@ -239,40 +221,40 @@ async def _ten_thousand(rng: random.Random) -> dict[str, int]:
                 assert len(answers) == 1, (text, answers)
                 assert len(answers[0].get("about", "")) <= 241
                 assert "\n" not in answers[0].get("about", "")
-                assert dict(holding.RUNS) == runs, text
+                assert dict(worker_side.RUNS) == runs, text
                 assert [(run, len(run._frames), run.setup) for run in runs.values()] == known, text
-            assert len(holding.RUNS) == len(live.visits) == 1
+            assert len(worker_side.RUNS) == len(live.visits) == 1
         counts["grown"] = resident(os.getpid()) - before
         await visitor.say(json.dumps({"do": "begin", "setup": SMALL}))
         [frame] = [answer for answer in await visitor.say('{"do":"step"}') if answer["is"] == "frame"]
         assert frame["step"] == 1
-    assert holding.RUNS == {}
+    assert worker_side.RUNS == {}
     return counts
 
 
 def test_processes_that_are_not_ready_at_first_are_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = 0
 
-    class Late(AllHere):
-        async def call_all(self, name: str, *arguments: Any) -> list[Any]:
+    class Late(Here):
+        async def call(self, name: str, *arguments: Any) -> Any:
             nonlocal asked
             asked += 1
             if asked <= 2:
-                raise LostError("not ready")
-            return await super().call_all(name, *arguments)
+                raise RunLostError("not ready")
+            return await super().call(name, *arguments)
 
     async def scene() -> None:
         live = server.LiveServer("token", ["127.0.0.1"], 1)
         async with live._lifespan(Starlette()):
             for first in ("notice", "hello"):
                 visitor = Visitor()
-                async with asyncio.timeout(PATIENCE), visitor.visiting(live.app):
+                async with asyncio.timeout(PATIENCE), visitor.visiting(live):
                     while visitor.answers[-1]["is"] != "hello":
                         await asyncio.sleep(0.01)
                     assert visitor.answers[0]["is"] == first
-                    assert "starts again" in visitor.answers[0].get("about", "starts again")
+                    assert "restarted" in visitor.answers[0].get("about", "restarted")
 
-    monkeypatch.setattr(server, "Workers", Late)
+    monkeypatch.setattr(server, "Worker", Late)
     monkeypatch.setattr(server, "PAUSES", (0.0, 0.0))
     asyncio.run(scene())
 
@@ -301,7 +283,7 @@ def test_two_thousand_hostile_messages_over_a_socket_change_nothing() -> None:
 
 
 def _until_answered(visitor: Page, speed: float) -> None:
-    """All that was said before has been answered."""
+    """Wait until all earlier messages were answered."""
     visitor.say("speed", value=speed)
     while True:
         answer = json.loads(visitor.socket.recv(PATIENCE))

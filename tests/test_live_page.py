@@ -1,4 +1,4 @@
-"""A person's journey, clicked for real in Chromium."""
+"""The page in a real Chromium: mouse, touch and keyboard."""
 
 import json
 import subprocess
@@ -37,7 +37,7 @@ def chrome() -> Iterator[Browser]:
 
 @pytest.fixture
 def arrive(server: Served, chrome: Browser) -> Iterator[Arrive]:
-    """A visitor in a window of their own; at the end nothing has gone wrong that a person would not see."""
+    """Opens visitors in new windows; at the end there is no console error and no foreign request."""
     visitors: list[Visitor] = []
 
     def one(link: str = "", toured: bool = True, **window: Any) -> Visitor:
@@ -61,21 +61,21 @@ def test_a_painted_reward_is_found_and_when_repainted_followed(arrive: Arrive) -
     visitor.fast()
     visitor.play()
     visitor.until_step(120)
-    seen = visitor.where(60)  # with a memory it looks elsewhere from time to time
+    seen = visitor.where(60)  # with a limited memory it explores from time to time
     assert sum(cell in CORNER for cell in seen) > 0.5 * len(seen), seen
     assert visitor.cell("best") in CORNER
     assert float(visitor.side("worth")) > 0.95
     visitor.until(
         lambda: "around the top right: the best" in (visitor.page.text_content("#says") or ""), "no word of it"
     )
-    # A change of mind.
+    # The reward moves.
     visitor.paint("erase", *CORNER)
     visitor.page.fill("#strength", "1")
     visitor.paint("good", (8, 0), (8, 1))
     changed = visitor.step()
     visitor.until_step(changed + 250)
 
-    def mostly_there() -> bool:  # with a memory it looks elsewhere from time to time
+    def mostly_there() -> bool:  # with a limited memory it explores from time to time
         seen = visitor.where(60)
         return sum(cell in [(8, 0), (8, 1)] for cell in seen) > 0.5 * len(seen)
 
@@ -102,7 +102,7 @@ def test_a_person_teaches_it_a_corner_by_keys_and_it_stays(arrive: Arrive) -> No
             answers += 1
             visitor.until_step(step + 1)
         visitor.page.wait_for_timeout(5)
-    assert answers < 60  # where it knew the place it did not ask
+    assert answers < 60  # it did not ask in known places
     visitor.page.uncheck("#wait")
     start = visitor.step()
     visitor.until_step(start + 10)
@@ -125,7 +125,7 @@ def test_thumbs_slider_and_skip_are_told(arrive: Arrive) -> None:
         step = visitor.step()
         act()
         visitor.until(lambda: visitor.step() > step, "it does not go on")
-        visitor.page.fill("#scrub", str(step))  # back, to see what stands there
+        visitor.page.fill("#scrub", str(step))  # look back at that step
         visitor.until(lambda: visitor.body("step") == str(step), "it cannot be scrubbed")
         reward = visitor.side("reward")
         visitor.page.click("#live")
@@ -215,7 +215,7 @@ def test_on_a_phone_nothing_is_cut_and_a_finger_paints(arrive: Arrive) -> None:
     page.locator("#world").scroll_into_view_if_needed()
     page.touchscreen.tap(*visitor.point((0, 0)))
     page.wait_for_timeout(200)
-    page.tap("#play")  # with nothing painted it would only say so
+    page.tap("#play")  # something is painted, so it plays at once
     visitor.until_step(5)
     wide = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
     assert wide[0] <= wide[1] == 390
@@ -290,7 +290,7 @@ def test_what_is_exported_can_be_used(arrive: Arrive, tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "thompson" in done.stdout
-    # The link: the same set-up in another window, here of the same person.
+    # The link gives the same set-up in another window.
     address = page.evaluate("location.href")
     other = page.context.new_page()
     other.goto(address)
@@ -302,7 +302,7 @@ def test_what_is_exported_can_be_used(arrive: Arrive, tmp_path: Path) -> None:
 
 
 def test_a_link_on_another_site_opens_the_page(chrome: Browser, server: Served, tmp_path: Path) -> None:
-    """As in a web terminal or a mail: the cookie must survive the way from there."""
+    """As from a web terminal or a mail: the cookie must be accepted."""
     (tmp_path / "mail.html").write_text(f"<a href='{server.link}'>your page</a>")
     there = ThreadingHTTPServer(("localhost", 0), partial(_Silent, directory=str(tmp_path)))
     with there:

@@ -1,4 +1,4 @@
-"""A live run without a server: its set-up, its frames against the laboratory's numbers, and what a person can do."""
+"""A live run without a server: set-up, frames compared with the laboratory, commands of a person."""
 
 import json
 import math
@@ -14,18 +14,19 @@ import torch
 from torch import Generator, Tensor
 
 from benchmarks.live_patches import Patches, paintings
+from simulating import simulate
 from toys import Regression
 from zscout.lab.grid_arena import GridArena
 from zscout.lab.ground import SHIPPED, Ground
-from zscout.lab.simulation import TaskRuns, simulate, simulated
+from zscout.lab.simulation import TaskRuns, simulated
 from zscout.lab.simulation import trace_of as lab_trace
 from zscout.lab.trace_comparison import TraceComparison
 from zscout.lab.trace_file import TraceFile
-from zscout.live.choices import choices, ground_of, method_of
-from zscout.live.messages import Told
+from zscout.live.choices import choices
+from zscout.live.explanation import Explanation, number, place_of
+from zscout.live.messages import SETTINGS, Reply
 from zscout.live.run import LATE, LiveRun
 from zscout.live.setup import Setup
-from zscout.live.words import Thought, number, place_of, sentence
 from zscout.transfer.agent import OnlineTransfer
 
 USUAL = {"features": "laplacian", "model": "network", "memory": 100}
@@ -36,12 +37,12 @@ def begun(most_steps: int = 500, **setup: Any) -> LiveRun:
     return LiveRun(Setup.from_json({**USUAL, **setup}), most_steps)
 
 
-def messages(told: Told) -> list[dict[str, Any]]:
-    return [json.loads(answer) for answer in told.answers]
+def messages(reply: Reply) -> list[dict[str, Any]]:
+    return [json.loads(answer) for answer in reply.messages]
 
 
-def frames(told: Told) -> list[dict[str, Any]]:
-    return [content for content in messages(told) if content["is"] == "frame"]
+def frames(reply: Reply) -> list[dict[str, Any]]:
+    return [content for content in messages(reply) if content["is"] == "frame"]
 
 
 def steps(run: LiveRun, count: int) -> list[dict[str, Any]]:
@@ -54,10 +55,10 @@ def side(frame: dict[str, Any], which: int = 0) -> dict[str, Any]:
 
 
 def everything(run: LiveRun) -> Any:
-    """All that a page could find out: set-up, hidden reward, every frame, whether it asks, and the trace."""
+    """Everything a page can see: set-up, hidden reward, frames, whether it asks, and the trace."""
     told = run.begun("key")
     traced = messages(run.trace()) if len(frames(told)) > 1 else None
-    return [list(told.answers), told.asks, told.ended, told.settings, traced]
+    return [list(told.messages), told.asks, told.ended, told.settings, traced]
 
 
 def trace_of(run: LiveRun) -> TraceFile:
@@ -70,7 +71,7 @@ def task_of(ground: Ground, task: int) -> Tensor:
 
 
 def close(one: Any, other: Any, digits: int = 4) -> bool:
-    """As near as rounding to so many digits leaves it."""
+    """Equal up to rounding to this number of digits."""
     first, second = (torch.as_tensor(numbers, dtype=torch.float64) for numbers in (one, other))
     return first.shape == second.shape and torch.allclose(first, second, rtol=0, atol=0.501 * 10**-digits)
 
@@ -90,7 +91,7 @@ def close(one: Any, other: Any, digits: int = 4) -> bool:
         {"reward": None, "noise": 5},
     ],
 )
-def test_a_set_up_is_read_as_it_is_written_and_what_is_left_out_is_as_usual(content: dict[str, Any]) -> None:
+def test_a_set_up_survives_json_and_missing_parts_are_defaults(content: dict[str, Any]) -> None:
     setup = Setup.from_json(content)
     written = setup.to_json()
     assert Setup.from_json(json.loads(json.dumps(written))) == setup
@@ -100,35 +101,35 @@ def test_a_set_up_is_read_as_it_is_written_and_what_is_left_out_is_as_usual(cont
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        ([], "a set-up is an object"),
-        (None, "a set-up is an object"),
-        ("open-grid", "a set-up is an object"),
+        ([], "a set-up must be an object"),
+        (None, "a set-up must be an object"),
+        ("open-grid", "a set-up must be an object"),
         ({"wrld": "maze"}, "did you mean world?"),
         ({"task": 3}, "no part of a set-up 'task'"),
         ({"table": [0.0] * 81}, "no part of a set-up 'table'"),
         ({"__proto__": {}}, "no part of a set-up"),
         ({"world": "mars"}, "no world 'mars'"),
         ({"world": "../../etc/passwd"}, "no world"),
-        ({"world": ["maze"]}, "world is a name"),
+        ({"world": ["maze"]}, "no world"),
         ({"features": "waves"}, "no feature set 'waves'"),
-        ({"features": 3}, "features is a name"),
+        ({"features": 3}, "no feature set 3"),
         ({"model": "os:system"}, "no model 'os:system'"),
-        ({"model": None}, "model is a name"),
+        ({"model": None}, "no model None"),
         ({"world": "maze", "features": "clusters"}, "no network ships for clusters in maze"),
-        ({"methods": "usf-ucb"}, "methods is a list of names"),
+        ({"methods": "usf-ucb"}, "methods must be a list of names"),
         ({"methods": []}, "one, or two different ones"),
         ({"methods": ["greedy", "greedy"]}, "one, or two different ones"),
         ({"methods": ["greedy", "random", "thompson"]}, "one, or two different ones"),
-        ({"methods": [1]}, "methods is a list of names"),
-        ({"methods": ["x" * 64]}, "methods is a list of names"),
+        ({"methods": [1]}, "no method 1"),
+        ({"methods": ["x" * 64]}, "no method 'xxx"),
         ({"methods": ["subprocess:run"]}, "no method 'subprocess:run'"),
         ({"methods": ["oracle"]}, "no method 'oracle'"),
-        ({"methods": ["mbie"]}, "choose clusters"),
+        ({"methods": ["mbie"]}, "mbie needs the features clusters"),
         ({"who": "both"}, "no kind of reward 'both'"),
         ({"who": ["person"]}, "no kind of reward"),
-        ({"who": "person", "methods": ["greedy", "random"]}, "one method, and nothing painted"),
-        ({"who": "person", "reward": {"task": 1}}, "one method, and nothing painted"),
-        ({"who": "person", "reward": {"table": [0.0] * 81}}, "one method, and nothing painted"),
+        ({"who": "person", "methods": ["greedy", "random"]}, "one method and no hidden reward"),
+        ({"who": "person", "reward": {"task": 1}}, "one method and no hidden reward"),
+        ({"who": "person", "reward": {"table": [0.0] * 81}}, "one method and no hidden reward"),
         ({"who": "person", "methods": ["lola"]}, "needs every reward"),
         ({"who": "person", "methods": ["unroll"]}, "needs every reward"),
         ({"noise": -0.1}, "noise must be in"),
@@ -152,16 +153,16 @@ def test_a_set_up_is_read_as_it_is_written_and_what_is_left_out_is_as_usual(cont
         ({"seed": 2**31}, "seed must be from 0"),
         ({"seed": 1.0}, "seed must be a whole number"),
         ({"seed": False}, "seed must be a whole number"),
-        ({"reward": 3}, "reward is an object"),
-        ({"reward": {}}, "reward is"),
-        ({"reward": {"task": 1, "table": [0.0] * 81}}, "reward is"),
-        ({"reward": {"seed": 1}}, "reward is"),
+        ({"reward": 3}, "reward must be"),
+        ({"reward": {}}, "reward must be"),
+        ({"reward": {"task": 1, "table": [0.0] * 81}}, "reward must be"),
+        ({"reward": {"seed": 1}}, "reward must be"),
         ({"reward": {"task": 10**6}}, "the number of a task must be from 0"),
         ({"reward": {"task": -1}}, "the number of a task must be from 0"),
         ({"reward": {"task": "7"}}, "the number of a task must be a whole number"),
-        ({"reward": {"table": "0" * 81}}, "a table is a list"),
-        ({"reward": {"table": []}}, "a table is a list"),
-        ({"reward": {"table": [0.0] * 1_001}}, "a table is a list"),
+        ({"reward": {"table": "0" * 81}}, "table must be a list"),
+        ({"reward": {"table": []}}, "table must be a list"),
+        ({"reward": {"table": [0.0] * 1_001}}, "table must be a list"),
         ({"reward": {"table": [0.0] * 80}}, "the table has 80 numbers, this world has 81 states"),
         ({"reward": {"table": [0.0] * 80 + [10.1]}}, "a reward must be in"),
         ({"reward": {"table": [0.0] * 80 + [math.nan]}}, "a reward must be in"),
@@ -170,7 +171,7 @@ def test_a_set_up_is_read_as_it_is_written_and_what_is_left_out_is_as_usual(cont
     ],
     ids=lambda value: None if isinstance(value, str) else json.dumps(value)[:40],
 )
-def test_what_cannot_be_set_up_is_refused_and_why(content: Any, why: str) -> None:
+def test_an_invalid_set_up_is_refused_with_the_reason(content: Any, why: str) -> None:
     with pytest.raises(ValueError, match=re.escape(why)):
         LiveRun(Setup.from_json({**USUAL, **content} if isinstance(content, dict) else content), 10)
 
@@ -238,11 +239,11 @@ def test_the_same_set_up_gives_the_same_frames() -> None:
 )
 @pytest.mark.parametrize("memory", [None, 40])
 def test_a_run_is_the_one_that_the_laboratory_has_for_that_seed(method: str, memory: int | None) -> None:
-    count = 110 if method in ("lola", "unroll") else 60  # longer than a rollout, after which it is put back
+    count = 110 if method in ("lola", "unroll") else 60  # longer than a rollout, which ends with a reset
     run = begun(methods=[method], memory=memory, noise=0.2, seed=11, reward={"task": 6})
     shown = steps(run, count)
-    ground, setup = ground_of(run.setup), run.setup
-    agent = OnlineTransfer(ground.model, method_of(method, setup, ground), seed=[11], runs=1)
+    ground, setup = run.setup.ground, run.setup
+    agent = OnlineTransfer(ground.model, setup.build(method), seed=[11], runs=1)
     table = ground.exact.features @ task_of(ground, 6)
     rows = list(islice(simulated(agent, TaskRuns(ground.world, table[None], 0.2, agent.seeds)), count))
     traced = trace_of(run).runs[0]
@@ -291,9 +292,9 @@ def test_maps_are_of_what_is_known_after_the_step(memory: int | None) -> None:
 def test_regret_lost_steps_and_worth_are_the_yardsticks(model: str, method: str) -> None:
     run = begun(model=model, methods=[method], memory=None, reward={"task": 8}, seed=2)
     first, shown = side(frames(run.begun("key"))[0]), [side(frame) for frame in steps(run, 60)]
-    ground, seeds = ground_of(run.setup), torch.tensor([2])
+    ground, seeds = run.setup.ground, torch.tensor([2])
     task, yardstick = task_of(ground, 8)[None], ground.yardstick
-    built = method_of(method, run.setup, ground)
+    built = run.setup.build(method)
     trace = simulate(ground.model, ground.world, task, built, seeds=seeds, steps=60, noise=0.1)
     regret = yardstick.regret(trace)[:, 0]
     assert close([one["regret"] for one in shown], regret)
@@ -324,7 +325,7 @@ def test_two_methods_share_the_reward_and_the_seed_and_each_does_what_it_would_d
     assert [run.method for run in trace_of(both).runs] == ["usf-ucb", "random"]
 
 
-def test_a_run_has_so_many_steps_and_no_more() -> None:
+def test_a_run_ends_at_its_last_step() -> None:
     run = begun(most_steps=3, reward={"task": 1})
     assert [run.step().ended for _ in range(3)] == [False, False, True]
     before = everything(run)
@@ -383,9 +384,9 @@ def test_all_of_a_reward_is_expressed_where_the_features_can_say_it_and_less_whe
     assert 0 < spots["expressed"] < 0.8
 
 
-def test_noise_is_that_of_the_next_step_on() -> None:
+def test_new_noise_applies_from_the_next_step() -> None:
     run, quiet = (begun(noise=0, reward={"task": 2}, methods=["random"], seed=3) for _ in range(2))
-    assert run.noise(2).settings["noise"] == 2
+    assert run.change("noise", 2).settings["noise"] == 2
     loud = [side(frame)["reward"] for frame in steps(run, 200)]
     still = [side(frame)["reward"] for frame in steps(quiet, 200)]
     spread = torch.tensor(loud) - torch.tensor(still)
@@ -395,7 +396,7 @@ def test_noise_is_that_of_the_next_step_on() -> None:
 def test_a_trace_with_other_noise_on_the_way_can_be_repeated() -> None:
     run = begun(model="exact", features="laplacian", reward={"task": 7}, noise=0.2, seed=4)
     steps(run, 15)
-    run.noise(1.5)
+    run.change("noise", 1.5)
     shown = steps(run, 15)
     file = trace_of(run)
     assert [(painting.since, painting.noise) for painting in file.rewards] == [(0, 0.2), (15, 1.5)]
@@ -410,7 +411,7 @@ def test_a_late_skip_is_no_mistake_and_what_is_skipped_teaches_nothing() -> None
     run.skip(2)
     run.skip(3)
     told = side(steps(run, 1)[0])["told"]
-    assert told == side(steps(run, 1)[0])["told"] - 1  # of the step after, where nothing was said, 0 is told
+    assert told == side(steps(run, 1)[0])["told"] - 1  # the next step had no answer and no skip: 0 is learned
 
 
 def test_with_memory_it_follows_a_reward_that_moves() -> None:
@@ -434,8 +435,8 @@ def person(**setup: Any) -> LiveRun:
 
 
 def learned(run: LiveRun, told: Sequence[tuple[int, float]]) -> bool:
-    """Whether what it knows is what these states and rewards say, and nothing else."""
-    features = ground_of(run.setup).exact.features
+    """Whether it has learned exactly these states and rewards."""
+    features = run.setup.ground.exact.features
     phi, reward = features[[state for state, _ in told]], torch.tensor([reward for _, reward in told]).double()
     fit = Regression(phi, reward)
     is_ = side(frames(run.begun("key"))[-1])
@@ -454,11 +455,11 @@ def test_a_persons_reward_is_learned_from_at_once_and_once() -> None:
     assert (again["step"], side(again)["reward"], side(again)["told"]) == (1, 2, 1)
     assert learned(run, [(side(frame)["at"], 2)])
     before = everything(run)
-    with pytest.raises(ValueError, match="step 1 has its reward"):
+    with pytest.raises(ValueError, match="step 1 already has a reward"):
         run.give(1, 3)
     assert everything(run) == before
     steps(run, 1)
-    with pytest.raises(ValueError, match="step 1 has its reward"):
+    with pytest.raises(ValueError, match="step 1 already has a reward"):
         run.give(1, 3)
     assert learned(run, [(side(frame)["at"], 2)])
 
@@ -474,33 +475,33 @@ def test_a_reward_may_come_late_but_not_very() -> None:
     old, newest = frames(told)
     assert (old["step"], side(old)["reward"]) == (2, -1)
     assert (newest["step"], side(newest)["reward"], side(newest)["told"]) == (LATE + 2, None, 1)
-    assert told.asks  # of the place where it is now nothing was said
+    assert told.asks  # its present place has no answer
     assert learned(run, [(entered[1], -1)])
     run.give(LATE + 2, 4)
     assert learned(run, [(entered[1], -1), (entered[-1], 4)])
     assert frames(run.begun("key"))[2] == old
-    with pytest.raises(ValueError, match="step 2 has its reward"):
+    with pytest.raises(ValueError, match="step 2 already has a reward"):
         run.give(2, 1)
     assert [trace_of(run).runs[0].reward[k] for k in (1, -1)] == [-1, 4]
 
 
 @pytest.mark.parametrize("silence", ["nothing", "zero"])
-def test_silence_means_what_was_said_that_it_means(silence: str) -> None:
+def test_no_answer_means_nothing_or_zero_as_set_up(silence: str) -> None:
     run = person(silence=silence)
     shown = [side(frame) for frame in steps(run, 40)]
-    asked = [(one["at"], 0.0) for one in shown[:-1] if one["asks"]]  # of the last one something may still be said
+    asked = [(one["at"], 0.0) for one in shown[:-1] if one["asks"]]  # the last one may still be answered
     assert learned(run, asked if silence == "zero" else [])
     assert asked
     if silence == "zero":
-        assert len(asked) < len(shown) - 1  # what is known is not asked for
-    run.silence("nothing" if silence == "zero" else "zero")
+        assert len(asked) < len(shown) - 1  # it does not ask in known places
+    run.change("silence", "nothing" if silence == "zero" else "zero")
     shown += [side(frame) for frame in steps(run, 10)]
     assert learned(run, asked if silence == "zero" else [(one["at"], 0.0) for one in shown[39:-1] if one["asks"]])
 
 
 def test_it_asks_until_it_knows_the_place() -> None:
     run = person()
-    features = ground_of(run.setup).exact.features
+    features = run.setup.ground.exact.features
     rewarded: list[int] = []
     asked = []
     for step in range(1, 81):
@@ -529,17 +530,17 @@ def test_a_reward_is_welcome_where_it_did_not_ask() -> None:
     assert (side(again)["reward"], side(again)["told"]) == (3, told + 1)
 
 
-def test_whoever_says_nothing_here_is_not_asked_again() -> None:
+def test_a_skipped_place_is_not_asked_again() -> None:
     run = person()
     steps(run, 1)
-    assert run.wait(True).asks
+    assert run.change("wait", True).asks
     for wrong in (0, 2, "1", None, True):
         with pytest.raises(ValueError, match="step must be"):
             run.skip(wrong)
     told = run.skip(1)
     assert not told.asks
-    assert list(told.answers) == []
-    assert not run.wait(True).asks
+    assert list(told.messages) == []
+    assert not run.change("wait", True).asks
     assert not run.begun("key", resumed=True).asks
     assert run.step().asks
     assert learned(run, [])
@@ -549,14 +550,14 @@ def test_whether_it_waits_can_be_changed_and_it_still_asks() -> None:
     run = person(wait=True)
     steps(run, 1)
     for value in (False, True):
-        told = run.wait(value)
+        told = run.change("wait", value)
         assert told.asks
         assert told.settings == {"noise": 0.1, "silence": "nothing", "wait": value}
 
 
-def test_a_trace_has_what_a_person_said_and_what_not() -> None:
+def test_a_trace_has_the_given_and_the_missing_rewards() -> None:
     run = person(memory=50, seed=8)
-    with pytest.raises(ValueError, match="nothing has happened yet"):
+    with pytest.raises(ValueError, match="there is no step yet"):
         run.trace()
     steps(run, 3)
     run.give(2, 1)
@@ -593,7 +594,7 @@ def test_a_refused_call_changes_nothing(who: str) -> None:
     ]
     for do, fields in calls:
         with pytest.raises(ValueError, match=".") as refused:
-            getattr(run, do)(**fields)
+            run.change(do, **fields) if do in SETTINGS else getattr(run, do)(**fields)
         assert type(refused.value) is ValueError, (do, fields)
     assert everything(run) == before
     steps(run, 1)
@@ -606,7 +607,7 @@ def _nested(depth: int) -> Any:
     return nested
 
 
-# Words
+# Sentences
 
 
 @pytest.mark.parametrize(
@@ -629,8 +630,8 @@ def test_a_place_is_one_of_nine_parts_of_the_map(cell: tuple[int, int], place: s
     assert place_of((row * 5 // 3, column * 5 // 3), (15, 15)) == place
 
 
-THOUGHT = Thought(
-    doing="tries",
+FACTS = Explanation(
+    mode="tries",
     place="top right",
     there=False,
     expected=0.5,
@@ -649,37 +650,37 @@ THOUGHT = Thought(
     [
         ({}, "Going to the top right: least known, could be worth 1.4."),
         ({"limit": 1.0}, "Going to the top right: least known, could be worth 1.0."),
-        ({"limit": 1.0, "expected": 1.3, "best": 1.3}, "Going to the top right: about 1.0 so far, not sure."),
+        ({"limit": 1.0, "expected": 1.3, "best": 1.3}, "Going to the top right: about 1.0 expected, not certain."),
         (
-            {"limit": 1.0, "doing": "goes", "expected": 1.3},
+            {"limit": 1.0, "mode": "goes", "expected": 1.3},
             "Going to the top right: the best place it knows, about 1.0.",
         ),
-        ({"least_known": False}, "Going to the top right: about 0.50 so far, not sure, could be worth 1.4."),
-        ({"possible": 0.5}, "Going to the top right: about 0.50, and hardly a doubt about it."),
+        ({"least_known": False}, "Going to the top right: about 0.50 expected, not certain, could be worth 1.4."),
+        ({"possible": 0.5}, "Going to the top right: about 0.50 expected, almost certain."),
         ({"possible": 2.1}, "Going to the top right: least known, could be worth more than anything so far."),
         ({"there": True}, "Looking around the top right: least known, could be worth 1.4."),
-        ({"weighs": False}, "Going to the top right: another behaviour than what seems best; about 0.50 there so far."),
-        ({"doing": "begins"}, "Nothing is known yet: any place could be the best."),
-        ({"doing": "wanders"}, "Wandering, to see a bit of everything."),
-        ({"doing": "goes"}, "Going to the top right: the best place it knows, about 0.50."),
+        ({"weighs": False}, "Going to the top right: not what looks best now; about 0.50 expected there."),
+        ({"mode": "begins"}, "Nothing is known yet: any place could be the best."),
+        ({"mode": "wanders"}, "Moving at random to see a bit of everything."),
+        ({"mode": "goes"}, "Going to the top right: the best place it knows, about 0.50."),
         (
-            {"doing": "stays", "there": True, "expected": -1.25, "best": -1.2},
+            {"mode": "stays", "there": True, "expected": -1.25, "best": -1.2},
             "Staying around the top right: the best place it knows, about −1.2.",
         ),
-        ({"doing": "goes", "best": 0.9}, "Going to the top right: it seemed best, now about 0.50."),
+        ({"mode": "goes", "best": 0.9}, "Going to the top right: it looked best before, now about 0.50."),
         (
             {"largest": 0.0, "told": 0},
-            "Going to the top right: no reward was given yet, so it looks where it knows least.",
+            "Going to the top right: no reward yet, so it goes where it knows least.",
         ),
         (
-            {"largest": 0.0, "doing": "stays"},
-            "Going to the top right: no place was worth anything so far, so it looks where it knows least.",
+            {"largest": 0.0, "mode": "stays"},
+            "Going to the top right: every reward so far was 0, so it goes where it knows least.",
         ),
-        ({"largest": 0.0, "weighs": False}, "Going to the top right: no place was worth anything so far."),
+        ({"largest": 0.0, "weighs": False}, "Going to the top right: every reward so far was 0."),
     ],
 )
-def test_what_it_does_is_said_in_one_plain_sentence(changed: dict[str, Any], said: str) -> None:
-    assert sentence(replace(THOUGHT, **changed)) == said
+def test_the_sentence_of_each_situation(changed: dict[str, Any], said: str) -> None:
+    assert replace(FACTS, **changed).sentence == said
 
 
 @pytest.mark.parametrize(
@@ -699,7 +700,7 @@ def test_numbers_have_a_minus_sign_and_there_is_no_minus_zero(value: float, text
     assert number(value) == text
 
 
-def test_what_it_says_on_its_way_fits_what_it_does() -> None:
+def test_the_sentence_fits_the_mode_and_the_target() -> None:
     run = LiveRun(Setup(), 500)
     run.paint(RIGHT, 1)
     shown = [side(frame) for frame in steps(run, 80)]
@@ -725,18 +726,18 @@ def test_what_it_says_on_its_way_fits_what_it_does() -> None:
         ([40], 0.5),  # in the middle: every second step at most
         ([0], 1.0),  # in a corner, and beside a wall, a move into the wall stays
         ([4], 1.0),
-        ([40, 41], 1.0),  # two neighbours: to and fro
+        ([40, 41], 1.0),  # two neighbours: back and forth
         ([10, 30], 0.5),
     ],
 )
 def test_what_can_be_collected_is_the_best_cycle(cells: list[int], most: float) -> None:
     run = LiveRun(Setup(), 10)
-    told = json.loads(run.paint(cells, 1).answers[0])
+    told = json.loads(run.paint(cells, 1).messages[0])
     assert told["attainable"] == most
-    exact = ground_of(Setup()).by_state.exact
+    exact = Setup().ground.by_state.exact
     table = torch.zeros(81, dtype=torch.float64)
     table[cells] = 1
-    nearly = float((1 - exact.gamma) * exact.value(table).max())  # by another way: v* (1 − γ), which tends to it
+    nearly = float((1 - exact.gamma) * exact.value(table).max())  # v* (1 − γ) is close to it for γ near 1
     assert nearly == pytest.approx(most, abs=0.03)
 
 

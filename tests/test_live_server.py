@@ -1,4 +1,4 @@
-"""The live server as browsers, and worse, meet it: in a process of its own, over real sockets."""
+"""The live server in its own process, over real sockets, with friendly and hostile clients."""
 
 import contextlib
 import json
@@ -30,7 +30,7 @@ HEADERS = {
 }
 
 
-GONE = {"is": "gone", "about": "The server no longer keeps this run."}
+GONE = {"is": "gone", "about": "The server no longer has this run."}
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def server() -> Iterator[Served]:
     with served() as running:
         yield running
         assert running.process.poll() is None
-    assert running.said == []  # no traceback, whatever the tests below did
+    assert running.said == []  # no traceback in any test below
     assert running.process.returncode == 0
 
 
@@ -69,7 +69,7 @@ def test_the_printed_link_opens_the_page_and_the_token_leaves_the_address(server
         ("/?token=%ff%00%F0%9F%92%A9", None),
     ],
 )
-def test_without_the_token_there_is_a_door(server: Served, path: str, cookie: str | None) -> None:
+def test_without_the_token_the_page_asks_for_it(server: Served, path: str, cookie: str | None) -> None:
     known = {"port": server.port, "token": server.token}
     headers = {} if cookie is None else {"Cookie": cookie.format(**known)}
     answer = server.get(path.format(**known), **headers)
@@ -89,7 +89,7 @@ def test_without_the_token_there_is_a_door(server: Served, path: str, cookie: st
         ("/ws", 404),
     ],
 )
-def test_every_answer_says_what_a_page_may_do(server: Served, path: str, status: int) -> None:
+def test_every_response_has_the_security_headers(server: Served, path: str, status: int) -> None:
     answer = server.get(path)
     assert answer.status == status
     for name, begins in HEADERS.items():
@@ -202,7 +202,7 @@ def test_play_pause_step_speed_and_reset(server: Served) -> None:
         assert steps == list(range(2, 12))
         visitor.say("pause")
         newest = 11
-        while (answer := visitor.hear())["is"] != "status":  # a step that was on its way comes before the answer
+        while (answer := visitor.hear())["is"] != "status":  # a step in progress arrives first
             newest = answer["step"]
         assert answer["playing"] is False
         visitor.say("noise", value=0.25)
@@ -239,7 +239,7 @@ def test_a_run_that_has_ended_says_so() -> None:
         assert visitor.hear("status") | {"speed": 30} == {**visitor_status(), "speed": 30}
 
 
-def test_what_stops_a_run_stops_it_at_once(server: Served) -> None:
+def test_reset_and_begin_stop_a_run_at_once(server: Served) -> None:
     with page(server) as visitor:
         visitor.begin()
         visitor.say("speed", value=30)
@@ -251,7 +251,7 @@ def test_what_stops_a_run_stops_it_at_once(server: Served) -> None:
             assert visitor.hear("frame")["step"] == 0
             visitor.hear("status")
             visitor.say("speed", value=30)
-            assert visitor.hear()["is"] == "status"  # and no step that was on its way
+            assert visitor.hear()["is"] == "status"  # and no step of the old run
 
 
 def visitor_status() -> dict[str, Any]:
@@ -270,7 +270,7 @@ def test_a_person_is_waited_for(server: Served) -> None:
         visitor.say("give", step=1, value=2)
         again = visitor.hear("frame")
         assert (again["step"], again["sides"][0]["reward"]) == (1, 2)
-        visitor.frame(2)  # it goes on
+        visitor.frame(2)  # it continues
         visitor.say("skip", step=2)
         visitor.frame(3)
         assert visitor.refusal("give", step=3, value=11) == "a reward must be in [-10.0, 10.0], got 11.0"
@@ -289,10 +289,10 @@ def test_two_visitors_do_not_see_each_other(server: Served) -> None:
         assert other.hear("frame")["step"] == 1
         other.say("reset")
         assert other.hear("begun")["reward"][0] == 0
-        assert one.refusal("give", step=1, value=1) == "that is for runs in which a person is the reward"
+        assert one.refusal("give", step=1, value=1) == "this works only in runs where a person gives the reward"
 
 
-# Coming and going
+# Disconnecting and resuming
 
 
 @pytest.mark.parametrize("abruptly", [False, True])
@@ -312,17 +312,17 @@ def test_a_lost_connection_is_taken_up_again_where_it_was(server: Served, abrupt
         status = again.hear("status")
         assert (status["playing"], status["speed"]) == (True, 30)
         steps = [again.hear("frame")["step"] for _ in range(5)]
-        assert steps == list(range(steps[0], steps[0] + 5))  # it plays on, and nothing is left out
+        assert steps == list(range(steps[0], steps[0] + 5))  # it continues, and no step is missing
 
 
-def test_while_nobody_is_there_the_run_stands_still(server: Served) -> None:
+def test_a_run_without_a_page_does_not_move(server: Served) -> None:
     with page(server) as visitor:
         visitor.begin()
         visitor.say("speed", value=30)
         visitor.say("play")
         visitor.frame(3)
         visitor.drop()
-    time.sleep(2)  # sixty steps, if it went on
+    time.sleep(2)  # sixty steps, if it continued
     with page(server) as again:
         again.say("resume", run=visitor.key, after=3)
         again.hear("begun")
@@ -333,18 +333,18 @@ def test_while_nobody_is_there_the_run_stands_still(server: Served) -> None:
         assert len(missed) < 30
 
 
-def test_a_key_that_is_wrong_or_guessed_is_gone(server: Served) -> None:
+def test_a_wrong_key_gives_no_run(server: Served) -> None:
     with page(server) as owner, page(server) as visitor:
         owner.begin()
         wrong: list[Any] = [owner.key[:-1], owner.key + "A", "", "A" * 22, 0, None, [owner.key], {"run": owner.key}]
         for key in wrong:
             visitor.say("resume", run=key, after=0)
             assert visitor.hear() == GONE
-        visitor.begin()  # anew
+        visitor.begin()  # a new one
         for after in (-2, 10**9, "0", None, 1.5, True):
-            assert "after is the last step" in visitor.refusal("resume", run=owner.key, after=after)
+            assert "after must be the last step" in visitor.refusal("resume", run=owner.key, after=after)
         owner.say("step")
-        assert owner.hear("frame")["step"] == 1  # a refused one took nothing from its owner
+        assert owner.hear("frame")["step"] == 1  # the refused messages did not affect the owner
 
 
 def test_the_second_tab_takes_over_and_the_first_is_told(server: Served) -> None:
@@ -359,7 +359,7 @@ def test_the_second_tab_takes_over_and_the_first_is_told(server: Served) -> None
         second.frame(seen + 5)
 
 
-def test_more_visitors_than_may_come_are_told_and_whoever_is_away_gives_way() -> None:
+def test_too_many_visitors_are_refused_and_runs_of_absent_ones_are_replaced() -> None:
     with served("--visitors", "2") as small:
         with page(small) as one, page(small) as two:
             one.begin()
@@ -368,7 +368,7 @@ def test_more_visitors_than_may_come_are_told_and_whoever_is_away_gives_way() ->
             two.drop()
             until(lambda: _has_room(small), "a dropped connection keeps its place")
             with page(small) as three:
-                three.begin()  # in the place of the run that nobody watches
+                three.begin()  # replaces the run that nobody watches
                 one.close()
                 until(lambda: _has_room(small), "a closed connection keeps its place")
                 with page(small) as four:
@@ -389,9 +389,9 @@ def _has_room(server: Served) -> bool:
         visitor.close()
 
 
-def test_who_does_not_read_holds_up_nobody_else() -> None:
-    # Who does not read is waited for without end, so that whoever waited with it would miss its frames.
-    with served(script=SERVE.format(limits="patience=1e6, rate=1e9, burst=1e9")) as running:
+def test_a_page_that_does_not_read_delays_nobody_else() -> None:
+    # The server waits for the page that does not read without a limit, so any visitor blocked by it would miss frames.
+    with served(script=SERVE.format(limits="send_seconds=1e6, rate=1e9, burst=1e9")) as running:
         with page(running) as quick, _deaf(running) as (key, newest):
             quick.begin(model="exact", features="laplacian")
             quick.say("speed", value=30)
@@ -399,18 +399,18 @@ def test_who_does_not_read_holds_up_nobody_else() -> None:
             quick.frame(20)
             before = running.memory
             quick.frame(200)
-            assert running.memory - before < 20 * 2**20  # what it does not read is 40 MB
+            assert running.memory - before < 20 * 2**20  # the unread messages are 40 MB
             with page(running) as again:
                 again.say("resume", run=key, after=newest)
                 assert again.hear()["is"] == "begun"
-                assert again.hear("frame", "status")["is"] == "status"  # it stood still since
+                assert again.hear("frame", "status")["is"] == "status"  # it has not moved since
                 again.say("play")
                 again.frame(newest + 5)
         assert running.said == []
 
 
-def test_who_does_not_read_for_long_is_given_up_and_another_can_come() -> None:
-    with served(script=SERVE.format(limits="visitors=1, patience=1, rate=1e9, burst=1e9")) as running:
+def test_a_page_that_does_not_read_for_long_loses_its_place() -> None:
+    with served(script=SERVE.format(limits="visitors=1, send_seconds=1, rate=1e9, burst=1e9")) as running:
         with _deaf(running) as (key, newest):
             until(lambda: _has_room(running), "who does not read keeps its place")
             with page(running) as again:
@@ -423,7 +423,7 @@ def test_who_does_not_read_for_long_is_given_up_and_another_can_come() -> None:
 
 @contextlib.contextmanager
 def _deaf(server: Served) -> Iterator[tuple[str, int]]:
-    """A visitor that asks for very much, has hardly any room for it, and never reads: its run, and the newest step."""
+    """A page that requests 40 MB and never reads it; yields its run and newest step."""
     with page(server) as visitor:
         visitor.begin(features="laplacian-fine", methods=["random", "greedy"])
         visitor.say("speed", value=30)
@@ -452,66 +452,66 @@ def _deaf(server: Served) -> Iterator[tuple[str, int]]:
         yield visitor.key, newest
 
 
-# Messages that are none
+# Invalid messages
 
 BAD: list[tuple[str | bytes, str]] = [
-    ("", "a message is a JSON object"),
-    ("{", "a message is a JSON object"),
-    ("[]", "a message is a JSON object"),
-    ("null", "a message is a JSON object"),
-    ('"play"', "a message is a JSON object"),
-    ("1e999", "a message is a JSON object"),
-    ('{"do":"step"', "a message is a JSON object"),
-    ('{"do":"speed","value":NaN}', "a message is a JSON object"),
-    ('{"do":"speed","value":Infinity}', "a message is a JSON object"),
-    ("[" * 4000, "a message is a JSON object"),
-    ("{}", '"do" is one of'),
-    ('{"do":null}', '"do" is one of'),
-    ('{"do":["step"]}', '"do" is one of'),
-    ('{"do":{"do":"step"}}', '"do" is one of'),
-    ('{"do":"__class__"}', '"do" is one of'),
-    ('{"do":"begun","key":"x"}', '"do" is one of'),
-    ('{"do":"_hide","table":[]}', '"do" is one of'),
-    ('{"do":"forget"}', '"do" is one of'),
-    ('{"do":"setup"}', '"do" is one of'),
-    ('{"do":"<script>alert(1)</script>"}', '"do" is one of'),
-    ('{"Do":"step"}', '"do" is one of'),
-    ('{"do":"step","step":1}', '"step" comes with nothing else'),
-    ('{"do":"play","__proto__":{}}', '"play" comes with nothing else'),
-    ('{"do":"speed"}', '"speed" comes with value'),
-    ('{"do":"speed","value":5,"values":5}', '"speed" comes with value'),
-    ('{"do":"give","value":5}', '"give" comes with step and value'),
-    ('{"do":"begin"}', '"begin" comes with setup'),
+    ("", "a message must be a JSON object"),
+    ("{", "a message must be a JSON object"),
+    ("[]", "a message must be a JSON object"),
+    ("null", "a message must be a JSON object"),
+    ('"play"', "a message must be a JSON object"),
+    ("1e999", "a message must be a JSON object"),
+    ('{"do":"step"', "a message must be a JSON object"),
+    ('{"do":"speed","value":NaN}', "a message must be a JSON object"),
+    ('{"do":"speed","value":Infinity}', "a message must be a JSON object"),
+    ("[" * 4000, "a message must be a JSON object"),
+    ("{}", '"do" must be one of'),
+    ('{"do":null}', '"do" must be one of'),
+    ('{"do":["step"]}', '"do" must be one of'),
+    ('{"do":{"do":"step"}}', '"do" must be one of'),
+    ('{"do":"__class__"}', '"do" must be one of'),
+    ('{"do":"begun","key":"x"}', '"do" must be one of'),
+    ('{"do":"_hide","table":[]}', '"do" must be one of'),
+    ('{"do":"forget"}', '"do" must be one of'),
+    ('{"do":"setup"}', '"do" must be one of'),
+    ('{"do":"<script>alert(1)</script>"}', '"do" must be one of'),
+    ('{"Do":"step"}', '"do" must be one of'),
+    ('{"do":"step","step":1}', '"step" must have no other field'),
+    ('{"do":"play","__proto__":{}}', '"play" must have no other field'),
+    ('{"do":"speed"}', '"speed" must have value'),
+    ('{"do":"speed","value":5,"values":5}', '"speed" must have value'),
+    ('{"do":"give","value":5}', '"give" must have step and value'),
+    ('{"do":"begin"}', '"begin" must have setup'),
     ('{"do":"begin","setup":{"world":"../../etc/passwd"}}', "there is no world '../../etc/passwd'"),
     ('{"do":"begin","setup":{"model":"os:system"}}', "there is no model 'os:system'"),
     ('{"do":"begin","setup":{"methods":["os:system"]}}', "there is no method 'os:system'"),
     ('{"do":"begin","setup":{"seed":1e5}}', "seed must be a whole number"),
-    ('{"do":"speed","value":31}', "speed is from 0.5 to 30.0 steps a second"),
-    ('{"do":"speed","value":0}', "speed is from 0.5 to 30.0 steps a second"),
-    ('{"do":"speed","value":1e999}', "speed is from 0.5 to 30.0 steps a second"),
-    ('{"do":"speed","value":true}', "speed is from 0.5 to 30.0 steps a second"),
-    ('{"do":"speed","value":"5"}', "speed is from 0.5 to 30.0 steps a second"),
-    ('{"do":"speed","value":[]}', "speed is from 0.5 to 30.0 steps a second"),
+    ('{"do":"speed","value":31}', "speed must be from 0.5 to 30.0 steps a second"),
+    ('{"do":"speed","value":0}', "speed must be from 0.5 to 30.0 steps a second"),
+    ('{"do":"speed","value":1e999}', "speed must be from 0.5 to 30.0 steps a second"),
+    ('{"do":"speed","value":true}', "speed must be from 0.5 to 30.0 steps a second"),
+    ('{"do":"speed","value":"5"}', "speed must be from 0.5 to 30.0 steps a second"),
+    ('{"do":"speed","value":[]}', "speed must be from 0.5 to 30.0 steps a second"),
     ('{"do":"paint","cells":[81],"value":1}', "state 81 is outside 0 … 80"),
-    ('{"do":"paint","cells":"0","value":1}', "cells is a list of states"),
+    ('{"do":"paint","cells":"0","value":1}', "cells must be a list of states"),
     ('{"do":"paint","cells":[0],"value":"1"}', "a reward must be a number"),
     ('{"do":"task","number":-1}', "the number of a task must be from 0"),
     ('{"do":"noise","value":-1}', "noise must be in"),
     ('{"do":"silence","value":"\\ud800"}', "there is no meaning of silence"),
     ('{"do":"wait","value":"\\u0000<b>"}', "wait must be true or false"),
-    ('{"do":"give","step":1,"value":1}', "that is for runs in which a person is the reward"),
-    ('{"do":"skip","step":0}', "that is for runs in which a person is the reward"),
-    ('{"do":"trace"}', "nothing has happened yet"),
-    (f'{{"do":"speed","value":{"9" * 4000}}}', "speed is from 0.5 to 30.0 steps a second"),
-    (" " * 4097, "a message has at most 4096 bytes, this one has 4097"),
-    ("€" * 1400, "a message has at most 4096 bytes, this one has 4200"),
-    (b'{"do":"step"}', "messages are text"),
-    (b"\xff\xfe", "messages are text"),
-    (b"", "messages are text"),
+    ('{"do":"give","step":1,"value":1}', "this works only in runs where a person gives the reward"),
+    ('{"do":"skip","step":0}', "this works only in runs where a person gives the reward"),
+    ('{"do":"trace"}', "there is no step yet"),
+    (f'{{"do":"speed","value":{"9" * 4000}}}', "speed must be from 0.5 to 30.0 steps a second"),
+    (" " * 4097, "a message has at most 4096 bytes, got 4097"),
+    ("€" * 1400, "a message has at most 4096 bytes, got 4200"),
+    (b'{"do":"step"}', "messages must be text"),
+    (b"\xff\xfe", "messages must be text"),
+    (b"", "messages must be text"),
 ]
 
 
-def test_what_cannot_be_understood_is_answered_and_the_run_lives_on(server: Served) -> None:
+def test_an_invalid_message_gets_an_error_and_the_run_continues(server: Served) -> None:
     with page(server) as visitor:
         for do, fields in (("step", {}), ("play", {}), ("reset", {}), ("give", {"step": 1, "value": 1}), ("trace", {})):
             assert visitor.refusal(do, **fields) == "there is no run yet: begin one"
@@ -544,7 +544,7 @@ def test_a_message_that_is_far_too_long_ends_the_connection_and_not_the_run(serv
 
 def test_a_message_that_unpacks_to_far_too_much_ends_the_connection(server: Served) -> None:
     with page(server, compression="deflate") as visitor:
-        visitor.socket.send(" " * 10_000_000)  # ten kilobytes on the way
+        visitor.socket.send(" " * 10_000_000)  # ten kilobytes compressed
         assert visitor.closed() == 1009
 
 
@@ -555,7 +555,7 @@ def test_too_many_messages_are_left_out_and_then_the_connection_is_ended(server:
             visitor.say("noise", value=0.5)
         while "at most 50 messages a second" not in (answer := visitor.hear()).get("about", ""):
             assert answer["is"] in ("status", "frame")
-        time.sleep(2.5)  # a hundred may come again
+        time.sleep(2.5)  # a hundred are allowed again
         visitor.say("task", number=1)
         assert visitor.hear("reward")["since"] == 0
         text = json.dumps({"do": "pause"})
@@ -572,7 +572,7 @@ def test_too_many_messages_are_left_out_and_then_the_connection_is_ended(server:
 
 
 def ended(server: Served, by: signal.Signals = signal.SIGINT) -> tuple[int, str]:
-    """Ctrl-C or the like, and what came of it."""
+    """Send a signal; returns the exit code and the rest of the output."""
     assert server.process.stdout is not None
     os.kill(server.process.pid, by)
     said = server.process.stdout.read()
@@ -674,7 +674,7 @@ def test_listening_to_everyone_warns_and_still_wants_the_token() -> None:
         process.communicate()
 
 
-def test_without_the_extra_it_says_how_to_install_it() -> None:
+def test_a_missing_dependency_is_named_with_the_install_command() -> None:
     hide = (
         "import importlib.util, sys\n"
         "find = importlib.util.find_spec\n"
@@ -701,7 +701,7 @@ def test_a_process_that_was_killed_takes_its_runs_with_it_and_nothing_else(playi
             os.kill(worker, signal.SIGKILL)
             if not playing:
                 visitor.say("step")
-            ended_so = "The process that held this run ended and was started again."
+            ended_so = "The process of this run ended and was restarted."
             assert visitor.hear("gone") == {"is": "gone", "about": ended_so}
             lost = visitor.key
             visitor.say("resume", run=lost, after=0)

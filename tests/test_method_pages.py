@@ -15,7 +15,7 @@ import pytest
 
 from zscout.lab.comparison import Row
 from zscout.lab.statistics import Estimate
-from zscout.lab.stored import StoredCell, stored_league
+from zscout.lab.stored_results import StoredCell, stored_league
 from zscout.lab.tuning import GRIDS
 from zscout.transfer.methods import METHODS
 

@@ -16,17 +16,16 @@ from torch import Tensor
 from torch.testing import assert_close
 
 import zscout
+from simulating import simulate
 from toys import Compass, Regression
 from zscout import METHODS, USFA, ExactModel, OnlineTransfer, TaskPosterior
 from zscout.bfm.calibration import Calibrated, calibrated, whitening
 from zscout.lab.grid_arena import GridArena
 from zscout.lab.paper.searches import random_problem
-from zscout.lab.simulation import simulate
 from zscout.transfer.acquisition import UCB, LogDet, OneStepBonus, PathUCB
-from zscout.transfer.constant import constant_part, constant_part_of
 from zscout.transfer.forecast import Forecast
-from zscout.transfer.offline import fit_task
-from zscout.transfer.regression import Means
+from zscout.transfer.offline import constant_part, constant_part_of, fit_task
+from zscout.transfer.posterior import Means
 from zscout.transfer.search import Gradient
 from zscout.types import HasHeads, HasHorizons, HasSecondMoment, HasStates
 

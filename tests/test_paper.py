@@ -10,18 +10,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from zscout.lab.chunks import run_batch
 from zscout.lab.grid_arena import GridArena
-from zscout.lab.paper import EXPERIMENTS, Scale, _as_a_first_look, specs
-from zscout.lab.paper.experiment import banded, mean, median, posteriors, verdict
+from zscout.lab.paper import EXPERIMENTS, Scale, _quick_claim, specs
+from zscout.lab.paper.experiment import posteriors
 from zscout.lab.paper.league import entrants
 from zscout.lab.paper.model_errors import _gains
 from zscout.lab.paper.online_transfer import settling_times
-from zscout.lab.paper.pure_exploration import _steps_to_cover, _visited
+from zscout.lab.paper.pure_exploration import _coverage, _steps_to_cover
 from zscout.lab.paper.regret_bounds import _identity, _variance
 from zscout.lab.paper.searches import _climb
+from zscout.lab.paper.summaries import banded, mean, median, verdict
 from zscout.lab.report_model import Claim
 from zscout.lab.spec import Spec
 from zscout.lab.store import Record
@@ -52,7 +52,7 @@ def test_the_whole_paper_on_a_small_scale(tmp_path: Path) -> None:
     asked = {int(re.match(r"\d+", claim["number"])[0]) for claim in claims}  # type: ignore[index]
     assert asked == {1, 2, 3, 4, 5, 6, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18}  # 7 is a drawing
     told = {claim["verdict"] for claim in claims if not claim["stored"]}
-    assert told == {"holds", "too few runs to tell"}  # a first look refutes nothing
+    assert told == {"holds", "too few runs to tell"}  # a quick test refutes nothing
     assert {claim["number"]: claim["kind"] for claim in claims if claim["kind"] != "claim"} == {
         **dict.fromkeys(("9a", "13b"), "check"),
         **dict.fromkeys(("8c", "10c", "18b"), "ours"),
@@ -130,9 +130,8 @@ def test_means_medians_and_bands() -> None:
 
 
 def a_run(method: str = "usf-ucb-paper", steps: int = 30) -> Record:
-    return run_batch([Spec(GridArena(features="clusters"), method, tuple(np.linspace(-1, 1, 9)), seed=3, steps=steps)])[
-        0
-    ]
+    task = tuple(np.linspace(-1, 1, 9))
+    return run_batch([Spec(GridArena(features="clusters"), method, task, seed=3, steps=steps)])[0]
 
 
 def test_posteriors_are_those_of_the_run() -> None:
@@ -153,7 +152,7 @@ def test_visits_by_hand() -> None:
     assert len(set(states[: int(covered) + 1].tolist())) == 81
     assert len(set(states[: int(covered)].tolist())) == 80
     features = GridArena(features="clusters").ground.exact.features.numpy()
-    regions, seen, _ = _visited(record, 20, features)
+    regions, seen, _ = _coverage(record, 20, features)
     assert seen == len(set(states[:21].tolist()))
     assert regions == len(set(features[states[:21]].argmax(1).tolist()))
 
@@ -186,7 +185,7 @@ def test_changing_z_never_hurts_and_gains_nothing_from_an_exact_model() -> None:
     assert gains.max() > 0
 
 
-def test_verdicts_and_what_a_first_look_makes_of_them() -> None:
+def test_verdicts_and_what_a_quick_test_makes_of_them() -> None:
     assert [verdict(*case) for case in ((True, True), (False, True), (False, False), (False, False, False))] == [
         "holds",
         "holds in part",
@@ -194,16 +193,16 @@ def test_verdicts_and_what_a_first_look_makes_of_them() -> None:
         "too few runs to tell",
     ]
     claim = Claim("1a", "says", "where", "measured", "does not hold", "rule")
-    assert _as_a_first_look(claim).verdict == "too few runs to tell"
-    assert _as_a_first_look(replace(claim, verdict="holds in part")).verdict == "too few runs to tell"
-    assert _as_a_first_look(replace(claim, verdict="holds")).verdict == "holds"
-    assert _as_a_first_look(replace(claim, stored=True)).verdict == "does not hold"
+    assert _quick_claim(claim).verdict == "too few runs to tell"
+    assert _quick_claim(replace(claim, verdict="holds in part")).verdict == "too few runs to tell"
+    assert _quick_claim(replace(claim, verdict="holds")).verdict == "holds"
+    assert _quick_claim(replace(claim, stored=True)).verdict == "does not hold"
 
 
 def test_free_ascent_leaves_the_sphere_and_projected_ascent_stays() -> None:
     free, projected = (_climb(Scale(0, True), "laplacian", project) for project in (False, True))
-    assert free.size[:, 0] == pytest.approx(np.ones(3))
-    assert (free.size[:, -1] > 2).all()
-    assert projected.size == pytest.approx(np.ones_like(projected.size))
-    assert (free.believed[:, -1] > 1.2 * free.true[:, -1]).all()
-    assert torch.as_tensor(projected.believed[:, -1] / projected.true[:, -1]).sub(1).abs().max() < 0.3
+    assert free[0, :, 0] == pytest.approx(np.ones(3))  # ‖z‖/√d
+    assert (free[0, :, -1] > 2).all()
+    assert projected[0] == pytest.approx(np.ones_like(projected[0]))
+    assert (free[1, :, -1] > 1.2 * free[2, :, -1]).all()  # by the network, and exactly
+    assert abs(projected[1, :, -1] / projected[2, :, -1] - 1).max() < 0.3

@@ -331,7 +331,7 @@ def test_rounding_leaves_no_noise_that_is_no_number() -> None:
     [
         ("dim", 0, "must be at least 1, got 0"),
         ("ridge", 0.0, "must be above 0"),
-        ("ridge", -1.0, r"must be in \[0.0, inf\), got -1.0"),
+        ("ridge", -1.0, "must be above 0 and finite, got -1.0"),
         ("noise", -0.1, "must be in"),
         ("noise", math.inf, "must be in"),
         ("forgetting", 1.1, r"must be in \[0.0, 1.0\], got 1.1"),

@@ -27,11 +27,11 @@ from zscout.lab.report_model import (
     Strip,
     TextTable,
 )
-from zscout.report.export import to_csv, to_markdown
 from zscout.report.ink import INK
 from zscout.report.markup import plain, to_html
 from zscout.report.page import render
 from zscout.report.report import write_report
+from zscout.report.tables import to_csv, to_markdown
 
 HOSTILE = "<script>alert('&')</script>\"><img src=x>"
 
@@ -148,7 +148,7 @@ def test_checks_and_additions_are_counted_apart_and_every_claim_is_a_link_away(s
     text = Page(page).text
     assert "5 claims, measured" in text
     assert "1 ? too few runs to tell" in text
-    assert "Counted apart: 3c holds (our addition)." in text
+    assert "Counted separately: 3c holds (our addition)." in text
     assert "Our addition 3c" in text
     links = [attributes["href"] for attributes in Page(page).all("a")]
     for claim in whole.claims:

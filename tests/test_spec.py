@@ -185,7 +185,7 @@ def test_methods_that_fail_fail_their_own_runs(mine: Path) -> None:
     (answer,) = run_chunk([spec("mine_here:not_a_number")]).answers
     assert isinstance(answer, Failure)
     assert "NaN" in answer.error
-    for name, why in (("angry", "RuntimeError: no"), ("wrong", "must return a Method, it returned int")):
+    for name, why in (("angry", "RuntimeError: no"), ("wrong", "must return a Method, got int")):
         failing = spec(f"mine_here:{name}")
         failing.check()  # nothing that can be seen before it runs
         (answer,) = run_chunk([failing]).answers

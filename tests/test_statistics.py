@@ -11,7 +11,7 @@ from zscout.lab.arena import Tasks
 from zscout.lab.comparison import Entrant, Outcome, Row, comparison, paired_cells, ranking_cells
 from zscout.lab.grid_arena import GridArena
 from zscout.lab.statistics import Bootstrap, Estimate, interquartile_mean, ranks
-from zscout.lab.stored import collect_league
+from zscout.lab.stored_results import collect_league
 from zscout.lab.tuning import (
     BUDGET,
     GRIDS,

@@ -12,14 +12,16 @@ import numpy as np
 import pytest
 import torch
 
+import zscout
+from simulating import simulate
 from zscout import METHODS, OnlineTransfer
 from zscout.cli import main
 from zscout.lab.exact_evaluation import evaluate_exactly, measured_on
 from zscout.lab.grid_arena import GridArena
 from zscout.lab.ground import Ground
-from zscout.lab.simulation import TaskRuns, Trace, simulate, simulated, trace_of
+from zscout.lab.simulation import TaskRuns, Trace, simulated, trace_of
 from zscout.lab.trace_comparison import TraceComparison, rows_of
-from zscout.lab.trace_file import MOST_BYTES, Painting, TracedRun, TraceFile
+from zscout.lab.trace_file import FINAL, MOST_BYTES, STATES, VECTORS, Painting, TracedRun, TraceFile
 
 SEED, STEPS, NOISE = 7, 60, 0.3
 ARENA = GridArena()
@@ -38,9 +40,15 @@ def one_run(method: str = "usf-ucb", seed: int = SEED, arena: GridArena = ARENA,
     return simulate(ground.model, ground.world, task, built, seeds=torch.tensor([seed]), steps=STEPS, noise=NOISE)
 
 
+def traced(trace: Trace, method: str) -> TracedRun:
+    columns = {name: getattr(trace, name)[:, 0].tolist() for name in (*STATES, *VECTORS, "reward", "radius")}
+    final = {name: getattr(trace, name)[0].tolist() for name in FINAL}
+    return TracedRun(method, exploring=trace.exploring.tolist(), intercept=trace.intercept, **columns, **final)
+
+
 def file_of(*methods: str, seed: int = SEED, arena: GridArena = ARENA, number: int = 5, **changes: Any) -> TraceFile:
     table = (task_of(arena.ground, number) @ arena.ground.exact.features.cpu().T)[0].tolist()
-    runs = [TracedRun.of(one_run(method, seed, arena, number), method) for method in methods or ("usf-ucb",)]
+    runs = [traced(one_run(method, seed, arena, number), method) for method in methods or ("usf-ucb",)]
     file = TraceFile(
         arena.world, arena.features, arena.model, "hidden", NOISE, None, seed, [Painting(0, table, NOISE)], runs
     )
@@ -94,7 +102,7 @@ def test_a_repainted_reward_counts_from_its_step_on() -> None:
         Painting(25, [1.0] * 81, NOISE),
         Painting(25, tables[1].tolist(), NOISE),
     ]
-    file = file_of(rewards=[*paintings, Painting(STEPS, [0.0] * 81, NOISE)], runs=[TracedRun.of(trace, "usf-ucb")])
+    file = file_of(rewards=[*paintings, Painting(STEPS, [0.0] * 81, NOISE)], runs=[traced(trace, "usf-ucb")])
     found, which = file.tables()
     assert torch.equal(found, tables)  # of one step the last counts, and what came after the last step does not
     assert which.tolist() == [0] * 25 + [1] * 35
@@ -144,7 +152,7 @@ def test_a_method_run_afresh_with_the_seed_of_the_file_is_the_run_in_the_file(me
 def test_methods_meet_the_repainted_reward_when_it_was_repainted(memory: int | None) -> None:
     trace, tables = repainted(1.0 if memory is None else 0.95)
     paintings = [Painting(0, tables[0].tolist(), NOISE), Painting(25, tables[1].tolist(), NOISE)]
-    file = file_of(rewards=paintings, runs=[TracedRun.of(trace, "usf-ucb")], memory=memory)
+    file = file_of(rewards=paintings, runs=[traced(trace, "usf-ucb")], memory=memory)
     traces = TraceComparison({"run.json": file})
     afresh = traces.afresh(traces.spec("usf-ucb", {}), {}, 2)
     for name, column in traces.recorded()[0].numbers.items():
@@ -189,7 +197,7 @@ def test_rows_are_in_order_and_say_what_the_data_allow() -> None:
 
 def test_a_file_is_read_as_it_was_written(tmp_path: Path) -> None:
     trace, tables = repainted()
-    run = TracedRun.of(trace, "usf-ucb")
+    run = traced(trace, "usf-ucb")
     rewards = [Painting(0, tables[0].tolist(), NOISE), Painting(25, tables[1].tolist(), NOISE)]
     unheard = replace(run, reward=[None, *run.reward[1:]])
     for file in (
@@ -200,7 +208,8 @@ def test_a_file_is_read_as_it_was_written(tmp_path: Path) -> None:
     ):
         assert TraceFile.read(Path(written(file, tmp_path / "run.json"))) == file
     content = file_of().to_json()
-    assert {name: content[name] for name in ("zscout", "format", "version")} == TraceFile.about()
+    head = {"zscout": "trace", "format": 2, "version": zscout.__version__}
+    assert {name: content[name] for name in head} == head
     assert len(unheard.told) == STEPS - 1
     for name in ("state", "action", "entered", "z", "z_hat", "best_z", "radius", "reward", "exploring", "final_z"):
         assert torch.equal(getattr(file_of().trace(0), name), getattr(one_run(), name))
@@ -237,7 +246,7 @@ WRONG: dict[str, tuple[Change, str]] = {
     "uneven z": (lambda c: c["runs"][0]["z"][3].pop(), r"z must be numbers \[60, 9\], its rows alike"),
     "flat z": (lambda c: c["runs"][0].update(z=[0.0] * 60), "z must be a list, got 0.0"),
     "final z": (lambda c: c["runs"][0]["final_z"].pop(), r"final_z has shape \[8\]"),
-    "NaN": (lambda c: c["runs"][0]["z_hat"][2].__setitem__(0, float("nan")), "it holds NaN, which is no number"),
+    "NaN": (lambda c: c["runs"][0]["z_hat"][2].__setitem__(0, float("nan")), "it holds NaN, which is not a number"),
     "inf": (lambda c: c["runs"][0]["radius"].__setitem__(2, 1e300), "radius holds NaN, inf or a number beyond 1e\\+50"),
     "huge": (lambda c: c["runs"][0]["radius"].__setitem__(2, 10**400), "none too large"),
     "reward": (lambda c: c["runs"][0]["reward"].__setitem__(2, "good"), "reward holds 'good'"),
@@ -361,7 +370,7 @@ def test_of_a_person_only_what_can_be_known_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    run = TracedRun.of(one_run(), "usf-ucb")
+    run = traced(one_run(), "usf-ucb")
     silent = replace(run, reward=[1.0, None, 0.5, *[None] * (STEPS - 3)])
     written(file_of(who="person", rewards=[], runs=[silent], memory=50), tmp_path / "me.json")
     main(["compare", "--traces", "me.json", "--json", "t.json", "--csv", "t.csv", "--markdown", "t.md"])

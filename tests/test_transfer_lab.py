@@ -10,12 +10,12 @@ import pytest
 import torch
 from torch import Tensor
 
+from simulating import simulate
 from zscout import METHODS, ExactModel, Method, load
-from zscout.lab.exact_evaluation import settled
+from zscout.lab.exact_evaluation import settled, watch
 from zscout.lab.exact_values import Yardstick
 from zscout.lab.grid_arena import GridArena
-from zscout.lab.simulation import Trace, simulate
-from zscout.lab.theory import watch
+from zscout.lab.simulation import Trace
 from zscout.transfer.acquisition import Explore
 from zscout.transfer.confidence import SelfNormalised
 from zscout.transfer.explorers import RandomWalk
@@ -101,7 +101,6 @@ def test_the_lemma_holds_where_its_conditions_do(laplacian_model: ExactModel) ->
     assert theory.conditions.double().mean() > 0.7
     assert (theory.regret <= theory.lemma + 1e-6)[theory.conditions].all()
     assert (theory.regret <= theory.naive).all()
-    assert (theory.regret <= theory.bound + 1e-6)[theory.conditions].all()
 
 
 def test_the_lemma_can_fail_where_they_do_not(laplacian_model: ExactModel) -> None:
@@ -111,7 +110,7 @@ def test_the_lemma_can_fail_where_they_do_not(laplacian_model: ExactModel) -> No
     assert (theory.regret > theory.lemma)[~theory.conditions].any()
     walk = Method(ridge=0.09, confidence=SelfNormalised(0.1, 3.0), explorer=RandomWalk())
     assert not watch(runs(laplacian_model, walk, 80, told_noise=True), laplacian_model).conditions.any()
-    with pytest.raises(ValueError, match="forget nothing"):
+    with pytest.raises(ValueError, match="without forgetting"):
         watch(runs(laplacian_model, replace(METHODS["greedy"](dim=9), forgetting=0.9), 3), laplacian_model)
     assert (paper.regret <= paper.lemma + 1e-6)[paper.conditions].all()
     assert not paper.inside.all()  # β = 1 with λ = σ² is no confidence bound: ‖z_r‖_V = .9 at t = 0 is near its edge

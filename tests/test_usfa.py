@@ -91,22 +91,24 @@ def test_the_judge_by_hand() -> None:
     z = torch.tensor([[1.0, 0, 0], [0, 0, 1.0]], dtype=torch.float64)
     judge = Judge(exact, z)
     best = torch.nn.functional.one_hot(exact.policy(z), 4).double()
-    torch.testing.assert_close(judge.normalised_value(best), torch.ones(2, dtype=torch.float64))
     random = exact.random_policy.expand(2, -1, -1)
-    torch.testing.assert_close(judge.normalised_value(random), torch.zeros(2, dtype=torch.float64))
 
     class Table:
+        def __init__(self, table: torch.Tensor) -> None:
+            self.table = table
+
         def policy(self, z: Vectors) -> torch.Tensor:
-            return best
+            return self.table
 
         def psi(self, obs: Obs, z: Vectors) -> torch.Tensor:
             return 1.5 * exact.psi(obs, z)
 
     with pytest.raises(ValueError, match="there is nothing to judge"):
         Judge(exact, torch.ones(1, 3))  # the same reward everywhere
-    verdict = judge(Table())
-    assert verdict.value == pytest.approx(1)
+    verdict = judge(Table(best))
+    assert (verdict.value, verdict.value_p5) == pytest.approx((1, 1))
     assert verdict.psi_error == pytest.approx(0.5)
+    assert judge(Table(random)).value == pytest.approx(0, abs=1e-9)
 
 
 def test_nothing_can_change_a_loaded_model() -> None:

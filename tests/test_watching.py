@@ -18,13 +18,14 @@ import torch
 from PIL import Image, ImageSequence
 from rich.console import Console
 
+from commands import run_zscout
+from simulating import simulate
 from toys import Regression
 from zscout import METHODS
 from zscout.cli import main
 from zscout.lab.arena import Tasks
 from zscout.lab.comparison import Entrant
 from zscout.lab.grid_arena import GridArena
-from zscout.lab.simulation import simulate
 from zscout.lab.viewer import Frame, Scene, run_named, watch_run
 from zscout.report.animation import AT_THE_END, write_gif
 from zscout.report.terminal import View, plain_line, share, signed, sparkline
@@ -188,8 +189,7 @@ def test_a_gif_is_the_same_again_and_light(tmp_path: Path) -> None:
 
 def test_the_command_writes_what_it_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words = ["transfer", "--quick", "--task", "28"]
-    command = [sys.executable, "-m", "zscout", *words, "--gif", "new/run.gif", "--json", "new/run.json"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    done = run_zscout([*words, "--gif", "new/run.gif", "--json", "new/run.json"], tmp_path)
     assert done.returncode == 0, done.stderr
     assert [line.split("  ")[0] for line in done.stdout.splitlines()] == [
         "step 10 of 20",

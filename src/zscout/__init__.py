@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from zscout.bfm.calibration import calibrated
     from zscout.bfm.checking import check_model
     from zscout.bfm.exact import ExactModel
-    from zscout.bfm.fb import FB
     from zscout.bfm.pretrained import load, save
     from zscout.bfm.usfa import USFA
     from zscout.transfer.agent import OnlineTransfer
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from zscout.types import Agent, BehaviorModel
 
 __all__ = [
-    "FB",
     "METHODS",
     "USFA",
     "Agent",
@@ -45,32 +43,27 @@ __all__ = [
     "worlds",
 ]
 
-_HOME = {
-    "Agent": "zscout.types",
-    "OnlineTransfer": "zscout.transfer.agent",
-    "Method": "zscout.transfer.methods",
-    "METHODS": "zscout.transfer.methods",
-    "TaskPosterior": "zscout.transfer.posterior",
-    "rollout": "zscout.transfer.rollout",
-    "infer_task": "zscout.transfer.offline",
-    "BehaviorModel": "zscout.types",
-    "ExactModel": "zscout.bfm.exact",
-    "FB": "zscout.bfm.fb",
-    "USFA": "zscout.bfm.usfa",
-    "load": "zscout.bfm.pretrained",
-    "save": "zscout.bfm.pretrained",
-    "calibrated": "zscout.bfm.calibration",
-    "check_model": "zscout.bfm.checking",
+_HOMES = {
+    "bfm.calibration": ["calibrated"],
+    "bfm.checking": ["check_model"],
+    "bfm.exact": ["ExactModel"],
+    "bfm.fb": ["FB"],
+    "bfm.pretrained": ["load", "save"],
+    "bfm.usfa": ["USFA"],
+    "transfer.agent": ["OnlineTransfer"],
+    "transfer.methods": ["METHODS", "Method"],
+    "transfer.offline": ["infer_task"],
+    "transfer.posterior": ["TaskPosterior"],
+    "transfer.rollout": ["rollout"],
+    "types": ["Agent", "BehaviorModel"],
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        value = getattr(import_module(_HOME[name]), name)
-    elif name in __all__:
-        value = import_module(f"zscout.{name}")
-    else:
+    if name not in __all__:
         raise AttributeError(f"module 'zscout' has no attribute {name!r}; it has {', '.join(__all__)}")
+    home = next((home for home, names in _HOMES.items() if name in names), None)
+    value = import_module(f"zscout.{name}") if home is None else getattr(import_module(f"zscout.{home}"), name)
     globals()[name] = value
     return value
 
@@ -81,4 +74,3 @@ def __dir__() -> list[str]:
 
 for _id, _world in (("OpenGrid", "open-grid"), ("FourRooms", "four-rooms"), ("Maze", "maze")):
     _gymnasium.register(f"zscout/{_id}-v0", "zscout.worlds.gym:make_env", kwargs={"world": _world})
-_gymnasium.register("zscout/PointMaze-v0", "zscout.worlds.point_maze_env:make_point_maze")

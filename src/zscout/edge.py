@@ -1,8 +1,6 @@
 """Input checks of the public API: ints, lists, numpy and torch are cast once; bad input raises early."""
 
-import difflib
 import math
-from collections.abc import Collection
 from typing import Any
 
 import gymnasium
@@ -11,14 +9,17 @@ import torch
 from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
+from zscout.names import known_name as known_name
 from zscout.randomness import Rng, Streams
 from zscout.types import Action, Vectors
 
 MOST = 10_000_000  # candidates, rounds or rollouts: a larger number is a typo or a tampered file
 
 
-def as_index(value: Any, size: int, name: str, device: torch.device | None = None) -> Int[Tensor, "*b"]:
-    """Integers in 0 … size − 1 as a long tensor of the same shape."""
+def as_index(
+    value: Any, size: int, name: str, device: torch.device | None = None, whose: str = ""
+) -> Int[Tensor, "*b"]:
+    """Integers in 0 … size − 1 as a long tensor of the same shape; an error ends with ``whose`` limits these are."""
     if type(value) is int and 0 <= value < size:  # fast path: the state of a single run
         return torch.tensor(value, device=device)
     index = _as_tensor(value, name, "whole numbers", device)
@@ -29,7 +30,7 @@ def as_index(value: Any, size: int, name: str, device: torch.device | None = Non
     if index.numel():
         low, high = (int(extreme) for extreme in torch.aminmax(index))
         if low < 0 or high >= size:
-            raise ValueError(f"{name} {low if low < 0 else high} is outside 0 … {size - 1}")
+            raise ValueError(f"{name} {low if low < 0 else high} is outside 0 … {size - 1}{whose}")
     return index
 
 
@@ -58,9 +59,12 @@ def all_finite(numbers: Tensor) -> bool:
 
 def as_table(value: Vectors, rows: int, name: str) -> Float[Tensor, "S d"]:
     """A finite table [S d] with one row per state, copied."""
-    table = as_finite(value, name)
+    table = as_real(value, name)
     if table.ndim != 2 or len(table) != rows or not table.shape[1]:
-        raise ValueError(f"{name} have shape {tuple(table.shape)}, expected [{rows} d]")
+        raise ValueError(f"{name} have shape {tuple(table.shape)}, expected [{rows} d], one row for each state")
+    if not all_finite(table):
+        row = int((~torch.isfinite(table)).any(1).nonzero()[0])
+        raise ValueError(f"{name} hold NaN or inf at row {row}: {table[row].tolist()}, expected finite numbers")
     return table.detach().clone()
 
 
@@ -99,32 +103,37 @@ def as_size(value: object, name: str, low: int, high: int | None = None, where: 
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise ValueError(f"{name} must be a whole number, got {value!r}")
     if value < low or (high is not None and value > high):
-        most = "at least" if high is None else "from"
-        limits = f"{low}" if high is None else f"{low} to {high}{where}"
-        raise ValueError(f"{name} must be {most} {limits}, got {value}")
+        limits = f"at least {low}" if high is None else f"from {low} to {high}{where}"
+        raise ValueError(f"{name} must be {limits}, got {value}")
     return int(value)
 
 
-def in_range(value: object, name: str, low: float, high: float, open_end: bool = False) -> float:
-    """A number in [low, high], or in [low, high) with ``open_end``."""
-    limits = f"[{low}, {high}{')' if open_end else ']'}"
+def in_range(
+    value: object, name: str, low: float, high: float, open_end: bool = False, open_start: bool = False
+) -> float:
+    """A number in [low, high]; ``open_end`` excludes high, ``open_start`` excludes low."""
+    limits = f"in {'(' if open_start else '['}{low}, {high}{')' if open_end else ']'}"
+    if open_start and high == math.inf:
+        limits = f"above {low:g} and finite"
     if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-        raise ValueError(f"{name} must be a number in {limits}, got {value!r}")
+        raise ValueError(f"{name} must be a number {limits}, got {value!r}")
     try:
         number = float(value)
     except OverflowError:  # an int of hundreds of digits
-        raise ValueError(f"{name} must be in {limits}, got a number too large for a float") from None
-    if math.isnan(number) or number < low or number > high or (open_end and number == high):
-        raise ValueError(f"{name} must be in {limits}, got {number}")
+        raise ValueError(f"{name} must be {limits}, got a number too large for a float") from None
+    if not low <= number <= high or (open_end and number == high) or (open_start and number == low):
+        raise ValueError(f"{name} must be {limits}, got {number}")
     return number
 
 
 def as_positive(value: object, name: str) -> float:
     """A finite number above 0."""
-    number = in_range(value, name, 0.0, math.inf, open_end=True)
-    if not number:
-        raise ValueError(f"{name} must be above 0, got {number}")
-    return number
+    return in_range(value, name, 0.0, math.inf, open_end=True, open_start=True)
+
+
+def as_discount(gamma: object) -> float:
+    """γ in [0, 1)."""
+    return in_range(gamma, "gamma", 0.0, 1.0, open_end=True)
 
 
 def check_array_space(space: object, whose: str) -> None:
@@ -134,11 +143,6 @@ def check_array_space(space: object, whose: str) -> None:
             f"{whose} observations are {type(space).__name__}, expected numbers or arrays (Discrete, Box, …): wrap the "
             "environment in gymnasium.wrappers.FlattenObservation, and use a model of the flat vector"
         )
-
-
-def as_discount(gamma: object) -> float:
-    """γ in [0, 1)."""
-    return in_range(gamma, "gamma", 0.0, 1.0, open_end=True)
 
 
 def as_given(answer: Tensor, question: object) -> Action:
@@ -152,15 +156,6 @@ def common_shape(one: tuple[int, ...], other: tuple[int, ...], names: str) -> tu
         return tuple(torch.broadcast_shapes(one, other))
     except RuntimeError:
         raise ValueError(f"{names} have batch dimensions {tuple(one)} and {tuple(other)}, which do not match") from None
-
-
-def known_name(name: Any, known: Collection[str], what: str, else_: str = "") -> str:
-    """The name; raises if it is unknown, and suggests similar names."""
-    if isinstance(name, str) and name in known:
-        return name
-    near = difflib.get_close_matches(str(name), known, n=2, cutoff=0.6)
-    guess = f"did you mean {' or '.join(near)}? " if near else ""
-    raise ValueError(f"there is no {what} {name!r}: {guess}there are {', '.join(known) or 'none'}{else_}")
 
 
 def _as_tensor(value: Any, name: str, wanted: str, device: torch.device | None) -> Tensor:

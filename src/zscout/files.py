@@ -29,14 +29,14 @@ def write_json(path: Path, content: Any) -> Path:
     return write_bytes(path, (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())
 
 
-def parse_json(text: str | bytes, **rest: Any) -> Any:
+def parse_json(text: str | bytes) -> Any:
     """Parse JSON; raises ValueError for invalid or too deeply nested JSON."""
     try:
-        return json.loads(text, **rest)
+        return json.loads(text)
     except RecursionError:
         raise ValueError("the JSON is nested too deeply") from None
 
 
 def no_number(text: str) -> Any:
     """``parse_constant`` for ``json.loads``: NaN and infinities are refused."""
-    raise ValueError(f"it holds {text}, which is no number")
+    raise ValueError(f"it holds {text}, which is not a number")

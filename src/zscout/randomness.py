@@ -13,7 +13,6 @@ from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
 GOLDEN = -0x61C8864680B583EB  # 2⁶⁴ ÷ the golden ratio, odd, as a signed 64-bit number: the step of splitmix64
-
 ALL = 2**64 - 1
 
 
@@ -21,13 +20,12 @@ class Streams:
     """Uniform and normal numbers [*b …] for runs with seeds [*b]; each call continues the stream."""
 
     def __init__(self, seeds: Int[Tensor, "*b"], place: int = 0) -> None:
-        self._seeds, self._place = seeds, place
-        self._calls = 0
+        self._seeds, self._place, self._calls = seeds, place, 0
 
     @cached_property
     def _key(self) -> Int[Tensor, "*b"]:
         # Mix twice: neighbouring seeds and places must give unrelated streams.
-        return _mix(_mix(self._seeds.long()) + _steps(self._place + 1))
+        return _mix(_mix(self._seeds.long()) + _signed((self._place + 1) * GOLDEN))
 
     def fork(self) -> "Streams":
         """Independent streams; the same on every call, whatever was drawn before."""
@@ -41,7 +39,7 @@ class Streams:
     def integers(self, *shape: int) -> Int[Tensor, "*b_and_shape"]:
         """Integers, uniform over 64 bits."""
         self._calls += 1
-        key = _mix(self._key + _steps(self._calls))
+        key = _mix(self._key + _signed(self._calls * GOLDEN))
         if not shape:
             return _mix(key + GOLDEN)
         index = torch.arange(1, math.prod(shape) + 1, device=key.device)
@@ -86,27 +84,18 @@ def _beyond_runs(shape: tuple[int, ...], rng: Streams) -> tuple[int, ...]:
     return tuple(shape[len(rng.runs) :])
 
 
-def _steps(count: int) -> int:
-    """count · GOLDEN modulo 2⁶⁴, as in int64 tensors."""
-    return _signed(count * GOLDEN)
-
-
 def _mix(x: Int[Tensor, "*n"]) -> Int[Tensor, "*n"]:
     """The finaliser of splitmix64: every input bit affects every output bit."""
     if not x.ndim:  # single run: Python ints are ten times faster than one-element tensors
-        return torch.tensor(_mix_one(int(x)), device=x.device)
+        one = int(x) & ALL
+        one = ((one ^ (one >> 30)) * -0x40A7B892E31B1A47) & ALL
+        one = ((one ^ (one >> 27)) * -0x6B2FB644ECCEEE15) & ALL
+        return torch.tensor(_signed(one ^ (one >> 31)), device=x.device)
     x = (x ^ ((x >> 30) & (2**34 - 1))) * -0x40A7B892E31B1A47
     x = (x ^ ((x >> 27) & (2**37 - 1))) * -0x6B2FB644ECCEEE15
     return x ^ ((x >> 31) & (2**33 - 1))
 
 
-def _mix_one(x: int) -> int:
-    x &= ALL
-    x = ((x ^ (x >> 30)) * -0x40A7B892E31B1A47) & ALL
-    x = ((x ^ (x >> 27)) * -0x6B2FB644ECCEEE15) & ALL
-    return _signed(x ^ (x >> 31))
-
-
 def _signed(x: int) -> int:
-    """The last 64 bits as a signed integer."""
+    """The last 64 bits as a signed integer, as int64 tensors overflow."""
     return ((x + 2**63) & ALL) - 2**63

@@ -16,7 +16,7 @@ from zscout.randomness import Rng
 Obs: TypeAlias = int | np.integer | Sequence[Any] | np.ndarray | Tensor
 """Accepted types of observations; in a finite world, the index of the state."""
 
-Action: TypeAlias = int | np.integer | Sequence[Any] | np.ndarray | Tensor
+Action: TypeAlias = Obs
 """Accepted types of actions; in a finite world, the index of the action."""
 
 Vectors: TypeAlias = Sequence[Any] | np.ndarray | Tensor
@@ -100,29 +100,24 @@ class Agent(Protocol):
 
 
 @runtime_checkable
-class HasHeads(Protocol):
-    """A model with several estimates of ψ."""
-
-    def psi_heads(self, obs: Obs, z: Vectors) -> Float[Tensor, "*b h n d"]:
-        """ψ of each of h heads."""
-
-
-@runtime_checkable
 class HasDiscount(Protocol):
     """A model that gives the discount of its ψ."""
 
-    @property
-    def gamma(self) -> float:
-        """γ, the discount of ψ."""
+    gamma: float  # γ
+
+
+@runtime_checkable
+class HasExactPsi(Protocol):
+    """A model that says whether its ψ is exact; then the maximum over many z is not biased by errors of ψ."""
+
+    psi_is_exact: bool  # True for dynamic programming, False for a learned ψ
 
 
 @runtime_checkable
 class DrawsForEachRun(Protocol):
     """A model whose ``act`` also accepts ``randomness.Streams``: each run draws actions from its own seed."""
 
-    @property
-    def draws_for_each_run(self) -> bool:
-        """Whether ``act`` accepts streams."""
+    draws_for_each_run: bool  # whether ``act`` accepts streams
 
 
 @runtime_checkable
@@ -134,12 +129,27 @@ class SamplesForEachRun(Protocol):
 
 
 @runtime_checkable
-class HasExactPsi(Protocol):
-    """A model that says whether its ψ is exact; then the maximum over many z is not biased by errors of ψ."""
+class HasStates(Protocol):
+    """A model that lists all observations of a finite world, so that a search can tabulate ψ."""
 
-    @property
-    def psi_is_exact(self) -> bool:
-        """True for dynamic programming, False for a learned ψ."""
+    def states(self) -> Int[Tensor, " S"]:
+        """All observations, in order."""
+
+
+@runtime_checkable
+class HasMoments(Protocol):
+    """A model with mean and covariance of φ over its training observations, or a sample of them."""
+
+    def feature_moments(self) -> tuple[Float[Tensor, " d"], Float[Tensor, "d d"]]:
+        """φ̄ and Cov(φ)."""
+
+
+@runtime_checkable
+class HasHeads(Protocol):
+    """A model with several estimates of ψ."""
+
+    def psi_heads(self, obs: Obs, z: Vectors) -> Float[Tensor, "*b h n d"]:
+        """ψ of each of h heads."""
 
 
 @runtime_checkable
@@ -159,24 +169,8 @@ class HasSecondMoment(Protocol):
 
 
 @runtime_checkable
-class HasMoments(Protocol):
-    """A model with mean and covariance of φ over its training observations, or a sample of them."""
-
-    def feature_moments(self) -> tuple[Float[Tensor, " d"], Float[Tensor, "d d"]]:
-        """φ̄ and Cov(φ)."""
-
-
-@runtime_checkable
 class HasTransitionFeatures(Protocol):
     """A model with features of a transition, e.g. for action costs, or φ = f(S_{t+1}) − f(S_t)."""
 
     def phi_of_transition(self, obs: Obs, action: Action | None, next_obs: Obs) -> Float[Tensor, "*b d"]:
         """φ(S_t, A_t, S_{t+1}); the action is None if it was not chosen by ``agent.act``."""
-
-
-@runtime_checkable
-class HasStates(Protocol):
-    """A model that lists all observations of a finite world, so that a search can tabulate ψ."""
-
-    def states(self) -> Int[Tensor, " S"]:
-        """All observations, in order."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Generator, Tensor
 
 from zscout.bfm.sphere import project_sphere
@@ -43,8 +43,11 @@ def calibrated(model: Any, observations: Any = None) -> "Calibrated":
     if not isinstance(model, HasDiscount):
         raise ValueError(f"{type(model).__name__} has no gamma, which centring ψ needs: ψ − φ̄/(1 − γ)")
     mean, covariance = _moments(model, observations)
-    extras = tuple(kind for needed, kind in _EXTRAS.items() if all(isinstance(model, one) for one in needed))
-    kind: type[Calibrated] = type("Calibrated", (*extras, Calibrated), {"__doc__": Calibrated.__doc__})
+    members: dict[str, Any] = {"__doc__": Calibrated.__doc__}
+    for needed, extra in _EXTRAS.items():
+        if all(isinstance(model, one) for one in needed):
+            members |= extra
+    kind: type[Calibrated] = type("Calibrated", (Calibrated,), members)
     return kind(model, mean, covariance)
 
 
@@ -107,14 +110,8 @@ class Calibrated:
         self.observation_space, self.action_space = model.observation_space, model.action_space
         self.mean = mean
         self.whitening: Float[Tensor, "k d"] = whitening(mean, covariance)  # A
+        self.dim = len(self.whitening)  # k, the number of directions that vary
         self._unwhitening: Tensor = torch.linalg.pinv(self.whitening)  # [d k]
-
-    # The BehaviorModel
-
-    @property
-    def dim(self) -> int:
-        """k, the number of directions that vary."""
-        return self.whitening.shape[0]
 
     @property
     def gamma(self) -> float:
@@ -153,8 +150,6 @@ class Calibrated:
         own: Tensor = self.model.project_z(self._w(z, candidates) @ self.whitening)
         return own
 
-    # How
-
     def _w(self, z: Vectors, candidates: bool = False) -> Float[Tensor, "*b k"]:
         return as_vectors(z, self.dim, device=self.whitening.device, candidates=candidates)
 
@@ -168,65 +163,37 @@ class Calibrated:
 # Optional abilities of models
 
 
-class _Heads(Calibrated):
-    def psi_heads(self, obs: Obs, z: Vectors) -> Float[Tensor, "*b h n k"]:
-        """ψ′ of each head."""
-        return self._whitened(self.model.psi_heads(obs, self.to_z(z, candidates=True)), self.gamma)
+def _psi_heads(self: Calibrated, obs: Obs, z: Vectors) -> Float[Tensor, "*b h n k"]:
+    """ψ′ of each head."""
+    return self._whitened(self.model.psi_heads(obs, self.to_z(z, candidates=True)), self.gamma)
 
 
-class _Horizons(Calibrated):
-    def psi_at(self, obs: Obs, z: Vectors, gamma: float) -> Float[Tensor, "*b n k"]:
-        """ψ′ at another discount."""
-        return self._whitened(self.model.psi_at(obs, self.to_z(z, candidates=True), gamma), gamma)
+def _psi_at(self: Calibrated, obs: Obs, z: Vectors, gamma: float) -> Float[Tensor, "*b n k"]:
+    """ψ′ at another discount."""
+    return self._whitened(self.model.psi_at(obs, self.to_z(z, candidates=True), gamma), gamma)
 
 
-class _SecondMoment(Calibrated):
-    def second_moment(self, obs: Obs, z: Vectors, gamma: float) -> Float[Tensor, "*b n k k"]:
-        """M of φ′: A(M − ψφ̄ᵀ − φ̄ψᵀ + φ̄φ̄ᵀ/(1 − γ))Aᵀ."""
-        own, mean, A = self.to_z(z, candidates=True), self.mean, self.whitening
-        cross = self.model.psi_at(obs, own, gamma).double()[..., :, None] * mean
-        M = self.model.second_moment(obs, own, gamma).double()
-        centred: Tensor = M - cross - cross.mT + mean[:, None] * mean / (1 - gamma)
-        return A @ centred @ A.mT
+def _second_moment(self: Calibrated, obs: Obs, z: Vectors, gamma: float) -> Float[Tensor, "*b n k k"]:
+    """M of φ′: A(M − ψφ̄ᵀ − φ̄ψᵀ + φ̄φ̄ᵀ/(1 − γ))Aᵀ."""
+    own, mean, A = self.to_z(z, candidates=True), self.mean, self.whitening
+    cross = self.model.psi_at(obs, own, gamma).double()[..., :, None] * mean
+    M = self.model.second_moment(obs, own, gamma).double()
+    centred: Tensor = M - cross - cross.mT + mean[:, None] * mean / (1 - gamma)
+    return A @ centred @ A.mT
 
 
-class _States(Calibrated):
-    def states(self) -> Int[Tensor, " S"]:
-        """All observations."""
-        every: Tensor = self.model.states()
-        return every
+def _sample_z_each(self: Calibrated, n: int, rngs: Sequence[Generator]) -> Float[Tensor, "runs n k"]:
+    """The model's draws for many runs."""
+    return self._from_z(self.model.sample_z_each(n, rngs))
 
 
-class _ForEachRun(Calibrated):
-    @property
-    def draws_for_each_run(self) -> bool:
-        """Whether the model's ``act`` accepts streams."""
-        return bool(self.model.draws_for_each_run)
-
-
-class _SamplesForEachRun(Calibrated):
-    def sample_z(self, n: int, rng: Generator | int) -> Float[Tensor, "n k"]:
-        """Defined next to ``sample_z_each``, because ``Problem.fresh`` requires both in the same class."""
-        return super().sample_z(n, rng)
-
-    def sample_z_each(self, n: int, rngs: Sequence[Generator]) -> Float[Tensor, "runs n k"]:
-        """The model's draws for many runs."""
-        return self._from_z(self.model.sample_z_each(n, rngs))
-
-
-class _ExactPsi(Calibrated):
-    @property
-    def psi_is_exact(self) -> bool:
-        """Whether the model's ψ is exact."""
-        return bool(self.model.psi_is_exact)
-
-
-_EXTRAS: dict[tuple[type, ...], type[Calibrated]] = {
-    (HasHeads,): _Heads,
-    (HasHorizons,): _Horizons,
-    (HasSecondMoment, HasHorizons): _SecondMoment,
-    (HasStates,): _States,
-    (DrawsForEachRun,): _ForEachRun,
-    (SamplesForEachRun,): _SamplesForEachRun,
-    (HasExactPsi,): _ExactPsi,
+_EXTRAS: dict[tuple[type, ...], dict[str, Any]] = {
+    (HasHeads,): {"psi_heads": _psi_heads},
+    (HasHorizons,): {"psi_at": _psi_at},
+    (HasSecondMoment, HasHorizons): {"second_moment": _second_moment},
+    # ``Problem.fresh`` requires both in the same class.
+    (SamplesForEachRun,): {"sample_z": Calibrated.sample_z, "sample_z_each": _sample_z_each},
+    (HasStates,): {"states": lambda self: self.model.states()},
+    (DrawsForEachRun,): {"draws_for_each_run": property(lambda self: bool(self.model.draws_for_each_run))},
+    (HasExactPsi,): {"psi_is_exact": property(lambda self: bool(self.model.psi_is_exact))},
 }

@@ -1,31 +1,19 @@
 """ψ*, v* and π* by dynamic programming: ground truth and oracle."""
 
-from collections.abc import Sequence
-
 import numpy as np
 import torch
 from gymnasium.spaces import Discrete
 from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
-from zscout.bfm.planning import Dynamics, discounted_visits, sums_along_pointers, sums_by_elimination
+from zscout.bfm.planning import Dynamics, Policies, discounted_visits
 from zscout.bfm.solving import Solver, chunks
-from zscout.bfm.sphere import project_sphere, sample_sphere, sample_sphere_each
-from zscout.edge import (
-    all_finite,
-    as_discount,
-    as_finite,
-    as_generator,
-    as_given,
-    as_index,
-    as_table,
-    as_vectors,
-    common_shape,
-)
+from zscout.bfm.sphere import SphereModel
+from zscout.edge import all_finite, as_discount, as_finite, as_given, as_index, as_table, common_shape
 from zscout.types import Action, FiniteWorld, Obs, Vectors
 
 
-class ExactModel:
+class ExactModel(SphereModel):
     """An exact BehaviorModel: π(·|s,z) is optimal for φ·z at discount γ, ψ is its true ψ, in float64.
 
     Whole tables for z [*n d]: ``policy`` [*n S], ``value`` [*n S], ``successor_features`` [*n S d].
@@ -35,26 +23,17 @@ class ExactModel:
         model.value(model.sample_z(3, rng=0))
     """
 
+    psi_is_exact = True
+
     def __init__(self, world: FiniteWorld, features: Vectors, gamma: float = 0.99) -> None:
         self.gamma = as_discount(gamma)
         self.features: Float[Tensor, "S d"] = as_table(features, world.n_states, "features")
-        self.world = world
-        self.device = self.features.device
-        self.observation_space = Discrete(world.n_states)
-        self.action_space = Discrete(world.n_actions)
+        self.world, self.dim = world, self.features.shape[1]
+        self.observation_space, self.action_space = Discrete(world.n_states), Discrete(world.n_actions)
         self._dynamics = Dynamics.of(world, self.device)
         self._solver = Solver(self._dynamics, self.features, self.gamma)
 
     # The BehaviorModel
-
-    @property
-    def dim(self) -> int:
-        """d, the number of features."""
-        return self.features.shape[1]
-
-    def phi(self, obs: Obs) -> Float[Tensor, "*b d"]:
-        """φ(s), the features of a state."""
-        return self.features[self._states(obs)]
 
     def psi(self, obs: Obs, z: Vectors) -> Float[Tensor, "*b n d"]:
         """ψ(s;z) = E Σ_{k≥0} γᵏ φ(S_{t+k+1})."""
@@ -67,24 +46,7 @@ class ExactModel:
         chosen = policy.expand(*runs, -1).gather(-1, state.expand(runs)[..., None])[..., 0]
         return as_given(chosen, obs)
 
-    def sample_z(self, n: int, rng: Generator | int) -> Float[Tensor, "n d"]:
-        """n draws, uniform on the sphere of radius √d."""
-        return sample_sphere(n, self.dim, as_generator(rng, self.device)).to(self.device)
-
-    def sample_z_each(self, n: int, rngs: Sequence[Generator]) -> Float[Tensor, "runs n d"]:
-        """``sample_z`` for each generator, stacked."""
-        return sample_sphere_each(n, self.dim, rngs).to(self.device)
-
-    def project_z(self, z: Vectors) -> Float[Tensor, "*b d"]:
-        """z projected to the sphere of radius √d; 0 maps to (1, …, 1)."""
-        return project_sphere(self._z(z))
-
     # Optional abilities of models
-
-    @property
-    def psi_is_exact(self) -> bool:
-        """Always True."""
-        return True
 
     def psi_heads(self, obs: Obs, z: Vectors) -> Float[Tensor, "*b h n d"]:
         """ψ as one head."""
@@ -96,19 +58,9 @@ class ExactModel:
 
     def second_moment(self, obs: Obs, z: Vectors, gamma: float) -> Float[Tensor, "*b n d d"]:
         """M(s;z) = E Σ_{k≥0} γᵏ φ(S_{t+k+1}) φ(S_{t+k+1})ᵀ."""
-        gamma = as_discount(gamma)
         outer = self.features[:, :, None] * self.features[:, None, :]
-        moments = self._sums_at(obs, z, outer.flatten(1), gamma)
+        moments = self._sums_at(obs, z, outer.flatten(1), as_discount(gamma))
         return moments.reshape(*moments.shape[:-1], self.dim, self.dim)
-
-    def states(self) -> Int[Tensor, " S"]:
-        """All observations."""
-        return torch.arange(self.world.n_states, device=self.device)
-
-    def feature_moments(self) -> tuple[Float[Tensor, " d"], Float[Tensor, "d d"]]:
-        """φ̄ and Cov(φ) over all states."""
-        covariance: Tensor = torch.cov(self.features.mT, correction=0)
-        return self.features.mean(0), covariance.reshape(self.dim, self.dim)
 
     # Whole tables, for z [*n d]
 
@@ -165,44 +117,29 @@ class ExactModel:
 
     def forget(self) -> None:
         """Clear the cache of solved policies."""
-        self._solver.forget()
+        self._solver.solved.forget()
 
     @property
     def random_policy(self) -> Float[Tensor, "S A"]:
         """The uniform policy, a table for ``evaluate``."""
-        shape = (self.world.n_states, self.world.n_actions)
-        return torch.full(shape, 1 / self.world.n_actions, dtype=torch.float64, device=self.device)
+        n_actions = self.world.n_actions
+        return self.features.new_full((self.world.n_states, n_actions), 1 / n_actions)
 
     # How
 
-    def _states(self, obs: Obs) -> Int[Tensor, "*b"]:
-        return as_index(obs, self.world.n_states, "observation", self.device)
-
     def _z(self, z: Vectors, candidates: bool = False) -> Float[Tensor, "*b d"]:
-        return as_vectors(z, self.dim, device=self.device, candidates=candidates).detach()
+        return super()._z(z, candidates).detach()
 
     def _policy(self, z: Float[Tensor, "*n d"]) -> Int[Tensor, "*n S"]:
         """π* in a small dtype, cached: an agent needs ψ, M and an action of the same z."""
         return self._solver.policy(z.reshape(-1, self.dim)).reshape(*z.shape[:-1], self.world.n_states)
 
-    def _sums(
-        self, policy: Int[Tensor, "m S"] | Float[Tensor, "m S A"], table: Float[Tensor, "S k"], gamma: float
-    ) -> Float[Tensor, "m S k"]:
+    def _sums(self, policy: Policies, table: Float[Tensor, "S k"], gamma: float) -> Float[Tensor, "m S k"]:
         """E Σ_{k≥0} γᵏ table(S_{t+k+1}) from every state, for each policy."""
         return torch.cat([self._sums_of_chunk(part, table, gamma) for part in chunks(policy, table.numel())])
 
-    def _sums_of_chunk(
-        self, policy: Int[Tensor, "m S"] | Float[Tensor, "m S A"], table: Float[Tensor, "S k"], gamma: float
-    ) -> Float[Tensor, "m S k"]:
-        dynamics, n_states = self._dynamics, self.world.n_states
-        if dynamics.certain and not policy.is_floating_point():
-            pointer = dynamics.pointers(policy)
-            entered = table.index_select(0, pointer % n_states)
-            return sums_along_pointers(entered, pointer, gamma).reshape(len(policy), *table.shape)
-        mixed = policy.is_floating_point()
-        successors, probabilities = dynamics.mixed_chain(policy) if mixed else dynamics.chain(policy)
-        first = (probabilities[..., None] * table[successors % n_states]).sum(1)
-        return sums_by_elimination(first, successors, probabilities, gamma).reshape(len(policy), *table.shape)
+    def _sums_of_chunk(self, policy: Policies, table: Float[Tensor, "S k"], gamma: float) -> Float[Tensor, "m S k"]:
+        return self._dynamics.sums(policy, table, gamma).reshape(len(policy), *table.shape)
 
     def _sums_at(self, obs: Obs, z: Vectors, table: Float[Tensor, "S k"], gamma: float) -> Float[Tensor, "*b n k"]:
         """The sums from the observed states only, for the policies of candidates z [*b n d] or [n d]."""

@@ -44,21 +44,14 @@ class Judge:
                 "every policy has the same value for some z: with these features there is nothing to judge"
             )
 
-    def normalised_value(self, policy: Float[Tensor, "n S A"]) -> Float[Tensor, " n"]:
-        """Mean over states of v_π − v_random, ÷ mean over states of v* − v_random, for each z."""
-        return self._normalise(self.exact.evaluate(policy))
-
     def __call__(self, model: Tabulated) -> Verdict:
         """Measure the model's policies, and its ψ of them."""
         psi_pi = self.exact.evaluate(certain(model.policy(self.z)))
-        value = self._normalise(psi_pi)
+        value = (self._values(psi_pi) - self._random) / (self._best - self._random)
         with torch.no_grad():
             psi = model.psi(self.exact.states(), self.z).movedim(0, 1).to(psi_pi)
         error = (psi - psi_pi).norm(dim=-1).mean() / psi_pi.norm(dim=-1).mean()
         return Verdict(float(value.mean()), float(value.quantile(0.05)), float(error))
-
-    def _normalise(self, psi: Float[Tensor, "n S d"]) -> Float[Tensor, " n"]:
-        return (self._values(psi) - self._random) / (self._best - self._random)
 
     def _values(self, psi: Float[Tensor, "*n S d"]) -> Float[Tensor, " n"]:
         """Mean over states of ψ·z."""

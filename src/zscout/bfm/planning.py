@@ -6,6 +6,7 @@ Markov chain, for sums along given policies, where m policies on S states give N
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -21,6 +22,7 @@ EPS = torch.finfo(torch.float64).eps
 SMALL = 4096  # below this size, call overhead dominates
 SWEEPS, NEAR = 8, 1e-6  # value iteration tests for convergence every SWEEPS sweeps, to relative change NEAR
 LONGEST = 1024  # longest path followed from a single start; longer ones are summed for all starts at once
+Policies: TypeAlias = Int[Tensor, "m S"] | Float[Tensor, "m S A"]  # actions, or probabilities of actions
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,9 +46,8 @@ class Dynamics:
         total = probabilities.sum(-1, keepdim=True)
         if (probabilities < 0).any() or (total - 1).abs().max() > 1e-5:
             raise ValueError("the world's probabilities must be ≥ 0 and sum to 1 for every state and action")
-        return cls(
-            successors.contiguous(), (probabilities / total).to(device).contiguous()
-        )  # normalise: float32 tables sum to 1 only roughly
+        probabilities = probabilities / total  # float32 tables sum to 1 only roughly
+        return cls(successors.contiguous(), probabilities.to(device).contiguous())
 
     @property
     def certain(self) -> bool:
@@ -103,22 +104,31 @@ class Dynamics:
         there = self.successors.flatten().to(size).index_select(0, (state * n_actions + policy).flatten())
         return (there.view(m, n_states) + offset[:, None]).flatten()
 
-    def chain(self, policy: Int[Tensor, "m S"]) -> tuple[Int[Tensor, "m*S K"], Float[Tensor, "m*S K"]]:
-        """The Markov chain of m deterministic policies, m·S nodes: successors and probabilities."""
-        m, n_states = policy.shape
-        state = torch.arange(n_states, device=policy.device)
+    def chain(self, policy: Policies) -> tuple[Int[Tensor, "nodes K"], Float[Tensor, "nodes K"]]:
+        """The Markov chain of m policies, m·S nodes: successors and probabilities."""
+        m, n_states = policy.shape[:2]
+        if policy.is_floating_point():  # stochastic: the outcomes of all actions
+            successors, probabilities = self.successors.flatten(1)[None], policy[..., None] * self.probabilities
+            probabilities = probabilities.flatten(2)
+        else:
+            state, action = torch.arange(n_states, device=policy.device), policy.long()
+            successors, probabilities = self.successors[state, action], self.probabilities[state, action]
         offset = torch.arange(m, device=policy.device)[:, None, None] * n_states
-        action = policy.long()
-        successors = self.successors[state, action] + offset
-        return successors.flatten(0, 1), self.probabilities[state, action].flatten(0, 1)
+        return (successors + offset).flatten(0, 1), probabilities.flatten(0, 1)
 
-    def mixed_chain(self, policy: Float[Tensor, "m S A"]) -> tuple[Int[Tensor, "m*S AK"], Float[Tensor, "m*S AK"]]:
-        """The Markov chain of m stochastic policies."""
-        m, n_states, _ = policy.shape
-        offset = torch.arange(m, device=policy.device)[:, None, None] * n_states
-        successors = self.successors.flatten(1)[None] + offset
-        probabilities = (policy[..., None] * self.probabilities).flatten(2)
-        return successors.flatten(0, 1), probabilities.flatten(0, 1)
+    def sums(self, policy: Policies, table: Float[Tensor, "rows ..."], gamma: float) -> Float[Tensor, "nodes ..."]:
+        """E Σ_{k≥0} γᵏ table(S_{t+k+1}) from each of the m·S nodes, for a table [S k] or one number a node [m·S]."""
+        n = len(table)
+        if self.certain and not policy.is_floating_point():
+            pointer = self.pointers(policy)
+            entered = table.index_select(0, pointer % n if table.ndim > 1 else pointer)
+            return sums_along_pointers(entered, pointer, gamma)
+        successors, probabilities = self.chain(policy)
+        if table.ndim > 1:
+            first = (probabilities[..., None] * table[successors % n]).sum(1)
+        else:
+            first = (probabilities * table[successors]).sum(-1, keepdim=True)
+        return sums_by_elimination(first, successors, probabilities, gamma)
 
 
 def sums_along_pointers(
@@ -169,10 +179,7 @@ def _follow(pointer: Int[Tensor, " N"], path: Int[Tensor, "m L"]) -> Int[Tensor,
 
 
 def sums_by_elimination(
-    first: Float[Tensor, "N k"],
-    successors: Int[Tensor, "N K"],
-    probabilities: Float[Tensor, "N K"],
-    gamma: float,
+    first: Float[Tensor, "N k"], successors: Int[Tensor, "N K"], probabilities: Float[Tensor, "N K"], gamma: float
 ) -> Float[Tensor, "N k"]:
     """Solve (I − γP) x = first by sparse elimination; policies of a batch are independent blocks."""
     n, outcomes = successors.shape
@@ -190,10 +197,13 @@ def optimal_policies(
     Without negative numbers nothing cancels, so every value is accurate relative to its size. Ties go to the first
     action; differences within rounding count as ties.
     """
+
+    def values(policy: Tensor, reward: Tensor) -> Tensor:
+        return values_of(dynamics, policy.T, reward.T, gamma).T.contiguous()
+
     x = torch.add(reward, _nearly_optimal(dynamics, reward.float(), gamma).double(), alpha=gamma)
     policy = dynamics.first_reaching(x, dynamics.best(x))
-    v = _values_side_by_side(dynamics, policy, reward, gamma)
-
+    v = values(policy, reward)
     columns, r, v_open = torch.arange(reward.shape[1], device=reward.device), reward, v
     total = torch.full_like(reward[0], -torch.inf)
     while True:
@@ -203,12 +213,15 @@ def optimal_policies(
         # Every round except the last raises the total, and policies are finite, so this terminates.
         unfinished = improved.any(0) & (v_open.sum(0) > total)
         if not unfinished.any():
-            return _first_best(dynamics, reward, v, gamma, reward_error)
+            break
         better = dynamics.first_reaching(x[:, unfinished], best[:, unfinished])
         policy = torch.where(improved[:, unfinished], better, policy[:, unfinished])
         columns, r, total = columns[unfinished], r[:, unfinished], v_open.sum(0)[unfinished]
-        v_open = _values_side_by_side(dynamics, policy, r, gamma)
+        v_open = values(policy, r)
         v[:, columns] = v_open
+    x = torch.add(reward, v - v.amin(0), alpha=gamma)  # a common offset does not change the argmax
+    rounding = 64 * EPS * v.amax(0) + reward_error / (1 - gamma)
+    return dynamics.first_reaching(x, dynamics.best(x) * (1 - 1e-11) - rounding)
 
 
 def _nearly_optimal(dynamics: Dynamics, reward: Float[Tensor, "S m"], gamma: float) -> Float[Tensor, "S m"]:
@@ -227,32 +240,8 @@ def _nearly_optimal(dynamics: Dynamics, reward: Float[Tensor, "S m"], gamma: flo
     return v
 
 
-def _first_best(
-    dynamics: Dynamics,
-    reward: Float[Tensor, "S m"],
-    v: Float[Tensor, "S m"],
-    gamma: float,
-    reward_error: Float[Tensor, " m"],
-) -> Int[Tensor, "S m"]:
-    x = torch.add(reward, v - v.amin(0), alpha=gamma)  # a common offset does not change the argmax
-    rounding = 64 * EPS * v.amax(0) + reward_error / (1 - gamma)
-    return dynamics.first_reaching(x, dynamics.best(x) * (1 - 1e-11) - rounding)
-
-
 def values_of(
     dynamics: Dynamics, policy: Int[Tensor, "m S"], reward: Float[Tensor, "m S"], gamma: float
 ) -> Float[Tensor, "m S"]:
     """v_π(s) of m policies, each for its own reward."""
-    rewards = reward.flatten()
-    if dynamics.certain:
-        pointer = dynamics.pointers(policy)
-        return sums_along_pointers(rewards.index_select(0, pointer), pointer, gamma).view(policy.shape)
-    successors, probabilities = dynamics.chain(policy)
-    first = (probabilities * rewards[successors]).sum(-1, keepdim=True)
-    return sums_by_elimination(first, successors, probabilities, gamma).view(policy.shape)
-
-
-def _values_side_by_side(
-    dynamics: Dynamics, policy: Int[Tensor, "S m"], reward: Float[Tensor, "S m"], gamma: float
-) -> Float[Tensor, "S m"]:
-    return values_of(dynamics, policy.T, reward.T, gamma).T.contiguous()
+    return dynamics.sums(policy, reward.flatten(), gamma).view(policy.shape)

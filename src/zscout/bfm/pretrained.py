@@ -3,7 +3,6 @@
 Weights are safetensors only: no code is ever loaded.
 """
 
-import difflib
 import json
 from dataclasses import asdict, fields
 from importlib.resources import files
@@ -19,6 +18,7 @@ from zscout.bfm.card import fb_card, model_card
 from zscout.bfm.fb import FB, FBConfig
 from zscout.bfm.usfa import USFA, USFAConfig
 from zscout.files import parse_json, write_bytes
+from zscout.names import nearest
 
 FORMAT, FB_FORMAT = "zscout-usfa-1", "zscout-fb-1"
 CONFIGS: dict[str, type[USFAConfig] | type[FBConfig]] = {FORMAT: USFAConfig, FB_FORMAT: FBConfig}
@@ -39,19 +39,14 @@ def save(model: USFA | FB, folder: str | Path, *, half: bool = False) -> Path:
     if not isinstance(model, USFA | FB):
         raise ValueError(f"expected a USFA or FB, got {type(model).__name__}: only these can be saved")
     folder = Path(folder)
-    config = {
-        "format": FORMAT if isinstance(model, USFA) else FB_FORMAT,
-        "model": asdict(model.config),
-        "about": model.about,
-    }
+    kind = FORMAT if isinstance(model, USFA) else FB_FORMAT
+    config = {"format": kind, "model": asdict(model.config), "about": model.about}
     text = json.dumps(config, indent=1, allow_nan=False) + "\n"
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
-    for name, tensor in tensors.items():
-        _check_tensor(name, tensor, "the model")
+    _check_tensors(tensors, "the model")
     if half:
         tensors = {name: tensor.half() if _may_be_half(name) else tensor for name, tensor in tensors.items()}
-        for name, tensor in tensors.items():
-            _check_tensor(name, tensor, "the model, in half precision,")
+        _check_tensors(tensors, "the model, in half precision,")
     write_bytes(folder / WEIGHTS, bytes_of(tensors))
     write_bytes(folder / CONFIG, text.encode())
     card = model_card(model.config, model.about) if isinstance(model, USFA) else fb_card(model.config, model.about)
@@ -74,10 +69,7 @@ def load(name_or_folder: str | Path, device: torch.device | str = "cpu") -> USFA
     """
     folder = _find(name_or_folder)
     config, about = _read_config(folder / CONFIG)
-    tensors = _read_weights(folder / WEIGHTS)
-    _check_shapes(folder, tensors, config)  # before allocation: a config may ask for any size
-    for name, tensor in tensors.items():
-        _check_tensor(name, tensor, str(folder / WEIGHTS))
+    tensors = _read_weights(folder / WEIGHTS, config)  # checked before allocation: a config may ask for any size
     if isinstance(config, FBConfig):
         model: USFA | FB = FB(config)
     else:
@@ -87,23 +79,13 @@ def load(name_or_folder: str | Path, device: torch.device | str = "cpu") -> USFA
     return model.freeze().to(device)
 
 
-def _check_shapes(folder: Path, tensors: dict[str, torch.Tensor], config: USFAConfig | FBConfig) -> None:
-    wanted = set()
-    for name, shape in config.shapes():  # lazily, up to the first mismatch: a config may name a billion layers
-        found = tuple(tensors[name].shape) if name in tensors else "nothing"
-        if found != shape:
-            raise ValueError(f"{folder / WEIGHTS}: its {CONFIG} expects {name} of shape {shape}, got {found}")
-        wanted.add(name)
-    for name in sorted(tensors.keys() - wanted):
-        raise ValueError(f"{folder / WEIGHTS}: its {CONFIG} expects no {name}, got shape {tuple(tensors[name].shape)}")
-
-
-def _check_tensor(name: str, tensor: torch.Tensor, where: str) -> None:
-    if tensor.dtype != torch.float32 and not (tensor.dtype == torch.float16 and _may_be_half(name)):
-        expected = "float32 or float16" if _may_be_half(name) else "float32"
-        raise ValueError(f"{where} holds {name} as {tensor.dtype}, expected {expected}")
-    if not torch.isfinite(tensor).all():
-        raise ValueError(f"{where} holds NaN or inf in {name}")
+def _check_tensors(tensors: dict[str, torch.Tensor], where: str) -> None:
+    for name, tensor in tensors.items():
+        if tensor.dtype != torch.float32 and not (tensor.dtype == torch.float16 and _may_be_half(name)):
+            expected = "float32 or float16" if _may_be_half(name) else "float32"
+            raise ValueError(f"{where} holds {name} as {tensor.dtype}, expected {expected}")
+        if not torch.isfinite(tensor).all():
+            raise ValueError(f"{where} holds NaN or inf in {name}")
 
 
 def _may_be_half(name: str) -> bool:
@@ -119,9 +101,9 @@ def _find(name_or_folder: str | Path) -> Path:
     if folder.is_file():
         raise ValueError(f"{folder} is a file, expected a folder with {CONFIG} and {WEIGHTS} (pickles are not loaded)")
     if not folder.is_dir():
-        near = difflib.get_close_matches(str(name_or_folder), models, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"the shipped ones are {', '.join(models)}"
-        raise ValueError(f"there is no shipped model or folder {str(name_or_folder)!r}; {hint}")
+        guess = nearest(name_or_folder, models)
+        shown = f"{guess}the shipped ones are {', '.join(models)}"
+        raise ValueError(f"there is no shipped model or folder {str(name_or_folder)!r}: {shown}")
     for name in (CONFIG, WEIGHTS):
         if not (folder / name).is_file():
             others = ", ".join(sorted(path.name for path in folder.iterdir())[:5]) or "nothing"
@@ -159,8 +141,18 @@ def _check_keys(path: Path, came: object, wanted: set[str]) -> None:
         raise ValueError(f"{path} {'has the unknown' if name in came else 'lacks the'} key {name!r}")
 
 
-def _read_weights(path: Path) -> dict[str, torch.Tensor]:
+def _read_weights(path: Path, config: USFAConfig | FBConfig) -> dict[str, torch.Tensor]:
     try:
-        return tensors_of(path.read_bytes())
+        tensors = tensors_of(path.read_bytes())
     except (SafetensorError, ValueError, KeyError) as error:
         raise ValueError(f"{path} is damaged or not a safetensors file: {error}") from None
+    unexpected = set(tensors)
+    for name, shape in config.shapes():  # lazily, up to the first mismatch: a config may name a billion layers
+        found = tuple(tensors[name].shape) if name in tensors else "nothing"
+        if found != shape:
+            raise ValueError(f"{path}: its {CONFIG} expects {name} of shape {shape}, got {found}")
+        unexpected.discard(name)
+    for name in sorted(unexpected):
+        raise ValueError(f"{path}: its {CONFIG} expects no {name}, got shape {tuple(tensors[name].shape)}")
+    _check_tensors(tensors, str(path))
+    return tensors

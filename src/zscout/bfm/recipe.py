@@ -7,22 +7,22 @@ from zscout.edge import as_discount, as_size, in_range
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """All settings of a training: the same object is the flags, the file and the record."""
+    """All settings of a training: the same object is the flags, the file and the record. Default: ``robust``."""
 
-    policy_steps: int  # steps that train the actor; without an actor, ψ
-    evaluation_steps: int  # steps that train ψ for the fixed actor [8]
-    tasks: int  # z per step; each is trained in all states of the data
-    learning_rate: float
-    cosine: bool  # half-cosine decay of the learning rate to 0 in each phase [1]
-    dropout: float  # [2]
-    ball: bool  # draw z from the ball of radius √d; else from the sphere Z [3]
-    place: bool  # state input: one-hot, row and column, and φ; else one-hot only [4]
-    heads: int  # independent ψ networks; targets bootstrap from the lowest [5]
-    actor: bool  # train a policy network; else the policy is greedy in ψ·z [6]
-    chain: int  # stored transitions that a target follows after (s, a, s') before it bootstraps from ψ [7]
-    softness: float  # temperature of the actor's labels, in reward: 0 is the argmax, else a softmax [6]
-    averaged: bool  # the model is the slow average of the weights; else the weights [9]
-    tau: float  # rate of that average, which is also the target network
+    policy_steps: int = 4_000  # steps that train the actor; without an actor, ψ
+    evaluation_steps: int = 4_000  # steps that train ψ for the fixed actor [8]
+    tasks: int = 32  # z per step; each is trained in all states of the data
+    learning_rate: float = 3e-3
+    cosine: bool = True  # half-cosine decay of the learning rate to 0 in each phase [1]
+    dropout: float = 0.0  # [2]
+    ball: bool = False  # draw z from the ball of radius √d; else from the sphere Z [3]
+    place: bool = True  # state input: one-hot, row and column, and φ; else one-hot only [4]
+    heads: int = 2  # independent ψ networks; targets bootstrap from the lowest [5]
+    actor: bool = True  # train a policy network; else the policy is greedy in ψ·z [6]
+    chain: int = 512  # stored transitions that a target follows after (s, a, s') before it bootstraps from ψ [7]
+    softness: float = 0.2  # temperature of the actor's labels, in reward: 0 is the argmax, else a softmax [6]
+    averaged: bool = True  # the model is the slow average of the weights; else the weights [9]
+    tau: float = 0.01  # rate of that average, which is also the target network
     gamma: float = 0.99
     hidden: int = 256
     layers: int = 4
@@ -60,7 +60,6 @@ RECIPES = {
     "paper": Recipe(
         policy_steps=12_000,
         evaluation_steps=0,
-        tasks=32,
         learning_rate=2.5e-4,
         cosine=False,
         dropout=0.15,
@@ -71,22 +70,6 @@ RECIPES = {
         chain=0,
         softness=0.0,
         averaged=False,
-        tau=0.01,
     ),
-    "robust": Recipe(
-        policy_steps=4_000,
-        evaluation_steps=4_000,
-        tasks=32,
-        learning_rate=3e-3,
-        cosine=True,
-        dropout=0.0,
-        ball=False,
-        place=True,
-        heads=2,
-        actor=True,
-        chain=512,
-        softness=0.2,
-        averaged=True,
-        tau=0.01,
-    ),
+    "robust": Recipe(),
 }

@@ -23,7 +23,7 @@ SHORTEST = 20  # steps of a rollout: also detects a γ that is too small
 
 @dataclass(frozen=True, eq=False)
 class Rollout:
-    """φ and ψ(·;z) of s_0 … s_m along one rollout; at most L steps are summed.
+    """φ and ψ(·;z) of s_0 … s_m along one rollout; L steps are summed.
 
     After termination features are 0: L = m. A truncated rollout (by the environment, or because it is long enough)
     bootstraps with ψ(s_L;z), L = m − 1: one state beyond s_L is kept, to detect a ψ that begins too late.
@@ -32,11 +32,6 @@ class Rollout:
     phi: Float[Tensor, "m d"]
     psi: Float[Tensor, "m d"]  # of the model
     terminated: bool
-
-    @property
-    def length(self) -> int:
-        """L, the steps that are summed."""
-        return len(self.phi) - (1 if self.terminated else 2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,23 +43,18 @@ class Pairs:
 
     phi: Float[Tensor, "2 pairs m d"]
     psi: Float[Tensor, "2 pairs m d"]
-    length: Int[Tensor, "2 pairs"]
+    length: Int[Tensor, "2 pairs"]  # L
     terminated: Bool[Tensor, "2 pairs"]
 
     @classmethod
     def of(cls, pairs: list[tuple[Rollout, Rollout]]) -> "Pairs":
         """Stack pairs into one batch."""
-        columns = list(zip(*pairs, strict=True))
-        longest = max(len(rollout.phi) for column in columns for rollout in column)
-
-        def padded(which: str) -> Tensor:
-            rows = [[getattr(rollout, which) for rollout in column] for column in columns]
-            pads = [[torch.nn.functional.pad(row, (0, 0, 0, longest - len(row))) for row in column] for column in rows]
-            return torch.stack([torch.stack(column) for column in pads])
-
-        length = torch.tensor([[rollout.length for rollout in column] for column in columns])
-        terminated = torch.tensor([[rollout.terminated for rollout in column] for column in columns])
-        return cls(padded("phi"), padded("psi"), length, terminated)
+        every = [rollout for column in zip(*pairs, strict=True) for rollout in column]
+        pad = torch.nn.utils.rnn.pad_sequence
+        phi, psi = (pad([getattr(one, name) for one in every], batch_first=True) for name in ("phi", "psi"))
+        terminated = torch.tensor([rollout.terminated for rollout in every])
+        length = torch.tensor([len(rollout.phi) for rollout in every]) - torch.where(terminated, 1, 2)
+        return cls(*(part.unflatten(0, (2, -1)) for part in (phi, psi, length, terminated)))
 
     def discounted(self, gamma: float, begins: int, scale: float, most: int | None) -> Float[Tensor, "2 pairs d"]:
         """Σ_{k<n} γᵏ φ(s_{k+begins}) · scale + γⁿ ψ(s_n;z), with n = min(L, ``most``)."""
@@ -90,92 +80,72 @@ def rollout_pairs(model: BehaviorModel, env: "gymnasium.Env[Any, Any]", length: 
     # A pair takes 2 · (length + 1) steps and, every second time, up to 2 · length/4 to reach its start.
     length = min(length, steps // (2 * FEWEST + FEWEST // 2) - 2)
     z = model.sample_z(2 * MOST, Generator().manual_seed(seed))
-    draws = np.random.default_rng(seed)
+    walks = _Walks(model, env, length, np.random.default_rng(seed))
     pairs: list[tuple[Rollout, Rollout]] = []
-    counted = _Counted(env)
     twice = True
-    while len(pairs) < MOST and counted.steps + (2 if twice else 1) * (length + 2 + length // 4) <= steps:
+    while len(pairs) < MOST and walks.steps + (2 if twice else 1) * (length + 2 + length // 4) <= steps:
         i = len(pairs)
-        walk = int(draws.integers(1, length // 4 + 2)) if i % 2 else 0
-        start = _Start(int(draws.integers(2**31)), walk, z[MOST + i])
-        pairs.append(_pair(model, counted, start, z[i], length, draws, twice))
+        pairs.append(walks.pair(z[i], z[MOST + i], bool(i % 2), twice))
         twice = twice and not (len(pairs) == ALIKE and all(map(_alike, pairs)))
     return Pairs.of(pairs)
 
 
-@dataclass(frozen=True, eq=False)
-class _Start:
-    """How to reach a start: reset with ``seed``, then take ``walk`` steps with ``z``."""
+class _Walks:
+    """Walks of a model in an environment; counts the steps."""
 
-    seed: int
-    walk: int
-    z: Float[Tensor, " d"]
+    def __init__(
+        self, model: BehaviorModel, env: "gymnasium.Env[Any, Any]", length: int, draws: np.random.Generator
+    ) -> None:
+        self.model, self.env, self.length, self.draws, self.steps = model, env, length, draws, 0
 
+    def pair(
+        self, z: Float[Tensor, " d"], first_z: Float[Tensor, " d"], walks: bool, twice: bool
+    ) -> tuple[Rollout, Rollout]:
+        """Two rollouts from the same start: a reset or, if it ``walks``, some steps with ``first_z`` after it."""
+        steps = int(self.draws.integers(1, self.length // 4 + 2)) if walks else 0
+        seed = int(self.draws.integers(2**31))
+        obs = self._start(seed, steps, first_z)
+        if obs is None:  # the episode ended before the start
+            steps, obs = 0, self._start(seed, 0, first_z)
+        first = self._rollout(obs, z)
+        if not twice:
+            return first, first
+        again = self._start(seed, steps, first_z)
+        if again is None or not np.allclose(obs, again, rtol=1e-5, atol=1e-8):
+            raise ValueError(
+                "check_model: two resets with the same seed and the same actions gave different observations: "
+                "expected a reproducible environment"
+            )
+        return first, self._rollout(again, z)
 
-class _Counted:
-    """An environment that counts its steps."""
+    def _start(self, seed: int, steps: int, z: Float[Tensor, " d"]) -> Any:
+        """The observation some steps after a reset; None if the episode ended before."""
+        obs = np.array(self.env.reset(seed=seed)[0])[()]
+        rng = Generator().manual_seed(seed)
+        for _ in range(steps):
+            obs, terminated, truncated = self._step(self.model.act(obs, z, rng))
+            if terminated or truncated:
+                return None
+        return obs
 
-    def __init__(self, env: "gymnasium.Env[Any, Any]") -> None:
-        self.env, self.steps = env, 0
+    def _rollout(self, obs: Any, z: Float[Tensor, " d"]) -> Rollout:
+        # From here on the noise of the two rollouts must be independent: reseed the environment's np_random, from which
+        # Gymnasium environments draw.
+        with contextlib.suppress(AttributeError):  # no setter: it uses its own generator
+            self.env.unwrapped.np_random = np.random.default_rng(self.draws.integers(2**31))
+        rng = Generator().manual_seed(int(self.draws.integers(2**31)))
+        met, terminated, truncated = [obs], False, False
+        while len(met) < self.length + 2 and not (terminated or truncated):
+            obs, terminated, truncated = self._step(self.model.act(obs, z, rng))
+            met.append(obs)
+        states = torch.as_tensor(np.stack(met))
+        phi, psi = self.model.phi(states), self.model.psi(states, z[None])[:, 0]
+        return Rollout(phi.double().cpu(), psi.double().cpu(), terminated)
 
-    def step(self, action: Any) -> tuple[Any, bool, bool]:
+    def _step(self, action: Any) -> tuple[Any, bool, bool]:
         obs, _, terminated, truncated, _ = self.env.step(action)
         self.steps += 1
         return np.array(obs)[()], bool(terminated), bool(truncated)  # copy: environments may reuse their buffers
-
-
-def _pair(
-    model: BehaviorModel,
-    env: _Counted,
-    start: _Start,
-    z: Float[Tensor, " d"],
-    length: int,
-    draws: np.random.Generator,
-    twice: bool,
-) -> tuple[Rollout, Rollout]:
-    obs = _walked(model, env, start)
-    if obs is None:  # the episode ended before the start
-        start = _Start(start.seed, 0, start.z)
-        obs = _walked(model, env, start)
-    first = _rollout(model, env, obs, z, length, draws)
-    if not twice:
-        return first, first
-    again = _walked(model, env, start)
-    if again is None or not np.allclose(obs, again, rtol=1e-5, atol=1e-8):
-        raise ValueError(
-            "check_model: two resets with the same seed and the same actions gave different observations: the check "
-            "needs a reproducible environment"
-        )
-    second = _rollout(model, env, again, z, length, draws)
-    return first, second
-
-
-def _walked(model: BehaviorModel, env: _Counted, start: _Start) -> Any:
-    """The observation at the start; None if the episode ended before it."""
-    obs, _ = env.env.reset(seed=start.seed)
-    obs = np.array(obs)[()]
-    rng = Generator().manual_seed(start.seed)
-    for _ in range(start.walk):
-        obs, terminated, truncated = env.step(model.act(obs, start.z, rng))
-        if terminated or truncated:
-            return None
-    return obs
-
-
-def _rollout(
-    model: BehaviorModel, env: _Counted, obs: Any, z: Float[Tensor, " d"], length: int, draws: np.random.Generator
-) -> Rollout:
-    # From here on the noise of the two rollouts must be independent: reseed the environment's np_random, from which
-    # Gymnasium environments draw.
-    with contextlib.suppress(AttributeError):  # no setter: it uses its own generator
-        env.env.unwrapped.np_random = np.random.default_rng(draws.integers(2**31))
-    rng = Generator().manual_seed(int(draws.integers(2**31)))
-    met, terminated, truncated = [obs], False, False
-    while len(met) < length + 2 and not (terminated or truncated):
-        obs, terminated, truncated = env.step(model.act(obs, z, rng))
-        met.append(obs)
-    states = torch.as_tensor(np.stack(met))
-    return Rollout(model.phi(states).double().cpu(), model.psi(states, z[None])[:, 0].double().cpu(), terminated)
 
 
 def _alike(pair: tuple[Rollout, Rollout]) -> bool:

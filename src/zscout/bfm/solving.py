@@ -21,15 +21,11 @@ class Solver:
 
     def __init__(self, dynamics: Dynamics, features: Float[Tensor, "S d"], gamma: float) -> None:
         self._dynamics, self._features, self._gamma = dynamics, features, gamma
-        self._solved = Solved(len(features), dynamics.small, features.device)
+        self.solved = Solved(len(features), dynamics.small, features.device)
 
     def policy(self, z: Float[Tensor, "m d"]) -> Int[Tensor, "m S"]:
         """π*, in a small dtype."""
-        return self._solved.recall(z, self._solve)
-
-    def forget(self) -> None:
-        """Clear the cache."""
-        self._solved.forget()
+        return self.solved.recall(z, self._solve)
 
     def worth(self, policy: Int[Tensor, "m S"], z: Float[Tensor, "m d"]) -> Float[Tensor, "m S"]:
         """v_π(s) of each policy for its z."""

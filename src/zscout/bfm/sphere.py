@@ -4,10 +4,11 @@ import math
 from collections.abc import Sequence
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
-from zscout.edge import as_size
+from zscout.edge import as_generator, as_index, as_size, as_vectors
+from zscout.types import Obs, Vectors
 
 
 def sample_sphere(n: int, dim: int, rng: Generator, dtype: torch.dtype = torch.float64) -> Float[Tensor, "n d"]:
@@ -30,3 +31,46 @@ def project_sphere(z: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
     direction = torch.where(size > 0, z / torch.where(size > 0, size, 1), 1)  # avoids NaN, also in gradients
     norm: Tensor = torch.linalg.vector_norm(direction, dim=-1, keepdim=True)
     return direction * (norm.reciprocal() * math.sqrt(z.shape[-1]))
+
+
+class SphereModel:
+    """What models of a finite world with a table of features [S d] share: φ, its moments, and Z."""
+
+    features: Tensor
+    dim: int  # d, the number of features
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the features."""
+        return self.features.device
+
+    def phi(self, obs: Obs) -> Float[Tensor, "*b d"]:
+        """φ(s), the features of a state."""
+        return self.features[self._states(obs)]
+
+    def sample_z(self, n: int, rng: Generator | int) -> Float[Tensor, "n d"]:
+        """n draws, uniform on the sphere of radius √d."""
+        return sample_sphere(n, self.dim, as_generator(rng, self.device), self.features.dtype).to(self.device)
+
+    def sample_z_each(self, n: int, rngs: Sequence[Generator]) -> Float[Tensor, "runs n d"]:
+        """``sample_z`` for each generator, stacked."""
+        return sample_sphere_each(n, self.dim, rngs, self.features.dtype).to(self.device)
+
+    def project_z(self, z: Vectors) -> Float[Tensor, "*b d"]:
+        """z projected to the sphere of radius √d; 0 maps to (1, …, 1)."""
+        return project_sphere(self._z(z))
+
+    def states(self) -> Int[Tensor, " S"]:
+        """All observations."""
+        return torch.arange(len(self.features), device=self.device)
+
+    def feature_moments(self) -> tuple[Float[Tensor, " d"], Float[Tensor, "d d"]]:
+        """φ̄ and Cov(φ) over all states."""
+        covariance: Tensor = torch.cov(self.features.mT, correction=0)
+        return self.features.mean(0), covariance.reshape(self.dim, self.dim)
+
+    def _states(self, obs: Obs) -> Int[Tensor, "*b"]:
+        return as_index(obs, len(self.features), "observation", self.device, ", the states of this model")
+
+    def _z(self, z: Vectors, candidates: bool = False) -> Float[Tensor, "*b d"]:
+        return as_vectors(z, self.dim, device=self.device, candidates=candidates).to(self.features.dtype)

@@ -29,12 +29,6 @@ class Progress:
     actor_loss: float  # cross-entropy; 0 while the actor is not trained
     verdict: Verdict | None  # of the judge, if there is one
 
-    @classmethod
-    def of(cls, line: dict[str, Any]) -> "Progress":
-        """From plain values."""
-        verdict = line["verdict"]
-        return cls(line["step"], line["loss"], line["actor_loss"], None if verdict is None else Verdict(**verdict))
-
 
 class Trainer:
     """The networks, their average, the optimiser and the random state."""
@@ -58,13 +52,8 @@ class Trainer:
             n_actions=n_actions,
             dim=features.shape[1],
             inputs=inputs.shape[1],
-            gamma=recipe.gamma,
-            hidden=recipe.hidden,
-            layers=recipe.layers,
-            heads=recipe.heads,
-            actor=recipe.actor,
-            dropout=recipe.dropout,
             unit_z=not recipe.ball,
+            **{name: getattr(recipe, name) for name in ("gamma", "hidden", "layers", "heads", "actor", "dropout")},
         )
         self.online = USFA(config, features, inputs, seed).to(self.device)
         self.average = USFA(config, features, inputs, seed).to(self.device).freeze()
@@ -77,8 +66,7 @@ class Trainer:
         self._stale = 0  # log lines since the best score
         self.data = data.to(self.device)
         self._every = torch.arange(n_states, device=self.device)
-        self._states = self.data.known_states
-        self._tried = self.data.tried
+        self._states, self._tried = self.data.known_states, self.data.tried
 
     @property
     def finished(self) -> bool:
@@ -110,7 +98,8 @@ class Trainer:
         while not self.finished:
             acting = self.step < self.recipe.policy_steps
             end = self.recipe.policy_steps if acting else self.recipe.steps
-            loss, actor_loss = self._advance(min(every - self.step % every, end - self.step))
+            steps = min(every - self.step % every, end - self.step)
+            loss, actor_loss = torch.stack([self._train_step() for _ in range(steps)]).mean(0).tolist()
             verdict = judge(self.model) if judge is not None else None
             progress = Progress(self.step, loss, actor_loss, verdict)
             self.log.append(progress)
@@ -169,17 +158,13 @@ class Trainer:
         best = counters["best_value"]
         self.step, self._stale = counters["step"], counters["stale"]
         self.best_value = -math.inf if best is None else best
-        self.log = [Progress.of(line) for line in counters["log"]]
+        lines = [line | {"verdict": line["verdict"] and Verdict(**line["verdict"])} for line in counters["log"]]
+        self.log = [Progress(**line) for line in lines]
 
     # One step
 
-    def _advance(self, steps: int) -> tuple[float, float]:
-        """Train some steps; return the mean losses of ψ and of the actor."""
-        losses = torch.stack([self._train_step() for _ in range(steps)]).mean(0)
-        psi_loss, actor_loss = losses.tolist()
-        return psi_loss, actor_loss
-
     def _train_step(self) -> Float[Tensor, "2"]:
+        """Train ψ and the actor for one step; return their losses."""
         recipe = self.recipe
         for group in self.optimiser.param_groups:
             group["lr"] = recipe.learning_rate * self._rate()
@@ -210,11 +195,9 @@ class Trainer:
         """Factor of the learning rate: a half cosine in each phase."""
         if not self.recipe.cosine:
             return 1.0
-        acting = self.step < self.recipe.policy_steps
-        done = self.step if acting else self.step - self.recipe.policy_steps
-        return 0.5 + 0.5 * math.cos(
-            math.pi * done / (self.recipe.policy_steps if acting else self.recipe.evaluation_steps)
-        )
+        first, second = self.recipe.policy_steps, self.recipe.evaluation_steps
+        done, steps = (self.step, first) if self.step < first else (self.step - first, second)
+        return 0.5 + 0.5 * math.cos(math.pi * done / steps)
 
     def _draw_z(self) -> Float[Tensor, "n d"]:
         z = sample_sphere(self.recipe.tasks, self.online.dim, self.rng, torch.float32)

@@ -1,13 +1,12 @@
 """The command line. Heavy imports are deferred until a command runs, so that --help is fast."""
 
 import contextlib
-import difflib
 import io
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
-from typing import Annotated
+from typing import TypeAlias, cast, get_args
 
 import tyro
 from rich.console import Console
@@ -16,22 +15,15 @@ import zscout
 from zscout.cli.bench import Bench
 from zscout.cli.compare import Compare, Tune
 from zscout.cli.live import Live
-from zscout.cli.mistakes import UsageError, fail, signals_stop_it, stopped
+from zscout.cli.output import UsageError, fail
 from zscout.cli.pretrain import Pretrain
+from zscout.cli.progress import signals_stop_it, stopped
 from zscout.cli.reproduce import Reproduce
 from zscout.cli.transfer import Transfer
+from zscout.names import known_name, nearest
 
-Command = (
-    Annotated[Reproduce, tyro.conf.subcommand("reproduce")]
-    | Annotated[Pretrain, tyro.conf.subcommand("pretrain")]
-    | Annotated[Transfer, tyro.conf.subcommand("transfer")]
-    | Annotated[Compare, tyro.conf.subcommand("compare")]
-    | Annotated[Tune, tyro.conf.subcommand("tune")]
-    | Annotated[Bench, tyro.conf.subcommand("bench")]
-    | Annotated[Live, tyro.conf.subcommand("live")]
-)
-COMMANDS = {kind.__name__.lower(): kind for kind in (Reproduce, Pretrain, Transfer, Compare, Tune, Bench, Live)}
-
+Command: TypeAlias = Reproduce | Pretrain | Transfer | Compare | Tune | Bench | Live
+COMMANDS: dict[str, type[Command]] = {kind.__name__.lower(): kind for kind in get_args(Command)}
 DESCRIPTION = (
     "Online transfer with Behavioral Foundation Models: find the task vector z from rewards seen while acting. Worlds, "
     "features, trained models, the paper's method, baselines, and exact ground truth.\n\n"
@@ -58,16 +50,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
         fail(str(error) or type(error).__name__, code=2)
 
 
-def _parse(words: list[str]) -> Reproduce | Pretrain | Compare | Tune | Bench | Transfer | Live:
+def _parse(words: list[str]) -> Command:
     """Parse with tyro; print its boxed errors as one line."""
-    errors = io.StringIO()
-    if not words[0].startswith("-") and words[0] not in COMMANDS:
-        near = difflib.get_close_matches(words[0], COMMANDS, n=1)
-        guess = f"did you mean {near[0]}? " if near else ""
-        fail(f"there is no command {words[0]!r}: {guess}there are {', '.join(COMMANDS)}", code=2)
+    errors, kinds = io.StringIO(), dict[str, Callable[..., Command]](COMMANDS)
     try:
+        if not words[0].startswith("-"):
+            known_name(words[0], COMMANDS, "command")
         with contextlib.redirect_stderr(errors):
-            return tyro.cli(Command, prog="zscout", description=DESCRIPTION, args=words)
+            found = tyro.extras.subcommand_cli_from_dict(kinds, prog="zscout", description=DESCRIPTION, args=words)
+            return cast(Command, found)
+    except ValueError as error:
+        fail(str(error), code=2)
     except SystemExit as stop:
         if stop.code != 2:
             raise
@@ -84,11 +77,9 @@ def _unknown_option(command: str, words: Sequence[str]) -> str:
         if not option.startswith("--") or option in options[command] | {"--help"}:
             continue
         owners = [f"zscout {name}" for name, known in options.items() if option in known]
-        near = difflib.get_close_matches(option, options[command], n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        if owners:
-            hint = f"; {' and '.join(owners)} {'has' if len(owners) == 1 else 'have'} it"
-        return f"zscout {command} has no option {option}{hint}"
+        has = f"{' and '.join(owners)} {'has' if len(owners) == 1 else 'have'} it" if owners else ""
+        hint = has or nearest(option, options[command]).rstrip()
+        return f"zscout {command} has no option {option}{'; ' if hint else ''}{hint}"
     return ""
 
 

@@ -9,13 +9,11 @@ import tyro
 from rich.console import Console
 
 import zscout
-from zscout.cli.mistakes import UsageError, fail, usage_errors
-from zscout.cli.options import OutputFile, Quick, device_named, names_of, writable
+from zscout.cli.options import OutputFile, Quick, device_named, names_of, usage_errors
+from zscout.cli.output import UsageError, fail, say, writable
 
 if TYPE_CHECKING:
     from benchmarks.measurement import Line, Setting
-
-NO_CHECKOUT = "zscout bench needs a checkout of the repository: the benchmarks are not part of the package"
 
 
 @dataclass(frozen=True)
@@ -24,16 +22,12 @@ class Bench:
 
     only: str = "all"
     """Comma-separated names, or all: live,many,end-to-end,training,solving,start-up,floors,growth,large."""
-    seed: int = 0
-    """Seed of tasks, task vectors and random draws."""
-    quick: Quick = False
-    """Smaller problems and fewer repeats: about a minute, more on a busy machine."""
-    device: str = "cpu"
-    """cpu, or cuda for live, many, training and floors; the others run on one core."""
+    seed: int = 0  # Seed of tasks, task vectors and random draws.
+    quick: Quick = False  # Smaller problems and fewer repeats: about a minute, more on a busy machine.
+    device: str = "cpu"  # cpu, or cuda for live, many, training and floors; the others run on one core.
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Also write bench.json, Markdown tables and figures to this folder."""
-    json: OutputFile = None
-    """Also write all rows to this file; creates its folder."""
+    json: OutputFile = None  # Also write all rows to this file; creates its folder.
 
     def run(self, console: Console) -> None:
         """Measure the groups and print one table; when stopped, print the rows so far."""
@@ -71,7 +65,7 @@ class Bench:
         if self.out is not None:
             written += write_bench(lines, content, self.out)
         for path in written:
-            console.print(f"wrote {path}", highlight=False, soft_wrap=True)
+            say(console, f"wrote {path}")
 
 
 def _find_benchmarks() -> None:
@@ -84,4 +78,6 @@ def _find_benchmarks() -> None:
     except ModuleNotFoundError as error:
         if error.name not in ("benchmarks", "benchmarks.groups"):
             raise
-        raise UsageError(NO_CHECKOUT) from error
+        raise UsageError(
+            "zscout bench needs a checkout of the repository: the benchmarks are not part of the package"
+        ) from error

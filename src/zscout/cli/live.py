@@ -1,5 +1,6 @@
 """zscout live."""
 
+import contextlib
 import importlib.util
 import ipaddress
 import os
@@ -12,41 +13,34 @@ from dataclasses import dataclass
 
 from rich.console import Console
 
-from zscout.cli.mistakes import UsageError
 from zscout.cli.options import Quick
-
-PORTS = 20  # ports tried after the default one
+from zscout.cli.output import UsageError, say
 
 
 @dataclass(frozen=True)
 class Live:
     """Open a web page where you give the rewards, or hide a reward and watch the agent find it."""
 
-    host: str = "127.0.0.1"
-    """Address to listen on; other than the default, anyone with the link can connect."""
-    port: int = 8730
-    """Port; 0 picks a free one."""
-    no_browser: Quick = False
-    """Print the link, do not open a browser."""
-    visitors: int = 20
-    """Most visitors at the same time."""
-    steps: int = 1000
-    """Most steps of a run."""
-    processes: int = 0
-    """Number of worker processes; 0: one per core, at most four."""
-    seed: int = 0
-    """Seed of the first run; the page can change it."""
+    host: str = "127.0.0.1"  # Address to listen on; other than the default, anyone with the link can connect.
+    port: int = 8730  # Port; 0 picks a free one.
+    no_browser: Quick = False  # Print the link, do not open a browser.
+    visitors: int = 20  # Most visitors at the same time.
+    steps: int = 1000  # Most steps of a run.
+    processes: int = 0  # Number of worker processes; 0: one per core, at most four.
+    seed: int = 0  # Seed of the first run; the page can change it.
 
     def run(self, console: Console) -> None:
         """Serve until Ctrl-C."""
         missing = [name for name in ("starlette", "uvicorn", "websockets") if importlib.util.find_spec(name) is None]
         if missing:
             raise UsageError(f"the page needs {', '.join(missing)}: pip install 'zscout[live]'")
-        self._check()
+        sizes = {"port": (0, 65535), "visitors": (1, 1000), "steps": (1, 10_000), "processes": (0, 64)}
+        for name, (low, high) in {**sizes, "seed": (0, 2**31 - 1)}.items():
+            if not low <= getattr(self, name) <= high:
+                raise UsageError(f"--{name} must be from {low} to {high}, got {getattr(self, name)}")
         import uvicorn
 
-        from zscout.live.limits import Limits
-        from zscout.live.logs import log_sparingly
+        from zscout.live.limits import Limits, limit_log
         from zscout.live.server import LiveServer
 
         listening = _listen(self.host, self.port)
@@ -59,22 +53,16 @@ class Live:
         limits = Limits(visitors=self.visitors, steps=self.steps)
         server = LiveServer(token, ["*"] if everywhere else ["localhost", "[::1]", host], processes, limits, self.seed)
         if everywhere:
-            console.print(
-                f"Warning: {host} can be reached from other machines. Whoever has the link can use this page, and what "
-                "is sent is not encrypted.",
-                style="bold yellow",
-                soft_wrap=True,
-            )
-        console.print(f"zscout live: {link}", highlight=False, soft_wrap=True, style="bold")
+            who = "Whoever has the link can use this page, and what is sent is not encrypted."
+            say(console, f"Warning: {host} can be reached from other machines. {who}", style="bold yellow")
+        say(console, f"zscout live: {link}", style="bold")
         if host in ("0.0.0.0", "::"):
-            console.print(
-                f"From elsewhere: {link.replace(shown, socket.gethostname(), 1)}", highlight=False, soft_wrap=True
-            )
-        console.print("Ctrl-C ends it.", highlight=False)
-        log_sparingly()
+            say(console, f"From elsewhere: {link.replace(shown, socket.gethostname(), 1)}")
+        say(console, "Ctrl-C ends it.")
+        limit_log()
         config = uvicorn.Config(
-            server.app,
-            http=server.door.protocol(),
+            server,
+            http=server.connections.protocol(),
             backlog=64,  # also limits connections that are accepted but not yet counted
             log_config=None,
             log_level="warning",
@@ -89,24 +77,9 @@ class Live:
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # SIGTERM stops it cleanly too
         if not self.no_browser and _has_screen():
             webbrowser.open(link)
-        try:
+        with listening, contextlib.suppress(KeyboardInterrupt):
             serving.run(sockets=[listening])
-        except KeyboardInterrupt:
-            pass
-        finally:
-            listening.close()
-        console.print("zscout live has ended.", highlight=False)
-
-    def _check(self) -> None:
-        for name, low, high in (
-            ("port", 0, 65535),
-            ("visitors", 1, 1000),
-            ("steps", 1, 10_000),
-            ("processes", 0, 64),
-            ("seed", 0, 2**31 - 1),
-        ):
-            if not low <= getattr(self, name) <= high:
-                raise UsageError(f"--{name} must be from {low} to {high}, got {getattr(self, name)}")
+        say(console, "zscout live has ended.")
 
 
 def _has_screen() -> bool:
@@ -120,8 +93,9 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         return _bound(family, host, port)
     except OSError as error:
-        free = next((other for other in range(port + 1, min(port + PORTS, 65536)) if _is_free(family, host, other)), 0)
         if error.errno in (98, 48):  # in use: Linux, macOS
+            near = range(port + 1, min(port + 20, 65536))
+            free = next((other for other in near if _is_free(family, host, other)), 0)
             raise UsageError(f"port {port} is in use; --port {free} is free") from error
         if isinstance(error, socket.gaierror):
             raise UsageError(f"there is no host {host!r}: {error.strerror}") from error
@@ -129,7 +103,7 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def _bound(family: socket.AddressFamily, host: str, port: int) -> socket.socket:
-    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening = socket.socket(family, socket.SOCK_STREAM)  # socket.create_server would hide the kind of the error
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((host, port))

@@ -1,15 +1,36 @@
-"""Checks of options that several commands share."""
+"""Options that commands share, and their checks."""
 
+import contextlib
 import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
+from rich.console import Console
 
-from zscout.cli.mistakes import UsageError
+from zscout.cli.output import UsageError, write_files
+
+if TYPE_CHECKING:
+    from zscout.lab.report_model import TextTable
 
 OutputFile = Annotated[Path | None, tyro.conf.arg(metavar="FILE")]
 Quick = tyro.conf.FlagCreatePairsOff[bool]
+
+
+@contextlib.contextmanager
+def usage_errors() -> Iterator[None]:
+    """Turn errors during the setup of a command into usage errors; a missing module:name says where to run."""
+    try:
+        yield
+    except ValueError as error:
+        cause: BaseException | None = error
+        while cause is not None and not isinstance(cause, ModuleNotFoundError):
+            cause = cause.__cause__
+        module = "" if cause is None else str(cause.name)
+        hint = f"; run in the folder of {module}.py" if module and f"{module}:" in str(error) else ""
+        raise UsageError(f"{error}{hint}") from error
 
 
 def names_of(text: str, option: str = "--methods", example: str = "usf-ucb,opti") -> list[str]:
@@ -18,19 +39,6 @@ def names_of(text: str, option: str = "--methods", example: str = "usf-ucb,opti"
     if not names:
         raise UsageError(f"{option} is empty; expected names such as {example}, or all")
     return names
-
-
-def writable(*paths: Path | None) -> None:
-    """Raise before anything runs if a file cannot be written."""
-    for path in filter(None, paths):
-        if path.is_dir():
-            raise UsageError(f"{path} is a folder, expected a file")
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UsageError(f"{path} cannot be written: {error.strerror}") from error
-        if not os.access(path if path.exists() else path.parent, os.W_OK):
-            raise UsageError(f"no permission to write {path}")
 
 
 def device_named(name: str) -> str:
@@ -46,3 +54,75 @@ def device_named(name: str) -> str:
     except (RuntimeError, NotImplementedError, AssertionError, TypeError) as error:
         raise UsageError(f"--device {name}: {str(error).splitlines()[0].split('. ')[0]}") from error
     return name
+
+
+def check_world(name: str) -> None:
+    """Raise if the world looks like a file that does not exist."""
+    from zscout.worlds.maps import WORLDS
+
+    if name not in WORLDS and ("." in name or os.sep in name) and not Path(name).is_file():
+        raise UsageError(f"there is no file {name!r}: expected a map file, or one of the worlds {', '.join(WORLDS)}")
+
+
+class Usual(str):
+    """Marks a default value, to tell it from the same text given by the user."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """Options of simulated runs."""
+
+    world: str = Usual("open-grid")  # open-grid, four-rooms, maze, or a text file with a map of '#' and '.'.
+    features: str = Usual("laplacian")
+    """clusters, laplacian, laplacian-fine, or module:name: your table [S d], or a function of the world."""
+    model: str = Usual("exact")
+    """exact, network (the shipped one), the name or folder of a saved model, or module:name of your own."""
+    steps: int = 200  # Steps of each run.
+    noise: float = 0.3  # Standard deviation of the reward noise.
+    jobs: int = 1  # Number of worker processes.
+    device: str = "cpu"  # cpu or cuda.
+    seed: int = 0  # Seed of the tasks and of every run.
+
+    @property
+    def place(self) -> str:
+        """World, features and model, for titles of tables."""
+        return f"{self.world}, {self.features} features, {self.model} model"
+
+
+@dataclass(frozen=True)
+class CompareOptions(RunOptions):
+    """Options of zscout compare."""
+
+    out: Path = Path("out/compare")  # Folder for runs.sqlite, which stores every step of every run.
+    methods: str = "usf-ucb,usf-ucb-norm,usf-ucb-paper,greedy,random"
+    """Comma-separated names, or all; module:name for your own."""
+    settings: str = "auto"
+    """auto: defaults for usf-ucb and usf-ucb-norm, stored tuned settings for the other methods where this arena has
+    them. settling (or tuned): tuned settings for all methods, fewest lost steps among those that settle in 95 % of
+    runs. fewest: the same without that condition. default: published settings. Or a JSON file: the one of zscout tune,
+    or {"method": {"setting": value}}; methods it does not name run as with auto."""
+    tasks: int = 100  # Number of tasks (hidden z_r).
+    seeds: int = 3  # Number of runs for each task.
+    against: str = ""
+    """A method, such as opti: print a second table of each other method against it, paired by run: ratio and
+    difference of lost steps, probability of improvement."""
+    psi_error: float = 0.0  # Add errors of this relative size to the exact model's ψ; its policies stay optimal.
+    heads: int = 1  # With --psi-error: number of heads of ψ, each with its own error.
+    outside: float = 0.0  # Share of the reward's variance over states that the features cannot express.
+    offset: float = 0.0  # A constant added to every reward; it does not change the best behaviour.
+    traces: Annotated[str, tyro.conf.arg(metavar="FILE[,FILE…]")] = ""
+    """Comma-separated files exported by zscout live: run the methods on the same reward, in one table with them."""
+    quick: Quick = False  # Quick test: five tasks, one seed, at most 50 steps.
+    json: OutputFile = None
+    """Also write the table, the numbers and the seed of every run to this file; creates its folder."""
+    csv: OutputFile = None  # Also write the table to this file as CSV; creates its folder.
+    markdown: OutputFile = None  # Also write the table to this file as Markdown; creates its folder.
+
+    def write(self, console: Console, tables: "Sequence[TextTable]", content: dict[str, Any], csv: str) -> None:
+        """Write the results to the requested files."""
+        from zscout.report.tables import to_markdown
+
+        markdown = "\n".join(map(to_markdown, tables)).encode()
+        write_files(console, (self.json, content), (self.csv, csv.encode()), (self.markdown, markdown))

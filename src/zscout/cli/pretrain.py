@@ -1,52 +1,39 @@
 """zscout pretrain."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from zscout.cli.mistakes import UsageError, stopped
-from zscout.cli.options import OutputFile, Quick, device_named
-from zscout.cli.progress import bar_with_time_left
+from zscout.cli.options import OutputFile, Quick, check_world, device_named, usage_errors
+from zscout.cli.output import say
+from zscout.cli.progress import bar_with_time_left, stopped
 
 
 @dataclass(frozen=True)
 class Pretrain:
-    """Train universal successor features for a world, measure them exactly, save them; resumes if interrupted."""
+    """Train a model for a world, measure it, save it; resumes if interrupted."""
 
-    out: Path
-    """Folder for the model, its log and, during training, its checkpoint."""
+    out: Path  # Folder for the model, its log and, during training, its checkpoint.
     world: str = "open-grid"
     """open-grid, four-rooms, maze, a text file with a map of '#' and '.'; or point-maze, with --model fb."""
     model: str = "usfa"
     """usfa (grids), or fb (point-maze): a forward-backward model; only --set, --seed, --device and --quick apply."""
-    features: str = "laplacian"
-    """clusters, laplacian, or module:name: your table, or a function of the world."""
-    dim: int = 9
-    """Number of features; not for your own features."""
-    slip: float = 0.0
-    """Probability that a random action replaces the chosen one."""
-    recipe: str = "robust"
-    """robust, or paper (the paper's recipe, for comparison)."""
-    set: tuple[str, ...] = ()
-    """Changes to the recipe, e.g. dropout=0.15 heads=1."""
-    walks: int = 0
-    """Train on this many random walks; 0: on every transition of the world."""
-    length: int = 1000
-    """Steps of each random walk."""
-    seed: int = 0
-    """Seed of the initial weights, the task vectors and the walks."""
-    patience: int = 20
-    """Stop training the policy after this many log lines (of 250 steps) without improvement."""
+    features: str = "laplacian"  # clusters, laplacian, or module:name: your table, or a function of the world.
+    dim: int = 9  # Number of features; not for your own features.
+    slip: float = 0.0  # Probability that a random action replaces the chosen one.
+    recipe: str = "robust"  # robust, or paper (the paper's recipe, for comparison).
+    set: tuple[str, ...] = ()  # Changes to the recipe, e.g. dropout=0.15 heads=1.
+    walks: int = 0  # Train on this many random walks; 0: on every transition of the world.
+    length: int = 1000  # Steps of each random walk.
+    seed: int = 0  # Seed of the initial weights, the task vectors and the walks.
+    patience: int = 20  # Stop training the policy after this many log lines (of 250 steps) without improvement.
     keep: str = "value"
     """Criterion for the best weights and for stopping: value (best policies), or psi (smallest error of ψ)."""
-    device: str = "cpu"
-    """cpu or cuda."""
-    quick: Quick = False
-    """Quick test: a few hundred steps; do not use the model."""
-    json: OutputFile = None
-    """Also write the log and the final quality to this file; creates its folder."""
+    device: str = "cpu"  # cpu or cuda.
+    quick: Quick = False  # Quick test: a few hundred steps; do not use the model.
+    json: OutputFile = None  # Also write the log and the final quality to this file; creates its folder.
 
     def run(self, console: Console) -> None:
         """Train with a progress bar, measure, save."""
@@ -54,14 +41,12 @@ class Pretrain:
 
         from zscout.files import write_json
 
-        device_named(self.device)
-        try:
-            run = self._begun()
-        except (ValueError, RuntimeError) as error:  # RuntimeError: a device unknown to torch
-            raise UsageError(str(error)) from error
+        with usage_errors():
+            device_named(self.device)
+            run = self._training()
         start, trainer = time.perf_counter(), run.trainer
         if run.resumed:
-            console.print(f"resuming at step {trainer.step:,} of {trainer.recipe.steps:,}", highlight=False)
+            say(console, f"resuming at step {trainer.step:,} of {trainer.recipe.steps:,}")
         with bar_with_time_left(console) as bar:
             task = bar.add_task("resuming" if run.resumed else "training", total=trainer.recipe.steps)
             bar.update(task, completed=trainer.step)
@@ -70,17 +55,17 @@ class Pretrain:
                     told = run.told(line)
                     bar.update(task, completed=line.step, description=told)
                     if not console.is_terminal:  # lines, not a bar, in a log file
-                        console.print(f"step {line.step:,} of {trainer.recipe.steps:,}  {told}", highlight=False)
+                        say(console, f"step {line.step:,} of {trainer.recipe.steps:,}  {told}")
             except KeyboardInterrupt as stop:
                 stopped(f"stopped at step {trainer.step}; run the same command again to resume", stop)
         log = run.finish(time.perf_counter() - start)
-        console.print(run.summary(log), highlight=False)
+        say(console, run.summary(log))
         if self.json is not None:
             write_json(self.json, log)
-        console.print(f"wrote {self.out}", highlight=False, soft_wrap=True)
+        say(console, f"wrote {self.out}")
 
-    def _begun(self) -> Any:
-        """The training of this model, begun or resumed."""
+    def _training(self) -> Any:
+        """The training of this model, new or resumed."""
         if (self.model == "fb") != (self.world == "point-maze") or self.model not in ("usfa", "fb"):
             raise ValueError(
                 f"--world {self.world} --model {self.model}: expected a grid and usfa, or point-maze and fb"
@@ -92,6 +77,6 @@ class Pretrain:
             return FBRun(what, self.out)
         from zscout.lab.pretraining import Pretraining, Run
 
-        names = ["world", "features", "dim", "slip", "recipe", "walks", "length", "seed"]
-        names += ["patience", "keep", "device", "quick"]
-        return Run(Pretraining(changes=self.set, **{name: getattr(self, name) for name in names}), self.out)
+        check_world(self.world)
+        named = {field.name: getattr(self, field.name) for field in fields(Pretraining) if field.name != "changes"}
+        return Run(Pretraining(changes=self.set, **named), self.out)

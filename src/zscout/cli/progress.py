@@ -1,11 +1,16 @@
-"""Progress bars for long runs that can be stopped and resumed."""
+"""Long runs: progress bars, and signals that stop them cleanly."""
 
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from rich.console import Console
 
-from zscout.cli.mistakes import fail, stopped
+from zscout.cli.output import fail, say
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -13,6 +18,39 @@ if TYPE_CHECKING:
     from zscout.lab.comparison import Entrant, Outcome
     from zscout.lab.spec import Spec
     from zscout.lab.store import Store
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM: stops cleanly like Ctrl-C, with its own exit code."""
+
+
+@contextlib.contextmanager
+def signals_stop_it() -> Iterator[None]:
+    """Stop a command cleanly on Ctrl-C or SIGTERM; a second signal stops it at once."""
+    seen: list[int] = []
+
+    def stop(number: int, frame: object) -> None:
+        seen.append(number)
+        if len(seen) > 1:
+            os.write(2, b"zscout: stopped at once; finished work is kept\n")
+            os._exit(128 + number)
+        raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
+
+    there = threading.current_thread() is threading.main_thread()
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM) if there}
+    kept = {number: handler for number, handler in before.items() if handler is not signal.SIG_IGN}  # as under nohup
+    for number in kept:
+        signal.signal(number, stop)
+    try:
+        yield
+    finally:
+        for number, handler in kept.items():
+            signal.signal(number, handler)
+
+
+def stopped(message: str, stop: KeyboardInterrupt) -> NoReturn:
+    """Print a message and exit with the code of the signal."""
+    fail(message, code=128 + (signal.SIGTERM if isinstance(stop, Terminated) else signal.SIGINT))
 
 
 def bar_with_time_left(console: Console) -> "Progress":
@@ -35,7 +73,7 @@ def run_with_bar(specs: "list[Spec]", store: "Store", workers: int, console: Con
     total, left = len(set(specs)), len(store.missing(specs))
     done = total - left
     if done and left:
-        console.print(f"{done:,} of {total:,} runs are already stored", highlight=False)
+        say(console, f"{done:,} of {total:,} runs are already stored")
     with bar_with_time_left(console) as bar:
         task = bar.add_task("running", total=left)
         try:
@@ -45,7 +83,7 @@ def run_with_bar(specs: "list[Spec]", store: "Store", workers: int, console: Con
                 bar.update(task, advance=len(chunk.answers), description=method)
                 if not console.is_terminal:  # lines, not a bar, in a log file
                     told = f"{done:,} of {total:,}: {method}, {len(chunk.answers)} runs in {chunk.seconds:.1f} s"
-                    console.print(told, highlight=False, soft_wrap=True)
+                    say(console, told)
         except KeyboardInterrupt as stop:
             stopped(f"stopped after {done:,} of {total:,} runs; run the same command again to resume", stop)
 
@@ -64,7 +102,7 @@ def outcomes_with_bar(
         if outcome.failures:
             runs = entrant.tasks.count * entrant.tasks.seeds
             told = f"{entrant.method}: {len(outcome.failures)} of {runs} runs failed, so it is left out: "
-            console.print(told + outcome.failures[0], highlight=False, soft_wrap=True)
+            say(console, told + outcome.failures[0])
     if entrants and not any(outcome.tables for outcome in outcomes.values()):
         fail("no method finished all of its runs", code=1)
     return outcomes

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from zscout.cli.mistakes import UsageError, fail, usage_errors
-from zscout.cli.options import OutputFile, Quick, writable
+from zscout.cli.options import OutputFile, Quick, usage_errors
+from zscout.cli.output import UsageError, fail, say, writable
 from zscout.cli.progress import bar_with_time_left, run_with_bar
 
 if TYPE_CHECKING:
@@ -24,14 +24,11 @@ class Reproduce:
 
     out: Path = Path("out")
     """Folder for report.html, results.json, figures and every run; an interrupted command resumes there."""
-    seed: int = 0
-    """Seed of tasks, noise and random draws; use a new folder for another seed."""
-    jobs: int = min(2, os.cpu_count() or 1)
-    """Number of worker processes."""
+    seed: int = 0  # Seed of tasks, noise and random draws; use a new folder for another seed.
+    jobs: int = min(2, os.cpu_count() or 1)  # Number of worker processes.
     quick: Quick = False
     """Quick test: a tenth of the runs, under a minute; claims without enough data read "too few runs to tell"."""
-    json: OutputFile = None
-    """Also write results.json to this file; creates its folder."""
+    json: OutputFile = None  # Also write results.json to this file; creates its folder.
 
     def run(self, console: Console) -> None:
         """Run the experiments, check the claims, write the report."""
@@ -73,12 +70,10 @@ class Reproduce:
             }
             write_json(self.out / TIMINGS, timings)
         if self.quick:
-            console.print("Quick test: a tenth of the runs, at most 60 steps each.", highlight=False)
+            say(console, "Quick test: a tenth of the runs, at most 60 steps each.")
         for claim in whole.claims:
-            console.print(f"{claim.number:>4} {claim.verdict:<20} {claim.says}", highlight=False, soft_wrap=True)
-        console.print(
-            f"{time.perf_counter() - began:.0f} s; wrote {self.out / REPORT}", highlight=False, soft_wrap=True
-        )
+            say(console, f"{claim.number:>4} {claim.verdict:<20} {claim.says}")
+        say(console, f"{time.perf_counter() - began:.0f} s; wrote {self.out / REPORT}")
 
     def _refuse_another(self, console: Console) -> None:
         """Raise if the folder holds the report of another seed or scale; warn if other code made it."""

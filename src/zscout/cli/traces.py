@@ -6,13 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from zscout.cli.mistakes import UsageError, usage_errors
-from zscout.cli.options import device_named, names_of, writable
+from zscout.cli.options import CompareOptions, Usual, device_named, names_of, usage_errors
+from zscout.cli.output import UsageError, say, writable
 from zscout.cli.progress import bar_with_time_left
 
 if TYPE_CHECKING:
-    from zscout.cli.compare import Compare
-    from zscout.lab.report_model import TextTable
     from zscout.lab.spec import Spec
     from zscout.lab.trace_comparison import MeasuredRuns, TraceComparison
 
@@ -25,14 +23,13 @@ KNOWN = (
 UNKNOWN = "The rewards came from a person, so the task is unknown: no regret, and no new runs of methods."
 
 
-def compare_traces(command: "Compare", console: Console) -> None:
+def compare_traces(command: CompareOptions, console: Console) -> None:
     """Print one table and write it to the requested files."""
     from zscout.lab.comparison import one_reward_cells
     from zscout.lab.report_model import TextTable
     from zscout.lab.trace_comparison import TraceComparison, rows_of
     from zscout.lab.tuning import about_settings, settings_of_file
-    from zscout.report.export import to_csv
-    from zscout.report.tables import compare_csv
+    from zscout.report.tables import compare_csv, terminal_table, to_csv
 
     with usage_errors():
         writable(command.json, command.csv, command.markdown)
@@ -48,23 +45,24 @@ def compare_traces(command: "Compare", console: Console) -> None:
         runs = traces.person_runs()
         lines = [[it.method, f"{it.steps}", f"{it.told}", "" if it.mean is None else f"{it.mean:.3f}"] for it in runs]
         table = TextTable("person", _title(traces), ["method", "steps", "rewards told", "mean reward"], lines)
-        _write(command, console, table, UNKNOWN, content | {"rows": [it.to_json() for it in runs]}, to_csv(table))
-        return
-    found = [*traces.recorded(), *_afresh(command, traces, specs, console)]
-    fresh = {spec.method for spec, _ in specs}
-    rows = [
-        replace(row, note=about_settings(row.method, row.settings, in_file)) if row.method in fresh else row
-        for row in rows_of(found)
-    ]
-    table = TextTable("traces", _title(traces), *one_reward_cells(rows))
-    content |= {"rows": [row.to_json() for row in rows], "runs": [runs.to_json() for runs in found]}
-    _write(command, console, table, KNOWN, content, compare_csv(rows))
+        content["rows"], csv = [it.to_json() for it in runs], to_csv(table)
+    else:
+        found = [*traces.recorded(), *_afresh(command, traces, specs, console)]
+        fresh = {spec.method for spec, _ in specs}
+        rows = [
+            replace(row, note=about_settings(row.method, row.settings, in_file)) if row.method in fresh else row
+            for row in rows_of(found)
+        ]
+        table = TextTable("traces", _title(traces), *one_reward_cells(rows))
+        content |= {"rows": [row.to_json() for row in rows], "runs": [runs.to_json() for runs in found]}
+        csv = compare_csv(rows)
+    console.print(terminal_table(table))
+    say(console, UNKNOWN if traces.by_person else KNOWN)
+    command.write(console, [table], content, csv)
 
 
-def _check_options(command: "Compare", traces: "TraceComparison") -> None:
+def _check_options(command: CompareOptions, traces: "TraceComparison") -> None:
     """Raise if an option contradicts the files."""
-    from zscout.cli.compare import Usual
-
     usual = {field.name: field.default for field in fields(command)}
     for name in (*OF_THE_FILE, *OF_TASKS):
         given, option = getattr(command, name), f"--{name.replace('_', '-')}"
@@ -79,7 +77,7 @@ def _check_options(command: "Compare", traces: "TraceComparison") -> None:
             raise UsageError(f"{option} is {given}, the trace has {theirs}: leave the option out")
 
 
-def _specs(command: "Compare", traces: "TraceComparison", console: Console) -> "list[tuple[Spec, dict[str, Any]]]":
+def _specs(command: CompareOptions, traces: "TraceComparison", console: Console) -> "list[tuple[Spec, dict[str, Any]]]":
     from zscout.edge import as_size
     from zscout.lab.tuning import settings_named
     from zscout.transfer.methods import METHODS
@@ -94,12 +92,12 @@ def _specs(command: "Compare", traces: "TraceComparison", console: Console) -> "
         except ValueError as error:
             if command.methods != "all":
                 raise
-            console.print(f"left out: {name} ({error})", highlight=False, soft_wrap=True)
+            say(console, f"left out: {name} ({error})")
     return specs
 
 
 def _afresh(
-    command: "Compare", traces: "TraceComparison", specs: "list[tuple[Spec, dict[str, Any]]]", console: Console
+    command: CompareOptions, traces: "TraceComparison", specs: "list[tuple[Spec, dict[str, Any]]]", console: Console
 ) -> "list[MeasuredRuns]":
     import torch
 
@@ -116,8 +114,7 @@ def _afresh(
             except (Exception, SystemExit) as error:
                 if not is_plugin(spec.method):
                     raise
-                told = f"{spec.method}: it failed, so it is left out: {type(error).__name__}: {error}"
-                console.print(told, highlight=False, soft_wrap=True)
+                say(console, f"{spec.method}: it failed, so it is left out: {type(error).__name__}: {error}")
             bar.advance(work)
     return found
 
@@ -133,13 +130,3 @@ def _title(traces: "TraceComparison") -> str:
     if file.memory is not None:
         words.append(f"memory of about {file.memory} steps")
     return "; ".join(words)
-
-
-def _write(
-    command: "Compare", console: Console, table: "TextTable", says: str, content: dict[str, Any], csv: str
-) -> None:
-    from zscout.report.tables import terminal_table
-
-    console.print(terminal_table(table))
-    console.print(says, highlight=False, soft_wrap=True)
-    command.write(console, [table], content, csv)

@@ -4,48 +4,35 @@ import math
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from zscout.cli.mistakes import UsageError, fail, usage_errors
-from zscout.cli.options import OutputFile, Quick, writable
+from zscout.cli.options import OutputFile, Quick, check_world, usage_errors
+from zscout.cli.output import UsageError, fail, say, writable, write_files
 
 if TYPE_CHECKING:
     from zscout.lab.viewer import Frame, Scene
-
-EVERY = 10  # steps between two lines if the output is not a terminal
 
 
 @dataclass(frozen=True)
 class Transfer:
     """Watch one run step by step: the world, the method's estimate of the reward, and the value it gets."""
 
-    world: str = "open-grid"
-    """open-grid, four-rooms, maze, or a text file with a map of '#' and '.'."""
-    features: str = "laplacian"
-    """clusters, laplacian, or module:name: your table, or a function of the world."""
+    world: str = "open-grid"  # open-grid, four-rooms, maze, or a text file with a map of '#' and '.'.
+    features: str = "laplacian"  # clusters, laplacian, or module:name: your table, or a function of the world.
     model: str = "network"
     """exact, network (the shipped one), the name or folder of a saved model, or module:name of your own."""
-    method: str = "usf-ucb"
-    """A method of zscout compare, or module:name of your own."""
+    method: str = "usf-ucb"  # A method of zscout compare, or module:name of your own.
     task: str = "0"
     """The number of a task of zscout compare, 0 to 99; or z_r itself, comma-separated: --task=1,0,0,0,0,0,0,0,-1."""
-    noise: float = 0.3
-    """Standard deviation of the reward noise."""
-    steps: int = 100
-    """Steps of the run."""
-    seed: int = 0
-    """Seed of the start, the noise and the method."""
-    speed: float = 8.0
-    """Steps per second in the terminal; 0: no limit."""
-    gif: OutputFile = None
-    """Also write the run to this file as an animated GIF; creates its folder."""
-    quick: Quick = False
-    """Quick test: at most 20 steps, without pauses."""
-    json: OutputFile = None
-    """Also write the numbers of every step to this file; creates its folder."""
+    noise: float = 0.3  # Standard deviation of the reward noise.
+    steps: int = 100  # Steps of the run.
+    seed: int = 0  # Seed of the start, the noise and the method.
+    speed: float = 8.0  # Steps per second in the terminal; 0: no limit.
+    gif: OutputFile = None  # Also write the run to this file as an animated GIF; creates its folder.
+    quick: Quick = False  # Quick test: at most 20 steps, without pauses.
+    json: OutputFile = None  # Also write the numbers of every step to this file; creates its folder.
 
     def run(self, console: Console) -> None:
         """Run, show, write the requested files; when stopped, write the steps so far."""
@@ -60,10 +47,12 @@ class Transfer:
             steps = as_size(self.steps, "steps", 1)
             steps = min(steps, 20) if self.quick else steps
             speed = 0.0 if self.quick else in_range(self.speed, "speed", 0.0, math.inf, open_end=True)
-            self._check_files()
+            if self.gif is not None and self.gif.suffix.lower() != ".gif":
+                raise UsageError(f"--gif must end in .gif, got {self.gif}")
+            writable(self.gif, self.json)
+            check_world(self.world)
             arena = GridArena(self.world, self.features, self.model)
-            named = (arena, self.method, self.task)
-            spec = run_named(*named, noise=self.noise, seed=self.seed, steps=steps)
+            spec = run_named(arena, self.method, self.task, noise=self.noise, seed=self.seed, steps=steps)
         scene, frames = watch_run(spec)
         seen: list[Frame] = []
         try:
@@ -73,28 +62,17 @@ class Transfer:
             fail(f"stopped after {len(seen)} of {steps} steps", code=130)
         self._write(scene, seen, console)
 
-    def _check_files(self) -> None:
-        """Raise before the run if a file cannot be written."""
-        if self.gif is not None and self.gif.suffix.lower() != ".gif":
-            raise UsageError(f"--gif must end in .gif, got {self.gif}")
-        writable(self.gif, self.json)
-
     def _write(self, scene: "Scene", seen: "list[Frame]", console: Console) -> None:
         if not seen:
             return
-        written: list[Path] = []
-        if self.json is not None:
-            from zscout.files import write_json
-
-            content = {"run": scene.spec.to_json(), "steps": [frame.to_json() for frame in seen]}
-            written.append(write_json(self.json, content))
+        content = {"run": scene.spec.to_json(), "steps": [frame.to_json() for frame in seen]}
+        write_files(console, (self.json, content))
         if self.gif is not None:
             from zscout.report.animation import write_gif
 
             with console.status("drawing"):
-                written.append(write_gif(self.gif, scene, seen))
-        for path in written:
-            console.print(f"wrote {path}", highlight=False, soft_wrap=True)
+                path = write_gif(self.gif, scene, seen)
+            say(console, f"wrote {path}")
 
 
 def _show(
@@ -108,8 +86,8 @@ def _show(
     if not console.is_interactive:
         for frame in frames:
             seen.append(frame)
-            if frame.step % EVERY == 0 or frame.step == steps:
-                console.print(plain_line(frame, steps), highlight=False, soft_wrap=True)
+            if frame.step % 10 == 0 or frame.step == steps:
+                say(console, plain_line(frame, steps))
         return
     due = time.monotonic()
     with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:

@@ -11,8 +11,6 @@ from zscout.features.graph import adjacency
 from zscout.types import FiniteWorld
 from zscout.worlds import GridWorld
 
-RESTARTS = 30
-
 
 def grid_clusters(world: GridWorld, rows: int = 3, cols: int = 3) -> Float[Tensor, "S d"]:
     """Regions are rows × cols blocks of the map, numbered row by row; the paper uses 3×3."""
@@ -38,10 +36,8 @@ def temporal_clusters(world: FiniteWorld, dim: int, seed: int = 0) -> Float[Tens
     if not np.isfinite(far).all():
         raise ValueError("the world is not connected: travel times between its parts are undefined")
     rng = np.random.default_rng(seed)
-    tries = [_settle(far, _spread(far, dim, rng)) for _ in range(RESTARTS)]
-    medoids = np.sort(
-        min(tries, key=lambda medoids: _cost(far, medoids))
-    )  # regions are numbered in the order of their medoids
+    tries = [_settle(far, _spread(far, dim, rng)) for _ in range(30)]
+    medoids = np.sort(min(tries, key=lambda medoids: _cost(far, medoids)))  # numbers the regions
     return _occupancy(far[:, medoids].argmin(1), dim)
 
 

@@ -6,31 +6,19 @@ from scipy.sparse import csr_array
 from zscout.types import FiniteWorld
 
 
-def adjacency(world: FiniteWorld) -> csr_array:
-    """A [S S]: 1 between neighbours, no loops."""
-    neighbours = _edges(world, np.ones((1, 1)))
-    neighbours.data[:] = 1.0
-    return neighbours
+def adjacency(world: FiniteWorld, graded: bool = False) -> csr_array:
+    """A [S S] without loops: 1 between neighbours or, if ``graded``, a·k for the k-th outcome of the a-th action.
 
-
-def graded_adjacency(world: FiniteWorld) -> csr_array:
-    """Adjacency with edges weighted by action: a·k for the a-th action and its k-th outcome.
-
-    In a grid the weights are 1, 2, 3, 4 for up, down, left, right. With slip they are ten times that, because the k-th
-    outcome is the k-th action; only ratios matter.
+    In a grid the graded weights are 1, 2, 3, 4 for up, down, left, right. With slip they are ten times that, because
+    the k-th outcome is the k-th action; only ratios matter.
     """
-    _, n_actions, n_outcomes = world.successors.shape
-    return _edges(world, np.outer(np.arange(1.0, n_actions + 1), np.arange(1.0, n_outcomes + 1)))
-
-
-def _edges(world: FiniteWorld, weight: np.ndarray) -> csr_array:
-    n_states = world.n_states
-    successors, possible = world.successors.cpu().numpy(), world.probabilities.cpu().numpy() > 0
-    state, action, outcome = np.nonzero(possible)
-    target = successors[state, action, outcome]
-    weights = np.broadcast_to(weight, possible.shape[1:])[action, outcome]
-    moves = csr_array((weights, (state, target)), shape=(n_states, n_states))
+    state, action, outcome = np.nonzero(world.probabilities.cpu().numpy() > 0)
+    target = world.successors.cpu().numpy()[state, action, outcome]
+    weights = (action + 1.0) * (outcome + 1.0)
+    moves = csr_array((weights, (state, target)), shape=(world.n_states, world.n_states))
     moves = csr_array(moves + moves.T)
     moves.setdiag(0)
     moves.eliminate_zeros()
+    if not graded:
+        moves.data[:] = 1.0
     return moves

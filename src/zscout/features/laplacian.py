@@ -10,7 +10,7 @@ from scipy.sparse.linalg import eigsh, splu
 from torch import Tensor
 
 from zscout.edge import as_size
-from zscout.features.graph import adjacency, graded_adjacency
+from zscout.features.graph import adjacency
 from zscout.types import FiniteWorld
 
 DENSE = 400  # states up to which the dense solver is faster
@@ -18,11 +18,7 @@ SAME = 1e-8  # eigenvalues closer than this are equal
 
 
 def laplacian(
-    world: FiniteWorld,
-    dim: int = 9,
-    constant: bool = True,
-    normalised: bool = False,
-    allow_cut: bool = False,
+    world: FiniteWorld, dim: int = 9, constant: bool = True, normalised: bool = False, allow_cut: bool = False
 ) -> Float[Tensor, "S d"]:
     """The first d eigenfunctions of L = D − A, scaled so that mean ‖φ(s)‖² = 1.
 
@@ -36,7 +32,12 @@ def laplacian(
     values, functions = _eigenfunctions(world, dim + skip, normalised)
     clean = [k - skip for k in _ends_of_groups(values) if k > skip]
     if dim not in clean and not allow_cut:
-        raise ValueError(_cut_message(dim, clean, values[dim + skip - 1], most))
+        below, above = [k for k in clean if k < dim][-1:], min((k for k in clean if k > dim), default=most)
+        choices = " or ".join(f"dim={k}" for k in (*below, above))
+        raise ValueError(
+            f"dim={dim} cuts the eigenspace of eigenvalue {values[dim + skip - 1]:.4f}, whose basis is arbitrary: "
+            f"use {choices}, or allow_cut=True"
+        )
     phi = functions[:, skip : skip + dim] * np.sqrt(world.n_states / dim)
     return torch.from_numpy(np.ascontiguousarray(phi))
 
@@ -76,7 +77,7 @@ def _eigenfunctions(world: FiniteWorld, k: int, normalised: bool) -> tuple[np.nd
     L = _laplacian_of(A, normalised)
     # A repeated eigenvalue has no unique basis. Weighting moves by action selects one: the limit of the eigenfunctions
     # as sideways moves become slightly heavier. In an open grid these are the products of cosines.
-    tie_breaker = _laplacian_of(graded_adjacency(world), normalised=False)
+    tie_breaker = _laplacian_of(adjacency(world, graded=True), normalised=False)
 
     asked = k
     while True:
@@ -87,12 +88,8 @@ def _eigenfunctions(world: FiniteWorld, k: int, normalised: bool) -> tuple[np.nd
         if whole >= k:
             break
         asked *= 2
-    basis = [
-        _canonical(functions[:, start:end], tie_breaker)
-        for start, end in zip([0, *ends], ends, strict=False)
-        if end <= whole
-    ]
-    return values[:whole], np.hstack(basis)
+    groups = [(start, end) for start, end in zip([0, *ends], ends, strict=False) if end <= whole]
+    return values[:whole], np.hstack([_canonical(functions[:, a:b], tie_breaker) for a, b in groups])
 
 
 def _lowest(L: csc_array, k: int) -> tuple[np.ndarray, np.ndarray]:
@@ -150,13 +147,3 @@ def _pivoted(functions: np.ndarray) -> np.ndarray:
         peeled.append(functions @ direction)
         functions = functions - np.outer(functions @ direction, direction)
     return np.stack(peeled, axis=1)
-
-
-def _cut_message(dim: int, clean: list[int], value: float, most: int) -> str:
-    below = max((k for k in clean if k < dim), default=None)
-    above = min((k for k in clean if k > dim), default=most)
-    choices = f"dim={above}" if below is None else f"dim={below} or dim={above}"
-    return (
-        f"dim={dim} cuts the eigenspace of eigenvalue {value:.4f}, whose basis is arbitrary: "
-        f"use {choices}, or allow_cut=True"
-    )

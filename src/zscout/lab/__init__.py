@@ -1,1 +1,1 @@
-"""Experiments: what is run, what is measured, what the paper claims."""
+"""Experiments: arenas, simulation, evaluation, comparison, tuning, and the paper's claims."""

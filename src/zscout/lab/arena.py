@@ -1,4 +1,4 @@
-"""What an arena is: a world that runs many at once, a model, tasks, and an evaluator of the runs."""
+"""The protocol of an arena: a model, tasks, an environment of many runs, and an evaluator."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ Evaluation: TypeAlias = tuple[Mapping[str, Tensor], Mapping[str, np.ndarray]]
 """A number for each run [R] by name, and columns of steps [T R …]. Every arena has the numbers ``NUMBERS``."""
 
 NUMBERS = ("lost", "lost_own", "settled", "final", "error")
-GOOD = 0.95  # settled: the value of the z that would be kept is at least this
+GOOD = 0.95  # settled: the z to keep has at least this value
 FINAL = 20  # number of last steps whose mean reward is ``final``
 
 

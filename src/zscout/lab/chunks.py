@@ -23,24 +23,26 @@ from zscout.processes import begin_worker
 from zscout.transfer.saving import method_to_json
 from zscout.transfer.search import Ellipsoid, Shooting
 
-SECONDS = 5.0  # that a chunk should take: as much as a stop can cost
-FIRST, LEAST, MOST = 48, 12, 300  # runs of a group's first chunk, and of any: a dozen cost hardly more than one
-SOLVES = 5_000  # that dynamic programming does in a second, about: for a first guess
-MEASURED = 2_000  # that are solved to know it better
+SECONDS = 5.0  # the aim for one chunk: a stop loses no more
+FIRST, LEAST, MOST = 48, 12, 300  # runs in a group's first chunk, and in any: 12 cost hardly more than one
+SOLVES = 5_000  # z that dynamic programming solves in a second, for a first guess
+MEASURED = 2_000  # z solved to measure that rate
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """What came of some runs of one group."""
+    """Results of some runs of one group."""
 
     answers: Sequence[Record | Failure]
     seconds: float
 
 
 def run_all(specs: Sequence[Spec], store: Store, workers: int = 1) -> Iterator[Chunk]:
-    """Run what the store lacks and keep it, chunk by chunk; with several workers each is a process of one thread."""
+    """Run what the store lacks and store it, chunk by chunk; several workers are processes with one thread each."""
     plan = _Plan(store.missing(specs))
-    for chunk in _in_turn(plan) if as_size(workers, "jobs", 1) == 1 else _side_by_side(plan, workers):
+    in_turn = map(run_chunk, iter(plan.take, []))
+    for chunk in in_turn if as_size(workers, "jobs", 1) == 1 else _in_parallel(plan, workers):
+        plan.took(chunk)
         store.add(chunk.answers)
         yield chunk
 
@@ -72,37 +74,35 @@ def run_batch(specs: Sequence[Spec]) -> list[Record]:
 
 
 def run_chunk(specs: Sequence[Spec]) -> Chunk:
-    """One batch; if it fails, its runs one by one, so that a run's mistake costs only itself."""
+    """One batch; if it fails, its runs one by one, so that an error costs only its run."""
     began = time.perf_counter()
     answers: list[Record | Failure]
     try:
         answers = list(run_batch(specs))
-    except (Exception, SystemExit) as error:  # a method or a model of someone else's may raise anything
+    except (Exception, SystemExit) as error:  # user code may raise anything
         if len(specs) == 1:
-            answers = [Failure(specs[0], f"{type(error).__name__}: {error} ({_where(error)})")]
+            last = traceback.extract_tb(error.__traceback__)[-1]  # the line that raised, to find the fault
+            where = f"{Path(last.filename).name}:{last.lineno}"
+            answers = [Failure(specs[0], f"{type(error).__name__}: {error} ({where})")]
         else:
             answers = [answer for spec in specs for answer in run_chunk([spec]).answers]
     return Chunk(answers, time.perf_counter() - began)
 
 
-def _where(error: BaseException) -> str:
-    """The line that raised: a stranger's method cannot be mended without it."""
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{Path(last.filename).name}:{last.lineno}"
-
-
 class _Plan:
-    """Which runs come next: groups one after the other, in chunks whose size follows what the last one took."""
+    """The order of runs: chunks of one group, whose size follows the time of the last one."""
 
     def __init__(self, specs: Sequence[Spec]) -> None:
         self._left: dict[Spec, list[Spec]] = {}
         for spec in specs:
             self._left.setdefault(spec.group, []).append(spec)
-        self._sizes = {group: _first_size(group) for group in self._left}
+        # Fewer runs if each step solves many z by dynamic programming.
+        guesses = {group: int(SECONDS * SOLVES / (group.steps * _solves(group))) for group in self._left}
+        self._sizes = {group: max(1, min(FIRST, guess)) for group, guess in guesses.items()}
         self._least = {group: min(LEAST, size) for group, size in self._sizes.items()}
 
     def take(self) -> list[Spec]:
-        """The next chunk, of the group with most runs left, so that workers end together; none when all is taken."""
+        """The next chunk, of the group with most runs left, so that workers end together; empty at the end."""
         if not any(self._left.values()):
             return []
         group = max(self._left, key=lambda group: len(self._left[group]) * group.steps)
@@ -111,20 +111,15 @@ class _Plan:
         return left[:size]
 
     def took(self, chunk: Chunk) -> None:
-        """Larger chunks after a quick one, smaller ones after a slow one; most runs of a batch cost next to nothing."""
+        """Make chunks larger after a quick one, smaller after a slow one; further runs of a batch cost little."""
         group, runs = chunk.answers[0].spec.group, len(chunk.answers)
         share = SECONDS / max(chunk.seconds, 1e-3)
         size = runs * min(4.0, max(2.0, share)) if share > 1 else runs * share
         self._sizes[group] = max(self._least[group], min(MOST, int(size)))
 
 
-def _first_size(group: Spec) -> int:
-    """Fewer runs where each step solves many fresh z by dynamic programming."""
-    return max(1, min(FIRST, int(SECONDS * SOLVES / (group.steps * _solves(group)))))
-
-
 def _solves(group: Spec) -> int:
-    """How many fresh z a step of one run solves by dynamic programming."""
+    """The number of new z that each step of a run solves by dynamic programming."""
     if not isinstance(group.arena.bfm, ExactModel) or is_plugin(group.method):
         return 1
     search = group.build(torch.ones(1, group.arena.bfm.dim)).search
@@ -132,16 +127,14 @@ def _solves(group: Spec) -> int:
 
 
 def expected_seconds(entrants: Sequence[Entrant]) -> dict[Entrant, tuple[int, float]]:
-    """Of those that solve many z a step: how many, and about how many seconds of one core all their runs take."""
+    """For entrants that solve many z in each step: how many, and about how many seconds their runs take on one core."""
     found: dict[Entrant, tuple[int, float]] = {}
     rate: float | None = None
     for entrant in entrants:
-        solves = _solves(entrant.specs[0].group)
-        if solves > 1:
+        if (solves := _solves(entrant.specs[0].group)) > 1:
             assert isinstance(entrant.arena.bfm, ExactModel)
             rate = _solved_in_a_second(entrant.arena.bfm) if rate is None else rate
-            runs = entrant.tasks.count * entrant.tasks.seeds
-            found[entrant] = (solves, runs * entrant.steps * solves / rate)
+            found[entrant] = (solves, len(entrant.specs) * entrant.steps * solves / rate)
     return found
 
 
@@ -154,14 +147,7 @@ def _solved_in_a_second(exact: ExactModel) -> float:
     return MEASURED / seconds
 
 
-def _in_turn(plan: _Plan) -> Iterator[Chunk]:
-    while specs := plan.take():
-        chunk = run_chunk(specs)
-        plan.took(chunk)
-        yield chunk
-
-
-def _side_by_side(plan: _Plan, workers: int) -> Iterator[Chunk]:
+def _in_parallel(plan: _Plan, workers: int) -> Iterator[Chunk]:
     pool = _Pool(workers)
     running: dict[Future[Chunk], list[Spec]] = {}
     try:
@@ -171,65 +157,49 @@ def _side_by_side(plan: _Plan, workers: int) -> Iterator[Chunk]:
             if not running:
                 break
             done, _ = wait(running, return_when=FIRST_COMPLETED)
-            if any(isinstance(future.exception(), BrokenProcessPool) for future in done):
-                # Whichever worker died, the pool is gone, and every chunk that had not ended with it.
-                wait(running)
-                pool.renew()
-                lost, running = running, {}
-                for future, specs in lost.items():
-                    yield from [future.result()] if future.exception() is None else _again(pool, specs)
-                continue
+            if broken := any(isinstance(future.exception(), BrokenProcessPool) for future in done):
+                # When any worker dies, the pool is lost, with every chunk that has not ended.
+                done, _ = wait(running)
+                pool.restart()
             for future in done:
-                del running[future]
-                chunk = future.result()
-                plan.took(chunk)
-                yield chunk
+                specs = running.pop(future)
+                yield from _again(pool, specs) if broken and future.exception() else [future.result()]
     except BaseException:
-        pool.terminate()
+        for process in list((pool.executor._processes or {}).values()):  # unfinished chunks are run another time
+            process.terminate()
         raise
     finally:
-        pool.close()
+        pool.executor.shutdown(wait=False, cancel_futures=True)
 
 
 class _Pool:
-    """Worker processes, and new ones where one has died."""
+    """Worker processes, replaced if one dies."""
 
     def __init__(self, workers: int) -> None:
         self._workers = workers
         self._start()
 
     def _start(self) -> None:
-        self._pool = ProcessPoolExecutor(self._workers, mp_context=get_context("spawn"), initializer=begin_worker)
+        self.executor = ProcessPoolExecutor(self._workers, mp_context=get_context("spawn"), initializer=begin_worker)
 
-    def submit(self, specs: list[Spec]) -> Future[Chunk]:
-        """To the next free worker."""
-        try:
-            return self._pool.submit(run_chunk, specs)
-        except BrokenProcessPool:  # one was killed while nothing ran
-            self.renew()
-            return self._pool.submit(run_chunk, specs)
-
-    def renew(self) -> None:
-        """Other processes."""
-        self.close()
+    def restart(self) -> None:
+        self.executor.shutdown(wait=False, cancel_futures=True)
         self._start()
 
-    def terminate(self) -> None:
-        """At once."""
-        for process in list((self._pool._processes or {}).values()):  # what they had begun is run again another time
-            process.terminate()
-
-    def close(self) -> None:
-        """When what runs has ended."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
+    def submit(self, specs: list[Spec]) -> Future[Chunk]:
+        try:
+            return self.executor.submit(run_chunk, specs)
+        except BrokenProcessPool:  # a worker was killed while idle
+            self.restart()
+            return self.executor.submit(run_chunk, specs)
 
 
 def _again(pool: _Pool, specs: list[Spec]) -> Iterator[Chunk]:
-    """A chunk whose worker died, perhaps by another's fault: again as a whole, then run by run."""
+    """A chunk whose worker died, perhaps because of another chunk: again as a whole, then run by run."""
     try:
         yield pool.submit(specs).result()
     except BrokenProcessPool:
-        pool.renew()
+        pool.restart()
         if len(specs) > 1:
             for spec in specs:
                 yield from _again(pool, [spec])

@@ -1,4 +1,4 @@
-"""Comparison of methods on the same tasks and seeds: entrants, outcomes, ranked rows and their table cells."""
+"""Comparison of methods on the same tasks and seeds: entrants, outcomes, ranked rows and table cells."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from zscout.lab.arena import NUMBERS, Arena, Tasks
+from zscout.lab.arena import NUMBERS, Arena, Task, Tasks
 from zscout.lab.grid_arena import GridArena
 from zscout.lab.spec import Spec, settings_json
 from zscout.lab.statistics import Bootstrap, Estimate, ranks
@@ -21,7 +21,7 @@ class Entrant:
 
     arena: Arena
     method: str
-    settings: str = "{}"  # JSON: an entrant can be a key
+    settings: str = "{}"  # JSON, so that an entrant is hashable
     tasks: Tasks = field(default_factory=Tasks)
     noise: float = 0.3
     steps: int = 200
@@ -30,38 +30,40 @@ class Entrant:
 
     @classmethod
     def of(cls, arena: Arena, method: str, settings: Mapping[str, Any], tasks: Tasks, **rest: Any) -> "Entrant":
-        """With settings as names and values."""
+        """An entrant with settings from a dict."""
         return cls(arena, method, settings_json(dict(settings)), tasks, **rest)
 
     @property
     def label(self) -> str:
-        """Its method, with what was set."""
+        """The method and its settings."""
         return _labelled(self.method, json.loads(self.settings))
 
     @cached_property
     def specs(self) -> list[Spec]:
-        """Its runs, a task's beside each other."""
-        shared = {name: getattr(self, name) for name in ("settings", "outside", "offset", "noise", "steps")}
+        """Its runs, task by task."""
         runs = zip(self.tasks.draw(self.arena), self.tasks.run_seeds, strict=True)
-        return [Spec(self.arena, self.method, task, seed=seed, **shared) for task, seed in runs]
+        return [self._spec(task, seed) for task, seed in runs]
 
     def check(self) -> None:
-        """Refuse what cannot be run before anything is."""
-        rest = {"outside": self.outside, "offset": self.offset, "noise": self.noise, "steps": self.steps}
-        Spec(self.arena, self.method, (), self.settings, **rest).check()  # type: ignore[arg-type]
+        """Raise if it cannot run."""
+        self._spec((), 0).check()
+
+    def _spec(self, task: Task, seed: int) -> Spec:
+        shared = {name: getattr(self, name) for name in ("settings", "outside", "offset", "noise", "steps")}
+        return Spec(self.arena, self.method, task, seed=seed, **shared)
 
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What came of an entrant: tables of a number for each run [tasks seeds], or why some runs failed."""
+    """The results of an entrant: tables of one number for each run [tasks seeds], or why runs failed."""
 
     entrant: Entrant
-    tables: Mapping[str, np.ndarray]  # by NUMBERS; empty where runs failed
+    tables: Mapping[str, np.ndarray]  # by NUMBERS; empty if runs failed
     failures: Sequence[str] = ()
 
     @classmethod
     def of(cls, entrant: Entrant, store: Store) -> "Outcome":
-        """From what the store has of its runs."""
+        """The outcome of the stored runs."""
         found = [store.numbers(spec) for spec in entrant.specs]
         there = [numbers for numbers in found if numbers is not None]
         if len(there) < len(found):
@@ -72,12 +74,12 @@ class Outcome:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What was set."""
-        found: dict[str, Any] = json.loads(self.entrant.settings)
-        return found
+        """The entrant's settings."""
+        settings: dict[str, Any] = json.loads(self.entrant.settings)
+        return settings
 
     def to_json(self) -> dict[str, Any]:
-        """Everything: what decided the runs, every run's numbers, and the seeds that they can be repeated with."""
+        """Everything that decided the runs, their numbers, and their seeds."""
         return {
             **{field.name: getattr(self.entrant, field.name) for field in fields(Entrant)},
             "arena": self.entrant.arena.to_json(),
@@ -91,10 +93,9 @@ class Outcome:
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> "Outcome":
-        """What ``to_json`` wrote."""
+        """The inverse of ``to_json``."""
         arena, tasks = GridArena(**content["arena"]), Tasks(**content["tasks"])
-        rest = {name: content[name] for name in ("noise", "steps", "outside")}
-        rest["offset"] = content.get("offset", 0.0)
+        rest = {name: content.get(name, 0.0) for name in ("noise", "steps", "outside", "offset")}
         entrant = Entrant.of(arena, content["method"], content["settings"], tasks, **rest)
         shape = (tasks.count, tasks.seeds)
         tables = {name: np.array(runs).reshape(shape) for name, runs in content["runs"].items()}
@@ -103,11 +104,11 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Row:
-    """One line of a comparison."""
+    """One row of a comparison."""
 
     method: str
     settings: dict[str, Any]
-    rank: tuple[int, int]  # the best and the worst that the data allow
+    rank: tuple[int, int]  # the best and the worst possible
     lost: Estimate
     lost_iqm: Estimate
     lost_own: Estimate
@@ -115,30 +116,30 @@ class Row:
     final: Estimate
     error: Estimate
     runs: int
-    alike: Sequence[str] = ()  # methods that these data cannot tell it from
-    ratio: Estimate | None = None  # of lost steps to those of a reference, paired
+    alike: Sequence[str] = ()  # methods that it cannot be told from
+    ratio: Estimate | None = None  # of lost steps to the reference's, paired
     difference: Estimate | None = None
     improvement: Estimate | None = None  # probability of fewer lost steps than the reference on the same task
     note: str = ""  # where its settings are from
 
     @property
     def label(self) -> str:
-        """Its method, with what was set."""
+        """The method and its settings."""
         return _labelled(self.method, self.settings)
 
     @property
     def noted(self) -> str:
-        """Its label, and where its settings are from."""
+        """The label, and where its settings are from."""
         return f"{self.label} ({self.note})" if self.note else self.label
 
     def to_json(self) -> dict[str, Any]:
-        """As plain numbers."""
+        """Plain numbers."""
         estimates = {name: value.to_json() for name, value in vars(self).items() if isinstance(value, Estimate)}
         return vars(self) | estimates
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> "Row":
-        """What ``to_json`` wrote."""
+        """The inverse of ``to_json``."""
         estimates = {
             name: Estimate.from_json(value)
             for name, value in content.items()
@@ -148,33 +149,25 @@ class Row:
 
 
 def comparison(outcomes: Sequence[Outcome], against: str = "") -> list[Row]:
-    """One row a method whose runs all finished, fewest lost steps first; paired with ``against`` where it is named."""
+    """One row for each method whose runs all finished, fewest lost steps first; paired with ``against`` if given."""
     whole = [outcome for outcome in outcomes if outcome.tables]
     if not whole:
         return []
     bootstrap = Bootstrap(*whole[0].tables["lost"].shape)
     placed = ranks({outcome.entrant: outcome.tables["lost"] for outcome in whole}, bootstrap)
-    references = [outcome.tables["lost"] for outcome in whole if outcome.entrant.method == against]
+    reference = next((outcome.tables["lost"] for outcome in whole if outcome.entrant.method == against), None)
     rows = []
     for outcome in whole:
-        lost = outcome.tables["lost"]
-        theirs = references[0] if references else None
-        means: dict[str, Any] = {name: bootstrap.mean(table) for name, table in outcome.tables.items()}
-        rows.append(
-            Row(
-                method=outcome.entrant.method,
-                settings=outcome.settings,
-                rank=placed[outcome.entrant][:2],
-                alike=[other.label for other in placed[outcome.entrant][2]],
-                lost_iqm=bootstrap.iqm(lost),
-                runs=lost.size,
-                # Nothing can be so many times an oracle's 0.
-                ratio=None if theirs is None or not theirs.mean() else bootstrap.ratio(lost, theirs),
-                difference=None if theirs is None else bootstrap.difference(lost, theirs),
-                improvement=None if theirs is None else bootstrap.improvement(lost, theirs),
-                **means,
-            )
-        )
+        lost, (best, worst, alike) = outcome.tables["lost"], placed[outcome.entrant]
+        found: dict[str, Any] = {name: bootstrap.mean(table) for name, table in outcome.tables.items()}
+        found["lost_iqm"] = bootstrap.iqm(lost)
+        if reference is not None:
+            found["difference"] = bootstrap.difference(lost, reference)
+            found["improvement"] = bootstrap.improvement(lost, reference)
+            if reference.mean():  # there is no ratio to an oracle, which loses 0 steps
+                found["ratio"] = bootstrap.ratio(lost, reference)
+        labels = [other.label for other in alike]
+        rows.append(Row(outcome.entrant.method, outcome.settings, (best, worst), runs=lost.size, alike=labels, **found))
     return sorted(rows, key=lambda row: row.lost.value)
 
 
@@ -183,48 +176,44 @@ def _labelled(method: str, settings: Mapping[str, Any]) -> str:
     return f"{method}, {words}" if words else method
 
 
-Cells = tuple[list[str], list[list[str]]]  # the head, and the lines under it
+Cells = tuple[list[str], list[list[str]]]  # the head and the rows
 
 
 def ranking_cells(rows: Sequence[Row]) -> Cells:
-    """A ranking: means with 95 % intervals, and against a model's own π(·,z_r) where that is not the best there is."""
-    own = _has_own(rows)
-    head = ["rank", "method", "lost steps", "IQM", *(["own π"] if own else []), "settled", "final", "‖ẑ−z_r‖"]
+    """A ranking: means with 95 % intervals; *own π*, against the model's π(·,z_r), if that is not optimal."""
+    head, further = _further_cells(rows)
     lines = []
-    for row in rows:
+    for row, cells in zip(rows, further, strict=True):
         first, last = row.rank
         rank = f"{first}" if first == last else f"{first}–{last}"
-        lines.append([rank, row.noted, f"{row.lost:.1f}", f"{row.lost_iqm:.1f}", *_further_cells(row, own)])
-    return head, lines
+        lines.append([rank, row.noted, f"{row.lost:.1f}", f"{row.lost_iqm:.1f}", *cells])
+    return ["rank", "method", "lost steps", "IQM", *head], lines
 
 
 def one_reward_cells(rows: Sequence[Row]) -> Cells:
-    """Methods on one reward, which ranks nothing: an interval is over a method's runs, where it has several."""
-    own, middle = _has_own(rows), max(row.runs for row in rows) > 3  # fewer have no middle half
-    names = ["lost steps", *(["IQM"] if middle else []), *(["own π"] if own else [])]
+    """Methods on one reward, which gives no ranking; intervals are over a method's runs, if it has several."""
+    head, further = _further_cells(rows)
+    middle = max(row.runs for row in rows) > 3  # fewer have no middle half
     lines = []
-    for row in rows:
-        lost = [row.lost, *([row.lost_iqm] if middle else [])]
-        cells = [f"{number:.1f}" if row.runs > 1 else f"{number.value:.1f}" for number in lost]
-        lines.append([row.label, f"{row.runs}", *cells, *_further_cells(row, own)])
-    return ["method", "runs", *names, "settled", "final", "‖ẑ−z_r‖"], lines
+    for row, cells in zip(rows, further, strict=True):
+        lost = [row.lost, row.lost_iqm] if middle else [row.lost]
+        numbers = [f"{number:.1f}" if row.runs > 1 else f"{number.value:.1f}" for number in lost]
+        lines.append([row.label, f"{row.runs}", *numbers, *cells])
+    return ["method", "runs", "lost steps", *(["IQM"] if middle else []), *head], lines
 
 
-def _has_own(rows: Sequence[Row]) -> bool:
-    return any(abs(row.lost.value - row.lost_own.value) > 1e-6 for row in rows)
-
-
-def _further_cells(row: Row, own: bool) -> list[str]:
-    return [
-        *([f"{row.lost_own.value:.1f}"] if own else []),
-        f"{row.settled.value:.0%}",
-        f"{row.final.value:.3f}",
-        f"{row.error.value:.2f}",
-    ]
+def _further_cells(rows: Sequence[Row]) -> Cells:
+    """The columns that both tables end with."""
+    own = any(abs(row.lost.value - row.lost_own.value) > 1e-6 for row in rows)
+    cells = [[f"{row.settled.value:.0%}", f"{row.final.value:.3f}", f"{row.error.value:.2f}"] for row in rows]
+    if not own:
+        return ["settled", "final", "‖ẑ−z_r‖"], cells
+    with_own = [[f"{row.lost_own.value:.1f}", *line] for row, line in zip(rows, cells, strict=True)]
+    return ["own π", "settled", "final", "‖ẑ−z_r‖"], with_own
 
 
 def paired_cells(rows: Sequence[Row], against: str) -> Cells:
-    """Run by run against one method; empty where there is none."""
+    """Each method against one, paired by run; no rows if there is no such method."""
     head = [f"against {against}", "lost steps ÷ its", "lost steps − its", "P(fewer than it)"]
     return head, [
         [row.method, "" if row.ratio is None else f"{row.ratio:.2f}", f"{row.difference:.1f}", f"{row.improvement:.2f}"]

@@ -1,25 +1,29 @@
-"""Exact regret, lost steps and the other numbers of runs in a finite world."""
+"""Exact regret, lost steps and the paper's bounds for runs in a finite world."""
+
+import math
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from zscout.bfm.exact import ExactModel
 from zscout.lab.arena import FINAL, GOOD, Evaluation
 from zscout.lab.exact_values import FLAT, Yardstick
 from zscout.lab.ground import Ground
 from zscout.lab.simulation import Trace
-from zscout.lab.theory import replay
+from zscout.transfer.posterior import TaskPosterior
 from zscout.types import HasExactPsi
 
-EVERY, LAST = 5, 20  # settled: worth ≥ GOOD at every check of the last steps
+EVERY, LAST = 5, 20  # settled: value ≥ GOOD at every check of the last steps
 ALL_STEPS = 500  # in longer runs the value of the estimate is computed every 5 steps only
 
 
 def evaluate_exactly(trace: Trace, ground: Ground, table: Float[Tensor, "R S"] | None = None) -> Evaluation:
-    """A number for each run [R], and columns of steps [T R …]; ``table`` of rewards if they are not φ·z_r."""
+    """A number for each run [R], and columns of steps [T R …]; ``table`` has the rewards if they are not φ·z_r."""
     yardstick = ground.yardstick if table is None else ground.by_state
-    task = trace.task if table is None else table  # in the yardstick's own features
+    task = trace.task if table is None else table  # in the yardstick's features
     own = trace.task.expand_as(trace.z)
     psi = ground.yardstick.psi(trace.state, trace.z)
     psi_own = ground.yardstick.psi(trace.state, own)
@@ -27,12 +31,10 @@ def evaluate_exactly(trace: Trace, ground: Ground, table: Float[Tensor, "R S"] |
     achieved = yardstick.achieved(trace, task, visits)
     regret = yardstick.best(trace.state, task) - achieved
     worth = trace.task @ ground.exact.features.T.cpu() if table is None else table  # [R S]
-    mean, best = worth.mean(1), worth.amax(1)
-    reward = worth.T.gather(0, trace.entered)
-    normalised = torch.where(best > mean, (reward - mean) / (best - mean), 0.0)
+    normalised = _normalised(worth.T.gather(0, trace.entered), worth.mean(1), worth.amax(1))
     value = value_of_estimate(trace, yardstick, task.expand(len(trace.state), -1, -1))
     learnable = ground.yardstick.without_constant(trace.task) if trace.intercept else trace.task
-    theory = replay(trace, learnable, ground.exact.features.cpu(), psi, psi_own, regret, ground.exact.gamma)
+    theory = replay(trace, ground.exact, learnable, psi, psi_own, regret)
     error = (torch.cat([trace.z_hat[1:], trace.final_z_hat[None]]) - learnable).norm(dim=-1)
     numbers = {
         "lost": regret.sum(0) / ground.gap,
@@ -67,7 +69,7 @@ def evaluate_exactly(trace: Trace, ground: Ground, table: Float[Tensor, "R S"] |
 def measured_on(
     trace: Trace, ground: Ground, tables: Float[Tensor, "K S"], which: Int[Tensor, " T"]
 ) -> dict[str, Float[Tensor, " R"]]:
-    """Numbers of each run on rewards [K S], of which ``which[t]`` is in force at step t.
+    """Numbers of each run on rewards [K S]; ``which[t]`` is the one in force at step t.
 
     Lost steps are regret  (eq. 2, from t = 0) ÷ the mean over states of v* − v_random for the reward in force, 0 where
     that is flat. z_r is the least-squares fit of a table.
@@ -84,15 +86,12 @@ def measured_on(
     achieved = torch.where(trace.exploring[:, None], random[which].gather(1, state), value(trace.z))
     own = value(task[which][:, None].expand_as(trace.z))
     learnable = ground.yardstick.without_constant(task[which[-1]]) if trace.intercept else task[which[-1]]
-    mean, most = tables.mean(1)[which][:, None], tables.amax(1)[which][:, None]
-    reward = tables[which].gather(1, trace.entered)
-    normalised = torch.where(most > mean, (reward - mean) / (most - mean), 0.0)
-    worth = value_of_estimate(trace, ground.by_state, now.expand(*state.shape, -1))
+    reward, mean, most = tables[which].gather(1, trace.entered), tables.mean(1)[which], tables.amax(1)[which]
     return {
         "lost": (lost * (best[which].gather(1, state) - achieved)).sum(0),
         "lost_own": (lost * (own - achieved)).sum(0),
-        "settled": settled(worth).double(),
-        "final": normalised[-FINAL:].mean(0),
+        "settled": settled(value_of_estimate(trace, ground.by_state, now.expand(*state.shape, -1))).double(),
+        "final": _normalised(reward, mean[:, None], most[:, None])[-FINAL:].mean(0),
         "error": (trace.final_z_hat - learnable).norm(dim=-1),
     }
 
@@ -103,33 +102,96 @@ def nearest_task(ground: Ground, tables: Float[Tensor, "K S"]) -> Float[Tensor, 
     return tables @ inverse.T
 
 
+def _normalised(reward: Float[Tensor, "T R"], mean: Tensor, best: Tensor) -> Float[Tensor, "T R"]:
+    """0 is the mean state's reward, 1 the best one's."""
+    return torch.where(best > mean, (reward - mean) / (best - mean), 0.0)
+
+
 def settled(value: Float[Tensor, "T R"]) -> Bool[Tensor, " R"]:
-    """Whether what would be settled for is worth ≥ .95 at every check (every 5 steps) of the last 20 steps."""
+    """Whether the value of the z to keep is ≥ .95 at every check (every 5 steps) of the last 20 steps."""
     return (value[-LAST:].flip(0)[::EVERY] >= GOOD).all(0)
 
 
 def log_det_of_counts(entered: Int[Tensor, "T R"], ridge: float, states: int) -> Float[Tensor, "T R"]:
-    """Log det of λI + Σ e_s e_sᵀ: what is known of states, were each a feature of its own."""
+    """log det(λI + Σ e_s e_sᵀ): V if each state were a feature."""
     visits = torch.zeros(entered.shape[1], states, dtype=torch.float64)
     gains = []
     for state in entered:
         here = visits.gather(1, state[:, None])
         gains.append(torch.log((ridge + here + 1) / (ridge + here))[:, 0])
         visits.scatter_add_(1, state[:, None], torch.ones_like(here))
-    start = states * float(np.log(ridge))
-    return start + torch.stack(gains).cumsum(0)
+    return states * float(np.log(ridge)) + torch.stack(gains).cumsum(0)
 
 
 def value_of_estimate(trace: Trace, yardstick: Yardstick, task: Float[Tensor, "T R k"]) -> Float[Tensor, "T R"]:
-    """Normalised value of what would be settled for after each reward, for the task of that step.
+    """Normalised value of the z to keep after each reward, for the task of that step.
 
-    Where that is costly (long runs, networks: all states for every z) after every fifth, which then stands until the
-    next.
+    Computed every fifth step where it is costly: in long runs, and for networks, which need all states for every z.
     """
     steps = len(trace.state)
     every = 1 if steps <= ALL_STEPS and isinstance(yardstick.model, HasExactPsi) else EVERY
     z = torch.cat([trace.best_z[1:], trace.final_z[None]])
-    looked = torch.arange(steps - 1, -1, -every).flip(0)
-    value = yardstick.value(z[looked].flatten(0, 1), task[looked].flatten(0, 1)).reshape(len(looked), -1)
-    last_look = torch.searchsorted(looked, torch.arange(steps), right=True) - 1
-    return value[last_look.clamp(min=0)]
+    checks = torch.arange(steps - 1, -1, -every).flip(0)
+    value = yardstick.value(z[checks].flatten(0, 1), task[checks].flatten(0, 1)).reshape(len(checks), -1)
+    last_check = torch.searchsorted(checks, torch.arange(steps), right=True) - 1
+    return value[last_check.clamp(min=0)]
+
+
+@dataclass(frozen=True, eq=False)
+class Theory:
+    """Quantities of the paper's theory at each step of R runs without forgetting."""
+
+    regret: Float[Tensor, "T R"]  # eq. 2, from t = 0
+    inside: Bool[Tensor, "T R"]  # z_r ∈ ε_t  (eq. 4)
+    lemma: Float[Tensor, "T R"]  # 2√β_t‖ψ(S_t;Z_t)‖_{V⁻¹}  (eq. 6)
+    psi_squares: Float[Tensor, "T R"]  # ‖ψ(S_t;Z_t)‖²_{V⁻¹}
+    log_det_now: Float[Tensor, "T R"]  # log det V_{t+1}
+    optimistic: Bool[Tensor, "T R"]  # UCB(Z_t) ≥ UCB(z_r): what the lemma needs of the argmax
+    conditions: Bool[Tensor, "T R"]  # where the lemma promises regret ≤ 2√β_t‖ψ‖_{V⁻¹}: not for an explorer's steps
+    log_det: Float[Tensor, "T R"]  # log(det V_{t+1}/det V_0), which does not bound the sum of ``psi_squares``
+    naive: float  # 2dφ_max/(1 − γ), φ_max = max‖φ‖/√d
+
+
+def watch(trace: Trace, exact: ExactModel) -> Theory:
+    """The theory's quantities for runs of the exact model."""
+    if trace.forgetting != 1:
+        raise ValueError(f"the theory covers runs without forgetting, got forgetting = {trace.forgetting}")
+    yardstick = Yardstick(exact)
+    psi, psi_best = (yardstick.psi(trace.state, z) for z in (trace.z, trace.task.expand_as(trace.z)))
+    learnable = yardstick.without_constant(trace.task) if trace.intercept else trace.task
+    return replay(trace, exact, learnable, psi, psi_best, yardstick.regret(trace))
+
+
+def replay(
+    trace: Trace,
+    exact: ExactModel,
+    task: Float[Tensor, "R d"],
+    psi: Float[Tensor, "T R d"],
+    psi_best: Float[Tensor, "T R d"],
+    regret: Float[Tensor, "T R"],
+) -> Theory:
+    """The theory's quantities from ψ(S_t;Z_t) and ψ(S_t;z_r); with forgetting, only log det is meaningful.
+
+    With an intercept, ``task`` is z_r without its constant part, and widths are of ψ − φ̄/(1 − γ).
+    """
+    features, gamma = exact.features.cpu(), exact.gamma
+    dim = features.shape[1]
+    rest = {"forgetting": trace.forgetting, "intercept": trace.intercept}
+    posterior = prior = TaskPosterior.prior(dim=dim, ridge=trace.ridge, runs=(len(task),), **rest)  # type: ignore[arg-type]
+    rows = []
+    for t, radius in enumerate(trace.radius):
+        centre = 0.0 if posterior.means is None else posterior.means.phi / (1 - gamma)
+        width, width_best = posterior.width(psi[t] - centre), posterior.width(psi_best[t] - centre)
+        chosen = (psi[t] * posterior.z_hat).sum(-1) + radius * width
+        best = (psi_best[t] * posterior.z_hat).sum(-1) + radius * width_best
+        optimistic = chosen >= best - 1e-9 * chosen.abs()  # scores this close are ties
+        inside = posterior.distance(task) <= radius
+        posterior = posterior.update(features[trace.entered[t]], trace.reward[t])
+        conditions = inside & optimistic & ~trace.exploring[t]
+        rows.append((inside, 2 * radius * width, width**2, posterior.log_det, optimistic, conditions))
+    inside, lemma, squares, log_det, optimistic, conditions = (
+        torch.stack(column) for column in zip(*rows, strict=True)
+    )
+    phi_max = float(features.norm(dim=-1).max()) / math.sqrt(dim)
+    naive, gain = 2 * dim * phi_max / (1 - gamma), log_det - float(prior.log_det[0])
+    return Theory(regret, inside, lemma, squares, log_det, optimistic, conditions, gain, naive)

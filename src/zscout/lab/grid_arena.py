@@ -1,4 +1,4 @@
-"""Finite arenas by name: evaluated exactly, or by Monte-Carlo where a world is too large for tables."""
+"""Grid worlds by name: evaluated exactly, or by Monte-Carlo returns if the world is too large for tables."""
 
 import math
 from collections.abc import Sequence
@@ -10,11 +10,11 @@ import torch
 from jaxtyping import Float
 from torch import Generator, Tensor
 
+from zscout.bfm.corrupted import Corrupted
 from zscout.bfm.exact import ExactModel
 from zscout.bfm.pretrained import load
 from zscout.edge import as_size, as_vectors, in_range, known_name
 from zscout.lab.arena import Arena, Batch, Evaluation, Task
-from zscout.lab.corrupted import Corrupted
 from zscout.lab.exact_evaluation import evaluate_exactly
 from zscout.lab.ground import SHIPPED, Ground, arena_features, world_named
 from zscout.lab.monte_carlo import evaluate_returns
@@ -36,10 +36,10 @@ class GridArena:
     world: str = "open-grid"
     features: str = "laplacian"
     model: str = "exact"  # exact, network (the shipped one), a saved model's name or folder, or module:name
-    psi_error: float = 0.0  # relative size of an error that is added to the exact model's ψ …
+    psi_error: float = 0.0  # relative size of an error added to the exact model's ψ …
     heads: int = 1  # … in each of this number of heads
     device: str = "cpu"
-    evaluator: str = "auto"  # exact, but monte-carlo for a network in a large world
+    evaluator: str = "auto"  # exact, or monte-carlo for a network in a large world
 
     def __post_init__(self) -> None:
         in_range(self.psi_error, "psi-error", 0.0, math.inf, open_end=True)
@@ -79,17 +79,12 @@ class GridArena:
         """The world's steps."""
         return self.ground.world.step
 
-    @property
-    def evaluates_exactly(self) -> bool:
-        """Whether regret is exact."""
-        return self.exact_with(self.ground.world.n_states)
-
     def exact_with(self, states: int) -> bool:
         """Whether regret is exact in a world of this number of states."""
         return self.evaluator == "exact" or (self.evaluator == "auto" and (self.model == "exact" or states <= LARGE))
 
     def to_json(self) -> dict[str, Any]:
-        """The names, without the device, which decides nothing."""
+        """The names, without the device, which changes nothing."""
         return {name: value for name, value in asdict(self).items() if name != "device"}
 
     def sample_tasks(self, n: int, rng: Generator) -> list[Task]:
@@ -101,13 +96,13 @@ class GridArena:
         return as_vectors([list(task) for task in tasks], self.bfm.dim, "tasks", torch.device("cpu"))
 
     def environment(self, batch: Batch) -> TaskRuns:
-        """Runs that never end."""
+        """Runs without episode ends."""
         reward = self.ground.rewards(self.vectors(batch.tasks), batch.seeds, batch.outside, batch.offset)
         return TaskRuns(self.ground.world, reward, batch.noise, torch.tensor(batch.seeds))
 
     def evaluate(self, batch: Batch, agent: OnlineTransfer, steps: Sequence[Step]) -> Evaluation:
         """Exact regret, or Monte-Carlo returns."""
-        if not self.evaluates_exactly:
+        if not self.exact_with(self.ground.world.n_states):
             return evaluate_returns(self, batch, agent, steps)
         task = self.vectors(batch.tasks)
         table = self.ground.rewards(task, batch.seeds, batch.outside, batch.offset) if batch.outside else None
@@ -125,7 +120,7 @@ def finite(arena: Arena) -> GridArena:
 def _ground(arena: GridArena) -> Ground:
     world = world_named(arena.world)
     if arena.model not in ("exact", "network") and not is_plugin(arena.model) and not arena.exact_with(world.n_states):
-        network = load(arena.model).to(arena.device)  # its own features: those of a large world take long to compute
+        network = load(arena.model).to(arena.device)  # use its features: computing those of a large world takes long
         return Ground(world, plugin_features(network, arena.model, world.n_states).double(), network)
     features = arena_features(arena.features, world).to(arena.device)
     if arena.model == "exact":
@@ -154,7 +149,7 @@ def _ground(arena: GridArena) -> Ground:
 
 
 def _worthwhile(ground: Ground) -> Ground:
-    """Refuse features with which every policy has the same value."""
+    """The ground; raises if all policies have the same value."""
     if ground.gap <= 1e-9 * float(ground.features.abs().max()):
         raise ValueError("with these features every policy is worth the same: there is nothing to compare")
     return ground

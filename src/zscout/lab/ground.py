@@ -1,4 +1,4 @@
-"""Finite worlds and features by name; a world with its features, a model, and the exact truth about them."""
+"""Worlds and features by name; a world with features and a model, and their exact values."""
 
 import hashlib
 import math
@@ -12,12 +12,12 @@ from jaxtyping import Float, Int
 from torch import Generator, Tensor
 from torch.nn import Module
 
+from zscout.bfm.corrupted import Corrupted
 from zscout.bfm.exact import ExactModel
 from zscout.bfm.sphere import sample_sphere
 from zscout.edge import known_name
 from zscout.features import grid_clusters, laplacian, temporal_clusters, whole_dim
 from zscout.lab.arena import Task, Tasks
-from zscout.lab.corrupted import Corrupted
 from zscout.lab.exact_values import Yardstick
 from zscout.lab.plugins import is_plugin, plugin_feature_table
 from zscout.types import BehaviorModel
@@ -34,7 +34,7 @@ SHIPPED = {
 
 
 def world_named(name: str, slip: float = 0.0) -> GridWorld:
-    """A shipped world by name, or a map file."""
+    """A shipped world, or one from a map file."""
     path = Path(name)
     if name in WORLDS or not path.is_file():
         return WORLDS[known_name(name, WORLDS, "world", ", or a map file")](slip=slip)
@@ -47,7 +47,7 @@ def world_named(name: str, slip: float = 0.0) -> GridWorld:
 
 
 def features_named(name: str, world: GridWorld, dim: int) -> Float[Tensor, "S d"]:
-    """Features by name, or yours by ``module:name``; nine clusters of the 9×9 grid are the paper's 3×3 cut."""
+    """Features by name, or by ``module:name``; nine clusters of the 9×9 grid are the paper's 3×3 blocks."""
     if is_plugin(name):
         return plugin_feature_table(name, world)
     return FEATURES[known_name(name, FEATURES, "feature set")](world, dim)
@@ -59,12 +59,12 @@ def _clusters(world: GridWorld, dim: int) -> Float[Tensor, "S d"]:
 
 
 FEATURES: dict[str, Callable[[GridWorld, int], Float[Tensor, "S d"]]] = {"clusters": _clusters, "laplacian": laplacian}
-FINE = "laplacian-fine"  # enough eigenfunctions to tell a patch of a few cells from its surroundings
+FINE = "laplacian-fine"  # enough eigenfunctions to resolve a patch of a few cells
 OF_ARENAS = (*FEATURES, FINE)
 
 
 def arena_features(name: str, world: GridWorld) -> Float[Tensor, "S d"]:
-    """Nine features; of ``laplacian-fine`` a third of the number of states."""
+    """Nine features; ``laplacian-fine`` has a third of the number of states."""
     if not is_plugin(name) and known_name(name, OF_ARENAS, "feature set", ", or your own as module:name") == FINE:
         return laplacian(world, whole_dim(world, max(DIM, world.n_states // 3)))
     return features_named(name, world, DIM)
@@ -72,7 +72,7 @@ def arena_features(name: str, world: GridWorld) -> Float[Tensor, "S d"]:
 
 @dataclass(frozen=True, eq=False)
 class Ground:
-    """A finite world, its features and a model; the exact truth is computed when it is first asked for."""
+    """A finite world, its features and a model; exact values are computed on first use."""
 
     world: GridWorld
     features: Float[Tensor, "S d"]
@@ -92,7 +92,7 @@ class Ground:
 
     @cached_property
     def by_state(self) -> Yardstick:
-        """The same for rewards that the features cannot express: a table with one entry for each state."""
+        """Exact values for rewards that the features cannot express: a task has one entry for each state."""
         eye = torch.eye(self.world.n_states, dtype=torch.float64, device=self.exact.device)
         return Yardstick(ExactModel(self.world, eye, self.exact.gamma), self.model)
 
@@ -110,7 +110,7 @@ class Ground:
         return digest.hexdigest()
 
     def _weights(self) -> Iterator[Tensor]:
-        """Of a model that is not decided by the features: its tensors, its ψ and its actions for a few z."""
+        """For a model that the features do not determine: its tensors, and its ψ and actions for a few z."""
         if isinstance(self.model, ExactModel | Corrupted):
             return
         if isinstance(self.model, Module):
@@ -131,7 +131,7 @@ class Ground:
     def rewards(
         self, tasks: Float[Tensor, "R d"], seeds: Sequence[int], outside: float, offset: float = 0.0
     ) -> Float[Tensor, "R S"]:
-        """φ·z_r + offset of each state; with ``outside`` > 0 plus a part, random by seed, that no φ·z expresses."""
+        """φ·z_r + offset of each state; with ``outside`` > 0 plus a random part, by seed, that no φ·z expresses."""
         features = self.features.cpu()
         inside = tasks @ features.T + offset
         if not outside:

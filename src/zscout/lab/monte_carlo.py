@@ -1,4 +1,4 @@
-"""Evaluates runs by their rewards, relative to the oracle and to random actions, where no exact truth exists."""
+"""Evaluates runs by their rewards, relative to the oracle and to random actions, where regret is not exact."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,22 +13,23 @@ from torch import Tensor
 from zscout.lab.arena import FINAL, GOOD, Arena, Batch, Evaluation, Task
 from zscout.lab.exact_values import FLAT, without_constant
 from zscout.transfer.agent import OnlineTransfer
-from zscout.transfer.constant import constant_part_of
 from zscout.transfer.methods import METHODS, Method
+from zscout.transfer.offline import constant_part_of
 from zscout.transfer.rollout import Step, Walk
 from zscout.transfer.search import Known
 
 STARTS = 16  # reference runs of each task: the same seeds for the oracle, random actions and every z
-EPISODES = 10  # whose returns are kept
-FIRST_START = 3_000_000_000  # seeds of reference runs; tuning and report runs use others
+EPISODES = 10  # at most: numbers of the first episodes
+START_SEEDS = list(range(3_000_000_000, 3_000_000_000 + STARTS))  # tuning and report runs use others
 
 
 def evaluate_returns(arena: Arena, batch: Batch, agent: OnlineTransfer, steps: Sequence[Step]) -> Evaluation:
     """Numbers of runs from undiscounted rewards without noise.
 
     Lost steps: (reward of the oracle on the same seed − the run's) ÷ (reward a step of the oracle − of random actions).
-    Episode k: its reward a step ÷ the oracle's. Value of a z: its reward from 16 reference starts; 0 is random actions, 1 is the oracle. Settled: the value of the
-    final z is ≥ .95. A task for which the oracle is no better than random actions loses nothing.
+    Episode k: its reward a step ÷ the oracle's. Value of a z: its reward from 16 reference starts; 0 is random actions,
+    1 is the oracle. Settled: the value of the final z is ≥ .95. A task for which the oracle is no better than random
+    actions loses nothing.
     """
     length, env = len(steps), arena.environment(batch)
     task, clean = arena.vectors(batch.tasks), replace(batch, noise=0.0)
@@ -42,7 +43,8 @@ def evaluate_returns(arena: Arena, batch: Batch, agent: OnlineTransfer, steps: S
     value = torch.where(unit > 0, (best - random) * unit, 1.0)
     beliefs = [step.belief for step in steps if step.belief is not None]
     z_hat = torch.stack([*(belief.z_hat.cpu() for belief in beliefs[1:]), agent.z_hat.cpu()])
-    error = (z_hat - _learnable(arena, agent, task)).norm(dim=-1)
+    learnable = without_constant(task, constant_part_of(arena.bfm)) if agent.method.intercept else task
+    error = (z_hat - learnable).norm(dim=-1)
     normalised = (own - random) * unit
     lost = (oracle - own).sum(0) * unit
     numbers = {
@@ -85,7 +87,7 @@ def _following(z: Float[Tensor, "R d"]) -> Method:
 def _rates(arena: Arena, batch: Batch, z: Float[Tensor, "R d"], length: int) -> Float[Tensor, " R"]:
     """Mean reward of a step of π(·,z) from the reference starts, one z for each task of the batch."""
     tasks = [task for task in batch.tasks for _ in range(STARTS)]
-    many = replace(batch, tasks=tasks, seeds=_starts() * len(batch.tasks))
+    many = replace(batch, tasks=tasks, seeds=START_SEEDS * len(batch.tasks))
     rewards = played(arena, many, _following(z.repeat_interleave(STARTS, 0)), length)
     return rewards.mean(0).reshape(-1, STARTS).mean(1)
 
@@ -94,15 +96,6 @@ def _rates(arena: Arena, batch: Batch, z: Float[Tensor, "R d"], length: int) -> 
 def _reference(arena: Arena, task: Task, length: int, offset: float) -> tuple[float, float]:
     """Mean reward of a step of random actions, and of the oracle."""
     batch = Batch([task], [0], offset=offset)
-    starts = replace(batch, tasks=[task] * STARTS, seeds=_starts())
+    starts = replace(batch, tasks=[task] * STARTS, seeds=START_SEEDS)
     random = played(arena, starts, METHODS["random"](dim=arena.bfm.dim), length)
     return float(random.mean()), float(_rates(arena, batch, arena.vectors([task]), length))
-
-
-def _starts() -> list[int]:
-    return list(range(FIRST_START, FIRST_START + STARTS))
-
-
-def _learnable(arena: Arena, agent: OnlineTransfer, task: Float[Tensor, "R d"]) -> Float[Tensor, "R d"]:
-    """What regression can find of z_r: with an intercept, the part whose reward is not constant."""
-    return without_constant(task, constant_part_of(arena.bfm)) if agent.method.intercept else task

@@ -1,10 +1,9 @@
-"""User code by ``module:name``: methods, models and features from ``sys.path`` or the working directory; its digest."""
+"""User code by ``module:name``: methods, models and features from ``sys.path`` or the working directory."""
 
 import hashlib
 import importlib
 import inspect
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from types import CodeType
 from typing import Any
@@ -41,14 +40,14 @@ def imported(name: str) -> Any:
 
 
 def source_digest(name: str) -> str:
-    """Of the code of the file that defines ``module:name``; runs of changed code are run again."""
+    """Digest of the file that defines ``module:name``; runs of changed code are run again."""
     imported(name)
     file = inspect.getsourcefile(sys.modules[name.partition(":")[0]])
     return (digest_of_code(Path(file).read_bytes()) if file else hashlib.sha256(name.encode()).digest()).hex()
 
 
 def digest_of_code(source: bytes) -> bytes:
-    """Of what a module does: its bytecode, names and constants, without line numbers and docstrings."""
+    """Digest of a module's bytecode, names and constants, without line numbers and docstrings."""
     digest = hashlib.sha256()
     _add(compile(source, "", "exec", dont_inherit=True, optimize=2), digest)  # 2: without docstrings
     return digest.digest()
@@ -61,17 +60,13 @@ def _add(code: CodeType, digest: "hashlib._Hash") -> None:
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             _add(constant, digest)
-        else:
-            digest.update(repr(_ordered(constant)).encode())
-
-
-def _ordered(constant: object) -> object:
-    """Sets print in an order that changes from process to process."""
-    return sorted(map(repr, constant)) if isinstance(constant, frozenset) else constant
+        else:  # sets print in an order that changes between processes
+            ordered = sorted(map(repr, constant)) if isinstance(constant, frozenset) else constant
+            digest.update(repr(ordered).encode())
 
 
 def method_factory(name: str) -> Factory:
-    """One of METHODS; or under ``module:name`` a Method, or a function that returns one for its settings.
+    """One of METHODS; or for ``module:name`` a Method, or a function of settings that returns one.
 
     Such a function may also take ``noise``, ``norm_bound`` and ``task`` by name, as those of METHODS do.
     """
@@ -83,12 +78,12 @@ def method_factory(name: str) -> Factory:
     if isinstance(found, Factory):
         return found
     if callable(found):
-        return Factory(_returning(found, name))
-    raise ValueError(f"{name} must be a Method or a function that returns one, it is {type(found).__name__}")
+        return Factory(found)
+    raise ValueError(f"{name} must be a Method or a function that returns one, got {type(found).__name__}")
 
 
 def plugin_grid(name: str) -> list[dict[str, Any]]:
-    """The settings that zscout tune tries for a method ``module:name``: the list ``name_grid`` of its module."""
+    """The settings that zscout tune tries for ``module:name``: the list ``name_grid`` of the module."""
     method_factory(name)
     module, _, attribute = name.partition(":")
     if not hasattr(sys.modules[module], f"{attribute}_grid"):
@@ -101,35 +96,32 @@ def plugin_grid(name: str) -> list[dict[str, Any]]:
 
 
 def plugin_feature_table(name: str, world: Any) -> torch.Tensor:
-    """Under ``module:name`` a table [S d], or a function of the world that returns one."""
+    """A table [S d] by ``module:name``, or the result of a function of the world."""
     found = imported(name)
-    try:
-        table = found(world) if callable(found) else found
-    except (Exception, SystemExit) as error:
-        raise ValueError(f"{name}(world) raised {type(error).__name__}: {error}") from error
-    return as_table(table, world.n_states, name)
+    return as_table(_call(found, f"{name}(world)", world) if callable(found) else found, world.n_states, name)
 
 
 def plugin_model(name: str, world: Any, features: torch.Tensor) -> BehaviorModel:
-    """Under ``module:name`` a model, or a function of the world and the features that returns one."""
-    found = imported(name)
-    model = found
-    if isinstance(found, type) or not isinstance(found, BehaviorModel):  # a class has a model's members, and is none
-        if not callable(found):
-            raise ValueError(f"{name} must be a model or a function that returns one, it is {type(found).__name__}")
-        try:
-            model = found(world, features)
-        except (Exception, SystemExit) as error:
-            raise ValueError(
-                f"{name}(world, features) was to return a model: {type(error).__name__}: {error}"
-            ) from error
+    """A model by ``module:name``, or the result of a function of the world and the features."""
+    model = imported(name)
+    if isinstance(model, type) or not isinstance(model, BehaviorModel):  # a class has a model's members
+        if not callable(model):
+            raise ValueError(f"{name} must be a model or a function that returns one, got {type(model).__name__}")
+        model = _call(model, f"{name}(world, features)", world, features)
     if not isinstance(model, BehaviorModel):
-        raise ValueError(f"{name} gave {type(model).__name__}, which is no BehaviorModel: zscout.check_model says why")
+        raise ValueError(f"{name} returned {type(model).__name__}, not a BehaviorModel: zscout.check_model says why")
     return model
 
 
+def _call(function: Any, words: str, *arguments: Any) -> Any:
+    try:
+        return function(*arguments)
+    except (Exception, SystemExit) as error:
+        raise ValueError(f"{words} raised {type(error).__name__}: {error}") from error
+
+
 def plugin_features(model: BehaviorModel, name: str, states: int) -> torch.Tensor:
-    """φ of every state by a user's model, which must act deterministically or have ``policy(z)``."""
+    """φ of every state by a user's model; it must act deterministically or have ``policy(z)``."""
     if not isinstance(model.observation_space, Discrete):
         raise ValueError(
             f"{name} takes observations {model.observation_space}, expected Discrete({states}): compare, tune and "
@@ -148,17 +140,3 @@ def plugin_features(model: BehaviorModel, name: str, states: int) -> torch.Tenso
     if not isinstance(model, Tabulated) and not torch.equal(*acts):
         raise ValueError(f"{name} draws its actions: exact regret needs its policy(z), the probabilities [n S A]")
     return phi
-
-
-def _returning(build: Callable[..., Any], name: str) -> Callable[..., Method]:
-    """The same function with its return value checked and its signature kept."""
-
-    def checked(**settings: Any) -> Method:
-        method = build(**settings)
-        if not isinstance(method, Method):
-            raise ValueError(f"{name} must return a Method, it returned {type(method).__name__}")
-        return method
-
-    checked.__signature__ = inspect.signature(build)  # type: ignore[attr-defined]
-    checked.__doc__ = build.__doc__
-    return checked

@@ -23,7 +23,7 @@ from zscout.transfer.offline import TaskFit, fit_task
 from zscout.transfer.rollout import Step
 from zscout.types import Action, BehaviorModel, Obs
 from zscout.worlds.point_maze import SKIN, PointMaze, point_maze
-from zscout.worlds.point_rewards import PointRewards, random_rewards
+from zscout.worlds.point_tasks import KINDS, PointTask, point_tasks
 
 REWARDS = ("named", "linear")
 LABELS = 50_000  # labelled observations for the oracle
@@ -74,7 +74,7 @@ class PointArena:
     """A point maze in four rooms, a model, and a kind of rewards."""
 
     model: str = "pointmaze-fb"  # a saved model's name or folder
-    rewards: str = "named"  # named: goals, regions, directions, speeds; linear: φ·z_r
+    rewards: str = "named"  # named: goals, regions, directions, places to avoid, velocities; linear: φ·z_r
     horizon: int = 70
     device: str = "cpu"
 
@@ -124,7 +124,8 @@ class PointArena:
     def sample_tasks(self, n: int, rng: Generator) -> list[Task]:
         """Named rewards, or z_r uniform on the sphere of radius √d."""
         if self.rewards == "named":
-            return list(random_rewards(self.world, n, rng))
+            numbers = torch.randint(2**31, (n,), generator=rng).tolist()
+            return [f"{list(KINDS)[i % len(KINDS)]} {number}" for i, number in enumerate(numbers)]
         return [tuple(z) for z in sample_sphere(n, self.bfm.dim, rng).tolist()]
 
     def vectors(self, tasks: Sequence[Task]) -> Float[Tensor, "R d"]:
@@ -147,12 +148,30 @@ class PointArena:
         return evaluate_returns(self, batch, agent, steps)
 
     def _reward(self, batch: Batch) -> Callable[[Float[Tensor, "R 4"]], Float[Tensor, " R"]]:
-        names = [task for task in batch.tasks if isinstance(task, str)]
-        if names:
-            named = PointRewards(self.world, names)
-            return lambda obs: named(obs) + batch.offset
-        task = self.vectors(batch.tasks)
-        return lambda obs: (self.bfm.phi(obs).double().cpu() * task).sum(-1) + batch.offset
+        if self.rewards == "linear":
+            task = self.vectors(batch.tasks)
+            return lambda obs: (self.bfm.phi(obs).double().cpu() * task).sum(-1) + batch.offset
+        rows: dict[str, list[int]] = {}
+        for row, name in enumerate(batch.tasks):
+            rows.setdefault(str(name), []).append(row)
+        groups = [(task_named(name), torch.tensor(where)) for name, where in rows.items()]
+
+        def named(obs: Float[Tensor, "R 4"]) -> Float[Tensor, " R"]:
+            reward = torch.empty(len(obs), dtype=torch.float64)
+            for task, where in groups:
+                reward[where] = task(obs.cpu()[where]).double()
+            return reward + batch.offset
+
+        return named
+
+
+@cache
+def task_named(name: str) -> PointTask:
+    """The task of a name such as ``goal 12``: a kind of ``point_tasks``, and its seed."""
+    kind, _, number = name.partition(" ")
+    if not number.isdecimal():
+        raise ValueError(f"expected a task such as 'goal 12', a kind ({', '.join(KINDS)}) and a number, got {name!r}")
+    return point_tasks(_world(), kind, 1, int(number))[0]
 
 
 @cache
@@ -169,10 +188,11 @@ def _model(name: str, device: str) -> BehaviorModel:
 @cache
 def _fit(arena: PointArena, name: str, labels: int, seed: int) -> TaskFit:
     obs = _observations(labels, seed)
-    return fit_task(arena.bfm, obs, PointRewards(arena.world, [name])(obs))
+    return fit_task(arena.bfm, obs, task_named(name)(obs))
 
 
 @cache
 def _observations(labels: int, seed: int) -> Float[Tensor, "n 4"]:
-    """Observations entered under random forces."""
-    return random_forces(_world(), labels, Generator().manual_seed(seed)).next_obs[:labels]
+    """Observations entered under random forces, distributed as the shipped model's training data."""
+    data = random_forces(_world(), max(labels, 100_000), Generator().manual_seed(seed))
+    return data.shuffled(Generator().manual_seed(seed)).next_obs[:labels]

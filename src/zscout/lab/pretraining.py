@@ -1,4 +1,4 @@
-"""Trains, judges and saves a model for a world given by name."""
+"""Trains, evaluates and saves a model for a world by name."""
 
 import shlex
 from collections.abc import Callable, Iterator, Sequence
@@ -24,8 +24,8 @@ from zscout.lab.ground import features_named, world_named
 from zscout.worlds import GridWorld
 
 CHECKPOINT, LOG = "checkpoint.safetensors", "training.json"
-SELECTION_TASKS, SELECTION_SEED = 200, 10_001  # the z that choose which policy is kept
-TEST_TASKS, TEST_SEED = 1_000, 20_002  # the z that a model card reports on
+SELECTION_TASKS, SELECTION_SEED = 200, 10_001  # the z that select the weights
+TEST_TASKS, TEST_SEED = 1_000, 20_002  # the z of the model card
 KEEP: dict[str, Callable[[Verdict], float]] = {
     "value": lambda verdict: verdict.value,
     "psi": lambda verdict: -verdict.psi_error,
@@ -34,7 +34,7 @@ KEEP: dict[str, Callable[[Verdict], float]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Pretraining:
-    """What decides a training, by name."""
+    """Everything that decides a training, by name."""
 
     world: str = "open-grid"
     features: str = "laplacian"
@@ -46,40 +46,34 @@ class Pretraining:
     length: int = 1_000  # of each walk
     seed: int = 0
     patience: int = 20  # lines of the log without a better policy
-    keep: str = "value"  # what the weights that are kept are best in: see KEEP
+    keep: str = "value"  # the criterion for the weights to keep: see KEEP
     device: str = "cpu"
     quick: bool = False
 
-    def build_world(self) -> GridWorld:
-        """A shipped world by name, or a map file."""
-        return world_named(self.world, self.slip)
-
     def build_features(self, world: GridWorld) -> Float[Tensor, "S d"]:
-        """By name."""
+        """The features of the world."""
         found = features_named(self.features, world, self.dim)
         if self.dim not in (found.shape[1], Pretraining.dim):
             raise ValueError(f"--dim {self.dim}: {self.features} has {found.shape[1]} features; leave --dim out")
         return found
 
     def build_recipe(self) -> Recipe:
-        """The named one with the changes asked for."""
-        if self.recipe not in RECIPES:
-            raise ValueError(f"there is no recipe {self.recipe!r}: name one of {', '.join(RECIPES)}")
-        recipe = RECIPES[self.recipe]
+        """The recipe with its changes."""
+        recipe = RECIPES[known_name(self.recipe, RECIPES, "recipe")]
         if self.quick:
             recipe = replace(recipe, policy_steps=200, evaluation_steps=100 if recipe.actor else 0, tasks=16)
         known = [field.name for field in fields(Recipe)]
         return replace(recipe, **dict(parse_change(text, known) for text in self.changes))
 
     def build_data(self, world: GridWorld) -> Transitions:
-        """Reward-free transitions: all, or those of random walks."""
+        """Transitions without rewards: all, or those of random walks."""
         as_size(self.patience, "patience", 1)
         if not as_size(self.walks, "walks", 0):
             return Transitions.of_world(world)
         return Transitions.of_random_walks(world, self.walks, self.length, Generator().manual_seed(self.seed))
 
     def command(self, out: str) -> str:
-        """What anyone can type to make the same."""
+        """The command that repeats this training."""
         words = ["zscout", "pretrain", "--world", self.world, "--features", self.features]
         default = Pretraining(world=self.world, features=self.features)
         for name in ("dim", "slip", "recipe", "walks", "length", "seed", "patience", "keep", "device"):
@@ -91,12 +85,12 @@ class Pretraining:
 
 
 class Run:
-    """One training in a folder: resumed if it was begun, finished when the model stands there."""
+    """One training in a folder: resumed if there is a checkpoint."""
 
     def __init__(self, what: Pretraining, out: Path) -> None:
         check_folder(out)
         self.what, self.out = what, out
-        self.world = what.build_world()
+        self.world = world_named(what.world, what.slip)
         self.phi = what.build_features(self.world)
         self.trainer = Trainer(
             what.build_data(self.world), self.phi, _places(self.world), what.build_recipe(), what.seed, what.device
@@ -107,7 +101,7 @@ class Run:
         self.resumed = read_checkpoint(self.trainer, out / CHECKPOINT, self._rule)
 
     def train(self, every: int = 250) -> Iterator[Progress]:
-        """Lines of the log; a checkpoint after each."""
+        """Train; yields lines of the log, and writes a checkpoint after each."""
         judge = Judge(self.exact, self.exact.sample_z(SELECTION_TASKS, SELECTION_SEED))
         for progress in self.trainer.train(judge, every, self.what.patience, self.score):
             write_checkpoint(self.trainer, self.out / CHECKPOINT, self._rule)
@@ -127,7 +121,7 @@ class Run:
         )
 
     def finish(self, seconds: float) -> dict[str, Any]:
-        """Judge on z that selection never saw, save the model and its log, drop the checkpoint."""
+        """Evaluate on z that selection did not use, save the model and its log, delete the checkpoint."""
         model = self.trainer.model.cpu()
         verdict = Judge(self.exact, self.exact.sample_z(TEST_TASKS, TEST_SEED))(model)
         name = self.out.resolve().name
@@ -169,7 +163,7 @@ def check_folder(out: Path) -> None:
 
 
 def _places(world: GridWorld) -> Float[Tensor, "S 2"]:
-    """Row and column, each from −1 to 1."""
+    """Row and column, scaled to [−1, 1]."""
     last = torch.tensor(world.shape, dtype=torch.float64).sub(1).clamp(min=1)
     return 2 * world.cells / last - 1
 

@@ -1,5 +1,6 @@
-"""What a report consists of: sections, claims, tables and the data of figures, all of it writable as JSON."""
+"""The parts of a report: sections, claims, tables and the data of figures."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, TypeAlias
@@ -9,24 +10,19 @@ import numpy as np
 
 @dataclass(frozen=True, eq=False)
 class Panel:
-    """One map: a value for each cell (NaN on walls) and the cells walked through, in order."""
+    """One map: a value for each cell (NaN on walls) and the cells of a path, in order."""
 
     title: str
     background: np.ndarray  # [rows columns]
     path: np.ndarray  # [steps + 1, 2] rows and columns; [0, 2] for none
 
-    def to_json(self) -> dict[str, Any]:
-        """The same as plain numbers, null on walls."""
-        cells = [[None if np.isnan(v) else round(float(v), 6) for v in row] for row in self.background]
-        return {"title": self.title, "background": cells, "path": self.path.tolist()}
-
 
 @dataclass(frozen=True, eq=False)
 class Strip:
-    """A row of panels under one label; ``kind`` says what the background is."""
+    """A row of panels with one label."""
 
     label: str
-    kind: str  # "feature" or "reward"
+    kind: str  # of the background: "feature" or "reward"
     panels: Sequence[Panel]
 
 
@@ -39,26 +35,15 @@ class PanelFigure:
     sections: Mapping[str, Sequence[Strip]]
     alt: str = ""
 
-    def to_json(self) -> dict[str, Any]:
-        """The figure as plain numbers."""
-        sections = {
-            title: [
-                {"label": strip.label, "kind": strip.kind, "panels": [p.to_json() for p in strip.panels]}
-                for strip in strips
-            ]
-            for title, strips in self.sections.items()
-        }
-        return {"name": self.name, "caption": self.caption, "alt": self.alt, "sections": sections}
-
 
 @dataclass(frozen=True)
 class Curve:
-    """One line, perhaps in a band; lines of the same label share their colour."""
+    """One line, with or without a band; lines with the same label have the same colour."""
 
     label: str
     x: Sequence[float | int]
     y: Sequence[float | int]
-    low: Sequence[float | int] = ()  # the band, as long as y or empty
+    low: Sequence[float | int] = ()  # the band: as long as y, or empty
     high: Sequence[float | int] = ()
     dashed: bool = False
 
@@ -72,39 +57,35 @@ class CurvePanel:
     logarithmic: bool = False
     x_label: str = "step"
     title: str = ""
-    levels: Mapping[str, float] = field(default_factory=dict)  # horizontal lines, by what they are
+    levels: Mapping[str, float] = field(default_factory=dict)  # horizontal lines by label
     logarithmic_x: bool = False
 
 
 @dataclass(frozen=True)
 class CurveFigure:
-    """Rows of panels, a caption that says what to see, and the same for those who cannot."""
+    """Rows of panels, a caption that says what to see, and a text alternative."""
 
     name: str
     caption: str
     rows: Mapping[str, Sequence[CurvePanel]]
     alt: str = ""
 
-    def to_json(self) -> dict[str, Any]:
-        """The figure as plain numbers."""
-        return asdict(self)
-
 
 @dataclass(frozen=True)
 class Interval:
-    """One value and how sure it is."""
+    """A value with its interval."""
 
     label: str
     value: float
     low: float
     high: float
     ours: bool = False
-    hollow: bool = False  # shown, but not to be counted
+    hollow: bool = False  # shown, but not counted
 
 
 @dataclass(frozen=True)
 class IntervalFigure:
-    """Values with intervals, one dot and whisker a line, in panels side by side."""
+    """Values with intervals, one dot and whisker on each line, in panels side by side."""
 
     name: str
     caption: str
@@ -112,10 +93,6 @@ class IntervalFigure:
     panels: Mapping[str, Sequence[Interval]]
     alt: str = ""
     logarithmic: bool = False
-
-    def to_json(self) -> dict[str, Any]:
-        """The figure as plain numbers."""
-        return asdict(self)
 
 
 ClaimVerdict: TypeAlias = Literal["holds", "holds in part", "does not hold", "too few runs to tell"]
@@ -125,32 +102,32 @@ FigureTable: TypeAlias = PanelFigure | CurveFigure | IntervalFigure
 
 @dataclass(frozen=True)
 class Claim:
-    """One claim of the paper beside what was measured."""
+    """One claim of the paper and its measurement."""
 
-    number: str  # of the section that it belongs to, and its place there: "3a"
+    number: str  # of its section, and a letter: "3a"
     says: str  # the claim in our words
     where: str  # in the paper
     measured: str  # with intervals
     verdict: ClaimVerdict
     rule: str  # what decides the verdict
-    kind: Kind = "claim"  # of the paper; a check that must hold if the code is right; or an addition of ours
-    stored: bool = False  # decided by stored results: as sure with --quick as without
+    kind: Kind = "claim"  # of the paper; a check that must hold if the code is right; or our addition
+    stored: bool = False  # decided by stored results: the same with --quick
 
 
 @dataclass(frozen=True)
 class TextTable:
-    """A table as it is printed."""
+    """A table of printed cells."""
 
     name: str
     caption: str
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
-    timed: bool = False  # it holds times, which no two runs have alike
+    timed: bool = False  # it holds times, which differ between runs
 
 
 @dataclass(frozen=True)
 class Section:
-    """One part of the story."""
+    """One section of the report."""
 
     key: str  # for links: lower case, dashes
     title: str
@@ -158,18 +135,7 @@ class Section:
     figures: Sequence[FigureTable] = ()
     tables: Sequence[TextTable] = ()
     claims: Sequence[Claim] = ()
-    command: str = ""  # how to run this part again, or how what is stored was made
-
-    def to_json(self) -> dict[str, Any]:
-        """Everything that is printed or drawn, but times."""
-        return {
-            "title": self.title,
-            "text": list(self.text),
-            "figures": [figure.to_json() for figure in self.figures],
-            "tables": [asdict(table) for table in self.tables if not table.timed],
-            "claims": [asdict(claim) for claim in self.claims],
-            "command": self.command,
-        }
+    command: str = ""  # the command that runs this section, or that made its stored results
 
 
 @dataclass(frozen=True)
@@ -179,23 +145,31 @@ class Story:
     title: str
     summary: Sequence[str]  # paragraphs
     sections: Sequence[Section]
-    deviations: Sequence[str]  # ours from the paper, numbered in this order
-    slips: Sequence[str]  # the paper's own, as we read them
-    about: Mapping[str, str]  # version, seed and the like
-    opening: Sequence[str] = ()  # figures that are shown before everything else, by name
+    deviations: Sequence[str]  # of ours from the paper, numbered in this order
+    slips: Sequence[str]  # errors in the paper, as we read it
+    about: Mapping[str, str]  # version, seed …
+    opening: Sequence[str] = ()  # names of figures that are shown first
 
     @property
     def claims(self) -> list[Claim]:
-        """All of them, in order."""
+        """All claims, in order."""
         return [claim for section in self.sections for claim in section.claims]
 
     def to_json(self) -> dict[str, Any]:
-        """Every number on the page but timings."""
-        return {
-            "title": self.title,
-            "summary": list(self.summary),
-            "about": dict(self.about),
-            "sections": {section.key: section.to_json() for section in self.sections},
-            "deviations": list(self.deviations),
-            "slips": list(self.slips),
-        }
+        """Everything that is printed or drawn, without tables of times."""
+        content = to_json(self)
+        del content["opening"]
+        for section in content["sections"]:
+            section["tables"] = [table for table in section["tables"] if not table["timed"]]
+        return content | {"sections": {section.pop("key"): section for section in content["sections"]}}
+
+
+def to_json(part: Story | FigureTable) -> dict[str, Any]:
+    """A part of a report as plain lists and numbers; null on walls."""
+    return asdict(part, dict_factory=lambda pairs: {name: _plain(value) for name, value in pairs})
+
+
+def _plain(value: Any) -> Any:
+    if not isinstance(value, np.ndarray):
+        return value
+    return [[None if math.isnan(number) else round(number, 6) for number in row] for row in value.tolist()]

@@ -1,28 +1,26 @@
-"""Simulates many runs in one tensor: agents in a finite world with noisy rewards, and the trace they leave."""
+"""Many runs of an agent in one tensor: the environment of a finite world, and the trace of the runs."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from zscout.edge import as_index, as_size, as_vectors, in_range
+from zscout.edge import as_index, in_range
 from zscout.randomness import Streams
 from zscout.transfer.agent import OnlineTransfer
-from zscout.transfer.methods import Method
 from zscout.transfer.rollout import Environment, Step, Walk
-from zscout.types import Action, BehaviorModel, FiniteWorld, Obs
+from zscout.types import Action, FiniteWorld, Obs
 
-WORLD = 2**40  # the place in a run's stream where its world begins: far from any that its agent draws from
+WORLD = 2**40  # where the world's draws begin in a run's stream: far from those of its agent
 
 
 class TaskRuns:
-    """An environment of R runs in a finite world; noise, slips and starts come from each run's own seed.
+    """An environment of R runs in a finite world; noise, slips and starts come from each run's seed.
 
-    ``reward`` [R S], and ``noise`` as a tensor, may be changed in place between two steps.
+    ``reward`` [R S], and ``noise`` if it is a tensor, may be changed in place between two steps.
     """
 
     def __init__(
@@ -48,7 +46,7 @@ class TaskRuns:
         return self._state, {}
 
     def step(self, action: Action) -> tuple[Int[Tensor, " R"], Float[Tensor, " R"], bool, bool, dict[str, Any]]:
-        """S_{t+1} and R_{t+1} of every run; nothing ends."""
+        """S_{t+1} and R_{t+1} of every run; episodes never end."""
         self._t += 1
         streams = Streams(self.seeds, WORLD + self._t)
         move = as_index(action, self.world.n_actions, "action", torch.device("cpu"))
@@ -58,13 +56,12 @@ class TaskRuns:
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """What happened in R runs of T steps; row t is of the step from S_t to S_{t+1}."""
+    """R runs of T steps; row t is the step from S_t to S_{t+1}."""
 
     task: Float[Tensor, "R d"]  # z_r
-    seeds: Int[Tensor, " R"]
     ridge: float  # λ
     forgetting: float  # ρ
-    intercept: bool  # whether r ≈ φ·z + c was fitted, so that ẑ has no constant part
+    intercept: bool  # whether r ≈ φ·z + c was fitted: then ẑ has no constant part
     state: Int[Tensor, "T R"]
     z: Float[Tensor, "T R d"]
     exploring: Bool[Tensor, " T"]
@@ -74,12 +71,12 @@ class Trace:
     action: Int[Tensor, "T R"]
     entered: Int[Tensor, "T R"]
     reward: Float[Tensor, "T R"]
-    final_z: Float[Tensor, "R d"]  # what is settled for after the last reward
+    final_z: Float[Tensor, "R d"]  # the z to keep after the last reward
     final_z_hat: Float[Tensor, "R d"]
 
 
 def simulated(agent: OnlineTransfer, env: Environment, least: float | None = None) -> Iterator[Step]:
-    """The agent's steps, without end, with its beliefs. With ``least`` it is told only where it ``wants_reward``."""
+    """Endless steps of the agent, with beliefs. With ``least`` it only gets the rewards that it ``wants_reward``."""
     walk = Walk(agent, env, seed=0, beliefs=True)  # a reset that the agent asks for leads to the first start
     while True:
         step = walk.move()
@@ -88,33 +85,8 @@ def simulated(agent: OnlineTransfer, env: Environment, least: float | None = Non
         yield step if seen is None else replace(step, seen=seen)
 
 
-def simulate(
-    model: BehaviorModel,
-    world: FiniteWorld,
-    tasks: Float[Tensor, "R d"],
-    method: str | Method,
-    *,
-    seeds: Int[Tensor, " R"],
-    steps: int,
-    noise: float,
-    told_noise: bool = False,
-    reward: Float[Tensor, "R S"] | None = None,
-) -> Trace:
-    """R runs of one method, one for each task and seed; with ``told_noise`` the agent knows σ.
-
-    ``reward`` of each state, where it is not φ·z_r.
-    """
-    tasks = as_vectors(tasks, model.dim, "tasks", torch.device("cpu"))
-    sigma = noise if told_noise else None
-    agent = OnlineTransfer(model, method, seed=seeds.tolist(), runs=len(tasks), noise=sigma)
-    if reward is None:
-        reward = tasks @ model.phi(torch.arange(world.n_states)).double().cpu().T
-    env = TaskRuns(world, reward, noise, agent.seeds)
-    return trace_of(agent, tasks, list(islice(simulated(agent, env), as_size(steps, "steps", 1))))
-
-
 def trace_of(agent: OnlineTransfer, tasks: Float[Tensor, "R d"], steps: Sequence[Step]) -> Trace:
-    """Steps one after the other, of an agent that has taken them all."""
+    """The trace of an agent's steps; the agent is the one after the last step."""
     beliefs = [step.belief for step in steps if step.belief is not None]
     assert len(beliefs) == len(steps)
 
@@ -123,7 +95,6 @@ def trace_of(agent: OnlineTransfer, tasks: Float[Tensor, "R d"], steps: Sequence
 
     return Trace(
         task=tasks,
-        seeds=agent.seeds,
         ridge=agent.method.ridge,
         forgetting=agent.method.forgetting,
         intercept=agent.method.intercept,
@@ -142,7 +113,7 @@ def trace_of(agent: OnlineTransfer, tasks: Float[Tensor, "R d"], steps: Sequence
 
 
 def followed(step: Step) -> Float[Tensor, "R d"]:
-    """Z_t; while an explorer acts, the z that would be kept."""
+    """Z_t; for an explorer's step, the z to use without further learning."""
     assert step.belief is not None
-    found: Tensor = step.belief.best_z if step.z is None else step.z
-    return found
+    z: Tensor = step.belief.best_z if step.z is None else step.z
+    return z

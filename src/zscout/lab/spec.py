@@ -1,4 +1,4 @@
-"""The frozen description of a run, its digest, and its steps."""
+"""The frozen description of a run, its digest, and the loop that runs it."""
 
 import hashlib
 import json
@@ -26,12 +26,12 @@ from zscout.transfer.saving import method_to_json
 
 @dataclass(frozen=True)
 class Spec:
-    """One run: the same spec, weights and code give the same states, actions and rewards, alone or among others."""
+    """One run: the same spec, weights and code give the same states, actions and rewards, alone or in a batch."""
 
     arena: Arena
     method: str  # one of METHODS, or module:name
     task: Task
-    settings: str = "{}"  # JSON, so that a spec can be a key
+    settings: str = "{}"  # JSON, so that a spec is hashable
     outside: float | int = 0.0  # share of the reward's variance over states that no φ·z expresses
     offset: float | int = 0.0  # a constant added to every reward
     noise: float | int = 0.3
@@ -39,22 +39,22 @@ class Spec:
     steps: int = 200
 
     def __post_init__(self) -> None:
-        for name in ("outside", "offset", "noise"):  # 0 and 0.0 are one number, and must be one digest
+        for name in ("outside", "offset", "noise"):  # 0 and 0.0 must give the same digest
             object.__setattr__(self, name, float(getattr(self, name)))
 
     @property
     def group(self) -> "Spec":
-        """What it shares with the runs that can go through one batch with it."""
+        """The spec without task and seed: runs of one group can share a batch."""
         return replace(self, task=(), seed=0)
 
     @property
     def digest(self) -> str:
-        """Its name."""
+        """The name of the run in a store."""
         content = {**self.to_json(), "decided": _decided(self.group)}
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:24]
 
     def to_json(self) -> dict[str, Any]:
-        """Flat, without the device, which decides nothing."""
+        """Plain values, without the device, which changes nothing."""
         content = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "arena"}
         task = self.task if isinstance(self.task, str) else list(self.task)
         return {**self.arena.to_json(), **content, "task": task}
@@ -64,16 +64,19 @@ class Spec:
         factory, settings = method_factory(self.method), json.loads(self.settings)
         if self.method == "exhaustive" or settings.pop("exhaustive", False):
             settings["look_ahead"] = self.arena.look_ahead
-        return factory(dim=self.arena.bfm.dim, noise=self.noise, task=task, **settings)
+        method = factory(dim=self.arena.bfm.dim, noise=self.noise, task=task, **settings)
+        if not isinstance(method, Method):  # user code may return anything
+            raise ValueError(f"{self.method} must return a Method, got {type(method).__name__}")
+        return method
 
     def check(self) -> None:
-        """Raise if it cannot be run, before anything is."""
+        """Raise if it cannot run."""
         as_size(self.steps, "steps", 1)
         in_range(self.noise, "noise", 0.0, math.inf, open_end=True)
         in_range(self.outside, "outside", 0.0, 1.0, open_end=True)
         in_range(self.offset, "offset", -1e9, 1e9)
         tasks = self.arena.sample_tasks(1, Generator().manual_seed(0))  # loads the model, which may raise
-        if is_plugin(self.method) or self.arena.has_plugin:  # other faults of user code are recorded with its runs
+        if is_plugin(self.method) or self.arena.has_plugin:  # its other errors are recorded with its runs
             method_factory(self.method).check(**json.loads(self.settings))
             return
         walk(self, Batch(tasks, [0], self.noise, self.outside, self.offset), steps=2)
@@ -88,20 +91,20 @@ def walk(group: Spec, batch: Batch, steps: int) -> tuple[OnlineTransfer, list[St
 
 
 def settings_json(settings: dict[str, Any]) -> str:
-    """Settings written so that equal ones are the same text."""
-    return json.dumps(dict(settings), sort_keys=True)
+    """Settings as text; equal settings give equal text."""
+    return json.dumps(settings, sort_keys=True)
 
 
 @cache
 def _decided(group: Spec) -> list[Any]:
-    """What the names stand for: the world, the weights, the method's pieces, and the code."""
-    if is_plugin(group.method):  # identified by its source: building it may fail, which is recorded with its runs
+    """Everything besides its names that decides a run: the world, the weights, the method's parts, and the code."""
+    if is_plugin(group.method):  # by its source: building it may fail, which is recorded with its runs
         return [group.arena.fingerprint, None, source_digest(group.method), code_digest()]
     pieces = method_to_json(group.build(torch.ones(1, group.arena.bfm.dim)))
     return [group.arena.fingerprint, pieces, code_digest()]
 
 
-EXACT = ("corrupted", "exact_evaluation", "exact_values", "grid_arena", "ground", "theory")
+EXACT = ("exact_evaluation", "exact_values", "grid_arena", "ground")
 LAB = ("arena", "monte_carlo", "simulation", "spec", *EXACT)
 
 

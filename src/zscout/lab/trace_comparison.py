@@ -14,7 +14,6 @@ from zscout.edge import as_size
 from zscout.lab.arena import NUMBERS
 from zscout.lab.comparison import Row
 from zscout.lab.exact_evaluation import measured_on, nearest_task
-from zscout.lab.ground import Ground
 from zscout.lab.simulation import TaskRuns, Trace, simulated, trace_of
 from zscout.lab.spec import Spec, settings_json
 from zscout.lab.statistics import Bootstrap
@@ -22,7 +21,7 @@ from zscout.lab.trace_file import TraceFile
 from zscout.transfer.agent import OnlineTransfer
 from zscout.transfer.methods import Method
 
-AT_ONCE = 2**24  # numbers of visits to each state that are held at once
+AT_ONCE = 2**24  # visit counts held in memory at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +34,7 @@ class MeasuredRuns:
     numbers: Mapping[str, np.ndarray]  # by NUMBERS
 
     def to_json(self) -> dict[str, Any]:
-        """Every run's numbers."""
+        """The numbers of every run."""
         runs = {name: column.tolist() for name, column in self.numbers.items()}
         return {"method": self.method, "settings": dict(self.settings), "seeds": list(self.seeds), "runs": runs}
 
@@ -46,11 +45,11 @@ class PersonRun:
 
     method: str
     steps: int
-    told: int  # rewards
-    mean: float | None  # of them
+    told: int  # number of rewards
+    mean: float | None  # of the rewards
 
     def to_json(self) -> dict[str, Any]:
-        """As plain numbers."""
+        """Plain numbers."""
         return asdict(self)
 
 
@@ -59,28 +58,22 @@ class TraceComparison:
 
     def __init__(self, files: Mapping[str, TraceFile], device: str = "cpu") -> None:
         self.files = dict(files)
-        self.first = next(iter(self.files.values()))
+        (name, self.first), *others = self.files.items()
         self.arena = replace(self.first.arena, device=device)
-        for name, file in self.files.items():
+        self.by_person = self.first.who == "person"  # then the reward has no table
+        for other, file in others:
             if different := _differences(self.first, file):
-                first = next(iter(self.files))
-                raise ValueError(
-                    f"{first} and {name} differ in {', '.join(different)}: only runs on one reward are compared"
-                )
+                words = f"{name} and {other} differ in {', '.join(different)}"
+                raise ValueError(f"{words}: only runs on one reward are compared")
 
     @classmethod
     def read(cls, paths: Sequence[Path], device: str = "cpu") -> "TraceComparison":
-        """The files, each by its name, or by its path where two have the same name."""
+        """Read the files; each is labelled by its name, or by its path if two have the same name."""
         if twice := [path for path in paths if paths.count(path) > 1]:
             raise ValueError(f"{twice[0]} is named twice")
         names = [path.name for path in paths]
         labels = [path.name if names.count(path.name) == 1 else str(path) for path in paths]
         return cls({label: TraceFile.read(path) for label, path in zip(labels, paths, strict=True)}, device)
-
-    @property
-    def by_person(self) -> bool:
-        """Whether a person gave the rewards, so that no table of them exists."""
-        return self.first.who == "person"
 
     def person_runs(self) -> list[PersonRun]:
         """A summary of each run that needs no reward table."""
@@ -91,7 +84,7 @@ class TraceComparison:
         ]
 
     def recorded(self) -> list[MeasuredRuns]:
-        """The runs in the files, each as its own row."""
+        """The runs in the files, one row each."""
         return [
             MeasuredRuns(label, {}, [file.seed], self._measured(file.trace(number)))
             for label, file, number in self._runs()
@@ -112,11 +105,10 @@ class TraceComparison:
         numbers = [file.seed + run for run in range(as_size(seeds, "seeds", 1, 1_000))]
         size = max(1, AT_ONCE // (file.steps * ground.world.n_states))
         parts = []
-        for first in range(0, len(numbers), size):
-            some = numbers[first : first + size]
+        for some in (numbers[first : first + size] for first in range(0, len(numbers), size)):
             task = nearest_task(ground, file.tables()[0][-1:]).expand(len(some), -1)
             method = replace(spec.build(task), forgetting=file.forgetting)
-            parts.append(self._measured(_repeat(file, ground, method, some)))
+            parts.append(self._measured(self._repeated(method, some)))
         measured = {name: np.concatenate([part[name] for part in parts]) for name in NUMBERS}
         return MeasuredRuns(spec.method, settings, numbers, measured)
 
@@ -129,13 +121,25 @@ class TraceComparison:
                 yield f"{method} ({name}{which})", file, number
 
     def _measured(self, trace: Trace) -> dict[str, np.ndarray]:
-        tables, which = self.first.tables()
-        numbers = measured_on(trace, self.arena.ground, tables, which)
+        numbers = measured_on(trace, self.arena.ground, *self.first.tables())
         return {name: column.numpy() for name, column in numbers.items()}
+
+    def _repeated(self, method: Method, seeds: list[int]) -> Trace:
+        """Runs of a method in which the reward changes when it changed in the first file."""
+        file, ground = self.first, self.arena.ground
+        (tables, which), noises = file.tables(), file.noises()
+        agent = OnlineTransfer(ground.model, method, seed=seeds, runs=len(seeds))
+        reward, noise, rows = tables[which[0]].repeat(len(seeds), 1), noises[:1].clone(), []
+        for step in islice(simulated(agent, TaskRuns(ground.world, reward, noise, agent.seeds)), file.steps):
+            rows.append(step)
+            following = min(step.t + 1, file.steps - 1)
+            reward.copy_(tables[which[following]].expand_as(reward))
+            noise.copy_(noises[following])
+        return trace_of(agent, torch.full((len(seeds), ground.exact.dim), math.nan, dtype=torch.float64), rows)
 
 
 def rows_of(found: Sequence[MeasuredRuns]) -> list[Row]:
-    """Fewest lost steps first; one reward ranks nothing, and intervals are over its runs, where there are several."""
+    """Rows, fewest lost steps first; one reward gives no ranking, and intervals are over a method's runs."""
     rows = []
     for runs in found:
         count = len(runs.seeds)
@@ -146,19 +150,6 @@ def rows_of(found: Sequence[MeasuredRuns]) -> list[Row]:
         rows.append(Row(runs.method, dict(runs.settings), rank, lost_iqm=iqm, runs=count, **means))
     alike = [replace(row, alike=[other.label for other in rows if other is not row]) for row in rows]
     return sorted(alike, key=lambda row: row.lost.value)
-
-
-def _repeat(file: TraceFile, ground: Ground, method: Method, seeds: list[int]) -> Trace:
-    """Runs of a method under the rewards of the file, each from its step on."""
-    (tables, which), noises = file.tables(), file.noises()
-    agent = OnlineTransfer(ground.model, method, seed=seeds, runs=len(seeds))
-    reward, noise, rows = tables[which[0]].repeat(len(seeds), 1), noises[:1].clone(), []
-    for step in islice(simulated(agent, TaskRuns(ground.world, reward, noise, agent.seeds)), file.steps):
-        rows.append(step)
-        following = min(step.t + 1, file.steps - 1)
-        reward.copy_(tables[which[following]].expand_as(reward))
-        noise.copy_(noises[following])
-    return trace_of(agent, torch.full((len(seeds), ground.exact.dim), math.nan, dtype=torch.float64), rows)
 
 
 def _differences(one: TraceFile, other: TraceFile) -> list[str]:

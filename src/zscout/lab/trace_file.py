@@ -2,10 +2,10 @@
 
 import json
 import reprlib
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias, get_args, get_origin
 
 import numpy as np
 import torch
@@ -22,12 +22,14 @@ from zscout.transfer.methods import METHODS
 from zscout.worlds.maps import WORLDS
 
 KIND, FORMAT = "trace", 2
-NUMBER = (int, float)
+MODELS, WHO = ("network", "exact"), ("hidden", "person")  # who gives the reward
+BEFORE_INTERCEPT = 1  # the format of runs without an intercept
 LARGEST = 1e50  # of any number: sums of squares of values stay finite
-BEFORE_INTERCEPT = 1  # the format of runs that fit no intercept
 MOST_BYTES = 64 * 2**20
-WHO = ("hidden", "person")  # who was the reward
-MODELS = ("network", "exact")
+STATES, VECTORS, FINAL = ("state", "action", "entered"), ("z", "z_hat", "best_z"), ("final_z", "final_z_hat")
+Number: TypeAlias = int | float
+OBJECTS = {"rewards": "a reward", "runs": "a run"}
+WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text", type(None): "null"}
 short = reprlib.repr
 
 
@@ -36,66 +38,51 @@ class Painting:
     """The hidden reward of each state and its σ, for every step t ≥ since until the next one; t counts from 0."""
 
     since: int
-    table: Sequence[float | int]  # [S]
-    noise: float | int
+    table: Sequence[Number]  # [S]
+    noise: Number
 
 
 @dataclass(frozen=True)
 class TracedRun:
-    """What one method did, row by row; row t is of the step from S_t to S_{t+1}."""
+    """A run of one method; row t is the step from S_t to S_{t+1}."""
 
     method: str
     state: Sequence[int]  # S_t [T]
     action: Sequence[int]  # A_t
     entered: Sequence[int]  # S_{t+1}
-    z: Sequence[Sequence[float | int]]  # Z_t [T d]; while an explorer acts, what would be settled for
-    exploring: Sequence[bool]  # an explorer chose the action
-    reward: Sequence[float | int | None]  # R_{t+1}; None: none was seen
-    z_hat: Sequence[Sequence[float | int]]  # ẑ_t, before the step
-    best_z: Sequence[Sequence[float | int]]  # what would have been settled for, before the step
-    radius: Sequence[float | int]  # √β_t
-    final_z: Sequence[float | int]  # [d] what is settled for after the last reward
-    final_z_hat: Sequence[float | int]
-    intercept: bool  # whether it fitted r ≈ φ·z + c, so that ẑ has no constant part
-
-    @classmethod
-    def of(cls, trace: Trace, method: str, run: int = 0) -> "TracedRun":
-        """One run of the laboratory's."""
-        columns = ("state", "action", "entered", "z", "reward", "z_hat", "best_z", "radius")
-        return cls(
-            method=method,
-            exploring=trace.exploring.tolist(),
-            final_z=trace.final_z[run].tolist(),
-            final_z_hat=trace.final_z_hat[run].tolist(),
-            intercept=trace.intercept,
-            **{name: getattr(trace, name)[:, run].tolist() for name in columns},
-        )
+    z: Sequence[Sequence[Number]]  # Z_t [T d]; for an explorer's step, the z to use without further learning
+    exploring: Sequence[bool]  # whether an explorer chose the action
+    reward: Sequence[Number | None]  # R_{t+1}; None: not seen
+    z_hat: Sequence[Sequence[Number]]  # ẑ_t, before the step
+    best_z: Sequence[Sequence[Number]]  # the z to use without further learning, before the step
+    radius: Sequence[Number]  # √β_t
+    final_z: Sequence[Number]  # [d] the z to use after the last reward
+    final_z_hat: Sequence[Number]
+    intercept: bool  # whether r ≈ φ·z + c was fitted: then ẑ has no constant part
 
     @property
-    def told(self) -> list[float | int]:
+    def told(self) -> list[Number]:
         """The rewards that were seen."""
         return [reward for reward in self.reward if reward is not None]
 
     def check(self, ground: Ground, steps: int) -> None:
-        """Refuse what cannot have happened there."""
+        """Raise if the run is impossible in this world."""
         known_name(self.method, METHODS, "method")
         world, dim = ground.world, ground.exact.dim
+        limits = (world.n_states, world.n_actions, world.n_states)
         state, action, entered = (
             array_in(getattr(self, name), name, (steps,), below=limit)
-            for name, limit in (("state", world.n_states), ("action", world.n_actions), ("entered", world.n_states))
+            for name, limit in zip(STATES, limits, strict=True)
         )
-        for name in ("z", "z_hat", "best_z"):
-            array_in(getattr(self, name), name, (steps, dim))
-        for name in ("final_z", "final_z_hat"):
-            array_in(getattr(self, name), name, (dim,))
-        array_in(self.radius, "radius", (steps,))
+        shapes = dict.fromkeys(VECTORS, (steps, dim)) | dict.fromkeys(FINAL, (dim,))
+        for name, shape in {**shapes, "radius": (steps,), "exploring": (steps,)}.items():
+            array_in(getattr(self, name), name, shape)
         array_in([0.0 if reward is None else reward for reward in self.reward], "reward", (steps,))
-        array_in(self.exploring, "exploring", (steps,))
         leads = world.successors[state.astype(int), action.astype(int)].numpy()  # [T K]
         if (wrong := (leads != entered[:, None]).all(1)).any():
             t = int(wrong.argmax())
             raise ValueError(f"step {t} goes from {state[t]:g} to {entered[t]:g}, where its action cannot lead")
-        # A method that tries whole rollouts may begin each at the start.
+        # Methods of whole rollouts may begin each one at the start.
         if (wrong := (state[1:] != entered[:-1]) & (state[1:] != state[0])).any():
             t = int(wrong.argmax()) + 1
             raise ValueError(f"step {t} begins in {state[t]:g}; it can in {entered[t - 1]:g}, or at the start")
@@ -103,16 +90,16 @@ class TracedRun:
 
 @dataclass(frozen=True)
 class TraceFile:
-    """Runs side by side on one hidden reward, or one run that a person rewarded; what cannot be is refused."""
+    """Runs side by side on one hidden reward, or one run that a person rewarded; invalid content raises."""
 
     world: str
     features: str
     model: str
-    who: str  # hidden: the reward is a table; person: nobody knows it
-    noise: float | int  # σ at the beginning
-    memory: int | None  # ρ = 1 − 1/memory; None: nothing is forgotten
+    who: str  # hidden: the reward is a table; person: it is unknown
+    noise: Number  # σ at the beginning
+    memory: int | None  # ρ = 1 − 1/memory; None: no forgetting
     seed: int
-    rewards: Sequence[Painting]  # as they came; none where a person was the reward
+    rewards: Sequence[Painting]  # in order; none if a person gave the rewards
     runs: Sequence[TracedRun]
     version: str = zscout.__version__
 
@@ -151,7 +138,7 @@ class TraceFile:
 
     @property
     def arena(self) -> GridArena:
-        """Where it was."""
+        """The arena of the runs."""
         return GridArena(self.world, self.features, self.model)
 
     @property
@@ -160,53 +147,41 @@ class TraceFile:
         return 1.0 if self.memory is None else 1 - 1 / self.memory
 
     def tables(self) -> tuple[Float[Tensor, "K S"], Int[Tensor, " T"]]:
-        """The rewards that were in force at some step, and at each step which of them."""
+        """The rewards that were in force at some step, and the index of the one at each step."""
         used, which = self._in_force().unique(return_inverse=True)
-        return torch.tensor([self.rewards[k].table for k in used.tolist()], dtype=torch.float64), which
+        return _tensor([self.rewards[k].table for k in used.tolist()]), which
 
     def noises(self) -> Float[Tensor, " T"]:
         """σ at each step."""
-        return torch.tensor([painting.noise for painting in self.rewards], dtype=torch.float64)[self._in_force()]
+        return _tensor([painting.noise for painting in self.rewards])[self._in_force()]
 
     def _in_force(self) -> Int[Tensor, " T"]:
-        """Which of the rewards counts at each step: of several since the same one the last."""
+        """The index of the reward at each step: the last of those since the same step."""
         since = torch.tensor([painting.since for painting in self.rewards])
         return torch.searchsorted(since, torch.arange(self.steps), right=True) - 1
 
     def trace(self, run: int) -> Trace:
-        """One of its runs as the laboratory has them; λ and the task are not known: NaN."""
+        """One of its runs as a trace; λ and the task are unknown: NaN."""
         it, nan = self.runs[run], float("nan")
-        rewards = [nan if reward is None else reward for reward in it.reward]
-        vectors = {name: _tensor(getattr(it, name))[:, None] for name in ("z", "z_hat", "best_z", "radius")}
-        states = {name: torch.tensor(getattr(it, name))[:, None] for name in ("state", "action", "entered")}
         return Trace(
             task=_tensor([[nan] * len(it.final_z)]),
-            seeds=torch.tensor([self.seed]),
             ridge=nan,
             forgetting=self.forgetting,
             intercept=it.intercept,
             exploring=torch.tensor(it.exploring),
-            reward=_tensor(rewards)[:, None],
-            final_z=_tensor(it.final_z)[None],
-            final_z_hat=_tensor(it.final_z_hat)[None],
-            **vectors,
-            **states,
+            reward=_tensor([nan if reward is None else reward for reward in it.reward])[:, None],
+            **{name: torch.tensor(getattr(it, name))[:, None] for name in STATES},
+            **{name: _tensor(getattr(it, name))[:, None] for name in (*VECTORS, "radius")},
+            **{name: _tensor(getattr(it, name))[None] for name in FINAL},
         )
 
-    # In files
-
-    @staticmethod
-    def about() -> dict[str, Any]:
-        """How a file says what it is."""
-        return {"zscout": KIND, "format": FORMAT, "version": zscout.__version__}
-
     def to_json(self) -> dict[str, Any]:
-        """As plain lists and numbers."""
-        return {**self.about(), **asdict(self)}
+        """Plain lists and numbers."""
+        return {"zscout": KIND, "format": FORMAT, **asdict(self)}
 
     @classmethod
     def from_json(cls, content: Any) -> "TraceFile":
-        """What ``to_json`` wrote, if it is that."""
+        """The inverse of ``to_json``; checks everything."""
         if not isinstance(content, dict) or content.get("zscout") != KIND:
             raise ValueError('it is no trace of zscout: it would begin with {"zscout": "trace", …}')
         if content.get("format") not in (BEFORE_INTERCEPT, FORMAT):
@@ -214,22 +189,15 @@ class TraceFile:
                 f"its format is {short(content.get('format'))}, this version reads {BEFORE_INTERCEPT} and {FORMAT}"
             )
         entries = {name: value for name, value in content.items() if name not in ("zscout", "format")}
-        keys_of(entries, cls, "the trace")
-        if content["format"] == BEFORE_INTERCEPT:
-            runs = list_in(entries["runs"], "runs")
-            entries["runs"] = [{"intercept": False, **run} if isinstance(run, dict) else run for run in runs]
-        for name in ("world", "features", "model", "who", "version"):
-            check_kind(entries[name], (str,), name)
-        check_kind(entries["noise"], NUMBER, "noise")
-        check_kind(entries["seed"], (int,), "seed")
-        check_kind(entries["memory"], (int, type(None)), "memory")
-        entries["rewards"] = [_painting(value) for value in list_in(entries["rewards"], "rewards")]
-        entries["runs"] = [_run(value) for value in list_in(entries["runs"], "runs")]
-        return cls(**entries)
+        if content["format"] == BEFORE_INTERCEPT and isinstance(entries.get("runs"), list):
+            old = {"intercept": False}
+            entries["runs"] = [old | run if isinstance(run, dict) else run for run in entries["runs"]]
+        file: TraceFile = _parsed(entries, cls, "the trace")
+        return file
 
     @classmethod
     def read(cls, path: Path) -> "TraceFile":
-        """The file, or one line that says what is wrong with it."""
+        """The content of a file; raises one line that says what is wrong with it."""
         try:
             with path.open("rb") as file:
                 text = file.read(MOST_BYTES + 1)
@@ -244,66 +212,37 @@ class TraceFile:
             raise ValueError(f"{path} cannot be used: {error}") from None
 
 
-VECTORS = ("z", "z_hat", "best_z")
-KINDS: Mapping[str, tuple[type, ...]] = {
-    **dict.fromkeys(("state", "action", "entered"), (int,)),
-    **dict.fromkeys((*VECTORS, "radius", "final_z", "final_z_hat"), NUMBER),
-    "exploring": (bool,),
-    "reward": (*NUMBER, type(None)),
-}
-
-
-def _run(value: Any) -> TracedRun:
-    keys_of(value, TracedRun, "a run")
-    check_kind(value["method"], (str,), "method")
-    check_kind(value["intercept"], (bool,), "intercept")
-    for name, kinds in KINDS.items():
-        for entry in list_in(value[name], name):
-            for number in list_in(entry, name) if name in VECTORS else (entry,):
-                check_kind(number, kinds, name)
-    return TracedRun(**value)
-
-
-def _painting(value: Any) -> Painting:
-    keys_of(value, Painting, "a reward")
-    check_kind(value["since"], (int,), "since")
-    check_kind(value["noise"], NUMBER, "noise")
-    for number in list_in(value["table"], "table"):
-        check_kind(number, NUMBER, "table")
-    return Painting(**value)
-
-
 def _tensor(values: Any) -> Tensor:
     return torch.tensor(values, dtype=torch.float64)
 
 
-def keys_of(value: Any, wanted: type, what: str) -> None:
-    """An object with the fields of a dataclass, all of them and no other."""
-    names = [field.name for field in fields(wanted)]
-    if not isinstance(value, dict):
-        raise ValueError(f"{what} is an object with {', '.join(names)}, got {short(value)}")
-    for name in sorted(value.keys() ^ set(names)):
-        raise ValueError(f"{what} has no {name}" if name in names else f"{what} has {short(name)}, which is not known")
-
-
-def list_in(value: Any, name: str) -> list[Any]:
-    """A list."""
-    if not isinstance(value, list):
-        raise ValueError(f"{name} must be a list, got {short(value)}")
+def _parsed(value: Any, kind: Any, name: str) -> Any:
+    """The JSON value as an annotation says: a dataclass, a list, or one of several types; raises if it is not."""
+    if is_dataclass(kind):
+        what, kinds = OBJECTS.get(name, name), {field.name: field.type for field in fields(kind)}
+        if not isinstance(value, dict):
+            raise ValueError(f"{what} is an object with {', '.join(kinds)}, got {short(value)}")
+        for key in sorted(value.keys() ^ kinds.keys()):
+            raise ValueError(f"{what} has no {key}" if key in kinds else f"{what} has {short(key)}, which is not known")
+        return kind(**{key: _parsed(value[key], kinds[key], key) for key in kinds})  # type: ignore[operator]
+    arguments = get_args(kind)
+    if get_origin(kind) is Sequence:
+        if not isinstance(value, list):
+            raise ValueError(f"{name} must be a list, got {short(value)}")
+        (part_kind,) = arguments
+        if set(map(type, value)) <= set(get_args(part_kind) or (part_kind,)):  # fast path: a list of numbers
+            return value
+        return [_parsed(part, part_kind, name) for part in value]
+    if type(value) not in (arguments or (kind,)):  # True is no number
+        wanted = " or ".join(WORDS[kind] for kind in arguments or (kind,))
+        raise ValueError(f"{name} holds {short(value)}, wanted is {wanted}")
+    if type(value) is str and len(value) > 100:
+        raise ValueError(f"{name} is text of {len(value)} letters")
     return value
 
 
-def check_kind(value: Any, kinds: tuple[type, ...], name: str) -> None:
-    """A value of one of these types."""
-    if type(value) not in kinds:  # True is no number
-        words = {int: "a whole number", float: "a number", bool: "true or false", str: "text", type(None): "null"}
-        raise ValueError(f"{name} holds {short(value)}, wanted is {' or '.join(words[kind] for kind in kinds)}")
-    if type(value) is str and len(value) > 100:
-        raise ValueError(f"{name} is text of {len(value)} letters")
-
-
 def array_in(values: Any, name: str, shape: tuple[int, ...], below: int | None = None) -> np.ndarray:
-    """Finite numbers of this shape, or whole ones from 0 on."""
+    """An array of finite numbers of this shape; with ``below``, of indices from 0 on."""
     try:
         array = np.array(values, dtype=np.float64)
     except (ValueError, OverflowError, TypeError):

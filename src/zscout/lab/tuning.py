@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from importlib.resources import files
 from itertools import product
 from pathlib import Path
@@ -14,16 +15,16 @@ from zscout.files import parse_json
 from zscout.lab.arena import Arena, Tasks
 from zscout.lab.comparison import Entrant, Outcome
 from zscout.lab.plugins import is_plugin, plugin_grid
+from zscout.lab.spec import settings_json
 from zscout.transfer.methods import METHODS
 
-BUDGET = 16  # settings tried for each method, before choices at an end are followed further out
-SETTLES, SURE = 0.95, 0.05  # a settled share is surely below .95 if so few runs settle with probability below .05
+BUDGET = 16  # settings tried for each method, without those that follow a choice at the edge of its grid
 FEWEST, SETTLING = "fewest", "settling"  # the two choices
-CHOICES = ("auto", "tuned", FEWEST, SETTLING)  # of stored settings, by name
-DEFAULTS_OF_OURS = ("usf-ucb", "usf-ucb-norm")  # run as they are unless tuned settings are asked for by name
+CHOICES = ("auto", "tuned", FEWEST, SETTLING)  # names of stored settings
+DEFAULTS_OF_OURS = ("usf-ucb", "usf-ucb-norm")  # run with their defaults unless tuned settings are named
 
 Settings = dict[str, Any]
-TuningRecord = dict[str, Any]  # what was tried in one arena: see ``tuning_record``
+TuningRecord = dict[str, Any]  # see ``tuning_record``
 
 
 def _grid(**choices: Sequence[Any]) -> list[Settings]:
@@ -48,24 +49,21 @@ GRIDS: Mapping[str, list[Settings]] = {
     "explore-then-commit": _grid(steps=[10, 15, 25, 50], ridge=[0.1, 0.3])
     + _grid(steps=[10, 15, 20, 25, 35, 50, 70, 100], exhaustive=[True]),
 }
-"""What is tried: ``BUDGET`` settings each; methods that have nothing to set are left out."""
+"""The settings to try, ``BUDGET`` for each method that has any."""
 
-WIDENED = ("ridge", "kappa", "beta", "radius", "scale", "weight", "std", "rate")  # positive, and any size makes sense
-
-
-def grid_of(method: str) -> list[Settings]:
-    """The settings to try: a method's own, or under ``module:name`` the list ``name_grid`` of that module."""
-    return plugin_grid(method) if is_plugin(method) else GRIDS[known_name(method, GRIDS, "method to tune,")]
+WIDENED = ("ridge", "kappa", "beta", "radius", "scale", "weight", "std", "rate")  # any positive number is valid
 
 
 def candidates(
     arena: Arena, methods: Sequence[str], tasks: Tasks, steps: int = 200, noise: float = 0.3, most: int | None = None
 ) -> list[Entrant]:
-    """Every setting of every method, or only the first few."""
+    """Every setting of every method, or the first ``most``; a plugin ``module:name`` has its list ``name_grid``."""
     found = [
         Entrant.of(arena, method, settings, tasks, noise=noise, steps=steps)
         for method in methods
-        for settings in grid_of(method)[:most]
+        for settings in (
+            plugin_grid(method) if is_plugin(method) else GRIDS[known_name(method, GRIDS, "method to tune,")]
+        )[:most]
     ]
     if not found:
         raise ValueError(f"there is nothing to tune for {', '.join(methods) or 'no method'}")
@@ -73,35 +71,31 @@ def candidates(
 
 
 def beyond(outcomes: Sequence[Outcome]) -> list[Entrant]:
-    """For each choice that lies at an end of what was tried, the next value further out, at the same ratio."""
+    """For each choice at an edge of its grid, the next value further out, at the same ratio."""
     found: dict[Entrant, None] = {}
-    tried = {outcome.entrant for outcome in outcomes}
     for method, choices in choose(_tables(outcomes)).items():
         of_method = [outcome for outcome in outcomes if outcome.entrant.method == method]
-        for settings in choices.values():
-            for name in WIDENED:
-                tried_values: list[Any] = [outcome.settings.get(name) for outcome in of_method]
-                values = sorted({float(value) for value in tried_values if type(value) in (int, float) and value > 0})
-                if len(values) < 2 or settings.get(name) not in (values[0], values[-1]):
-                    continue
-                inner = values[1] if settings[name] == values[0] else values[-2]
-                further = settings | {name: float(f"{settings[name] ** 2 / inner:.2g}")}
-                first = of_method[0].entrant
-                rest = {"noise": first.noise, "steps": first.steps}
-                found[Entrant.of(first.arena, method, further, first.tasks, **rest)] = None
-    return [entrant for entrant in found if entrant not in tried]
+        for settings, name in product(choices.values(), WIDENED):
+            tried: list[Any] = [outcome.settings.get(name) for outcome in of_method]
+            values = sorted({float(value) for value in tried if type(value) in (int, float) and value > 0})
+            if len(values) < 2 or settings.get(name) not in (values[0], values[-1]):
+                continue
+            inner = values[1] if settings[name] == values[0] else values[-2]
+            further = settings | {name: float(f"{settings[name] ** 2 / inner:.2g}")}
+            found[replace(of_method[0].entrant, settings=settings_json(further))] = None
+    return [entrant for entrant in found if entrant not in {outcome.entrant for outcome in outcomes}]
 
 
-# The record, and what is chosen by it
+# The record, and the choices
 
 
 def tuning_record(outcomes: Sequence[Outcome]) -> TuningRecord:
-    """Every setting that was tried in one arena: mean of lost steps, how many runs settled, of how many."""
+    """Every setting tried in one arena: mean lost steps, and the number of settled runs."""
     return {**record_head(outcomes[0].entrant), "tried": _tables(outcomes)}
 
 
 def record_head(entrant: Entrant) -> TuningRecord:
-    """What all settings of a record share."""
+    """The part of a record that is the same for all settings."""
     runs = entrant.tasks.count * entrant.tasks.seeds
     return {"runs": runs, "noise": entrant.noise, "steps": entrant.steps, "seed": entrant.tasks.seed}
 
@@ -117,24 +111,26 @@ def _tables(outcomes: Sequence[Outcome]) -> dict[str, list[TuningRecord]]:
 
 
 def choose(tried: Mapping[str, Sequence[TuningRecord]]) -> dict[str, dict[str, Settings]]:
-    """Two choices for each method: fewest lost steps, and fewest among settings that do not surely settle too rarely.
+    """Two choices for each method: fewest lost steps, and fewest lost steps among the settings that settle.
 
-    Too rarely: in under 95 % of runs, by a one-sided test at 5 %. Where every setting does, the one that settles most
-    often is taken.
+    If no setting settles, the second choice is the one with the most settled runs.
     """
+
+    def best(rows: Sequence[TuningRecord]) -> Settings:
+        found: Settings = min(rows, key=lambda row: (row["lost"], settings_json(row["settings"])))["settings"]
+        return found
+
     return {
         method: {
-            FEWEST: min(rows, key=_lost)["settings"],
-            SETTLING: min(
-                [row for row in rows if settles(row)] or [max(rows, key=lambda row: row["settled"])], key=_lost
-            )["settings"],
+            FEWEST: best(rows),
+            SETTLING: best([row for row in rows if settles(row)] or [max(rows, key=lambda row: row["settled"])]),
         }
         for method, rows in tried.items()
     }
 
 
 def frontier(rows: Sequence[TuningRecord]) -> list[TuningRecord]:
-    """Settings that no other beats in both, fewest lost steps first: each loses more and settles more than the last."""
+    """The Pareto front of settings, by lost steps and settled runs; fewest lost steps first."""
     kept: list[TuningRecord] = []
     for row in sorted(rows, key=lambda row: (row["lost"], -row["settled"])):
         if not kept or row["settled"] > kept[-1]["settled"]:
@@ -143,28 +139,28 @@ def frontier(rows: Sequence[TuningRecord]) -> list[TuningRecord]:
 
 
 def settles(row: TuningRecord) -> bool:
-    """Whether the share of settled runs is not surely below .95."""
-    return bool(binom.cdf(row["settled"], row["runs"], SETTLES) >= SURE)
+    """Whether the share of settled runs is not significantly below .95: a one-sided test at 5 %."""
+    return bool(binom.cdf(row["settled"], row["runs"], 0.95) >= 0.05)
 
 
-def _lost(row: TuningRecord) -> tuple[float, str]:
-    return row["lost"], json.dumps(row["settings"], sort_keys=True)
+# Settings by name or file
 
 
-# What is stored
+def stored(name: str) -> Any:
+    """The content of a file in ``lab/stored/``."""
+    return json.loads(files("zscout.lab").joinpath("stored", name).read_text())
 
 
 def stored_records() -> dict[str, TuningRecord]:
-    """All tuning records that ship, by arena."""
-    found: dict[str, TuningRecord] = json.loads(files("zscout.lab.stored").joinpath("tuning.json").read_text())
-    return found
+    """All stored tuning records, by arena."""
+    records: dict[str, TuningRecord] = stored("tuning.json")
+    return records
 
 
 def stored_settings() -> dict[str, dict[str, dict[str, Settings]]]:
-    """What was chosen by them: by arena, method and choice."""
-    text = files("zscout.lab.stored").joinpath("settings.json").read_text()
-    found: dict[str, dict[str, dict[str, Settings]]] = json.loads(text)
-    return found
+    """The choices of all stored records, by arena, method and choice."""
+    settings: dict[str, dict[str, dict[str, Settings]]] = stored("settings.json")
+    return settings
 
 
 def settings_named(name: str, arena: Arena) -> dict[str, Settings]:
@@ -175,55 +171,49 @@ def settings_named(name: str, arena: Arena) -> dict[str, Settings]:
     """
     if name == "default":
         return {}
-    name = SETTLING if name == "tuned" else name
-    if name in ("auto", FEWEST, SETTLING):
-        chosen = stored_settings().get(arena.key, {})
-        choice = SETTLING if name == "auto" else name
-        kept = {method: choices[choice] for method, choices in chosen.items()}
-        return {m: s for m, s in kept.items() if name != "auto" or m not in DEFAULTS_OF_OURS}
-    return settings_named("auto", arena) | settings_of_file(name, arena)
+    if name not in CHOICES:
+        return settings_named("auto", arena) | settings_of_file(name, arena)
+    choice = FEWEST if name == FEWEST else SETTLING
+    chosen = stored_settings().get(arena.key, {})
+    return {m: both[choice] for m, both in chosen.items() if name != "auto" or m not in DEFAULTS_OF_OURS}
 
 
 def settings_of_file(name: str, arena: Arena) -> dict[str, Settings]:
-    """What the file of that name says; nothing where the name is a choice and no file."""
-    return {} if name in (*CHOICES, "default") else settings_in(Path(name), arena)
+    """The settings in a file: those of zscout tune for this arena, or {"method": {"setting": value}} for any arena.
 
-
-def settings_in(path: Path, arena: Arena) -> dict[str, Settings]:
-    """Settings by method of a file: what zscout tune wrote for this arena, or {"method": {"name": value}} for any."""
+    Empty if the name is one of the choices.
+    """
+    if name in (*CHOICES, "default"):
+        return {}
     try:
-        found = parse_json(path.read_bytes())
+        found = parse_json(Path(name).read_bytes())
     except (OSError, ValueError) as error:
         known = f"auto, default, {SETTLING}, {FEWEST}"
-        raise ValueError(f"settings are {known} or a file of zscout tune; {str(path)!r}: {error}") from error
+        raise ValueError(f"settings are {known} or a file of zscout tune; {name!r}: {error}") from error
     try:
-        if "settings" in found:
-            chosen = {method: choices[SETTLING] for method, choices in found["settings"][arena.key].items()}
-        else:
-            chosen = dict(found.items())
+        tuned = found["settings"][arena.key] if "settings" in found else None
+        chosen = dict(found.items()) if tuned is None else {method: both[SETTLING] for method, both in tuned.items()}
     except KeyError:
-        raise ValueError(f"{path} holds no settings for {arena.key}") from None
+        raise ValueError(f"{name} holds no settings for {arena.key}") from None
     except (TypeError, AttributeError):
-        raise ValueError(f'{path} must be an object like {{"usf-ucb": {{"kappa": 2.0}}}}') from None
+        raise ValueError(f'{name} must be an object like {{"usf-ucb": {{"kappa": 2.0}}}}') from None
     for method, settings in chosen.items():
         if not isinstance(settings, dict):
-            raise ValueError(f"{path}: the settings of {method} must be an object, got {settings!r}")
+            raise ValueError(f"{name}: the settings of {method} must be an object, got {settings!r}")
         if is_plugin(method):  # imported only if it is run
             continue
         try:
             METHODS[method].check(**settings)
         except ValueError as error:
-            raise ValueError(f"{path}, {method}: {error}") from None
+            raise ValueError(f"{name}, {method}: {error}") from None
     return chosen
 
 
 def merged(path: Path, arena: Arena, like: TuningRecord) -> Callable[[Mapping[str, Any], TuningRecord], dict[str, Any]]:
-    """What a file of zscout tune will hold when a new choice and its record are added to what it holds.
+    """A function that adds new choices and their record to the content of a file of zscout tune.
 
-    ``like`` is the new record's runs, noise, steps and seed.
-
-    Read before anything is run, so that a file of something else is refused at once. A method that is tuned again
-    takes the place of what was known of it. A record of other runs, noise or steps is refused: they do not compare.
+    ``like`` is the head of the new record. The file is read now, before anything runs: other files raise, and so does a
+    record of this arena with another head, which cannot be compared. A method that is tuned again replaces its entry.
     """
     before: dict[str, Any] = {"settings": {}, "record": {}}
     if path.exists():
@@ -231,28 +221,27 @@ def merged(path: Path, arena: Arena, like: TuningRecord) -> Callable[[Mapping[st
             found = parse_json(path.read_bytes())
             before = {name: dict(found[name]) for name in before}
         except (OSError, KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"{path} is not of zscout tune: name another --out") from error
+            raise ValueError(f"{path} was not written by zscout tune: name another --out") from error
     key = arena.key
-
     old = before["record"].get(key, {**like, "tried": {}})
     for name, value in like.items():
         if old.get(name) != value:
-            told = f"{path} holds a record of {key} with {name} {old.get(name)}, not {value}"
-            raise ValueError(f"{told}: name another --out")
+            holds = f"{path} holds a record of {key} with {name} {old.get(name)}, not {value}"
+            raise ValueError(f"{holds}: name another --out")
 
-    def plus(chosen: Mapping[str, Any], record: TuningRecord) -> dict[str, Any]:
-        tried = {**old["tried"], **record["tried"]}
+    def with_new(chosen: Mapping[str, Any], record: TuningRecord) -> dict[str, Any]:
         settings = {**before["settings"].get(key, {}), **chosen}
+        tried = {**old["tried"], **record["tried"]}
         return {
             "settings": {**before["settings"], key: settings},
             "record": {**before["record"], key: {**record, "tried": tried}},
         }
 
-    return plus
+    return with_new
 
 
 def about_settings(method: str, settings: Settings, in_file: Collection[str] = ()) -> str:
-    """A word beside a row on where its settings are from; none for a method that has nothing to tune."""
+    """Where a row's settings come from; empty for a method without settings to tune."""
     if settings:
         return "from the file" if method in in_file else "tuned"
     if is_plugin(method) or method not in GRIDS:

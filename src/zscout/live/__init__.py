@@ -1,4 +1,4 @@
-"""A page on which a person watches an agent, is its reward, or hides one: a consumer of transfer like any other.
+"""A web page where a person watches an agent, hides a reward from it, or gives its rewards.
 
-The process that serves the page knows no tensor; runs live in processes of their own (``workers``).
+The server process does not load torch; runs live in worker processes (``workers``).
 """

@@ -1,49 +1,48 @@
-"""What a visitor may take."""
+"""Limits on what visitors can cost: counts, message rates and log length."""
 
+import logging
 import time
 from dataclasses import dataclass
+from typing import TextIO
 
 PRICES = {"trace": 25.0, "resume": 25.0, "begin": 5.0, "reset": 5.0, "task": 2.0, "paint": 2.0, "clear": 2.0}
-"""How many plain messages one of a kind counts for: what it costs the server, a whole run's frames at most."""
+"""Messages that count as several plain ones, because they cost the server more."""
+LOG_BURST, LOG_SECONDS = 20, 10.0  # log records at once, then one in this time
+LONGEST_RECORD = 4_000  # characters
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Numbers that bound what one visitor, and all of them, can cost."""
+    """What one visitor, and all together, may use."""
 
     visitors: int = 20  # at once
-    steps: int = 1_000  # of a run: also what bounds its memory, a few kilobytes a step
+    steps: int = 1_000  # of a run; this also bounds its memory, a few kilobytes a step
     bytes: int = 4_096  # of a message
     rate: float = 50.0  # messages a second …
-    burst: float = 100.0  # … and so many at once
+    burst: float = 100.0  # … and at once
     strikes: int = 1_000  # messages above the rate before the connection is closed
-    keep: float = 600.0  # seconds that a run waits for its visitor to come back
+    keep_seconds: float = 600.0  # how long a run is kept for a disconnected visitor
     slowest: float = 0.5  # steps a second
     fastest: float = 30.0
-    patience: float = 30.0  # seconds for a page to read what it was sent
-    strangers: int = 64  # connections that have not shown the token …
-    unknown: float = 10.0  # … and seconds in which they must
+    send_seconds: float = 30.0  # for a page to read what it was sent
+    strangers: int = 64  # connections that have not sent the token …
+    token_seconds: float = 10.0  # … and how long they may take
 
     @property
     def connections(self) -> int:
-        """In all: of a visitor's browser six for files and one for the run, and one to spare."""
+        """In all: a visitor's browser uses six for files and one for the run; one is spare."""
         return self.strangers + 8 * self.visitors
 
-    @property
-    def shown(self) -> tuple[tuple[str, int], ...]:
-        """Those that the page needs to know."""
-        return (("steps", self.steps), ("visitors", self.visitors), ("bytes", self.bytes))
 
-
-class Rate:
-    """A bucket that fills as time goes and that each message takes from."""
+class TokenBucket:
+    """Allows ``burst`` messages at once and ``rate`` a second."""
 
     def __init__(self, burst: float, rate: float) -> None:
-        self._burst, self._rate = burst, rate  # what it holds, and what comes in a second
+        self._burst, self._rate = burst, rate
         self._left, self._last = burst, time.monotonic()
 
-    def takes(self, price: float = 1.0) -> bool:
-        """Whether one more is within the limit; what is refused costs nothing."""
+    def take(self, price: float = 1.0) -> bool:
+        """Whether a message of this price is within the limit; a refused one costs nothing."""
         now = time.monotonic()
         self._left = min(self._burst, self._left + (now - self._last) * self._rate)
         self._last = now
@@ -53,5 +52,34 @@ class Rate:
         return True
 
     def give_back(self, price: float) -> None:
-        """Something was not done after all."""
+        """Refund a message that failed."""
         self._left += price
+
+
+class LimitedLog(logging.StreamHandler[TextIO]):
+    """Writes a limited number of records of limited length; the next one says how many were dropped."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        super().__init__(stream)
+        self._bucket, self._dropped = TokenBucket(float(LOG_BURST), 1 / LOG_SECONDS), 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write the record, or count it as dropped."""
+        if self._bucket.take():
+            super().emit(record)
+            self._dropped = 0
+        else:
+            self._dropped += 1
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record's text, cut in the middle: a traceback ends with its error."""
+        text = super().format(record)
+        if len(text) > LONGEST_RECORD:
+            text = f"{text[: LONGEST_RECORD // 2]} … {text[-LONGEST_RECORD // 2 :]}"
+        return f"{text} ({self._dropped} messages before this one were dropped)" if self._dropped else text
+
+
+def limit_log() -> None:
+    """Log warnings and errors of this process to standard error, limited in number and length."""
+    handler = LimitedLog()
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s", handlers=[handler], force=True)

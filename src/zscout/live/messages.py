@@ -1,100 +1,82 @@
-"""What page and server say to each other: JSON objects, with "do" from the page and "is" from the server."""
+"""The messages between page and server: JSON objects, with "do" from the page and "is" from the server."""
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from zscout.files import no_number
 
-FIELDS: Mapping[str, tuple[str, ...]] = {  # all that a page can say; whatever else comes is refused
+SETTINGS = ("noise", "silence", "wait")  # parts of a set-up that can change during a run
+FIELDS: Mapping[str, tuple[str, ...]] = {  # every valid message of a page: its "do", and its other fields
+    **dict.fromkeys(("reset", "play", "pause", "step", "clear", "trace"), ()),
+    **dict.fromkeys(("speed", *SETTINGS), ("value",)),
     "begin": ("setup",),
     "resume": ("run", "after"),
-    "reset": (),
-    "play": (),
-    "pause": (),
-    "speed": ("value",),
-    "step": (),
     "give": ("step", "value"),
     "skip": ("step",),
     "paint": ("cells", "value"),
     "task": ("number",),
-    "clear": (),
-    "noise": ("value",),
-    "silence": ("value",),
-    "wait": ("value",),
-    "trace": (),
 }
-LONGEST_ERROR = 240  # letters
-DEEPEST = 8  # lists and objects in each other: twice what any message has
+LONGEST = 240  # characters of an error
+DEEPEST = 8  # nested lists and objects: twice what any valid message has
+NOT_KEPT = "The server no longer has this run."
 
 
 class MessageError(ValueError):
-    """A message that cannot be understood, and why."""
+    """An invalid message, and why."""
 
 
-class NoRunError(LookupError):
-    """There is no run of that key (any more)."""
+class RunLostError(Exception):
+    """A run no longer exists, and why, in words for the page."""
 
 
 @dataclass(frozen=True)
-class Told:
-    """What a message led to."""
+class Reply:
+    """A run's answer to a command."""
 
-    answers: Sequence[bytes]  # for the page, in order
-    asks: bool = False  # the agent stands where a reward would teach it something
-    ended: bool = False  # as many steps as a run may have
-    settings: dict[str, Any] = field(default_factory=dict)  # of those that change while it runs
+    messages: Sequence[bytes]  # for the page, in order
+    asks: bool = False  # whether the agent wants a reward for the place it is in
+    ended: bool = False  # whether the run has reached its last step
+    settings: dict[str, Any] = field(default_factory=dict)  # those that can change during a run
 
 
-def understood(text: str, most_bytes: int) -> tuple[str, dict[str, Any]]:
-    """What is to be done, and its fields, all of them and no other."""
+def parse(text: str, most_bytes: int) -> tuple[str, dict[str, Any]]:
+    """The "do" of a page's message and its fields; raises ``MessageError`` if it is invalid."""
     size = len(text.encode("utf-8", "surrogatepass"))
     if size > most_bytes:
-        raise MessageError(f"a message has at most {most_bytes} bytes, this one has {size}")
+        raise MessageError(f"a message has at most {most_bytes} bytes, got {size}")
     try:
         content = json.loads(text, parse_constant=no_number)
     except (ValueError, RecursionError) as error:
-        raise MessageError("a message is a JSON object") from error
+        raise MessageError("a message must be a JSON object") from error
     if not isinstance(content, dict):
-        raise MessageError("a message is a JSON object")
+        raise MessageError("a message must be a JSON object")
     if _is_deep(content):
-        raise MessageError(f"a message has at most {DEEPEST} lists and objects in each other")
+        raise MessageError(f"a message has at most {DEEPEST} nested lists and objects")
     do = content.pop("do", None)
     if not isinstance(do, str) or do not in FIELDS:
-        raise MessageError(f'"do" is one of {", ".join(FIELDS)}')
+        raise MessageError(f'"do" must be one of {", ".join(FIELDS)}')
     if set(content) != set(FIELDS[do]):
-        wanted = " and ".join(FIELDS[do]) or "nothing else"
-        raise MessageError(f'"{do}" comes with {wanted}')
+        raise MessageError(f'"{do}" must have {" and ".join(FIELDS[do]) or "no other field"}')
     return do, content
 
 
-def message(content: dict[str, Any]) -> bytes:
-    """For the page."""
+def encode(content: dict[str, Any]) -> bytes:
+    """A message for the page."""
     return json.dumps(content, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
 
 
-def error(about: object) -> bytes:
-    """What was refused, in one line; the page shows it as text and nothing else."""
+def notice(kind: Literal["error", "gone", "notice"], about: object) -> bytes:
+    """One line that the page shows as plain text: a refused message, a lost run, or other news."""
     line = " ".join(str(about).split())
-    cut = line if len(line) <= LONGEST_ERROR else f"{line[:LONGEST_ERROR]}…"
-    return message({"is": "error", "about": cut.encode("utf-8", "replace").decode()})
-
-
-def gone(why: object) -> bytes:
-    """A run is lost; the page begins another one."""
-    return message({"is": "gone", "about": str(why)})
-
-
-def notice(about: str) -> bytes:
-    """Something that a visitor should know, and need not answer."""
-    return message({"is": "notice", "about": about})
+    cut = line if len(line) <= LONGEST else f"{line[:LONGEST]}…"
+    return encode({"is": kind, "about": cut.encode("utf-8", "replace").decode()})
 
 
 def _is_deep(content: Any) -> bool:
-    """Level by level: what is too deep for this is too deep for much that comes after."""
     level = [content]
-    for _ in range(DEEPEST):
+    for _ in range(DEEPEST):  # level by level: recursion could overflow
         rows = (list(value.values()) if isinstance(value, dict) else value for value in level)
         level = [value for row in rows for value in row if isinstance(value, dict | list)]
     return bool(level)

@@ -1,140 +1,125 @@
-"""A live run: one or two methods in a world, a reward that a person hides or gives, and every frame so far."""
+"""A live run: one or two methods, a reward that a person hides or gives; and the runs of a worker process by key."""
 
+import gc
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import torch
 
 from zscout.edge import as_index, as_size
 from zscout.lab.trace_file import Painting, TraceFile
-from zscout.live.choices import ground_of, method_of
-from zscout.live.messages import Told, message
-from zscout.live.setup import Setup, noise_in, reward_in, silence_in, task_in, wait_in
-from zscout.live.side import Side
-from zscout.live.truth import Truth, random_table
+from zscout.live.choices import choices
+from zscout.live.hidden_reward import HiddenReward
+from zscout.live.messages import NOT_KEPT, SETTINGS, Reply, RunLostError, encode
+from zscout.live.method_run import MethodRun
+from zscout.live.setup import Setup, reward_in, task_in
 
-LATE = 5  # steps: an answer that was on its way while the agent went on
+LATE = 5  # steps: an answer may arrive after the agent has moved on
 
 
 class LiveRun:
-    """Everything of a run but its clock; a call that raises ValueError has changed nothing."""
+    """A run without its clock. Public methods are the page's commands; one that raises ValueError changes nothing."""
 
     def __init__(self, setup: Setup, most_steps: int) -> None:
-        ground = ground_of(setup)
-        self._ground, self._most = ground, most_steps
-        self._setup = setup
+        self.setup = setup  # would start this run again, with the hidden reward as it is now
+        self._most, self._person = most_steps, setup.who == "person"
         self._frames: list[bytes] = []
-        self._sides = [Side(ground, name, method_of(name, setup, ground), setup.seed) for name in setup.methods]
-        self._truth = None if setup.who == "person" else Truth(ground, self._hidden(setup))
-        self._painted: list[Painting] = []  # every hidden reward, and since which step
-        self._note()
-        self._passed = 0  # the last step of which a person had nothing to say
-        self._frames.append(self._frame())
+        table = setup.hidden_table()
+        self._reward, self._noise = table[None].clone(), torch.tensor([setup.noise], dtype=torch.float64)
+        self._sides = [MethodRun(setup, name, self._reward, self._noise, self._person) for name in setup.methods]
+        self._hidden = None if self._person else HiddenReward(setup.ground, table)
+        self._paintings: list[Painting] = []  # every hidden reward, and since which step
+        self._record_painting()
+        self._skipped = 0  # the last step that a person skipped
+        self._add_frame()
 
-    # What the page may ask for: each answers
-
-    def begun(self, key: str, resumed: bool = False, after: Any = -1) -> Told:
-        """The set-up, the hidden reward, and the frames of later steps than ``after``."""
-        head = {"is": "begun", "run": key, "setup": self.setup.to_json(), "resumed": resumed, "reward": self._table()}
+    def begun(self, key: str, resumed: bool = False, after: Any = -1) -> Reply:
+        """The set-up, the hidden reward, and the frames of the steps after ``after``."""
         known = as_size(after, "after", -1, self._most)
-        answers = [message(head), *([] if self._truth is None else [self._reward()]), *self._frames[known + 1 :]]
-        return self._told(answers)
+        head = {"is": "begun", "run": key, "setup": self.setup.to_json(), "resumed": resumed, "reward": self._table()}
+        return self._reply([encode(head), *self._reward_messages(), *self._frames[known + 1 :]])
 
-    def step(self) -> Told:
+    def step(self) -> Reply:
         """One step of each method."""
         if self._ended:
             raise ValueError(f"a run has at most {self._most} steps: reset it")
         for side in self._sides:
-            if side.untold:  # a person has had the time of a step to answer
-                zero = self._setup.silence == "zero" and side.steps[-1].asks and self._passed < self._newest
-                side.hear(0.0 if zero else None)
-            side.move(asking=self._setup.who == "person")
-            if self._truth is not None:
-                side.hear(float(self._truth.table[side.steps[-1].entered]) + self._setup.noise * side.noise())
-        self._frames.append(self._frame())
-        return self._told([self._frames[-1]])
+            if side.untold is not None:  # a person had the time of one step to answer
+                zero = self.setup.silence == "zero" and side.steps[-1].asks and self._skipped < self._newest
+                side.tell(0.0 if zero else None)
+            side.move()
+            if not self._person and side.untold is not None:
+                side.tell(side.untold.reward)
+        self._add_frame()
+        return self._reply([self._frames[-1]])
 
-    def give(self, step: Any, value: Any) -> Told:
-        """A person's reward of the place entered at a step: the last one, or one of a moment ago."""
-        self._only("person")
+    def give(self, step: Any, value: Any) -> Reply:
+        """A person's reward for the place entered at a step, at most a few steps ago."""
+        self._check_who("person")
         ago = self._newest - as_size(step, "step", max(1, self._newest - LATE), self._newest)
         reward, side = reward_in(value), self._sides[0]
         if side.steps[-1 - ago].reward is not None:
-            raise ValueError(f"step {step} has its reward")
-        if ago == 0 and side.untold:
-            side.hear(reward)
+            raise ValueError(f"step {step} already has a reward")
+        if ago == 0 and side.untold is not None:
+            side.tell(reward)
         else:
-            side.hear_late(ago, reward)
-            self._frames[step] = _with_reward(self._frames[step], reward)
+            side.tell_late(ago, reward)
+            frame = json.loads(self._frames[step])
+            frame["sides"][0]["reward"] = reward
+            self._frames[step] = encode(frame)
         self._frames[-1] = self._frame()
-        return self._told([*([self._frames[step]] if ago else []), self._frames[-1]])
+        return self._reply([*([self._frames[step]] if ago else []), self._frames[-1]])
 
-    def skip(self, step: Any) -> Told:
-        """Nothing to say of a place; of one that it has left already nothing was told."""
-        self._only("person")
-        self._passed = max(self._passed, as_size(step, "step", max(1, self._newest - LATE), self._newest))
-        return self._told([])
+    def skip(self, step: Any) -> Reply:
+        """A person gives no reward for the place entered at a step."""
+        self._check_who("person")
+        self._skipped = max(self._skipped, as_size(step, "step", max(1, self._newest - LATE), self._newest))
+        return self._reply([])
 
-    def paint(self, cells: Any, value: Any) -> Told:
-        """These states are worth so much from now on."""
-        self._only("hidden")
-        if not isinstance(cells, list) or not cells:
-            raise ValueError("cells is a list of states")
-        states, worth = as_index(cells, self._ground.world.n_states, "state"), reward_in(value)
-        if states.ndim != 1:
-            raise ValueError("cells is a list of states")
-        return self._hide(self._truth_now.table.index_fill(0, states, worth))
+    def paint(self, cells: Any, value: Any) -> Reply:
+        """Set the hidden reward of some states."""
+        self._check_who("hidden")
+        n = self._reward.shape[1]
+        if not isinstance(cells, list) or not cells or (states := as_index(cells, n, "state")).ndim != 1:
+            raise ValueError("cells must be a list of states")
+        return self._hide(table=tuple(self._reward[0].index_fill(0, states, reward_in(value)).tolist()))
 
-    def task(self, number: Any) -> Told:
-        """A random reward."""
-        self._only("hidden")
-        number = task_in(number)
-        return self._hide(random_table(self._ground, number), number)
+    def task(self, number: Any) -> Reply:
+        """Hide the reward of a random task."""
+        self._check_who("hidden")
+        return self._hide(task=task_in(number))
 
-    def clear(self) -> Told:
-        """No reward anywhere."""
-        self._only("hidden")
-        return self._hide(torch.zeros_like(self._truth_now.table))
+    def clear(self) -> Reply:
+        """Set the hidden reward to 0 everywhere."""
+        self._check_who("hidden")
+        return self._hide(table=(0.0,) * self._reward.shape[1])
 
-    def noise(self, value: Any) -> Told:
-        """σ of the hidden reward, from the next step on."""
-        self._only("hidden")
-        self._setup = replace(self._setup, noise=noise_in(value))
-        self._note()
-        return self._told([])
+    def change(self, name: str, value: Any) -> Reply:
+        """Change the set-up's ``noise`` (of a hidden reward), ``silence`` or ``wait`` from now on."""
+        if name == "noise":
+            self._check_who("hidden")
+        self.setup = replace(self.setup, **{name: value})
+        if name == "noise":
+            self._noise.fill_(self.setup.noise)
+            self._record_painting()
+        return self._reply([])
 
-    def silence(self, value: Any) -> Told:
-        """What it means when nothing is said."""
-        self._setup = replace(self._setup, silence=silence_in(value))
-        return self._told([])
-
-    def wait(self, value: Any) -> Told:
-        """Whether it waits for an answer where it asks."""
-        self._setup = replace(self._setup, wait=wait_in(value))
-        return self._told([])
-
-    def trace(self) -> Told:
+    def trace(self) -> Reply:
         """The whole run, as ``zscout compare --traces`` reads it."""
         if not self._newest:
-            raise ValueError("nothing has happened yet: let it run first")
-        setup = self._setup
+            raise ValueError("there is no step yet: press play first")
+        setup = self.setup
         trace = TraceFile(
             **{name: getattr(setup, name) for name in ("world", "features", "model", "who", "memory", "seed")},
-            noise=self._painted[0].noise if self._painted else setup.noise,
-            rewards=self._painted,
+            noise=self._paintings[0].noise if self._paintings else setup.noise,
+            rewards=self._paintings,
             runs=[side.traced() for side in self._sides],
         )
         name = f"zscout-trace-{setup.world}-{setup.seed}.json"
-        return self._told([message({"is": "trace", "name": name, "trace": trace.to_json()})])
-
-    @property
-    def setup(self) -> Setup:
-        """What would begin the same run again, the reward as it is now."""
-        return self._setup
-
-    # How
+        return self._reply([encode({"is": "trace", "name": name, "trace": trace.to_json()})])
 
     @property
     def _newest(self) -> int:
@@ -144,68 +129,102 @@ class LiveRun:
     def _ended(self) -> bool:
         return self._newest >= self._most
 
-    @property
-    def _truth_now(self) -> Truth:
-        assert self._truth is not None
-        return self._truth
+    def _check_who(self, who: str) -> None:
+        if self.setup.who != who:
+            wanted = "a person gives the reward" if who == "person" else "the reward is hidden"
+            raise ValueError(f"this works only in runs where {wanted}")
 
-    def _only(self, who: str) -> None:
-        if self._setup.who != who:
-            wanted = "a person is the reward" if who == "person" else "a reward is hidden"
-            raise ValueError(f"that is for runs in which {wanted}")
+    def _hide(self, task: int | None = None, table: tuple[float, ...] | None = None) -> Reply:
+        self.setup = replace(self.setup, task=task, table=table)
+        hidden = self.setup.hidden_table()
+        self._reward[0] = hidden
+        self._hidden = HiddenReward(self.setup.ground, hidden)
+        self._record_painting()
+        return self._reply(self._reward_messages())
 
-    def _hidden(self, setup: Setup) -> torch.Tensor:
-        if setup.task is not None:
-            return random_table(self._ground, setup.task)
-        states = self._ground.world.n_states
-        table = (0.0,) * states if setup.table is None else setup.table
-        if len(table) != states:
-            raise ValueError(f"the table has {len(table)} numbers, this world has {states} states")
-        return torch.tensor(table, dtype=torch.float64)
-
-    def _hide(self, table: torch.Tensor, task: int | None = None) -> Told:
-        self._truth = Truth(self._ground, table)
-        painted = None if task is not None else tuple(table.tolist())
-        self._setup = replace(self._setup, task=task, table=painted)
-        self._note()
-        return self._told([self._reward()])
-
-    def _note(self) -> None:
-        """The hidden reward as it is from now on."""
-        if self._truth is None:
+    def _record_painting(self) -> None:
+        """Record the hidden reward and its noise from now on."""
+        if self._person:
             return
-        if self._painted and self._painted[-1].since == self._newest:  # nothing happened under the one before
-            self._painted.pop()
-        self._painted.append(Painting(self._newest, self._truth.table.tolist(), self._setup.noise))
+        if self._paintings and self._paintings[-1].since == self._newest:  # no step was taken under the last one
+            self._paintings.pop()
+        self._paintings.append(Painting(self._newest, self._reward[0].tolist(), self.setup.noise))
 
     def _table(self) -> list[float] | None:
-        return None if self._truth is None else [round(worth, 4) for worth in self._truth.table.tolist()]
+        return None if self._person else [round(worth, 4) for worth in self._reward[0].tolist()]
 
-    def _reward(self) -> bytes:
-        truth, share = self._truth_now, self._truth_now.expressed
-        return message(
-            {
-                "is": "reward",
-                "reward": self._table(),
-                "expressed": None if share is None else round(share, 3),
-                "attainable": round(truth.attainable, 4),
-                "since": self._painted[-1].since,
-            }
-        )
+    def _reward_messages(self) -> list[bytes]:
+        if self._hidden is None:
+            return []
+        expressed = self._hidden.expressed
+        content = {
+            "is": "reward",
+            "reward": self._table(),
+            "expressed": None if expressed is None else round(expressed, 3),
+            "attainable": round(self._hidden.attainable, 4),
+            "since": self._paintings[-1].since,
+        }
+        return [encode(content)]
+
+    def _add_frame(self) -> None:
+        for side in self._sides:
+            side.assess(self._hidden)
+        self._frames.append(self._frame())
 
     def _frame(self) -> bytes:
         step = len(self._sides[0].steps)
-        return message({"is": "frame", "step": step, "sides": [side.show(self._truth) for side in self._sides]})
+        return encode({"is": "frame", "step": step, "sides": [side.frame(self._hidden) for side in self._sides]})
 
-    def _told(self, answers: Sequence[bytes]) -> Told:
-        side = self._sides[0]
-        open_still = side.untold and self._passed < self._newest
-        asks = self._setup.who == "person" and open_still and side.steps[-1].asks
-        setup = self._setup
-        return Told(answers, asks, self._ended, {"noise": setup.noise, "silence": setup.silence, "wait": setup.wait})
+    def _reply(self, messages: Sequence[bytes]) -> Reply:
+        side, setup = self._sides[0], self.setup
+        unanswered = side.untold is not None and self._skipped < self._newest
+        asks = self._person and unanswered and side.steps[-1].asks
+        return Reply(messages, asks, self._ended, {name: getattr(setup, name) for name in SETTINGS})
 
 
-def _with_reward(frame: bytes, reward: float) -> bytes:
-    content = json.loads(frame)
-    content["sides"][0]["reward"] = reward
-    return message(content)
+# The calls that the server makes, in the worker process
+
+RUNS: dict[str, LiveRun] = {}  # of this process
+
+
+def begin(key: str, setup: Any, most_steps: int) -> Reply:
+    """Start a run."""
+    RUNS[key] = LiveRun(Setup.from_json(setup), most_steps)
+    return RUNS[key].begun(key)
+
+
+def reset(key: str, most_steps: int) -> Reply:
+    """Start a run again, with the hidden reward as it is now."""
+    RUNS[key] = LiveRun(_run(key).setup, most_steps)
+    return RUNS[key].begun(key)
+
+
+def resume(key: str, after: Any) -> Reply:
+    """What a page has missed since the step ``after``."""
+    return _run(key).begun(key, resumed=True, after=after)
+
+
+def command(key: str, name: str, fields: dict[str, Any]) -> Reply:
+    """One of the run's own commands (``messages.FIELDS``)."""
+    run = _run(key)
+    reply: Reply = run.change(name, **fields) if name in SETTINGS else getattr(run, name)(**fields)
+    return reply
+
+
+def forget(key: str) -> None:
+    """Delete a run."""
+    RUNS.pop(key, None)
+
+
+@cache
+def hello(most_steps: int, seed: int) -> bytes:
+    """What the page offers. Called first in each process: one step of a first run loads everything."""
+    LiveRun(Setup(), most_steps=1).step()
+    gc.freeze()  # what is loaded now stays: the garbage collector need not scan it during a step
+    return encode({"is": "hello", "limits": {"steps": most_steps}, **choices(seed)})
+
+
+def _run(key: str) -> LiveRun:
+    if key not in RUNS:
+        raise RunLostError(NOT_KEPT)
+    return RUNS[key]

@@ -1,29 +1,28 @@
-"""The web server: one page, its files, and a WebSocket for each visitor."""
+"""The web server: the page, its files, and a WebSocket for each visitor."""
 
 import asyncio
 import contextlib
 import hmac
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 from starlette.applications import Starlette
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import MutableHeaders
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import FileResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route, WebSocketRoute
 from starlette.staticfiles import StaticFiles
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
-from zscout.live.door import Door
-from zscout.live.limits import PRICES, Limits, Rate
-from zscout.live.line import Line
-from zscout.live.messages import MessageError, error, gone, notice, understood
+from zscout.live.connections import Connections, PageSocket
+from zscout.live.limits import PRICES, Limits, TokenBucket
+from zscout.live.messages import MessageError, RunLostError, notice, parse
 from zscout.live.visits import Visits
-from zscout.live.workers import LostError, Workers
+from zscout.live.workers import Worker
 
 PAGE = Path(__file__).parent / "page"
 HEADERS = {
@@ -37,21 +36,22 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-cache",
 }
-NO_TOKEN, TOO_MANY, BROKEN = 4401, 4429, 1011  # why a connection was closed
-PAUSES = (1.0, 4.0)  # seconds between attempts to get the processes ready for a visitor
+NO_TOKEN, TOO_MANY, BROKEN = 4401, 4429, 1011  # close codes
+PAUSES = (1.0, 4.0)  # seconds between attempts to start the worker processes
 
 log = logging.getLogger("zscout.live")
 
 
 class LiveServer:
-    """The page's server, as an ASGI application."""
+    """The page's server, an ASGI application."""
 
     def __init__(self, token: str, hosts: list[str], workers: int, limits: Limits | None = None, seed: int = 0) -> None:
         self.token, self.limits = token, limits or Limits()
-        self.visits, self.door = Visits(self.limits), Door(self.limits)
+        self.visits, self.connections = Visits(self.limits), Connections(self.limits)
         self._count, self._seed = workers, seed
-        self._lines: set[Line] = set()
-        app = Starlette(
+        self._pages: set[PageSocket] = set()
+        self._hello: asyncio.Task[bytes] | None = None
+        self._app = Starlette(
             routes=[
                 Route("/", self._index),
                 Mount("/static", StaticFiles(directory=PAGE)),
@@ -60,15 +60,23 @@ class LiveServer:
             middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=hosts)],
             lifespan=self._lifespan,
         )
-        self.app = _WithHeaders(_Admitting(app, self.door, self._may))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request or serve one WebSocket; adds the security headers."""
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(HEADERS)
+            await send(message)
+
+        if scope["type"] != "lifespan" and self._has_token(HTTPConnection(scope)):
+            self.connections.admit(scope.get("client"))
+        await self._app(scope, receive, send_with_headers)
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
-        workers = Workers(self._count)
-        self._workers: Workers = workers
-        self.visits.open(workers)
-        self._hello: asyncio.Task[list[bytes]] | None = None
-        self._ready()  # begun now, so that they are ready when the page is; whoever comes earlier waits for it
+        self.visits.workers = [Worker() for _ in range(self._count)]
+        self._ready()  # start the processes now, so that they are ready when the page is
         sweeper = asyncio.create_task(self.visits.sweep())
         try:
             yield
@@ -76,160 +84,115 @@ class LiveServer:
             sweeper.cancel()
             if self._hello is not None:
                 self._hello.cancel()
-            workers.end()
-
-    # The page
+            for worker in self.visits.workers:
+                worker.end()
 
     async def _index(self, request: Request) -> Response:
         given = request.query_params.get("token")
-        if not self._may(request) or (given is not None and not _same(given, self.token)):
-            return FileResponse(PAGE / "door.html", status_code=403)
+        if not self._has_token(request) or (given is not None and not self._is_token(given)):
+            return FileResponse(PAGE / "token.html", status_code=403)
         if given is None:
             return FileResponse(PAGE / "index.html")
-        # Out of the address bar and into a cookie: an address is copied, logged and looked at.
+        # Move the token from the address bar to a cookie: addresses are copied, logged and seen by others.
         answer = RedirectResponse("/", status_code=303)
         answer.set_cookie(_cookie(request), self.token, httponly=True, samesite="lax", path="/")
         return answer
 
-    def _may(self, connection: HTTPConnection) -> bool:
-        """Whether the token was shown, in the cookie or, as by programs and by the printed link, in the address."""
-        shown = (connection.cookies.get(_cookie(connection), ""), connection.query_params.get("token", ""))
-        return any(_same(token, self.token) for token in shown)
+    def _has_token(self, connection: HTTPConnection) -> bool:
+        """Whether the token is in the cookie, or in the address as in the printed link."""
+        sent = (connection.cookies.get(_cookie(connection), ""), connection.query_params.get("token", ""))
+        return any(map(self._is_token, sent))
 
-    # The visitors
+    def _is_token(self, text: str) -> bool:
+        return hmac.compare_digest(text.encode(), self.token.encode())
 
     async def _visit(self, socket: WebSocket) -> None:
-        if not _of_this_page(socket.headers):
-            await socket.close(1008)  # before it was accepted: the answer is 403
+        origin = socket.headers.get("origin")  # browsers always send it, other programs need not
+        if origin is not None and origin != f"http://{socket.headers.get('host')}":
+            await socket.close(1008)  # before accept: the answer is 403
             return
         await socket.accept()
-        line = Line(socket, self.limits.patience)
-        if not self._may(socket):
-            await line.close(NO_TOKEN, "this needs the token of the printed link")
+        page = PageSocket(socket, self.limits.send_seconds)
+        if not self._has_token(socket):
+            await page.close(NO_TOKEN, "this needs the token of the printed link")
             return
-        if len(self._lines) >= self.limits.visitors:
-            await line.close(TOO_MANY, f"{self.limits.visitors} visitors are here already")
+        if len(self._pages) >= self.limits.visitors:
+            await page.close(TOO_MANY, f"{self.limits.visitors} visitors are connected already")
             return
-        self._lines.add(line)
-        greeting = asyncio.create_task(self._greet(line))  # beside: who leaves before it is ready is noticed
+        self._pages.add(page)
+        greeting = asyncio.create_task(self._greet(page))  # a task: a page that leaves meanwhile is noticed
         try:
-            await self._listen(line)
-        except (ConnectionError, asyncio.CancelledError):  # the page is gone, or the server ends
+            await self._listen(page)
+        except (ConnectionError, asyncio.CancelledError):  # the page is gone, or the server stops
             pass
         finally:
             greeting.cancel()
-            self._lines.discard(line)
-            self.visits.left_by(line)
+            self._pages.discard(page)
+            self.visits.disconnect(page)
 
-    def _ready(self) -> "asyncio.Task[list[bytes]]":
-        """What each process says when it is ready; asked again where a process ended before it could say it."""
+    def _ready(self) -> "asyncio.Task[bytes]":
+        """What the page offers, once all worker processes are ready; asked again if one ended before."""
         if self._hello is None or (self._hello.done() and self._hello.exception() is not None):
-            self._hello = asyncio.create_task(self._workers.call_all("hello", self.limits.shown, self._seed))
+            self._hello = asyncio.create_task(self._start_workers())
         return self._hello
 
-    async def _greet(self, line: Line) -> None:
-        """What can be chosen, as soon as that is known."""
+    async def _start_workers(self) -> bytes:
+        calls = [worker.call("hello", self.limits.steps, self._seed) for worker in self.visits.workers]
+        first: bytes = (await asyncio.gather(*calls))[0]
+        return first
+
+    async def _greet(self, page: PageSocket) -> None:
         with contextlib.suppress(ConnectionError):
             for pause in (*PAUSES, None):
                 try:
-                    hello, *_ = await asyncio.shield(self._ready())
-                    await line.send(hello)
+                    await page.send(await asyncio.shield(self._ready()))
                     return
-                except LostError:
+                except RunLostError:
                     if pause is not None:
-                        await line.send(notice("A process of the server ended before it was ready. It starts again."))
+                        await page.send(
+                            notice("notice", "A server process ended before it was ready. It is restarted.")
+                        )
                         await asyncio.sleep(pause)
-            await line.close(BROKEN, "the processes of the server end before they are ready")
+            await page.close(BROKEN, "the server processes end before they are ready")
 
-    async def _listen(self, line: Line) -> None:
-        """Message by message; whatever one of them says, the run lives on."""
-        rate, strikes = Rate(self.limits.burst, self.limits.rate), 0
+    async def _listen(self, page: PageSocket) -> None:
+        """Do message after message; no message can end the run."""
+        bucket, strikes = TokenBucket(self.limits.burst, self.limits.rate), 0
         while True:
-            came = await line.receive()
-            if came["type"] == "websocket.disconnect":
+            received = await page.receive()
+            if received["type"] == "websocket.disconnect":
                 return
-            extra = 0.0  # beyond that of a plain message
+            extra = 0.0  # the price above that of a plain message
             try:
-                if rate.takes():
-                    if came.get("text") is None:
-                        raise MessageError("messages are text")
-                    what, fields = understood(came["text"], self.limits.bytes)
-                    wanted = PRICES.get(what, 1.0)
-                    if rate.takes(wanted - 1):
-                        extra = wanted - 1
-                        await self._do(line, what, fields)
+                if bucket.take():
+                    if received.get("text") is None:
+                        raise MessageError("messages must be text")
+                    name, fields = parse(received["text"], self.limits.bytes)
+                    price = PRICES.get(name, 1.0)
+                    if bucket.take(price - 1):
+                        extra = price - 1
+                        await self.visits.do(page, name, fields)
                         continue
-                    over = f"{what} counts for {wanted:.0f} of {self.limits.rate:.0f} messages a second: wait a moment"
+                    why = f"{name} counts as {price:.0f} of {self.limits.rate:.0f} messages a second: wait a moment"
                 else:
-                    over = f"at most {self.limits.rate:.0f} messages a second: some were left out"
+                    why = f"at most {self.limits.rate:.0f} messages a second: some were ignored"
                 strikes += 1
                 if strikes > self.limits.strikes:
-                    await line.close(TOO_MANY, "too many messages")
+                    await page.close(TOO_MANY, "too many messages")
                     return
                 if strikes == 1 or not strikes % 100:
-                    await line.send(error(over))
-            except ValueError as refused:
-                rate.give_back(extra)  # it was not done
-                await line.send(error(refused))
-            except LostError as lost:
-                rate.give_back(extra)
-                await line.send(gone(lost))
+                    await page.send(notice("error", why))
+            except (ValueError, RunLostError) as refused:
+                bucket.give_back(extra)  # nothing was done
+                await page.send(notice("gone" if isinstance(refused, RunLostError) else "error", refused))
             except ConnectionError:
                 raise
             except Exception:
                 log.exception("a message could not be answered")
-                await line.send(error("something went wrong here; the run goes on"))
-
-    async def _do(self, line: Line, what: str, fields: dict[str, object]) -> None:
-        if what == "begin":
-            await self.visits.begin(line, fields["setup"])
-        elif what == "resume":
-            await self.visits.resume(line, fields["run"], fields["after"])
-        else:
-            visit = self.visits.of(line)
-            if visit is None:
-                raise MessageError("there is no run yet: begin one")
-            await visit.do(what, dict(fields))
-
-
-class _Admitting:
-    """Tells the door of every connection on which the token was shown."""
-
-    def __init__(self, app: ASGIApp, door: Door, may: Callable[[HTTPConnection], bool]) -> None:
-        self.app, self.door, self.may = app, door, may
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "lifespan" and self.may(HTTPConnection(scope)):
-            self.door.admit(scope.get("client"))
-        await self.app(scope, receive, send)
-
-
-class _WithHeaders:
-    """Every answer says what a page may do."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def sent(answer: Message) -> None:
-            if answer["type"] == "http.response.start":
-                MutableHeaders(scope=answer).update(HEADERS)
-            await send(answer)
-
-        await self.app(scope, receive, sent)
-
-
-def _of_this_page(headers: Headers) -> bool:
-    """Whether the page that opens a connection came from here; programs other than browsers say nothing of it."""
-    origin = headers.get("origin")
-    return origin is None or origin == f"http://{headers.get('host')}"
+                await page.send(notice("error", "something went wrong on the server; the run continues"))
 
 
 def _cookie(connection: HTTPConnection) -> str:
-    """Its name has the port: cookies are shared by all servers of a host."""
-    _, port = connection.scope["server"]  # the one that is listened at, whatever the page calls it
+    """The cookie's name, with the port: all servers of a host share cookies."""
+    _, port = connection.scope["server"]  # the port the server listens on, whatever the page calls it
     return f"zscout-{port}"
-
-
-def _same(one: str, other: str) -> bool:
-    return hmac.compare_digest(one.encode(), other.encode())

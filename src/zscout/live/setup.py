@@ -1,57 +1,98 @@
-"""What decides a live run, as the page says it and as a link keeps it."""
+"""What determines a live run: the same object is the page's message, its link and the record."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Literal, TypeAlias
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, Literal
+
+import torch
+from jaxtyping import Float
+from torch import Generator, Tensor
 
 from zscout.edge import as_size, in_range, known_name
+from zscout.lab.grid_arena import GridArena
+from zscout.lab.ground import DIM, OF_ARENAS, SHIPPED, Ground
+from zscout.lab.trace_file import MODELS, WHO
+from zscout.transfer.methods import METHODS, Method
+from zscout.transfer.rollout_searches import RolloutSearch
+from zscout.worlds.maps import WORLDS
 
-Who: TypeAlias = Literal["hidden", "person"]
-Silence: TypeAlias = Literal["nothing", "zero"]
-
-LARGEST_REWARD = 10.0
-MOST_NOISE = 5.0
-MEMORY = (5, 10_000)  # steps
-LAST_TASK, LAST_SEED = 999_999, 2**31 - 1
+METHODS_OFFERED = [name for name in METHODS if name != "oracle"]  # the oracle would have to know the hidden reward
+NEEDS_FEATURES = {"mbie": "clusters"}  # it counts visits to regions
+NEEDS_MODEL = {"usf-ucb-short": "exact"}  # its bonus has a shorter horizon, for which no network was trained
 
 
 @dataclass(frozen=True)
 class Setup:
-    """Names and numbers; the same set-up gives the same run, as long as nobody interferes."""
+    """Names and numbers; the same set-up gives the same run unless a person intervenes. Raises if invalid."""
 
     world: str = "open-grid"
     features: str = "laplacian-fine"
     model: str = "exact"
     methods: tuple[str, ...] = ("usf-ucb",)  # two run side by side on the same hidden reward
-    who: Who = "hidden"  # whose reward: one that is painted and hidden from the agent, or a person's
+    who: Literal["hidden", "person"] = "hidden"  # where rewards come from: a painting that the agent cannot see, or you
     noise: float = 0.1  # σ of a hidden reward
-    memory: int | None = 70  # steps: ρ = 1 − 1/memory; None forgets nothing
-    silence: Silence = "nothing"  # what it means where a person was asked
-    wait: bool = True  # for a person's answer, where one was asked for
+    memory: int | None = 70  # steps: ρ = 1 − 1/memory; None: nothing is forgotten
+    silence: Literal["nothing", "zero"] = "nothing"  # what the agent learns if it asks and gets no answer
+    wait: bool = True  # whether it waits for the answer
     seed: int = 0
-    task: int | None = None  # a random hidden reward by number …
-    table: tuple[float, ...] | None = None  # … or a painted one, a number for each state
+    task: int | None = None  # the hidden reward: the number of a random task …
+    table: tuple[float, ...] | None = None  # … or painted, one number per state
 
     def __post_init__(self) -> None:
-        if not 1 <= len(self.methods) <= 2 or len(set(self.methods)) < len(self.methods):
-            raise ValueError("methods are one, or two different ones")
+        known_name(self.world, WORLDS, "world")
+        known_name(self.features, OF_ARENAS, "feature set")
+        known_name(self.model, MODELS, "model")
+        known_name(self.who, WHO, "kind of reward")
+        known_name(self.silence, ("nothing", "zero"), "meaning of silence")
+        object.__setattr__(self, "noise", in_range(self.noise, "noise", 0.0, 5.0))  # JavaScript writes 1.0 as 1
+        as_size(self.seed, "seed", 0, 2**31 - 1)
+        if self.memory is not None:
+            as_size(self.memory, "memory", 5, 10_000)
+        if not isinstance(self.wait, bool):
+            raise ValueError(f"wait must be true or false, got {str(self.wait)[:40]!r}")
+        if self.task is not None:
+            task_in(self.task)
+        if self.table is not None:
+            if not isinstance(self.table, tuple) or not 1 <= len(self.table) <= 1_000:
+                raise ValueError("table must be a list with one number per state")
+            for value in self.table:
+                reward_in(value)
+        if self.model == "network" and (self.world, self.features) not in SHIPPED:
+            raise ValueError(f"no network ships for {self.features} in {self.world}: choose the exact model")
+        self._check_methods()
         if self.who == "person" and (len(self.methods) > 1 or self.task is not None or self.table is not None):
-            raise ValueError("where a person is the reward there is one method, and nothing painted")
+            raise ValueError("with a person as the reward there is one method and no hidden reward")
         if self.task is not None and self.table is not None:
-            raise ValueError("a reward is a task or a table, not both")
+            raise ValueError("a hidden reward is a task or a table, not both")
+
+    def _check_methods(self) -> None:
+        if not isinstance(self.methods, tuple):
+            raise ValueError("methods must be a list of names")
+        for name in self.methods:
+            known_name(name, METHODS_OFFERED, "method")
+            if self.who == "person" and needs_every_reward(name):
+                raise ValueError(f"{name} scores whole rollouts and needs every reward: a person may skip some")
+            if self.features != (features := NEEDS_FEATURES.get(name, self.features)):
+                raise ValueError(f"{name} needs the features {features}")
+            if self.model != (model := NEEDS_MODEL.get(name, self.model)):
+                raise ValueError(f"{name} needs the {model} model")
+        if not 1 <= len(self.methods) <= 2 or len(set(self.methods)) < len(self.methods):
+            raise ValueError("methods must be one, or two different ones")
 
     @classmethod
     def from_json(cls, content: Any) -> "Setup":
-        """As the page writes it: ``reward`` holds the task or the table; what is left out is as usual."""
-        given = dict(as_object(content, "a set-up"))
-        reward = given.pop("reward", None)
-        read = {name: PARTS[known_name(name, PARTS, "part of a set-up")](value) for name, value in given.items()}
+        """The page's set-up: ``reward`` holds the task or the table; missing parts are the defaults."""
+        if not isinstance(content, dict):
+            raise ValueError("a set-up must be an object")
+        parts: dict[str, Any] = dict(content)
+        reward = parts.pop("reward", None)
+        for name in parts:
+            known_name(name, [field.name for field in fields(cls)][:-2], "part of a set-up")  # without task and table
         if reward is not None:
-            if len(as_object(reward, "reward")) != 1 or not set(reward) <= {"task", "table"}:
-                raise ValueError('reward is {"task": number}, {"table": numbers} or null')
-            [(kind, value)] = reward.items()
-            read[kind] = None if value is None else task_in(value) if kind == "task" else rewards_in(value)
-        return cls(**read)
+            if not isinstance(reward, dict) or len(reward) != 1 or not reward.keys() <= {"task", "table"}:
+                raise ValueError('reward must be {"task": number}, {"table": numbers} or null')
+            parts |= reward
+        parts = {name: tuple(value) if isinstance(value, list) else value for name, value in parts.items()}
+        return cls(**parts)
 
     def to_json(self) -> dict[str, Any]:
         """What ``from_json`` reads."""
@@ -61,74 +102,40 @@ class Setup:
         return {**content, "methods": list(self.methods), "reward": reward}
 
     @property
-    def forgetting(self) -> float:
-        """ρ."""
-        return 1.0 if self.memory is None else 1 - 1 / self.memory
+    def ground(self) -> Ground:
+        """The world, the models and the yardstick."""
+        with torch.inference_mode(False):  # weights loaded in inference mode would be converted again at each step
+            return GridArena(self.world, self.features, self.model).ground
 
+    def build(self, name: str) -> Method:
+        """A method for this world, with this memory."""
+        ground = self.ground
+        look_ahead: dict[str, Any] = {"look_ahead": ground.world.step} if name == "exhaustive" else {}
+        noise = self.noise if self.who == "hidden" else None  # as in the laboratory, so that runs can be compared
+        method = METHODS[name](dim=ground.exact.dim, noise=noise, **look_ahead)
+        return replace(method, forgetting=1.0 if self.memory is None else 1 - 1 / self.memory)
 
-def as_object(content: Any, name: str) -> Mapping[str, Any]:
-    """A JSON object, or an error."""
-    if not isinstance(content, dict):
-        raise ValueError(f"{name} is an object")
-    return content
-
-
-def rewards_in(content: Any) -> tuple[float, ...]:
-    """Rewards of states."""
-    if not isinstance(content, list) or not 1 <= len(content) <= 1_000:
-        raise ValueError("a table is a list with a number for each state")
-    return tuple(reward_in(value) for value in content)
+    def hidden_table(self) -> Float[Tensor, " S"]:
+        """The hidden reward of each state: φ·z_r of the random task, the painting, or 0."""
+        exact, states = self.ground.exact, self.ground.world.n_states
+        if self.task is not None:
+            return exact.features.cpu() @ exact.sample_z(1, Generator().manual_seed(self.task)).cpu()[0]
+        table = (0.0,) * states if self.table is None else self.table
+        if len(table) != states:
+            raise ValueError(f"the table has {len(table)} numbers, this world has {states} states")
+        return torch.tensor(table, dtype=torch.float64)
 
 
 def reward_in(value: Any) -> float:
-    """One reward."""
-    return in_range(value, "a reward", -LARGEST_REWARD, LARGEST_REWARD)
+    """A reward that a person painted or gave."""
+    return in_range(value, "a reward", -10.0, 10.0)
 
 
 def task_in(value: Any) -> int:
     """The number of a random task."""
-    return as_size(value, "the number of a task", 0, LAST_TASK)
+    return as_size(value, "the number of a task", 0, 999_999)
 
 
-def noise_in(value: Any) -> float:
-    """σ; JavaScript writes 1.0 as 1."""
-    return in_range(value, "noise", 0.0, MOST_NOISE)
-
-
-def silence_in(value: Any) -> Silence:
-    """What it means when nothing is said."""
-    return "zero" if known_name(value, ("nothing", "zero"), "meaning of silence") == "zero" else "nothing"
-
-
-def wait_in(value: Any) -> bool:
-    """Whether it waits for a person."""
-    if not isinstance(value, bool):
-        raise ValueError(f"wait must be true or false, got {str(value)[:40]!r}")
-    return value
-
-
-def _names(content: Any) -> tuple[str, ...]:
-    if not isinstance(content, list) or not all(isinstance(name, str) and len(name) < 64 for name in content):
-        raise ValueError("methods is a list of names")
-    return tuple(content)
-
-
-def _name(kind: str) -> Callable[[Any], str]:
-    def read(value: Any) -> str:
-        if not isinstance(value, str):
-            raise ValueError(f"{kind} is a name")
-        return value
-
-    return read
-
-
-PARTS: Mapping[str, Callable[[Any], Any]] = {  # of a set-up, and how each is read
-    **{kind: _name(kind) for kind in ("world", "features", "model")},
-    "methods": _names,
-    "who": lambda value: known_name(value, ("hidden", "person"), "kind of reward"),
-    "noise": noise_in,
-    "memory": lambda value: None if value is None else as_size(value, "memory", *MEMORY),
-    "silence": silence_in,
-    "wait": wait_in,
-    "seed": lambda value: as_size(value, "seed", 0, LAST_SEED),
-}
+def needs_every_reward(name: str) -> bool:
+    """Whether the method scores whole rollouts, so that no reward may be missing."""
+    return isinstance(METHODS[name](dim=DIM).search, RolloutSearch)

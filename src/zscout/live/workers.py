@@ -1,84 +1,73 @@
-"""Processes that hold the runs: one thread each, so that visitors share all cores and the page's server never waits."""
+"""Processes that hold the runs: visitors use all cores, and the server never waits for a step."""
 
 import asyncio
-import itertools
-from concurrent.futures import ProcessPoolExecutor
+import time
+from collections.abc import AsyncIterator
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context
+from contextlib import asynccontextmanager
 from typing import Any
 
-from zscout.live.messages import NoRunError
-from zscout.live.shares import Share
-from zscout.processes import begin_worker
+from zscout.live.messages import RunLostError
+from zscout.processes import WorkerPool
 
-FRESH = ("hello", "begin")  # calls that lose nothing by being made again in a new process
-TRIES = 3  # of those
-ENDED = "The process that held this run ended and was started again."
-NOT_KEPT = "The server no longer keeps this run."
+ATTEMPTS = {"hello": 3, "begin": 3}  # calls that can be repeated in a new process
 
 
-class LostError(Exception):
-    """A run is gone, and why, in words for the page."""
+class TimeShare:
+    """Long work one at a time, in order of arrival, for at most a share of the time; the rest is for steps.
+
+    After work of t seconds, nothing starts for t (1/share − 1) seconds.
+    """
+
+    def __init__(self, share: float = 0.25) -> None:
+        self._rest = 1 / share - 1
+        self._lock = asyncio.Lock()
+        self._next = time.monotonic()
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Wait for this work's turn."""
+        async with self._lock:
+            if (left := self._next - time.monotonic()) > 0:
+                await asyncio.sleep(left)
+            began = time.monotonic()
+            try:
+                yield
+            finally:
+                now = time.monotonic()
+                self._next = now + self._rest * (now - began)
 
 
 class Worker:
-    """One process; calls are done one after the other, in the order they came."""
+    """One process; it does its calls one by one, in order. A run stays in the process where it began."""
 
     def __init__(self) -> None:
         self.runs = 0
-        self.share = Share()  # of what takes long
-        self._pool = _pool()
+        self.long_work = TimeShare()
+        self._pool = WorkerPool(1)
 
     async def call(self, name: str, *arguments: Any) -> Any:
-        """What a function of ``holding`` answers over there; ``LostError`` if its run or its process is gone."""
-        for _ in range(TRIES if name in FRESH else 1):
+        """Call a function of ``live.run`` in the process; raises ``RunLostError`` if the run or process is gone."""
+        for _ in range(ATTEMPTS.get(name, 1)):
             pool = self._pool
             try:
-                return await asyncio.wrap_future(pool.submit(_held, name, *arguments))
-            except NoRunError:
-                raise LostError(NOT_KEPT) from None
+                return await asyncio.wrap_future(pool.submit(_call, name, *arguments))
             except BrokenProcessPool:
-                if pool is self._pool:  # of several that waited, the first one mends it
-                    self._pool = _pool()
-        raise LostError(ENDED)
+                if pool is self._pool:  # several calls can fail together: the first one restarts it
+                    self._pool = WorkerPool(1)
+        raise RunLostError("The process of this run ended and was restarted.")
 
     def end(self) -> None:
-        """Now, whatever it does."""
-        for process in list((self._pool._processes or {}).values()):
-            process.terminate()
-        self._pool.shutdown(cancel_futures=True)  # with nobody left to wait for, the threads that watched end at once
+        """Stop the process at once."""
+        self._pool.terminate()
+        self._pool.shutdown(cancel_futures=True)
 
 
-class Workers:
-    """Several; a run stays where it was begun."""
-
-    def __init__(self, count: int) -> None:
-        self._all = [Worker() for _ in range(count)]
-        self._turn = itertools.cycle(self._all)
-
-    def least_busy(self) -> Worker:
-        """The one with the fewest runs, each in its turn."""
-        return min((next(self._turn) for _ in self._all), key=lambda worker: worker.runs)
-
-    async def call_all(self, name: str, *arguments: Any) -> list[Any]:
-        """The same of each."""
-        return list(await asyncio.gather(*(worker.call(name, *arguments) for worker in self._all)))
-
-    def end(self) -> None:
-        """All of them."""
-        for worker in self._all:
-            worker.end()
-
-
-def _pool() -> ProcessPoolExecutor:
-    return ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=begin_worker)
-
-
-def _held(name: str, *arguments: Any) -> Any:
-    # Imported over there only: the process that serves the page needs no torch.
+def _call(name: str, *arguments: Any) -> Any:
+    # Imported in the worker only: the server process does not load torch.
     import torch
 
-    from zscout.live import holding
+    from zscout.live import run
 
     with torch.inference_mode():
-        return getattr(holding, name)(*arguments)
+        return getattr(run, name)(*arguments)

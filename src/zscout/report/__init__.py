@@ -1,1 +1,1 @@
-"""Tables to figures: everything here draws numbers that the lab made, and computes none of its own."""
+"""The report: HTML page, figures and tables, drawn from tables of the lab; also runs in the terminal and as GIFs."""

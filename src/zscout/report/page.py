@@ -1,108 +1,69 @@
-"""The story as one HTML file that asks for nothing from anywhere: no script, no font, no picture outside it."""
+"""The story as one HTML file without external links: no script, no font, no picture outside it."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from importlib.resources import files
+from itertools import count
+from string import Template
+from typing import get_args
 
-from zscout.lab.report_model import Claim, ClaimVerdict, FigureTable, Kind, Section, Story, TextTable
+from zscout.lab.report_model import Claim, ClaimVerdict, Kind, Section, Story, TextTable
 from zscout.report import draw_framework as framework
 from zscout.report.ink import Palette
 from zscout.report.markup import plain, to_html
 
 Pictures = Mapping[str, Mapping[Palette, str]]  # inline SVG by the figure's name and the palette
+Numbers = Mapping[str, Iterator[int]]  # the next number of a figure and of a table
 
-SYMBOLS: dict[ClaimVerdict, str] = {
-    "holds": "✓",
-    "holds in part": "◐",
-    "does not hold": "✗",
-    "too few runs to tell": "?",
-}
-CLASSES: dict[ClaimVerdict, str] = {
-    "holds": "yes",
-    "holds in part": "part",
-    "does not hold": "no",
-    "too few runs to tell": "few",
-}
+VERDICTS: tuple[ClaimVerdict, ...] = get_args(ClaimVerdict)
+SYMBOLS = dict(zip(VERDICTS, "✓◐✗?", strict=True))
+CLASSES = dict(zip(VERDICTS, ("yes", "part", "no", "few"), strict=True))
 KINDS: dict[Kind, str] = {"claim": "Claim", "check": "Check", "ours": "Our addition"}
-ALWAYS_COUNTED = ("holds", "holds in part", "does not hold")
 PARTS = {"claims": "All claims", "deviations": "Where we deviate", "slips": "Slips in the paper", "about": "About"}
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-SWITCH = """<fieldset class="switch"><legend>Colours of rewards</legend>
-<label><input type="radio" name="palette" id="palette-safe" checked> for every eye</label>
-<label><input type="radio" name="palette" id="palette-paper"> red to green, as in the paper</label></fieldset>"""
 
 
 def render(story: Story, pictures: Pictures) -> str:
-    """The whole page; every figure of the story has to be in ``pictures``, the framework may be."""
+    """The whole page; ``pictures`` must have every figure of the story and may have the framework."""
     check(story)
     if missing := [f.name for section in story.sections for f in section.figures if f.name not in pictures]:
         raise ValueError(f"no picture of {', '.join(missing)}")
-    numbered = _Numbers()
-    shown_first = _opening(story, pictures, numbered)
-    home = next((s.key for s in story.sections if s.key == framework.NAME), "") if framework.NAME in pictures else None
-    opening = _framework(pictures, numbered) if home == "" else ""
-    sections = [
-        _section(
-            section, pictures, numbered, _framework(pictures, numbered) if section.key == home else "", story.opening
-        )
-        for section in story.sections
-    ]
-    style = files("zscout.report").joinpath("page.css").read_text("utf-8")
-    return f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{POLICY}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>{escape(plain(story.title))}</title>
-<style>
-{style}</style>
-</head>
-<body>
-<a class="skip" href="#claims">Skip to the claims</a>
-<header id="top"><h1>{to_html(story.title)}</h1>
-<div class="summary">{_paragraphs(story.summary)}</div>
-{_tally(story.claims)}
-{_jump(story)}
-{shown_first}</header>
-<nav aria-label="Contents">{_contents(story)}{SWITCH}</nav>
-<main>
-{opening}
-{_all_claims(story)}
-{"".join(sections)}
-{_list("deviations", story.deviations, "deviation")}
-{_list("slips", story.slips, "slip")}
-{_about(story.about)}
-</main>
-</body>
-</html>
-"""
-
-
-class _Numbers:
-    """Figure 1, 2, … and Table 1, 2, … in the order in which they are asked for."""
-
-    def __init__(self) -> None:
-        self.seen: Counter[str] = Counter()
-
-    def next(self, kind: str) -> str:
-        self.seen[kind] += 1
-        return f"{kind} {self.seen[kind]}"
+    numbers = {"Figure": count(1), "Table": count(1)}
+    captions = {figure.name: figure.caption for section in story.sections for figure in section.figures}
+    shown_first = [_picture(n, captions[n], pictures, numbers) for n in story.opening if n in captions]
+    homeless = framework.NAME in pictures and all(section.key != framework.NAME for section in story.sections)
+    opening = _picture(framework.NAME, framework.CAPTION, pictures, numbers) if homeless else ""
+    sections = [_section(section, pictures, numbers, story.opening) for section in story.sections]
+    template = Template(files("zscout.report").joinpath("page.html").read_text("utf-8"))
+    about = "".join(f"<dt>{escape(name)}</dt><dd>{to_html(value)}</dd>" for name, value in story.about.items())
+    return template.substitute(
+        title=escape(plain(story.title)),
+        style=files("zscout.report").joinpath("page.css").read_text("utf-8"),
+        heading=to_html(story.title),
+        summary=_paragraphs(story.summary),
+        tally=_tally(story.claims),
+        jump=_jump(story),
+        shown_first="".join(shown_first),
+        contents=_contents(story),
+        opening=opening,
+        claims=_all_claims(story),
+        sections="".join(sections),
+        deviations=_part("deviations", _list(story.deviations, "deviation")),
+        slips=_part("slips", _list(story.slips, "slip")),
+        about=_part("about", f'<dl class="about">{about}</dl>' if about else ""),
+    )
 
 
 def check(story: Story) -> None:
-    """Raise where two things of the page have the same name: links and files are by name."""
+    """Raise if two things on the page have the same name: links and files are by name."""
     names = {
         "section": ["top", *PARTS, *(section.key for section in story.sections)],
         "figure": [framework.NAME, *(figure.name for section in story.sections for figure in section.figures)],
         "table": ["claims", *(table.name for section in story.sections for table in section.tables)],
         "claim": [claim.number for claim in story.claims],
     }
-    twice = [f"{kind} {name!r}" for kind, used in names.items() for name, times in Counter(used).items() if times > 1]
-    if twice:
-        raise ValueError(f"every name is for one thing on the page, these are for more: {', '.join(twice)}")
+    if twice := [f"{kind} {name!r}" for kind, used in names.items() for name, n in Counter(used).items() if n > 1]:
+        raise ValueError(f"names on the page must be unique, these are not: {', '.join(twice)}")
 
 
 def _paragraphs(texts: Iterable[str]) -> str:
@@ -110,24 +71,22 @@ def _paragraphs(texts: Iterable[str]) -> str:
 
 
 def _badge(verdict: ClaimVerdict) -> str:
-    symbol = f'<span aria-hidden="true">{SYMBOLS[verdict]}</span>'
-    return f'<span class="badge {CLASSES[verdict]}">{symbol} {verdict}</span>'
+    return f'<span class="badge {CLASSES[verdict]}"><span aria-hidden="true">{SYMBOLS[verdict]}</span> {verdict}</span>'
 
 
 def _tally(claims: Sequence[Claim]) -> str:
-    """How many claims of the paper hold: a bar, and the same in words; checks and additions of ours apart."""
+    """How many claims of the paper hold: a bar, and the same in words; checks and our additions separately."""
     if not claims:
         return ""
-    papers = [claim for claim in claims if claim.kind == "claim"]
-    counts = Counter(claim.verdict for claim in papers)
-    bars = "".join(f'<span class="{CLASSES[v]}" style="flex-grow: {counts[v]}"></span>' for v in SYMBOLS if counts[v])
-    words = "".join(f"<li><b>{counts[v]}</b> {_badge(v)}</li>" for v in SYMBOLS if counts[v] or v in ALWAYS_COUNTED)
-    many = f"{len(papers)} claims, measured" if len(papers) != 1 else "One claim, measured"
-    apart = [claim for claim in claims if claim.kind != "claim"]
-    told = ", ".join(f"{claim.number} {claim.verdict} ({KINDS[claim.kind].lower()})" for claim in apart)
-    beside = f'<p class="apart">Counted apart: {escape(told)}.</p>' if apart else ""
+    counts = Counter(claim.verdict for claim in claims if claim.kind == "claim")
+    bars = "".join(f'<span class="{CLASSES[v]}" style="flex-grow: {counts[v]}"></span>' for v in VERDICTS if counts[v])
+    listed = [verdict for verdict in VERDICTS if counts[verdict] or verdict != "too few runs to tell"]
+    words = "".join(f"<li><b>{counts[verdict]}</b> {_badge(verdict)}</li>" for verdict in listed)
+    many = "One claim" if counts.total() == 1 else f"{counts.total()} claims"
+    others = [f"{c.number} {c.verdict} ({KINDS[c.kind].lower()})" for c in claims if c.kind != "claim"]
+    beside = f'<p class="apart">Counted separately: {escape(", ".join(others))}.</p>' if others else ""
     bar = f'<div class="bar" aria-hidden="true">{bars}</div>'
-    return f'<div class="tally"><p>{many}</p>{bar}<ul>{words}</ul>{beside}</div>'
+    return f'<div class="tally"><p>{many}, measured</p>{bar}<ul>{words}</ul>{beside}</div>'
 
 
 def _jump(story: Story) -> str:
@@ -141,31 +100,24 @@ def _jump(story: Story) -> str:
     return f'<nav class="jump" aria-label="Every claim"><ul>{"".join(links)}</ul></nav>' if links else ""
 
 
-def _opening(story: Story, pictures: Pictures, numbered: _Numbers) -> str:
-    """The figures that come first."""
-    figures = {figure.name: figure for section in story.sections for figure in section.figures}
-    return "".join(_figure(figures[name], pictures[name], numbered) for name in story.opening if name in figures)
-
-
 def _contents(story: Story) -> str:
-    lines = [('<a href="#claims">All claims</a>', "")] if story.claims else []
+    items = ['<a href="#claims">All claims</a>'] if story.claims else []
     for section in story.sections:
         marks = "".join(f'<span class="{CLASSES[c.verdict]}">{SYMBOLS[c.verdict]}</span>' for c in section.claims)
         link = f'<a href="#{escape(section.key)}">{to_html(section.title)}</a>'
-        lines.append((link, f' <span class="marks" aria-hidden="true">{marks}</span>' if marks else ""))
-    for key, shown in (("deviations", story.deviations), ("slips", story.slips), ("about", story.about)):
-        lines += [(f'<a href="#{key}">{PARTS[key]}</a>', "")] if shown else []
-    items = "".join(f"<li>{link}{marks}</li>" for link, marks in lines)
-    return f'<div class="contents"><a class="title" href="#top">Contents</a><ul>{items}</ul></div>'
+        items.append(f'{link} <span class="marks" aria-hidden="true">{marks}</span>' if marks else link)
+    shown = {"deviations": story.deviations, "slips": story.slips, "about": story.about}
+    items += [f'<a href="#{key}">{PARTS[key]}</a>' for key, content in shown.items() if content]
+    lines = "".join(f"<li>{item}</li>" for item in items)
+    return f'<div class="contents"><a class="title" href="#top">Contents</a><ul>{lines}</ul></div>'
 
 
 def _all_claims(story: Story) -> str:
-    """One row a claim, its number linked to the evidence; roles keep it a table where it is laid out as cards."""
+    """One row a claim, its number linked to the evidence; roles keep it a table when CSS lays it out as cards."""
     if not story.claims:
         return ""
-    heads = "".join(
-        f'<th scope="col" role="columnheader">{h}</th>' for h in ("", "Claim", "Where", "Measured", "Verdict")
-    )
+    names = ("", "Claim", "Where", "Measured", "Verdict")
+    heads = "".join(f'<th scope="col" role="columnheader">{name}</th>' for name in names)
     rows = []
     for section in story.sections:
         for claim in section.claims:
@@ -182,45 +134,37 @@ def _all_claims(story: Story) -> str:
 <tbody role="rowgroup">{"".join(rows)}</tbody></table></div></details></section>"""
 
 
-def _section(section: Section, pictures: Pictures, numbered: _Numbers, opening: str, shown_first: Sequence[str]) -> str:
-    figures = [
-        f'<p class="again">Its figure is <a href="#figure-{escape(figure.name)}">at the top of the page</a>.</p>'
-        if figure.name in shown_first
-        else _figure(figure, pictures[figure.name], numbered)
-        for figure in section.figures
-    ]
-    tables = [_table(table, numbered) for table in section.tables]
-    again = f'<p class="again">Run it again: <code>{escape(section.command)}</code></p>' if section.command else ""
-    parts = [_paragraphs(section.text), opening, *figures, *tables, _claims(section.claims), again]
+def _section(section: Section, pictures: Pictures, numbers: Numbers, shown_first: Sequence[str]) -> str:
+    parts = [_paragraphs(section.text)]
+    if section.key == framework.NAME and framework.NAME in pictures:
+        parts.append(_picture(framework.NAME, framework.CAPTION, pictures, numbers))
+    for figure in section.figures:
+        if figure.name in shown_first:
+            link = f'<a href="#figure-{escape(figure.name)}">at the top of the page</a>'
+            parts.append(f'<p class="again">Its figure is {link}.</p>')
+        else:
+            parts.append(_picture(figure.name, figure.caption, pictures, numbers))
+    parts += [*(_table(table, numbers) for table in section.tables), "\n".join(map(_claim, section.claims))]
+    if section.command:
+        parts.append(f'<p class="again">Run it again: <code>{escape(section.command)}</code></p>')
     return f"""<section id="{escape(section.key)}"><h2>{to_html(section.title)}</h2>
 {"".join(parts)}</section>
 """
 
 
-def _claims(claims: Sequence[Claim]) -> str:
-    """The section's claims in full, with the rule behind each verdict."""
-    cards = [
-        f"""<article class="claim {CLASSES[claim.verdict]}" id="claim-{escape(claim.number)}">
+def _claim(claim: Claim) -> str:
+    """A claim in full, with the rule behind its verdict."""
+    return f"""<article class="claim {CLASSES[claim.verdict]}" id="claim-{escape(claim.number)}">
 <h3><span class="number">{KINDS[claim.kind]} {escape(claim.number)}</span> {_badge(claim.verdict)}</h3>
 <p class="says">{to_html(claim.says)}</p>
 <dl><dt>In the paper</dt><dd>{to_html(claim.where)}</dd>
 <dt>Measured</dt><dd>{to_html(claim.measured)}</dd><dt>Decided by</dt><dd>{to_html(claim.rule)}</dd></dl>
 </article>"""
-        for claim in claims
-    ]
-    return "\n".join(cards)
 
 
-def _figure(table: FigureTable, shown: Mapping[Palette, str], numbered: _Numbers) -> str:
-    return _picture(table.name, table.caption, shown, numbered.next("Figure"))
-
-
-def _framework(pictures: Pictures, numbered: _Numbers) -> str:
-    return _picture(framework.NAME, framework.CAPTION, pictures[framework.NAME], numbered.next("Figure"))
-
-
-def _picture(name: str, caption: str, shown: Mapping[Palette, str], number: str) -> str:
-    """A picture in its own box; where there are two palettes, the switch decides which one is seen."""
+def _picture(name: str, caption: str, pictures: Pictures, numbers: Numbers) -> str:
+    """A picture in its own box; with two palettes, the switch selects the visible one."""
+    number, shown = f"Figure {next(numbers['Figure'])}", pictures[name]
     drawn = "".join(f'<div class="{p}">{svg}</div>' if len(shown) > 1 else svg for p, svg in shown.items())
     return f"""<figure id="figure-{escape(name)}">
 <div class="scroll" role="group" aria-label="{number}" tabindex="0">{drawn}</div>
@@ -228,8 +172,8 @@ def _picture(name: str, caption: str, shown: Mapping[Palette, str], number: str)
 """
 
 
-def _table(table: TextTable, numbered: _Numbers) -> str:
-    number = numbered.next("Table")
+def _table(table: TextTable, numbers: Numbers) -> str:
+    number = f"Table {next(numbers['Table'])}"
     head = "".join(f'<th scope="col">{to_html(cell)}</th>' for cell in table.head)
     rows = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in table.rows)
     return f"""<figure id="table-{escape(table.name)}" class="table">
@@ -244,15 +188,10 @@ def _cell(text: str) -> str:
     return f"<td{short}>{to_html(text)}</td>"
 
 
-def _list(key: str, texts: Sequence[str], name: str) -> str:
-    if not texts:
-        return ""
+def _list(texts: Sequence[str], name: str) -> str:
     items = "\n".join(f'<li id="{name}-{number}">{to_html(text)}</li>' for number, text in enumerate(texts, 1))
-    return f'<section id="{key}"><h2>{PARTS[key]}</h2><ol>{items}</ol></section>'
+    return f"<ol>{items}</ol>" if texts else ""
 
 
-def _about(about: Mapping[str, str]) -> str:
-    if not about:
-        return ""
-    pairs = "".join(f"<dt>{escape(name)}</dt><dd>{to_html(value)}</dd>" for name, value in about.items())
-    return f'<section id="about"><h2>{PARTS["about"]}</h2><dl class="about">{pairs}</dl></section>'
+def _part(key: str, content: str) -> str:
+    return f'<section id="{key}"><h2>{PARTS[key]}</h2>{content}</section>' if content else ""

@@ -1,44 +1,81 @@
-"""The story as a folder: the page, and every figure and table as files of their own."""
+"""The story as a folder: the page, and every figure and table as separate files."""
 
+import re
 from pathlib import Path
+from xml.etree import ElementTree
 
 from matplotlib.figure import Figure
 
 from zscout.files import write_bytes
 from zscout.lab.report_model import Story
 from zscout.report import draw_framework as framework
-from zscout.report.export import claims_table, to_csv, to_markdown
-from zscout.report.figures import draw, draw_framework, palettes, save_figure
-from zscout.report.ink import Palette, without_caption
+from zscout.report.figures import draw, palettes, save_figure
+from zscout.report.ink import BACKGROUND, CAPTION, INK, Palette, without_caption
 from zscout.report.markup import plain
 from zscout.report.page import check, render
-from zscout.report.picture import to_inline
+from zscout.report.tables import claims_table, to_csv, to_markdown
+
+_SPACE, _LINK = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}href"
+_POINTER = re.compile(r"url\(#([^)]+)\)")
 
 
 def write_report(story: Story, folder: Path) -> list[Path]:
     """``figures/`` (SVG and PNG, rewards in both palettes), ``tables/`` (CSV and Markdown) and ``report.html``."""
-    check(story)  # first: what cannot be told leaves no half of it behind
-    written, pictures = _write_figures(story, folder / "figures")
+    check(story)  # first: an invalid story writes nothing
+    written: list[Path] = []
+    pictures: dict[str, dict[Palette, str]] = {}
+
+    def add(figure: Figure, name: str, palette: Palette, alt: str) -> None:
+        key = name if palette == "safe" else f"{name}-{palette}"
+        svg, png = save_figure(figure, folder / "figures", key)
+        # Drawn once for page and file.
+        pictures.setdefault(name, {})[palette] = to_inline(svg.read_bytes(), key, alt, without_caption(figure))
+        written.extend((svg, png))
+
+    add(framework.draw_framework(), framework.NAME, "safe", framework.ALT)
+    for shown in (figure for section in story.sections for figure in section.figures):
+        for palette in palettes(shown):
+            add(draw(shown, palette), shown.name, palette, plain(shown.alt or shown.caption))
     for table in (claims_table(story), *(table for section in story.sections for table in section.tables)):
         for suffix, content in (("csv", to_csv(table)), ("md", to_markdown(table))):
             written.append(write_bytes(folder / "tables" / f"{table.name}.{suffix}", content.encode()))
     return [*written, write_bytes(folder / "report.html", render(story, pictures).encode())]
 
 
-def _write_figures(story: Story, folder: Path) -> tuple[list[Path], dict[str, dict[Palette, str]]]:
-    """Every figure as files, and what the page shows of each."""
-    written: list[Path] = []
-    pictures: dict[str, dict[Palette, str]] = {}
+def to_inline(svg: bytes, key: str, alt: str, height: float) -> str:
+    """An ``<svg>`` element for HTML: unique ids, the page's text colour, no caption, no background.
 
-    def add(figure: Figure, name: str, palette: Palette, alt: str) -> None:
-        key = name if palette == "safe" else f"{name}-{palette}"
-        svg, png = save_figure(figure, folder, key)
-        inline = to_inline(svg.read_bytes(), key, alt, without_caption(figure))  # drawn once for page and file
-        pictures.setdefault(name, {})[palette] = inline
-        written.extend((svg, png))
+    ``key`` begins each of its ids and must be unique on the page; ``height`` in inches cuts the picture above its
+    caption.
+    """
+    root = ElementTree.fromstring(svg)
+    for parent in root.iter():
+        for child in list(parent):
+            # A style element would apply to the whole page.
+            if child.tag.endswith(("metadata", "style")) or child.get("id") in (BACKGROUND, CAPTION):
+                parent.remove(child)
+    values = " ".join(value for element in root.iter() for value in element.attrib.values())
+    links = {element.get(_LINK, "").removeprefix("#") for element in root.iter()}
+    wanted = links | set(_POINTER.findall(values))
+    for element in root.iter():
+        element.tag = element.tag.removeprefix(_SPACE)
+        element.attrib = dict(_rewritten(element.attrib, wanted, key))
+        element.tail = element.text = None
+    width = float(root.attrib.pop("width").removesuffix("pt"))
+    del root.attrib["height"]
+    root.attrib |= {"viewBox": f"0 0 {width:g} {72 * height:g}", "style": f"--width: {width / 72 * 96:.0f}px"}
+    root.attrib |= {"role": "img", "aria-label": alt, "stroke-linejoin": "round", "stroke-linecap": "butt"}
+    return ElementTree.tostring(root, encoding="unicode")
 
-    add(draw_framework(), framework.NAME, "safe", framework.ALT)
-    for table in (table for section in story.sections for table in section.figures):
-        for palette in palettes(table):
-            add(draw(table, palette), table.name, palette, plain(table.alt or table.caption))
-    return written, pictures
+
+def _rewritten(attributes: dict[str, str], wanted: set[str], key: str) -> list[tuple[str, str]]:
+    """Attributes without namespaces and without ids that nothing points at."""
+    kept = []
+    for name, value in attributes.items():
+        if name == _LINK:
+            kept.append(("href", re.sub("^#", f"#{key}--", value)))
+        elif name != "id":
+            kept.append((name, _POINTER.sub(rf"url(#{key}--\1)", value).replace(INK, "currentColor")))
+        elif value in wanted:
+            kept.append(("id", f"{key}--{value}"))
+    return kept

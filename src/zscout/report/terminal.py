@@ -1,7 +1,7 @@
-"""A run in the terminal: the world as coloured cells, what it is doing in words, and its numbers."""
+"""A run in the terminal: two maps as coloured cells, what the agent does in words, and its numbers."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from rich.console import Console, ConsoleOptions, Group, RenderableType
@@ -11,8 +11,8 @@ from rich.text import Text
 
 from zscout.lab.viewer import Frame, Scene
 
-VIRIDIS = ("#440154", "#414487", "#2a788e", "#22a884", "#7ad151", "#fde725")  # dark is little, bright is much
-SHADES = " ░▒▓█"  # the same where there are no colours
+VIRIDIS = np.array([list(bytes.fromhex(c)) for c in ("440154", "414487", "2a788e", "22a884", "7ad151", "fde725")])
+SHADES = " ░▒▓█"  # low to high, if there are no colours
 WALL, WALL_MARK = "#8a8a94", "#"
 AGENT, WAY, BEST, HEADING = "()", "··", "**", "[]"
 ACCENT = "#d55e00"
@@ -33,11 +33,18 @@ class View:
         coloured = console.color_system is not None and not console.no_color
         columns = scene.truth.shape[1]
         cell = 2 if 2 * columns <= width else 1
-        estimate = _map(frame.estimate, _range(scene.truth), _marks(scene, self.frames), cell, coloured)
-        left = Group(_heading("its estimate φ·ẑ"), estimate)
-        right = Group(_heading("the hidden reward φ·z_r"), _small_map(scene, coloured))
-        side_by_side = max(cell * columns, 16) + GAP + max(columns, 23) <= width
-        yield _beside(left, right) if side_by_side else Group(left, right)
+        low, high = np.nanmin(scene.truth), np.nanmax(scene.truth)  # both maps have the scale of the truth
+        estimate, truth = (np.clip((v - low) / (high - low), 0, 1) for v in (frame.estimate, scene.truth))
+        expected = _map(estimate, _marks(scene, self.frames), cell, coloured)
+        left = Group(Text("its estimate φ·ẑ", "bold", no_wrap=True, overflow="crop"), expected)
+        hidden = _half_blocks(truth, scene) if coloured else _map(truth, dict.fromkeys(scene.best, "*"), 1, False)
+        right = Group(Text("the hidden reward φ·z_r", "bold", no_wrap=True, overflow="crop"), hidden)
+        if max(cell * columns, 16) + GAP + max(columns, 23) <= width:
+            table = Table.grid(padding=(0, GAP, 0, 0))
+            table.add_row(left, right)
+            yield table
+        else:
+            yield Group(left, right)
         legend = f"{AGENT} the agent  {WAY} its way  {HEADING} where its behaviour leads  {BEST} the best cell"
         yield Text(legend, style="dim", no_wrap=True, overflow="ellipsis")
         yield Text(f"It {frame.doing}", no_wrap=True, overflow="ellipsis")
@@ -46,12 +53,12 @@ class View:
 
 
 def plain_line(frame: Frame, steps: int) -> str:
-    """A step where nothing can be redrawn."""
+    """One step as a line, for output that cannot be redrawn."""
     return f"{numbers_line(frame, steps)}  {frame.doing}"
 
 
 def numbers_line(frame: Frame, steps: int) -> str:
-    """Step, reward, what was lost, what the estimate is worth and how far it is off."""
+    """Step, reward, lost steps, value of the estimate's policy, and error."""
     return (
         f"step {frame.step:>{len(str(steps))}} of {steps}  reward {signed(frame.reward)}  "
         f"lost {frame.lost:.1f} steps  value {share(frame.value)}  ‖ẑ − z_r‖ {frame.error:.2f}"
@@ -69,92 +76,51 @@ def share(number: float) -> str:
 
 
 def sparkline(numbers: Sequence[float]) -> str:
-    """One bar a number, from the least to the largest."""
+    """One bar per number, from the least to the largest."""
     low, high = min(numbers), max(numbers)
     scale = (len(BARS) - 1) / (high - low) if high > low else 0.0
     return "".join(BARS[round((number - low) * scale)] for number in numbers)
 
 
-def _heading(words: str) -> Text:
-    return Text(words, style="bold", no_wrap=True, overflow="crop")
-
-
-def _beside(left: RenderableType, right: RenderableType) -> Table:
-    table = Table.grid(padding=(0, GAP, 0, 0))
-    table.add_row(left, right)
-    return table
-
-
 def _marks(scene: Scene, frames: Sequence[Frame]) -> dict[tuple[int, int], str]:
-    """What stands in which cell; the agent hides what is below it."""
-    marks = dict.fromkeys(scene.best, BEST)
-    marks |= {frame.left: WAY for frame in frames[-TRAIL:] if frame.left not in scene.best}
-    if frames[-1].heading is not None and frames[-1].heading not in scene.best:
+    """The mark of each marked cell; the agent hides what is below it."""
+    marks = {frame.left: WAY for frame in frames[-TRAIL:]}
+    if frames[-1].heading is not None:
         marks[frames[-1].heading] = HEADING
-    return marks | {frames[-1].cell: AGENT}
+    return marks | dict.fromkeys(scene.best, BEST) | {frames[-1].cell: AGENT}
 
 
-def _map(
-    values: np.ndarray, limits: tuple[float, float], marks: dict[tuple[int, int], str], cell: int, coloured: bool
-) -> Text:
-    """Rows of cells, each one or two characters wide."""
+def _map(shares: np.ndarray, marks: Mapping[tuple[int, int], str], cell: int, coloured: bool) -> Text:
+    """Rows of cells, each one or two characters wide; shares are 0 to 1, NaN on walls."""
     text = Text(no_wrap=True, overflow="crop")
-    for row, line in enumerate(values.tolist()):
-        for column, value in enumerate(line):
-            mark = marks.get((row, column), "")
-            if not coloured:
-                text.append((mark or _shade(value, limits) * 2)[:cell])
-            elif mark == AGENT:
-                text.append(mark[:cell], Style(color="#ffffff", bgcolor=ACCENT, bold=True))
-            else:
-                ink = "#ffffff" if _share(value, limits) < 0.6 else "#000000"
-                text.append((mark or "  ")[:cell], Style(color=ink, bgcolor=_colour(value, limits), bold=True))
-        text.append("\n")
-    text.right_crop(1)
+    for (row, column), value in np.ndenumerate(shares):
+        if row and not column:
+            text.append("\n")
+        mark = marks.get((row, column), "")
+        if not coloured:
+            shade = WALL_MARK if math.isnan(value) else SHADES[round(value * (len(SHADES) - 1))]
+            text.append((mark or shade * 2)[:cell])
+        elif mark == AGENT:
+            text.append(mark[:cell], Style(color="#ffffff", bgcolor=ACCENT, bold=True))
+        else:
+            ink = "#ffffff" if value < 0.6 else "#000000"
+            text.append((mark or "  ")[:cell], Style(color=ink, bgcolor=_colour(value), bold=True))
     return text
 
 
-def _small_map(scene: Scene, coloured: bool) -> Text:
-    """One character a cell; with colours two rows a line, the upper half of a block and its background."""
-    limits, rows = _range(scene.truth), scene.truth.tolist()
+def _half_blocks(shares: np.ndarray, scene: Scene) -> Text:
+    """One character per two cells: the upper half of a block is one row, its background the next."""
     text = Text(no_wrap=True, overflow="crop")
-    if not coloured:
-        for row, line in enumerate(rows):
-            marked = ((row, column) in scene.best for column in range(len(line)))
-            text.append("".join("*" if m else _shade(v, limits) for v, m in zip(line, marked, strict=True)) + "\n")
-        text.right_crop(1)
-        return text
-    colours = [
-        ["#ffffff" if (row, column) in scene.best else _colour(value, limits) for column, value in enumerate(line)]
-        for row, line in enumerate(rows)
-    ]
-    for upper in range(0, len(rows), 2):
-        for column, colour in enumerate(colours[upper]):
-            below = colours[upper + 1][column] if upper + 1 < len(rows) else None
-            text.append("▀", Style(color=colour, bgcolor=below))
+    colours = {at: "#ffffff" if at in scene.best else _colour(value) for at, value in np.ndenumerate(shares)}
+    for upper in range(0, len(shares), 2):
+        for column in range(shares.shape[1]):
+            text.append("▀", Style(color=colours[upper, column], bgcolor=colours.get((upper + 1, column))))
         text.append("\n")
     return text.append("white: the best cell", "dim")
 
 
-def _range(values: np.ndarray) -> tuple[float, float]:
-    return float(np.nanmin(values)), float(np.nanmax(values))
-
-
-def _share(value: float, limits: tuple[float, float]) -> float:
-    """How far up the scale, 0 … 1: both maps have the scale of the truth."""
-    low, high = limits
-    return min(max((value - low) / (high - low), 0.0), 1.0)
-
-
-def _shade(value: float, limits: tuple[float, float]) -> str:
-    return WALL_MARK if math.isnan(value) else SHADES[round(_share(value, limits) * (len(SHADES) - 1))]
-
-
-def _colour(value: float, limits: tuple[float, float]) -> str:
-    if math.isnan(value):
+def _colour(share: float) -> str:
+    if math.isnan(share):
         return WALL
-    place = _share(value, limits) * (len(VIRIDIS) - 1)
-    first = min(int(place), len(VIRIDIS) - 2)
-    ends = [[int(colour[i : i + 2], 16) for i in (1, 3, 5)] for colour in VIRIDIS[first : first + 2]]
-    mixed = (round(a + (b - a) * (place - first)) for a, b in zip(*ends, strict=True))
-    return "#" + "".join(f"{part:02x}" for part in mixed)
+    mixed = (round(np.interp(share * (len(VIRIDIS) - 1), range(len(VIRIDIS)), channel)) for channel in VIRIDIS.T)
+    return "#" + bytes(mixed).hex()

@@ -4,7 +4,6 @@ An acquisition is a callable (forecast, posterior, radius, rng) → scores [*b n
 one line: ``replace(method, acquisition=Thompson())``.
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -13,12 +12,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from zscout.edge import MOST, as_discount, as_size, in_range
 from zscout.randomness import Rng, Streams, normal
-from zscout.transfer.forecast import Forecast
-from zscout.transfer.inputs import finite
+from zscout.transfer.forecast import Forecast, offers_moments
+from zscout.transfer.inputs import Checked, Count, Discount, NotNegative, finite
 from zscout.transfer.posterior import TaskPosterior
-from zscout.types import HasDiscount, HasHorizons, Obs
+from zscout.types import BehaviorModel, HasDiscount, HasHorizons, Obs
 
 Radius: TypeAlias = Float[Tensor, "*b"]
 Scores: TypeAlias = Float[Tensor, "*b n"]
@@ -26,20 +24,15 @@ Acquisition: TypeAlias = Callable[[Forecast, TaskPosterior, Radius, Rng], Scores
 
 
 @dataclass(frozen=True)
-class UCB:
+class UCB(Checked):
     """ψ·ẑ + √β_t‖ψ‖_{V⁻¹}  (eq. 5).
 
     With ``bonus_gamma`` the norm is of ψ at that discount: over a shorter horizon, directions average out less.
     ``bonus_scale`` multiplies the norm, because ψ is smaller at a shorter horizon.
     """
 
-    bonus_gamma: float | None = None
-    bonus_scale: float = 1.0
-
-    def __post_init__(self) -> None:
-        if self.bonus_gamma is not None:
-            as_discount(self.bonus_gamma)
-        in_range(self.bonus_scale, "bonus_scale", 0.0, math.inf, open_end=True)
+    bonus_gamma: Discount | None = None
+    bonus_scale: NotNegative = 1.0
 
     def __call__(self, forecast: Forecast, posterior: TaskPosterior, radius: Radius, rng: Rng) -> Scores:
         """Value plus bonus."""
@@ -51,41 +44,34 @@ class UCB:
 
 
 @dataclass(frozen=True)
-class PathUCB:
+class PathUCB(Checked):
     """ψ·ẑ + √β_t·H√((1 − g) tr(V⁻¹M_g(s;z))): eq. 5 with M in place of its rank-1 approximation ψψᵀ.
 
     ‖ψ‖²_{V⁻¹} = tr(V⁻¹ψψᵀ) sums features first, so directions cancel. M sums the information of each state on the
     path. g is a shorter horizon than the value's γ; H = 1/(1 − γ) and √(1 − g) scale the bonus to the size of ψ.
-    Fallbacks: H(1 − g)‖ψ_g‖_{V⁻¹} for a model with ``psi_at`` only, ‖ψ‖_{V⁻¹} (eq. 5) for a model with neither.
+    Fallbacks: H(1 − g)‖ψ_g‖_{V⁻¹} for a model with ``psi_at`` only, ‖ψ‖_{V⁻¹} (eq. 5) for a model with neither; an
+    agent then warns that g has no effect, unless g is the default.
     """
 
-    gamma: float = 0.9  # g
-
-    def __post_init__(self) -> None:
-        as_discount(self.gamma)
+    gamma: Discount = 0.8  # g
 
     def __call__(self, forecast: Forecast, posterior: TaskPosterior, radius: Radius, rng: Rng) -> Scores:
         """Value plus bonus."""
-        return forecast.value(posterior) + radius[..., None] * self._width(forecast, posterior)
-
-    def _width(self, forecast: Forecast, posterior: TaskPosterior) -> Scores:
         model, g = forecast.model, self.gamma
-        if isinstance(model, HasDiscount) and forecast.offers_moments(posterior):
-            return (((1 - g) * forecast.information(posterior, g)).clamp(min=0)).sqrt() / (1 - model.gamma)
-        if isinstance(model, HasDiscount) and isinstance(model, HasHorizons):
-            return (1 - g) / (1 - model.gamma) * forecast.width(posterior, g)
-        return forecast.width(posterior)
+        if isinstance(model, HasDiscount) and offers_moments(model, posterior.means is not None):
+            width = ((1 - g) * forecast.information(posterior, g)).clamp(min=0).sqrt() / (1 - model.gamma)
+        elif isinstance(model, HasDiscount) and isinstance(model, HasHorizons):
+            width = (1 - g) / (1 - model.gamma) * forecast.width(posterior, g)
+        else:
+            width = forecast.width(posterior)
+        return forecast.value(posterior) + radius[..., None] * width
 
 
 @dataclass(frozen=True)
-class Explore:
+class Explore(Checked):
     """‖ψ‖_{V⁻¹}: pure exploration, ignores the reward."""
 
-    gamma: float | None = None
-
-    def __post_init__(self) -> None:
-        if self.gamma is not None:
-            as_discount(self.gamma)
+    gamma: Discount | None = None
 
     def __call__(self, forecast: Forecast, posterior: TaskPosterior, radius: Radius, rng: Rng) -> Scores:
         """The width ‖ψ‖_{V⁻¹}."""
@@ -107,7 +93,7 @@ class Thompson:
 
     def __call__(self, forecast: Forecast, posterior: TaskPosterior, radius: Radius, rng: Rng) -> Scores:
         """The value for a sampled task."""
-        return _dot(forecast.centred(posterior), posterior.sample(1, rng)[..., 0, :])
+        return (forecast.centred(posterior) @ posterior.sample(1, rng)[..., 0, :, None])[..., 0]
 
 
 @dataclass(frozen=True)
@@ -120,19 +106,15 @@ class Optimism:
 
 
 @dataclass(frozen=True)
-class OneStepBonus:
+class OneStepBonus(Checked):
     """ψ·ẑ + w·√β_t·E Σγᵏ‖φ(S_{t+k+1})‖²_{V⁻¹}: the information gain of each state that π(·,z) enters.
 
     The gain is that of the matrix determinant lemma. The sum is tr(V⁻¹M(s;z)) if the model has M, else ‖ψ‖²_{V⁻¹},
-    at this horizon if the model has ``psi_at``. γ = 0 counts the next state only.
+    at this horizon if the model has ``psi_at``; an agent warns if it has neither. γ = 0 counts the next state only.
     """
 
-    weight: float = 1.0
-    gamma: float = 0.0
-
-    def __post_init__(self) -> None:
-        in_range(self.weight, "weight", 0.0, math.inf, open_end=True)
-        as_discount(self.gamma)
+    weight: NotNegative = 1.0
+    gamma: Discount = 0.0
 
     def __call__(self, forecast: Forecast, posterior: TaskPosterior, radius: Radius, rng: Rng) -> Scores:
         """Value plus information gain, summed over states."""
@@ -141,15 +123,14 @@ class OneStepBonus:
 
 
 @dataclass(frozen=True)
-class LogDet:
-    """ψ·ẑ + w·√β_t·log(det(V + M(s;z)) / det V): the information that following z would add  (D-optimal design)."""
+class LogDet(Checked):
+    """ψ·ẑ + w·√β_t·log(det(V + M(s;z)) / det V): the information that following z would add  (D-optimal design).
 
-    weight: float = 20.0
-    gamma: float = 0.9
+    Without M it uses ψψᵀ, at discount ``gamma`` if the model has ``psi_at``; without both, ``gamma`` has no effect.
+    """
 
-    def __post_init__(self) -> None:
-        in_range(self.weight, "weight", 0.0, math.inf, open_end=True)
-        as_discount(self.gamma)
+    weight: NotNegative = 20.0
+    gamma: Discount = 0.9
 
     def __call__(self, forecast: Forecast, posterior: TaskPosterior, radius: Radius, rng: Rng) -> Scores:
         """Value plus information gain of the whole path."""
@@ -188,16 +169,12 @@ class OverHeads:
 
 
 @dataclass(frozen=True)
-class AveragedOverZ:
+class AveragedOverZ(Checked):
     """The score with ψ averaged over z and ``draws`` neighbours: z + spread·N(0, I), projected to Z."""
 
     score: Acquisition = UCB()
-    draws: int = 4
-    spread: float = 0.1
-
-    def __post_init__(self) -> None:
-        as_size(self.draws, "draws", 1, MOST)
-        in_range(self.spread, "spread", 0.0, math.inf, open_end=True)
+    draws: Count = 4
+    spread: NotNegative = 0.1
 
     def __call__(self, forecast: Forecast, posterior: TaskPosterior, radius: Radius, rng: Rng) -> Scores:
         """The score with the averaged ψ."""
@@ -224,5 +201,17 @@ class AveragedOverStates:
         return self.score(forecast.with_psi(psi), posterior, radius, rng)
 
 
-def _dot(psi: Float[Tensor, "*b n d"], task: Float[Tensor, "*b d"]) -> Scores:
-    return (psi @ task[..., None])[..., 0]
+def unused_gamma(score: Acquisition, model: BehaviorModel, intercept: bool) -> str | None:
+    """A sentence if this model cannot use the score's ``gamma``; None if it can, or if eq. 5 is the default anyway."""
+    if isinstance(score, OverHeads | AveragedOverZ | AveragedOverStates):
+        return unused_gamma(score.score, model, intercept)
+    if not isinstance(score, PathUCB | OneStepBonus) or score == PathUCB():
+        return None
+    knows_own_discount = isinstance(model, HasDiscount) or isinstance(score, OneStepBonus)
+    if knows_own_discount and (offers_moments(model, intercept) or isinstance(model, HasHorizons)):
+        return None
+    lacks = "psi_at" if knows_own_discount else "gamma"
+    return (
+        f"gamma={score.gamma} of {type(score).__name__} has no effect: {type(model).__name__} has no {lacks}, so the "
+        "bonus uses ‖ψ‖_{V⁻¹} at the model's own discount"
+    )

@@ -1,9 +1,11 @@
-"""The three agents: z from posterior and score, z from whole rollouts, actions without z."""
+"""Three agents that infer the task of a frozen model from rewards: by posterior and score, by rollouts, by actions."""
 
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, Never
 
 import torch
 from jaxtyping import Bool, Float
@@ -11,31 +13,20 @@ from torch import Generator, Tensor
 
 from zscout.edge import as_finite, as_given, as_positive, in_range
 from zscout.randomness import Streams
-from zscout.transfer.constant import constant_part_of
+from zscout.transfer import inputs
+from zscout.transfer.acquisition import unused_gamma
 from zscout.transfer.explorers import Explorer
-from zscout.transfer.inputs import (
-    Flags,
-    OneThread,
-    Rewards,
-    check_model_kind,
-    check_observation,
-    checked_phi,
-    checked_z,
-    copied,
-    flags_of_runs,
-    seeds_of_runs,
-)
+from zscout.transfer.inputs import Flags, OneThread, Rewards
 from zscout.transfer.methods import Method, resolved
+from zscout.transfer.offline import constant_part_of
 from zscout.transfer.posterior import TaskPosterior
 from zscout.transfer.problem import Problem
 from zscout.transfer.rollout_searches import RolloutSearch
-from zscout.transfer.saving import SavedAgent
-from zscout.transfer.search import Search, Settles
-from zscout.transfer.state import AgentState
+from zscout.transfer.saving import AgentState, read_agent, write_agent
+from zscout.transfer.search import Known
 from zscout.types import Action, BehaviorModel, DrawsForEachRun, HasTransitionFeatures, Obs
 
 ASK, TELL, ACT, STREAMS = 0, 1, 2, 3  # a step draws from three streams; each depends only on seed and t
-NO_MODEL = object()  # tells copy and pickle, which call __new__ without arguments, from a user's None
 
 
 class OnlineTransfer:
@@ -48,34 +39,34 @@ class OnlineTransfer:
 
     ``method`` is a name or a ``Method``. ``runs=300`` batches 300 agents: obs [300], z [300 d], reward [300]. Run i has
     seed + i, or the i-th of a list of seeds, and gives the same result alone as in the batch (a model with random
-    actions must declare ``DrawsForEachRun``). ``noise=None`` estimates σ. ``norm_bound``: ‖z_r‖, used by
-    the method named ``"usf-ucb-norm"`` only (default √d).
-    A call that raises leaves the agent unchanged.
+    actions must declare ``DrawsForEachRun``). ``noise=None`` estimates σ. ``norm_bound``: ‖z_r‖ (default √d), used by
+    the method named ``"usf-ucb-norm"`` only; a ``Method`` has its own. A call that raises leaves the agent unchanged.
     """
 
     method: Method
 
     def __new__(
         cls,
-        bfm: BehaviorModel | object = NO_MODEL,
+        bfm: BehaviorModel | None = None,
         method: str | Method = "usf-ucb",
         *,
+        seed: object = 0,
+        runs: object = None,
         noise: float | None = None,
         norm_bound: float | None = None,
-        **_: object,
+        **settings: object,
     ) -> "OnlineTransfer":
         """Create the class that the method needs: this one, ``RolloutAgent`` or ``ExplorerAgent``."""
-        if bfm is NO_MODEL:  # copy and pickle create an empty instance
+        if bfm is None and method == "usf-ucb":  # copy and pickle create an empty instance
             return object.__new__(cls)
-        check_model_kind(bfm)
-        assert isinstance(bfm, BehaviorModel)
-        found = resolved(method, bfm.dim, noise, norm_bound)
-        by_rollouts, by_actions = isinstance(found.search, RolloutSearch), found.explorer is not None
-        kind = RolloutAgent if by_rollouts else ExplorerAgent if by_actions else OnlineTransfer
-        own = next(base for base in cls.__mro__ if base in (RolloutAgent, ExplorerAgent, OnlineTransfer))
-        if cls is not OnlineTransfer and own is not kind:
+        inputs.check_model_kind(bfm)
+        assert bfm is not None
+        found = resolved(method, bfm.dim, noise, norm_bound, settings)
+        by_rollouts = isinstance(found.search, RolloutSearch)
+        kind = RolloutAgent if by_rollouts else OnlineTransfer if found.explorer is None else ExplorerAgent
+        if cls is not OnlineTransfer and next(base for base in cls.__mro__ if base in KINDS) is not kind:
             raise ValueError(f"{cls.__name__} cannot run this method: create OnlineTransfer(bfm, method)")
-        agent = object.__new__(kind if cls is OnlineTransfer else cls)
+        agent: OnlineTransfer = object.__new__(kind if cls is OnlineTransfer else cls)
         agent.method = found
         return agent
 
@@ -88,12 +79,13 @@ class OnlineTransfer:
         runs: int | None = None,
         noise: float | None = None,
         norm_bound: float | None = None,
+        **settings: Never,
     ) -> None:
         self.bfm = bfm
         self.method_name = method if isinstance(method, str) else None
         self.noise = None if noise is None else in_range(noise, "noise", 0.0, math.inf, open_end=True)
         self.norm_bound = None if norm_bound is None else as_positive(norm_bound, "norm_bound")
-        self.seeds = seeds_of_runs(seed, runs)
+        self.seeds = inputs.seeds_of_runs(seed, runs)
         self.runs = tuple(self.seeds.shape)
         self._constant = constant_part_of(bfm) if self.method.intercept else None
         example = bfm.sample_z(1, 0)
@@ -107,85 +99,85 @@ class OnlineTransfer:
             device=example.device,
         )
         self._largest_z = math.sqrt(torch.finfo(example.dtype).max / bfm.dim)  # ‖ẑ‖² must fit the model's dtype
+        search = self.method.search
+        self._search = None if isinstance(search, RolloutSearch) else search  # once: this isinstance is slow
         self._one_thread = OneThread()
         self._state = AgentState(prior, torch.full(self.runs, math.inf, dtype=torch.float64, device=prior.device))
+        if unused := unused_gamma(self.method.acquisition, bfm, self.method.intercept):
+            warnings.warn(unused, stacklevel=2)
 
     # The algorithm
 
     def ask(self, obs: Obs) -> Float[Tensor, "*b d"]:
         """Z_t for S_t. Asking again at the same obs, before tell or learn, gives the same z."""
         with self._one_thread:
-            check_observation(obs, self.bfm.observation_space, self.runs)
-            self._state = state = self._choose(obs)
-        assert state.z is not None
-        return state.z.clone()
+            self._state, z = self._choose(obs)
+        return z.clone()
 
-    def _choose(self, obs: Obs) -> AgentState:
+    def _choose(self, obs: Obs) -> tuple[AgentState, Float[Tensor, "*b d"]]:
         """Z_t = argmax over Z of ψ(S_t;z)·ẑ_t + √β_t‖ψ(S_t;z)‖_{V_t⁻¹}  (eq. 5), kept for ``hold`` steps.
 
-        The search proposes z; ``Problem.best`` takes the argmax of ``method.acquisition``.
+        The search proposes z and takes the argmax of ``method.acquisition``.
         """
-        state, due = self._state, self._due()
+        state, due = self._asked(obs), self._due()
         z = state.last
         if z is None or due.any():
             with torch.no_grad():
-                best = checked_z(self._search(self._problem(obs), self._streams(ASK)), (*self.runs, self.bfm.dim))
+                assert self._search is not None
+                found = self._search(self._problem(obs), self._streams(ASK))  # eq. 5
+            best = inputs.checked_z(found, (*self.runs, self.bfm.dim))
             z = best if z is None else torch.where(due[..., None], best, z)
-        return replace(state, z=z, asked=copied(obs))
+        return replace(state, z=z), z
 
     def act(self, obs: Obs) -> Action:
         """A_t ~ π(·|S_t, Z_t): a tensor if ``obs`` is a tensor, else numpy."""
         with self._one_thread:
-            check_observation(obs, self.bfm.observation_space, self.runs)
-            chosen, streams = self._choose(obs), self._streams(ACT)
-            assert chosen.z is not None
+            state, z = self._choose(obs)
+            streams = self._streams(ACT)
             for_each_run = isinstance(self.bfm, DrawsForEachRun) and self.bfm.draws_for_each_run
             first = int(streams.integers(1).flatten()[0]) & (2**62 - 1)
-            for_all_runs = Generator(device=chosen.z.device).manual_seed(first)
-            action = self.bfm.act(obs, chosen.z.clone(), streams if for_each_run else for_all_runs)
-            self._state = replace(chosen, action=copied(action))
+            for_all_runs = Generator(device=z.device).manual_seed(first)
+            action = self.bfm.act(obs, z.clone(), streams if for_each_run else for_all_runs)
+            self._state = replace(state, action=inputs.copied(action))
             return action
 
     def tell(
         self, next_obs: Obs, reward: Rewards | None = None, done: Flags = False, seen: Flags | None = None
     ) -> None:
-        """(S_{t+1}, R_{t+1}): V ← V + φφᵀ, b ← b + φr, ẑ = V⁻¹b  (eq. 3). ``done``: the episode ended.
+        """(S_{t+1}, R_{t+1}): V ← V + φφᵀ, b ← b + φr, ẑ = V⁻¹b  (eq. 3).
 
-        ``reward=None``: no reward was seen. ``seen`` [runs]: which runs saw a reward. A run without a reward learns
-        nothing; with forgetting, its old rewards still fade.
+        ``done``: the episode ended, terminated or truncated. ``reward=None``: no reward was seen. ``seen`` [runs]:
+        which runs saw a reward. A run without a reward learns nothing; with forgetting, its old rewards still fade.
         """
         with self._one_thread:
             state = self._state
             if state.asked is None:
                 raise ValueError("each tell needs an ask(obs) or act(obs) before it")
-            check_observation(next_obs, self.bfm.observation_space, self.runs)
-            ended = flags_of_runs(done, self.runs, "done").to(state.age.device)
-            if reward is None:
-                if seen is not None:
-                    raise ValueError("got seen without a reward: pass both or neither")
+            inputs.check_observation(next_obs, self.bfm.observation_space, self.runs)
+            ended = inputs.flags_of_runs(done, self.runs, "done").to(state.age.device)
+            if reward is not None:
+                phi = inputs.checked_phi(self.bfm, next_obs, self.runs, state.asked, state.action)
+                posterior = self._usable(state.posterior.update(phi, reward, seen))  # eq. 3
+            elif seen is None:
                 posterior = state.posterior.aged()
             else:
-                phi = checked_phi(self.bfm, next_obs, self.runs, state.asked, state.action)
-                posterior = self._usable(state.posterior.update(phi, reward, seen))  # eq. 3
-            age = state.age if state.z is None else torch.where(self._due(), 0.0, state.age) + 1
-            after = AgentState(
-                posterior,
-                torch.where(ended, math.inf, age),
-                t=state.t + 1,
-                last=state.last if state.z is None else state.z,
-                memory=state.memory,
-            )
+                raise ValueError("got seen without a reward: pass both or neither")
+            last, age = state.last, state.age
+            if state.z is not None:
+                last, age = state.z, torch.where(self._due(), 0.0, age) + 1
+            age = torch.where(ended, math.inf, age)  # a new episode needs a new z
+            after = AgentState(posterior, age, state.t + 1, last, memory=state.memory)
             self._state = self._after(after, next_obs, reward, ended, seen)
 
     def _after(
         self, after: AgentState, next_obs: Obs, reward: Rewards | None, ended: Bool[Tensor, "*b"], seen: Flags | None
     ) -> AgentState:
-        """Hook for subclasses: other changes to the state."""
+        """The state after a tell; the other agents update their memory here."""
         return after
 
     def learn(self, observations: Obs, rewards: Rewards) -> None:
         """Learn labelled pairs at any time, observations [*b m …] and rewards [*b m]: warm start or late feedback."""
-        phi = checked_phi(self.bfm, observations)
+        phi = inputs.checked_phi(self.bfm, observations)
         with self._one_thread:
             self._state = replace(self._state, posterior=self._usable(self._state.posterior.learn(phi, rewards)))
 
@@ -197,10 +189,10 @@ class OnlineTransfer:
         The width is in units of σ, the noise of one reward: .5 is the uncertainty left after four rewards there.
         """
         least = in_range(least, "least", 0.0, math.inf, open_end=True)
-        check_observation(next_obs, self.bfm.observation_space, self.runs)
+        inputs.check_observation(next_obs, self.bfm.observation_space, self.runs)
         if isinstance(self.bfm, HasTransitionFeatures) and self._state.asked is None:
             raise ValueError("this model has transition features: call wants_reward between act(obs) and tell")
-        phi = checked_phi(self.bfm, next_obs, self.runs, self._state.asked, self._state.action)
+        phi = inputs.checked_phi(self.bfm, next_obs, self.runs, self._state.asked, self._state.action)
         wanted = self._state.posterior.reward_width(phi) > least
         return wanted if self.runs else bool(wanted)
 
@@ -218,7 +210,7 @@ class OnlineTransfer:
 
     @property
     def present_z(self) -> Float[Tensor, "*b d"] | None:
-        """The z of the last ask or act; None while an explorer acts."""
+        """The z of the last ask or act."""
         z = self._state.last if self._state.z is None else self._state.z
         return None if z is None else z.clone()
 
@@ -229,9 +221,10 @@ class OnlineTransfer:
 
     @property
     def best_z(self) -> Float[Tensor, "*b d"]:
-        """The z to use from now on without further learning: ẑ projected to Z."""
-        if isinstance(self.method.search, Settles):
-            return self.method.search.settled_z(self.bfm, self._state.posterior)
+        """The z to use from now on without further learning: ẑ projected to Z, or the task of the oracle."""
+        search = self.method.search
+        if isinstance(search, Known):
+            return search.best_z(self.bfm, self._state.posterior)
         z_hat = self.z_hat if self._constant is None else self._constant.removed_from(self.z_hat)
         return self.bfm.project_z(z_hat).double()
 
@@ -246,43 +239,49 @@ class OnlineTransfer:
 
     @property
     def exploring(self) -> bool:
-        """Whether an explorer chooses the next action."""
+        """Whether an explorer chooses the next action; False for this class."""
         return False
 
     @property
     def wants_reset(self) -> bool:
-        """Whether the environment should reset to the common start now."""
+        """Whether the environment should reset to the common start now; False for this class."""
         return False
 
     # Saving
 
     def save(self, folder: str | Path) -> None:
         """Write method, seeds and state to one file in ``folder``."""
-        state, name, dim = self._state, self.method_name, self.bfm.dim
-        fixed = (self.method, name, self.noise, self.norm_bound, dim, self.seeds)
-        SavedAgent(*fixed, state.numbers(), state.tensors()).write(Path(folder))
+        given = {"name": self.method_name, "noise": self.noise, "norm_bound": self.norm_bound}
+        write_agent(Path(folder), self.method, self.seeds, self._state, **given)
 
     @classmethod
     def load(cls, folder: str | Path, bfm: BehaviorModel, method: Method | None = None) -> "OnlineTransfer":
         """Load a saved agent, to continue it; pass ``method`` if it has parts from outside zscout."""
-        check_model_kind(bfm)
+        inputs.check_model_kind(bfm)
         method = None if method is None else resolved(method, bfm.dim)
         try:
-            saved = SavedAgent.read(Path(folder), bfm.dim, method)
-            rest = {"noise": saved.noise, "norm_bound": saved.norm_bound}
-            agent = cls(bfm, saved.method, seed=saved.seed, runs=saved.runs, **rest)
-            agent.method_name = saved.method_name
-            agent._state = agent._state.restored(saved.t, saved.tensors)
+            found, tensors, saved = read_agent(Path(folder), bfm.dim, method)
+            rest = {name: saved[name] for name in ("runs", "noise", "norm_bound")}
+            agent = cls(bfm, found, seed=tensors["seeds"].tolist(), **rest)
+            agent.method_name = saved["name"]
+            agent._state = agent._state.restored(saved["state"], tensors)
         except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
             raise ValueError(f"cannot restore the agent in {folder}: {error}") from error
         return agent
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_one_thread"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _one_thread=OneThread())  # a copy can be used by another thread
+
     # Parts
 
-    @property
-    def _search(self) -> Search:
-        assert not isinstance(self.method.search, RolloutSearch)
-        return self.method.search
+    def _asked(self, obs: Obs) -> AgentState:
+        """The state with S_t = obs; an action chosen at another observation is dropped."""
+        inputs.check_observation(obs, self.bfm.observation_space, self.runs)
+        again = self._state.action is not None and inputs.same(obs, self._state.asked)
+        return replace(self._state, asked=inputs.copied(obs), action=self._state.action if again else None)
 
     def _due(self) -> Bool[Tensor, "*b"]:
         """Which runs need a new z: the last one was followed for ``hold`` steps."""
@@ -299,29 +298,28 @@ class OnlineTransfer:
     def _usable(self, posterior: TaskPosterior) -> TaskPosterior:
         """The posterior; raises if ẑ overflows the model's dtype."""
         if torch.linalg.vector_norm(posterior.z_hat, math.inf) > self._largest_z:
-            raise ValueError(
-                f"ẑ has entries over {self._largest_z:.2g}, whose squares overflow the model's dtype: scale the reward "
-                "down"
-            )
+            largest = f"{self._largest_z:.2g}"
+            raise ValueError(f"ẑ has entries over {largest}, which overflow the model's dtype: scale the reward down")
         return posterior
 
 
 class RolloutAgent(OnlineTransfer):
     """Keeps a z for a whole rollout and scores it by its return: ``Unroll``, ``LoLA``. All runs end together."""
 
-    def _choose(self, obs: Obs) -> AgentState:
-        state = self._state
+    def _choose(self, obs: Obs) -> tuple[AgentState, Float[Tensor, "*b d"]]:
+        state = self._asked(obs)
         with torch.no_grad():
             memory = state.memory or self._rollouts.begin(self._problem(obs), self._streams(ASK))
-        return replace(state, memory=memory, z=self._rollouts.current(memory), asked=copied(obs))
+        z = self._rollouts.current(memory)
+        return replace(state, memory=memory, z=z), z
 
     def _after(
         self, after: AgentState, next_obs: Obs, reward: Rewards | None, ended: Bool[Tensor, "*b"], seen: Flags | None
     ) -> AgentState:
-        if reward is None or not (seen is None or flags_of_runs(seen, self.runs, "seen").all()):
+        if reward is None or not (seen is None or inputs.flags_of_runs(seen, self.runs, "seen").all()):
             raise ValueError("a reward is missing: this method scores whole rollouts and needs every reward")
         if ended.any() and not ended.all():
-            raise ValueError("done differs between runs: this method needs the same done for all runs of a batch")
+            raise ValueError("done differs between runs: this method needs the same done for all runs")
         problem = replace(self._problem(next_obs), posterior=after.posterior)
         score = as_finite(reward, "reward", after.posterior.device)
         with torch.no_grad():
@@ -330,8 +328,8 @@ class RolloutAgent(OnlineTransfer):
 
     def wants_reward(self, next_obs: Obs, least: float | int = 0.5) -> bool | Bool[Tensor, " runs"]:
         """Always True."""
-        unsure = super().wants_reward(next_obs, least)
-        return torch.ones_like(unsure) if isinstance(unsure, Tensor) else True
+        wanted = super().wants_reward(next_obs, least)
+        return torch.ones_like(wanted) if isinstance(wanted, Tensor) else True
 
     @property
     def best_z(self) -> Float[Tensor, "*b d"]:
@@ -368,9 +366,9 @@ class ExplorerAgent(OnlineTransfer):
         if not self.exploring:
             return super().act(obs)
         with self._one_thread:
-            check_observation(obs, self.bfm.observation_space, self.runs)
-            action = as_given(self._explorer.act(self._state.memory, obs, self.bfm, self._streams(ACT)), obs)
-            self._state = replace(self._state, asked=copied(obs), action=copied(action))
+            state = self._asked(obs)
+            action = as_given(self._explorer.act(state.memory, obs, self.bfm, self._streams(ACT)), obs)
+            self._state = replace(state, action=inputs.copied(action))
             return action
 
     def _after(
@@ -393,3 +391,6 @@ class ExplorerAgent(OnlineTransfer):
     def _explorer(self) -> Explorer:
         assert self.method.explorer is not None
         return self.method.explorer
+
+
+KINDS = (RolloutAgent, ExplorerAgent, OnlineTransfer)

@@ -1,7 +1,5 @@
 """ψ of a fixed set of z in every state of a finite world, computed once per model."""
 
-import weakref
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -9,17 +7,18 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from zscout.edge import as_index
-from zscout.transfer.constant import ConstantPart
 from zscout.transfer.forecast import (
+    AskModel,
+    Both,
+    Candidates,
+    Centre,
     Forecast,
-    discount_of,
-    halves,
-    halving,
-    information_weights,
-    moments_of,
+    Numbers,
+    once_per_model,
+    value_and_width,
 )
 from zscout.transfer.inputs import finite
-from zscout.transfer.posterior import TaskPosterior
+from zscout.transfer.offline import ConstantPart
 from zscout.types import BehaviorModel, HasStates, Obs
 
 ROOM = 2**27  # bytes of cached single rows
@@ -49,12 +48,12 @@ class Table:
             psi = finite(model.psi(self.states, self.bank))
         self.rows: Int[Tensor, "S m"] = distinct_rows(psi)
         kept = psi[torch.arange(len(psi), device=psi.device)[:, None], self.rows]
-        if ROWS // kept.shape[1] < FEW:  # halves_in_place reads it: this memory order is faster there
+        if ROWS // kept.shape[1] < FEW:  # read run by run: this memory order is faster there
             kept = kept.mT.contiguous().mT
         self._columns: dict[Any, Tensor] = {"psi": kept}
         self._single: dict[tuple[Any, int], Tensor] = {}  # rows of the states that a single run visited
 
-    def column(self, key: Any, ask_model: Callable[[Obs, Tensor], Tensor]) -> Float[Tensor, "S m *shape"]:
+    def column(self, key: Any, ask_model: AskModel) -> Float[Tensor, "S m *shape"]:
         """The model's output for the kept rows of all states; the last few columns are cached."""
         if key not in self._columns:
             if len(self._columns) == COLUMNS:  # second moments are large
@@ -63,7 +62,7 @@ class Table:
             self._columns[key] = torch.stack([self._at(state, ask_model) for state in range(len(self.states))])
         return self._columns[key]
 
-    def row(self, key: Any, state: int, ask_model: Callable[[Obs, Tensor], Tensor]) -> Float[Tensor, "m ..."]:
+    def row(self, key: Any, state: int, ask_model: AskModel) -> Float[Tensor, "m ..."]:
         """The model's output for the kept rows of one state: a single run visits few states."""
         if key in self._columns:
             return self._columns[key][state]
@@ -76,23 +75,24 @@ class Table:
 
     def forecast(self, model: BehaviorModel, obs: Obs) -> Forecast:
         """The forecast of the distinct candidates at obs."""
-        return _Tabulated(model, obs, self, as_index(obs, len(self.states), "observation", self.bank.device))
+        state = as_index(obs, len(self.states), "observation", self.bank.device)
+        return Forecast(model, obs, Tabulated(self, state))
 
-    def _at(self, state: int, ask_model: Callable[[Obs, Tensor], Tensor]) -> Float[Tensor, "m ..."]:
+    def _at(self, state: int, ask_model: AskModel) -> Float[Tensor, "m ..."]:
         with torch.no_grad():
             return finite(ask_model(self.states[state : state + 1], self.bank[self.rows[state]][None]))[0]
 
 
-class _Tabulated(Forecast):
-    """A forecast read from the table."""
+class Tabulated(Candidates):
+    """The distinct z of a table at the states of all runs; outputs are read from the table."""
 
-    def __init__(self, model: BehaviorModel, obs: Obs, table: Table, state: Int[Tensor, "*b"]) -> None:
-        super().__init__(model, obs, None)
+    def __init__(self, table: Table, state: Int[Tensor, "*b"]) -> None:
         self._table, self._state = table, state
+        self._outputs: dict[Any, Tensor] = {}
 
     @property
     def z(self) -> Float[Tensor, "*b m d"]:
-        """The distinct z at this state."""
+        """The distinct z."""
         return self._table.bank[self._table.rows[self._state]]
 
     @property
@@ -104,77 +104,52 @@ class _Tabulated(Forecast):
         """One z for each run."""
         return self._table.bank[self._table.rows[self._state, index]]
 
-    def value_and_width(self, posterior: TaskPosterior) -> tuple[Float[Tensor, "*b m"], Float[Tensor, "*b m"]]:
-        """ψ·ẑ and ‖ψ‖_{V⁻¹}, a few runs at a time, so that their rows stay in the CPU cache."""
-        if self._given_psi is not None or not self._in_parts(posterior):
-            return super().value_and_width(posterior)
-        psi, runs = self._table.column("psi", self.model.psi), ROWS // self.count
-        both, centre = halving(posterior, discount_of(self.model))
-        if runs < FEW:
-            return halves_in_place(psi, self._state, both, centre)
-        centres = [None] * -(-len(both) // runs) if centre is None else centre.split(runs)
-        parts = zip(self._state.split(runs), both.split(runs), centres, strict=True)
-        value, width = zip(*(halves(psi.index_select(0, at), own, mean) for at, own, mean in parts), strict=True)
-        return torch.cat(value), torch.cat(width)
+    def output(self, key: Any, ask_model: AskModel) -> Float[Tensor, "..."]:
+        """The column or row of the table."""
+        if key not in self._outputs:
+            state, table = self._state, self._table
+            found = table.column(key, ask_model)[state] if state.ndim else table.row(key, int(state), ask_model)
+            self._outputs[key] = found
+        return self._outputs[key]
 
-    def _information(self, posterior: TaskPosterior, gamma: float) -> Float[Tensor, "*b m"]:
-        """tr(V⁻¹M), grouped by state, so that rows are not copied."""
-        if not self._in_parts(posterior):
-            return super()._information(posterior, gamma)
-        model, with_psi = self.model, posterior.means is not None
-        moments = self._table.column(
-            ("moments", gamma, with_psi), lambda obs, z: moments_of(model, obs, z, gamma, with_psi)
-        )
-        weights, constant = information_weights(posterior, gamma)
-        answer = weights.new_empty(len(weights), self.count)
+    def weighted(self, key: Any, ask_model: AskModel, weights: Float[Tensor, "*b k"]) -> Numbers:
+        """The weighted sum, grouped by state, so that rows are not copied."""
+        if not self._in_parts(weights.shape[:-1]):
+            return super().weighted(key, ask_model, weights)
+        column, answer = self._table.column(key, ask_model), weights.new_empty(len(weights), self.count)
         for state in self._state.unique().tolist():
             here = (self._state == state).nonzero()[:, 0]
-            answer[here] = weights[here] @ moments[state].T
-        return answer + constant[..., None]
+            answer[here] = weights[here] @ column[state].T
+        return answer
 
-    def _in_parts(self, posterior: TaskPosterior) -> bool:
+    def value_and_width(self, ask_psi: AskModel, both: Both, centre: Centre) -> tuple[Numbers, Numbers]:
+        """ψ·ẑ and ‖Fᵀψ − centre‖, a few runs at a time, so that their rows stay in the CPU cache."""
+        if not self._in_parts(both.shape[:-2]):
+            return super().value_and_width(ask_psi, both, centre)
+        psi, runs = self._table.column("psi", ask_psi), ROWS // self.count
+        if runs >= FEW:
+            centres = [None] * -(-len(both) // runs) if centre is None else centre.split(runs)
+            parts = zip(self._state.split(runs), both.split(runs), centres, strict=True)
+            found = [value_and_width(psi.index_select(0, at), own, mean) for at, own, mean in parts]
+            return torch.cat([value for value, _ in found]), torch.cat([width for _, width in found])
+        # Many rows: one run at a time, without copying rows
+        value = psi.new_empty(len(both), self.count)
+        squares, product = torch.empty_like(value), psi.new_empty(both.shape[-1], self.count)
+        for run, here in enumerate(self._state.tolist()):
+            torch.mm(both[run].mT, psi[here].mT, out=product)
+            value[run] = product[-1]
+            apart = product[:-1] if centre is None else product[:-1].sub_(centre[run].mT)
+            torch.sum(apart.square_(), 0, out=squares[run])
+        return value, squares.sqrt_()
+
+    def _in_parts(self, runs: torch.Size) -> bool:
         """Whether to compute in parts: for a list of runs on the CPU, whose cache is small."""
-        return len(posterior.runs) == 1 and self._state.shape == posterior.runs and posterior.device.type == "cpu"
-
-    def _once(self, key: Any, ask_model: Callable[[Obs, Tensor], Tensor]) -> Tensor:
-        if key not in self._seen:
-            if self._state.ndim:
-                self._seen[key] = self._table.column(key, ask_model)[self._state]
-            else:
-                self._seen[key] = self._table.row(key, int(self._state), ask_model)
-        return self._seen[key]
-
-
-def halves_in_place(
-    psi: Float[Tensor, "S m d"],
-    state: Int[Tensor, " R"],
-    factor_and_estimate: Float[Tensor, "R d d+1"],
-    centre: Float[Tensor, "R 1 d"] | None = None,
-) -> tuple[Float[Tensor, "R m"], Float[Tensor, "R m"]]:
-    """``halves`` for many rows, one run at a time, without copying rows."""
-    value = psi.new_empty(len(state), psi.shape[1])
-    squares, product = torch.empty_like(value), psi.new_empty(factor_and_estimate.shape[-1], psi.shape[1])
-    for run, here in enumerate(state.tolist()):
-        torch.mm(factor_and_estimate[run].mT, psi[here].mT, out=product)
-        value[run] = product[-1]
-        apart = product[:-1] if centre is None else product[:-1].sub_(centre[run].mT)
-        torch.sum(apart.square_(), 0, out=squares[run])
-    return value, squares.sqrt_()
+        return len(runs) == 1 and self._state.shape == runs and self._state.device.type == "cpu"
 
 
 def table_of(model: BehaviorModel, n: int, seed: int, constant: ConstantPart | None = None) -> Table:
-    """The model's table, built at first use and cached: models are frozen."""
-    if id(model) not in _TABLES:
-        _TABLES[id(model)] = {}
-        weakref.finalize(model, _TABLES.pop, id(model), None)
-    tables = _TABLES[id(model)]
-    key = (n, seed, constant is not None)
-    if key not in tables:
-        tables[key] = Table(model, n, seed, constant)
-    return tables[key]
-
-
-_TABLES: dict[int, dict[tuple[int, int, bool], Table]] = {}  # by id: a model need not be hashable
+    """The model's table, built at first use and cached."""
+    return once_per_model(model, ("table", n, seed, constant is not None), lambda: Table(model, n, seed, constant))
 
 
 def distinct_rows(psi: Float[Tensor, "S n d"]) -> Int[Tensor, "S m"]:

@@ -12,20 +12,18 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from zscout.edge import as_positive, in_range
+from zscout.edge import in_range
+from zscout.transfer.inputs import Checked, NotNegative, Positive
 from zscout.transfer.posterior import TaskPosterior
 
 Confidence: TypeAlias = Callable[[int, TaskPosterior], Float[Tensor, "*b"]]
 
 
 @dataclass(frozen=True)
-class Constant:
+class Constant(Checked):
     """β_t = β."""
 
-    beta: float = 1.0
-
-    def __post_init__(self) -> None:
-        in_range(self.beta, "beta", 0.0, math.inf, open_end=True)
+    beta: NotNegative = 1.0
 
     def __call__(self, t: int, posterior: TaskPosterior) -> Float[Tensor, "*b"]:
         """√β."""
@@ -33,15 +31,15 @@ class Constant:
 
 
 @dataclass(frozen=True)
-class PaperSchedule:
+class PaperSchedule(Checked):
     """β_t = β for t < 50, then linear to 0 at t = 150: the paper's schedule."""
 
-    beta: float = 1.0
+    beta: NotNegative = 1.0
     hold: int = 50
     end: int = 150
 
     def __post_init__(self) -> None:
-        in_range(self.beta, "beta", 0.0, math.inf, open_end=True)
+        super().__post_init__()
         if not 0 <= self.hold < self.end:
             raise ValueError(f"end must be above hold, got hold={self.hold} and end={self.end}")
 
@@ -52,20 +50,19 @@ class PaperSchedule:
 
 
 @dataclass(frozen=True)
-class SelfNormalised:
+class SelfNormalised(Checked):
     """√β_t(δ) = σ√(2 log(1/δ) + log(det V_t / det λI)) + √λ·S: covers z_r at all t, with probability 1 − δ.
 
     S bounds ‖z_r‖ (default √d); σ is the posterior's. The guarantee holds for a fixed task and without forgetting.
     """
 
     delta: float = 0.1
-    norm_bound: float | None = None
+    norm_bound: Positive | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not 0 < in_range(self.delta, "delta", 0.0, 1.0) < 1:
             raise ValueError(f"delta must be in (0, 1), got {self.delta}")
-        if self.norm_bound is not None:
-            as_positive(self.norm_bound, "norm_bound")
 
     def __call__(self, t: int, posterior: TaskPosterior) -> Float[Tensor, "*b"]:
         """√β_t(δ)."""
@@ -77,7 +74,7 @@ class SelfNormalised:
 
 
 @dataclass(frozen=True)
-class ScaleFree:
+class ScaleFree(Checked):
     """√β_t = κ√λ·ŝ_t, where ŝ_t is the typical entry of z_r, estimated from the directions seen so far.
 
     ŝ² = (‖ẑ‖²/d_eff)(1 + c/d_eff) with d_eff = d − λ tr V⁻¹, the number of directions seen; c widens it while few are
@@ -85,12 +82,8 @@ class ScaleFree:
     uncertainty, not noise.
     """
 
-    kappa: float = 1.6
-    caution: float = 8.0  # c
-
-    def __post_init__(self) -> None:
-        as_positive(self.kappa, "kappa")
-        in_range(self.caution, "caution", 0.0, math.inf, open_end=True)
+    kappa: Positive = 1.6
+    caution: NotNegative = 8.0  # c
 
     def __call__(self, t: int, posterior: TaskPosterior) -> Float[Tensor, "*b"]:
         """√β_t."""
@@ -102,21 +95,15 @@ class ScaleFree:
 
 
 @dataclass(frozen=True)
-class KnownNorm:
+class KnownNorm(Checked):
     """√β_t = κ√λ·s_t for known ‖z_r‖ = S: spreads S² − ‖ẑ‖² over the directions not yet seen.
 
     s_t² = (S² − ‖ẑ‖²)/(d − d_eff + ``floor``), clipped to [``floor``·S/√d, S/√d]; default S = √d, true for z_r ∈ Z.
     """
 
-    kappa: float = 2.2
-    norm_bound: float | None = None
-    floor: float = 0.3
-
-    def __post_init__(self) -> None:
-        as_positive(self.kappa, "kappa")
-        as_positive(self.floor, "floor")
-        if self.norm_bound is not None:
-            as_positive(self.norm_bound, "norm_bound")
+    kappa: Positive = 2.2
+    norm_bound: Positive | None = None
+    floor: Positive = 0.3
 
     def __call__(self, t: int, posterior: TaskPosterior) -> Float[Tensor, "*b"]:
         """√β_t."""

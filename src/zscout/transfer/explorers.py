@@ -6,7 +6,7 @@ from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import torch
-from gymnasium.spaces import Box, Discrete, Space
+from gymnasium.spaces import Box, Discrete
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -14,7 +14,7 @@ from zscout.edge import as_index
 from zscout.randomness import Rng, uniform
 from zscout.transfer.problem import argmax_at_random
 from zscout.transfer.rollout_searches import Memory
-from zscout.types import Action, BehaviorModel, Obs
+from zscout.types import BehaviorModel, Obs
 
 LookAhead: TypeAlias = Callable[[Int[Tensor, "*b"], Int[Tensor, "*b"]], Int[Tensor, "*b"]]
 
@@ -39,7 +39,10 @@ class RandomWalk:
 
     def begin(self, model: BehaviorModel, runs: tuple[int, ...]) -> Memory:
         """Keep the batch shape *b; nothing else is remembered."""
-        _drawable(model.action_space)
+        space = model.action_space
+        bounded = isinstance(space, Box) and bool(space.is_bounded("both"))
+        if not (isinstance(space, Discrete) or bounded):
+            raise ValueError(f"random actions need a Discrete or bounded Box action space, got {space}")
         return {"runs": torch.zeros(runs, dtype=torch.long)}
 
     def act(self, memory: Memory, obs: Obs, model: BehaviorModel, rng: Rng) -> Tensor:
@@ -70,7 +73,8 @@ class Exhaustive:
             )
         if not (isinstance(model.observation_space, Discrete) and isinstance(model.action_space, Discrete)):
             raise ValueError("the exhaustive explorer needs a finite world, because it counts visits of states")
-        return {"visits": torch.zeros(*runs, int(model.observation_space.n), dtype=torch.float64)}
+        space = model.observation_space
+        return {"visits": torch.zeros(*runs, int(space.start + space.n), dtype=torch.float64)}
 
     def act(self, memory: Memory, obs: Obs, model: BehaviorModel, rng: Rng) -> Tensor:
         """One step of look-ahead, ties broken at random."""
@@ -78,9 +82,10 @@ class Exhaustive:
         state, visits = self._state(memory, obs), self._visited(memory, obs)
         space = model.action_space
         assert isinstance(space, Discrete)
-        ahead = [self.look_ahead(state, torch.full_like(state, action)) for action in range(int(space.n))]
-        counts = visits.gather(-1, torch.stack(ahead, -1))
-        return argmax_at_random(-counts, rng)
+        first = int(space.start)
+        actions = range(first, first + int(space.n))
+        ahead = [self.look_ahead(state, torch.full_like(state, action)) for action in actions]
+        return first + argmax_at_random(-visits.gather(-1, torch.stack(ahead, -1)), rng)
 
     def tell(self, memory: Memory, obs: Obs) -> Memory:
         """Count one more visit of the state that was left."""
@@ -92,9 +97,3 @@ class Exhaustive:
 
     def _state(self, memory: Memory, obs: Obs) -> Int[Tensor, "*b"]:
         return as_index(obs, memory["visits"].shape[-1], "observation", torch.device("cpu"))
-
-
-def _drawable(space: "Space[Action]") -> None:
-    bounded = isinstance(space, Box) and bool(space.is_bounded("both"))
-    if not (isinstance(space, Discrete) or bounded):
-        raise ValueError(f"random actions need a Discrete or bounded Box action space, got {space}")

@@ -1,9 +1,12 @@
-"""Checks of user inputs to an agent: models, observations, rewards, flags, seeds."""
+"""Checks of user inputs: fields of a method's parts, models, observations, rewards, flags, seeds."""
 
 import copy
+import math
 import threading
 from collections.abc import Sequence
-from typing import Any, SupportsFloat, TypeAlias
+from functools import partial
+from types import NoneType, UnionType
+from typing import Annotated, Any, SupportsFloat, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 import gymnasium
 import numpy as np
@@ -12,7 +15,7 @@ from gymnasium.spaces import Box, Discrete
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from zscout.edge import all_finite, as_finite, as_index, as_size, check_array_space
+from zscout.edge import MOST, all_finite, as_finite, as_index, as_positive, as_size, check_array_space, in_range
 from zscout.types import Action, BehaviorModel, HasTransitionFeatures, Obs
 
 Rewards: TypeAlias = SupportsFloat | Sequence[Any] | np.ndarray | Tensor
@@ -20,6 +23,42 @@ Rewards: TypeAlias = SupportsFloat | Sequence[Any] | np.ndarray | Tensor
 
 Flags: TypeAlias = bool | np.bool_ | Sequence[bool] | np.ndarray | Tensor
 """True or False, or one for each run."""
+
+
+# Fields of a method's parts: the annotation is the check
+
+
+class Checked:
+    """A dataclass that checks its fields by their annotations, such as ``Positive``."""
+
+    def __post_init__(self) -> None:
+        for name, hint in get_type_hints(type(self), include_extras=True).items():
+            value, options = getattr(self, name), get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+            checks = [check for option in options for check in getattr(option, "__metadata__", ())]
+            for check in [] if value is None and NoneType in options else checks:
+                check(value, name)
+
+
+def instance(value: Any, name: str) -> None:
+    """Raise unless the value is callable and no class."""
+    if not callable(value) or isinstance(value, type):
+        raise ValueError(f"{name} must be a callable instance, not a class, got {value!r}")
+
+
+def _flag(value: Any, name: str) -> None:
+    if not isinstance(value, bool):
+        raise ValueError(f"{name} must be True or False, got {value!r}")
+
+
+Count: TypeAlias = Annotated[int, partial(as_size, low=1, high=MOST)]
+Whole: TypeAlias = Annotated[int, partial(as_size, low=0)]
+Positive: TypeAlias = Annotated[float, as_positive]
+NotNegative: TypeAlias = Annotated[float, partial(in_range, low=0.0, high=math.inf, open_end=True)]
+Discount: TypeAlias = Annotated[float, partial(in_range, low=0.0, high=1.0, open_end=True)]
+Flag: TypeAlias = Annotated[bool, _flag]
+
+
+# What an agent gets
 
 
 def check_model_kind(model: Any) -> None:
@@ -57,7 +96,7 @@ def check_observation(obs: Any, space: "gymnasium.Space[Any]", runs: tuple[int, 
 
 
 class OneThread:
-    """A guard that refuses a second thread: two threads would mix their steps."""
+    """A guard that refuses a second thread: two threads would mix their steps. Copies of an agent get a new one."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -69,13 +108,16 @@ class OneThread:
     def __exit__(self, *_: object) -> None:
         self._lock.release()
 
-    def __reduce__(self) -> tuple[type["OneThread"], tuple[()]]:
-        return OneThread, ()  # a deep copy or an unpickled agent gets a new guard
-
 
 def copied(obs: Any) -> Any:
     """A copy of the observation: environments may reuse their buffers."""
     return obs.clone() if isinstance(obs, Tensor) else copy.deepcopy(obs)
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two observations are equal."""
+    a, b = (np.asarray(x.cpu() if isinstance(x, Tensor) else x) for x in (one, other))
+    return np.array_equal(a, b)
 
 
 def flags_of_runs(value: Any, runs: tuple[int, ...], name: str) -> Bool[Tensor, "*b"]:

@@ -6,16 +6,19 @@ keywords are settings of the method. Default settings: as published for baseline
 
 import inspect
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from types import MappingProxyType
+from typing import Annotated, Any
 
 from zscout.edge import as_positive, as_size, as_vectors, in_range, known_name
 from zscout.transfer.acquisition import UCB, Acquisition, LogDet, Optimism, OverHeads, PathUCB
 from zscout.transfer.confidence import Confidence, Constant, KnownNorm, PaperSchedule, ScaleFree
 from zscout.transfer.explorers import Exhaustive, Explorer, LookAhead, RandomWalk
+from zscout.transfer.inputs import Checked, Flag, Positive, Whole, instance
 from zscout.transfer.rollout_searches import LoLA, RolloutSearch, Unroll
 from zscout.transfer.search import (
+    WITHOUT_SCORE,
     AnyZ,
     AtEstimate,
     Automatic,
@@ -24,50 +27,46 @@ from zscout.transfer.search import (
     Known,
     PosteriorDraw,
     Search,
-    Shooting,
+    best_of,
 )
 from zscout.types import Vectors
 
 
 @dataclass(frozen=True, kw_only=True)
-class Method:
+class Method(Checked):
     """The parts of a method; swap one with ``replace(method, acquisition=Thompson())``."""
 
-    ridge: float = 0.1  # λ
-    confidence: Confidence = field(default_factory=Constant)  # √β_t
-    acquisition: Acquisition = field(default_factory=UCB)  # the score of a z
+    ridge: Positive = 0.1  # λ
+    confidence: Annotated[Confidence, instance] = field(default_factory=Constant)  # √β_t
+    acquisition: Annotated[Acquisition, instance] = field(default_factory=UCB)  # the score of a z
     search: Search | RolloutSearch = field(default_factory=Automatic)  # proposes candidates, returns the best
     hold: int | str = 1  # steps for which a z is kept, or 'episode'
-    forgetting: float = 1.0  # ρ: a reward k updates old has weight ρᵏ
-    intercept: bool = True  # fit r ≈ φ·z + c with c free: a constant in the reward has no effect
+    forgetting: Positive = 1.0  # ρ: a reward k updates old has weight ρᵏ
+    intercept: Flag = True  # fit r ≈ φ·z + c with c free: a constant in the reward has no effect
     explorer: Explorer | None = None  # chooses actions instead of z …
-    explore_for: int | None = None  # … for this many steps; None: always
+    explore_for: Whole | None = None  # … for this many steps; None: always
 
     def __post_init__(self) -> None:
-        as_positive(self.ridge, "ridge")
+        super().__post_init__()
         if isinstance(self.hold, str) and self.hold != "episode":
             raise ValueError(f"hold must be a number of steps or 'episode', got {self.hold!r}")
         if self.hold != "episode":
             as_size(self.hold, "hold", 1, 2**53)  # larger counts are not exact in float64
-        as_positive(in_range(self.forgetting, "forgetting", 0.0, 1.0), "forgetting")
-        if not isinstance(self.intercept, bool):
-            raise ValueError(f"intercept must be True or False, got {self.intercept!r}")
+        in_range(self.forgetting, "forgetting", 0.0, 1.0)
         is_class = isinstance(self.explorer, type)  # which has an explorer's members, too
         if self.explorer is not None and (is_class or not isinstance(self.explorer, Explorer)):
             raise ValueError(f"explorer must be an Explorer instance or None, got {self.explorer!r}")
-        if self.explore_for is not None:
-            as_size(self.explore_for, "explore_for", 0)
-            if self.explorer is None:
-                raise ValueError("got explore_for without an explorer: pass both")
-        for name in ("confidence", "acquisition"):
-            if not callable(getattr(self, name)) or isinstance(getattr(self, name), type):
-                raise ValueError(f"{name} must be a callable instance, not a class, got {getattr(self, name)!r}")
-        if isinstance(self.search, type) or not (callable(self.search) or isinstance(self.search, RolloutSearch)):
+        if self.explore_for is not None and self.explorer is None:
+            raise ValueError("got explore_for without an explorer: pass both")
+        rollouts = isinstance(self.search, RolloutSearch)
+        if isinstance(self.search, type) or not (callable(self.search) or rollouts):
             raise ValueError(f"search must be a callable or a RolloutSearch, got {self.search!r}")
-        if isinstance(self.search, RolloutSearch) and self.explorer is not None:
+        if rollouts and self.explorer is not None:
             raise ValueError("a RolloutSearch cannot be combined with an explorer: drop one")
-        if isinstance(self.search, RolloutSearch) and self.hold != 1:
+        if rollouts and self.hold != 1:
             raise ValueError("hold has no effect with a RolloutSearch: set its horizon")
+        if (rollouts or isinstance(self.search, WITHOUT_SCORE)) and self.acquisition != UCB():
+            raise ValueError(f"acquisition has no effect with {type(self.search).__name__}, which has no score")
 
 
 # Ours
@@ -92,9 +91,8 @@ def usf_ucb_paper(
     evaluates fewer.
     """
     sigma = noise if noise else 0.3  # .3: the paper's σ; with σ = 0, λ would be 0
-    search = Shooting(draws) if as_size(draws, "draws", 0) else Automatic()
     ridge = sigma**2 if ridge is None else ridge
-    return Method(ridge=ridge, confidence=PaperSchedule(beta), search=search, intercept=intercept)
+    return Method(ridge=ridge, confidence=PaperSchedule(beta), search=best_of(draws), intercept=intercept)
 
 
 def usf_ucb_short(*, ridge: float = 0.1, kappa: float = 1.7, gamma: float = 0.9, scale: float = 10.0) -> Method:
@@ -126,7 +124,7 @@ def unroll(*, arms: int = 30, horizon: int = 100, exploration: float = 1.0) -> M
     return Method(search=Unroll(horizon=horizon, arms=arms, exploration=exploration), intercept=False)
 
 
-def random_actions(*, ridge: float = 0.1) -> Method:
+def random(*, ridge: float = 0.1) -> Method:
     """Random actions; the estimate is learned but not followed."""
     return Method(ridge=ridge, search=AtEstimate(), explorer=RandomWalk(), intercept=False)
 
@@ -141,14 +139,9 @@ def exhaustive(*, ridge: float = 0.1, look_ahead: LookAhead | None = None) -> Me
 
 def opti(*, ridge: float = 1.0, radius: float = 0.1, n: int = 128, intercept: bool = False) -> Method:
     """OpTI-BFM: min-over-heads UCB of n candidates, uniform in the ellipsoid of twice the radius."""
-    pessimistic = OverHeads(UCB(), "min")
-    return Method(
-        ridge=ridge,
-        confidence=Constant(as_positive(radius, "radius") ** 2),
-        acquisition=pessimistic,
-        search=Ellipsoid(n, scale=2.0),
-        intercept=intercept,
-    )
+    confidence, score = Constant(as_positive(radius, "radius") ** 2), OverHeads(UCB(), "min")
+    search = Ellipsoid(n, scale=2.0)
+    return Method(ridge=ridge, confidence=confidence, acquisition=score, search=search, intercept=intercept)
 
 
 def opti_shipped(*, ridge: float = 1.0, radius: float = 0.1, n: int = 128) -> Method:
@@ -204,7 +197,7 @@ class Factory:
         task: Vectors | None = None,
         **settings: Any,
     ) -> Method:
-        """Build the method; prior knowledge that it cannot use is ignored."""
+        """Build the method. Only usf-ucb-paper uses ``noise``, usf-ucb-norm ``norm_bound`` and oracle ``task``."""
         as_size(dim, "dim", 1)
         if noise is not None:
             in_range(noise, "noise", 0.0, math.inf, open_end=True)
@@ -244,54 +237,35 @@ class UnknownMethodError(KeyError, ValueError):
         return str(self.args[0])
 
 
-class _Methods(Mapping[str, Factory]):
-    """Read-only mapping from names to factories."""
-
-    def __init__(self, factories: dict[str, Factory]) -> None:
-        self._factories = factories
-
-    def __getitem__(self, name: str) -> Factory:
+class _Methods(dict[str, Factory]):
+    def __missing__(self, name: str) -> Factory:
         try:
-            return self._factories[known_name(name, self._factories, "method")]
+            return self[known_name(name, self, "method")]
         except ValueError as error:
             raise UnknownMethodError(str(error)) from None
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._factories)
 
-    def __len__(self) -> int:
-        return len(self._factories)
-
-
-METHODS: Mapping[str, Factory] = _Methods(
-    {
-        "usf-ucb": Factory(usf_ucb),
-        "usf-ucb-norm": Factory(usf_ucb_norm),
-        "usf-ucb-paper": Factory(usf_ucb_paper),
-        "usf-ucb-short": Factory(usf_ucb_short),
-        "log-det": Factory(log_det),
-        "opti": Factory(opti),
-        "opti-shipped": Factory(opti_shipped),
-        "optimism": Factory(optimism),
-        "thompson": Factory(thompson),
-        "greedy": Factory(greedy),
-        "random-z": Factory(random_z),
-        "mbie": Factory(mbie),
-        "unroll": Factory(unroll),
-        "lola": Factory(lola),
-        "explore-then-commit": Factory(explore_then_commit),
-        "oracle": Factory(oracle),
-        "random": Factory(random_actions),
-        "exhaustive": Factory(exhaustive),
-    }
+_OURS = (usf_ucb, usf_ucb_norm, usf_ucb_paper, usf_ucb_short, log_det)
+_OTHERS = (opti, opti_shipped, optimism, thompson, greedy, random_z, mbie, unroll, lola, explore_then_commit, oracle)
+METHODS: Mapping[str, Factory] = MappingProxyType(
+    _Methods({build.__name__.replace("_", "-"): Factory(build) for build in (*_OURS, *_OTHERS, random, exhaustive)})
 )
 
 
-def resolved(method: object, dim: int, noise: float | None = None, norm_bound: float | None = None) -> Method:
-    """The method, looked up if it is a name."""
-    if isinstance(method, Method):
-        return method
-    if not isinstance(method, str):
+def resolved(
+    method: object,
+    dim: int,
+    noise: float | None = None,
+    norm_bound: float | None = None,
+    misplaced: Mapping[str, object] | None = None,
+) -> Method:
+    """The method, looked up if it is a name; raises if an agent got ``misplaced`` settings."""
+    if not isinstance(method, str | Method):
         hint = ": call it, METHODS[name](dim=…)" if isinstance(method, Factory) else ""
         raise ValueError(f"method must be a name or a Method, got {type(method).__name__}{hint}")
-    return METHODS[method](dim=dim, noise=noise, norm_bound=norm_bound)
+    for name, value in (misplaced or {}).items():
+        if isinstance(method, str) and name in METHODS[method].settings:
+            right = f"OnlineTransfer(bfm, zscout.METHODS[{method!r}](dim={dim}, {name}={value!r}))"
+            raise TypeError(f"settings belong to the method: {right}")
+        raise TypeError(f"OnlineTransfer has no argument {name!r}: there are method, seed, runs, noise, norm_bound")
+    return METHODS[method](dim=dim, noise=noise, norm_bound=norm_bound) if isinstance(method, str) else method

@@ -1,14 +1,19 @@
-"""Offline (zero-shot) transfer: z from a labelled set of states."""
+"""Offline (zero-shot) transfer: z from labelled states, without the part of a reward that is the same everywhere."""
 
 from dataclasses import dataclass
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from zscout.edge import as_finite
-from zscout.transfer.constant import constant_part_of
+from zscout.transfer.forecast import once_per_model
+from zscout.transfer.inputs import finite
 from zscout.transfer.posterior import TaskPosterior
-from zscout.types import BehaviorModel, Obs, Vectors
+from zscout.types import BehaviorModel, HasMoments, HasStates, Obs, Vectors
+
+CONTAINED = 0.99  # the features contain the constant 1 if φ·w fits it with at least this R²
+NOTHING = 1e-9  # relative to ‖z‖: a smaller remainder is rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,8 +48,7 @@ def fit_task(
     # Equal rewards have no variance: R² is then relative to 0, not to their mean.
     spread = r if bool((r == r[0]).all()) else r - r.mean()
     expressed = float(1 - missed / (spread**2).sum().clamp(min=1e-300))
-    constant = constant_part_of(bfm) if intercept else None
-    z_hat = posterior.z_hat
+    constant, z_hat = constant_part_of(bfm) if intercept else None, posterior.z_hat
     z = bfm.project_z(z_hat if constant is None else constant.removed_from(z_hat))
     return TaskFit(bfm, z_hat, z, float(posterior.offset), expressed)
 
@@ -54,3 +58,44 @@ def infer_task(
 ) -> Float[Tensor, " d"]:
     """z for a reward given by labelled observations: ridge regression on φ, projected to Z."""
     return fit_task(bfm, observations, rewards, ridge, intercept).z
+
+
+@dataclass(frozen=True, eq=False)
+class ConstantPart:
+    """w with φ(s)·w ≈ 1 in every state (least squares), and the mean φ̄; a constant changes no best behaviour."""
+
+    w: Float[Tensor, " d"]
+    mean: Float[Tensor, " d"]
+
+    def removed_from(self, z: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
+        """z minus its mean reward times w: φ·z then has mean 0 and the same best behaviour."""
+        mean, w = self.mean.to(z), self.w.to(z)
+        rest = z - (z @ mean)[..., None] / (mean @ w) * w
+        nothing = torch.linalg.vector_norm(rest, dim=-1) <= NOTHING * torch.linalg.vector_norm(z, dim=-1)
+        return torch.where(nothing[..., None], 0.0, rest)
+
+
+def constant_part(mean: Float[Tensor, " d"], covariance: Float[Tensor, "d d"]) -> ConstantPart | None:
+    """Regress 1 on φ, from mean and covariance of φ: w = S⁻¹φ̄ with S = E φφᵀ; None if the fit is poor."""
+    mean, covariance = mean.double(), covariance.double()
+    w = torch.linalg.pinv(covariance + mean[:, None] * mean, hermitian=True) @ mean
+    return ConstantPart(w, mean) if float(mean @ w) >= CONTAINED else None  # R² = φ̄·w
+
+
+def constant_part_of(model: BehaviorModel) -> ConstantPart | None:
+    """The constant part of a model, from its moments or states; None if it has neither, or no constant part."""
+    return once_per_model(model, "constant part", lambda: _found_in(model))
+
+
+def _found_in(model: BehaviorModel) -> ConstantPart | None:
+    if isinstance(model, HasMoments):
+        mean, covariance = model.feature_moments()
+    elif isinstance(model, HasStates):
+        phi = model.phi(model.states()).detach().double()
+        mean, covariance = phi.mean(0), torch.cov(phi.mT, correction=0).reshape(phi.shape[-1], phi.shape[-1])
+    else:
+        return None
+    shapes = tuple(mean.shape), tuple(covariance.shape)
+    if shapes != ((model.dim,), (model.dim, model.dim)):
+        raise ValueError(f"feature_moments() has shapes {shapes[0]} and {shapes[1]}, d = {model.dim}")
+    return constant_part(finite(mean, "φ"), finite(covariance, "φ"))

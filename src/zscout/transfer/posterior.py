@@ -2,7 +2,8 @@
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cached_property
+from typing import Any, TypeAlias
 
 import torch
 from jaxtyping import Float
@@ -21,9 +22,79 @@ from zscout.edge import (
 )
 from zscout.randomness import Rng, Streams, normal, uniform
 from zscout.transfer.inputs import flags_of_runs
-from zscout.transfer.regression import Means, Sums
 
 LARGEST = 1e100  # largest input: sums of squares stay finite
+WAITING = 64  # most pairs that wait to be summed
+TENSORS = ("V", "z_hat", "factor", "width_factor", "V_squared", "b", "reward_squares", "weight")  # one for each run
+Weight: TypeAlias = float | Float[Tensor, "*b"]
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """V, b, Σr² and Σ1, summed lazily: most steps need only ẑ and V⁻¹."""
+
+    V: Float[Tensor, "*b d d"]
+    b: Float[Tensor, "*b d"]
+    reward_squares: Float[Tensor, "*b"]
+    weight: Float[Tensor, "*b"]
+    waiting: tuple[tuple[Tensor, Tensor, Weight], ...] = ()  # pairs and their weights
+
+    def plus(self, phi: Float[Tensor, "*b d"], reward: Float[Tensor, "*b"], weight: Weight) -> "Sums":
+        """The sums with one more pair; the pair is copied, because the caller may reuse its memory."""
+        so_far = self.all if len(self.waiting) == WAITING else vars(self).get("all", self)
+        pair = (phi.clone(), reward.clone(), weight)
+        return Sums(so_far.V, so_far.b, so_far.reward_squares, so_far.weight, (*so_far.waiting, pair))
+
+    @cached_property
+    def all(self) -> "Sums":
+        """The sums with no pair waiting; pairs are added in order, so the call time does not matter."""
+        if not self.waiting:
+            return self
+        V, b, reward_squares, weights = (sums.clone() for sums in (self.V, self.b, self.reward_squares, self.weight))
+        for phi, reward, weight in self.waiting:
+            V.addcmul_(phi[..., None], phi[..., None, :])
+            b.addcmul_(phi, reward[..., None])
+            reward_squares.addcmul_(reward, reward)
+            weights.add_(weight)
+        return Sums(V, b, reward_squares, weights)
+
+
+@dataclass(frozen=True, eq=False)
+class Means:
+    """φ̄, r̄ and their weight n.
+
+    Plain regression on the pairs √(n/(n+1))·(φ − φ̄, r − r̄), with the means before each pair, equals regression of r
+    on φ with an intercept that the ridge does not shrink: the products of these pairs sum to Σ(φ − φ̄)(φ − φ̄)ᵀ and
+    Σ(φ − φ̄)(r − r̄)  (Welford). Forgetting does not apply to the means: c counts as constant, so changes of the task
+    are attributed to z.
+    """
+
+    phi: Float[Tensor, "*b d"]
+    reward: Float[Tensor, "*b"]
+    weight: Float[Tensor, "*b"]
+
+    def plus(self, phi: Float[Tensor, "*b d"], reward: Float[Tensor, "*b"], seen: Weight) -> "Centred":
+        """The means with one more pair where ``seen`` is 1, and the centred pair for the plain regression."""
+        weight = self.weight + seen
+        share = seen / weight.clamp(min=1e-300)
+        scale = (self.weight * share).sqrt()
+        apart, missed = phi - self.phi, reward - self.reward
+        means = Means(torch.addcmul(self.phi, share[..., None], apart), self.reward + share * missed, weight)
+        return means, scale[..., None] * apart, scale * missed
+
+    def plus_many(self, phi: Float[Tensor, "*b m d"], reward: Float[Tensor, "*b m"]) -> "Centred":
+        """The means with m ≥ 1 more pairs, and m + 1 centred pairs; the last is the new mean against the old."""
+        m = phi.shape[-2]
+        mean_phi, mean_reward = phi.mean(-2), reward.mean(-1)
+        repeated = Means(self.phi, self.reward, self.weight / m)  # m pairs at their mean equal one pair of weight m
+        means, apart, missed = repeated.plus(mean_phi, mean_reward, 1.0)
+        rows = torch.cat([phi - mean_phi[..., None, :], m**0.5 * apart[..., None, :]], -2)
+        rewards = torch.cat([reward - mean_reward[..., None], m**0.5 * missed[..., None]], -1)
+        return Means(means.phi, means.reward, self.weight + m), rows, rewards
+
+
+Centred: TypeAlias = tuple[Means, Tensor, Tensor]
+"""The new means, and the centred φ and r."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,10 +136,8 @@ class TaskPosterior:
         device: torch.device | None = None,
     ) -> "TaskPosterior":
         """The prior: ẑ = 0, V = λI. With ``noise=None`` σ is estimated from the rewards."""
-        dim = as_size(dim, "dim", 1)
-        ridge = as_positive(ridge, "ridge")
-        if noise is not None:
-            noise = in_range(noise, "noise", 0.0, math.inf, open_end=True)
+        dim, ridge = as_size(dim, "dim", 1), as_positive(ridge, "ridge")
+        noise = None if noise is None else in_range(noise, "noise", 0.0, math.inf, open_end=True)
         forgetting = in_range(forgetting, "forgetting", 0.0, 1.0)
         eye = torch.eye(dim, dtype=torch.float64, device=device).expand(*runs, dim, dim)
         W, zero = eye / math.sqrt(ridge), eye.new_zeros(*runs, dim)
@@ -85,8 +154,10 @@ class TaskPosterior:
         """
         phi = as_vectors(phi, self.dim, "phi", self.device).detach()
         if phi.ndim > 1 and not self.runs:
-            return self._for_runs(tuple(phi.shape[:-1])).update(phi, reward, seen)
-        weight: float | Tensor = 1.0
+            runs = phi.shape[:-1]
+            each = {name: value.expand(*runs, *value.shape) for name, value in self.tensors().items()}
+            return self.with_tensors(each).update(phi, reward, seen)
+        weight: Weight = 1.0
         if seen is not None:
             weight = flags_of_runs(seen, self.runs, "seen").to(phi)
             numbers = as_real(reward, "reward", self.device)  # an unseen reward may be NaN
@@ -115,16 +186,15 @@ class TaskPosterior:
         """Learn labelled pairs at any time, φ [*b m d] and r [*b m]; forgetting treats all as new."""
         phi = as_vectors(phi, self.dim, "phi", self.device).detach()
         phi, reward = self._pair(phi, reward, pairs=True)
-        pairs = phi.shape[-2]
+        pairs, means = phi.shape[-2], self.means
         if not pairs:
             return self
-        if self.means is None:
-            return self._refactored(phi, reward, float(pairs))
-        means, phi, reward = self.means.plus_many(phi, reward)
+        if means is not None:
+            means, phi, reward = means.plus_many(phi, reward)
         return replace(self, means=means)._refactored(phi, reward, float(pairs))
 
     def _refactored(
-        self, phi: Float[Tensor, "*b m d"], reward: Float[Tensor, "*b m"], weight: float | Float[Tensor, "*b"]
+        self, phi: Float[Tensor, "*b m d"], reward: Float[Tensor, "*b m"], weight: Weight
     ) -> "TaskPosterior":
         """Add many observations at once; recompute the factor."""
         products = phi.mT @ phi
@@ -146,13 +216,11 @@ class TaskPosterior:
         L: Tensor
         L, failed = torch.linalg.cholesky_ex(V)
         if failed.any() or not all_finite(L):
-            told = f"phi is too large for the ridge {self.ridge:g}: their ratio exceeds double precision"
-            raise ValueError(f"{told}; scale the features, e.g. with zscout.calibrated")
+            raise ValueError(
+                f"phi is too large for the ridge {self.ridge:g}: their ratio exceeds double precision; scale the "
+                "features, e.g. with zscout.calibrated"
+            )
         return L
-
-    def _for_runs(self, runs: tuple[int, ...]) -> "TaskPosterior":
-        """Broadcast a single posterior over runs."""
-        return self.with_tensors({name: value.expand(*runs, *value.shape) for name, value in self.tensors().items()})
 
     def tensors(self) -> dict[str, Tensor]:
         """The per-run tensors, by name."""
@@ -364,7 +432,3 @@ def _one_more(
         torch.addcmul(z_hat, gain, (errors / more)[..., None]),
         torch.addcmul(W, scaled[..., None], u[..., None, :], value=-1),
     )
-
-
-TENSORS = ("V", "z_hat", "factor", "width_factor", "V_squared", "b", "reward_squares", "weight")
-"""The per-run fields of a posterior."""

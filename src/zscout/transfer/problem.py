@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from itertools import pairwise
 
 import torch
 from jaxtyping import Float
@@ -11,8 +10,8 @@ from torch import Tensor
 from zscout.edge import all_finite
 from zscout.randomness import Rng, Streams, uniform
 from zscout.transfer.acquisition import Acquisition
-from zscout.transfer.constant import ConstantPart
 from zscout.transfer.forecast import Forecast
+from zscout.transfer.offline import ConstantPart
 from zscout.transfer.posterior import TaskPosterior
 from zscout.types import BehaviorModel, Obs, SamplesForEachRun
 
@@ -59,28 +58,26 @@ class Problem:
         runs, model = self.posterior.runs, self.model
         if not isinstance(rng, Streams):
             draws = model.sample_z(n * math.prod(runs), rng)
-            return self._without_constant(draws).reshape(*runs, n, model.dim).to(self.radius.device)
-        each = rng.generators()
-        if isinstance(model, SamplesForEachRun) and _from_one_hand(type(model), "sample_z", "sample_z_each"):
-            draws = model.sample_z_each(n, each)
+        elif isinstance(model, SamplesForEachRun) and _from_one_hand(type(model), "sample_z", "sample_z_each"):
+            draws = model.sample_z_each(n, rng.generators())
         else:
-            draws = torch.stack([model.sample_z(n, own) for own in each])
-        return self._without_constant(draws).reshape(*runs, n, model.dim)
-
-    def _without_constant(self, draws: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
-        return draws.double() if self.constant is None else self.project(draws.double())
+            draws = torch.stack([model.sample_z(n, own) for own in rng.generators()])
+        draws = draws.double() if self.constant is None else self.project(draws.double())
+        return draws.reshape(*runs, n, model.dim).to(self.radius.device)
 
     def best(self, forecasts: list[Forecast], rng: Rng) -> Float[Tensor, "*b d"]:
         """The candidate with the highest score, ties broken at random."""
-        forecasts = [forecast for forecast in forecasts if forecast.count]
+        forecasts = [forecast for forecast in forecasts if forecast.candidates.count]
         scores = torch.cat([self.scores(forecast, rng) for forecast in forecasts], -1)
         if not all_finite(scores):
             raise ValueError("the scores of the candidates hold NaN or inf: check the acquisition and the model's ψ")
         index = argmax_at_random(scores, rng)
-        z = forecasts[0].pick(index.clamp(max=forecasts[0].count - 1))
-        for before, forecast in pairwise(forecasts):
-            index = index - before.count
-            z = torch.where((index >= 0)[..., None], forecast.pick(index.clamp(0, forecast.count - 1)), z)
+        first, *others = (forecast.candidates for forecast in forecasts)
+        z, before = first.pick(index.clamp(max=first.count - 1)), first.count
+        for candidates in others:
+            own = index - before
+            z = torch.where((own >= 0)[..., None], candidates.pick(own.clamp(0, candidates.count - 1)), z)
+            before += candidates.count
         return z
 
 

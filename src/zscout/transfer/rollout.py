@@ -28,11 +28,6 @@ class Belief:
     z_hat: Float[Tensor, "*b d"]  # ẑ_t
     best_z: Float[Tensor, "*b d"]  # the z to use without further learning
 
-    @classmethod
-    def of(cls, agent: OnlineTransfer) -> "Belief":
-        """The agent's current belief."""
-        return cls(agent.exploring, agent.radius, agent.z_hat, agent.best_z)
-
 
 @dataclass(frozen=True, eq=False)
 class Step:
@@ -77,15 +72,16 @@ class Walk:
 
     def move(self) -> Step:
         """Choose an action and take it; the agent does not learn yet."""
-        agent = self.agent
-        belief = Belief.of(agent) if self._beliefs and isinstance(agent, OnlineTransfer) else None
+        agent, belief = self.agent, None
+        if self._beliefs and isinstance(agent, OnlineTransfer):
+            belief = Belief(agent.exploring, agent.radius, agent.z_hat, agent.best_z)
         action = agent.act(self.obs)
         z = getattr(agent, "present_z", None)
         next_obs, reward, terminated, truncated, _ = self.env.step(action)
         if np.ndim(terminated) or np.ndim(truncated):
             raise ValueError("terminated and truncated must be single flags: use rollout for a vector environment")
-        ends = (terminated, truncated, self._episode)
-        return Step(self._t, self.obs, action, next_obs, reward, *ends, z, belief=belief)
+        flags = terminated, truncated, self._episode
+        return Step(self._t, self.obs, action, next_obs, reward, *flags, z, belief=belief)
 
     def tell(self, step: Step, reward: Rewards | None, seen: Flags | None = None) -> None:
         """Tell the agent the reward; reset if the episode ended or the agent requests it."""
@@ -99,10 +95,7 @@ class Walk:
 
 
 def rollout(
-    agent: Agent,
-    env: "gymnasium.Env[Any, Any] | VectorEnv[Any, Any, Any]",
-    steps: int,
-    seed: int | None = None,
+    agent: Agent, env: "gymnasium.Env[Any, Any] | VectorEnv[Any, Any, Any]", steps: int, seed: int | None = None
 ) -> Iterator[Step]:
     """Yield ``steps`` steps, each after the agent learned from it; reset at the end of an episode.
 
@@ -120,11 +113,8 @@ def rollout(
 
 
 def _tell(agent: Any, next_obs: Obs, reward: Rewards | None, done: Flags, seen: Flags | None) -> None:
-    """Tell any agent; only those that know ``seen`` get it, and only where some rewards were not seen."""
-    if seen is None:
-        agent.tell(next_obs, reward, done)
-    else:
-        agent.tell(next_obs, reward, done, seen=seen)
+    rest = {} if seen is None else {"seen": seen}  # an agent need not know ``seen`` if all rewards were seen
+    agent.tell(next_obs, reward, done, **rest)
 
 
 def _rollout(agent: Agent, env: Environment, steps: int, seed: int | None) -> Iterator[Step]:
@@ -137,7 +127,12 @@ def _rollout(agent: Agent, env: Environment, steps: int, seed: int | None) -> It
 
 def _vector_rollout(agent: Agent, env: "VectorEnv[Any, Any, Any]", steps: int, seed: int | None) -> Iterator[Step]:
     """One run per environment; episodes of the runs end independently."""
-    mode = autoreset_mode(env)
+    mode = str(getattr(declared := (env.metadata or {}).get("autoreset_mode"), "value", declared))
+    if mode not in (NEXT_STEP, SAME_STEP, DISABLED):
+        raise ValueError(
+            f"metadata['autoreset_mode'] of the vector environment is {declared!r}, expected one of "
+            "gymnasium.vector.AutoresetMode: it says which steps are resets"
+        )
     if mode == NEXT_STEP and "seen" not in inspect.signature(agent.tell).parameters:
         raise ValueError(
             "this vector environment resets in a separate step, and this agent's tell has no parameter seen to skip "
@@ -154,7 +149,7 @@ def _vector_rollout(agent: Agent, env: "VectorEnv[Any, Any, Any]", steps: int, s
         only_reset = ended if mode == NEXT_STEP else np.zeros_like(ended)
         seen = ~only_reset if only_reset.any() else None
         ended = np.asarray(terminated | truncated)
-        next_obs = with_last(after, ended, info) if mode == SAME_STEP else after
+        next_obs = _with_last(after, ended, info) if mode == SAME_STEP else after
         # only_reset is done, too: a z held for an episode was chosen at the last state of the previous episode.
         _tell(agent, next_obs, reward, ended | only_reset, seen)
         yield Step(t, obs, action, next_obs, reward, terminated, truncated, episode.copy(), z, seen, only_reset)
@@ -168,19 +163,7 @@ def _vector_rollout(agent: Agent, env: "VectorEnv[Any, Any, Any]", steps: int, s
             obs, _ = env.reset(options={"reset_mask": ended})
 
 
-def autoreset_mode(env: "VectorEnv[Any, Any, Any]") -> str:
-    """The name of its autoreset mode."""
-    mode = (env.metadata or {}).get("autoreset_mode")
-    name = str(getattr(mode, "value", mode))
-    if name not in (NEXT_STEP, SAME_STEP, DISABLED):
-        raise ValueError(
-            f"metadata['autoreset_mode'] of the vector environment is {mode!r}, expected one of "
-            "gymnasium.vector.AutoresetMode: it says which steps are resets"
-        )
-    return name
-
-
-def with_last(obs: Any, ended: np.ndarray, info: dict[str, Any]) -> Any:
+def _with_last(obs: Any, ended: np.ndarray, info: dict[str, Any]) -> Any:
     """S_{t+1}, with ``final_obs`` where the observation already belongs to the next episode."""
     if not ended.any():
         return obs

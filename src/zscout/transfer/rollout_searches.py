@@ -6,15 +6,17 @@ one, so that agents can save it. The rollouts of all runs of a batch start and e
 
 import math
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias, runtime_checkable
+from functools import partial
+from typing import Annotated, Protocol, TypeAlias, runtime_checkable
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from zscout.edge import MOST, as_discount, as_positive, as_size, in_range
+from zscout.edge import MOST, as_size
 from zscout.randomness import Rng, normal
 from zscout.transfer.forecast import discount_of, pick
+from zscout.transfer.inputs import Checked, Count, Discount, NotNegative, Positive
 from zscout.transfer.problem import Problem
 
 Memory: TypeAlias = dict[str, Tensor]
@@ -41,16 +43,11 @@ class RolloutSearch(Protocol):
 
 
 @dataclass(frozen=True)
-class _Rollouts:
+class _Rollouts(Checked):
     """Shared code: a rollout of ``horizon`` steps, its return, and its end."""
 
-    horizon: int = 100
-    gamma: float | None = None  # None: the model's γ
-
-    def __post_init__(self) -> None:
-        as_size(self.horizon, "horizon", 1)
-        if self.gamma is not None:
-            as_discount(self.gamma)
+    horizon: Count = 100
+    gamma: Discount | None = None  # None: the model's γ
 
     def current(self, memory: Memory) -> Float[Tensor, "*b d"]:
         """The z of the current rollout."""
@@ -61,9 +58,7 @@ class _Rollouts:
         return bool(memory["step"] == 0) and bool(memory["rollouts"] > 0)
 
     def _discount(self, problem: Problem) -> float:
-        if self.gamma is not None:
-            return self.gamma
-        return discount_of(problem.model)
+        return discount_of(problem.model) if self.gamma is None else self.gamma
 
     def _step(self, memory: Memory, problem: Problem, reward: Tensor, done: bool) -> tuple[Memory, bool]:
         """R ← R + γⁿr, and whether the rollout ends here."""
@@ -72,18 +67,9 @@ class _Rollouts:
         return memory | {"return": total, "step": step + 1}, done or int(step) + 1 >= self.horizon
 
     @staticmethod
-    def _next(memory: Memory, trial: Tensor) -> Memory:
-        fresh = {"step": torch.tensor(0), "rollouts": memory["rollouts"] + 1, "return": 0 * memory["return"]}
-        return memory | fresh | {"trial": trial}
-
-    @staticmethod
-    def _start(problem: Problem, trial: Tensor) -> Memory:
-        return {
-            "step": torch.tensor(0),
-            "rollouts": torch.tensor(0),
-            "return": torch.zeros_like(problem.radius),
-            "trial": trial,
-        }
+    def _rollout(trial: Tensor, number: Tensor | int = 0) -> Memory:
+        nothing = torch.zeros_like(trial[..., 0])
+        return {"step": torch.tensor(0), "rollouts": torch.as_tensor(number), "return": nothing, "trial": trial}
 
 
 @dataclass(frozen=True)
@@ -93,25 +79,15 @@ class Unroll(_Rollouts):
     Returns are standardised over all rollouts so far, so the bonus needs no scale. Rollouts start at a common state.
     """
 
-    arms: int = 30
-    exploration: float = 1.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        as_size(self.arms, "arms", 1, MOST)
-        in_range(self.exploration, "exploration", 0.0, math.inf, open_end=True)
+    arms: Count = 30
+    exploration: NotNegative = 1.0
 
     def begin(self, problem: Problem, rng: Rng) -> Memory:
         """Draw the arms."""
         arms = problem.fresh(self.arms, rng)
         empty = torch.zeros_like(arms[..., 0])
-        return self._start(problem, arms[..., 0, :]) | {
-            "arms": arms,
-            "sums": empty,
-            "squares": empty,
-            "counts": empty,
-            "arm": empty[..., 0].long(),
-        }
+        scores = {"sums": empty, "squares": empty, "counts": empty}
+        return self._rollout(arms[..., 0, :]) | scores | {"arms": arms, "arm": empty[..., 0].long()}
 
     def tell(self, memory: Memory, problem: Problem, reward: Tensor, done: bool, rng: Rng) -> Memory:
         """At the end of a rollout, score its arm and choose the next."""
@@ -129,7 +105,7 @@ class Unroll(_Rollouts):
         index = torch.where(counts > 0, sums / counts.clamp(min=1) + bonus, math.inf)  # first each arm once, in order
         arm = index.argmax(-1)
         memory = memory | {"sums": sums, "squares": squares, "counts": counts, "arm": arm}
-        return self._next(memory, pick(memory["arms"], arm))
+        return memory | self._rollout(pick(memory["arms"], arm), memory["rollouts"] + 1)
 
     def best(self, memory: Memory) -> Float[Tensor, "*b d"]:
         """The arm with the best mean return; the first arm before any rollout ended."""
@@ -142,49 +118,42 @@ class Unroll(_Rollouts):
 class LoLA(_Rollouts):
     """Policy search in z: N(μ, std²I) with μ on Z, ``draws`` rollouts from a common start, one Adam step on μ.
 
-    A rollout's return is Σγⁱrᵢ + γⁿψ(s_n,z)·ẑ; its advantage is relative to the mean of the others (leave one out).
+    A rollout's return is Σγⁱrᵢ + γⁿψ(s_n,z)·ẑ; its advantage is relative to the mean of the others (leave one out). A
+    rollout that ends with ``done`` has no second part, whether the episode was terminated or truncated.
     """
 
-    draws: int = 10
-    std: float = 0.15
-    rate: float = 0.05
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        as_size(self.draws, "draws", 2, MOST)
-        as_positive(self.std, "std")
-        as_positive(self.rate, "rate")
+    draws: Annotated[int, partial(as_size, low=2, high=MOST)] = 10
+    std: Positive = 0.15
+    rate: Positive = 0.05
 
     def begin(self, problem: Problem, rng: Rng) -> Memory:
         """Start μ at a random z."""
         mu = problem.fresh(1, rng)[..., 0, :]
-        noise = self._noise(mu, rng)
-        empty = torch.zeros_like(mu)
-        return self._start(problem, self._latent(problem, mu, noise, 0)) | {
+        noise, empty = self._noise(mu, rng), torch.zeros_like(mu)
+        memory = {
             "mu": mu,
             "noise": noise,
             "returns": torch.zeros_like(noise[..., 0]),
             "first_moment": empty,
             "second_moment": empty,
         }
+        return memory | self._rollout(self._latent(problem, memory, 0))
 
     def tell(self, memory: Memory, problem: Problem, reward: Tensor, done: bool, rng: Rng) -> Memory:
         """At the end of a rollout take the next latent; after ``draws`` rollouts update μ."""
         memory, ended = self._step(memory, problem, reward, done)
         if not ended:
             return memory
-        z, score = memory["trial"], memory["return"]
+        z, score, rollouts = memory["trial"], memory["return"], int(memory["rollouts"])
         if not done:
             far = problem.forecast(z[..., None, :]).psi[..., 0, :]
             score = score + self._discount(problem) ** int(memory["step"]) * (far * problem.posterior.z_hat).sum(-1)
-        draw = int(memory["rollouts"]) % self.draws
         returns = memory["returns"].clone()
-        returns[..., draw] = score
+        returns[..., rollouts % self.draws] = score
         memory = memory | {"returns": returns}
-        if draw + 1 == self.draws:
+        if (rollouts + 1) % self.draws == 0:
             memory = self._move(memory, problem) | {"noise": self._noise(z, rng)}
-        following = (draw + 1) % self.draws
-        return self._next(memory, self._latent(problem, memory["mu"], memory["noise"], following))
+        return memory | self._rollout(self._latent(problem, memory, (rollouts + 1) % self.draws), rollouts + 1)
 
     def best(self, memory: Memory) -> Float[Tensor, "*b d"]:
         """μ, the current mean."""
@@ -205,5 +174,5 @@ class LoLA(_Rollouts):
     def _noise(self, like: Tensor, rng: Rng) -> Float[Tensor, "*b draws d"]:
         return normal((*like.shape[:-1], self.draws, like.shape[-1]), rng).to(like.device)
 
-    def _latent(self, problem: Problem, mu: Tensor, noise: Tensor, draw: int) -> Float[Tensor, "*b d"]:
-        return problem.project(mu + self.std * noise[..., draw, :])
+    def _latent(self, problem: Problem, memory: Memory, draw: int) -> Float[Tensor, "*b d"]:
+        return problem.project(memory["mu"] + self.std * memory["noise"][..., draw, :])

@@ -1,14 +1,15 @@
-"""Saved agents: one safetensors file with a JSON header, no pickle."""
+"""The state of an agent, and its file: safetensors with a JSON header, no pickle."""
 
 import json
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache
 from pathlib import Path
 from types import ModuleType, UnionType
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
-from jaxtyping import Int
+import torch
+from jaxtyping import Float, Int
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_bytes
 from torch import Tensor
@@ -17,13 +18,15 @@ from zscout.edge import as_finite
 from zscout.files import parse_json, write_bytes
 from zscout.transfer import acquisition, confidence, explorers, rollout_searches, search
 from zscout.transfer.methods import Method
+from zscout.transfer.posterior import TaskPosterior
+from zscout.transfer.rollout_searches import Memory
+from zscout.types import Action, Obs
 
 FILE = "agent.safetensors"
 FORMAT = 3
 BEFORE_INTERCEPT = 2  # the format before intercepts existed
 LEARNS_BY = ("ridge", "forgetting", "intercept")  # settings that a saved posterior depends on
-HOMES = (confidence, acquisition, search, rollout_searches, explorers)
-"""Modules that the parts of a method may come from; a file cannot name any other."""
+PENDING = ("asked", "action")  # of any type that a user passes; tensors in the file
 ROLES: dict[str, tuple[ModuleType, ...]] = {
     "confidence": (confidence,),
     "acquisition": (acquisition,),
@@ -32,71 +35,94 @@ ROLES: dict[str, tuple[ModuleType, ...]] = {
     "start": (search,),
     "explorer": (explorers,),
 }
-"""Modules allowed for each field of a method."""
+"""Modules allowed for each field of a method; a file cannot name any other."""
 
 
 @dataclass(frozen=True, eq=False)
-class SavedAgent:
-    """Everything that determines an agent's future behaviour."""
+class AgentState:
+    """The state of an agent; a call that succeeds replaces it."""
 
-    method: Method
-    method_name: str | None
-    noise: float | None
-    norm_bound: float | None
-    dim: int
-    seeds: Int[Tensor, "*b"]
-    t: dict[str, Any]  # the state's numbers
-    tensors: dict[str, Tensor]  # the state's tensors
+    posterior: TaskPosterior
+    age: Float[Tensor, "*b"]  # steps for which the last z was followed; infinite: choose a new one
+    t: int = 0  # number of tells
+    last: Float[Tensor, "*b d"] | None = None  # Z_{t−1}
+    z: Float[Tensor, "*b d"] | None = None  # Z_t, from ask to tell
+    asked: Obs | None = None  # S_t, from ask or act to tell
+    action: Action | None = None  # A_t, from act to tell
+    memory: Memory = field(default_factory=dict)  # of a rollout search or an explorer
 
-    @property
-    def seed(self) -> int | list[int]:
-        """One seed, or one for each run."""
-        found: int | list[int] = self.seeds.tolist()
-        return found
+    def numbers(self) -> dict[str, Any]:
+        """The fields that are not tensors, and which of ``PENDING`` are."""
+        return {"t": self.t, "tensors": [name for name in PENDING if isinstance(getattr(self, name), Tensor)]}
 
-    @property
-    def runs(self) -> int | None:
-        """The number of runs; None for a single agent."""
-        return len(self.seeds) if self.seeds.ndim else None
-
-    def write(self, folder: Path) -> None:
-        """Write one file atomically."""
-        description = {
-            "format": FORMAT,
-            "name": self.method_name,
-            "method": method_to_json(self.method),
-            **{name: getattr(self.method, name) for name in LEARNS_BY},
-            "noise": self.noise,
-            "norm_bound": self.norm_bound,
-            "dim": self.dim,
-            "runs": self.runs,
-            "state": self.t,
+    def tensors(self) -> dict[str, Tensor]:
+        """The other fields as tensors, by name."""
+        pending = {name: getattr(self, name) for name in PENDING}
+        optional = {"last": self.last, "z": self.z} | {
+            name: value if value is None or isinstance(value, Tensor) else torch.as_tensor(np.asarray(value))
+            for name, value in pending.items()
         }
-        tensors = {"seeds": self.seeds} | self.tensors
-        content = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
-        header = {"agent": json.dumps(description, allow_nan=False)}
-        write_bytes(folder / FILE, to_bytes(content, metadata=header))
+        return (
+            {f"posterior.{name}": value for name, value in self.posterior.tensors().items()}
+            | {"age": self.age}
+            | {name: value for name, value in optional.items() if value is not None}
+            | {f"memory.{name}": value for name, value in self.memory.items()}
+        )
 
-    @classmethod
-    def read(cls, folder: Path, dim: int, method: Method | None) -> "SavedAgent":
-        """Read the agent in ``folder``; pass ``method`` if it has parts from outside zscout."""
-        description, tensors = _content(folder)
-        found = method or method_from_json(description["method"])
-        if found is None:
-            raise ValueError("its method has parts from outside zscout: pass method=")
-        for piece in LEARNS_BY:
-            if getattr(found, piece) != description[piece]:
-                raise ValueError(f"it learned with {piece} = {description[piece]}, this method has a different value")
-        if description["dim"] != dim:
-            raise ValueError(f"it was saved with a model of {description['dim']} features, this one has {dim}")
-        seeds, runs = tensors.pop("seeds"), description["runs"]
-        if tuple(seeds.shape) != (() if runs is None else (runs,)):
-            raise ValueError(f"seeds have shape {tuple(seeds.shape)}, runs = {runs}")
-        name, noise, norm_bound = (description[name] for name in ("name", "noise", "norm_bound"))
-        return cls(found, name, noise, norm_bound, dim, seeds, description["state"], tensors)
+    def restored(self, numbers: dict[str, Any], tensors: dict[str, Tensor]) -> "AgentState":
+        """The saved state, checked against this new one."""
+        like = self.tensors() | {name: self.posterior.z_hat for name in ("last", "z") if name in tensors}
+        checked = {name: _like(tensors.get(name), value, name) for name, value in like.items()}
+        posterior = {name: checked[f"posterior.{name}"] for name in self.posterior.tensors()}
+        t, weight = numbers.get("t"), posterior["weight"]
+        if type(t) is not int or not 0 <= t < 2**53 or (weight < 0).any():
+            raise ValueError(f"its counts are invalid: t = {str(t)[:40]}, weight = {weight.tolist()}")
+        kept = numbers.get("tensors", ())
+        device = self.age.device
+        return AgentState(
+            self.posterior.with_tensors(posterior),
+            checked["age"],
+            t=t,
+            last=checked.get("last"),
+            z=checked.get("z"),
+            **{
+                name: tensors[name] if name in kept else tensors[name].numpy()[()]
+                for name in PENDING
+                if name in tensors
+            },
+            memory={  # counters (scalars) stay on the CPU
+                name.removeprefix("memory."): value.to(device) if value.ndim else value
+                for name, value in tensors.items()
+                if name.startswith("memory.")
+            },
+        )
 
 
-def _content(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+def _like(value: Tensor | None, like: Tensor, name: str) -> Tensor:
+    if value is None:
+        raise ValueError(f"{name} is missing")
+    if value.shape != like.shape or value.dtype != like.dtype:
+        raise ValueError(f"{name} is {value.dtype} {tuple(value.shape)}, expected {like.dtype} {tuple(like.shape)}")
+    if name != "age" and not torch.isfinite(value).all():  # an infinite age: choose a new z
+        raise ValueError(f"{name} holds NaN or inf")
+    return value.to(like.device)
+
+
+def write_agent(
+    folder: Path, method: Method, seeds: Int[Tensor, "*b"], state: AgentState, **given: str | float | None
+) -> None:
+    """Write one file atomically; ``given``: name, noise and norm_bound, as the user gave them."""
+    shape = {"dim": state.posterior.dim, "runs": len(seeds) if seeds.ndim else None}
+    learns_by = {name: getattr(method, name) for name in LEARNS_BY}
+    description = {"format": FORMAT, "method": method_to_json(method), "state": state.numbers()}
+    header = {"agent": json.dumps(description | learns_by | shape | given, allow_nan=False)}
+    tensors = {"seeds": seeds} | state.tensors()
+    content = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
+    write_bytes(folder / FILE, to_bytes(content, metadata=header))
+
+
+def read_agent(folder: Path, dim: int, method: Method | None) -> tuple[Method, dict[str, Tensor], dict[str, Any]]:
+    """Method, tensors and the rest of what ``write_agent`` wrote; pass a method with parts from outside zscout."""
     path = folder / FILE
     if not path.is_file():
         raise ValueError(f"no agent in {folder}: {FILE} is missing")
@@ -113,7 +139,21 @@ def _content(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         description["intercept"] = False
         if isinstance(description.get("method"), dict):
             description["method"]["intercept"] = False
-    return description, tensors
+    if method is None and description["method"] is None:
+        raise ValueError("its method has parts from outside zscout: pass method=")
+    found: Method = method or _from_json(description["method"], "method", (Method,))
+    for piece in LEARNS_BY:
+        if getattr(found, piece) != description[piece]:
+            raise ValueError(f"it learned with {piece} = {description[piece]}, this method has a different value")
+    if description["dim"] != dim:
+        raise ValueError(f"it was saved with a model of {description['dim']} features, this one has {dim}")
+    shape, runs = tuple(tensors["seeds"].shape), description["runs"]
+    if shape != (() if runs is None else (runs,)):
+        raise ValueError(f"seeds have shape {shape}, runs = {runs}")
+    return found, tensors, description
+
+
+# Methods as JSON
 
 
 def method_to_json(piece: Any) -> Any:
@@ -124,31 +164,32 @@ def method_to_json(piece: Any) -> Any:
         return None
 
 
-def method_from_json(value: Any) -> Method | None:
-    """The method written by ``method_to_json``; every part must be of the type that its field expects."""
-    if value is None:
-        return None
-    found = _from_json(value, "method", (Method,))
-    assert isinstance(found, Method)
-    return found
+def _to_json(piece: Any) -> Any:
+    if is_dataclass(piece) and type(piece) is _pieces().get(type(piece).__name__):
+        return {"is": type(piece).__name__} | {f.name: _to_json(getattr(piece, f.name)) for f in fields(piece)}
+    if isinstance(piece, np.generic):
+        return piece.item()
+    if isinstance(piece, Tensor):
+        return {"is": "tensor", "values": piece.tolist()}
+    if piece is None or isinstance(piece, bool | int | float | str):
+        return piece
+    raise TypeError(f"{piece!r} is not a part of zscout")
 
 
 def _from_json(value: Any, place: str, wanted: tuple[Any, ...]) -> Any:
+    """The part that ``_to_json`` wrote; raises unless it is of a type that its field expects."""
+    found = value
     if isinstance(value, dict):
-        kind = value.get("is")
+        kind, parts = value.get("is"), {name: part for name, part in value.items() if name != "is"}
         if kind == "tensor":
-            found: Any = as_finite(value.get("values"), place)
+            found = as_finite(value.get("values"), place)
         elif kind not in _pieces():
             raise ValueError(f"it names an unknown part {kind!r}")
         else:
             made, hints = _pieces()[kind], get_type_hints(_pieces()[kind])
-            names = {f.name for f in fields(made)}
-            if unknown := sorted(value.keys() - names - {"is"}):
+            if unknown := sorted(parts.keys() - {f.name for f in fields(made)}):
                 raise ValueError(f"{kind} has no {unknown[0]!r}")
-            parts = {name: part for name, part in value.items() if name != "is"}
             found = made(**{name: _from_json(part, name, _kinds(name, hints[name])) for name, part in parts.items()})
-    else:
-        found = value
     if not any(_is(found, kind) for kind in wanted):
         raise ValueError(f"its {place} has an invalid value, {str(found)[:40]}")
     return float(found) if float in wanted and type(found) is int and int not in wanted else found
@@ -158,7 +199,7 @@ def _kinds(name: str, hint: Any) -> tuple[Any, ...]:
     """The types that a field may hold: parts by the module of their role, else by the annotation."""
     if name in ROLES:
         return (*ROLES[name], *([type(None)] if type(None) in get_args(hint) else []))
-    return get_args(hint) if isinstance(hint, UnionType) else (hint,)
+    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
 
 
 def _is(value: Any, kind: Any) -> bool:
@@ -175,22 +216,10 @@ def _is(value: Any, kind: Any) -> bool:
     return isinstance(value, kind if isinstance(kind, type) and is_dataclass(kind) else Tensor)
 
 
-def _to_json(piece: Any) -> Any:
-    if is_dataclass(piece) and type(piece) is _pieces().get(type(piece).__name__):
-        return {"is": type(piece).__name__} | {f.name: _to_json(getattr(piece, f.name)) for f in fields(piece)}
-    if isinstance(piece, np.generic):
-        return piece.item()
-    if isinstance(piece, Tensor):
-        return {"is": "tensor", "values": piece.tolist()}
-    if piece is None or isinstance(piece, bool | int | float | str):
-        return piece
-    raise TypeError(f"{piece!r} is not a part of zscout")
-
-
 @cache
 def _pieces() -> dict[str, type]:
     found: dict[str, type] = {"Method": Method}
-    for home in HOMES:
+    for home in {home for homes in ROLES.values() for home in homes}:
         for name, thing in vars(home).items():
             if isinstance(thing, type) and is_dataclass(thing) and thing.__module__ == home.__name__:
                 found[name] = thing

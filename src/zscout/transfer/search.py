@@ -3,18 +3,19 @@
 A search is a callable (problem, rng) → z [*b d].
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias, runtime_checkable
+from functools import partial
+from typing import Annotated, TypeAlias
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from zscout.edge import MOST, as_finite, as_positive, as_size, in_range
+from zscout.edge import as_finite, as_size, in_range
 from zscout.randomness import Rng
 from zscout.transfer.bank import table_of
+from zscout.transfer.inputs import Checked, Count, Flag, NotNegative, Positive, Whole, instance
 from zscout.transfer.posterior import TaskPosterior
 from zscout.transfer.problem import Problem
 from zscout.types import BehaviorModel, HasExactPsi, HasStates, Vectors
@@ -22,25 +23,14 @@ from zscout.types import BehaviorModel, HasExactPsi, HasStates, Vectors
 Search: TypeAlias = Callable[[Problem, Rng], Float[Tensor, "*b d"]]
 
 
-@runtime_checkable
-class Settles(Protocol):
-    """A search that keeps another z than ẑ after learning."""
-
-    def settled_z(self, model: BehaviorModel, posterior: TaskPosterior) -> Float[Tensor, "*b d"]:
-        """The z to use without further learning."""
-
-
 # Searches that use the score
 
 
 @dataclass(frozen=True)
-class Shooting:
+class Shooting(Checked):
     """n random z at every step, one forward pass each; the paper's search, with n = 10,000."""
 
-    n: int = 10_000
-
-    def __post_init__(self) -> None:
-        as_size(self.n, "n", 1, MOST)
+    n: Count = 10_000
 
     def __call__(self, problem: Problem, rng: Rng) -> Float[Tensor, "*b d"]:
         """The best of the random z, ẑ and the last z."""
@@ -48,19 +38,18 @@ class Shooting:
         return problem.best([problem.forecast(candidates)], rng)
 
 
+def best_of(draws: int) -> Search:
+    """The best of ``draws`` random z; with 0 the default search, which evaluates fewer."""
+    return Shooting(draws) if as_size(draws, "draws", 0) else Automatic()
+
+
 @dataclass(frozen=True)
-class Bank:
+class Bank(Checked):
     """n random z drawn once, for finite worlds: ψ is tabulated, without duplicate rows per state."""
 
-    n: int = 1000
-    seed: int = 0
-    anchors: bool = True  # also score ẑ and the last z, which needs a forward pass
-
-    def __post_init__(self) -> None:
-        as_size(self.n, "n", 1, MOST)
-        as_size(self.seed, "seed", 0)
-        if not isinstance(self.anchors, bool):
-            raise ValueError(f"anchors must be True or False, got {self.anchors!r}")
+    n: Count = 1000
+    seed: Whole = 0
+    anchors: Flag = True  # also score ẑ and the last z, which needs a forward pass
 
     def __call__(self, problem: Problem, rng: Rng) -> Float[Tensor, "*b d"]:
         """The best of the random z, ẑ and the last z."""
@@ -70,7 +59,7 @@ class Bank:
 
 
 @dataclass(frozen=True)
-class FixedPoint:
+class FixedPoint(Checked):
     """z ← ẑ + √β_t V⁻¹ψ(s;z)/‖ψ(s;z)‖_{V⁻¹}, projected to Z, from fresh random z.
 
     The proposals follow eq. 5, for any score. Each round finds the task in the ellipsoid for which the current policy
@@ -79,12 +68,8 @@ class FixedPoint:
     most overestimated.
     """
 
-    starts: int = 8
-    rounds: int = 3
-
-    def __post_init__(self) -> None:
-        as_size(self.starts, "starts", 1, MOST)
-        as_size(self.rounds, "rounds", 1, MOST)
+    starts: Count = 8
+    rounds: Count = 3
 
     def __call__(self, problem: Problem, rng: Rng) -> Float[Tensor, "*b d"]:
         """The best of the final z, ẑ and the last z."""
@@ -98,26 +83,18 @@ class FixedPoint:
 
 
 @dataclass(frozen=True)
-class Climb:
+class Climb(Checked):
     """Local search from the result of another search, ẑ and the last z: random z around the best, closer each round.
 
     Local search finds what random search needs many samples for. With a learned ψ part of the gain is error of ψ.
     The default start builds its tables at the first ask; with a network that takes about ten seconds.
     """
 
-    start: Callable[[Problem, Rng], Tensor] = Bank(10_000, anchors=False)
-    rounds: int = 1
-    near: int = 32
-    spread: float = 0.2  # distance of the first round, relative to ‖z‖ …
-    shrink: float = 0.5  # … and its factor for each further round
-
-    def __post_init__(self) -> None:
-        if not callable(self.start) or isinstance(self.start, type):
-            raise ValueError(f"start must be a search, such as Shooting(100), got {self.start!r}")
-        as_size(self.rounds, "rounds", 1, MOST)
-        as_size(self.near, "near", 1, MOST)
-        as_positive(self.spread, "spread")
-        as_positive(self.shrink, "shrink")
+    start: Annotated[Callable[[Problem, Rng], Tensor], instance] = Bank(10_000, anchors=False)
+    rounds: Count = 1
+    near: Count = 32
+    spread: Positive = 0.2  # distance of the first round, relative to ‖z‖ …
+    shrink: Positive = 0.5  # … and its factor for each further round
 
     def __call__(self, problem: Problem, rng: Rng) -> Float[Tensor, "*b d"]:
         """The best z evaluated."""
@@ -131,22 +108,17 @@ class Climb:
 
 
 @dataclass(frozen=True)
-class Gradient:
+class Gradient(Checked):
     """Gradient ascent of the score in z, from several random starts; needs a differentiable ψ.
 
     With ``project`` each step has length ``rate``·‖z‖ and ends on Z. Without, it is the plain ascent that the paper
     found unstable: z leaves Z, where ψ was trained, and ψ extrapolates.
     """
 
-    starts: int = 16
-    steps: int = 20
-    rate: float = 0.1
-    project: bool = True
-
-    def __post_init__(self) -> None:
-        as_size(self.starts, "starts", 1, MOST)
-        as_size(self.steps, "steps", 1, MOST)
-        as_positive(self.rate, "rate")
+    starts: Count = 16
+    steps: Count = 20
+    rate: Positive = 0.1
+    project: Flag = True
 
     def __call__(self, problem: Problem, rng: Rng) -> Float[Tensor, "*b d"]:
         """The best z of all rounds; without projection, of the last round."""
@@ -175,21 +147,17 @@ class Gradient:
 
 
 @dataclass(frozen=True)
-class Ellipsoid:
+class Ellipsoid(Checked):
     """OpTI's search: n candidates in the ellipsoid of ``scale`` times the radius around ẑ, not projected.
 
     Uniform inside, or with ``surface`` on its boundary. ``shipped`` uses the covariance factor of OpTI's published
     code, R⁻ᵀ where V = RᵀR needs R⁻¹, so candidates fall outside the ellipsoid.
     """
 
-    n: int = 128
-    scale: float = 2.0
-    surface: bool = False
-    shipped: bool = False
-
-    def __post_init__(self) -> None:
-        as_size(self.n, "n", 1, MOST)
-        as_positive(self.scale, "scale")
+    n: Count = 128
+    scale: Positive = 2.0
+    surface: Flag = False
+    shipped: Flag = False
 
     def __call__(self, problem: Problem, rng: Rng) -> Float[Tensor, "*b d"]:
         """The best candidate."""
@@ -203,15 +171,12 @@ class Ellipsoid:
 
 
 @dataclass(frozen=True)
-class Automatic:
+class Automatic(Checked):
     """``Bank`` if ψ is exact and the world has at most ``most_states`` states, else ``FixedPoint``."""
 
     bank: Bank = field(default_factory=Bank)
     otherwise: FixedPoint = field(default_factory=FixedPoint)
-    most_states: int = 2000
-
-    def __post_init__(self) -> None:
-        as_size(self.most_states, "most_states", 0)
+    most_states: Whole = 2000
 
     def __call__(self, problem: Problem, rng: Rng) -> Float[Tensor, "*b d"]:
         """The result of the search that fits the model."""
@@ -236,13 +201,10 @@ class AtEstimate:
 
 
 @dataclass(frozen=True)
-class PosteriorDraw:
+class PosteriorDraw(Checked):
     """z ~ N(ẑ, scale²σ²V⁻¹), projected: Thompson sampling if π(·,z) is optimal for z."""
 
-    scale: float = 1.0
-
-    def __post_init__(self) -> None:
-        in_range(self.scale, "scale", 0.0, math.inf, open_end=True)
+    scale: NotNegative = 1.0
 
     def __call__(self, problem: Problem, rng: Rng) -> Float[Tensor, "*b d"]:
         """One sample, projected to Z."""
@@ -272,11 +234,11 @@ class Known:
         return cls(as_finite(task, "task").detach().clone())
 
     def __call__(self, problem: Problem, rng: Rng) -> Float[Tensor, "*b d"]:
-        """z_r, projected to Z."""
-        return self.settled_z(problem.model, problem.posterior)
+        """``best_z``."""
+        return self.best_z(problem.model, problem.posterior)
 
-    def settled_z(self, model: BehaviorModel, posterior: TaskPosterior) -> Float[Tensor, "*b d"]:
-        """z_r, projected to Z."""
+    def best_z(self, model: BehaviorModel, posterior: TaskPosterior) -> Float[Tensor, "*b d"]:
+        """z_r, projected to Z, for each run."""
         if self.task.shape[-1] != model.dim:
             raise ValueError(f"the task has {self.task.shape[-1]} entries, this model expects {model.dim}")
         if self.task.shape[:-1] not in ((), posterior.runs):
@@ -285,16 +247,13 @@ class Known:
 
 
 @dataclass(frozen=True)
-class CountBonus:
+class CountBonus(Checked):
     """z_i = ẑ_i + √β_t/(N_i + λ)^power, MBIE-EB's bonus: power ½, or 1 as in the paper's appendix.
 
     N_i is the number of visits to region i. Features must be one-hot, so V is diagonal.
     """
 
-    power: float = 0.5
-
-    def __post_init__(self) -> None:
-        in_range(self.power, "power", 0.0, 2.0)
+    power: Annotated[float, partial(in_range, low=0.0, high=2.0)] = 0.5
 
     def __call__(self, problem: Problem, rng: Rng) -> Float[Tensor, "*b d"]:
         """The estimate plus the count bonus."""
@@ -303,3 +262,6 @@ class CountBonus:
             raise ValueError("V is not diagonal: counting visits needs one-hot features (clusters) and intercept=False")
         bonus = problem.radius[..., None] * counts**-self.power
         return problem.project(problem.posterior.z_hat + bonus)
+
+
+WITHOUT_SCORE = (AtEstimate, PosteriorDraw, AnyZ, Known, CountBonus)

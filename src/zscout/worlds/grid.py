@@ -1,5 +1,6 @@
 """Grid worlds from ASCII maps; runs step in one tensor operation."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -102,9 +103,8 @@ class GridWorld:
         """Values of the states [*b S] laid out as the map [*b rows columns], NaN on walls."""
         numbers = as_finite(values, "values").cpu()
         if numbers.ndim == 0 or numbers.shape[-1] != self.n_states:
-            raise ValueError(
-                f"values has shape {tuple(numbers.shape)}, expected [*b {self.n_states}], one value per state"
-            )
+            shape = tuple(numbers.shape)
+            raise ValueError(f"values has shape {shape}, expected [*b {self.n_states}], one value per state")
         picture = np.full((*numbers.shape[:-1], *self.shape), np.nan)
         picture[..., self.cells[:, 0], self.cells[:, 1]] = numbers.numpy()
         return picture
@@ -123,17 +123,20 @@ class GridWorld:
 def _parse(text: str) -> tuple[tuple[int, int], list[Cell]]:
     """The map's shape and its free cells, row by row."""
     if not isinstance(text, str):
-        raise ValueError(f"expected a map, text of '#' and '.', got {type(text).__name__}")
+        raise ValueError(f"expected the map's text, of '#' and '.', got {type(text).__name__}")
     lines = [line.strip() for line in text.strip().splitlines()]
+    if len(lines) == 1 and re.fullmatch(r"[^#]*\w+(/[^#]+|\.\w+)", lines[0]):
+        raise ValueError(
+            f"expected the map's text, got what looks like a path: read it first, Path({lines[0]!r}).read_text()"
+        )
     if not lines:
         raise ValueError("the map is empty, expected at least one free cell '.'")
     for row, line in enumerate(lines, start=1):
         if unknown := set(line) - {WALL, FREE}:
             raise ValueError(f"map row {row} holds {min(unknown)!r}, expected '#' (wall) or '.' (free)")
         if len(line) != len(lines[0]):
-            raise ValueError(
-                f"map row {row} has {len(line)} cells, row 1 has {len(lines[0])}: all rows must have the same length"
-            )
+            lengths = f"map row {row} has {len(line)} cells, row 1 has {len(lines[0])}"
+            raise ValueError(f"{lengths}: all rows must have the same length")
     cells = [(r, c) for r, line in enumerate(lines) for c, mark in enumerate(line) if mark == FREE]
     if not cells:
         raise ValueError("the map has no free cell '.'")
@@ -158,6 +161,5 @@ def _check_reachable(next_state: Int[Tensor, "S A"], cells: list[Cell]) -> None:
     if parts > 1:
         lost = [cells[state] for state in np.flatnonzero(label != label[0])]
         shown = ", ".join(map(str, lost[:3])) + (", …" if len(lost) > 3 else "")
-        raise ValueError(
-            f"{len(lost)} free cells cannot be reached from {cells[0]}: {shown}: open a path or make them walls"
-        )
+        where = f"{len(lost)} free cells cannot be reached from {cells[0]}: {shown}"
+        raise ValueError(f"{where}: open a path or make them walls")

@@ -24,10 +24,7 @@ class GridEnv(gymnasium.Env[np.int64, np.int64]):
     entered, or None (0). An episode starts in a uniformly random state, or at s with ``reset(options={"state": s})``.
     """
 
-    metadata = {  # noqa: RUF012 (as Gymnasium declares it)
-        "render_modes": ["rgb_array"],
-        "render_fps": 10,
-    }
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 10}  # noqa: RUF012 (as Gymnasium declares it)
 
     def __init__(self, world: GridWorld, reward: RewardLike = None, render_mode: str | None = None) -> None:
         if render_mode not in (None, "rgb_array"):
@@ -35,12 +32,10 @@ class GridEnv(gymnasium.Env[np.int64, np.int64]):
         self.world = world
         self.reward = as_reward(reward, world.n_states)
         if isinstance(self.reward, LinearReward) and self.reward.task.ndim != 1:
-            raise ValueError(
-                f"task must be [d], because an environment is one run, got {tuple(self.reward.task.shape)}"
-            )
+            shape = tuple(self.reward.task.shape)
+            raise ValueError(f"task must be [d], because an environment is one run, got {shape}")
         self.render_mode = render_mode
-        self.observation_space = Discrete(world.n_states)
-        self.action_space = Discrete(world.n_actions)
+        self.observation_space, self.action_space = Discrete(world.n_states), Discrete(world.n_actions)
         self.state: int | None = None
         self._rng = torch.Generator()
 
@@ -92,7 +87,12 @@ class GridEnv(gymnasium.Env[np.int64, np.int64]):
         colours[self.world.cells[:, 0], self.world.cells[:, 1]] = self._cell_colours()
         frame = colours.repeat(PIXELS, axis=0).repeat(PIXELS, axis=1)
         frame[::PIXELS] = frame[:, ::PIXELS] = INK
-        self._draw_thin_walls(frame)
+        for one, other in map(sorted, self.world.blocked):
+            row, column = other[0] * PIXELS, other[1] * PIXELS
+            if (other[0] - one[0], other[1] - one[1]) == MOVES[1]:  # the wall lies above `other`
+                frame[row - 2 : row + 3, column : column + PIXELS] = INK
+            else:  # the wall is left of `other`
+                frame[row : row + PIXELS, column - 2 : column + 3] = INK
         if self.state is not None:
             row, column = self.world.cells[self.state].tolist()
             y, x = np.ogrid[: frame.shape[0], : frame.shape[1]]
@@ -109,14 +109,6 @@ class GridEnv(gymnasium.Env[np.int64, np.int64]):
         worth = (table / max(np.abs(table).max(), 1e-300))[:, None]  # −1 … 1
         colours: np.ndarray = paper + np.abs(worth) * (np.where(worth < 0, BAD, GOOD) - paper)
         return colours.astype(np.uint8)
-
-    def _draw_thin_walls(self, frame: np.ndarray) -> None:
-        for one, other in map(sorted, self.world.blocked):
-            row, column = other[0] * PIXELS, other[1] * PIXELS
-            if (other[0] - one[0], other[1] - one[1]) == MOVES[1]:  # the wall lies above `other`
-                frame[row - 2 : row + 3, column : column + PIXELS] = INK
-            else:  # the wall is left of `other`
-                frame[row : row + PIXELS, column - 2 : column + 3] = INK
 
 
 def make_env(world: str, reward: RewardLike = None, slip: float = 0.0, render_mode: str | None = None) -> GridEnv:

@@ -19,19 +19,15 @@ class LinearReward:
 
     def __init__(self, features: Vectors, task: Vectors, noise: float = 0.0) -> None:
         self.features: Float[Tensor, "S d"] = as_table(features, len(features), "features")
-        self.task: Float[Tensor, "*b d"] = as_vectors(task, self.features.shape[1], "task").detach().clone()
-        self.noise = _as_noise(noise)
+        self.n_states, dim = self.features.shape
+        self.task: Float[Tensor, "*b d"] = as_vectors(task, dim, "task").detach().clone()
+        self.noise = in_range(noise, "noise", 0.0, math.inf, open_end=True)
 
     def __call__(self, state: Obs, rng: Rng | None = None) -> Float[Tensor, "*b"]:
         """Rewards of the states entered."""
         entered = as_index(state, self.n_states, "state")
         common_shape(entered.shape, self.task.shape[:-1], "states and tasks")
         return _with_noise((self.features[entered] * self.task).sum(-1), self.noise, rng)
-
-    @property
-    def n_states(self) -> int:
-        """S, the number of states."""
-        return len(self.features)
 
     @property
     def table(self) -> Float[Tensor, "*b S"]:
@@ -45,19 +41,14 @@ class TableReward:
     def __init__(self, table: Vectors, noise: float = 0.0) -> None:
         self.table: Float[Tensor, " S"] = as_finite(table, "the reward table").detach().clone()
         if self.table.ndim != 1 or not len(self.table):
-            raise ValueError(
-                f"the reward table has shape {tuple(self.table.shape)}, expected one number for each state, [S]"
-            )
-        self.noise = _as_noise(noise)
+            shape = tuple(self.table.shape)
+            raise ValueError(f"the reward table has shape {shape}, expected one number for each state, [S]")
+        self.n_states = len(self.table)
+        self.noise = in_range(noise, "noise", 0.0, math.inf, open_end=True)
 
     def __call__(self, state: Obs, rng: Rng | None = None) -> Float[Tensor, "*b"]:
         """Rewards of the states entered."""
         return _with_noise(self.table[as_index(state, self.n_states, "state")], self.noise, rng)
-
-    @property
-    def n_states(self) -> int:
-        """S, the number of states."""
-        return len(self.table)
 
 
 @dataclass(frozen=True)
@@ -96,10 +87,6 @@ def as_reward(reward: RewardLike, n_states: int) -> Reward:
     if not isinstance(reward, BlackBox) and reward.n_states != n_states:
         raise ValueError(f"the reward has {reward.n_states} states, this world has {n_states}")
     return reward
-
-
-def _as_noise(noise: float) -> float:
-    return in_range(noise, "noise", 0.0, math.inf, open_end=True)
 
 
 def _with_noise(mean: Float[Tensor, "*b"], noise: float, rng: Rng | None) -> Float[Tensor, "*b"]:

@@ -1,16 +1,16 @@
-"""Every figure and claim of the paper: the specs that are run, and the report that is made from their records."""
+"""Every figure and claim of the paper: the specs that are run, and the report made from their records."""
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import get_args
 
 import zscout
 from zscout.lab.paper.bonus_horizon import HORIZON
 from zscout.lab.paper.experiment import Experiment, Runs, Scale, no_specs
-from zscout.lab.paper.feature_maps import FEATURES_AND_POLICIES, FIGURES
+from zscout.lab.paper.feature_maps import FEATURES_AND_POLICIES
 from zscout.lab.paper.league import LEAGUE
 from zscout.lab.paper.model_errors import OUTSIDE_FEATURES, SWITCHING, WRONG_PSI
-from zscout.lab.paper.networks import END_TO_END, TRAINING, training_figure
+from zscout.lab.paper.networks import END_TO_END, TRAINING
 from zscout.lab.paper.online_transfer import ERRORS, STRIPS
 from zscout.lab.paper.pure_exploration import EIGENVALUES, LOG_DET, PATHS
 from zscout.lab.paper.regret_bounds import LEMMA, OPTIMISM, POTENTIAL
@@ -20,123 +20,91 @@ from zscout.lab.spec import Spec, code_digest
 
 DEVIATIONS = (
     "Regret counts from t = 0 and, in our tables, against v* rather than π(·,z_r), so that a poor model cannot look "
-    "good; both stand in the records. In units of lost steps: regret ÷ mean of v* − v_random over states and 1,000 "
-    "tasks.",
-    "λ, which the paper does not give, is σ² = .09 in `usf-ucb-paper`, and 1 in pure exploration.",
-    "The radius of our default follows the scale of the rewards seen (κ√λ·ŝ) and needs neither σ nor a schedule; the "
-    "paper's schedule is kept in `usf-ucb-paper`. Its lost steps stand beside it in the league table.",
-    "Our default's bonus is √tr(V⁻¹M) at γ = .9 where a model offers M, and ‖ψ‖ in V⁻¹ where not (claims 10b, 10c).",
-    "Laplacian eigenfunctions are scaled so that ‖φ(s)‖² is 1 in the mean over states; unit vectors drown in σ = .3.",
+    "good; the records have both. Lost steps are regret ÷ the mean of v* − v_random over states and 1,000 tasks.",
+    "The paper does not give λ. It is σ² = .09 in `usf-ucb-paper`, and 1 in pure exploration.",
+    "The radius of our default follows the scale of the rewards seen (κ√λ·ŝ) and needs neither σ nor a schedule. "
+    "`usf-ucb-paper` has the paper's schedule; the league table shows the lost steps of both.",
+    "Our default's bonus is √tr(V⁻¹M) at γ = .9 if the model offers M, else ‖ψ‖ in V⁻¹ (claims 10b, 10c).",
+    "Laplacian eigenfunctions are scaled so that the mean of ‖φ(s)‖² over states is 1; unit vectors drown in σ = .3.",
     "Z is the sphere of radius √d, also in training.",
-    "ẑ and the last z are candidates beside the random ones. With an exact ψ the others are a fixed bank of 1,000 z; "
-    "with a network they are the ends of fixed-point rounds z ← ẑ + √β V⁻¹ψ/‖ψ‖, since of 10,000 random z a learned ψ "
-    "picks the most over-rated (the table of searches).",
+    "ẑ and the last z are candidates beside the random ones. With an exact ψ the others are a fixed bank of 1,000 z. "
+    "With a network they are the ends of fixed-point rounds z ← ẑ + √β V⁻¹ψ/‖ψ‖, since of 10,000 random z the best "
+    "by a learned ψ is the most over-estimated (table of searches).",
     "Ties are broken at random: most z share their policy with others.",
-    "The networks are trained by another recipe (an actor on long chains, then ψ of that actor) and without "
-    "dropout; the paper's recipe and each difference are measured in docs/training.md.",
+    "The networks are trained by another recipe (an actor on long chains, then ψ of that actor) and without dropout. "
+    "docs/training.md measures the paper's recipe and each difference.",
 )
 
 SLIPS = (
-    "Regret is summed from t = 1 in eq. 1, 2 and 6 and in appendix B.1, from t = 0 in appendix A.4; sums from t = 1 "
-    "leave out the first choice.",
-    "Eq. 13 ends with β_t where √β_t is meant: the radius of the ellipsoid in the norm of V is √β_t, and so is the "
-    "factor of the optimistic part two lines below.",
+    "Regret is summed from t = 1 in eq. 1, 2, 6 and appendix B.1, which omits the first choice; from t = 0 in A.4.",
+    "Eq. 13 ends with β_t; √β_t is meant, the radius of the ellipsoid, as in the optimistic part two lines below.",
     "ψ and M in the appendix are sums from k = 1 of γ^{t+k}; with ψ as defined in section 2 it is k = 0 and γᵏ.",
-    "The training text speaks of the sum of φ(S_k) for k ≥ t; ψ begins with the state that is entered, S_{t+1}.",
+    "The training text has the sum of φ(S_k) for k ≥ t; ψ begins with the state that is entered, S_{t+1}.",
     "Training samples z from the √d-diameter ball, section 3 has Z as the sphere of radius √d: twice as far out.",
-    "The ellipsoid of eq. 4 is defined within Z, the sphere; ẑ is not on the sphere, so that for small β_t their "
+    "The ellipsoid of eq. 4 is defined within Z, the sphere. ẑ is not on the sphere, so for small β_t their "
     "intersection is empty, and eq. 8 has nothing to choose from.",
-    "Cov(ẑ) = σ²V⁻¹ leaves out what λ does: it is σ²V⁻¹ΦᵀΦV⁻¹, which is less, and ẑ is biased by −λV⁻¹z_r.",
+    "Cov(ẑ) = σ²V⁻¹ ignores λ: it is σ²V⁻¹ΦᵀΦV⁻¹, which is less, and ẑ is biased by −λV⁻¹z_r.",
 )
 
 
 def _tell_framework(scale: Scale, runs: Runs) -> Section:
     text = [
-        "Offline, somebody labels states with rewards, regression gives z_r, and the model does the rest. Online "
-        "there is nobody to ask beforehand: the algorithm recommends Z_t, the model acts on it for one step, the "
-        "environment answers with a state and a reward, and the next recommendation knows a little more.",
-        "The whole loop is three lines: `z = agent.ask(obs)`, one step of `bfm.act(obs, z)`, `agent.tell(obs, "
-        "reward)`.",
+        "Offline, states are labelled with rewards and regression gives z_r. Online no labels exist: the algorithm "
+        "recommends Z_t, the model acts on it for a step, and the next recommendation uses the state and the reward.",
+        "The loop is three lines: `z = agent.ask(obs)`, one step of `bfm.act(obs, z)`, `agent.tell(obs, reward)`.",
     ]
     return Section("framework", "Transfer, offline and online", text)
 
 
 FRAMEWORK = Experiment(no_specs, _tell_framework)
-
-
-EXPERIMENTS: tuple[Experiment, ...] = (
-    FRAMEWORK,
-    FEATURES_AND_POLICIES,
-    TRAINING,
-    PATHS,
-    LOG_DET,
-    EIGENVALUES,
-    STRIPS,
-    ERRORS,
-    END_TO_END,
-    LEMMA,
-    POTENTIAL,
-    HORIZON,
-    OPTIMISM,
-    GRADIENT,
-    SEARCH_COMPARISON,
-    OUTSIDE_FEATURES,
-    WRONG_PSI,
-    SWITCHING,
-    LEAGUE,
+EXPERIMENTS: tuple[Experiment, ...] = (  # in the order of the paper, then what is beyond it
+    *(FRAMEWORK, FEATURES_AND_POLICIES, TRAINING),
+    *(PATHS, LOG_DET, EIGENVALUES),
+    *(STRIPS, ERRORS, END_TO_END),
+    *(LEMMA, POTENTIAL, HORIZON, OPTIMISM, GRADIENT, SEARCH_COMPARISON),
+    *(OUTSIDE_FEATURES, WRONG_PSI, SWITCHING, LEAGUE),
 )
-"""In the order of the paper, and what lies beyond it last."""
-
-
 TOO_FEW: ClaimVerdict = "too few runs to tell"
-FIRST_LOOK = (
-    "**A first look only**: a tenth of the runs, cut at 60 steps. What they cannot show is **too few runs to tell**; "
-    "`zscout reproduce` without `--quick` decides it."
-)
 
 
 def specs(scale: Scale) -> list[Spec]:
-    """All runs that the story needs, each once."""
+    """All runs that the report needs, each once."""
     return list(dict.fromkeys(spec for experiment in EXPERIMENTS for spec in experiment.specs(scale)))
 
 
 def sections(scale: Scale, runs: Runs) -> Iterator[Section]:
-    """One after the other, when their runs are there."""
+    """The sections, one by one, from the records of all runs."""
     for experiment in EXPERIMENTS:
         section = experiment.tell(scale, runs)
-        yield replace(section, claims=[_as_a_first_look(claim) for claim in section.claims]) if scale.quick else section
+        yield replace(section, claims=[_quick_claim(claim) for claim in section.claims]) if scale.quick else section
 
 
-def _as_a_first_look(claim: Claim) -> Claim:
-    """A tenth of the runs can show that a rule is met; that it is not met they cannot."""
+def _quick_claim(claim: Claim) -> Claim:
+    """A tenth of the runs can show that a rule is met, but not that it is not met."""
     return claim if claim.verdict == "holds" or claim.stored else replace(claim, verdict=TOO_FEW)
 
 
-def story(scale: Scale, told: list[Section]) -> Story:
+def story(scale: Scale, parts: list[Section]) -> Story:
     """The whole report."""
-    claims = [claim for section in told for claim in section.claims if claim.kind == "claim"]
-    others = [claim for section in told for claim in section.claims if claim.kind != "claim"]
-    counts = {word: sum(claim.verdict == word for claim in claims) for word in get_args(ClaimVerdict)}
+    claims = [claim for section in parts for claim in section.claims]
+    counts = Counter(claim.verdict for claim in claims if claim.kind == "claim")
     few = f", {counts[TOO_FEW]} need more runs" if counts[TOO_FEW] else ""
     summary = [
-        "A Behavioral Foundation Model is a frozen policy π(a|s,z): one task vector z, one behaviour. USF-UCB finds "
-        "the z for a reward that can only be seen by trying: it estimates the task from the rewards so far and adds a "
-        "bonus for policies that lead where little is known.",
-        f"Of {len(claims)} claims of the paper {counts['holds']} hold, {counts['holds in part']} hold in part and "
-        f"{counts['does not hold']} do not{few}. {len(others)} checks and additions of ours are counted apart.",
+        "A Behavioral Foundation Model is a frozen policy π(a|s,z): one behaviour for each task vector z. USF-UCB "
+        "finds the z for a reward that is only observed by acting: it estimates the task from the rewards so far and "
+        "adds a bonus for policies that lead to uncertain features.",
+        f"Of {counts.total()} claims of the paper {counts['holds']} hold, {counts['holds in part']} hold in part and "
+        f"{counts['does not hold']} do not{few}. Besides: {len(claims) - counts.total()} checks and additions of ours.",
     ]
     if scale.quick:
-        summary.insert(0, FIRST_LOOK)
+        summary.insert(
+            0,
+            "**Quick test**: a tenth of the runs, at most 60 steps each. Claims that need more runs read **too few "
+            "runs to tell**; `zscout reproduce` without `--quick` decides them.",
+        )
     about = {"version": zscout.__version__, "seed": str(scale.seed), "code": code_digest()[:12]}
-    return Story(
-        "Exploration and online transfer with Behavioral Foundation Models, reproduced",
-        summary,
-        told,
-        DEVIATIONS,
-        SLIPS,
-        about,
-        opening=("transfer", "league"),
-    )
+    title = "Exploration and online transfer with Behavioral Foundation Models, reproduced"
+    return Story(title, summary, parts, DEVIATIONS, SLIPS, about, opening=("transfer", "league"))
 
 
-__all__ = ["EXPERIMENTS", "FIGURES", "Runs", "Scale", "sections", "specs", "story", "training_figure"]
+__all__ = ["EXPERIMENTS", "Runs", "Scale", "sections", "specs", "story"]

@@ -1,5 +1,7 @@
 """The exploration bonus: ψψᵀ against M(z), and the effect of its horizon."""
 
+from typing import Any
+
 import numpy as np
 import torch
 from scipy.stats import spearmanr
@@ -13,142 +15,112 @@ from zscout.lab.paper.experiment import (
     Experiment,
     Runs,
     Scale,
+    all_of,
     explorations,
-    mean,
-    through,
     transfers,
-    verdict,
 )
-from zscout.lab.paper.online_transfer import OURS, random_tasks
+from zscout.lab.paper.online_transfer import OURS
 from zscout.lab.paper.searches import random_problem
+from zscout.lab.paper.summaries import each, mean, ratio, through, verdict, verdict_over
 from zscout.lab.report_model import Claim, CurveFigure, CurvePanel, Section
 from zscout.lab.spec import Spec
-from zscout.lab.statistics import Bootstrap, Estimate
+from zscout.lab.statistics import Estimate
 
 HORIZONS = (0.5, 0.8, 0.9, 0.95, 0.99)
-SEEDS, STEPS, LOOK = 30, 100, 50
+SEEDS, STEPS = 30, 100
 FAR, NEAR = f"{VARIANTS}:plain", "usf-ucb-short"  # ‖ψ‖ in V⁻¹ at γ = .99 and, as M in usf-ucb, at γ = .9
+BONUSES = {"‖ψ‖ in V⁻¹": f"{VARIANTS}:explore", "log det(V + M)": f"{VARIANTS}:explore_moment"}
 
 
-def _explorers(scale: Scale, features: str) -> dict[str, dict[float, list[Spec]]]:
-    arena = GridArena(features=features)
-    return {
-        label: {
-            gamma: explorations(scale, arena, f"{VARIANTS}:{name}", SEEDS, STEPS, gamma=gamma)
-            for gamma in scale.some(HORIZONS)
-        }
-        for label, name in (("‖ψ‖ in V⁻¹", "explore"), ("log det(V + M)", "explore_moment"))
-    }
-
-
-def _without_moment(scale: Scale, features: str, method: str) -> list[Spec]:
-    return transfers(scale, GridArena(features=features), method, 100)
-
-
-def _specs(scale: Scale) -> list[Spec]:
-    exploring = [
-        s for n in FEATURES for found in _explorers(scale, n).values() for specs in found.values() for s in specs
-    ]
-    moving = [s for n in FEATURES for s in random_tasks(scale, n, "exact", OURS)]
-    moving += [s for n in FEATURES for method in (FAR, NEAR) for s in _without_moment(scale, n, method)]
-    return exploring + moving
+def _runs(scale: Scale) -> dict[Any, list[Spec]]:
+    """Explorations by feature set, bonus and γ; transfers by feature set and method."""
+    found: dict[Any, list[Spec]] = {}
+    for name in FEATURES:
+        arena = GridArena(features=name)
+        for label, method in BONUSES.items():
+            for gamma in scale.some(HORIZONS):
+                found[name, label, gamma] = explorations(scale, arena, method, SEEDS, STEPS, gamma=gamma)
+        found |= {(name, method): transfers(scale, arena, method, 100) for method in (OURS, FAR, NEAR)}
+    return found
 
 
 def _tell(scale: Scale, runs: Runs) -> Section:
-    panels, agreement, best, lost, reach = [], {}, {}, {}, {}
-    look = min(LOOK, scale.steps(STEPS))
+    found, panels, moment, horizon, unknown = _runs(scale), [], {}, {}, {}
+    t, gammas = min(50, scale.steps(STEPS)), scale.some(HORIZONS)
     for name, title in TITLES.items():
-        curves = []
-        for label, found in _explorers(scale, name).items():
-            estimates = [mean(runs.steps(specs, "log_det")[:, look - 1]) for specs in found.values()]
-            curves.append(through(label, list(found), estimates))
-            best[name, label] = dict(zip(found, estimates, strict=True))
-        panels.append(CurvePanel(f"log det V⁻¹ at t = {look}", curves, x_label="γ of the bonus", title=title))
-        agreement[name] = _agreement(scale, name)
-        ours = runs.numbers(random_tasks(scale, name, "exact", OURS), "lost")
-        near, far = (runs.numbers(_without_moment(scale, name, method), "lost") for method in (NEAR, FAR))
-        bootstrap = Bootstrap(len(ours), 1)
-        lost[name] = (mean(ours), mean(near), bootstrap.ratio(ours, near))
-        reach[name] = (mean(near), mean(far), bootstrap.ratio(near, far))
-    nearer = {n: min(scale.some(HORIZONS), key=lambda g: best[n, "‖ψ‖ in V⁻¹"][g].value) for n in FEATURES}
-    gains = {n: best[n, "‖ψ‖ in V⁻¹"] for n in FEATURES}
+        left = {
+            label: {g: mean(runs.steps(found[name, label, g], "log_det")[:, t - 1]) for g in gammas}
+            for label in BONUSES
+        }
+        curves = [through(label, gammas, list(estimates.values())) for label, estimates in left.items()]
+        panels.append(CurvePanel(f"log det V⁻¹ at t = {t}", curves, x_label="γ of the bonus", title=title))
+        by_psi = left["‖ψ‖ in V⁻¹"]
+        best, least = min(by_psi.items(), key=lambda pair: pair[1].value)
+        unknown[name] = (least, best, by_psi[0.99])
+        ours, near, far = (runs.numbers(found[name, method], "lost") for method in (OURS, NEAR, FAR))
+        moment[name] = (mean(ours), mean(near), ratio(ours, near))
+        horizon[name] = (mean(near), mean(far), ratio(near, far))
+    agreement = {name: _agreement(scale, name) for name in FEATURES}
     claims = [
         Claim(
             "10a",
-            "ψψᵀ is only a rough stand-in for M(z).",
+            "ψψᵀ is only a rough approximation of M(z).",
             "Appendix B.3, optimal experiment design",
             "Rank correlation, over 300 z, of ‖ψ‖² in V⁻¹ with what M(z) would add to log det: "
-            + "; ".join(
-                f"{FEATURES[n]} {near:.2f} at γ = .8, {far:.2f} at γ = .99" for n, (near, far) in agreement.items()
-            )
-            + ".",
-            verdict(
-                all(far.high < 0.9 for _, far in agreement.values()),
-                any(far.high < 0.9 for _, far in agreement.values()),
-            ),
-            "holds if the correlation at the paper's γ = .99 is surely below .9, with both feature sets",
+            f"{each('{:.2f} at γ = .8, {:.2f} at γ = .99', agreement)}.",
+            verdict_over(far.high < 0.9 for _, far in agreement.values()),
+            "holds if the correlation at the paper's γ = .99 is significantly below .9, with both feature sets",
         ),
         Claim(
             "10b",
             "Knowing M would help: bonuses from it are better.",
             "Appendix B.3 (as a wish)",
             "Lost steps with √tr(V⁻¹M) in the bonus, with ‖ψ‖ in V⁻¹, and their ratio; both at γ = .9 and with the "
-            "same radius: "
-            + "; ".join(f"{FEATURES[n]} {a:.1f}, {b:.1f}, {r:.2f}" for n, (a, b, r) in lost.items())
-            + ".",
-            verdict(all(r.high < 1 for *_, r in lost.values()), any(r.high < 1 for *_, r in lost.values())),
-            "holds if the ratio is surely below 1, with both feature sets",
+            f"same radius: {each('{:.1f}, {:.1f}, {:.2f}', moment)}.",
+            verdict_over(r.high < 1 for *_, r in moment.values()),
+            "holds if the ratio is significantly below 1, with both feature sets",
         ),
         Claim(
             "10c",
-            "A nearer horizon in the bonus explores faster than the γ = .99 of the value (our finding).",
+            "A shorter horizon in the bonus explores faster than the γ = .99 of the value (our finding).",
             "ours",
-            f"log det V⁻¹ at t = {look}: "
-            + "; ".join(
-                f"{FEATURES[n]} {gains[n][nearer[n]]:.1f} at γ = {nearer[n]}, {gains[n][0.99]:.1f} at γ = .99"
-                for n in FEATURES
-            )
-            + ". Lost steps in transfer with the bonus at γ = .9, at γ = .99, and their ratio: "
-            + "; ".join(f"{FEATURES[n]} {a:.1f}, {b:.1f}, {r:.2f}" for n, (a, b, r) in reach.items())
-            + ".",
+            f"log det V⁻¹ at t = {t}: {each('{:.1f} at γ = {}, {:.1f} at γ = .99', unknown)}. Lost steps in transfer "
+            f"with the bonus at γ = .9, at γ = .99, and their ratio: {each('{:.1f}, {:.1f}, {:.2f}', horizon)}.",
             verdict(
-                all(r.high < 1 and gains[n][nearer[n]].high < gains[n][0.99].low for n, (*_, r) in reach.items()),
-                any(r.high < 1 for *_, r in reach.values()),
+                all(horizon[n][2].high < 1 and near.high < far.low for n, (near, _, far) in unknown.items()),
+                any(r.high < 1 for *_, r in horizon.values()),
             ),
-            "holds if the best horizon is surely ahead of γ = .99 in log det, and γ = .9 in transfer, with both sets",
+            "holds if, with both feature sets, the best horizon (log det) and γ = .9 (lost steps) beat γ = .99 "
+            "significantly",
             kind="ours",
         ),
     ]
-    figure = CurveFigure(
-        name="horizon",
-        caption=(
-            "Pure exploration with the exact model: what is left unknown (lower is better; 95 % bands) by the "
-            "horizon of the bonus, for ψψᵀ and for M. How far ahead is best depends on the features."
-        ),
-        rows={"Bonus by its horizon": panels},
-        alt="log det against the discount of the bonus, one curve for ψ and one for M, a panel for each feature set.",
+    caption = (
+        "Pure exploration with the exact model: remaining uncertainty (lower is better; 95 % bands) against the "
+        "horizon of the bonus, for ψψᵀ and for M. The best horizon depends on the features."
     )
+    alt = "log det against the discount of the bonus, one curve for ψ and one for M, a panel for each feature set."
+    figure = CurveFigure("horizon", caption, {"Bonus by its horizon": panels}, alt)
     text = [
-        "The determinant after following z depends on M(z), the sum of φφᵀ along the way; ψψᵀ is a rank-1 stand-in. "
-        "Both are exact here, so they can be compared."
+        "The determinant after following z depends on M(z), the sum of φφᵀ along the way; ψψᵀ is a rank-1 "
+        "approximation. Both are exact here and can be compared."
     ]
     command = f"zscout compare --methods usf-ucb,{NEAR},{FAR} --tasks 100 --seeds 1"
-    return Section("horizon", "What the bonus should look at", text, [figure], claims=claims, command=command)
+    return Section("horizon", "What the bonus should measure", text, [figure], claims=claims, command=command)
 
 
 def _agreement(scale: Scale, features: str) -> tuple[Estimate, Estimate]:
-    """Rank correlation at γ = .8 and .99 over random problems."""
+    """Rank correlation of ‖ψ‖² in V⁻¹ and log det(V + M) at γ = .8 and .99, over random problems."""
     ground, rng = GridArena(features=features).ground, Generator().manual_seed(scale.seed)
-    found: dict[float, list[float]] = {0.8: [], 0.99: []}
+    found = []
     for _ in range(scale.runs(20)):
         problem = random_problem(ground, rng)
         z, V = ground.exact.sample_z(300, rng), problem.posterior.V
-        for gamma, answers in found.items():
-            moment = ground.exact.second_moment(problem.obs, z, gamma)
-            gain = torch.linalg.slogdet(V + moment)[1]
+        for gamma in (0.8, 0.99):
+            gain = torch.linalg.slogdet(V + ground.exact.second_moment(problem.obs, z, gamma))[1]
             width = problem.posterior.width(ground.exact.psi_at(problem.obs, z, gamma))
-            answers.append(float(spearmanr(width.numpy(), gain.numpy()).statistic))
-    return mean(np.array(found[0.8])), mean(np.array(found[0.99]))
+            found.append(float(spearmanr(width.numpy(), gain.numpy()).statistic))
+    return mean(np.array(found[::2])), mean(np.array(found[1::2]))
 
 
-HORIZON = Experiment(_specs, _tell)
+HORIZON = Experiment(all_of(_runs), _tell)

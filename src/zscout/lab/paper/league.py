@@ -1,28 +1,30 @@
-"""Ranking of all methods: some run anew, all from stored comparisons."""
+"""Ranking of all methods: a fresh comparison of some, stored comparisons of all."""
 
 from zscout.lab.arena import Tasks
-from zscout.lab.comparison import Entrant, Outcome, Row, comparison, ranking_cells
+from zscout.lab.comparison import Entrant, Outcome, comparison, ranking_cells
 from zscout.lab.grid_arena import GridArena
 from zscout.lab.paper.experiment import FEATURES, TITLES, Experiment, Runs, Scale
 from zscout.lab.report_model import Curve, CurveFigure, CurvePanel, Interval, IntervalFigure, Section, TextTable
 from zscout.lab.spec import Spec
-from zscout.lab.stored import StoredCell, stored_league
+from zscout.lab.stored_results import stored_league
 from zscout.lab.tuning import frontier, settings_named, stored_records
 from zscout.transfer.methods import METHODS
 
 TASKS = 20
 OURS = ("usf-ucb", "usf-ucb-norm", "usf-ucb-paper")  # with their defaults
-DRAWN = ("usf-ucb", "usf-ucb-norm", "usf-ucb-paper", "opti", "thompson")  # whose frontiers are near each other
-SLOW = ("opti", "opti-shipped", "optimism")  # with the exact model 64 to 128 solves a step: in the stored table only
-WHOLE = ("unroll", "lola")  # whole rollouts: 200 steps are too few for them
+DRAWN = (*OURS, "opti", "thompson")  # whose frontiers are near each other
+LEFT_OUT = {
+    *("opti", "opti-shipped", "optimism"),  # with the exact model 64 to 128 solves a step: in the stored table only
+    *("unroll", "lola"),  # whole rollouts: 200 steps are too few for them
+}
 
 
 def entrants(scale: Scale, features: str) -> list[Entrant]:
-    """The exact model on the 9×9 grid: ours with their defaults, the others as tuned on other tasks."""
+    """The exact model on the 9×9 grid: our methods with their defaults, others tuned on separate tasks."""
     arena = GridArena(features=features)
     tuned = settings_named("auto", arena)
     tasks, steps = Tasks(scale.runs(TASKS), 1, "report", scale.seed), scale.steps(200)
-    names = [name for name in METHODS if name not in (*SLOW, *WHOLE) and (name != "mbie" or features == "clusters")]
+    names = [name for name in METHODS if name not in LEFT_OUT and (name != "mbie" or features == "clusters")]
     return [Entrant.of(arena, name, {} if name in OURS else tuned.get(name, {}), tasks, steps=steps) for name in names]
 
 
@@ -31,37 +33,39 @@ def _specs(scale: Scale) -> list[Spec]:
 
 
 def _tell(scale: Scale, runs: Runs) -> Section:
-    fresh = {
-        name: comparison([Outcome.of(entrant, runs.store) for entrant in entrants(scale, name)]) for name in FEATURES
-    }
+    fresh = {name: comparison([Outcome.of(one, runs.store) for one in entrants(scale, name)]) for name in FEATURES}
     order = [row.method for row in fresh["clusters"]]
     figure = IntervalFigure(
         name="league",
         caption=(
-            f"Lost steps with the exact model on the 9×9 grid, run anew ({scale.runs(TASKS)} tasks, "
+            f"Lost steps with the exact model on the 9×9 grid, run for this report ({scale.runs(TASKS)} tasks, "
             f"{scale.steps(200)} steps, 95 % intervals; fewer is better). Ours (marked) with their defaults, others "
-            "tuned on other tasks where there is a record. The stored tables below have more methods and 100 tasks."
+            "tuned on separate tasks if recorded. The stored tables below have more methods and 100 tasks."
         ),
         x_label="lost steps",
         panels={
-            TITLES[name]: [_interval(row) for method in order for row in rows if row.method == method]
+            TITLES[name]: [
+                Interval(method, row.lost.value, row.lost.low, row.lost.high, method in OURS)
+                for method in order
+                for row in rows
+                if row.method == method
+            ]
             for name, rows in fresh.items()
         },
         alt="Lost steps of each method as a dot with its interval, one panel for each feature set.",
     )
-    tables = [
-        TextTable(f"league-anew-{name}", f"{FEATURES[name]} features, exact model, run anew.", *ranking_cells(rows))
-        for name, rows in fresh.items()
-    ]
-    tables += [_stored_table(cell) for cell in stored_league()]
+    captions = {name: f"{written} features, exact model, run for this report." for name, written in FEATURES.items()}
+    tables = [TextTable(f"league-anew-{name}", captions[name], *ranking_cells(rows)) for name, rows in fresh.items()]
+    for cell in stored_league():
+        caption = f"{cell.title}. Stored; made by `{cell.command}`, the others with `--settings fewest` or `default`."
+        tables.append(TextTable(f"league-{cell.name}", caption, *ranking_cells(cell.rows)))
     text = [
-        "Every method under one harness: the same tasks, seeds and noise, exact regret, 16 settings of each method "
-        "tried on 250 other tasks in the same arena. A rank of 2–4 means that these data cannot tell it from its "
-        "neighbours.",
+        "All methods get the same tasks, seeds and noise; regret is exact; 16 settings of each were tried on 250 other "
+        "tasks in the same arena. A rank of 2–4 means that the data do not separate the method from its neighbours.",
         "A setting that loses few steps may not settle. The tables have two choices for each method: **fewest** lost "
-        "steps, and fewest among the settings that are **settling**, not surely in fewer than 95 % of runs. The "
-        "frontier shows all that are not beaten in both.",
-        "The tables of 100 tasks are stored results. Each says the command that makes it.",
+        "steps, and fewest among the settings that are **settling**: the share of settled runs is not significantly "
+        "below 95 %. The frontier shows all settings that no other beats in both.",
+        "The tables of 100 tasks are stored results. Each names the command that makes it.",
     ]
     command = "zscout compare --features clusters --methods usf-ucb,opti --tasks 100 --seeds 3"
     return Section("league", "All methods", text, [figure, _frontiers()], tables, command=command)
@@ -71,38 +75,21 @@ def _frontiers() -> CurveFigure:
     rows: dict[str, list[CurvePanel]] = {}
     for key, record in stored_records().items():
         world, features, model = key.split("/")
-        curves = []
-        for method in DRAWN:
-            best = frontier(record["tried"].get(method, []))
-            if best:
-                share = [row["settled"] / row["runs"] for row in best]
-                curves.append(Curve(method, [row["lost"] for row in best], share))
-        panel = CurvePanel(
-            "share of runs that settle",
-            curves,
-            x_label="lost steps",
-            title=f"{features}, {model}",
-            levels={"95 %": 0.95},
+        fronts = {method: frontier(record["tried"].get(method, [])) for method in DRAWN}
+        curves = [
+            Curve(method, [row["lost"] for row in best], [row["settled"] / row["runs"] for row in best])
+            for method, best in fronts.items()
+            if best
+        ]
+        rows.setdefault(world, []).append(
+            CurvePanel("share of runs that settle", curves, False, "lost steps", f"{features}, {model}", {"95 %": 0.95})
         )
-        rows.setdefault(world, []).append(panel)
-    return CurveFigure(
-        name="frontier",
-        caption=(
-            "Tuning, setting by setting: lost steps and the share of runs that settle (250 runs each, stored). A line "
-            "joins the settings of a method that no other of its settings beats in both; left and high is better."
-        ),
-        rows=rows,
-        alt="For each arena and method a rising line: settings that lose more steps settle more often.",
+    caption = (
+        "Tuning, setting by setting: lost steps and the share of runs that settle (250 runs each, stored). A line "
+        "joins the settings of a method that no other of its settings beats in both; left and high is better."
     )
-
-
-def _interval(row: Row) -> Interval:
-    return Interval(row.method, row.lost.value, row.lost.low, row.lost.high, row.method in OURS)
-
-
-def _stored_table(cell: StoredCell) -> TextTable:
-    caption = f"{cell.title}. Stored; made by `{cell.command}`, the others with `--settings fewest` or `default`."
-    return TextTable(f"league-{cell.name}", caption, *ranking_cells(cell.rows))
+    alt = "For each arena and method a rising line: settings that lose more steps settle more often."
+    return CurveFigure("frontier", caption, rows, alt)
 
 
 LEAGUE = Experiment(_specs, _tell)

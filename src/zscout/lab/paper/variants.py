@@ -7,7 +7,7 @@ from zscout.transfer.search import Automatic, Bank, CountBonus, Shooting
 
 
 def explore(*, gamma: float | None = None, draws: int = 0) -> Method:
-    """Eq. 5 with ẑ = 0, perhaps with a nearer horizon or with the best of so many fresh z; λ = 1."""
+    """Eq. 5 with ẑ = 0, optionally with another γ in the bonus, or with the best of ``draws`` fresh z; λ = 1."""
     search = Shooting(draws) if draws else Automatic()
     return Method(ridge=1.0, acquisition=Explore(gamma), search=search, intercept=False)
 
@@ -23,22 +23,22 @@ def inverse_counts() -> Method:
 
 
 def plain(*, kappa: float = 1.7, intercept: bool = True) -> Method:
-    """Eq. 5 with the radius of ``usf-ucb``: ‖ψ‖_{V⁻¹} where that has M."""
+    """Eq. 5 with the radius of ``usf-ucb``; the bonus is ‖ψ‖_{V⁻¹}, not M."""
     return Method(ridge=0.1, confidence=ScaleFree(kappa), acquisition=UCB(), intercept=intercept)
 
 
 def certain(*, noise: float, delta: float = 0.1) -> Method:
-    """Eq. 5 with a radius of which the theory says that z_r is inside; λ = σ²."""
+    """Eq. 5 with a radius for which the theory guarantees that z_r is inside; λ = σ²."""
     return Method(ridge=noise**2, confidence=SelfNormalised(delta, 3.0), intercept=False)
 
 
 def one_estimate(*, noise: float) -> Method:
-    """The paper's settings, from a bank of z, by the mean of whatever heads the model has."""
+    """The paper's settings with a bank of z and the mean of the model's heads."""
     return Method(ridge=noise**2, confidence=PaperSchedule(), acquisition=UCB(), search=Bank(300), intercept=False)
 
 
 def least_of_heads(*, noise: float) -> Method:
-    """The same by the most pessimistic head."""
+    """The paper's settings with a bank of z and the most pessimistic head."""
     return Method(
         ridge=noise**2,
         confidence=PaperSchedule(),
@@ -49,7 +49,7 @@ def least_of_heads(*, noise: float) -> Method:
 
 
 def pessimistic(*, noise: float) -> Method:
-    """``usf-ucb-paper`` by the more pessimistic of a network's heads."""
+    """``usf-ucb-paper`` with the more pessimistic of a network's heads."""
     return Method(ridge=noise**2, confidence=PaperSchedule(), acquisition=OverHeads(UCB(), "min"), intercept=False)
 
 

@@ -1,23 +1,23 @@
-// Everything put together: one session, one view of it, one drawing for each frame of the display.
+// Connects all parts: one session, drawn once per animation frame.
 
+import { Brush, showAttainable, showExpressed } from "./brush.js";
 import { startTheme } from "./colours.js";
 import { Controls } from "./controls.js";
 import { Curves } from "./curves.js";
 import { byId, mark, show } from "./dom.js";
+import { EnabledControls } from "./enabled_controls.js";
 import { Export, saveTrace } from "./export.js";
 import { Hints } from "./hints.js";
 import { Keys, listenToKeys } from "./keys.js";
 import { Meter } from "./meter.js";
-import { Painting, showAttainable, showExpressed } from "./painting.js";
 import { Person } from "./person.js";
-import { Reach } from "./reach.js";
 import { Session } from "./session.js";
-import { Setup } from "./setup.js";
+import { SetupPanel } from "./setup_panel.js";
 import { Side } from "./side.js";
 import { Banner, toast } from "./toasts.js";
 import { Views } from "./view.js";
 
-const FORGETS = 70; // steps: the memory offered to whoever changes their mind
+const OFFERED_MEMORY = 70; // steps
 
 const session = new Session({
   changed,
@@ -26,26 +26,26 @@ const session = new Session({
   trace: saveTrace,
   closed: (code) => (banner.stop(code), changed()),
 });
-const painting = new Painting({ table: session.table, changed, stroked, toLive, enabled: () => session.hidden });
-const views = new Views(session, painting);
+const brush = new Brush({ painted: session.painted, changed, stroked, toLive, enabled: () => session.hidden });
+const views = new Views(session, brush);
 const meter = new Meter();
 const banner = new Banner(() => session.connect());
 const controls = new Controls({ session, changed, play });
 const person = new Person(session);
-const setup = new Setup(session);
+const setup = new SetupPanel(session);
 const curves = new Curves({ changed, look: (step) => controls.look(step) });
 const hints = new Hints();
 const keys = new Keys({ opens: () => hints.close(), showTour: () => hints.again() });
-const reach = new Reach();
+const enabled = new EnabledControls();
 const menu = new Export(session, () => views.now());
 const sides = [];
 
 let scheduled = false;
 let again = null;
-let toldOfForgetting = false;
-let insists = false;
+let offeredMemory = false;
+let warnedBlank = false;
 
-/** Something is different: draw with the next frame of the display, once. */
+/** Draws once, in the next animation frame. */
 function changed() {
   if (scheduled) return;
   scheduled = true;
@@ -57,7 +57,7 @@ function draw(now) {
   const view = views.now();
   const soon = banner.show(session, now);
   facts(view);
-  reach.show(view);
+  enabled.show(view);
   show(byId("starting"), !view.started);
   show(byId("starting-text"), !banner.visible);
   let moving = false;
@@ -88,7 +88,7 @@ function facts(view) {
   mark(body, "data-run", view.key);
 }
 
-/** As many sides as there are methods. */
+/** One side for each method. */
 function arrange(view) {
   const stage = byId("stage");
   const wanted = view.frame.sides.length;
@@ -99,18 +99,18 @@ function arrange(view) {
     const side = sides.pop();
     const held = side.element.contains(document.activeElement);
     side.remove();
-    if (held) sides[0].find("compare").focus(); // where a second one can be had again
+    if (held) sides[0].find("compare").focus(); // the button that adds a second method again
   }
   while (sides.length < wanted) {
     const side = new Side(sides.length, changed);
     byId(sides.length ? "curves" : "hand").before(side.element);
     side.attach();
-    painting.attach(side);
+    brush.attach(side);
     side.find("compare").addEventListener("click", () => setup.open(true, "choose-second"));
     side.find("stop").addEventListener("click", stopComparing);
     sides.push(side);
   }
-  for (const side of sides) painting.describe(side.canvas, view.world, view.hidden);
+  for (const side of sides) brush.describe(side.canvas, view.world, view.hidden);
 }
 
 const walled = ({ cells, rows, columns }) => cells.length < rows * columns;
@@ -120,13 +120,13 @@ function stopComparing() {
 }
 
 function play() {
-  const { status, hidden, table, history } = session;
+  const { status, hidden, painted, history } = session;
   if (!session.connected || !session.started) return;
   if (status.playing) return session.send({ do: "pause" });
-  if (hidden && table.blank && history.newest === 0 && !insists) {
-    insists = true; // the second press is meant
+  if (hidden && painted.blank && history.newest === 0 && !warnedBlank) {
+    warnedBlank = true; // a second press plays
     return toast("Nothing is painted yet. Paint something first, or take a random task.", [
-      { name: "Take a task", act: () => (randomTask(), session.send({ do: "play" })) },
+      { name: "Random task", act: () => (randomTask(), session.send({ do: "play" })) },
       { name: "Play anyway", act: () => session.send({ do: "play" }) },
     ]);
   }
@@ -137,20 +137,20 @@ function play() {
 
 function randomTask() {
   toLive();
-  if (!session.table.draw(Math.floor(Math.random() * 1000000))) return toast("Not connected right now.");
+  if (!session.painted.draw(Math.floor(Math.random() * 1000000))) return toast("Not connected right now.");
   if (!views.showReward) toast("A random task is hidden now.");
   stroked();
 }
 
 function clear() {
   toLive();
-  const undo = session.table.clear();
+  const undo = session.painted.clear();
   if (!undo) return;
   toast("Cleared.", [{ name: "Undo", act: () => (toLive(), undo()) }]);
   stroked();
 }
 
-/** What is painted holds from now on, so now is what must be seen. */
+/** Painting changes the reward from now on, so show the present. */
 function toLive() {
   if (session.history.live) return;
   controls.live();
@@ -159,16 +159,16 @@ function toLive() {
 
 function stroked() {
   hints.done("#world");
-  if (toldOfForgetting || session.history.newest < 1 || session.setup.memory !== null) return;
-  toldOfForgetting = true;
-  toast("You changed your mind, but it never forgets: it will be slow to follow.", [
-    { name: `Let it forget (about ${FORGETS} steps)`, act: () => session.begin({ memory: FORGETS }) },
+  if (offeredMemory || session.history.newest < 1 || session.setup.memory !== null) return;
+  offeredMemory = true;
+  toast("The reward changed, but memory is unlimited: it will adapt slowly.", [
+    { name: `Use a memory of ${OFFERED_MEMORY} steps`, act: () => session.begin({ memory: OFFERED_MEMORY }) },
   ]);
 }
 
 function begun() {
-  insists = toldOfForgetting = false;
-  painting.dabs.clear(); // places of another run
+  warnedBlank = offeredMemory = false;
+  brush.dabs.clear(); // of the old run
 }
 
 function escape() {
@@ -181,7 +181,7 @@ function escape() {
 
 const good = () => person.give(1);
 const bad = () => person.give(-1);
-const brush = (kind) => () => (session.hidden ? painting.choose(kind) : false);
+const choose = (kind) => () => (session.hidden ? brush.choose(kind) : false);
 listenToKeys({
   " ": play,
   p: play,
@@ -189,9 +189,9 @@ listenToKeys({
   ArrowRight: () => controls.step(),
   r: () => controls.reset(),
   l: () => controls.live(),
-  g: brush("good"),
-  b: brush("bad"),
-  e: brush("erase"),
+  g: choose("good"),
+  b: choose("bad"),
+  e: choose("erase"),
   ArrowUp: good,
   k: good,
   "+": good,
@@ -211,6 +211,6 @@ byId("show-reward").addEventListener("change", (event) => {
 });
 
 startTheme(changed);
-if (/[#&]who=person(&|$)/.test(location.hash)) mark(byId("stage"), "data-who", "person"); // what will be there, from the start
-if (location.search) history.replaceState(null, "", `/${location.hash}`); // the token has done its work
+if (/[#&]who=person(&|$)/.test(location.hash)) mark(byId("stage"), "data-who", "person"); // show the right controls from the start
+if (location.search) history.replaceState(null, "", `/${location.hash}`); // remove the token: it is in a cookie now
 session.connect();

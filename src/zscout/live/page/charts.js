@@ -1,4 +1,4 @@
-// One small chart: lines and dots over steps, with as little else as possible.
+// One small chart: lines and dots over steps.
 
 import { currentInk } from "./colours.js";
 
@@ -52,7 +52,7 @@ export function drawChart(ctx, width, height, chart) {
   ctx.globalAlpha = 1;
 }
 
-/** The step under a point of the chart, for going back in time with the pointer. */
+/** The step at a horizontal position, to look back with the pointer. */
 export function stepAt(px, width, last) {
   return Math.round((Math.max(0, Math.min(1, (px - LEFT) / (width - LEFT - RIGHT)))) * last);
 }
@@ -64,7 +64,7 @@ function segment(ctx, x0, y, x1) {
   ctx.stroke();
 }
 
-/** No more points than the line has pixels: the eye would not see them, the processor would. */
+/** At most one point per pixel: more would cost time and change nothing. */
 const strideOf = (count, pixels) => Math.max(1, Math.floor(count / pixels));
 
 function line(ctx, { ys, colour, dash = [], width = 1.8, alpha = 1 }, first, x, y, pixels) {

@@ -1,10 +1,10 @@
-// The theme, and numbers as colours. CSS variables are the one place where colours are named.
+// The theme, and the colours of numbers. Colours are defined in CSS variables only.
 
 import { always, byId } from "./dom.js";
 
 const NAMES = ["page", "panel", "ink", "soft", "line", "edge", "floor", "grid", "wall", "good", "bad", "fog"];
 const SIDES = ["side0", "side1"];
-const STEPS = 48; // shades on each side of zero: more than the eye tells apart in cells
+const STEPS = 48; // shades on each side of zero
 
 /** @typedef {{[name: string]: string, goodShades: string[], badShades: string[], fogShades: string[], font: string}} Ink */
 
@@ -51,7 +51,7 @@ function rgb(hex) {
   return [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
 }
 
-/** Blue above zero, vermillion below; the size of the number is the depth of the colour. */
+/** Blue above zero, vermillion below; darker for larger numbers. */
 export function diverging(value, scale) {
   const depth = Math.round(Math.min(1, Math.abs(value) / scale) * STEPS);
   return (value < 0 ? ink.badShades : ink.goodShades)[depth];

@@ -1,13 +1,13 @@
-// The transport at the foot and the two modes.
+// Play, step, reset, speed and time at the bottom; the switch between the two modes.
 
 import { byId, mark, write } from "./dom.js";
 import { LONG_MS, toast } from "./toasts.js";
 
-const FASTEST = 30; // the slider's place p in 0 … 30 means 30^(p/30) steps a second
+const FASTEST = 30; // slider position p in 0 … 30 means 30^(p/30) steps a second
 const paceAt = (place) => FASTEST ** (place / FASTEST);
 const placeOf = (pace) => (FASTEST * Math.log(Math.max(1, pace))) / Math.log(FASTEST);
 const paceText = (pace) => `${pace < 9.95 ? Number(pace.toFixed(1)) : Math.round(pace)}`;
-const MANY_ANSWERS = 5; // so many are not thrown away by one click
+const MANY_ANSWERS = 5; // from this number on, ask before discarding them
 
 export class Controls {
   /** @param {{session: object, play: () => void, changed: () => void}} outside */
@@ -48,7 +48,7 @@ export class Controls {
     this.changed();
   }
 
-  /** Sent at most every 80 ms while the knob is dragged. */
+  /** Sends at most every 80 ms while the slider moves. */
   #pace(pace) {
     this.session.pace = Math.round(pace * 10) / 10;
     this.changed();
@@ -58,7 +58,7 @@ export class Controls {
     }, 80);
   }
 
-  /** A person's answers cannot be had again: the first click only says so. */
+  /** Answers would be lost, so the first click only warns. */
   #who(who) {
     const { setup, history } = this.session;
     if (!setup || setup.who === who) return;
@@ -66,12 +66,12 @@ export class Controls {
     const warned = performance.now() - this.warnedAt < LONG_MS;
     if (answers < MANY_ANSWERS || warned) return this.#change(who);
     this.warnedAt = performance.now();
-    this.closeWarning = toast(`This run and its ${answers} answers will be over.`, [
-      { name: "Leave it", act: () => this.#change(who) },
+    this.closeWarning = toast(`This ends the run and discards its ${answers} answers.`, [
+      { name: "End it", act: () => this.#change(who) },
     ]);
   }
 
-  /** Each mode has its usual features; others, once chosen, stay. */
+  /** Each mode has default features; features chosen by hand are kept. */
   #change(who) {
     this.closeWarning?.();
     this.warnedAt = -Infinity;

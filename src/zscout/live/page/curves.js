@@ -1,4 +1,4 @@
-// Which curves are shown, from which numbers, and in which words.
+// The curves: their data, titles and descriptions.
 
 import { drawChart, stepAt } from "./charts.js";
 import { currentInk } from "./colours.js";
@@ -6,9 +6,9 @@ import { byId, make, mark, plain, signed, within, write } from "./dom.js";
 import { Screen } from "./screen.js";
 
 const MEAN_OVER = 20; // steps of the running mean
-const KNOWN = 0.5; // a place with less doubt is known as by four answers given right there
-const EVERY_MS = 90; // curves move slowly: ten drawings a second are enough
-const SHORTEST = 40; // steps on the axis of a young run
+const KNOWN = 0.5; // uncertainty of a place after four answers there
+const EVERY_MS = 90; // about ten drawings a second
+const SHORTEST = 40; // least number of steps on the axis
 const MOST_LINES = 9; // of eigenvalues
 const DASH = [6, 4]; // of the second method
 
@@ -16,37 +16,37 @@ const count = (x) => String(x);
 const CURVES = [
   {
     name: "reward", title: "Reward per step",
-    about: "Dots: each reward. Line: mean of the last 20. Dotted: the most any policy can have.", who: "hidden",
+    about: "Dots: each reward. Line: mean of the last 20. Dotted: the best mean of any policy.", who: "hidden",
     of: (s) => s.reward, text: (x) => signed(x), draw: rewardChart, now: meanOfPossible,
   },
   {
     name: "reward", title: "Reward per step", who: "person",
-    about: "Dark dots: your answers. Light: what it expects where it does not ask. Line: mean of 20.",
+    about: "Strong dots: your answers. Faint: expected where it does not ask. Line: mean of 20.",
     of: (s) => s.reward, text: (x) => signed(x), draw: answersChart, now: answerOrExpected,
   },
   {
     name: "lost", title: "Lost steps", who: "hidden",
-    about: "Regret so far. 1 is a step of random walking.",
+    about: "Regret so far, in steps of random walking.",
     of: (s) => s.lost, text: (x) => plain(x, 1), draw: growing,
   },
   {
-    name: "worth", title: "Worth", who: "hidden",
-    about: "How good is what it would settle for, from anywhere on the map. 1 is the best there is.",
+    name: "worth", title: "Value", who: "hidden",
+    about: "Value of the policy it would keep. 0: random walk, 1: best policy.",
     of: (s) => s.worth, text: (x) => plain(x), draw: unit,
   },
   {
-    name: "told", title: "Rewards told", who: "person",
-    about: "How many answers it has learned from.",
+    name: "told", title: "Answers", who: "person",
+    about: "Number of answers it has learned from.",
     of: (s) => s.told, text: count, draw: growing,
   },
   {
     name: "known", title: "Places known", who: "person",
-    about: "How many places it no longer asks about.",
+    about: "Number of places it no longer asks about.",
     of: knownPlaces, text: count, draw: growing,
   },
   {
-    name: "eigen", title: "Doubt left",
-    about: "Eigenvalues of V⁻¹, log scale. Down: it knows more.", fades: " Old rewards fade, so doubt grows back.",
+    name: "eigen", title: "Uncertainty left",
+    about: "Eigenvalues of V⁻¹, log scale. Lower: it knows more.", fades: " Old rewards fade, so they grow back.",
     of: (s) => s.eigen[0], text: (x) => plain(x), draw: eigenChart,
   },
 ];
@@ -127,7 +127,7 @@ export function curvesFor(view) {
   return CURVES.filter((curve) => !curve.who || curve.who === view.setup.who);
 }
 
-/** One curve on any canvas: the page's or the picture's. */
+/** Draws one curve, on the page or in the exported picture. */
 export function drawCurve(curve, ctx, width, height, view) {
   const sides = view.frame.sides.map((_, i) => ({
     ys: view.frames.map((frame) => curve.of(frame.sides[i])),
@@ -164,7 +164,7 @@ function runningMean(ys) {
   });
 }
 
-/** The mean of the last rewards beside the most that any policy can collect. */
+/** The mean of the last rewards, and the best mean of any policy. */
 function meanOfPossible(view, i) {
   if (view.attainable === null || view.step < 1) return null;
   const end = view.step - view.first + 1;
@@ -174,7 +174,7 @@ function meanOfPossible(view, i) {
   return mean === null ? null : `${signed(mean)}${possible}`;
 }
 
-/** An answer, or what it expects where it did not ask: time goes on though nobody is asked. */
+/** The expected reward where there is no answer, so that the curve continues. */
 function answerOrExpected(view, i) {
   const side = view.frame.sides[i];
   if (side.reward !== null || view.step < 1) return null;
@@ -217,7 +217,7 @@ function growing(sides) {
 
 function unit(sides) {
   const [least] = extent(sides);
-  const low = Math.max(-0.3, Math.min(0, least)); // far below 0 is bad, how far does not matter
+  const low = Math.max(-0.3, Math.min(0, least)); // values further below 0 are cut off
   return { series: lines(sides), low, high: 1.02, ticks: [0, 0.5, 1].map((x) => [x, String(x)]) };
 }
 
@@ -239,7 +239,7 @@ function eigenChart(sides) {
   return { series, low, high: high * 1.05, log: true, ticks: decades };
 }
 
-/** The largest, the smallest and some between: thirty lines would be a smear. */
+/** Indices of the largest, the smallest and some in between: thirty lines would be unreadable. */
 function spread(many) {
   const lines = Math.min(many, MOST_LINES);
   return Array.from({ length: lines }, (_, i) => Math.round((i * (many - 1)) / Math.max(1, lines - 1)));

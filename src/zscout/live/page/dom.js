@@ -1,8 +1,8 @@
-// Small words for the page: find, write only what changed, make.
+// Small DOM functions: find, create, and write only what changed.
 
 export const byId = (id) => document.getElementById(id);
 
-/** Text is written only where it differs: at thirty steps a second most of it does not. */
+/** Writes text only if it differs: at thirty steps a second most does not. */
 export function write(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
@@ -23,14 +23,14 @@ export function make(tag, text = "", className = "") {
   return element;
 }
 
-/** A real minus sign, and a plus where the sign is what counts. */
+/** A number with its sign, + or a real minus. */
 export function signed(x, digits = 2) {
   const text = Math.abs(x).toFixed(digits);
   if (Number(text) === 0) return text;
   return (x < 0 ? "−" : "+") + text;
 }
 
-/** An estimate can overshoot; what is shown of it does not go beyond what is possible. */
+/** Clips an estimate to the possible rewards. */
 export const within = (x, limit) => Math.max(-limit, Math.min(limit, x));
 
 export function plain(x, digits = 2) {
@@ -49,7 +49,7 @@ const remembered = (store) => ({
     try {
       store().setItem(`zscout-${key}`, JSON.stringify(value));
     } catch {
-      // A browser that keeps nothing (private mode, full disk): the page works, it only forgets.
+      // No storage (private mode, full disk): the page works, but forgets on reload.
     }
   },
 });

@@ -1,4 +1,4 @@
-// What one can take away: a picture, the trace, a link.
+// Exports: a picture, the trace, a link.
 
 import { currentInk } from "./colours.js";
 import { curvesFor, drawCurve } from "./curves.js";
@@ -11,7 +11,7 @@ const MARGIN = 48;
 const WORLD = 640;
 const LABEL = 26; // above each small map
 const GAP = 32;
-const RATIO = 2; // pixels of the picture for each of its units
+const RATIO = 2; // pixels per unit of the picture
 
 export class Export {
   constructor(session, view) {
@@ -52,7 +52,7 @@ async function copyLink(link) {
     await navigator.clipboard.writeText(link);
     toast("Link copied.");
   } catch {
-    // Without leave to write to the clipboard: the link itself, ready to be copied.
+    // No permission for the clipboard: show the link so that it can be copied.
     const field = make("input");
     field.type = "text";
     field.readOnly = true;
@@ -66,7 +66,7 @@ async function copyLink(link) {
 function savePicture(view) {
   const columns = view.sides;
   const shape = view.world.rows / view.world.columns;
-  const lens = (WORLD * shape - 3 * LABEL + 6) / 3 / shape; // three of them are as high as the world
+  const lens = (WORLD * shape - 3 * LABEL + 6) / 3 / shape; // three are as high as the world
   const column = WORLD + GAP + lens;
   const width = 2 * MARGIN + columns * column + (columns - 1) * GAP;
   const curvesAt = MARGIN + 150 + WORLD * shape + GAP;
@@ -78,8 +78,8 @@ function savePicture(view) {
   ctx.scale(RATIO, RATIO);
   ctx.fillStyle = currentInk().page;
   ctx.fillRect(0, 0, width, height);
-  words(ctx, "zscout", MARGIN, MARGIN + 18, 24, "ink", 700);
-  words(ctx, about(view), MARGIN, MARGIN + 44, 14, "soft");
+  drawText(ctx, "zscout", MARGIN, MARGIN + 18, 24, "ink", 700);
+  drawText(ctx, about(view), MARGIN, MARGIN + 44, 14, "soft");
   view.frame.sides.forEach((side, i) => {
     drawSide(ctx, view, side, i, { x: MARGIN + i * (column + GAP), y: MARGIN + 74, width: column, lens });
   });
@@ -88,13 +88,13 @@ function savePicture(view) {
 }
 
 function about({ setup, world, step }) {
-  const memory = setup.memory === null ? "keeps everything" : `memory of about ${setup.memory} steps`;
+  const memory = setup.memory === null ? "unlimited memory" : `memory of about ${setup.memory} steps`;
   const parts = [world.title, setup.features, setup.model, `noise ${setup.noise}`, memory, `seed ${setup.seed}`, `step ${step}`];
   return parts.join(" · ");
 }
 
 function drawSide(ctx, view, side, number, { x, y, width, lens }) {
-  words(ctx, `${view.setup.methods[number]} · ${side.mode}`, x, y + 6, 13, view.sides > 1 ? `side${number}` : "soft", 600);
+  drawText(ctx, `${view.setup.methods[number]} · ${side.mode}`, x, y + 6, 13, view.sides > 1 ? `side${number}` : "soft", 600);
   wrapped(ctx, side.says, x, y + 34, width, view.sides > 1 ? 20 : 22);
   const top = y + 76;
   const { world, scale } = view;
@@ -112,7 +112,7 @@ function drawSide(ctx, view, side, number, { x, y, width, lens }) {
   lenses.forEach(([title, draw], i) => {
     const height = (lens * world.rows) / world.columns;
     const at = top + i * (height + LABEL);
-    words(ctx, title, x + WORLD + GAP, at + 12, 13, "ink", 600);
+    drawText(ctx, title, x + WORLD + GAP, at + 12, 13, "ink", 600);
     place(ctx, x + WORLD + GAP, at + 20, new Grid(world, lens, height), draw);
   });
 }
@@ -132,7 +132,7 @@ function drawCurves(ctx, view, y, width) {
   const each = (width - 2 * MARGIN - (curves.length - 1) * GAP) / curves.length;
   curves.forEach((curve, i) => {
     const x = MARGIN + i * (each + GAP);
-    words(ctx, curve.title, x, y + 12, 13, "ink", 600);
+    drawText(ctx, curve.title, x, y + 12, 13, "ink", 600);
     ctx.save();
     ctx.translate(x, y + 22);
     drawCurve(curve, ctx, each, 146, view);
@@ -140,7 +140,7 @@ function drawCurves(ctx, view, y, width) {
   });
 }
 
-function words(ctx, text, x, y, size, colour, weight = 400) {
+function drawText(ctx, text, x, y, size, colour, weight = 400) {
   const ink = currentInk();
   ctx.font = `${weight} ${size}px ${ink.font}`;
   ctx.fillStyle = ink[colour];
@@ -149,7 +149,7 @@ function words(ctx, text, x, y, size, colour, weight = 400) {
   ctx.fillText(text, x, y);
 }
 
-/** Speech on two lines at most. */
+/** The sentence, on at most two lines. */
 function wrapped(ctx, text, x, y, width, size) {
   const lines = [""];
   ctx.font = `500 ${size}px ${currentInk().font}`;
@@ -158,5 +158,5 @@ function wrapped(ctx, text, x, y, width, size) {
     if (ctx.measureText(longer).width > width && lines.length < 2) lines.push(word);
     else lines[lines.length - 1] = longer;
   }
-  lines.forEach((line, i) => words(ctx, line, x, y + i * size * 1.2, size, "ink", 500));
+  lines.forEach((line, i) => drawText(ctx, line, x, y + i * size * 1.2, size, "ink", 500));
 }

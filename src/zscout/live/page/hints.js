@@ -1,4 +1,4 @@
-// A short tour in four callouts beside what they are about; nothing waits for it.
+// A short tour: four callouts, each beside what it explains.
 
 import { always, byId, calm, show, write } from "./dom.js";
 
@@ -7,18 +7,18 @@ const MARGIN = 16;
 const TOUR = [
   {
     at: "#world",
-    title: "Hide something you like",
-    text: "Paint good and bad places on the map, or take a random task. The agent cannot see any of it.",
+    title: "Hide a reward",
+    text: "Paint good and bad places on the map, or take a random task. The agent cannot see it.",
   },
   {
     at: "#play",
-    title: "Let it look",
-    text: "It has a ready-made behaviour for every task, but does not know yours. It only gets a reward where it stands.",
+    title: "Let it search",
+    text: "It has a behaviour for every task, but does not know your task. It only gets a reward for the place it enters.",
   },
   {
     at: ".lenses",
-    title: "Watch it think",
-    text: "What it expects, what it does not know, and the goal it tries. Fog lifts where it has been, and in places like it.",
+    title: "See what it knows",
+    text: "The reward it expects, where it is uncertain, and the goal it tries. Fog clears where it has been, and in similar places.",
   },
   {
     at: ".who",
@@ -50,13 +50,13 @@ export class Hints {
     this.#tell();
   }
 
-  /** Asked for: it may have the focus. */
+  /** Opens it on request, with the focus. */
   again() {
     this.open();
     byId("hint-next").focus();
   }
 
-  /** Whoever does what a callout speaks of has no more need of it. */
+  /** Goes on when the visitor does what a callout explains. */
   done(at) {
     if (this.isOpen && TOUR[this.index].at === at) this.next();
   }
@@ -94,7 +94,7 @@ export class Hints {
     target?.classList.add("pointed");
   }
 
-  /** Beside its target where there is room, else above or below it, always inside the window. */
+  /** Puts the callout beside its target if there is room, else above or below, always inside the window. */
   #place() {
     const target = document.querySelector(TOUR[this.index].at);
     this.#point(target);

@@ -1,8 +1,8 @@
-// The frames held, and which of them is looked at.
+// The frames of the run, and which one is shown.
 
 const MAPS = ["estimate", "doubt", "after", "eigen"];
 
-/** Thousands of lists of numbers: as 32-bit arrays they take a quarter of the room. */
+/** Stores maps as 32-bit arrays: a quarter of the memory. */
 function packed(frame) {
   for (const side of frame.sides) {
     for (const name of MAPS) if (side[name]) side[name] = Float32Array.from(side[name]);
@@ -12,15 +12,15 @@ function packed(frame) {
 
 export class History {
   constructor() {
-    this.most = 1001; // frames: as many as a run may have, which the server says
+    this.most = 1001; // frames of a run; the server sends the number
     this.clear();
   }
 
   clear() {
     this.frames = [];
     this.first = 0; // the step of frames[0]
-    this.pinned = null; // the step looked at; null: the newest
-    this.mostDoubt = 1e-9; // fog is drawn on one scale for the whole run, so that one sees it lift
+    this.pinned = null; // the step shown; null: the newest
+    this.mostDoubt = 1e-9; // one scale for the whole run, so that fog clears visibly
     this.version = (this.version ?? 0) + 1;
   }
 
@@ -47,7 +47,7 @@ export class History {
     const place = frame.step - this.first;
     if (place < 0) return;
     if (place > this.frames.length) {
-      // A hole would draw a path that was never walked: begin again after it.
+      // A gap would draw a wrong path: start again after it.
       this.frames = [];
       this.first = frame.step;
     }

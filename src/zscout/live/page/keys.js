@@ -1,4 +1,4 @@
-// Every key of the page: what it does, and the panel that lists them.
+// The keyboard shortcuts, and the panel that lists them.
 
 import { byId, make, show } from "./dom.js";
 
@@ -21,11 +21,11 @@ const LIST = {
   "Be the reward": [
     ["↑ k +", "good"],
     ["↓ j −", "bad"],
-    ["n", "skip: nothing to say"],
+    ["n", "skip: no answer"],
   ],
   "The page": [
     ["?", "these keys"],
-    ["Esc", "close what is open"],
+    ["Esc", "close a panel"],
   ],
 };
 
@@ -59,7 +59,7 @@ export class Keys {
 }
 
 /**
- * Letters work wherever one does not type; arrows and space only where no control wants them.
+ * Letters work except in text fields; arrows and space only if the focused control does not use them.
  * @param {{[key: string]: (() => void) | undefined}} acts
  */
 export function listenToKeys(acts) {

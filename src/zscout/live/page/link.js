@@ -1,9 +1,9 @@
-// A set-up as the hash of an address, and back: everything read from it is checked.
+// A set-up as the hash of an address, and back; everything read is checked.
 
 const MOST_SEED = 2147483647;
 
-/** Runs of equal hundredths in base 36: "0~40.2s~3" is forty zeros and three times 1. */
-export function encodeTable(values) {
+/** Run-length encoding of hundredths in base 36: "0~40.2s~3" is forty zeros and three times 1. */
+function encodeTable(values) {
   const runs = [];
   for (const value of values) {
     const code = Math.round(value * 100).toString(36);
@@ -14,7 +14,7 @@ export function encodeTable(values) {
   return runs.map(({ code, count }) => (count > 1 ? `${code}~${count}` : code)).join(".");
 }
 
-export function decodeTable(text, length) {
+function decodeTable(text, length) {
   const values = [];
   for (const run of text.split(".")) {
     const found = run.match(/^(-?[0-9a-z]{1,3})(?:~(\d{1,3}))?$/);
@@ -41,7 +41,7 @@ export function encodeSetup(setup, table) {
 }
 
 /**
- * What a hash says, as a set-up for `begin`; what cannot be read is left to the defaults.
+ * The set-up in a hash, for `begin`; invalid parts become the defaults.
  * @returns {{setup: object, broken: boolean}}
  */
 export function decodeSetup(hash, hello) {

@@ -1,9 +1,9 @@
-// Drawing a world: places, what stands on them, the way walked. Nothing here keeps anything.
+// Draws a world: its places, signs and path. No state.
 
 import { currentInk, diverging, fog } from "./colours.js";
 import { agentDot, minus, plus, ring, star } from "./marks.js";
 
-const STRANDS = 8; // the recent path fades in so many strands
+const STRANDS = 8; // pieces of the recent path, from faint to strong
 const STRAND_STEPS = 5;
 
 /** Places of a world on a rectangle: cell (r, c) is centred at ((c + ½) width / columns, (r + ½) height / rows). */
@@ -22,7 +22,7 @@ export class Grid {
     return [(column + 0.5) * this.w, (row + 0.5) * this.h];
   }
 
-  /** @returns {[number, number]} row and column as fractions, so that a brush knows which edge is near */
+  /** @returns {[number, number]} row and column with fractions, for the brush */
   place(x, y) {
     return [y / this.h, x / this.w];
   }
@@ -56,7 +56,7 @@ export function drawReward(ctx, grid, values, scale) {
   tiles(ctx, grid, (state) => (values ? diverging(values[state], scale) : currentInk().floor));
 }
 
-/** A sign in each painted place, for eyes that do not tell the colours apart; a star in the best ones. */
+/** A sign in each painted place, for people who cannot tell the colours apart; a star in the best ones. */
 export function drawSigns(ctx, grid, values, scale, starred) {
   if (!values) return;
   const most = values.reduce((a, b) => Math.max(a, b), 0);
@@ -71,7 +71,7 @@ export function drawSigns(ctx, grid, values, scale, starred) {
   });
 }
 
-/** A place just painted while the painting is not shown: it is seen for a moment. */
+/** Shows a freshly painted place for a moment while the reward is not shown. */
 export function drawFlash(ctx, grid, state, value, scale, left) {
   const ink = currentInk();
   const [x, y] = grid.centre(state);
@@ -113,7 +113,7 @@ function smallAgent(ctx, grid, state) {
   agentDot(ctx, x, y, grid.size * 0.3, currentInk());
 }
 
-/** The way to where the agent is drawn: its last part strong, the rest faint. */
+/** The path to the agent: its last part strong, the rest faint. */
 export function drawPath(ctx, grid, steps, tip) {
   const points = steps.map(({ at, jumped }, i) => ({ at: i === steps.length - 1 ? tip : grid.centre(at), jumped }));
   const strongFrom = Math.max(0, points.length - 1 - STRANDS * STRAND_STEPS);
@@ -121,7 +121,7 @@ export function drawPath(ctx, grid, steps, tip) {
   ctx.strokeStyle = currentInk().ink;
   ctx.lineJoin = "round";
   strand(ctx, points.slice(0, strongFrom + 1), 0.12, grid.size * 0.05);
-  // A few strands, each drawn in one go: single steps would darken one another where they meet.
+  // Few pieces, each drawn at once: single steps would overlap and look darker.
   for (let from = strongFrom; from < points.length - 1; from += STRAND_STEPS) {
     const fresh = 1 - (points.length - 1 - from) / (STRANDS * STRAND_STEPS);
     strand(ctx, points.slice(from, from + STRAND_STEPS + 1), 0.18 + 0.5 * fresh, grid.size * (0.045 + 0.03 * fresh));
@@ -157,7 +157,7 @@ export function drawHeading(ctx, grid, [x, y], heading) {
   ctx.restore();
 }
 
-/** Outlines of places: where the brush or the keyboard is, or where the pointer looks. */
+/** Outlines places: under the brush, the keyboard cursor or the pointer. */
 export function drawOutline(ctx, grid, states, strong) {
   const ink = currentInk();
   ctx.save();

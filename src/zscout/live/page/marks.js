@@ -1,4 +1,4 @@
-// The few signs that stand on maps.
+// The signs on maps.
 
 function stroke(ctx, colour, width, alpha, path) {
   ctx.save();
@@ -44,7 +44,7 @@ export function star(ctx, x, y, r, colour) {
   ctx.fill();
 }
 
-/** A dark dot in a light ring in a thin dark one: seen on every colour of both themes. */
+/** A dark dot in a light ring in a thin dark ring: visible on every colour of both themes. */
 export function agentDot(ctx, x, y, r, ink) {
   for (const [reach, colour] of [[1.36, ink.ink], [1.22, ink.floor], [0.82, ink.ink]]) {
     ctx.fillStyle = colour;

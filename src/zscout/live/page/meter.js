@@ -1,4 +1,4 @@
-// How quick the page is: drawings and steps in the last second, for whoever measures.
+// Drawings and steps in the last second, for measurements.
 
 export class Meter {
   constructor() {

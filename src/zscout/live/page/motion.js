@@ -1,4 +1,4 @@
-// The agent glides from place to place; a jump in time or place is a jump.
+// The agent glides from place to place, but jumps when the step shown is not the next one.
 
 import { calm } from "./dom.js";
 
@@ -10,7 +10,7 @@ export class Motion {
     this.place = [0, 0]; // row and column, as drawn
   }
 
-  /** A frame to show: how it gets there depends on where it was. */
+  /** Starts the move to a new frame. */
   aim({ step, cell, reward, glides, pace, now }) {
     const next = step === this.step + 1 && glides && !calm();
     this.from = next ? this.place : cell;

@@ -1,10 +1,10 @@
-// You are the reward: the question, the answers, and what silence means.
+// Be the reward: the question, the answers, and two switches.
 
 import { byId, mark, signed, write } from "./dom.js";
 import { toast } from "./toasts.js";
 
 const LATEST = 5; // how many steps an answer may be late
-const OWN_WORD_MS = 1000;
+const OWN_MS = 1000; // a switch moved within this time ignores older statuses
 
 export class Person {
   constructor(session) {
@@ -14,27 +14,27 @@ export class Person {
     byId("give").addEventListener("click", () => this.give(Number(byId("reward-slider").value)));
     byId("skip").addEventListener("click", () => this.skip());
     byId("reward-slider").addEventListener("input", ({ target }) => write(byId("reward-now"), signed(Number(target.value), 1)));
-    this.wishes = {}; // switches just moved: {wait: {value, time}, …}
-    byId("wait").addEventListener("change", ({ target }) => this.#wish("wait", target.checked));
-    byId("silence").addEventListener("change", ({ target }) => this.#wish("silence", target.value));
+    this.moved = {}; // switches moved just now: {wait: {value, time}, …}
+    byId("wait").addEventListener("change", ({ target }) => this.#set("wait", target.checked));
+    byId("silence").addEventListener("change", ({ target }) => this.#set("silence", target.value));
   }
 
-  #wish(name, value) {
-    this.wishes[name] = { value, time: performance.now() };
+  #set(name, value) {
+    this.moved[name] = { value, time: performance.now() };
     this.session.send({ do: name, value });
   }
 
-  /** What a switch shows: a status that was on its way when it was moved does not move it back. */
+  /** The value that a switch shows: a status sent before it moved does not move it back. */
   #switch(name, status) {
-    const wish = this.wishes[name];
-    return wish && performance.now() - wish.time < OWN_WORD_MS ? wish.value : status[name];
+    const moved = this.moved[name];
+    return moved && performance.now() - moved.time < OWN_MS ? moved.value : status[name];
   }
 
-  /** Answers are about the place that is shown; false where there is none to answer about. */
+  /** Answers for the place shown. @returns {boolean} false if no answer is possible */
   give(value) {
     return this.#answer((step, frame) => {
       if (frame.sides[0].reward === null) return { do: "give", step, value };
-      toast("You have answered here already. Let it go on.");
+      toast("This step already has your answer.");
     });
   }
 
@@ -77,7 +77,7 @@ function question(side, begun) {
 }
 
 function more(side, begun, view) {
-  if (!begun) return "Judge the place where it stands, not how it moves.";
+  if (!begun) return "Rate the place it is in, not its last move.";
   if (view.status.waiting && view.live) return "It waits for your answer.";
-  return side.asks ? "Your answer tells it something new." : "No need to answer. You still can.";
+  return side.asks ? "It is uncertain here: your answer helps." : "No need to answer, but you can.";
 }

@@ -1,4 +1,4 @@
-// A canvas that knows its size and is sharp on every display.
+// A canvas that follows its size, sharp on every display.
 
 export class Screen {
   /** @param {HTMLCanvasElement} canvas */
@@ -31,7 +31,7 @@ export class Screen {
     return this.width > 0 && this.height > 0;
   }
 
-  /** The context in CSS pixels, wiped. */
+  /** The cleared context, in CSS pixels. */
   clean() {
     this.ctx.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
     this.ctx.clearRect(0, 0, this.width, this.height);

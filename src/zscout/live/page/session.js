@@ -1,11 +1,11 @@
-// The run behind the page: what the server said, and what to say to it.
+// The state of the run, and the messages from and to the server.
 
 import { thisTab } from "./dom.js";
 import { History } from "./history.js";
 import { decodeSetup, encodeSetup } from "./link.js";
-import { Paintings } from "./paintings.js";
+import { PaintedReward } from "./painted_reward.js";
+import { PaintingHistory } from "./painting_history.js";
 import { Socket } from "./socket.js";
-import { Table } from "./table.js";
 
 const IDLE = { playing: false, waiting: false, ended: false, speed: 8, noise: 0, silence: "nothing", wait: true };
 
@@ -17,8 +17,8 @@ export class Session {
   constructor(page) {
     this.page = page;
     this.history = new History();
-    this.paintings = new Paintings();
-    this.table = new Table({ send: (m) => this.send(m), changed: () => this.#painted() });
+    this.paintings = new PaintingHistory();
+    this.painted = new PaintedReward({ send: (m) => this.send(m), changed: () => this.#paintingChanged() });
     this.socket = new Socket({
       message: (m) => this.#receive(m),
       lost: () => this.#lost(),
@@ -29,9 +29,9 @@ export class Session {
     this.started = false; // whether there was ever a frame
     this.lostAt = null; // when the connection was lost; null: it was not
     this.hello = this.setup = this.key = this.expressed = this.attainable = null;
-    this.pace = null; // steps a second as chosen here; runs begin with the server's own
-    this.received = 0; // frames, ever
-    this.refused = 0; // messages, ever
+    this.pace = null; // steps a second chosen here; null: the server's default
+    this.received = 0; // number of frames so far
+    this.refused = 0; // number of refused messages so far
     addEventListener("hashchange", () => this.hello && this.#beginFromHash());
   }
 
@@ -51,10 +51,10 @@ export class Session {
     return this.setup?.who !== "person";
   }
 
-  /** A new run with some choices changed; the painting stays where the world does. */
+  /** Begins a new run with some choices changed; keeps the painting of the world. */
   begin(change = {}) {
     const setup = fitting({ ...this.setup, ...change }, this.hello);
-    const table = this.table.tableFor(setup.world);
+    const table = this.painted.tableFor(setup.world);
     setup.reward = setup.who === "hidden" && table ? { table } : null;
     this.wantsPlay = this.status.playing && setup.who === this.setup?.who;
     if (!this.send({ do: "begin", setup })) {
@@ -66,7 +66,7 @@ export class Session {
 
   #beginFromHash() {
     const { setup, broken } = decodeSetup(location.hash, this.hello);
-    if (broken) this.page.notice("This link could not be read in full. What it lacked was filled in.");
+    if (broken) this.page.notice("Part of this link could not be read. Defaults are used instead.");
     this.send({ do: "begin", setup: fitting({ ...this.hello.defaults, ...setup }, this.hello) });
   }
 
@@ -84,7 +84,7 @@ export class Session {
     this.history.most = message.limits.steps + 1;
     const before = this.key ? { run: this.key } : !this.setup && thisTab.get("run");
     if (before && (this.key || before.hash === location.hash)) {
-      this.send({ do: "resume", run: before.run, after: this.history.newest }); // −1 after a reload: everything
+      this.send({ do: "resume", run: before.run, after: this.history.newest }); // −1 after a reload: all frames
     } else if (this.setup) this.begin();
     else this.#beginFromHash();
   }
@@ -96,7 +96,7 @@ export class Session {
     else {
       this.history.clear();
       this.paintings.clear();
-      this.table.begin(this.setup.world, message.reward);
+      this.painted.begin(this.setup.world, message.reward);
       this.expressed = this.attainable = null;
     }
     this.firstStatus = () => {
@@ -112,8 +112,8 @@ export class Session {
     const before = thisTab.get("run");
     const reloaded = !this.paintings.list.length && before?.run === run;
     if (reloaded) this.paintings.restore(before.past, this.world.cells.length);
-    this.wantsPlay = false; // it plays already if it did
-    this.table.resume(this.setup.world, reward);
+    this.wantsPlay = false; // a resumed run continues as it was
+    this.painted.resume(this.setup.world, reward);
   }
 
   on_notice(message) {
@@ -121,15 +121,15 @@ export class Session {
   }
 
   on_gone(message) {
-    this.page.notice(`${message.about} It begins again.`);
-    if (!this.hidden) this.status.playing = false; // whoever is asked says when
+    this.page.notice(`${message.about} A new run starts.`);
+    if (!this.hidden) this.status.playing = false; // a person starts it again
     this.key = null;
     if (this.setup) this.begin();
     else this.#beginFromHash();
   }
 
   on_status({ is, ...status }) {
-    if (status.ended && !this.status.ended) this.page.notice("That was the whole run. Play begins it again.");
+    if (status.ended && !this.status.ended) this.page.notice("The run is complete. Play starts it again.");
     Object.assign(this.status, status);
     for (const name of ["noise", "silence", "wait"]) if (name in status && this.setup) this.setup[name] = status[name];
     this.firstStatus?.();
@@ -138,7 +138,7 @@ export class Session {
   }
 
   on_reward(message) {
-    this.table.confirm(message.reward);
+    this.painted.confirm(message.reward);
     this.paintings.put(message.since, message.reward);
     this.expressed = message.expressed ?? null;
     this.attainable = message.attainable ?? null;
@@ -154,14 +154,14 @@ export class Session {
   on_error(message) {
     this.refused += 1;
     this.page.notice(String(message.about));
-    if (!this.setup && this.refused === 1) this.send({ do: "begin", setup: {} }); // a link that cannot be: as usual
+    if (!this.setup && this.refused === 1) this.send({ do: "begin", setup: {} }); // the link is invalid: use the defaults
   }
 
   on_trace(message) {
     this.page.trace(message);
   }
 
-  #painted() {
+  #paintingChanged() {
     this.page.changed();
     this.#remember();
   }
@@ -173,10 +173,10 @@ export class Session {
   }
 
   get link() {
-    return encodeSetup(this.setup, this.hidden ? this.table.tableFor(this.setup.world) : null);
+    return encodeSetup(this.setup, this.hidden ? this.painted.tableFor(this.setup.world) : null);
   }
 
-  /** The address and this tab know the run; not at every stroke: browsers refuse an address that changes too often. */
+  /** Stores the run in the address and this tab; delayed, since browsers limit how often an address may change. */
   #remember() {
     this.saving ??= setTimeout(() => {
       this.saving = null;
@@ -187,15 +187,15 @@ export class Session {
   }
 }
 
-/** A map with the state of each of its places, −1 for walls. */
+/** A world with the state of each cell, −1 for walls. */
 function numbered(world) {
   const index = new Int16Array(world.rows * world.columns).fill(-1);
   world.cells.forEach(([row, column], state) => (index[row * world.columns + column] = state));
   return { ...world, index };
 }
 
-/** The nearest set-up that can be: no network where none was trained, one method that a person can stand. */
-export function fitting(setup, hello) {
+/** The nearest valid set-up: a network only where one was trained, and only methods that work there. */
+function fitting(setup, hello) {
   const model = hasNetwork(hello, setup) ? setup.model : "exact";
   const usable = (name) => {
     const method = hello.methods.find((m) => m.name === name);
@@ -210,9 +210,9 @@ export function hasNetwork(hello, setup) {
   return hello.networks.some(([world, features]) => world === setup.world && features === setup.features);
 }
 
-/** Why a method cannot be had in a set-up; empty where it can. */
+/** Why a method does not work in a set-up; empty if it does. */
 export function unfit(method, setup) {
   if (method.features && method.features !== setup.features) return `needs ${method.features}`;
   if (method.model && method.model !== setup.model) return `needs the ${method.model} model`;
-  return setup.who === "person" && !method.person ? "not with a person" : "";
+  return setup.who === "person" && !method.person ? "needs every reward" : "";
 }

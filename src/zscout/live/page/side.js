@@ -1,4 +1,4 @@
-// One agent on the page: what it says, its world and three maps of its mind.
+// One method on the page: its sentence, its world, and three maps.
 
 import { byId, mark, plain, show, signed, within, write } from "./dom.js";
 import { Grid, drawAgent, drawFlash, drawFog, drawHeading, drawOutline, drawPath, drawReward, drawSigned, drawSigns } from "./maps.js";
@@ -23,12 +23,12 @@ export class Side {
     this.onResize = onResize;
     this.motion = new Motion();
     this.drawn = {};
-    // What changes seldom is kept as pictures: the floor below the path, the signs above it.
+    // Cached pictures of what changes seldom: the floor below the path, the signs above it.
     this.floor = document.createElement("canvas");
     this.signs = document.createElement("canvas");
   }
 
-  /** Only once it is in the page: a canvas elsewhere has no size. */
+  /** Call when it is in the page: before, a canvas has no size. */
   attach() {
     for (const name of MAPS) this.screens[name] = new Screen(this.find(name), this.onResize);
   }
@@ -42,13 +42,13 @@ export class Side {
     return this.screens.world.canvas;
   }
 
-  /** The world's grid as it is drawn now. */
+  /** The grid of the world map at its present size. */
   get grid() {
     const { width, height } = this.screens.world;
     return new Grid(this.view.world, width, height);
   }
 
-  /** Everything of this side; whether it is still moving. */
+  /** Draws everything. @returns {boolean} whether it is still moving */
   draw(view, now) {
     this.view = view;
     const frame = view.frame?.sides[this.number];
@@ -139,14 +139,14 @@ export class Side {
     }
   }
 
-  /** For ears: what each map shows, in a few words. */
+  /** Labels for screen readers. */
   #describe(view, frame) {
     const spot = (state) => view.world.cells[state].map((x) => x + 1).join(", ");
     const label = (name, text) => mark(this.find(name), "aria-label", text);
     for (const name of ["estimate", "doubt", "after"]) mark(this.find(name), "role", "img");
     const best = favourite(frame);
     label("estimate", `What it expects. ${best === null ? "Nothing yet" : `Best at row, column ${spot(best)}`}.`);
-    label("doubt", `What it does not know. Most doubt ${plain(Math.max(...frame.doubt))}.`);
+    label("doubt", `What it does not know. Largest uncertainty ${plain(Math.max(...frame.doubt))}.`);
     const leads = frame.heading === null ? "" : ` It leads to row, column ${spot(frame.heading)}.`;
     label("after", `The goal it tries now: it acts as if this were the reward.${leads}`);
   }
@@ -155,8 +155,8 @@ export class Side {
     const state = view.looking ?? frame.at;
     const [row, column] = view.world.cells[state];
     const parts = [`Row ${row + 1}, column ${column + 1}`];
-    if (view.hidden && view.showReward) parts.push(`reward ${view.values ? signed(view.values[state]) : "not kept"}`);
-    parts.push(`expects ${signed(within(frame.estimate[state], view.scale))}`, `unsure ${plain(frame.doubt[state])}`);
+    if (view.hidden && view.showReward) parts.push(`reward ${view.values ? signed(view.values[state]) : "unknown"}`);
+    parts.push(`expects ${signed(within(frame.estimate[state], view.scale))}`, `uncertainty ${plain(frame.doubt[state])}`);
     write(this.find("readout"), parts.join(" · "));
     write(this.find("low"), plain(-view.scale, 1));
     write(this.find("high"), `+${plain(view.scale, 1)}`);
@@ -164,18 +164,18 @@ export class Side {
   }
 }
 
-/** Where it expects most; null while it expects nothing anywhere. */
+/** The state with the largest expected reward; null while all are 0. */
 export function favourite({ estimate, best }) {
   return estimate.some((x) => Math.abs(x) > 1e-6) ? best : null;
 }
 
-/** Whether it got where it is otherwise than from where it was. */
+/** Whether the last step did not start where the one before ended. */
 function jumped(view, frame, number) {
   const before = view.frames[view.step - 1 - view.first];
   return before?.sides[number]?.at !== frame.from;
 }
 
-/** Path, signs, heading and agent over the floor: for the page and for the picture. */
+/** Draws path, signs, target and agent, on the page or in the exported picture. */
 export function paintScene(ctx, grid, view, frame, number, place, pulse, signs) {
   const at = [(place[1] + 0.5) * grid.w, (place[0] + 0.5) * grid.h];
   drawPath(ctx, grid, view.path(number), at);

@@ -1,8 +1,8 @@
-// One WebSocket that comes back: waits 0.3 s after the first loss, up to 5 s after many.
+// A WebSocket that reconnects: after 0.3 s at first, later up to 5 s.
 
 const FIRST_WAIT = 300;
 const LONGEST_WAIT = 5000;
-const FINAL = new Set([4401, 4403, 4409, 4429]); // coming back by itself would not help
+const FINAL = new Set([4401, 4403, 4409, 4429]); // close codes after which reconnecting would not help
 
 export class Socket {
   /** @param {{message: (m: object) => void, lost: () => void, closed: (code: number) => void}} listener */
@@ -31,14 +31,14 @@ export class Socket {
     };
   }
 
-  /** Whether it went out; what does not is the caller's to keep. */
+  /** @returns {boolean} whether it was sent; if not, the caller keeps it */
   send(message) {
     if (!this.open) return false;
     this.link.send(JSON.stringify(message));
     return true;
   }
 
-  /** Try at once: the network is back, or somebody looks at the page again. */
+  /** Reconnects at once: the network is back, or the page is visible again. */
   hurry() {
     if (this.timer) this.connect();
   }
@@ -50,7 +50,7 @@ export class Socket {
     } catch {
       return;
     }
-    this.wait = FIRST_WAIT; // only a server that speaks has come back
+    this.wait = FIRST_WAIT; // the server answers again
     this.listener.message(message);
   }
 

@@ -1,4 +1,4 @@
-// The sentence is seen at once and heard at most every two seconds.
+// Shows a sentence at once; screen readers read it at most every two seconds.
 
 const PAUSE_MS = 2000;
 const heard = new WeakMap(); // element → {time, timer}
@@ -10,7 +10,7 @@ export function speak(element, text) {
   const since = performance.now() - last.time;
   clearTimeout(last.timer);
   if (since >= PAUSE_MS) return aloud(element, text, last);
-  // A change while the region is off is silent; the last sentence is written once more, aloud.
+  // A change while the live region is off is not read; the last sentence is written again when it is on.
   element.setAttribute("aria-live", "off");
   element.textContent = text;
   last.timer = setTimeout(() => aloud(element, element.textContent, last), PAUSE_MS - since);

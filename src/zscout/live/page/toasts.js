@@ -1,10 +1,10 @@
-// Short messages that go by themselves, and the banner about the connection.
+// Short messages that disappear, and the banner about the connection.
 
 import { byId, make, show, write } from "./dom.js";
 
 const MOST = 3;
 const SHORT_MS = 6000;
-export const LONG_MS = 15000; // with something to press
+export const LONG_MS = 15000; // with a button
 
 /** @param {{name: string, act: () => void}[]} actions */
 export function toast(text, actions = [], extra = null) {
@@ -24,19 +24,19 @@ export function toast(text, actions = [], extra = null) {
   box.append(element);
   while (box.childElementCount > MOST) box.firstElementChild.remove();
   let timer = setTimeout(close, actions.length || extra ? LONG_MS : SHORT_MS);
-  // Whoever reads it or is about to press keeps it.
+  // It stays while the pointer or the focus is on it.
   for (const stay of ["pointerenter", "focusin"]) element.addEventListener(stay, () => clearTimeout(timer));
   for (const go of ["pointerleave", "focusout"]) element.addEventListener(go, () => (timer = setTimeout(close, SHORT_MS)));
   return close;
 }
 
-export const UNNOTICED_MS = 500; // a shorter loss of the connection is nobody's business
+export const UNNOTICED_MS = 500; // a shorter loss of the connection is not shown
 const STOPPED_MS = 10000;
 const STOPPED =
-  "zscout live seems to have stopped. Start it again and open the new link: your painting stays in this address.";
+  "zscout live seems to have stopped. Start it again and open the new link. This address keeps your painting.";
 const CLOSED = {
   4401: ["This link has expired. Open the one that zscout live printed last.", "Try again"],
-  4403: ["The server does not take this address. Open the link that zscout live printed.", "Try again"],
+  4403: ["The server does not accept this address. Open the link that zscout live printed.", "Try again"],
   4409: ["This run was opened in another tab.", "Use it here"],
   4429: ["Too many visitors or messages right now.", "Try again"],
 };
@@ -56,11 +56,11 @@ export class Banner {
     this.closed = CLOSED[code];
   }
 
-  /** @returns {boolean} whether to look again soon */
+  /** @returns {boolean} whether to draw again soon */
   show({ connected, hello, lostAt }, now) {
     if (connected) this.closed = null;
     const away = lostAt === null ? 0 : now - lostAt;
-    const text = this.closed?.[0] ?? this.#words(away, hello !== null);
+    const text = this.closed?.[0] ?? this.#text(away, hello !== null);
     show(this.element, text !== "");
     write(this.text, text);
     show(this.button, this.closed !== null);
@@ -68,8 +68,8 @@ export class Banner {
     return lostAt !== null && !this.closed && away <= STOPPED_MS;
   }
 
-  /** Who was never connected is told that it starts, elsewhere on the page. */
-  #words(away, ever) {
+  /** Before the first connection the page shows that it starts, so the banner is empty. */
+  #text(away, ever) {
     if (away > STOPPED_MS) return STOPPED;
     return ever && away > UNNOTICED_MS ? "Reconnecting…" : "";
   }

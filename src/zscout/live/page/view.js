@@ -1,23 +1,23 @@
-// What is to be seen, gathered once for each drawing from what is known.
+// Everything that a drawing needs, collected once per drawing.
 
 import { UNNOTICED_MS } from "./toasts.js";
 
 const PATH_STEPS = 400;
 
 export class Views {
-  constructor(session, painting) {
+  constructor(session, brush) {
     this.session = session;
-    this.painting = painting;
+    this.brush = brush;
     this.showReward = true;
   }
 
   now() {
-    const { session, painting } = this;
-    const { history, setup, table } = session;
+    const { session, brush } = this;
+    const { history, setup, painted } = session;
     const hidden = session.hidden;
     const step = history.shown;
     const past = hidden && !history.live;
-    const values = past ? session.paintings.at(step) : hidden ? table.values : this.#answers(step);
+    const values = past ? session.paintings.at(step) : hidden ? painted.values : this.#answers(step);
     return {
       key: session.key,
       connected: session.connected,
@@ -41,22 +41,22 @@ export class Views {
       mostDoubt: history.mostDoubt,
       values,
       scale: Math.max(1, largest(values)),
-      blank: hidden && table.blank,
+      blank: hidden && painted.blank,
       showReward: this.showReward || !hidden,
-      tableVersion: hidden && !past ? table.version : `${history.version}-${session.paintings.version}-${step}`,
+      tableVersion: hidden && !past ? painted.version : `${history.version}-${session.paintings.version}-${step}`,
       expressed: session.expressed,
-      attainable: hidden && history.live ? session.attainable : null, // of the painting as it is now
+      attainable: hidden && history.live ? session.attainable : null, // for the present painting
       refused: session.refused,
       theme: document.documentElement.dataset.theme,
-      looking: painting.looking,
-      brush: painting.under,
-      fresh: this.showReward ? [] : painting.fresh(),
-      cursorStrong: painting.cursor !== null,
+      looking: brush.looking,
+      brush: brush.under,
+      fresh: this.showReward ? [] : brush.fresh(),
+      cursorStrong: brush.cursor !== null,
       path: (number) => this.#path(number, step),
     };
   }
 
-  /** In place of a hidden reward: what you have said so far, place by place. */
+  /** The answers so far, by place, shown instead of a hidden reward. */
   #answers(step) {
     const { history, world } = this.session;
     if (!world) return null;
@@ -78,7 +78,7 @@ export class Views {
     if (this.paths[number]?.key !== key) {
       const end = step - history.first + 1;
       const frames = history.frames.slice(Math.max(0, end - PATH_STEPS), end);
-      // Put back to its start, it did not walk there.
+      // A method may be reset to its start: no line is drawn there.
       const steps = frames.map(({ sides }, i) => {
         const { at, from } = sides[number];
         return { at, jumped: i > 0 && from !== frames[i - 1].sides[number].at };

@@ -1,8 +1,8 @@
-// Every painting of a run and since when it holds, so that looking back shows what was hidden then.
+// Every painting of a run and since which step, so that past steps show the reward of their time.
 
-const MOST = 200; // changes of mind held; the oldest go first
+const MOST = 200; // paintings kept; the oldest go first
 
-export class Paintings {
+export class PaintingHistory {
   constructor() {
     this.clear();
   }
@@ -13,20 +13,20 @@ export class Paintings {
   }
 
   put(since, values) {
-    while (this.list.length && this.list.at(-1).since >= since) this.list.pop(); // nothing happened under those
+    while (this.list.length && this.list.at(-1).since >= since) this.list.pop(); // no step was taken under those
     this.list.push({ since, values });
     if (this.list.length > MOST) this.list.shift();
     this.version += 1;
   }
 
-  /** As this tab kept them over a reload. */
+  /** Restores what this tab stored before a reload. */
   restore(list, places) {
     if (!Array.isArray(list)) return;
     this.clear();
     for (const { since, values } of list.slice(-MOST)) if (values?.length === places) this.put(since, values);
   }
 
-  /** @returns {number[] | null} null where nobody remembers */
+  /** @returns {number[] | null} null: not stored */
   at(step) {
     return this.list.findLast(({ since }) => since < Math.max(1, step))?.values ?? null;
   }

@@ -1,9 +1,9 @@
-// The lock: a link to a set-up keeps its hash on the way through.
+// The page that asks for the token; the hash of a link, which holds the set-up, is kept.
 
-const form = document.getElementById("door");
+const form = document.getElementById("token-form");
 const field = document.getElementById("token");
 
-/** People paste the whole link as often as the token alone. */
+/** Accepts the token alone or the whole link. */
 function tokenIn(text) {
   const found = text.match(/[?&]token=([^&#\s]+)/);
   return found ? decodeURIComponent(found[1]) : text.trim();
@@ -15,9 +15,9 @@ form.addEventListener("submit", (event) => {
   if (token) location.href = `/?token=${encodeURIComponent(token)}${location.hash}`;
 });
 
-// Whoever comes here with a token has a wrong one: say so, and do not keep it in the address.
+// A token in the address was wrong: say so, and remove it from the address.
 if (new URLSearchParams(location.search).has("token")) {
-  document.getElementById("wrong").textContent = "That token is not right.";
+  document.getElementById("wrong").textContent = "This token is wrong.";
   field.setAttribute("aria-invalid", "true");
   field.setAttribute("aria-describedby", "wrong");
   history.replaceState(null, "", `/${location.hash}`);

@@ -1,4 +1,4 @@
-// The set-up panel: each choice with one plain line about it.
+// The set-up panel: each choice with a short description.
 
 import { byId, make, mark, show, write } from "./dom.js";
 import { hasNetwork, unfit } from "./session.js";
@@ -6,7 +6,7 @@ import { toast } from "./toasts.js";
 
 const SEED_MOST = 2147483647;
 
-export class Setup {
+export class SetupPanel {
   constructor(session) {
     this.session = session;
     this.panel = byId("setup");
@@ -41,7 +41,7 @@ export class Setup {
     else field.value = this.session.setup.seed;
   }
 
-  /** Live, and not for every pixel that the knob moves. */
+  /** Sends at most every 80 ms while the slider moves. */
   #noise(value) {
     this.noise = value;
     this.#noiseText(value);
@@ -57,7 +57,7 @@ export class Setup {
 
   show(view) {
     const { setup, hello } = view;
-    const key = JSON.stringify([setup, this.isOpen, view.refused]); // what was refused goes back to what is
+    const key = JSON.stringify([setup, this.isOpen, view.refused]); // a refused choice is reset
     if (key === this.key) return;
     this.key = key;
     const methods = hello.methods.map((method) => {
@@ -91,28 +91,28 @@ export class Setup {
     write(byId("about-features"), of(hello.features, setup.features));
     write(byId("about-model"), of(hello.models, setup.model));
     write(byId("about-method"), of(hello.methods, setup.methods[0]));
-    const second = setup.who === "person" ? "You can teach one at a time." : "A second one, on the same hidden reward.";
+    const second = setup.who === "person" ? "You can teach one method at a time." : "A second method on the same hidden reward.";
     write(byId("about-second"), setup.methods[1] ? of(hello.methods, setup.methods[1]) : second);
     const person = setup.who === "person";
-    write(byId("about-noise"), person ? "Your answers are taken as they come." : "How much each reward is off. Changes at once.");
+    write(byId("about-noise"), person ? "No noise is added to your answers." : "Standard deviation of each reward. Applies at once.");
     const keeps = setup.memory === null;
-    write(byId("about-memory"), keeps ? "Best if your wish stays the same." : "Old rewards fade: it can follow a change of mind.");
+    write(byId("about-memory"), keeps ? "Best if the reward does not change." : "Old rewards fade, so it adapts when the reward changes.");
   }
 }
 
-/** A network knows the features it was trained on, and no others; where that changes them, it is said. */
+/** The features for a model: a network needs those it was trained on, and the page says if that changes them. */
 function featuresWith(model, { hello, setup }) {
   if (model !== "network" || hasNetwork(hello, setup)) return setup.features;
   const trained = hello.networks.filter(([world]) => world === setup.world).map(([, features]) => features);
   const features = Object.values(hello.usual).find((usual) => trained.includes(usual)) ?? trained[0];
   const { title } = hello.features.find(({ name }) => name === features);
-  toast(`The network was trained on ${title}, so it sees those now.`);
+  toast(`The network was trained on ${title}: the features change to these.`);
   return features;
 }
 
 const named = ({ name, title }) => ({ value: name, title });
 
-/** Options are made anew only where they differ: a list that is open must not close under the hand. */
+/** Replaces options only if they differ: an open list must not close. */
 function fill(id, options, value) {
   const select = byId(id);
   const key = JSON.stringify(options);

@@ -1,4 +1,4 @@
-"""A visit's clock and its answers, with a worker that the test holds back: no process, no socket."""
+"""The clock of a visit and its messages, with a fake worker: no process, no socket."""
 
 import asyncio
 import json
@@ -7,21 +7,20 @@ from typing import Any
 
 import pytest
 
-from zscout.live.limits import PRICES, Limits, Rate
-from zscout.live.messages import Told, message
-from zscout.live.shares import Share
-from zscout.live.visit import Visit
-from zscout.live.workers import Worker
+from zscout.live.limits import PRICES, Limits, TokenBucket
+from zscout.live.messages import Reply, encode
+from zscout.live.visits import Visit
+from zscout.live.workers import TimeShare, Worker
 
 SETTINGS = {"noise": 0.1, "silence": "nothing", "wait": True}
 
 
-class Held(Worker):
-    """Does each call only when the test lets it."""
+class FakeWorker(Worker):
+    """Answers each call when the test allows it."""
 
     def __init__(self) -> None:
         self.runs = 0
-        self.share = Share()
+        self.long_work = TimeShare()
         self.asked = asyncio.Event()
         self.let = asyncio.Event()
         self.let.set()
@@ -33,33 +32,33 @@ class Held(Worker):
         self.asked.clear()
         if "step" in arguments:
             self.step += 1
-            return Told([message({"is": "frame", "step": self.step})], settings=SETTINGS)
-        return Told([], settings=SETTINGS)
+            return Reply([encode({"is": "frame", "step": self.step})], settings=SETTINGS)
+        return Reply([], settings=SETTINGS)
 
 
-def test_nothing_says_that_it_runs_after_the_pause_was_answered() -> None:
+def test_no_status_says_playing_after_a_pause_was_confirmed() -> None:
     async def scene() -> list[dict[str, Any]]:
         said: list[dict[str, Any]] = []
 
         async def send(answer: bytes) -> None:
             said.append(json.loads(answer))
 
-        worker = Held()
+        worker = FakeWorker()
         visit = Visit("key", worker, Limits(fastest=1_000.0))
-        await visit.begin(send, {})
+        await visit.open(send, "begin", {})
         await visit.do("speed", {"value": 1_000.0})
         await visit.do("play", {})
         worker.let.clear()
         worker.asked.clear()
-        await worker.asked.wait()  # a step is on its way
+        await worker.asked.wait()  # a step is in progress
         said.clear()
         pausing = asyncio.create_task(visit.do("pause", {}))
         for _ in range(10):
             await asyncio.sleep(0)
-        assert said == []  # it still has to come
+        assert said == []  # the pause waits for the step
         worker.let.set()
         await pausing
-        await asyncio.sleep(0.05)  # fifty steps, if it went on
+        await asyncio.sleep(0.05)  # fifty steps, if it did not pause
         await visit.do("speed", {"value": 2})
         await visit.end()
         return said
@@ -70,31 +69,34 @@ def test_nothing_says_that_it_runs_after_the_pause_was_answered() -> None:
     assert (changed["playing"], changed["speed"]) == (False, 2)
 
 
-def test_what_costs_much_counts_for_many_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_expensive_messages_count_as_many(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
-    rate, taken = Rate(Limits().burst, Limits().rate), {"trace": 0, "pause": 0}
-    for tick in range(45 * 20):  # 45 traces a second for 20 seconds, and as many plain messages beside
+    bucket, taken = TokenBucket(Limits().burst, Limits().rate), {"trace": 0, "pause": 0}
+    for tick in range(45 * 20):  # 45 traces a second for 20 seconds
         now = tick / 45
-        taken["trace"] += rate.takes(PRICES["trace"])
+        taken["trace"] += bucket.take(PRICES["trace"])
     assert taken["trace"] == pytest.approx(4 + 2 * 20, abs=1)  # four at once, then two a second
     now += 10
     for _ in range(45 * 20):
         now += 1 / 45
-        taken["pause"] += rate.takes()
-    assert taken["pause"] == 45 * 20  # all that a page says
+        taken["pause"] += bucket.take()
+    assert taken["pause"] == 45 * 20  # plain messages are all allowed
 
 
-def test_long_work_is_done_in_turn_and_takes_a_quarter_of_the_time() -> None:
-    now, done = 0.0, []
+def test_long_work_is_done_in_turn_and_takes_a_quarter_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, done, yields = 0.0, [], asyncio.sleep
 
     async def sleep(seconds: float) -> None:
         nonlocal now
         now += seconds
-        await asyncio.sleep(0)
+        await yields(0)
+
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    monkeypatch.setattr(asyncio, "sleep", sleep)
 
     async def scene() -> None:
-        share = Share(0.25, lambda: now, sleep)
+        share = TimeShare(0.25)
 
         async def visitor(name: str, times: int) -> None:
             for _ in range(times):
@@ -111,15 +113,15 @@ def test_long_work_is_done_in_turn_and_takes_a_quarter_of_the_time() -> None:
 
 def test_long_work_waits_only_where_others_have_runs() -> None:
     async def scene() -> list[str]:
-        worker, order = Held(), []
+        worker, order = FakeWorker(), []
         visits = [Visit(key, worker, Limits()) for key in ("one", "other")]
 
         async def send(_: bytes) -> None:
             pass
 
         for visit in visits:
-            await visit.begin(send, {})
-        async with worker.share.turn():
+            await visit.open(send, "begin", {})
+        async with worker.long_work.turn():
             waiting = asyncio.create_task(visits[0].do("trace", {}))
             waiting.add_done_callback(lambda _: order.append("trace"))
             for _ in range(5):
@@ -127,7 +129,7 @@ def test_long_work_waits_only_where_others_have_runs() -> None:
             order.append("steps")
         await waiting
         await visits[1].end()
-        async with worker.share.turn():
+        async with worker.long_work.turn():
             await visits[0].do("trace", {})  # alone: at once
         await visits[0].end()
         return order

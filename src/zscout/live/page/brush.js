@@ -1,4 +1,4 @@
-// The brush: mouse, touch and keyboard turn into painted places.
+// The brush: painting with mouse, touch or keyboard.
 
 import { byId, mark, plain, show, signed, write } from "./dom.js";
 
@@ -6,9 +6,9 @@ const ARROWS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowR
 const KINDS = { good: 1, bad: -1, erase: 0 };
 const FRESH_MS = 1200;
 
-export class Painting {
+export class Brush {
   /**
-   * @param {{table: object, changed: () => void, enabled: () => boolean, toLive: () => void, stroked: () => void}} outside
+   * @param {{painted: object, changed: () => void, enabled: () => boolean, toLive: () => void, stroked: () => void}} outside
    */
   constructor(outside) {
     this.outside = outside;
@@ -17,7 +17,7 @@ export class Painting {
     this.strength = 1;
     this.looking = null; // the place under the pointer or the cursor
     this.under = []; // the places that the brush would paint
-    this.cursor = null; // [row, column] of the keyboard
+    this.cursor = null; // [row, column] of the keyboard cursor
     this.dabs = new Map(); // state → {value, time}: just painted
     for (const kind of Object.keys(KINDS)) byId(`brush-${kind}`).addEventListener("click", () => this.choose(kind));
     this.sizes = [...document.querySelectorAll("[data-size]")];
@@ -55,7 +55,7 @@ export class Painting {
     on("focus", () => canvas.matches(":focus-visible") && this.#moveCursor(side, 0, 0));
   }
 
-  /** What the map is for a screen reader and the tab key depends on whether it can be painted. */
+  /** Sets role, label and tab order: the map is a control only if it can be painted. */
   describe(canvas, world, paintable) {
     mark(canvas, "role", paintable ? "application" : "img");
     const use = paintable ? " Arrow keys move, Enter or Space paints." : "";
@@ -85,7 +85,7 @@ export class Painting {
     for (const next of [...points, place]) this.#line(side, next);
   }
 
-  /** A hand is faster than its events: paint every place between two of them. */
+  /** Paints every place between two pointer events. */
   #line(side, to) {
     const [row, column] = this.last;
     const pieces = Math.max(1, Math.ceil(3 * Math.max(Math.abs(to[0] - row), Math.abs(to[1] - column))));
@@ -126,15 +126,15 @@ export class Painting {
   }
 
   #dab(side, place) {
-    this.outside.toLive(); // nobody paints the past
+    this.outside.toLive(); // only the present can be painted
     const states = this.#covered(side, place);
     const time = performance.now();
     for (const state of states) this.dabs.set(state, { value: this.value, time });
-    if (this.outside.table.paint(states, this.value)) this.outside.stroked();
+    if (this.outside.painted.paint(states, this.value)) this.outside.stroked();
     this.outside.changed();
   }
 
-  /** Places painted a moment ago. @returns {{state: number, value: number, left: number}[]} left: 1 … 0 */
+  /** Places painted just now. @returns {{state: number, value: number, left: number}[]} left: 1 … 0 */
   fresh() {
     const now = performance.now();
     for (const [state, { time }] of this.dabs) if (now - time > FRESH_MS) this.dabs.delete(state);
@@ -147,7 +147,7 @@ export class Painting {
     else if (event.key === "Enter" || event.key === " ") {
       this.cursor ?? this.#moveCursor(side, 0, 0);
       this.#dab(side, [this.cursor[0] + 0.5, this.cursor[1] + 0.5]);
-      this.#announce(side, "painted ", this.outside.table.values);
+      this.#announce(side, "painted ", this.outside.painted.values);
     } else return;
     event.preventDefault();
     event.stopPropagation();
@@ -170,7 +170,7 @@ export class Painting {
   }
 }
 
-/** How much of a painting the features can express, where that is far from all. */
+/** Shows how much of the painting the features can express, if it is little. */
 export function showExpressed({ hidden, expressed }) {
   const partly = hidden && expressed !== null && expressed < 0.5;
   show(byId("expressed"), partly);
@@ -179,7 +179,7 @@ export function showExpressed({ hidden, expressed }) {
   write(byId("expressed"), `These features can express only ${percent} % of your painting: it may miss small patches.`);
 }
 
-/** No action stands still but a move into a wall: where that matters, what a step can bring at most. */
+/** Shows the largest mean reward per step, if it is less than the largest reward: only a move into a wall stays in place. */
 export function showAttainable({ hidden, values, attainable }) {
   const most = values && hidden ? values.reduce((a, b) => Math.max(a, b), -Infinity) : 0;
   const less = hidden && attainable !== null && most > attainable + 0.005;

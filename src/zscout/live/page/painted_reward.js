@@ -1,18 +1,18 @@
-// The painted reward: drawn at once, sent in small batches, never lost with a connection.
+// The painted reward: shown at once, sent in small batches, kept while the connection is lost.
 
 const BATCH_MS = 50; // 20 messages a second
-const OWN_WORD_MS = 1000; // how long a cell just painted stands against an older answer
+const OWN_MS = 1000; // a cell painted within this time overrides what the server sends
 
-export const rounded = (x) => Math.round(x * 1000) / 1000;
+const rounded = (x) => Math.round(x * 1000) / 1000;
 
-export class Table {
+export class PaintedReward {
   /** @param {{send: (m: object) => boolean, changed: () => void}} outside */
   constructor({ send, changed }) {
     this.send = send;
     this.changed = changed;
     this.values = null;
     this.version = 0;
-    this.kept = new Map(); // world → its painting, to find again on the way back
+    this.kept = new Map(); // world → its painting, for when the visitor returns to that world
     this.#forgetStrokes();
   }
 
@@ -21,7 +21,7 @@ export class Table {
     this.sent = new Map(); // state → {value, time}: on its way
   }
 
-  /** A new run: what the server says is so. */
+  /** A new run: takes the reward from the server. */
   begin(world, values) {
     this.world = world;
     this.values = values ? [...values] : null;
@@ -30,7 +30,7 @@ export class Table {
     this.#changed();
   }
 
-  /** The same run again after a lost connection: what was painted meanwhile comes on top. */
+  /** The same run after a lost connection: paints what was painted meanwhile on top. */
   resume(world, values) {
     const strokes = [...[...this.sent].map(([state, { value }]) => ({ value, cells: new Set([state]) })), ...this.waiting];
     this.begin(world, values);
@@ -38,12 +38,12 @@ export class Table {
     for (const { value, cells } of strokes) this.paint([...cells], value);
   }
 
-  /** The server's answer, under what is newer here. */
+  /** Takes the server's reward, except for cells painted since. */
   confirm(values) {
     const next = [...values];
     const now = performance.now();
     for (const [state, { value, time }] of this.sent) {
-      if (Math.abs(next[state] - value) < 1e-6 || now - time > OWN_WORD_MS) this.sent.delete(state);
+      if (Math.abs(next[state] - value) < 1e-6 || now - time > OWN_MS) this.sent.delete(state);
       else next[state] = value;
     }
     for (const { value, cells } of this.waiting) for (const state of cells) next[state] = value;
@@ -65,7 +65,7 @@ export class Table {
     return true;
   }
 
-  /** @returns {(() => void) | null} how to have it back; null: there was nothing */
+  /** @returns {(() => void) | null} undoes it; null: there was nothing to clear */
   clear() {
     if (this.blank) return null;
     const before = { world: this.world, values: [...this.values], task: this.task };
@@ -78,24 +78,24 @@ export class Table {
     return () => this.#bring(before);
   }
 
-  /** What was painted since stays, where nothing was before. */
+  /** Restores a painting; what was painted since stays where it was empty. */
   #bring({ world, values, task }) {
     if (world !== this.world || !this.values) return;
-    if (task !== null && this.blank && this.draw(task)) return; // one message in place of one for each of its numbers
+    if (task !== null && this.blank && this.draw(task)) return; // one message instead of one per value
     const places = new Map();
     values.forEach((value, state) => value && places.set(value, [...(places.get(value) ?? []), state]));
     for (const [value, states] of places) this.paint(states, value);
   }
 
-  /** A random task; whether it could be asked for. */
+  /** Requests a random task. @returns {boolean} whether it was sent */
   draw(number) {
     if (!this.send({ do: "task", number })) return false;
     this.#forgetStrokes();
-    this.task = number; // as long as nothing is painted over it
+    this.task = number; // until something is painted over it
     return true;
   }
 
-  /** @returns {number[] | null} the painting of a world as `begin` takes it; null: nothing painted */
+  /** @returns {number[] | null} the painting of a world for `begin`; null: nothing painted */
   tableFor(world) {
     const values = world === this.world ? this.values ?? this.kept.get(world) : this.kept.get(world);
     return values?.some((x) => x) ? values.map(rounded) : null;
@@ -112,7 +112,7 @@ export class Table {
       this.timer = null;
       return;
     }
-    if (!this.send({ do: "paint", cells: [...next.cells], value: next.value })) return; // offline: it keeps
+    if (!this.send({ do: "paint", cells: [...next.cells], value: next.value })) return; // offline: keep it
     this.waiting.shift();
     const time = performance.now();
     for (const state of next.cells) this.sent.set(state, { value: next.value, time });

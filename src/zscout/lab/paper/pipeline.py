@@ -1,9 +1,9 @@
 """The paper's pipeline end to end: the network of its recipe, 10,000 fresh z a step, its β.
 
-    python -m zscout.lab.pipeline --device cuda > pipeline.json
+    python -m zscout.lab.paper.pipeline --device cuda > pipeline.json
 
-runs it, each half of it with the other half ours, and our default (minutes on a GPU, hours on a CPU). What it writes
-is stored as ``lab/stored/pipeline.json``; ``zscout reproduce`` shows that. One arm's networks are not shipped:
+runs it, each half of it combined with ours, and our default (minutes on a GPU, hours on a CPU). The output is stored as
+``lab/stored/pipeline.json`` for ``zscout reproduce``. One arm's networks are not shipped:
 
     zscout pretrain --recipe paper --features F --patience 40 --set policy_steps=80000 --out out/grid9-F-paper-value
 
@@ -14,7 +14,6 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import Any
 
 import numpy as np
@@ -22,10 +21,12 @@ import tyro
 
 from zscout.lab.chunks import run_batch
 from zscout.lab.grid_arena import GridArena
-from zscout.lab.paper.experiment import FEATURES, VARIANTS, Scale, banded, explorations, transfers
+from zscout.lab.paper.experiment import FEATURES, VARIANTS, Scale, explorations, transfers
+from zscout.lab.paper.summaries import banded
 from zscout.lab.report_model import Curve
 from zscout.lab.spec import Spec
 from zscout.lab.store import Record
+from zscout.lab.tuning import stored
 
 DRAWS, TASKS, SEEDS, STEPS = 10_000, 100, 40, 200
 EVERY = 4  # steps between the points of a stored curve
@@ -41,21 +42,12 @@ NETWORKS = {
 
 @dataclass(frozen=True)
 class Arm:
-    """A network, what searches its z, and a method."""
+    """A network, a search and a method."""
 
     label: str
     network: str  # a key of NETWORKS
     draws: int  # fresh z a step; 0: our search
     method: str = "usf-ucb-paper"
-
-    def arena(self, features: str, device: str) -> GridArena:
-        """The 9×9 grid with its network."""
-        return GridArena(features=features, model=NETWORKS[self.network].format(features), device=device)
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """What the method is given beside its defaults."""
-        return {"draws": self.draws} if self.draws else {}
 
 
 ARMS = (
@@ -70,19 +62,20 @@ CURVES = {"error": "‖ẑ − z_r‖", "normalised": "reward", "value": "value 
 
 
 def stored_pipeline() -> dict[str, dict[str, Any]]:
-    """By feature set and arm: curves while exploring and while transferring, and each run's numbers."""
-    found: dict[str, dict[str, Any]] = json.loads(files("zscout.lab.stored").joinpath("pipeline.json").read_text())
+    """By feature set and arm: curves of exploration and of transfer, and the numbers of each run."""
+    found: dict[str, dict[str, Any]] = stored("pipeline.json")
     return found
 
 
 def measure(arm: Arm, features: str, device: str, scale: Scale) -> dict[str, Any]:
     """One arm: 40 explorations without a reward, 100 random tasks."""
-    arena = arm.arena(features, device)
-    tasks = _records(transfers(scale, arena, arm.method, TASKS, settings=arm.settings))
+    arena = GridArena(features=features, model=NETWORKS[arm.network].format(features), device=device)
+    settings = {"draws": arm.draws} if arm.draws else {}
+    tasks = _records(transfers(scale, arena, arm.method, TASKS, settings=settings))
     found: dict[str, Any] = {"curves": {name: _curve(tasks, name) for name in CURVES}}
     found["runs"] = {n: [round(r.numbers[n], 4) for r in tasks] for n in ("lost", "settled", "final", "error")}
     if arm.method == "usf-ucb-paper":
-        explored = _records(explorations(scale, arena, f"{VARIANTS}:explore", SEEDS, STEPS, **arm.settings))
+        explored = _records(explorations(scale, arena, f"{VARIANTS}:explore", SEEDS, STEPS, **settings))
         found["curves"]["log_det"] = _curve(explored, "log_det")
         found["runs"]["log_det"] = [round(float(r.steps["log_det"][-1]), 4) for r in explored]
     return found
@@ -93,14 +86,14 @@ def _records(specs: Sequence[Spec]) -> list[Record]:
 
 
 def _curve(records: Sequence[Record], name: str) -> dict[str, list[float]]:
-    """The mean of runs and its 95 % band, every few steps."""
+    """The mean of the runs and its 95 % band, every four steps."""
     curve: Curve = banded(name, np.stack([record.steps[name] for record in records]).astype(np.float64))
     points = {"x": curve.x, "y": curve.y, "low": curve.low or [], "high": curve.high or []}
     return {part: [float(f"{v:.4g}") for v in values[EVERY - 1 :: EVERY]] for part, values in points.items()}
 
 
 def main(device: str = "cpu", quick: bool = False, arms: tuple[str, ...] = ()) -> None:
-    """Run every arm, or those named, on both feature sets, and print what is stored."""
+    """Run all arms, or those named, on both feature sets, and print the results as JSON."""
     found: dict[str, dict[str, Any]] = {}
     for features in FEATURES:
         for arm in (arm for arm in ARMS if not arms or arm.label in arms):

@@ -1,4 +1,4 @@
-// Which controls can work now: none before the first frame, and only those that need no server while there is none.
+// Enables controls: none before the first frame; without a connection, only those that need no server.
 
 const ALL =
   ".who button, #setup-open, #export-open, #keys-tour, #hand button, #hand input, #hand select, .transport button, .transport input";
@@ -7,7 +7,7 @@ const SERVED =
   ".only-person button, .only-person input, .only-person select, .drawer select, .drawer input";
 const HIDDEN_ONLY = "#choose-second, #noise";
 
-export class Reach {
+export class EnabledControls {
   show({ started, away, hidden, sides, status }) {
     const key = [started, away, hidden, sides, status.ended].join();
     if (key === this.key) return;
@@ -22,7 +22,7 @@ export class Reach {
     this.#handBack();
   }
 
-  /** A control that is disabled under the hand gets the focus again, if nothing else was taken up since. */
+  /** Gives the focus back to a control that was disabled while focused. */
   #handBack() {
     if (!this.held || this.held.disabled) return;
     if (document.activeElement === document.body) this.held.focus();

@@ -1,7 +1,8 @@
-"""Connections that say nothing, or too much: how many are held, for how long, and what they write to the log."""
+"""Limits on open connections and on the log."""
 
 import asyncio
 import contextlib
+import io
 import logging
 import resource
 import socket
@@ -10,15 +11,14 @@ import time
 import pytest
 
 from live import Served, page, served
-from zscout.live import logs
-from zscout.live.door import Door
-from zscout.live.limits import Limits
+from zscout.live.connections import Connections
+from zscout.live.limits import LOG_BURST, LOG_SECONDS, LONGEST_RECORD, LimitedLog, Limits
 
-FILES = 256  # that a process may have open: the usual number on macOS
+FILES = 256  # open files per process: the default on macOS
 
 
 class Transport(asyncio.Transport):
-    """A connection that only knows whether it was ended."""
+    """A transport that records whether it was closed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -31,34 +31,37 @@ class Transport(asyncio.Transport):
         return self.closed
 
 
-def entering(door: Door, host: str, port: int) -> Transport:
+def opened(connections: Connections, host: str, port: int) -> Transport:
     transport = Transport()
-    door.enter((host, port), transport)
+    connections.add((host, port), transport)
     return transport
 
 
 def test_one_more_stranger_takes_the_place_of_the_oldest_of_the_host_that_has_most() -> None:
     async def scene() -> None:
-        door = Door(Limits(strangers=4))
-        first, *crowd = [entering(door, "10.0.0.1", 1), *(entering(door, "10.0.0.2", port) for port in (1, 2, 3))]
-        fifth = entering(door, "10.0.0.3", 1)
+        connections = Connections(Limits(strangers=4))
+        first, *crowd = [
+            opened(connections, "10.0.0.1", 1),
+            *(opened(connections, "10.0.0.2", port) for port in (1, 2, 3)),
+        ]
+        fifth = opened(connections, "10.0.0.3", 1)
         assert [one.closed for one in (first, *crowd, fifth)] == [False, True, False, False, False]
-        assert len(door) == len(door.strangers) == 4
+        assert len(connections) == len(connections.strangers) == 4
 
     asyncio.run(scene())
 
 
 def test_who_has_shown_the_token_stays_and_strangers_go_in_time() -> None:
     async def scene() -> None:
-        door = Door(Limits(strangers=2, unknown=0.05))
-        visitor = entering(door, "10.0.0.1", 1)
-        door.admit(("10.0.0.1", 1))
-        strangers = [entering(door, "10.0.0.1", port) for port in range(2, 9)]
-        assert (visitor.closed, len(door)) == (False, 3)
+        connections = Connections(Limits(strangers=2, token_seconds=0.05))
+        visitor = opened(connections, "10.0.0.1", 1)
+        connections.admit(("10.0.0.1", 1))
+        strangers = [opened(connections, "10.0.0.1", port) for port in range(2, 9)]
+        assert (visitor.closed, len(connections)) == (False, 3)
         await asyncio.sleep(0.2)
-        assert (visitor.closed, len(door), all(one.closed for one in strangers)) == (False, 1, True)
-        door.admit(None)
-        door.admit(("10.0.0.9", 9))  # of nobody: nothing happens
+        assert (visitor.closed, len(connections), all(one.closed for one in strangers)) == (False, 1, True)
+        connections.admit(None)
+        connections.admit(("10.0.0.9", 9))  # unknown address: no effect
 
     asyncio.run(scene())
 
@@ -66,30 +69,30 @@ def test_who_has_shown_the_token_stays_and_strangers_go_in_time() -> None:
 def test_there_is_a_limit_for_those_with_the_token_too_and_who_leaves_makes_room() -> None:
     async def scene() -> None:
         limits = Limits(strangers=1, visitors=1)
-        door, there = Door(limits), []
+        connections, there = Connections(limits), []
         for port in range(limits.connections):
-            there.append(entering(door, "10.0.0.1", port))
-            door.admit(("10.0.0.1", port))
+            there.append(opened(connections, "10.0.0.1", port))
+            connections.admit(("10.0.0.1", port))
         assert not any(one.closed for one in there)
-        assert entering(door, "10.0.0.1", 99).closed
+        assert opened(connections, "10.0.0.1", 99).closed
         there[0].abort()
-        assert not entering(door, "10.0.0.1", 100).closed
+        assert not opened(connections, "10.0.0.1", 100).closed
 
     asyncio.run(scene())
 
 
 def crowd(server: Served, count: int, says: bytes = b"") -> list[socket.socket]:
-    """Connections without a token."""
+    """Open connections without a token."""
     lines = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(count)]
     for line in lines:
-        with contextlib.suppress(OSError):  # it had to go
+        with contextlib.suppress(OSError):  # it was closed already
             line.sendall(says)
     return lines
 
 
 def test_four_hundred_silent_connections_keep_no_visitor_waiting() -> None:
     with served() as running:
-        # Without a limit of ours the files run out, which stops everybody and is written to the log without end.
+        # Without our limit the process would run out of files, which stops every visitor and fills the log.
         resource.prlimit(running.process.pid, resource.RLIMIT_NOFILE, (FILES, FILES))
         with page(running) as visitor:
             visitor.begin()
@@ -101,7 +104,7 @@ def test_four_hundred_silent_connections_keep_no_visitor_waiting() -> None:
             visitor.frame(step + 60)
             with page(running) as other:
                 other.begin()
-            assert time.monotonic() - began < 20  # 2 on a machine with nothing else to do; it was a minute
+            assert time.monotonic() - began < 20  # 2 s on an idle machine; a minute without the limit
             for line in lines:
                 line.close()
     assert sum(map(len, running.said)) < 10_000
@@ -119,20 +122,15 @@ def test_garbage_by_the_hundred_leaves_a_short_log() -> None:
 def test_a_log_passes_a_few_records_on_and_counts_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
-    kept: list[str] = []
-
-    class Kept(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            kept.append(record.getMessage())
-
-    log = logging.Logger("x")
-    log.addHandler(logs.Sparing(Kept()))
+    log, written = logging.Logger("x"), io.StringIO()
+    log.addHandler(LimitedLog(written))
     for number in range(1_000):
         log.error("100%% of %s", number)
-    assert kept == [f"100% of {number}" for number in range(logs.BURST)]
-    now += logs.EVERY
+    assert written.getvalue().splitlines() == [f"100% of {number}" for number in range(LOG_BURST)]
+    now += LOG_SECONDS
     log.error("x" * 10_000)
     log.error("not yet")
-    assert len(kept) == logs.BURST + 1
-    assert kept[-1].endswith("(980 more messages were left out before this one)")
-    assert len(kept[-1]) < logs.LONGEST + 100
+    *_, last = lines = written.getvalue().splitlines()
+    assert len(lines) == LOG_BURST + 1
+    assert last.endswith("(980 messages before this one were dropped)")
+    assert len(last) < LONGEST_RECORD + 100

@@ -11,8 +11,6 @@ from zscout.cli.options import (
     OutputFile,
     Quick,
     RunOptions,
-    check_world,
-    device_named,
     names_of,
     usage_errors,
 )
@@ -30,7 +28,7 @@ class Compare(CompareOptions):
 
     def run(self, console: Console) -> None:
         """Run what is not stored yet, print one table."""
-        from zscout.lab.comparison import comparison, paired_cells, ranking_cells
+        from zscout.lab.comparison import comparison, episode_cells, paired_cells, ranking_cells
         from zscout.lab.report_model import TextTable
         from zscout.lab.tuning import about_settings, settings_of_file
         from zscout.report.tables import compare_csv, terminal_table
@@ -50,6 +48,8 @@ class Compare(CompareOptions):
         ]
         title = f"{self.place}: {entrants[0].steps} steps"
         tables = [TextTable("ranking", title, *ranking_cells(rows))]
+        if (episodes := episode_cells(rows))[1]:
+            tables.append(TextTable("episodes", f"{title}; episodes", *episodes))
         if self.against:
             tables.append(TextTable("paired", f"{title}; run by run", *paired_cells(rows, self.against)))
         for table in tables:
@@ -68,19 +68,16 @@ class Compare(CompareOptions):
         from zscout.edge import as_size
         from zscout.lab.arena import Tasks
         from zscout.lab.comparison import Entrant
-        from zscout.lab.grid_arena import GridArena
         from zscout.lab.tuning import settings_named
         from zscout.transfer.methods import METHODS
 
-        check_world(self.world)
         chosen = list(METHODS) if self.methods == "all" else names_of(self.methods)
         if self.against and self.against not in chosen:
             raise UsageError(f"--against {self.against} is not among the methods {', '.join(chosen)}")
         count, seeds = (5, 1) if self.quick else (self.tasks, self.seeds)
         steps = min(self.steps, 50) if self.quick else self.steps
         tasks = Tasks(count, seeds, "report", self.seed)
-        device = device_named(self.device)
-        arena = GridArena(str(self.world), str(self.features), str(self.model), self.psi_error, self.heads, device)
+        arena = self.build_arena(self.psi_error, self.heads)
         settings = settings_named(self.settings, arena)
         as_size(self.jobs, "jobs", 1)
         rest = {"noise": self.noise, "steps": steps, "outside": self.outside, "offset": self.offset}
@@ -110,18 +107,16 @@ class Tune(RunOptions):
         from zscout.edge import as_size
         from zscout.lab.arena import Tasks
         from zscout.lab.comparison import Entrant, comparison, ranking_cells
-        from zscout.lab.grid_arena import GridArena
         from zscout.lab.report_model import TextTable
         from zscout.lab.tuning import GRIDS, beyond, candidates, choose, merged, record_head, tuning_record
         from zscout.report.tables import terminal_table
 
         with usage_errors():
             writable(self.json)
-            check_world(self.world)
             count = 3 if self.quick else self.tasks
             report = min(3, self.report) if self.quick else self.report
             tasks, others = (Tasks(n, 1, kind, self.seed) for n, kind in ((count, "tuning"), (report, "report")))
-            arena = GridArena(str(self.world), str(self.features), str(self.model), device=device_named(self.device))
+            arena = self.build_arena()
             as_size(self.jobs, "jobs", 1)
             steps = min(self.steps, 20) if self.quick else self.steps
             names = list(GRIDS) if self.methods == "all" else names_of(self.methods)

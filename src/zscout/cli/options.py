@@ -13,6 +13,7 @@ from rich.console import Console
 from zscout.cli.output import UsageError, write_files
 
 if TYPE_CHECKING:
+    from zscout.lab.arena import Arena
     from zscout.lab.report_model import TextTable
 
 OutputFile = Annotated[Path | None, tyro.conf.arg(metavar="FILE")]
@@ -74,6 +75,8 @@ class Usual(str):
 class RunOptions:
     """Options of simulated runs."""
 
+    arena: str = "grid"
+    """grid; point-maze: continuous, with goals, regions, directions, velocities; point-maze-linear: rewards φ·z_r."""
     world: str = Usual("open-grid")  # open-grid, four-rooms, maze, or a text file with a map of '#' and '.'.
     features: str = Usual("laplacian")
     """clusters, laplacian, laplacian-fine, or module:name: your table [S d], or a function of the world."""
@@ -85,9 +88,30 @@ class RunOptions:
     device: str = "cpu"  # cpu or cuda.
     seed: int = 0  # Seed of the tasks and of every run.
 
+    def build_arena(self, psi_error: float = 0.0, heads: int = 1) -> "Arena":
+        """The arena by its names."""
+        from zscout.lab.grid_arena import GridArena
+        from zscout.lab.point_arena import POINT_MAZE, PointArena
+        from zscout.names import known_name
+
+        device = device_named(self.device)
+        kinds = {POINT_MAZE: "named", f"{POINT_MAZE}-linear": "linear"}
+        if known_name(self.arena, ("grid", *kinds), "arena") == "grid":
+            check_world(self.world)
+            return GridArena(str(self.world), str(self.features), str(self.model), psi_error, heads, device)
+        for name, value in (("world", self.world), ("features", self.features)):
+            if not isinstance(value, Usual):
+                raise UsageError(f"--{name} {value} does not apply to --arena {self.arena}")
+        if psi_error or heads > 1:
+            raise UsageError(f"--psi-error and --heads do not apply to --arena {self.arena}")
+        model = PointArena.model if isinstance(self.model, Usual) else self.model
+        return PointArena(model, kinds[self.arena], device=device)
+
     @property
     def place(self) -> str:
         """World, features and model, for titles of tables."""
+        if self.arena != "grid":
+            return self.arena
         return f"{self.world}, {self.features} features, {self.model} model"
 
 

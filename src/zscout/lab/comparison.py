@@ -10,9 +10,12 @@ import numpy as np
 
 from zscout.lab.arena import NUMBERS, Arena, Task, Tasks
 from zscout.lab.grid_arena import GridArena
+from zscout.lab.point_arena import POINT_MAZE, PointArena
 from zscout.lab.spec import Spec, settings_json
 from zscout.lab.statistics import Bootstrap, Estimate, ranks
 from zscout.lab.store import Store
+
+EPISODES = ("return_", "oracle_")  # numbers of each episode, in arenas whose episodes end
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,8 @@ class Outcome:
             missing = [spec for spec, numbers in zip(entrant.specs, found, strict=True) if numbers is None]
             return cls(entrant, {}, [store.failure(spec) or "it was not run" for spec in missing])
         shape = (entrant.tasks.count, entrant.tasks.seeds)
-        return cls(entrant, {n: np.array([run[n] for run in there]).reshape(shape) for n in NUMBERS})
+        names = [name for name in there[0] if name in NUMBERS or name.startswith(EPISODES)]
+        return cls(entrant, {n: np.array([run[n] for run in there]).reshape(shape) for n in names})
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -94,7 +98,9 @@ class Outcome:
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> "Outcome":
         """The inverse of ``to_json``."""
-        arena, tasks = GridArena(**content["arena"]), Tasks(**content["tasks"])
+        named = dict(content["arena"])
+        kind = PointArena if named.pop("arena", "grid") == POINT_MAZE else GridArena
+        arena, tasks = kind(**named), Tasks(**content["tasks"])
         rest = {name: content.get(name, 0.0) for name in ("noise", "steps", "outside", "offset")}
         entrant = Entrant.of(arena, content["method"], content["settings"], tasks, **rest)
         shape = (tasks.count, tasks.seeds)
@@ -121,6 +127,7 @@ class Row:
     difference: Estimate | None = None
     improvement: Estimate | None = None  # probability of fewer lost steps than the reference on the same task
     note: str = ""  # where its settings are from
+    episodes: Sequence[Estimate] = ()  # return of each episode ÷ the oracle's, over all runs
 
     @property
     def label(self) -> str:
@@ -135,7 +142,7 @@ class Row:
     def to_json(self) -> dict[str, Any]:
         """Plain numbers."""
         estimates = {name: value.to_json() for name, value in vars(self).items() if isinstance(value, Estimate)}
-        return vars(self) | estimates
+        return vars(self) | estimates | {"episodes": [share.to_json() for share in self.episodes]}
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> "Row":
@@ -145,7 +152,8 @@ class Row:
             for name, value in content.items()
             if isinstance(value, dict) and name != "settings"
         }
-        return cls(**{**content, **estimates, "rank": tuple(content["rank"])})
+        episodes = [Estimate.from_json(share) for share in content.get("episodes", ())]
+        return cls(**{**content, **estimates, "rank": tuple(content["rank"]), "episodes": episodes})
 
 
 def comparison(outcomes: Sequence[Outcome], against: str = "") -> list[Row]:
@@ -159,8 +167,11 @@ def comparison(outcomes: Sequence[Outcome], against: str = "") -> list[Row]:
     rows = []
     for outcome in whole:
         lost, (best, worst, alike) = outcome.tables["lost"], placed[outcome.entrant]
-        found: dict[str, Any] = {name: bootstrap.mean(table) for name, table in outcome.tables.items()}
+        found: dict[str, Any] = {name: bootstrap.mean(outcome.tables[name]) for name in NUMBERS}
         found["lost_iqm"] = bootstrap.iqm(lost)
+        ran = sum(name.startswith("return_") for name in outcome.tables)
+        episodes = [[outcome.tables[f"{name}{k}"] for name in EPISODES] for k in range(1, ran + 1)]
+        found["episodes"] = [bootstrap.ratio(own, oracle) for own, oracle in episodes]
         if reference is not None:
             found["difference"] = bootstrap.difference(lost, reference)
             found["improvement"] = bootstrap.improvement(lost, reference)
@@ -210,6 +221,13 @@ def _further_cells(rows: Sequence[Row]) -> Cells:
         return ["settled", "final", "‖ẑ−z_r‖"], cells
     with_own = [[f"{row.lost_own.value:.1f}", *line] for row, line in zip(rows, cells, strict=True)]
     return ["own π", "settled", "final", "‖ẑ−z_r‖"], with_own
+
+
+def episode_cells(rows: Sequence[Row]) -> Cells:
+    """The return of each episode ÷ the oracle's; no rows if nothing ended."""
+    count = max((len(row.episodes) for row in rows), default=0)
+    lines = [[row.noted, *[f"{share:.2f}" for share in row.episodes]] for row in rows if count]
+    return ["return ÷ oracle's, by episode", *map(str, range(1, count + 1))], lines
 
 
 def paired_cells(rows: Sequence[Row], against: str) -> Cells:

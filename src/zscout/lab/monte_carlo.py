@@ -19,7 +19,7 @@ from zscout.transfer.rollout import Step, Walk
 from zscout.transfer.search import Known
 
 STARTS = 16  # reference runs of each task: the same seeds for the oracle, random actions and every z
-EPISODES = 10  # at most: numbers of the first episodes
+EPISODES = 10  # at most: returns of the first episodes
 START_SEEDS = list(range(3_000_000_000, 3_000_000_000 + STARTS))  # tuning and report runs use others
 
 
@@ -27,9 +27,9 @@ def evaluate_returns(arena: Arena, batch: Batch, agent: OnlineTransfer, steps: S
     """Numbers of runs from undiscounted rewards without noise.
 
     Lost steps: (reward of the oracle on the same seed − the run's) ÷ (reward a step of the oracle − of random actions).
-    Episode k: its reward a step ÷ the oracle's. Value of a z: its reward from 16 reference starts; 0 is random actions,
-    1 is the oracle. Settled: the value of the final z is ≥ .95. A task for which the oracle is no better than random
-    actions loses nothing.
+    return_k and oracle_k: returns of episode k, the run's and the oracle's from the same start. Value of a z: its
+    reward from 16 reference starts; 0 is random actions, 1 is the oracle. Settled: the value of the final z is ≥ .95.
+    A task for which the oracle is no better than random actions loses nothing.
     """
     length, env = len(steps), arena.environment(batch)
     task, clean = arena.vectors(batch.tasks), replace(batch, noise=0.0)
@@ -57,8 +57,7 @@ def evaluate_returns(arena: Arena, batch: Batch, agent: OnlineTransfer, steps: S
     }
     ends = [t + 1 for t, step in enumerate(steps) if step.truncated or step.terminated][:EPISODES]
     for k, (start, end) in enumerate(pairwise([0, *ends]), 1):
-        share = own[start:end].mean(0) / references[:, 1]
-        numbers[f"episode_{k}"] = torch.where(unit > 0, share, 1.0)
+        numbers |= {f"return_{k}": own[start:end].sum(0), f"oracle_{k}": oracle[start:end].sum(0)}
     columns = {
         "reward": torch.stack([torch.as_tensor(step.reward).cpu() for step in steps]),
         "error": error,

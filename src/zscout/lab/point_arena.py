@@ -25,6 +25,7 @@ from zscout.types import Action, BehaviorModel, Obs
 from zscout.worlds.point_maze import SKIN, PointMaze, point_maze
 from zscout.worlds.point_tasks import KINDS, PointTask, point_tasks
 
+POINT_MAZE = "point-maze"
 REWARDS = ("named", "linear")
 LABELS = 50_000  # labelled observations for the oracle
 DATA_SEED = 7
@@ -90,7 +91,7 @@ class PointArena:
     @property
     def key(self) -> str:
         """point-maze/rewards/model."""
-        return f"point-maze/{self.rewards}/{self.model}"
+        return f"{POINT_MAZE}/{self.rewards}/{self.model}"
 
     @property
     def bfm(self) -> BehaviorModel:
@@ -119,7 +120,7 @@ class PointArena:
     def to_json(self) -> dict[str, Any]:
         """The names, without the device."""
         names = {name: value for name, value in asdict(self).items() if name != "device"}
-        return {"arena": "point-maze", **names}
+        return {"arena": POINT_MAZE, **names}
 
     def sample_tasks(self, n: int, rng: Generator) -> list[Task]:
         """Named rewards, or z_r uniform on the sphere of radius √d."""

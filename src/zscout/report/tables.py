@@ -62,6 +62,9 @@ def compare_csv(rows: Sequence[Row]) -> str:
         for name, value in row.to_json().items():
             if isinstance(value, dict) and name != "settings":
                 cells |= {name if part == "value" else f"{name}_{part}": number for part, number in value.items()}
+            elif name == "episodes":
+                for k, share in enumerate(value, 1):
+                    cells |= {f"episode_{k}_{part}": number for part, number in share.items()}
             elif name == "rank":
                 cells |= {"rank": value[0], "rank_worst": value[1]}
             elif value is not None:

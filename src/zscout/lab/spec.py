@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+import warnings
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from itertools import islice
@@ -86,7 +87,9 @@ def walk(group: Spec, batch: Batch, steps: int) -> tuple[OnlineTransfer, list[St
     """Run the method on every task of the batch: the agent after its last step, and the steps."""
     arena = group.arena
     method = group.build(arena.vectors(batch.tasks))
-    agent = OnlineTransfer(arena.bfm, method, seed=list(batch.seeds), runs=len(batch.seeds))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a grid may hold settings that have no effect with some models
+        agent = OnlineTransfer(arena.bfm, method, seed=list(batch.seeds), runs=len(batch.seeds))
     return agent, list(islice(simulated(agent, arena.environment(batch)), steps))
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from zscout.bfm.calibration import calibrated
     from zscout.bfm.checking import check_model
     from zscout.bfm.exact import ExactModel
+    from zscout.bfm.fb import FB
     from zscout.bfm.pretrained import load, save
     from zscout.bfm.usfa import USFA
     from zscout.transfer.agent import OnlineTransfer
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from zscout.types import Agent, BehaviorModel
 
 __all__ = [
+    "FB",
     "METHODS",
     "USFA",
     "Agent",
@@ -74,3 +76,4 @@ def __dir__() -> list[str]:
 
 for _id, _world in (("OpenGrid", "open-grid"), ("FourRooms", "four-rooms"), ("Maze", "maze")):
     _gymnasium.register(f"zscout/{_id}-v0", "zscout.worlds.gym:make_env", kwargs={"world": _world})
+_gymnasium.register("zscout/PointMaze-v0", "zscout.worlds.point_maze_env:make_point_maze")

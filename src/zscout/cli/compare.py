@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Compare(CompareOptions):
-    """Compare methods on the same tasks and seeds, with exact regret; stored runs are reused."""
+    """Compare methods on the same tasks and seeds, with exact regret (in large and continuous worlds,
+    relative to the oracle); stored runs are reused."""
 
     def run(self, console: Console) -> None:
         """Run what is not stored yet, print one table."""

@@ -18,7 +18,13 @@ Task: TypeAlias = tuple[float, ...] | str  # z_r, or the name of a reward
 Evaluation: TypeAlias = tuple[Mapping[str, Tensor], Mapping[str, np.ndarray]]
 """A number for each run [R] by name, and columns of steps [T R …]. Every arena has the numbers ``NUMBERS``."""
 
-NUMBERS = ("lost", "lost_own", "settled", "final", "error")
+NUMBERS = (
+    "lost",  # lost steps
+    "lost_own",  # the same relative to the model's own π(·,z_r); by Monte Carlo the same number
+    "settled",  # 1 if the z that would be kept is good enough
+    "final",  # mean reward of the last steps: 0 is random, 1 is the best
+    "error",  # ‖ẑ − z_r‖ after the last step
+)
 GOOD = 0.95  # settled: the z to keep has at least this value
 FINAL = 20  # number of last steps whose mean reward is ``final``
 
@@ -50,7 +56,7 @@ class TaskSource(Protocol):
 
 @runtime_checkable
 class Arena(TaskSource, Protocol):
-    """Where methods are compared. Finite worlds evaluate exactly, all others by Monte-Carlo returns."""
+    """Where methods are compared. An arena with tables evaluates exactly, all others by Monte-Carlo returns."""
 
     def __hash__(self) -> int:
         """Arenas are keys of caches."""
@@ -73,7 +79,7 @@ class Arena(TaskSource, Protocol):
 
     @property
     def has_plugin(self) -> bool:
-        """Whether user code is part of it, which may raise anything."""
+        """Whether its model is user code, which may raise anything."""
 
     def to_json(self) -> dict[str, Any]:
         """The names that decide it, without the device."""

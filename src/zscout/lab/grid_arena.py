@@ -13,6 +13,7 @@ from torch import Generator, Tensor
 from zscout.bfm.corrupted import Corrupted
 from zscout.bfm.exact import ExactModel
 from zscout.bfm.pretrained import load
+from zscout.bfm.usfa import USFA
 from zscout.edge import as_size, as_vectors, in_range, known_name
 from zscout.lab.arena import Arena, Batch, Evaluation, Task
 from zscout.lab.exact_evaluation import evaluate_exactly
@@ -24,6 +25,7 @@ from zscout.transfer.agent import OnlineTransfer
 from zscout.transfer.explorers import LookAhead
 from zscout.transfer.rollout import Step
 from zscout.types import BehaviorModel
+from zscout.worlds import GridWorld
 
 LARGE = 2_000  # states: tables of a larger world take minutes and gigabytes
 EVALUATORS = ("auto", "exact", "monte-carlo")
@@ -120,8 +122,11 @@ def finite(arena: Arena) -> GridArena:
 def _ground(arena: GridArena) -> Ground:
     world = world_named(arena.world)
     if arena.model not in ("exact", "network") and not is_plugin(arena.model) and not arena.exact_with(world.n_states):
-        network = load(arena.model).to(arena.device)  # use its features: computing those of a large world takes long
-        return Ground(world, plugin_features(network, arena.model, world.n_states).double(), network)
+        network = _grid_network(arena.model, arena, world)
+        trained_on = str(network.about.get("features", arena.features)).split(",")[0]
+        if trained_on != arena.features:
+            raise ValueError(f"the model {arena.model} was trained on {trained_on} features, got {arena.features}")
+        return Ground(world, network.features.double(), network)  # those of a large world take long to compute
     features = arena_features(arena.features, world).to(arena.device)
     if arena.model == "exact":
         exact = ExactModel(world, features)
@@ -141,11 +146,22 @@ def _ground(arena: GridArena) -> Ground:
                 "--model exact"
             )
         name = SHIPPED[arena.world, arena.features]
-    network = load(name).to(arena.device)
+    network = _grid_network(name, arena, world)
     same = network.features.shape == features.shape and torch.allclose(network.features.double(), features, atol=1e-5)
     if not same:
         raise ValueError(f"the model {name} was not trained on {arena.features} features of {arena.world}")
     return Ground(world, features, network)
+
+
+def _grid_network(name: str, arena: GridArena, world: GridWorld) -> USFA:
+    """The model of that name or folder; raises unless it is a model of this world."""
+    network: Any = load(name)
+    if not isinstance(network, USFA):
+        raise ValueError(f"{name} is no model of a grid world: use --arena point-maze")
+    trained_in = network.about.get("map", str(world).splitlines())
+    if network.config.n_states != world.n_states or trained_in != str(world).splitlines():
+        raise ValueError(f"the model {name} was not trained on {arena.features} features of {arena.world}")
+    return network.to(arena.device)
 
 
 def _worthwhile(ground: Ground) -> Ground:

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from zscout.lab.arena import FINAL, GOOD, Arena, Batch, Evaluation, Task
+from zscout.lab.arena import FINAL, GOOD, Arena, Batch, Evaluation, Task, Tasks
 from zscout.lab.exact_values import FLAT, without_constant
 from zscout.transfer.agent import OnlineTransfer
 from zscout.transfer.methods import METHODS, Method
@@ -26,11 +26,14 @@ START_SEEDS = list(range(3_000_000_000, 3_000_000_000 + STARTS))  # tuning and r
 def evaluate_returns(arena: Arena, batch: Batch, agent: OnlineTransfer, steps: Sequence[Step]) -> Evaluation:
     """Numbers of runs from undiscounted rewards without noise.
 
-    Lost steps: (reward of the oracle on the same seed − the run's) ÷ (reward a step of the oracle − of random actions).
-    return_k and oracle_k: returns of episode k, the run's and the oracle's from the same start. Value of a z: its
-    reward from 16 reference starts; 0 is random actions, 1 is the oracle. Settled: the value of the final z is ≥ .95.
-    A task for which the oracle is no better than random actions loses nothing.
+    Lost steps: (reward of the oracle on the same seed − the run's) ÷ (what the oracle gains over random actions in one
+    step, mean over 20 tasks). Negative if the run beats the oracle. return_k and oracle_k: returns of episode k, the
+    run's and the oracle's from the same start; methods that request resets (unroll, lola) begin each episode at the
+    first start. Value of a z: its reward from 16 reference starts; 0 is random actions, 1 is the oracle. Settled: the
+    value of the final z is ≥ .95. If the oracle is no better than random actions, a run loses nothing and is settled.
     """
+    if batch.outside:
+        raise ValueError("--outside needs exact evaluation: the reference runs would get another reward")
     length, env = len(steps), arena.environment(batch)
     task, clean = arena.vectors(batch.tasks), replace(batch, noise=0.0)
     own = torch.stack([env.true_reward(step.next_obs).cpu() for step in steps])  # [T R]
@@ -39,6 +42,7 @@ def evaluate_returns(arena: Arena, batch: Batch, agent: OnlineTransfer, steps: S
     references = torch.tensor(found, dtype=torch.float64)
     random, gap = references[:, 0], references[:, 1] - references[:, 0]  # of a step, by task
     unit = torch.where(gap > FLAT * references.abs().amax(1), 1 / gap, 0.0)
+    step = torch.where(unit > 0, 1 / _gap(arena, length), 0.0)  # lost steps of one unit of reward
     best = _rates(arena, clean, agent.best_z.cpu().double(), length)
     value = torch.where(unit > 0, (best - random) * unit, 1.0)
     beliefs = [step.belief for step in steps if step.belief is not None]
@@ -46,7 +50,7 @@ def evaluate_returns(arena: Arena, batch: Batch, agent: OnlineTransfer, steps: S
     learnable = without_constant(task, constant_part_of(arena.bfm)) if agent.method.intercept else task
     error = (z_hat - learnable).norm(dim=-1)
     normalised = (own - random) * unit
-    lost = (oracle - own).sum(0) * unit
+    lost = (oracle - own).sum(0) * step
     numbers = {
         "lost": lost,
         "lost_own": lost,
@@ -61,7 +65,7 @@ def evaluate_returns(arena: Arena, batch: Batch, agent: OnlineTransfer, steps: S
     columns = {
         "reward": torch.stack([torch.as_tensor(step.reward).cpu() for step in steps]),
         "error": error,
-        "regret": (oracle - own) * unit,
+        "regret": (oracle - own) * step,
         "normalised": normalised,
     }
     return numbers, {name: column.numpy().astype(np.float32) for name, column in columns.items()}
@@ -89,6 +93,13 @@ def _rates(arena: Arena, batch: Batch, z: Float[Tensor, "R d"], length: int) -> 
     many = replace(batch, tasks=tasks, seeds=START_SEEDS * len(batch.tasks))
     rewards = played(arena, many, _following(z.repeat_interleave(STARTS, 0)), length)
     return rewards.mean(0).reshape(-1, STARTS).mean(1)
+
+
+@cache
+def _gap(arena: Arena, length: int) -> float:
+    """Mean over 20 tuning tasks of what the oracle gains over random actions in one step."""
+    found = [_reference(arena, task, length, 0.0) for task in Tasks(20, 1, "tuning").draw(arena)]
+    return float(np.mean([oracle - random for random, oracle in found]))
 
 
 @cache

@@ -10,12 +10,14 @@ import torch
 from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
+from zscout.bfm.fb import FB
 from zscout.bfm.fb_data import random_forces
 from zscout.bfm.pretrained import load
 from zscout.bfm.sphere import sample_sphere
 from zscout.edge import as_finite, as_size, as_vectors, known_name
 from zscout.lab.arena import Batch, Evaluation, Task
 from zscout.lab.monte_carlo import evaluate_returns
+from zscout.lab.plugins import is_plugin
 from zscout.lab.simulation import WORLD
 from zscout.randomness import Streams
 from zscout.transfer.agent import OnlineTransfer
@@ -182,8 +184,12 @@ def _world() -> PointMaze:
 
 @cache
 def _model(name: str, device: str) -> BehaviorModel:
-    found: BehaviorModel = load(name).to(device)
-    return found
+    if name in ("exact", "network") or is_plugin(name):
+        raise ValueError(f"--arena {POINT_MAZE} takes the name or folder of a saved model, got {name}")
+    found: Any = load(name)
+    if not isinstance(found, FB):
+        raise ValueError(f"{name} is no model of the point maze: it expects {found.observation_space}")
+    return found.to(device)
 
 
 @cache

@@ -88,7 +88,7 @@ def walk(group: Spec, batch: Batch, steps: int) -> tuple[OnlineTransfer, list[St
     arena = group.arena
     method = group.build(arena.vectors(batch.tasks))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a grid may hold settings that have no effect with some models
+        warnings.filterwarnings("ignore", ".* has no effect")  # a grid may hold settings that some models do not use
         agent = OnlineTransfer(arena.bfm, method, seed=list(batch.seeds), runs=len(batch.seeds))
     return agent, list(islice(simulated(agent, arena.environment(batch)), steps))
 
@@ -108,7 +108,7 @@ def _decided(group: Spec) -> list[Any]:
 
 
 EXACT = ("exact_evaluation", "exact_values", "grid_arena", "ground")
-LAB = ("arena", "monte_carlo", "simulation", "spec", *EXACT)
+LAB = ("arena", "monte_carlo", "point_arena", "simulation", "spec", *EXACT)
 
 
 @cache

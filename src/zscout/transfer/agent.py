@@ -26,6 +26,7 @@ from zscout.transfer.saving import AgentState, read_agent, write_agent
 from zscout.transfer.search import Known
 from zscout.types import Action, BehaviorModel, DrawsForEachRun, HasTransitionFeatures, Obs
 
+EMPTY = object()
 ASK, TELL, ACT, STREAMS = 0, 1, 2, 3  # a step draws from three streams; each depends only on seed and t
 
 
@@ -47,7 +48,7 @@ class OnlineTransfer:
 
     def __new__(
         cls,
-        bfm: BehaviorModel | None = None,
+        bfm: BehaviorModel | object = EMPTY,
         method: str | Method = "usf-ucb",
         *,
         seed: object = 0,
@@ -57,10 +58,10 @@ class OnlineTransfer:
         **settings: object,
     ) -> "OnlineTransfer":
         """Create the class that the method needs: this one, ``RolloutAgent`` or ``ExplorerAgent``."""
-        if bfm is None and method == "usf-ucb":  # copy and pickle create an empty instance
+        if bfm is EMPTY:  # copy and pickle create an empty instance
             return object.__new__(cls)
         inputs.check_model_kind(bfm)
-        assert bfm is not None
+        assert isinstance(bfm, BehaviorModel)
         found = resolved(method, bfm.dim, noise, norm_bound, settings)
         by_rollouts = isinstance(found.search, RolloutSearch)
         kind = RolloutAgent if by_rollouts else OnlineTransfer if found.explorer is None else ExplorerAgent
@@ -144,7 +145,7 @@ class OnlineTransfer:
     def tell(
         self, next_obs: Obs, reward: Rewards | None = None, done: Flags = False, seen: Flags | None = None
     ) -> None:
-        """(S_{t+1}, R_{t+1}): V ← V + φφᵀ, b ← b + φr, ẑ = V⁻¹b  (eq. 3).
+        """(S_{t+1}, R_{t+1}): V ← V + φφᵀ, b ← b + φr, ẑ = V⁻¹b  (eq. 3); with an intercept, φ and r less their means.
 
         ``done``: the episode ended, terminated or truncated. ``reward=None``: no reward was seen. ``seen`` [runs]:
         which runs saw a reward. A run without a reward learns nothing; with forgetting, its old rewards still fade.

@@ -86,8 +86,8 @@ class Forecast:
 
     def _ask_psi(self, obs: Obs, z: Float[Tensor, "*b n d"]) -> Float[Tensor, "*b n d"]:
         psi = self.model.psi(obs, z)
-        if psi.shape[-1] != self.model.dim:
-            raise ValueError(f"the model's ψ has {psi.shape[-1]} entries, expected dim = {self.model.dim}")
+        if tuple(psi.shape[-2:]) != tuple(z.shape[-2:]):
+            raise ValueError(f"the model's ψ has shape {tuple(psi.shape)}, expected [*b n d] for z {tuple(z.shape)}")
         return psi
 
     @property

@@ -138,7 +138,8 @@ def seeds_of_runs(seed: Any, runs: int | None) -> Int[Tensor, "*b"]:
     given = as_index(seed, 2**62, "seed")
     if given.ndim != 1 or len(given) != count:
         raise ValueError(
-            f"seed has shape {tuple(given.shape)}, expected one number, or one for each run with runs={runs}"
+            f"seed has shape {tuple(given.shape)}, expected one number"
+            + (f": pass runs={len(given)}" if runs is None and given.ndim else f", or one for each of runs={runs}")
         )
     return given
 

@@ -136,7 +136,7 @@ class Gradient(Checked):
             total = problem.scores(problem.forecast(z), rng).sum()
         if not total.requires_grad:
             raise ValueError(
-                f"ψ of {type(problem.model).__name__} has no gradient in z: search with Bank or FixedPoint"
+                f"ψ of {type(problem.model).__name__} has no gradient in z: search with FixedPoint or Shooting"
             )
         (slope,) = torch.autograd.grad(total, z)
         with torch.no_grad():

@@ -189,7 +189,10 @@ def point_maze(
     """A point mass on a map of '#' (wall), '.' (free) and 'o' (a pit, which terminates); four rooms by default."""
     if not isinstance(map, str):
         raise ValueError(f"expected a map, text of '#', '.' and 'o', got {type(map).__name__}")
-    grid = GridWorld.from_map(map.replace(PIT, FREE))
+    try:
+        grid = GridWorld.from_map(map.replace(PIT, FREE))
+    except ValueError as error:
+        raise ValueError(str(error).replace("or '.' (free)", "'.' (free) or 'o' (pit)")) from None
     lines = [line.strip() for line in map.strip().splitlines()]
     pits = torch.tensor([[mark == PIT for mark in line] for line in lines])
     return PointMaze(grid, pits, repeat, drag, push)

@@ -88,7 +88,8 @@ def _velocity(world: PointMaze, rng: Generator) -> tuple[str, Field]:
     if choice == 0:
         return f"fast along ({c:.2f}, {s:.2f})", lambda o: (o[..., 2] * c + o[..., 3] * s).div(top).clamp(0, 1)
     if choice == 1:
-        return "fast", lambda o: _speed(o).div(top).clamp(max=1)
+        enough = 0.5 + 0.5 * float(torch.rand((), generator=rng))
+        return f"fast, up to {enough:.2f} of the top speed", lambda o: _speed(o).div(enough * top).clamp(max=1)
     return (
         f"fast on the side of ({c:.2f}, {s:.2f})",
         lambda o: (

@@ -213,13 +213,14 @@ def test_the_training_figure_shows_three_seeds_of_each_recipe() -> None:
 
 
 def test_logs_are_collected_into_what_is_stored(tmp_path: Path) -> None:
-    for name, folder in shipped().items():
+    grids = {name: folder for name, folder in shipped().items() if name != "pointmaze-fb"}
+    for name, folder in grids.items():
         (tmp_path / name).mkdir()
         shutil.copy(folder / "training.json", tmp_path / name)
     command = [sys.executable, "-m", "zscout.lab.stored_results", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     collected = {entry["name"]: entry for entry in json.loads(done.stdout)}
-    assert set(collected) == set(shipped())
+    assert set(collected) == set(grids)
     assert collected["maze-laplacian"]["world"] == "maze"
     stored = {training.name: training for training in stored_trainings()}
     for name, entry in (("robust-laplacian-0", "grid9-laplacian"), ("maze-laplacian", "maze-laplacian")):

@@ -15,7 +15,7 @@ from matplotlib.colors import to_rgba
 from zscout.bfm.pretrained import shipped
 from zscout.files import write_bytes, write_json
 from zscout.lab.paper.feature_maps import FIGURES
-from zscout.lab.paper.networks import training_figure
+from zscout.lab.paper.network_training import training_figure
 from zscout.lab.report_model import (
     Curve,
     CurveFigure,

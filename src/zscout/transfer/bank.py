@@ -76,14 +76,14 @@ class Table:
     def forecast(self, model: BehaviorModel, obs: Obs) -> Forecast:
         """The forecast of the distinct candidates at obs."""
         state = as_index(obs, len(self.states), "observation", self.bank.device)
-        return Forecast(model, obs, Tabulated(self, state))
+        return Forecast(model, obs, TabulatedCandidates(self, state))
 
     def _at(self, state: int, ask_model: AskModel) -> Float[Tensor, "m ..."]:
         with torch.no_grad():
             return finite(ask_model(self.states[state : state + 1], self.bank[self.rows[state]][None]))[0]
 
 
-class Tabulated(Candidates):
+class TabulatedCandidates(Candidates):
     """The distinct z of a table at the states of all runs; outputs are read from the table."""
 
     def __init__(self, table: Table, state: Int[Tensor, "*b"]) -> None:

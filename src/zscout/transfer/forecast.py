@@ -22,7 +22,7 @@ _CACHE: dict[int, dict[Any, Any]] = {}  # by id: a model need not be hashable
 
 
 class Candidates:
-    """Candidates z at obs, and the model's outputs for them, each asked once. ``bank.Tabulated`` reads a table."""
+    """Candidates z at obs, and the outputs of the model for them, each asked once; those of a bank read a table."""
 
     def __init__(self, obs: Obs, z: Float[Tensor, "*b n d"]) -> None:
         self._obs, self._z = obs, z

@@ -10,7 +10,7 @@ from zscout.lab.paper.experiment import Experiment, Runs, Scale, no_specs
 from zscout.lab.paper.feature_maps import FEATURES_AND_POLICIES
 from zscout.lab.paper.league import LEAGUE
 from zscout.lab.paper.model_errors import OUTSIDE_FEATURES, SWITCHING, WRONG_PSI
-from zscout.lab.paper.networks import END_TO_END, TRAINING
+from zscout.lab.paper.network_training import END_TO_END, TRAINING
 from zscout.lab.paper.online_transfer import ERRORS, STRIPS
 from zscout.lab.paper.pure_exploration import EIGENVALUES, LOG_DET, PATHS
 from zscout.lab.paper.regret_bounds import LEMMA, OPTIMISM, POTENTIAL

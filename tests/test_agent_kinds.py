@@ -190,9 +190,9 @@ def test_exhaustive_counts_from_the_start_of_its_spaces() -> None:
 
 def test_a_setting_of_the_method_is_pointed_to_its_place(laplacian_model: ExactModel) -> None:
     with pytest.raises(TypeError, match=r"settings belong to the method: .*METHODS\['opti'\]\(dim=9, radius=0.2\)"):
-        OnlineTransfer(laplacian_model, "opti", radius=0.2)  # type: ignore[arg-type]
+        OnlineTransfer(laplacian_model, "opti", radius=0.2)
     with pytest.raises(TypeError, match="OnlineTransfer has no argument 'colour'"):
-        OnlineTransfer(laplacian_model, "opti", colour=1)  # type: ignore[arg-type]
+        OnlineTransfer(laplacian_model, "opti", colour=1)
 
 
 @pytest.mark.parametrize("score", [PathUCB(0.5), OverHeads(PathUCB(0.5)), OneStepBonus()])

@@ -4,7 +4,7 @@ import hashlib
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as bytes_of
@@ -13,6 +13,7 @@ from torch import Tensor, device
 from zscout.files import parse_json, write_bytes
 
 
+@runtime_checkable
 class Resumable(Protocol):
     """A trainer that can be stopped and resumed."""
 

@@ -1,7 +1,7 @@
 """Reward-free data of worlds with vector observations: correlated random forces, or a model's own exploration."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from gymnasium.spaces import Box
@@ -15,6 +15,7 @@ RUNS = 4_096  # episodes side by side
 CANDIDATES, HOLD = 16, 5  # of exploration: z that are compared, and decisions that a z is kept
 
 
+@runtime_checkable
 class BatchWorld(Protocol):
     """A world with vector observations that are its states, many runs at once."""
 

@@ -40,6 +40,7 @@ class Batch:
     offset: float = 0.0  # a constant added to every reward
 
 
+@runtime_checkable
 class TaskEnvironment(Environment, Protocol):
     """Many runs in one environment, each with its task."""
 
@@ -47,6 +48,7 @@ class TaskEnvironment(Environment, Protocol):
         """R_{t+1} of each run without noise."""
 
 
+@runtime_checkable
 class TaskSource(Protocol):
     """What tasks are drawn from."""
 

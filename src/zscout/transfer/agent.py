@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Never
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float
@@ -80,7 +80,7 @@ class OnlineTransfer:
         runs: int | None = None,
         noise: float | None = None,
         norm_bound: float | None = None,
-        **settings: Never,
+        **settings: object,
     ) -> None:
         self.bfm = bfm
         self.method_name = method if isinstance(method, str) else None

@@ -3,10 +3,9 @@
 import time
 import traceback
 from collections.abc import Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from multiprocessing import get_context
 from pathlib import Path
 
 import torch
@@ -19,7 +18,7 @@ from zscout.lab.comparison import Entrant
 from zscout.lab.plugins import is_plugin
 from zscout.lab.spec import Spec, code_digest, walk
 from zscout.lab.store import Failure, Record, Store
-from zscout.processes import begin_worker
+from zscout.processes import WorkerPool
 from zscout.transfer.saving import method_to_json
 from zscout.transfer.search import Ellipsoid, Shooting
 
@@ -165,8 +164,7 @@ def _in_parallel(plan: _Plan, workers: int) -> Iterator[Chunk]:
                 specs = running.pop(future)
                 yield from _again(pool, specs) if broken and future.exception() else [future.result()]
     except BaseException:
-        for process in list((pool.executor._processes or {}).values()):  # unfinished chunks are run another time
-            process.terminate()
+        pool.executor.terminate()  # unfinished chunks are run another time
         raise
     finally:
         pool.executor.shutdown(wait=False, cancel_futures=True)
@@ -176,15 +174,11 @@ class _Pool:
     """Worker processes, replaced if one dies."""
 
     def __init__(self, workers: int) -> None:
-        self._workers = workers
-        self._start()
-
-    def _start(self) -> None:
-        self.executor = ProcessPoolExecutor(self._workers, mp_context=get_context("spawn"), initializer=begin_worker)
+        self._workers, self.executor = workers, WorkerPool(workers)
 
     def restart(self) -> None:
         self.executor.shutdown(wait=False, cancel_futures=True)
-        self._start()
+        self.executor = WorkerPool(self._workers)
 
     def submit(self, specs: list[Spec]) -> Future[Chunk]:
         try:

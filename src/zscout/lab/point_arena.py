@@ -24,7 +24,7 @@ from zscout.transfer.agent import OnlineTransfer
 from zscout.transfer.offline import TaskFit, fit_task
 from zscout.transfer.rollout import Step
 from zscout.types import Action, BehaviorModel, Obs
-from zscout.worlds.point_maze import SKIN, PointMaze, point_maze
+from zscout.worlds.point_maze import PointMaze, at_rest, point_maze
 from zscout.worlds.point_tasks import KINDS, PointTask, point_tasks
 
 POINT_MAZE = "point-maze"
@@ -57,9 +57,7 @@ class PointRuns:
         self._resets = self._resets + 1 if seed is None else 0
         draw = Streams(self.seeds, WORLD + 2 * self._resets + 1).uniform(3)  # [R 3]
         cells = self.world.grid.cells
-        corner = cells[(draw[:, 0] * len(cells)).long()].flip(-1)
-        place = corner + SKIN + (1 - 2 * SKIN) * draw[:, 1:]
-        self._state = torch.cat([place, torch.zeros_like(place)], -1).float()
+        self._state = at_rest(cells[(draw[:, 0] * len(cells)).long()], draw[:, 1:]).float()
         self._in_episode = 0
         return self._state, {}
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from gymnasium.spaces import Box
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor
 
 from zscout.edge import as_finite, as_size, common_shape, in_range
@@ -116,9 +116,8 @@ class PointMaze:
     def random_states(self, n: int, rng: Generator) -> Float[Tensor, "n 4"]:
         """n states at rest, uniform over the free area without pits."""
         cells = self.grid.cells[~self.is_pit].to(rng.device)
-        corner = cells[torch.randint(len(cells), (n,), generator=rng, device=rng.device)].flip(-1)
-        inside = SKIN + (1 - 2 * SKIN) * torch.rand(n, 2, generator=rng, device=rng.device)
-        return torch.cat([corner + inside, torch.zeros(n, 2, device=rng.device)], -1)
+        chosen = cells[torch.randint(len(cells), (n,), generator=rng, device=rng.device)]
+        return at_rest(chosen, torch.rand(n, 2, generator=rng, device=rng.device))
 
     def picture(self, state: np.ndarray | None = None) -> str:
         """The map as text, with '@' at the point."""
@@ -161,6 +160,12 @@ class PointMaze:
         if bool((state[..., 2:].abs() > self.top_speed * 1.0001).any()):
             fastest = float(state[..., 2:].abs().max())
             raise ValueError(f"a velocity is {fastest:.4g}, expected at most {self.top_speed:.4g} along an axis")
+
+
+def at_rest(cells: Int[Tensor, "n 2"], inside: Float[Tensor, "n 2"]) -> Float[Tensor, "n 4"]:
+    """States at rest in cells (row, column), each at the place ``inside`` [0, 1]² of its cell."""
+    place = cells.flip(-1) + (SKIN + (1 - 2 * SKIN) * inside)
+    return torch.cat([place, torch.zeros_like(place)], -1)
 
 
 def _move(

@@ -1,6 +1,5 @@
 """The point maze as a Gymnasium environment: zscout/PointMaze-v0."""
 
-import math
 from collections.abc import Callable
 from typing import Any, SupportsFloat, TypeAlias
 
@@ -13,6 +12,7 @@ from zscout.types import Action
 from zscout.worlds.gym import AGENT, BAD, INK, PAPER, PIXELS
 from zscout.worlds.maps import FOUR_ROOMS
 from zscout.worlds.point_maze import PointMaze, point_maze
+from zscout.worlds.rewards import finite_number
 
 ObsReward: TypeAlias = Callable[[np.ndarray], Any]
 """The reward of the observation entered, (x, y, vx, vy), as a number."""
@@ -76,7 +76,8 @@ class PointMazeEnv(gymnasium.Env[np.ndarray, np.ndarray]):
             raise ValueError(f"the force has shape {np.shape(action)}, expected (2,)")
         entered, terminated = self.world.step(self.state, action)
         state = entered.numpy()
-        reward = 0.0 if self.reward is None else _number(self.reward(state.copy()), state)
+        where = ", ".join(f"{entry:.4g}" for entry in state)
+        reward = 0.0 if self.reward is None else finite_number(self.reward(state.copy()), f"the reward at ({where})")
         self.state, self.steps = state, self.steps + 1
         truncated = self.horizon is not None and self.steps >= self.horizon
         return state.copy(), reward, bool(terminated), truncated, {}
@@ -107,14 +108,3 @@ def make_point_maze(
 ) -> PointMazeEnv:
     """The entry point of ``gymnasium.make("zscout/PointMaze-v0", reward=…, horizon=…, map=…)``."""
     return PointMazeEnv(point_maze(map, repeat=repeat), reward, horizon, render_mode)
-
-
-def _number(answer: Any, state: np.ndarray) -> float:
-    where = "(" + ", ".join(f"{entry:.4g}" for entry in state) + ")"
-    try:
-        number = float(answer)
-    except (TypeError, ValueError, RuntimeError):
-        raise ValueError(f"the reward at {where} is not a number: {answer!r}") from None
-    if not math.isfinite(number):
-        raise ValueError(f"the reward at {where} is {number}, expected a finite number")
-    return number

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from jaxtyping import Float
@@ -64,14 +64,18 @@ class BlackBox:
         return torch.tensor(answers, dtype=torch.float64).reshape(states.shape)
 
     def _ask(self, state: int) -> float:
-        answer = self.function(state)
-        try:
-            number = float(answer)
-        except (TypeError, ValueError, RuntimeError):
-            raise ValueError(f"the reward of state {state} is not a number: {answer!r}") from None
-        if not math.isfinite(number):
-            raise ValueError(f"the reward of state {state} is {number}, expected a finite number")
-        return number
+        return finite_number(self.function(state), f"the reward of state {state}")
+
+
+def finite_number(answer: Any, what: str) -> float:
+    """What a user's callable returned, as a number; raises if it is none, or not finite."""
+    try:
+        number = float(answer)
+    except (TypeError, ValueError, RuntimeError):
+        raise ValueError(f"{what} is not a number: {answer!r}") from None
+    if not math.isfinite(number):
+        raise ValueError(f"{what} is {number}, expected a finite number")
+    return number
 
 
 Reward: TypeAlias = LinearReward | TableReward | BlackBox

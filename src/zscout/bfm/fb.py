@@ -31,7 +31,7 @@ class FBConfig:
     observation_high: tuple[float, ...]
     actions: int  # entries of an action, each in [−1, 1]
     dim: int = 50
-    gamma: float = 0.93
+    gamma: float = 0.95
     hidden: int = 256
     layers: int = 2  # hidden layers
     heads: int = 2  # independent F networks

@@ -11,7 +11,7 @@ class FBRecipe:
     """Everything that decides a training, apart from the world and the seed."""
 
     dim: int = 32
-    gamma: float = 0.93
+    gamma: float = 0.95
     hidden: int = 256
     layers: int = 3
     frequencies: int = 3

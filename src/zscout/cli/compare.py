@@ -21,6 +21,8 @@ from zscout.cli.traces import compare_traces
 if TYPE_CHECKING:
     from zscout.lab.comparison import Entrant
 
+FURTHER = 8  # times at most that a grid is extended where a choice is at its edge
+
 
 @dataclass(frozen=True)
 class Compare(CompareOptions):
@@ -109,7 +111,7 @@ class Tune(RunOptions):
         from zscout.lab.arena import Tasks
         from zscout.lab.comparison import Entrant, comparison, ranking_cells
         from zscout.lab.report_model import TextTable
-        from zscout.lab.tuning import GRIDS, beyond, candidates, choose, merged, record_head, tuning_record
+        from zscout.lab.tuning import beyond, candidates, choose, grids_of, merged, record_head, tuning_record
         from zscout.report.tables import terminal_table
 
         with usage_errors():
@@ -120,7 +122,7 @@ class Tune(RunOptions):
             arena = self.build_arena()
             as_size(self.jobs, "jobs", 1)
             steps = min(self.steps, 20) if self.quick else self.steps
-            names = list(GRIDS) if self.methods == "all" else names_of(self.methods)
+            names = list(grids_of(arena)) if self.methods == "all" else names_of(self.methods)
             tried = candidates(arena, names, tasks, steps, self.noise, most=2 if self.quick else None)
             if not (tried := runnable(tried, self.methods == "all", console)):
                 raise UsageError("no method can be tuned here")
@@ -128,7 +130,9 @@ class Tune(RunOptions):
             before = merged(path, arena, record_head(tried[0]))
         announce_slow(tried, self.jobs, console)
         outcomes = list(outcomes_with_bar(tried, self.out, self.jobs, console).values())
-        if further := [] if self.quick else beyond(outcomes):
+        for _ in range(0 if self.quick else FURTHER):
+            if not (further := beyond(outcomes)):
+                break
             console.print(f"{len(further)} more settings, because some choices are at the edge of their grid")
             outcomes += outcomes_with_bar(further, self.out, self.jobs, console).values()
         record = tuning_record(outcomes)

@@ -38,8 +38,7 @@ def evaluate_returns(arena: Arena, batch: Batch, agent: OnlineTransfer, steps: S
     task, clean = arena.vectors(batch.tasks), replace(batch, noise=0.0)
     own = torch.stack([env.true_reward(step.next_obs).cpu() for step in steps])  # [T R]
     oracle = played(arena, clean, _following(task), length)
-    found = [_reference(arena, one, length, batch.offset) for one in batch.tasks]
-    references = torch.tensor(found, dtype=torch.float64)
+    references = _references(arena, batch.tasks, length, batch.offset)
     random, gap = references[:, 0], references[:, 1] - references[:, 0]  # of a step, by task
     unit = torch.where(gap > FLAT * references.abs().amax(1), 1 / gap, 0.0)
     step = torch.where(unit > 0, 1 / _gap(arena, length), 0.0)  # lost steps of one unit of reward
@@ -98,14 +97,21 @@ def _rates(arena: Arena, batch: Batch, z: Float[Tensor, "R d"], length: int) -> 
 @cache
 def _gap(arena: Arena, length: int) -> float:
     """Mean over 20 tuning tasks of what the oracle gains over random actions in one step."""
-    found = [_reference(arena, task, length, 0.0) for task in Tasks(20, 1, "tuning").draw(arena)]
-    return float(np.mean([oracle - random for random, oracle in found]))
+    random, oracle = _references(arena, Tasks(20, 1, "tuning").draw(arena), length, 0.0).mean(0).tolist()
+    return float(oracle - random)
 
 
-@cache
-def _reference(arena: Arena, task: Task, length: int, offset: float) -> tuple[float, float]:
-    """Mean reward of a step of random actions, and of the oracle."""
-    batch = Batch([task], [0], offset=offset)
-    starts = replace(batch, tasks=[task] * STARTS, seeds=START_SEEDS)
-    random = played(arena, starts, METHODS["random"](dim=arena.bfm.dim), length)
-    return float(random.mean()), float(_rates(arena, batch, arena.vectors([task]), length))
+_REFERENCES: dict[tuple[Arena, Task, int, float], tuple[float, float]] = {}
+
+
+def _references(arena: Arena, tasks: Sequence[Task], length: int, offset: float) -> Float[Tensor, "R 2"]:
+    """For each task the mean reward of a step of random actions, and of the oracle; each task is played once."""
+    keys = [(arena, task, length, offset) for task in tasks]
+    if new := list(dict.fromkeys(key[1] for key in keys if key not in _REFERENCES)):
+        batch = Batch(new, [0] * len(new), offset=offset)
+        starts = replace(batch, tasks=[task for task in new for _ in range(STARTS)], seeds=START_SEEDS * len(new))
+        random = played(arena, starts, METHODS["random"](dim=arena.bfm.dim), length).mean(0).reshape(-1, STARTS).mean(1)
+        oracle = _rates(arena, batch, arena.vectors(new), length)
+        found = zip(random.tolist(), oracle.tolist(), strict=True)
+        _REFERENCES.update(zip([(arena, task, length, offset) for task in new], found, strict=True))
+    return torch.tensor([_REFERENCES[key] for key in keys], dtype=torch.float64)

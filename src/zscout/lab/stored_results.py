@@ -14,8 +14,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from zscout.lab.comparison import Outcome, Row, comparison
+from zscout.lab.arena import Arena
+from zscout.lab.comparison import Entrant, Outcome, Row, comparison
 from zscout.lab.grid_arena import GridArena
+from zscout.lab.point_arena import POINT_MAZE, PointArena
 from zscout.lab.tuning import SETTLING, about_settings, stored, stored_settings
 from zscout.transfer.methods import METHODS
 
@@ -66,19 +68,20 @@ def stored_league() -> list[StoredCell]:
 
 def collect_league(paths: Sequence[Path]) -> list[dict[str, Any]]:
     """The outcomes in files of ``zscout compare --json``, ranked together by arena."""
-    cells: dict[GridArena, dict[str, Outcome]] = {}
+    cells: dict[tuple[Arena, float], dict[str, Outcome]] = {}
     for path in paths:
         for content in json.loads(path.read_text())["outcomes"]:
             outcome = Outcome.from_json(content)
-            assert isinstance(outcome.entrant.arena, GridArena)
-            cells.setdefault(outcome.entrant.arena, {})[outcome.entrant.method + outcome.entrant.settings] = outcome
-    return [_cell(arena, list(outcomes.values())) for arena, outcomes in cells.items()]
+            entrant = outcome.entrant
+            cells.setdefault((entrant.arena, entrant.noise), {})[entrant.method + entrant.settings] = outcome
+    return [_cell(arena, list(outcomes.values())) for (arena, _), outcomes in cells.items()]
 
 
-def _cell(arena: GridArena, outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    tasks, seeds = outcomes[0].entrant.tasks.count, outcomes[0].entrant.tasks.seeds
+def _cell(arena: Arena, outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    one = outcomes[0].entrant
+    tasks, seeds = one.tasks.count, one.tasks.seeds
     methods = ",".join(name for name in METHODS if name in {outcome.entrant.method for outcome in outcomes})
-    where = f"--world {arena.world} --features {arena.features} --model {arena.model}"
+    name, title, where = _described(one)
     chosen = stored_settings().get(arena.key, {})
 
     def note(row: Row) -> str:
@@ -88,11 +91,24 @@ def _cell(arena: GridArena, outcomes: Sequence[Outcome]) -> dict[str, Any]:
         return same if row.settings else about_settings(row.method, {})
 
     return {
-        "name": f"{arena.world}-{arena.features}-{arena.model}",
-        "title": f"{arena.world}, {arena.features}, {arena.model} model, {tasks * seeds} runs",
+        "name": name,
+        "title": f"{title}, {tasks * seeds} runs",
         "command": f"zscout compare {where} --methods {methods} --settings {SETTLING} --tasks {tasks} --seeds {seeds}",
         "rows": [_rounded(replace(row, note=note(row)).to_json()) for row in comparison(outcomes)],
     }
+
+
+def _described(entrant: Entrant) -> tuple[str, str, str]:
+    """Name and title of a cell, and the options of its command."""
+    arena = entrant.arena
+    if isinstance(arena, GridArena):
+        names = arena.world, arena.features, arena.model
+        options = "--world {} --features {} --model {}".format(*names)
+        return "-".join(names), "{}, {}, {} model".format(*names), options
+    assert isinstance(arena, PointArena)
+    model, kind = Path(arena.model).name, POINT_MAZE + ("-linear" if arena.rewards == "linear" else "")
+    options = f"--arena {kind} --model {model} --noise {entrant.noise:g} --steps {entrant.steps}"
+    return f"{kind}-{model}-{entrant.noise:g}", f"{kind}, {model}, σ = {entrant.noise:g}", options
 
 
 def collect(folder: Path) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from gymnasium.spaces import Discrete
 from scipy.stats import binom
 
 from zscout.edge import known_name
@@ -49,20 +50,38 @@ GRIDS: Mapping[str, list[Settings]] = {
     "explore-then-commit": _grid(steps=[10, 15, 25, 50], ridge=[0.1, 0.3])
     + _grid(steps=[10, 15, 20, 25, 35, 50, 70, 100], exhaustive=[True]),
 }
-"""The settings to try, ``BUDGET`` for each method that has any."""
+"""The settings to try in finite worlds, ``BUDGET`` for each method that has any."""
+
+VECTOR_GRIDS: Mapping[str, list[Settings]] = {
+    "usf-ucb": _grid(kappa=[1.6, 4.0, 10.0, 25.0], ridge=[0.1, 0.3, 1.0, 3.0]),
+    "usf-ucb-norm": _grid(kappa=[1.3, 3.0, 7.0, 16.0], ridge=[0.1, 0.3, 1.0, 3.0]),
+    "usf-ucb-paper": _grid(ridge=[0.09, 1.0], beta=[0.3, 3.0, 30.0, 300.0], intercept=[False, True]),
+    "opti": _grid(ridge=[0.1, 1.0], radius=[0.1, 0.3, 1.0, 3.0], intercept=[False, True]),
+    "thompson": _grid(scale=[0.1, 0.3, 1.0, 3.0], hold=[1, 10], intercept=[False, True]),
+    "greedy": _grid(ridge=[0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0], intercept=[False, True]),
+    "random-z": _grid(hold=[1, 2, 3, 4, 5, 7, 10, 14, 20, 25, 30, 35, 50, 70, 100, 150]),
+    "lola": _grid(std=[0.15, 0.3, 0.5, 1.0], rate=[0.05, 0.3], horizon=[35, 70]),
+}
+"""The settings to try with learned features of vectors: wider, and the baselines also with an intercept."""
 
 WIDENED = ("ridge", "kappa", "beta", "radius", "scale", "weight", "std", "rate")  # any positive number is valid
+
+
+def grids_of(arena: Arena) -> Mapping[str, list[Settings]]:
+    """The settings to try in an arena, by method."""
+    return GRIDS if isinstance(arena.bfm.observation_space, Discrete) else VECTOR_GRIDS
 
 
 def candidates(
     arena: Arena, methods: Sequence[str], tasks: Tasks, steps: int = 200, noise: float = 0.3, most: int | None = None
 ) -> list[Entrant]:
     """Every setting of every method, or the first ``most``; a plugin ``module:name`` has its list ``name_grid``."""
+    grids = grids_of(arena)
     found = [
         Entrant.of(arena, method, settings, tasks, noise=noise, steps=steps)
         for method in methods
         for settings in (
-            plugin_grid(method) if is_plugin(method) else GRIDS[known_name(method, GRIDS, "method to tune,")]
+            plugin_grid(method) if is_plugin(method) else grids[known_name(method, grids, "method to tune,")]
         )[:most]
     ]
     if not found:

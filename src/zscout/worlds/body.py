@@ -34,6 +34,8 @@ class Kind:
 
 BODIES = {
     "walker": Kind(10, sees_angles=False),
+    "cheetah": Kind(1, any_pitch=False, settling=200),
+    "hopper": Kind(4, touch=2),
 }
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from zscout.edge import known_name
 from zscout.types import Action, Obs
-from zscout.worlds.body import COS_PITCH, HEIGHT, PITCH_RATE, SIN_PITCH, SPEED, SPIN, Body
+from zscout.worlds.body import COS_PITCH, EXTENSION, HEIGHT, PITCH_RATE, SIN_PITCH, SPEED, SPIN, Body
 
 Field: TypeAlias = Callable[[Float[Tensor, "*b g"]], Float[Tensor, "*b"]]
 
@@ -139,4 +139,81 @@ WALKER: dict[str, dict[str, Field]] = {
     },
 }
 
-FIELDS: dict[str, dict[str, dict[str, Field]]] = {"walker": WALKER}
+# Cheetah
+
+
+def _level(low: float, speed: float, margin: float) -> Field:
+    """Torso level, above a height, at a speed."""
+    return lambda g: (
+        tolerance(g[..., HEIGHT], low, margin=0.3)
+        * tolerance(g[..., COS_PITCH], 0.9, margin=0.6)
+        * _near(g[..., SPEED], speed, margin)
+    )
+
+
+CHEETAH: dict[str, dict[str, Field]] = {
+    "suite": {"run": lambda g: _ramp(g[..., SPEED], 10.0)},
+    "benchmark": {
+        "walk": lambda g: _ramp(g[..., SPEED], 2.0),
+        "walk-backward": lambda g: _ramp(-g[..., SPEED], 2.0),
+        "run-backward": lambda g: _ramp(-g[..., SPEED], 10.0),
+        "flip": lambda g: _ramp(g[..., SPIN], 5.0),
+        "flip-backward": lambda g: _ramp(-g[..., SPIN], 5.0),
+    },
+    "held-out": {
+        "stand-still": _level(0.5, 0.0, 0.5),
+        "trot": _level(0.5, 3.0, 1.0),
+        "slow-backward": _level(0.5, -1.0, 0.5),
+        "crouch": lambda g: tolerance(g[..., HEIGHT], 0.0, 0.35, margin=0.2) * _near(g[..., SPEED], 0.0, 0.5),
+        "rear-up": lambda g: tolerance(-g[..., SIN_PITCH], 0.7, margin=0.5),
+        "nose-down": lambda g: tolerance(g[..., SIN_PITCH], 0.7, margin=0.5),
+        "upside-down": lambda g: (1 - g[..., COS_PITCH]) / 2,
+        "spin": lambda g: _ramp(g[..., PITCH_RATE], 5.0),
+        "jump": lambda g: tolerance(g[..., HEIGHT], 1.2, margin=0.6),
+    },
+}
+
+
+# Hopper
+
+
+def _extended(g: Tensor) -> Tensor:
+    """The suite's height of the torso over the foot."""
+    return tolerance(g[..., EXTENSION], 0.6, 2.0)
+
+
+def _hopping(direction: int) -> Field:
+    return lambda g: _extended(g) * tolerance(direction * g[..., SPEED], 2.0, margin=1.0, at_margin=0.5, linear=True)
+
+
+def _tall(low: float, high: float, speed: float) -> Field:
+    """Torso between two heights, upright, at a speed."""
+    return lambda g: (
+        tolerance(g[..., HEIGHT], low, high, margin=0.3)
+        * (1 + g[..., COS_PITCH])
+        / 2
+        * _near(g[..., SPEED], speed, 0.5)
+    )
+
+
+HOPPER: dict[str, dict[str, Field]] = {
+    "suite": {"stand": _extended, "hop": _hopping(1)},  # stand has a control cost, too
+    "benchmark": {
+        "hop-backward": _hopping(-1),
+        "flip": lambda g: _extended(g) * _ramp(g[..., SPIN], 5.0),
+        "flip-backward": lambda g: _extended(g) * _ramp(-g[..., SPIN], 5.0),
+    },
+    "held-out": {
+        "stand-still": _tall(0.9, math.inf, 0.0),
+        "slow-hop": _tall(0.9, math.inf, 1.0),
+        "slow-backward": _tall(0.9, math.inf, -1.0),
+        "crouch": _tall(0.4, 0.6, 0.0),
+        "lie": lambda g: tolerance(g[..., HEIGHT], 0.0, 0.2, margin=0.3) * _near(g[..., SPEED], 0.0, 0.5),
+        "lean-forward": lambda g: tolerance(g[..., HEIGHT], 0.7, margin=0.4) * _near(g[..., SIN_PITCH], 0.5, 0.4),
+        "upside-down": lambda g: (1 - g[..., COS_PITCH]) / 2,
+        "spin": lambda g: _ramp(g[..., PITCH_RATE], 5.0),
+        "jump": lambda g: tolerance(g[..., HEIGHT], 1.4, margin=0.6),
+    },
+}
+
+FIELDS = {"walker": WALKER, "cheetah": CHEETAH, "hopper": HOPPER}

@@ -25,7 +25,7 @@ class BodyEnv(gymnasium.Env[np.ndarray, np.ndarray]):
     anywhere with ``reset(options={"state": …})``; ``env.unwrapped.state`` is the state.
     """
 
-    metadata = {"render_modes": ["rgb_array"], "render_fps": 40}  # noqa: RUF012 (as Gymnasium declares it)
+    metadata = {"render_modes": ["rgb_array"]}  # noqa: RUF012 (as Gymnasium declares it)
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class BodyEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         self.world = world
         self.reward = body_task(world, reward) if isinstance(reward, str) else reward
         self.horizon = None if horizon is None else as_size(horizon, "horizon", 1)
-        self.render_mode = render_mode
+        self.render_mode, self.metadata = render_mode, {**self.metadata, "render_fps": round(1 / world.seconds)}
         self.observation_space, self.action_space = world.observation_space, world.action_space
         self.state: np.ndarray | None = None
         self.steps = 0

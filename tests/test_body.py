@@ -160,6 +160,7 @@ def test_starts_follow_their_seed(name: str) -> None:
     assert torch.equal(one, same)
     assert not torch.equal(one, other)
     assert len(torch.unique(one, dim=0)) == 5
+    assert body(name).random_states(0, torch.Generator()).shape == (0, WORLDS[name].state_size)
 
 
 # Tasks
@@ -266,6 +267,9 @@ def test_bad_input_says_why_and_changes_nothing() -> None:
     for call, message in (
         (lambda: world.step([0.0] * 26, [0.0] * 6), r"state has shape \(26,\), expected \[\*b 27\]"),
         (lambda: world.step([0.0] * 27, 3), r"action has shape \(\), expected \[\*b 6\]"),
+        (lambda: world.observe(torch.zeros(3, 26)), r"state has shape \(3, 26\), expected \[\*b 27\]"),
+        (lambda: world.goal_features(torch.zeros(3, 27)), r"observation has shape \(3, 27\), expected \[\*b 24\]"),
+        (lambda: world.segments(torch.zeros(24)), r"state has shape \(24,\), expected \[\*b 27\]"),
         (lambda: world.step(torch.zeros(3, 27), torch.zeros(2, 6)), "states and actions have batch dimensions"),
         (lambda: body("waker"), "there is no body 'waker': did you mean walker"),
         (lambda: body("walker", repeat=0), "repeat must be from 1 to 100"),

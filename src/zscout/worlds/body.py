@@ -15,7 +15,7 @@ from torch import Generator, Tensor
 
 from zscout.edge import as_finite, as_size, common_shape, known_name
 from zscout.types import Action, Obs
-from zscout.worlds.skeleton import Skeleton, points, velocities
+from zscout.worlds.skeleton import Skeleton, directions
 
 # Entries of the goal features. All bodies have the first six; the hopper has the last one, too.
 HEIGHT, COS_PITCH, SIN_PITCH, SPEED, PITCH_RATE, SPIN, EXTENSION = range(7)
@@ -58,7 +58,7 @@ class Body:
         self.name = known_name(name, BODIES, "body")
         self.kind = BODIES[name]
         self.repeat = as_size(repeat, "repeat", 1, 100)
-        self.threads = len(os.sched_getaffinity(0)) if threads is None else as_size(threads, "threads", 1, 1_024)
+        self.threads = _cores() if threads is None else as_size(threads, "threads", 1, 1_024)
         self.model = _load(name)
         self.skeleton = Skeleton.of(self.model)
         self._skeletons: dict[tuple[torch.device, torch.dtype], Skeleton] = {}
@@ -91,8 +91,9 @@ class Body:
     def step(self, state: Obs, action: Action) -> tuple[Float[Tensor, "*b k"], Bool[Tensor, "*b"]]:
         """The next states, and which of them diverged; actions beyond [−1, 1] are clipped."""
         device = state.device if isinstance(state, Tensor) else None
-        here = self._checked(state, "state", self.state_size, device)
-        force = self._checked(action, "action", self._actions, device)
+        here, force = as_finite(state, "state", device), as_finite(action, "action", device)
+        _check_size(here, "state", self.state_size)
+        _check_size(force, "action", self._actions)
         runs = common_shape(here.shape[:-1], force.shape[:-1], "states and actions")
         rows = (part.expand(*runs, part.shape[-1]).reshape(-1, part.shape[-1]) for part in (here, force))
         entered, terminated = self.advance(*rows)
@@ -122,6 +123,7 @@ class Body:
 
     def observe(self, state: Float[Tensor, "*b k"]) -> Float[Tensor, "*b o"]:
         """dm_control's observations of states."""
+        _check_size(state, "state", self.state_size)
         joints = self._joints
         position, velocity, touch = state[..., :joints], state[..., joints : 2 * joints], state[..., 3 * joints :]
         if self.kind.sees_angles:  # all but the horizontal position
@@ -129,7 +131,7 @@ class Body:
         skeleton = self._skeleton(state)
         angles = skeleton.angles(position[..., 2:])
         orientations = torch.stack([angles.cos(), angles.sin()], -1).flatten(-2)
-        height = position[..., self._z, None] + skeleton.root[1]
+        height = position[..., self._z, None] + skeleton.root.imag
         return torch.cat([orientations, height, velocity], -1)
 
     def goal_features(self, obs: Float[Tensor, "*b o"]) -> Float[Tensor, "*b g"]:
@@ -139,38 +141,40 @@ class Body:
         pitch rate, and the body's angular momentum about its centre of mass; for the hopper also how far the torso is
         above the foot.
         """
+        _check_size(obs, "observation", self.observation_space.shape[0])
         skeleton, links = self._skeleton(obs), self._joints - 2
         if self.kind.sees_angles:
-            angles = skeleton.angles(obs[..., 1 : links + 1])
-            cos, sin, height = angles.cos(), angles.sin(), obs[..., 0] + skeleton.root[1]
+            direction = directions(skeleton.angles(obs[..., 1 : links + 1]))
+            height = obs[..., 0] + skeleton.root.imag
             velocity = obs[..., links + 1 : links + 1 + self._joints]
         else:
-            cos, sin, height = obs[..., : 2 * links : 2], obs[..., 1 : 2 * links : 2], obs[..., 2 * links]
+            direction = torch.complex(obs[..., : 2 * links : 2], -obs[..., 1 : 2 * links : 2])
+            height = obs[..., 2 * links]
             velocity = obs[..., 2 * links + 1 :]
         rate = skeleton.angles(velocity[..., 2:])
-        speed = velocity[..., self._x] + velocities(skeleton.centre, cos, sin, rate)[..., 0, 0]
-        features = [height, cos[..., 0], sin[..., 0], speed, rate[..., 0], skeleton.angular_momentum(cos, sin, rate)]
+        features = [
+            height,
+            direction[..., 0].real,
+            -direction[..., 0].imag,
+            velocity[..., self._x] + skeleton.drift(direction, rate).real,
+            rate[..., 0],
+            skeleton.angular_momentum(direction, rate),
+        ]
         if self.kind.touch:
-            over = points(skeleton.centres, cos, sin)[..., 1]
-            features.append(over[..., 0] - over[..., -1])
+            features.append((direction @ (skeleton.centres[0] - skeleton.centres[-1])).imag)
         return torch.stack(features, -1)
 
     def segments(self, state: Float[Tensor, "*b k"]) -> tuple[Float[Tensor, "*b s 2 2"], Float[Tensor, " s"]]:
         """Ends (x, z) of the capsules that the body is made of, and the capsules' radii."""
+        _check_size(state, "state", self.state_size)
         skeleton = self._skeleton(state)
-        angles = skeleton.angles(state[..., 2 : self._joints])
-        root = state[..., [self._x, self._z]] + skeleton.root
-        ends = root[..., None, :] + points(skeleton.ends, angles.cos(), angles.sin())
-        return ends.unflatten(-2, (-1, 2)), skeleton.radii
+        root = torch.complex(state[..., self._x], state[..., self._z]) + skeleton.root
+        direction = directions(skeleton.angles(state[..., 2 : self._joints]))
+        ends = root[..., None] + direction @ skeleton.ends.flatten(0, 1).T
+        return torch.view_as_real(ends).unflatten(-2, (-1, 2)), skeleton.radii
 
     def __repr__(self) -> str:
         return f"Body({self.name!r}, repeat={self.repeat}, threads={self.threads})"
-
-    def _checked(self, value: Obs, name: str, entries: int, device: torch.device | None) -> Float[Tensor, "*b n"]:
-        numbers = as_finite(value, name, device)
-        if not numbers.ndim or numbers.shape[-1] != entries:
-            raise ValueError(f"{name} has shape {tuple(numbers.shape)}, expected [*b {entries}]")
-        return numbers
 
     def _simulate(
         self, state: Float[Tensor, "n k"], action: Float[Tensor, "n a"], steps: int
@@ -182,7 +186,7 @@ class Body:
             if self._batch is None or self._batch.nsim < n:
                 from mujoco.batch import Batch
 
-                self._batch = Batch(self.model, n, self.threads)
+                self._batch = Batch(self.model, max(n, 1), self.threads)
             batch = self._batch
             parts = [batch.bind(name)[:n] for name in ("qpos", "qvel", "qacc_warmstart")]
             for number, part in enumerate(parts):
@@ -209,6 +213,16 @@ class Body:
 def body(name: str, *, repeat: int = 1, threads: int | None = None) -> Body:
     """The suite's walker, cheetah or hopper; ``threads`` of the physics are by default all that the process may use."""
     return Body(name, repeat=repeat, threads=threads)
+
+
+def _check_size(rows: Tensor, name: str, entries: int) -> None:
+    if not rows.ndim or rows.shape[-1] != entries:
+        raise ValueError(f"{name} has shape {tuple(rows.shape)}, expected [*b {entries}]")
+
+
+def _cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _load(name: str) -> Any:

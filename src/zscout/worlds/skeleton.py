@@ -5,30 +5,27 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Complex, Float
 from torch import Tensor
 
 
 @dataclass(frozen=True, eq=False)
 class Skeleton:
-    """Links in the plane (x, z) that turn about y, all of them children of one root link that also slides.
+    """Links that turn about y in a plane; the first one, the root, also slides. The point (x, z) is the number x + iz.
 
-    Link k has the absolute angle θ_k = Σ_j turns[k, j] q_j, with q_j the angle of the hinge of link j. A point that is
-    fixed to a link is at
-
-        root + Σ_k R(θ_k) a_k,   R(θ)(x, z) = (x cos θ + z sin θ, z cos θ − x sin θ),
-
-    with constant vectors a, its chain [links 2].
+    Link k has the absolute angle θ_k = Σ_j turns[k, j] q_j, with q_j the angle of the hinge of link j. With the
+    directions e_k = exp(−iθ_k), a point that is fixed to a link is at root + Σ_k e_k a_k, for constant numbers a, its
+    chain.
     """
 
-    root: Float[Tensor, " 2"]  # where the root's hinge is when the slides are at 0
     turns: Float[Tensor, "links links"]  # ±1 for the hinges between a link and the world
-    centres: Float[Tensor, "links links 2"]  # chains of the links' centres of mass
-    centre: Float[Tensor, "1 links 2"]  # chain of the centre of mass of the body
-    mass: Float[Tensor, " links"]
-    inertia: Float[Tensor, " links"]  # about y, at the link's centre of mass
-    ends: Float[Tensor, "ends links 2"]  # chains of the ends of the capsules, two for each
     radii: Float[Tensor, " segments"]
+    inertia: Float[Tensor, " links"]  # about y, at the link's centre of mass
+    root: Complex[Tensor, ""]  # the root's hinge when the slides are at 0
+    centres: Complex[Tensor, "links links"]  # chains of the links' centres of mass
+    centre: Complex[Tensor, " links"]  # chain of the body's centre of mass
+    coupling: Complex[Tensor, "links links"]  # Σ_b m_b ā_k a_l of the centres relative to the body's, m the masses
+    ends: Complex[Tensor, "segments 2 links"]  # chains of the ends of the capsules
 
     @classmethod
     def of(cls, model: Any) -> "Skeleton":
@@ -36,68 +33,59 @@ class Skeleton:
         import mujoco
 
         data = mujoco.MjData(model)
-        mujoco.mj_forward(model, data)  # all angles 0: a chain is a sum of vectors between hinges
-        links = model.nbody - 1
+        mujoco.mj_forward(model, data)  # all angles are 0: a chain is a sum of steps between hinges
+        links, mass = model.nbody - 1, model.body_mass[1:]
         hinge = model.body_jntadr[1:] + model.body_jntnum[1:] - 1
-        anchor = data.xanchor[hinge][:, ::2]
-        turns, origins = np.zeros((links, links)), np.zeros((links, links, 2))
+        anchor, each = _plane(data.xanchor[hinge]), np.arange(links)
+        turns, chains = np.zeros((links, links)), np.zeros((links, links), dtype=complex)
         for link, parent in enumerate(model.body_parentid[1:] - 1):
             if parent >= 0:  # −1 is the world
-                turns[link], origins[link] = turns[parent], origins[parent]
-                origins[link, parent] = anchor[link] - anchor[parent]
+                turns[link], chains[link] = turns[parent], chains[parent]
+                chains[link, parent] = anchor[link] - anchor[parent]
             turns[link, link] = model.jnt_axis[hinge[link], 1]
+        centres = chains.copy()
+        centres[each, each] = _plane(data.xipos[1:]) - anchor
+        centre = mass @ centres / mass.sum()
         capsules = np.flatnonzero(model.geom_bodyid > 0)
-        owner, axis = model.geom_bodyid[capsules] - 1, data.geom_xmat[capsules].reshape(-1, 3, 3)[:, ::2, 2]
-        reach = model.geom_size[capsules, 1, None] * axis
-        middle, each, mass = data.geom_xpos[capsules, ::2] - anchor[owner], np.arange(links), model.body_mass[1:]
-        centres, ends = origins.copy(), origins[owner][:, None].repeat(2, 1)
-        centres[each, each] = data.xipos[1:, ::2] - anchor
-        ends[np.arange(len(owner)), :, owner] = np.stack([middle - reach, middle + reach], 1)
-        across = data.ximat[1:].reshape(-1, 3, 3)[:, 1]  # y along the principal axes of each link
-        parts = (
-            anchor[0],
-            turns,
-            centres,
-            np.tensordot(mass / mass.sum(), centres, 1)[None],
-            mass,
-            (across**2 * model.body_inertia[1:]).sum(1),
-            ends.reshape(-1, links, 2),
-            model.geom_size[capsules, 0],
-        )
+        owner, axis = model.geom_bodyid[capsules] - 1, _plane(data.geom_xmat[capsules, 2::3])
+        half, middle = model.geom_size[capsules, 1] * axis, _plane(data.geom_xpos[capsules]) - anchor[owner]
+        ends = chains[owner][:, None].repeat(2, 1)
+        ends[np.arange(len(owner)), :, owner] = np.stack([middle - half, middle + half], 1)
+        across = data.ximat[1:, 3:6]  # y along the principal axes of each link
+        inertia = (across**2 * model.body_inertia[1:]).sum(1)
+        coupling = (mass * (centres - centre).conj().T) @ (centres - centre)
+        parts = (turns, model.geom_size[capsules, 0], inertia, anchor[0], centres, centre, coupling, ends)
         return cls(*map(torch.tensor, parts))
 
     def to(self, like: Tensor) -> "Skeleton":
-        """A copy with the device and dtype of a tensor."""
-        return Skeleton(*(part.to(like) for part in vars(self).values()))
+        """A copy with the device and precision of a tensor of real numbers."""
+        parts = vars(self).values()
+        return Skeleton(
+            *(part.to(like.device, like.dtype.to_complex() if part.is_complex() else like.dtype) for part in parts)
+        )
 
     def angles(self, hinges: Float[Tensor, "*b links"]) -> Float[Tensor, "*b links"]:
         """θ of the links from the hinges, or θ̇ from their velocities."""
         return hinges @ self.turns.T
 
+    def drift(self, direction: Complex[Tensor, "*b links"], rate: Float[Tensor, "*b links"]) -> Complex[Tensor, "*b"]:
+        """The velocity of the centre of mass relative to the root, Σ_k −iθ̇_k e_k a_k."""
+        return (direction * rate) @ (-1j * self.centre)
+
     def angular_momentum(
-        self, cos: Float[Tensor, "*b links"], sin: Float[Tensor, "*b links"], rate: Float[Tensor, "*b links"]
+        self, direction: Complex[Tensor, "*b links"], rate: Float[Tensor, "*b links"]
     ) -> Float[Tensor, "*b"]:
-        """L = Σ_k m_k (r_k × v_k) + I_k θ̇_k about y, r and v relative to the body's centre of mass."""
-        relative = self.centres - self.centre
-        x, z = points(relative, cos, sin).unbind(-1)
-        vx, vz = velocities(relative, cos, sin, rate).unbind(-1)
-        return (self.mass * (z * vx - x * vz)).sum(-1) + (self.inertia * rate).sum(-1)
+        """L = Σ_b m_b (r_b × v_b) + I_b θ̇_b about y, with r and v relative to the centre of mass."""
+        orbital = ((direction.conj() @ self.coupling) * direction).real  # Σ_b m_b r̄_b e_l a_bl, for each l
+        return ((orbital + self.inertia) * rate).sum(-1)
 
 
-def points(
-    chains: Float[Tensor, "p links 2"], cos: Float[Tensor, "*b links"], sin: Float[Tensor, "*b links"]
-) -> Float[Tensor, "*b p 2"]:
-    """Σ_k R(θ_k) a_k, the points of chains relative to the root."""
-    x, z = chains[..., 0].T, chains[..., 1].T
-    return torch.stack([cos @ x + sin @ z, cos @ z - sin @ x], -1)
+def directions(angles: Float[Tensor, "*b links"]) -> Complex[Tensor, "*b links"]:
+    """exp(−iθ)."""
+    return torch.complex(angles.cos(), -angles.sin())
 
 
-def velocities(
-    chains: Float[Tensor, "p links 2"],
-    cos: Float[Tensor, "*b links"],
-    sin: Float[Tensor, "*b links"],
-    rate: Float[Tensor, "*b links"],
-) -> Float[Tensor, "*b p 2"]:
-    """d/dt of ``points``: Σ_k θ̇_k R(θ_k)(z, −x) for a_k = (x, z)."""
-    turned = torch.stack([chains[..., 1], -chains[..., 0]], -1)
-    return points(turned, cos * rate, sin * rate)
+def _plane(points: np.ndarray) -> np.ndarray:
+    """x + iz of points [n 3]."""
+    numbers: np.ndarray = points[:, 0] + 1j * points[:, 2]
+    return numbers

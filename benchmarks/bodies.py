@@ -11,7 +11,7 @@ from benchmarks.measurement import Row, Setting, interleaved
 from zscout.worlds import body, body_task
 
 BATCH = 256
-ALONE = 20  # control steps of dm_control's loop in a call
+ALONE = 100  # control steps of dm_control's loop in a call, which then takes about as long as a batch
 TASKS = {"walker": "walk", "cheetah": "run", "hopper": "hop"}
 
 

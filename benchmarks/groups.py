@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from types import MappingProxyType
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from benchmarks.bodies import bodies
 from benchmarks.exact_answers import solving
 from benchmarks.fresh_processes import large, start_up
 from benchmarks.growth import growth
@@ -22,11 +24,17 @@ class Group:
 
     measure: Measure
     seconds: tuple[float, float]  # estimates for a whole and a quick run, for the time left
+    extra: str = ""  # of the package, and the module that shows whether it is installed
 
     @property
     def about(self) -> str:
         """The subject in a few words."""
         return (self.measure.__doc__ or "").rstrip(".")
+
+    @property
+    def installed(self) -> bool:
+        """Whether the extra that it needs is installed."""
+        return not self.extra or find_spec(self.extra) is not None
 
     def lines(self, setting: Setting) -> Iterator[Line]:
         """The rows as they are measured."""
@@ -44,13 +52,17 @@ GROUPS: Mapping[str, Group] = MappingProxyType(
         "floors": Group(floors, (4.0, 3.0)),
         "growth": Group(growth, (30.0, 6.0)),
         "large": Group(large, (40.0, 4.0)),
+        "bodies": Group(bodies, (40.0, 8.0), extra="mujoco"),
     }
 )
 
 
 def chosen(names: Sequence[str]) -> dict[str, Group]:
-    """The groups named, or all, in the order of GROUPS."""
-    wanted = {known_name(name, GROUPS, "group") for name in names} or set(GROUPS)
+    """The groups named, or all that can be measured here, in the order of GROUPS."""
+    wanted = {known_name(name, GROUPS, "group") for name in names}
+    if missing := [name for name in wanted if not GROUPS[name].installed]:
+        raise ValueError(f"{missing[0]} needs an extra: pip install 'zscout[{GROUPS[missing[0]].extra}]'")
+    wanted = wanted or {name for name, group in GROUPS.items() if group.installed}
     return {name: group for name, group in GROUPS.items() if name in wanted}
 
 

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from rich.console import Console
 from torch import Generator, Tensor
 
 import zscout
-from benchmarks import groups, naive
+from benchmarks import bodies, groups, naive
 from benchmarks.groups import GROUPS, Group, chosen
 from benchmarks.growth import RandomModel, peaks
 from benchmarks.kernels import updates_in_a_row
@@ -325,6 +326,30 @@ def test_groups_are_named_in_the_help_and_kept_in_order() -> None:
     assert all(group.about for group in GROUPS.values())
     with pytest.raises(ValueError, match="there is no group 'lives': did you mean live"):
         chosen(["lives"])
+
+
+def test_a_group_whose_extra_is_missing_is_left_out_or_refused(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without = replace(fake(*LINES), extra="not_installed")
+    monkeypatch.setattr(groups, "GROUPS", {"live": fake(*LINES[:1]), "bodies": without})
+    assert list(chosen([])) == ["live"]
+    main(["bench"])
+    assert "bodies is left out: pip install 'zscout[not_installed]'" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(["bench", "--only", "live,bodies"])
+    assert capsys.readouterr().err == "zscout: bodies needs an extra: pip install 'zscout[not_installed]'\n"
+
+
+def test_bodies_are_measured_beside_dm_controls_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bodies, "BATCH", 4)
+    rows = list(bodies.bodies(Setting(quick=True)))
+    assert [row.what for row in rows[:3]] == ["4 walkers, 1 thread", "4 walkers, 2 threads", "4 cheetahs, 1 thread"]
+    for row in rows:
+        assert row.agrees
+        assert row.largest == 0  # bit for bit
+        assert row.speedup is not None
+        assert row.over_floor is not None
 
 
 def test_without_a_checkout_the_command_says_so(

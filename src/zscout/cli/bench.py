@@ -21,7 +21,7 @@ class Bench:
     """Measure speed relative to plain implementations in the same run, and relative to the hardware limit."""
 
     only: str = "all"
-    """Comma-separated names, or all: live,many,end-to-end,training,solving,start-up,floors,growth,large."""
+    """Comma-separated names, or all: live,many,end-to-end,training,solving,start-up,floors,growth,large,bodies."""
     seed: int = 0  # Seed of tasks, task vectors and random draws.
     quick: Quick = False  # Smaller problems and fewer repeats: about a minute, more on a busy machine.
     device: str = "cpu"  # cpu, or cuda for live, many, training and floors; the others run on one core.
@@ -32,7 +32,7 @@ class Bench:
     def run(self, console: Console) -> None:
         """Measure the groups and print one table; when stopped, print the rows so far."""
         _find_benchmarks()
-        from benchmarks.groups import chosen, measure
+        from benchmarks.groups import GROUPS, chosen, measure
         from benchmarks.measurement import Setting
 
         with usage_errors():
@@ -41,6 +41,9 @@ class Bench:
             if self.out is not None and self.out.exists() and not self.out.is_dir():
                 raise UsageError(f"{self.out} is a file; --out names a folder")
             writable(self.json, self.out and self.out / "bench.json")
+        if self.only == "all":
+            for name in GROUPS.keys() - groups.keys():
+                say(console, f"{name} is left out: pip install 'zscout[{GROUPS[name].extra}]'")
         lines: list[Line] = []
         done: list[str] = []
         try:

@@ -5,10 +5,12 @@ from dataclasses import dataclass
 
 from zscout.edge import as_discount, as_positive, as_size, in_range
 
+PHASES = ("feature_steps", "policy_steps", "evaluation_steps")
+
 
 @dataclass(frozen=True, kw_only=True)
-class FBRecipe:
-    """Everything that decides a training, apart from the world and the seed."""
+class LearnerRecipe:
+    """The architecture and the FB update, for every world."""
 
     dim: int = 32
     gamma: float = 0.95
@@ -18,21 +20,8 @@ class FBRecipe:
     gated: bool = True
     quadratic: bool = True
     goal_features: str = "all"
-    transitions: int = 500_000
-    correlation: float = 0.8  # of random forces, from decision to decision
-    force: float = 1.0  # standard deviation of random forces before they are clipped to [−1, 1]
-    explore: float = 0.0  # share of the transitions that the model's own exploration replaces during training
-    feature_steps: int = 8_000  # F, B and the actor by the FB loss
-    policy_steps: int = 15_000  # F and the actor with B fixed, by regression on rollouts
-    evaluation_steps: int = 5_000  # F alone, for the final policies
     batch: int = 512
-    on_policy: float = (
-        0.75  # share of a batch from rollouts of the current policies, once B is fixed; all of it in the last phase
-    )
-    chain: int = 20  # n: steps of a rollout that are summed before F bootstraps
-    runs: int = 2_048  # rollouts at a time
-    refresh: int = 100  # updates between new rollouts
-    learning_rate: float = 2e-3  # falls to 0 along a half cosine
+    learning_rate: float = 2e-3
     actor_rate: float = 1e-3
     tau: float = 0.01  # of the target networks
     orthonormality: float = 1.0
@@ -40,26 +29,41 @@ class FBRecipe:
     noise: float = 0.2  # added to the policy's actions in training, clipped at 0.3
 
     def __post_init__(self) -> None:
-        for name in (
-            "dim",
-            "hidden",
-            "layers",
-            "transitions",
-            "feature_steps",
-            "policy_steps",
-            "evaluation_steps",
-            "chain",
-            "runs",
-            "refresh",
-        ):
+        for name in ("dim", "hidden", "layers"):
             as_size(getattr(self, name), name, 1)
         as_size(self.batch, "batch", 8)
         as_discount(self.gamma)
         for name in ("learning_rate", "actor_rate", "tau"):
             as_positive(getattr(self, name), name)
-        for name in ("correlation", "explore", "goal_share", "noise", "on_policy"):
+        for name in ("goal_share", "noise"):
             in_range(getattr(self, name), name, 0.0, 1.0)
         in_range(self.orthonormality, "orthonormality", 0.0, math.inf, open_end=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FBRecipe(LearnerRecipe):
+    """Everything that decides a training in a simulated world, apart from the world and the seed."""
+
+    transitions: int = 500_000
+    correlation: float = 0.8  # of random forces, from decision to decision
+    force: float = 1.0  # standard deviation of random forces before they are clipped to [−1, 1]
+    explore: float = 0.0  # share of the transitions that the model's own exploration replaces during training
+    feature_steps: int = 8_000  # F, B and the actor by the FB loss
+    policy_steps: int = 15_000  # F and the actor with B fixed, by regression on rollouts
+    evaluation_steps: int = 5_000  # F alone, for the final policies
+    on_policy: float = (
+        0.75  # share of a batch from rollouts of the current policies, once B is fixed; all of it in the last phase
+    )
+    chain: int = 20  # n: steps of a rollout that are summed before F bootstraps
+    runs: int = 2_048  # rollouts at a time
+    refresh: int = 100  # updates between new rollouts
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("transitions", *PHASES, "chain", "runs", "refresh"):
+            as_size(getattr(self, name), name, 1)
+        for name in ("correlation", "explore", "on_policy"):
+            in_range(getattr(self, name), name, 0.0, 1.0)
 
     @property
     def phases(self) -> tuple[int, int, int]:

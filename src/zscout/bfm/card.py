@@ -38,7 +38,18 @@ def fb_card(config: FBConfig, about: dict[str, Any]) -> str:
         f"{config.hidden}. φ and ψ are centred and whitened with the moments in the file."
     )
     lines = _opening("An FB model", text, about)
-    if verdict := about.get("verdict"):
+    verdict = about.get("verdict", {})
+    if "returns" in verdict:
+        lines += [
+            "",
+            f"Zero-shot returns of 1,000 control steps, mean of {verdict['episodes']} episodes, with z from labelled "
+            "observations, and the R² of the reward in φ:",
+            "",
+            "| task | return | R² |",
+            "|---|---|---|",
+            *[f"| {task} | {r:.0f} | {verdict['expressed'][task]:.2f} |" for task, r in verdict["returns"].items()],
+        ]
+    elif verdict:
         lines += [
             "",
             f"Zero-shot return ÷ the planner's over {verdict['tasks']} tasks, from uniform starts, with z from "

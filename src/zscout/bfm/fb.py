@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -14,12 +15,22 @@ from torch import Generator, Tensor, nn
 from zscout.bfm.sphere import project_sphere, sample_sphere
 from zscout.edge import as_discount, as_finite, as_generator, as_given, as_size, as_vectors, common_shape, known_name
 from zscout.types import Action, Obs, Vectors
+from zscout.worlds.body import BODIES, Body, body
 
 GOALS = 256  # observations whose z are kept for ``sample_z``
 
 GoalFeatures = Callable[[Float[Tensor, "*b k"]], Float[Tensor, "*b g"]]
 
-GOAL_FEATURES: dict[str, GoalFeatures] = {"all": lambda obs: obs}
+
+@cache
+def _body(name: str) -> Body:
+    return body(name, threads=1)
+
+
+GOAL_FEATURES: dict[str, GoalFeatures] = {
+    "all": lambda obs: obs,
+    **{name: lambda obs, name=name: _body(name).goal_features(obs) for name in BODIES},  # type: ignore[misc]
+}
 """Named functions of the observation that B may see; a program may add its own before it loads such a model."""
 
 
@@ -27,8 +38,8 @@ GOAL_FEATURES: dict[str, GoalFeatures] = {"all": lambda obs: obs}
 class FBConfig:
     """The architecture of an FB model; the same object is its config.json."""
 
-    observation_low: tuple[float, ...]  # bounds of the observation space
-    observation_high: tuple[float, ...]
+    observation_low: tuple[float | None, ...]  # bounds of the observation space; None: unbounded
+    observation_high: tuple[float | None, ...]
     actions: int  # entries of an action, each in [−1, 1]
     dim: int = 50
     gamma: float = 0.95
@@ -148,8 +159,9 @@ class FB(nn.Module):
         for name in ("forward_map", "backward_map", "actor"):
             inner = [shapes[f"{name}.weights.{layer}"] for layer in range(config.layers + 1)]
             setattr(self, name, Perceptrons(inner, rng))
-        low, high = (np.array(ends, dtype=np.float32) for ends in (config.observation_low, config.observation_high))
-        self.observation_space = Box(low, high)
+        low = [-math.inf if end is None else end for end in config.observation_low]
+        high = [math.inf if end is None else end for end in config.observation_high]
+        self.observation_space = Box(np.array(low, dtype=np.float32), np.array(high, dtype=np.float32))
         self.action_space = Box(-1.0, 1.0, (config.actions,), np.float32)
 
     # The networks, for training: n rows; z in the coordinates of B, on the sphere of radius √d

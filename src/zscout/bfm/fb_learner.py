@@ -28,8 +28,8 @@ class FBLearner:
         self.recipe, self.device = recipe, torch.device(device)
         self.rng = Generator(device=self.device).manual_seed(seed)
         config = FBConfig(
-            observation_low=tuple(space.low.tolist()),
-            observation_high=tuple(space.high.tolist()),
+            observation_low=tuple(end if math.isfinite(end) else None for end in space.low.tolist()),
+            observation_high=tuple(end if math.isfinite(end) else None for end in space.high.tolist()),
             actions=actions,
             dim=recipe.dim,
             gamma=recipe.gamma,

@@ -123,10 +123,10 @@ def _read_config(path: Path) -> tuple[USFAConfig | FBConfig, dict[str, Any]]:
     _check_keys(path, given, {field.name for field in fields(kind)})
     for field in fields(kind):
         came = given[field.name]
-        if field.type == tuple[float, ...]:
-            if not isinstance(came, list) or not all(type(entry) in (int, float) for entry in came):
-                raise ValueError(f"{path}: {field.name} is {came!r}, expected a list of numbers")
-            given[field.name] = tuple(map(float, came))
+        if field.type == tuple[float | None, ...]:
+            if not isinstance(came, list) or not all(type(entry) in (int, float, type(None)) for entry in came):
+                raise ValueError(f"{path}: {field.name} is {came!r}, expected a list of numbers, or null for no bound")
+            given[field.name] = tuple(None if entry is None else float(entry) for entry in came)
         elif type(came) is not field.type and not (field.type is float and type(came) is int):
             raise ValueError(f"{path}: {field.name} is {came!r}, expected {field.type.__name__}")  # type: ignore[union-attr]
     if not isinstance(config["about"], dict):

@@ -10,6 +10,8 @@ from zscout.cli.options import OutputFile, Quick, check_world, device_named, usa
 from zscout.cli.output import say
 from zscout.cli.progress import bar_with_time_left, stopped
 
+FB_WORLDS = ("point-maze", "walker", "cheetah", "hopper")
+
 
 @dataclass(frozen=True)
 class Pretrain:
@@ -17,9 +19,11 @@ class Pretrain:
 
     out: Path  # Folder for the model, its log and, during training, its checkpoint.
     world: str = "open-grid"
-    """open-grid, four-rooms, maze, a text file with a map of '#' and '.'; or point-maze, with --model fb."""
+    """open-grid, four-rooms, maze, a text file with a map of '#' and '.'; or with --model fb: point-maze, walker,
+    cheetah, hopper."""
     model: str = "usfa"
-    """usfa (grids), or fb (point-maze): a forward-backward model; only --set, --seed, --device and --quick apply."""
+    """usfa (grids), or fb (point maze, bodies): a forward-backward model; only --set, --seed, --device and --quick
+    apply."""
     features: str = "laplacian"  # clusters, laplacian, or module:name: your table, or a function of the world.
     dim: int = 9  # Number of features; not for your own features.
     slip: float = 0.0  # Probability that a random action replaces the chosen one.
@@ -66,15 +70,19 @@ class Pretrain:
 
     def _training(self) -> Any:
         """The training of this model, new or resumed."""
-        if (self.model == "fb") != (self.world == "point-maze") or self.model not in ("usfa", "fb"):
+        if (self.model == "fb") != (self.world in FB_WORLDS) or self.model not in ("usfa", "fb"):
             raise ValueError(
-                f"--world {self.world} --model {self.model}: expected a grid and usfa, or point-maze and fb"
+                f"--world {self.world} --model {self.model}: expected a grid and usfa, or fb and one of "
+                f"{', '.join(FB_WORLDS)}"
             )
         if self.model == "fb":
             from zscout.lab.fb_pretraining import FBPretraining, FBRun
 
-            what = FBPretraining(changes=self.set, seed=self.seed, device=self.device, quick=self.quick)
-            return FBRun(what, self.out)
+            named = {name: getattr(self, name) for name in ("world", "seed", "device", "quick")}
+            try:
+                return FBRun(FBPretraining(changes=self.set, **named), self.out)
+            except ModuleNotFoundError as error:
+                raise ValueError(str(error)) from error
         from zscout.lab.pretraining import Pretraining, Run
 
         check_world(self.world)

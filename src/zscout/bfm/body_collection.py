@@ -1,0 +1,183 @@
+"""Collects transitions of many bodies under a model's own policies: pure exploration, random z, random controls."""
+
+from typing import Protocol, runtime_checkable
+
+import torch
+from gymnasium.spaces import Box
+from jaxtyping import Bool, Float, Int
+from torch import Generator, Tensor
+
+from zscout.bfm.body_recipe import BodyRecipe
+from zscout.bfm.fb import FB
+from zscout.bfm.sphere import project_sphere
+
+ARCHIVE, SEEN, COMPARED = 50_000, 16, 64  # states kept; added in each step; compared for each start
+CELLS = 20  # a side of the map that says which states are rare: by the first and the fourth goal feature
+NOISE, DRIFT = 0.2, 0.9  # of actions; of random controls, from step to step
+
+
+@runtime_checkable
+class BodyWorld(Protocol):
+    """A world whose states are more than observations, many runs at once; its physics runs on the CPU."""
+
+    @property
+    def observation_space(self) -> Box:
+        """The space of a single observation."""
+
+    @property
+    def action_space(self) -> Box:
+        """The space of a single action, [−1, 1]ᵃ."""
+
+    def advance(
+        self, state: Float[Tensor, "n k"], action: Float[Tensor, "n a"]
+    ) -> tuple[Float[Tensor, "n k"], Bool[Tensor, " n"]]:
+        """The next states, and which of them diverged."""
+
+    def random_states(self, n: int, rng: Generator) -> Float[Tensor, "n k"]:
+        """Starts of episodes."""
+
+    def observe(self, state: Float[Tensor, "*b k"]) -> Float[Tensor, "*b o"]:
+        """Observations of states."""
+
+    def goal_features(self, obs: Float[Tensor, "*b o"]) -> Float[Tensor, "*b g"]:
+        """What tasks are made of."""
+
+
+class Buffer:
+    """The last transitions, in tensors of fixed size; ``size`` is a tensor, as a captured graph needs it."""
+
+    def __init__(self, capacity: int, observed: int, actions: int, device: torch.device) -> None:
+        self.obs, self.next_obs = (torch.zeros(capacity, observed, device=device) for _ in range(2))
+        self.action = torch.zeros(capacity, actions, device=device)
+        self.size = torch.zeros((), device=device, dtype=torch.float64)
+        self.added = 0
+
+    def add(self, obs: Float[Tensor, "n o"], action: Float[Tensor, "n a"], next_obs: Float[Tensor, "n o"]) -> None:
+        """Append; the oldest are replaced."""
+        capacity = len(self.obs)
+        place = (torch.arange(len(obs), device=obs.device) + self.added) % capacity
+        self.obs[place], self.action[place], self.next_obs[place] = obs, action, next_obs
+        self.added += len(obs)
+        self.size.fill_(min(self.added, capacity))
+
+    def draw(self, n: int, rng: Generator) -> Int[Tensor, " n"]:
+        """Random places."""
+        draws = torch.rand(n, generator=rng, device=rng.device, dtype=torch.float64)
+        return (draws * self.size).long()
+
+
+class Archive:
+    """States seen before, from which rare ones are drawn."""
+
+    def __init__(self, world: BodyWorld, first: Float[Tensor, "n k"], rng: Generator) -> None:
+        self.world, self.rng = world, rng
+        goals = world.goal_features(world.observe(first))[:, [0, 3]]
+        self._low, self._width = goals.amin(0), (goals.amax(0) - goals.amin(0)).clamp(min=1e-6)
+        self.states = first.new_zeros(ARCHIVE, first.shape[1])
+        self.cells = torch.zeros(ARCHIVE, dtype=torch.long)
+        self.visits = torch.ones(CELLS * CELLS)
+        self.added = 0
+
+    def see(self, state: Float[Tensor, "n k"]) -> None:
+        """Count the cells of all states, and keep a few of them."""
+        goals = self.world.goal_features(self.world.observe(state))[:, [0, 3]]
+        # Wider than the first states: good policies go further.
+        places = (((goals - self._low) / self._width + 1) / 3).clamp(0, 0.999).mul(CELLS).long()
+        cells = places[:, 0] * CELLS + places[:, 1]
+        self.visits += torch.bincount(cells, minlength=len(self.visits))
+        kept = torch.randint(len(state), (SEEN,), generator=self.rng)
+        where = (torch.arange(SEEN) + self.added) % ARCHIVE
+        self.states[where], self.cells[where] = state[kept], cells[kept]
+        self.added += SEEN
+
+    def draw(self, n: int) -> Float[Tensor, "n k"]:
+        """States, each the draw of 64 with weights 1 ÷ visits of its cell."""
+        tried = torch.randint(min(self.added, ARCHIVE), (n, COMPARED), generator=self.rng)
+        rare = torch.multinomial(1 / self.visits[self.cells[tried]], 1, generator=self.rng)
+        return self.states[tried.gather(1, rare)[:, 0]]
+
+
+class Collector:
+    """Bodies that act, each with its z, its episode and, if it explores, its V."""
+
+    def __init__(self, world: BodyWorld, recipe: BodyRecipe, buffer: Buffer, seed: int, device: torch.device) -> None:
+        self.world, self.recipe, self.buffer, self.device = world, recipe, buffer, device
+        self.rng = Generator(device=device).manual_seed(seed + 1)
+        self.physics_rng = Generator().manual_seed(seed + 2)
+        n, d, actions = recipe.bodies, recipe.dim, world.action_space.shape[0]
+        self.state = world.random_states(n, self.physics_rng)
+        self.archive = Archive(world, self.state, self.physics_rng)
+        self.age = torch.randint(recipe.episode, (n,), generator=self.physics_rng)  # episodes do not end all at once
+        self.role = torch.rand(n, generator=self.rng, device=device)  # explorers first, random controls last
+        self.z = project_sphere(torch.randn(n, d, generator=self.rng, device=device))
+        self.V_inv = torch.eye(d, device=device).repeat(n, 1, 1)
+        self.control = torch.zeros(n, actions, device=device)  # random controls
+        self.steps = 0
+        self._obs = self._observed()
+
+    @torch.no_grad()
+    def choose(self, model: FB | None) -> Float[Tensor, "n a"]:
+        """The next actions; random controls without a model."""
+        noise = torch.randn(self.control.shape, generator=self.rng, device=self.device)
+        self.control = DRIFT * self.control + 0.3 * noise
+        if model is None:
+            return self.control.clamp(-1, 1)
+        encoded = model.encode(self._obs)
+        if self.steps % self.recipe.hold == 0:
+            self._renew(model, encoded)
+        wanted = model.action_of(encoded, self.z) + NOISE * noise
+        return torch.where((self.role >= 1 - self.recipe.random)[:, None], self.control, wanted).clamp(-1, 1)
+
+    @torch.no_grad()
+    def step(self, action: Float[Tensor, "n a"], on_cpu: Float[Tensor, "n a"], model: FB | None) -> None:
+        """Advance all bodies and store their transitions; those that diverged start anew."""
+        obs = self._obs
+        self.state, diverged = self.world.advance(self.state, on_cpu)
+        self.archive.see(self.state)
+        self._obs = self._observed()
+        good = ~diverged.to(self.device)
+        self.buffer.add(
+            *((part[good] for part in (obs, action, self._obs)) if diverged.any() else (obs, action, self._obs))
+        )
+        if model is not None:
+            B = model.backward_of(self._obs)
+            toward = (self.V_inv @ (B - B.mean(0))[..., None])[..., 0]
+            spread = 1 + ((B - B.mean(0)) * toward).sum(-1)
+            self.V_inv -= toward[:, :, None] * toward[:, None] / spread[:, None, None]
+        self.age += 1
+        self.steps += 1
+        ended = (diverged | (self.age >= self.recipe.episode)).nonzero()[:, 0]
+        if len(ended):
+            self._restart(ended)
+
+    def _renew(self, model: FB, encoded: Float[Tensor, "n e"]) -> None:
+        """New z for a quarter of the bodies: half uniform, half B of stored observations; explorers take the widest."""
+        n, k = len(self.z), self.recipe.candidates
+        tried = self._draw_z(model, n * k).reshape(n, k, -1)
+        rows, flat = encoded.repeat_interleave(k, 0), tried.flatten(0, 1)
+        F = model.forward_of(rows, model.action_of(rows, flat), flat).mean(0).reshape(n, k, -1)
+        widest = torch.einsum("nkd,nde,nke->nk", F, self.V_inv, F).argmax(1)
+        choice = torch.where(self.role < self.recipe.explorers, widest, 0)
+        chosen = tried[torch.arange(n, device=self.device), choice]
+        renewed = torch.rand(n, 1, generator=self.rng, device=self.device) < 0.25
+        self.z = torch.where(renewed, chosen, self.z)
+
+    def _draw_z(self, model: FB, n: int) -> Float[Tensor, "n d"]:
+        B = model.backward_of(self.buffer.next_obs[self.buffer.draw(n, self.rng)])
+        uniform = torch.randn(B.shape, generator=self.rng, device=self.device)
+        goal = torch.rand(n, 1, generator=self.rng, device=self.device) < 0.5
+        return project_sphere(torch.where(goal, B - B.mean(0), uniform))
+
+    def _restart(self, which: Int[Tensor, " m"]) -> None:
+        count = len(which)
+        start = self.world.random_states(count, self.physics_rng)
+        again = torch.rand(count, generator=self.physics_rng) < self.recipe.archive
+        if again.any() and self.archive.added >= ARCHIVE // 10:
+            start[again] = self.archive.draw(int(again.sum()))
+        self.state[which], self.age[which] = start, 0
+        there = which.to(self.device)
+        self._obs[there] = self.world.observe(start).float().to(self.device)
+        self.V_inv[there] = torch.eye(self.V_inv.shape[-1], device=self.device)
+
+    def _observed(self) -> Float[Tensor, "n o"]:
+        return self.world.observe(self.state).float().to(self.device)

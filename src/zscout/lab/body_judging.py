@@ -1,0 +1,71 @@
+"""How good an FB model of a body is: zero-shot returns of episodes of the control suite."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Generator, Tensor
+
+from zscout.bfm.fb import FB
+from zscout.transfer.offline import fit_task
+from zscout.worlds.body import Body, body
+from zscout.worlds.body_tasks import BodyTask, body_tasks
+
+HORIZON = 1_000  # control steps of an episode
+LABELS = 50_000
+
+
+@dataclass(frozen=True)
+class BodyVerdict:
+    """Mean zero-shot returns of an episode, and the R² of each reward in φ."""
+
+    returns: dict[str, float]
+    expressed: dict[str, float]
+    episodes: int
+
+
+def judge_body(
+    model: FB,
+    name: str,
+    observations: Float[Tensor, "n o"],
+    *,
+    repeat: int = 1,
+    episodes: int = 10,
+    horizon: int = HORIZON,
+    seed: int = 0,
+) -> BodyVerdict:
+    """Zero-shot returns on the suite's and the benchmark's tasks, z from up to 50,000 labelled observations."""
+    world = body(name)
+    tasks = [task for task in body_tasks(world) if task.kind != "held-out"]
+    fits = [fit_task(model, observations[:LABELS], task(observations[:LABELS])) for task in tasks]
+    z = torch.stack([fit.z for fit in fits])
+    found = returns(model, world, tasks, z, repeat, episodes, horizon, seed).mean(1)
+    names = [task.name for task in tasks]
+    expressed = {name: round(fit.expressed, 4) for name, fit in zip(names, fits, strict=True)}
+    return BodyVerdict(dict(zip(names, [round(r, 2) for r in found.tolist()], strict=True)), expressed, episodes)
+
+
+def returns(
+    model: FB,
+    world: Body,
+    tasks: Sequence[BodyTask],
+    z: Float[Tensor, "K d"],
+    repeat: int = 1,
+    episodes: int = 10,
+    horizon: int = HORIZON,
+    seed: int = 0,
+) -> Float[Tensor, "K e"]:
+    """Returns of whole episodes of π(·,z), one z for each task; a new action every ``repeat`` control steps."""
+    K, rows = len(tasks), z.repeat_interleave(episodes, 0)
+    state = world.random_states(episodes, Generator().manual_seed(seed)).repeat(K, 1)  # the same starts for each task
+    total = torch.zeros(K, episodes, dtype=torch.float64)
+    for t in range(horizon):
+        if t % repeat == 0:
+            obs = world.observe(state).float().to(model.device)
+            action = torch.as_tensor(model.act(obs, rows)).cpu()
+        state, _ = world.advance(state, action)
+        entered = world.observe(state).reshape(K, episodes, -1)
+        forces = action.reshape(K, episodes, -1)
+        total += torch.stack([task(own, a) for task, own, a in zip(tasks, entered, forces, strict=True)])
+    return total

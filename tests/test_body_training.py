@@ -1,0 +1,193 @@
+"""FB models of bodies: the buffer, the archive of starts, the collector, training and its commands."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import zscout
+from commands import run_zscout
+from zscout.bfm.body_collection import Archive, Buffer, Collector
+from zscout.bfm.body_recipe import BodyRecipe
+from zscout.bfm.body_training import BodyTrainer
+from zscout.bfm.checkpoint import read_checkpoint, write_checkpoint
+from zscout.bfm.fb import FB, FBConfig
+from zscout.lab.body_judging import returns
+from zscout.worlds import body
+from zscout.worlds.body import Body
+from zscout.worlds.body_tasks import body_task
+
+TINY = BodyRecipe(
+    goal_features="walker",
+    dim=12,
+    hidden=16,
+    batch=64,
+    steps=40,
+    bodies=32,
+    updates=4,
+    buffer=2_000,
+    warm_up=640,
+    episode=15,
+    hold=5,
+    candidates=4,
+)
+
+
+@pytest.fixture(scope="module")
+def walker() -> Body:
+    return body("walker", threads=1)
+
+
+def test_a_buffer_keeps_the_last_transitions() -> None:
+    buffer = Buffer(10, 1, 1, torch.device("cpu"))
+    rng = torch.Generator().manual_seed(0)
+    for first in range(0, 18, 6):
+        rows = torch.arange(first, first + 6.0)[:, None]
+        buffer.add(rows, rows + 0.5, rows + 1)
+    assert sorted(buffer.obs[:, 0].tolist()) == list(range(8, 18))
+    seen = buffer.obs[buffer.draw(500, rng), 0]
+    assert set(seen.tolist()) == set(range(8, 18))
+    assert torch.equal(buffer.next_obs - buffer.obs, torch.ones(10, 1))
+
+
+def test_an_archive_draws_rare_states_first(walker: Body) -> None:
+    rng = torch.Generator().manual_seed(0)
+    state = walker.random_states(64, rng)
+    archive = Archive(walker, state, rng)
+    common, rare = state.clone(), state.clone()
+    common[:] = state[0]
+    rare[:] = state[0]
+    rare[:, 0] += 5.0  # the height
+    for _ in range(60):
+        archive.see(common)
+    archive.see(rare)
+    drawn = archive.draw(400)
+    share = float((drawn[:, 0] > state[0, 0] + 1).float().mean())
+    assert share > 0.3  # 1 of 61 states, but 64 are compared and its cell is 60 times as rare
+
+
+def test_collected_transitions_are_the_worlds_own(walker: Body) -> None:
+    """Also across restarts: an episode's last observation is not followed by the next start."""
+    buffer = Buffer(TINY.buffer, 24, 6, torch.device("cpu"))
+    collector = Collector(walker, TINY, buffer, 0, torch.device("cpu"))
+    expected = []
+    for _ in range(20):
+        state, action = collector.state.clone(), collector.choose(None)
+        entered, _ = walker.advance(state, action)
+        expected.append((walker.observe(state).float(), action, walker.observe(entered).float()))
+        collector.step(action, action, None)
+    for part, wanted in zip((buffer.obs, buffer.action, buffer.next_obs), zip(*expected, strict=True), strict=True):
+        torch.testing.assert_close(part[: 20 * TINY.bodies], torch.cat(wanted))
+    assert int(collector.age.max()) < TINY.episode
+
+
+def test_explorers_take_the_widest_candidate(walker: Body) -> None:
+    """With V⁻¹ large in one direction, explorers follow z whose F has more of it than others' z."""
+    trainer = BodyTrainer(walker, replace(TINY, bodies=400, explorers=0.5, candidates=16, warm_up=400), seed=1)
+    list(trainer.train(every=40))
+    collector, online = trainer.collector, trainer.learner.online
+    collector.V_inv[:] = torch.zeros(TINY.dim, TINY.dim)
+    collector.V_inv[:, 0, 0] = 1.0
+    encoded = online.encode(collector._obs)
+    with torch.no_grad():
+        for _ in range(30):
+            collector._renew(online, encoded)
+        F = online.forward_of(encoded, online.action_of(encoded, collector.z), collector.z).mean(0)[:, 0].abs()
+    explores = collector.role < 0.5
+    assert float(F[explores].mean()) > 1.2 * float(F[~explores].mean())
+
+
+def test_training_makes_features_orthonormal_and_resumes(walker: Body, tmp_path: Path) -> None:
+    recipe = replace(TINY, steps=450, updates=25, learning_rate=1e-3)
+    trainer = BodyTrainer(walker, recipe, seed=0)
+    first, _, last = trainer.train(every=150)
+    assert last.orthonormality < 0.7 * first.orthonormality  # measured with other numbers of updates: .5
+    write_checkpoint(trainer, tmp_path / "checkpoint")
+    again = BodyTrainer(walker, recipe, seed=0)
+    assert read_checkpoint(again, tmp_path / "checkpoint")
+    assert again.finished
+    assert [line.step for line in again.log] == [150, 300, 450]
+    for one, other in zip(trainer.learner.online.parameters(), again.learner.online.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_a_resumed_training_collects_first_and_goes_on(walker: Body, tmp_path: Path) -> None:
+    trainer = BodyTrainer(walker, TINY, seed=0)
+    next(trainer.train(every=20))
+    write_checkpoint(trainer, tmp_path / "checkpoint")
+    again = BodyTrainer(walker, TINY, seed=0)
+    read_checkpoint(again, tmp_path / "checkpoint")
+    scale = again.learner.online.obs_scale.clone()
+    assert [line.step for line in again.train(every=20)] == [40]
+    assert again.buffer.added >= TINY.warm_up
+    assert torch.equal(again.learner.online.obs_scale, scale)
+
+
+def test_a_model_of_a_body_keeps_the_contract_and_comes_back_from_a_file(walker: Body, tmp_path: Path) -> None:
+    trainer = BodyTrainer(walker, TINY, seed=0)
+    list(trainer.train(every=40))
+    model = trainer.model
+    zscout.check_model(model)
+    zscout.save(model, tmp_path / "model")
+    loaded = zscout.load(tmp_path / "model")
+    assert isinstance(loaded, FB)
+    assert loaded.observation_space == walker.observation_space
+    obs = trainer.observations[:50]
+    torch.testing.assert_close(loaded.phi(obs), model.phi(obs))
+    features = walker.goal_features(obs)
+    torch.testing.assert_close(model.config.goals(obs), features)
+
+
+def test_returns_of_a_body_are_those_of_its_environment(walker: Body) -> None:
+    import gymnasium
+
+    model = BodyTrainer(walker, TINY, seed=0).model
+    z = model.sample_z(1, 0)
+    found = returns(model, walker, [body_task(walker, "stand")], z, repeat=2, episodes=2, horizon=30, seed=5)
+    starts = walker.random_states(2, torch.Generator().manual_seed(5))
+    env = gymnasium.make("zscout/Walker-v0", reward="stand")
+    for start, total in zip(starts, found[0], strict=True):
+        obs, _ = env.reset(options={"state": start.numpy()})
+        own = 0.0
+        for t in range(30):
+            if t % 2 == 0:
+                action = np.asarray(model.act(obs, z[0]))
+            obs, reward, *_ = env.step(action)
+            own += float(reward)
+        assert float(total) == pytest.approx(own, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"bodies": 0}, "bodies"),
+        ({"archive": 1.5}, "archive"),
+        ({"buffer": 100}, "buffer is 100: expected at least warm_up and bodies"),
+        ({"gamma": 1.0}, "gamma"),
+    ],
+)
+def test_a_recipe_says_what_is_wrong(changes: dict[str, float], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        replace(TINY, **changes)  # type: ignore[arg-type]
+
+
+def test_an_unbounded_observation_is_null_in_a_config() -> None:
+    config = FBConfig(observation_low=(None, 0.0), observation_high=(1.0, None), actions=1, dim=8, quadratic=False)
+    space = FB(config).observation_space
+    assert space.low.tolist() == [-np.inf, 0.0]
+    assert space.high.tolist() == [1.0, np.inf]
+
+
+def test_pretrain_makes_a_model_of_a_body(tmp_path: Path) -> None:
+    done = run_zscout(["pretrain", "--world", "walker", "--model", "fb", "--quick", "--out", "model"], tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "zero-shot returns" in done.stdout
+    model = zscout.load(tmp_path / "model")
+    assert isinstance(model, FB)
+    assert model.config.goal_features == "walker"
+    assert "| stand |" in (tmp_path / "model" / "README.md").read_text()
+    wrong = run_zscout(["pretrain", "--world", "walker", "--out", "other"], tmp_path)
+    assert wrong.returncode == 2
+    assert "expected a grid and usfa, or fb and one of point-maze, walker, cheetah, hopper" in wrong.stderr

@@ -26,9 +26,10 @@ from zscout.cli import main
 from zscout.lab.arena import Tasks
 from zscout.lab.comparison import Entrant
 from zscout.lab.grid_arena import GridArena
-from zscout.lab.viewer import Frame, Scene, run_named, watch_run
+from zscout.lab.grid_viewer import run_named, watch_run
+from zscout.lab.viewer import Frame, Scene, share
 from zscout.report.animation import AT_THE_END, write_gif
-from zscout.report.terminal import View, plain_line, share, signed, sparkline
+from zscout.report.terminal import View, plain_line, signed, sparkline
 
 NETWORK = GridArena(model="network")
 
@@ -53,28 +54,28 @@ def test_frames_are_the_run_that_compare_has(method: str) -> None:
         ground.model, ground.world, task[None], built, seeds=seed[None], steps=60, noise=0.3, reward=reward
     )
     assert scene.spec in Entrant(NETWORK, method, tasks=Tasks(100, 3), steps=60).specs
-    assert [frame.state for frame in frames] == trace.state[:, 0].tolist()
-    assert [frame.action for frame in frames] == trace.action[:, 0].tolist()
-    assert [frame.entered for frame in frames] == trace.entered[:, 0].tolist()
+    assert [frame.numbers["state"] for frame in frames] == trace.state[:, 0].tolist()
+    assert [frame.numbers["action"] for frame in frames] == trace.action[:, 0].tolist()
+    assert [frame.numbers["entered"] for frame in frames] == trace.entered[:, 0].tolist()
     assert [frame.reward for frame in frames] == trace.reward[:, 0].tolist()
-    assert np.array_equal([frame.z for frame in frames], trace.z[:, 0])
+    assert np.array_equal([frame.numbers["z"] for frame in frames], trace.z[:, 0])
     after = torch.cat([trace.z_hat[1:, 0], trace.final_z_hat])  # a frame tells what is known after its reward
-    assert np.array_equal([frame.z_hat for frame in frames], after)
+    assert np.array_equal([frame.numbers["z_hat"] for frame in frames], after)
     yardstick = ground.yardstick
     regret = yardstick.regret(trace)[:, 0]
-    assert np.allclose([frame.regret for frame in frames], regret)
-    assert np.allclose([frame.lost for frame in frames], regret.cumsum(0) / ground.gap)
+    assert np.allclose([frame.numbers["regret"] for frame in frames], regret)
+    assert np.allclose([frame.numbers["lost"] for frame in frames], regret.cumsum(0) / ground.gap)
     settled = torch.cat([trace.best_z[1:, 0], trace.final_z])
-    assert np.allclose([frame.value for frame in frames], yardstick.value(settled, task.expand(60, -1)))
+    assert np.allclose([frame.numbers["value"] for frame in frames], yardstick.value(settled, task.expand(60, -1)))
     learnable = yardstick.without_constant(task) if built.intercept else task
-    assert np.allclose([frame.error for frame in frames], (after - learnable).norm(dim=-1))
+    assert np.allclose([frame.numbers["error"] for frame in frames], (after - learnable).norm(dim=-1))
     assert [frame.mode == "wanders" for frame in frames] == trace.exploring.tolist()
 
 
 def test_maps_are_of_what_is_known_after_the_step() -> None:
     scene, frames = watched(NETWORK)
     world, features = NETWORK.ground.world, NETWORK.ground.exact.features
-    seen = features[[frame.entered for frame in frames]]
+    seen = features[[frame.numbers["entered"] for frame in frames]]
     fit = Regression(seen, torch.tensor([frame.reward for frame in frames], dtype=torch.float64))
     maps = {
         "doubt at last": (frames[-1].doubt, fit.reward_width(features)),
@@ -84,15 +85,15 @@ def test_maps_are_of_what_is_known_after_the_step() -> None:
     }
     for name, (shown, expected) in maps.items():
         assert np.allclose(shown, world.to_map(expected), atol=1e-5), name  # the network's φ is float32
-    (best,) = scene.best
-    assert scene.truth[best] == scene.truth.max()
+    ((row, column),) = scene.best
+    assert scene.truth[int(row), int(column)] == scene.truth.max()
 
 
 def test_modes_say_whether_it_does_what_it_would_settle_for() -> None:
     scene, frames = watched(GridArena(), "oracle", steps=30)
     assert [frame.mode for frame in frames[-3:]] == ["stays"] * 3
-    assert {frame.heading for frame in frames} == scene.best == {frames[-1].cell}
-    assert frames[-1].lost == pytest.approx(0, abs=1e-9)
+    assert {frame.heading for frame in frames} == scene.best == {frames[-1].place}
+    assert frames[-1].numbers["lost"] == pytest.approx(0, abs=1e-9)
     assert {frame.mode for frame in watched(GridArena(), "random")[1]} == {"wanders"}
     assert {frame.mode for frame in watched(GridArena(), "greedy")[1][1:]} <= {"goes", "stays"}
     assert "tries" in {frame.mode for frame in watched(GridArena(), "random-z")[1]}
@@ -113,7 +114,7 @@ def test_lost_steps_do_not_depend_on_the_scale_of_a_task() -> None:
     for scale in (1, 7):
         task = ",".join(str(scale * number) for number in (2, -1, 0, 1, 0, 3, 0, 0, -1))
         spec = run_named(GridArena(), "usf-ucb", task, noise=0.3 * scale, seed=0, steps=15)
-        lost.append([frame.lost for frame in watch_run(spec)[1]])
+        lost.append([frame.numbers["lost"] for frame in watch_run(spec)[1]])
     assert np.allclose(lost[0], lost[1])
     assert lost[0][-1] > 0.1
 
@@ -135,10 +136,10 @@ def test_the_view_fits(world: str, colours: str | None) -> None:
             assert len(texts) <= 24
         if colours is None:
             assert sum(text.count("#") for text in texts) == 3 * int(np.isnan(scene.truth).sum())  # two and one a wall
-        row, column = frames[-1].cell
+        row, column = map(int, frames[-1].place)
         assert texts[row + 1][2 * column : 2 * column + 2] == "()"
     too_narrow = Console(width=columns, file=io.StringIO()).render_lines(View(scene, frames, 1000))
-    assert "".join(segment.text for segment in too_narrow[frames[-1].cell[0] + 1])[frames[-1].cell[1]] == "("
+    assert "".join(segment.text for segment in too_narrow[row + 1])[column] == "("
 
 
 def test_colours_follow_the_estimate() -> None:

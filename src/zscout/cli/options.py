@@ -11,6 +11,7 @@ import tyro
 from rich.console import Console
 
 from zscout.cli.output import UsageError, write_files
+from zscout.names import known_name
 
 if TYPE_CHECKING:
     from zscout.lab.arena import Arena
@@ -57,12 +58,16 @@ def device_named(name: str) -> str:
     return name
 
 
-def check_world(name: str) -> None:
-    """Raise if the world looks like a file that does not exist."""
+def check_world(name: str, *more: str) -> None:
+    """Raise if there is no world and no map file of this name; ``more`` are further names to suggest."""
     from zscout.worlds.maps import WORLDS
 
-    if name not in WORLDS and ("." in name or os.sep in name) and not Path(name).is_file():
-        raise UsageError(f"there is no file {name!r}: expected a map file, or one of the worlds {', '.join(WORLDS)}")
+    if name in WORLDS or Path(name).is_file():
+        return
+    if "." in name or os.sep in name:
+        known = ", ".join((*WORLDS, *more))
+        raise UsageError(f"there is no file {name!r}: expected a map file, or one of the worlds {known}")
+    known_name(name, (*WORLDS, *more), "world", ", or a map file")
 
 
 class Usual(str):
@@ -92,7 +97,6 @@ class RunOptions:
         """The arena by its names."""
         from zscout.lab.grid_arena import GridArena
         from zscout.lab.point_arena import POINT_MAZE, PointArena
-        from zscout.names import known_name
 
         device = device_named(self.device)
         kinds = {POINT_MAZE: "named", f"{POINT_MAZE}-linear": "linear"}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from zscout.cli.options import OutputFile, Quick, check_world, usage_errors
+from zscout.cli.options import OutputFile, Quick, Usual, check_world, usage_errors
 from zscout.cli.output import UsageError, fail, say, writable, write_files
 
 if TYPE_CHECKING:
@@ -19,15 +19,18 @@ if TYPE_CHECKING:
 class Transfer:
     """Watch one run step by step: the world, the method's estimate of the reward, and the value it gets."""
 
-    world: str = "open-grid"  # open-grid, four-rooms, maze, or a text file with a map of '#' and '.'.
-    features: str = "laplacian"  # clusters, laplacian, or module:name: your table, or a function of the world.
-    model: str = "network"
-    """exact, network (the shipped one), the name or folder of a saved model, or module:name of your own."""
+    world: str = "open-grid"  # open-grid, four-rooms, maze, a text file with a map of '#' and '.'; or point-maze.
+    features: str = Usual("laplacian")
+    """clusters, laplacian, or module:name: your table, or a function of the world; not for point-maze."""
+    model: str = Usual("network")
+    """exact, network (the shipped one), the name or folder of a saved model, or module:name of your own; for
+    point-maze pointmaze-fb, or a folder."""
     method: str = "usf-ucb"  # A method of zscout compare, or module:name of your own.
     task: str = "0"
-    """The number of a task of zscout compare, 0 to 99; or z_r itself, comma-separated: --task=1,0,0,0,0,0,0,0,-1."""
+    """The number of a task of zscout compare, 0 to 99; or z_r itself, comma-separated: --task=1,0,0,0,0,0,0,0,-1. In
+    point-maze also a kind of reward (goal, region, direction, avoid, velocity) and a number: --task "goal 12"."""
     noise: float = 0.3  # Standard deviation of the reward noise.
-    steps: int = 100  # Steps of the run.
+    steps: int | None = None  # Steps of the run; by default 100, in point-maze 210, which are three episodes.
     seed: int = 0  # Seed of the start, the noise and the method.
     speed: float = 8.0  # Steps per second in the terminal; 0: no limit.
     gif: OutputFile = None  # Also write the run to this file as an animated GIF; creates its folder.
@@ -39,21 +42,36 @@ class Transfer:
         import torch
 
         from zscout.edge import as_size, in_range
+        from zscout.lab import grid_viewer, point_viewer
         from zscout.lab.grid_arena import GridArena
-        from zscout.lab.viewer import run_named, watch_run
+        from zscout.lab.point_arena import POINT_MAZE, PointArena
 
         torch.set_num_threads(1)  # small tensors: more threads are slower
         with usage_errors():
-            steps = as_size(self.steps, "steps", 1)
+            point_maze = self.world == POINT_MAZE
+            usual = point_viewer.STEPS if point_maze else 100
+            steps = as_size(usual if self.steps is None else self.steps, "steps", 1)
             steps = min(steps, 20) if self.quick else steps
             speed = 0.0 if self.quick else in_range(self.speed, "speed", 0.0, math.inf, open_end=True)
             if self.gif is not None and self.gif.suffix.lower() != ".gif":
                 raise UsageError(f"--gif must end in .gif, got {self.gif}")
             writable(self.gif, self.json)
-            check_world(self.world)
-            arena = GridArena(self.world, self.features, self.model)
-            spec = run_named(arena, self.method, self.task, noise=self.noise, seed=self.seed, steps=steps)
-        scene, frames = watch_run(spec)
+            if point_maze:
+                if not isinstance(self.features, Usual):
+                    raise UsageError(f"--features {self.features} does not apply to --world {POINT_MAZE}")
+                model = PointArena.model if isinstance(self.model, Usual) else self.model
+                spec = point_viewer.run_named(
+                    model, self.method, self.task, noise=self.noise, seed=self.seed, steps=steps
+                )
+            else:
+                check_world(self.world, POINT_MAZE)
+                arena = GridArena(self.world, str(self.features), str(self.model))
+                spec = grid_viewer.run_named(
+                    arena, self.method, self.task, noise=self.noise, seed=self.seed, steps=steps
+                )
+        scene, frames = (point_viewer if point_maze else grid_viewer).watch_run(spec)
+        if scene.about:
+            say(console, scene.about)
         seen: list[Frame] = []
         try:
             _show(scene, frames, seen, steps, 1 / speed if speed else 0.0, console)
@@ -65,7 +83,7 @@ class Transfer:
     def _write(self, scene: "Scene", seen: "list[Frame]", console: Console) -> None:
         if not seen:
             return
-        content = {"run": scene.spec.to_json(), "steps": [frame.to_json() for frame in seen]}
+        content = {"run": scene.spec.to_json(), "steps": [frame.numbers for frame in seen]}
         write_files(console, (self.json, content))
         if self.gif is not None:
             from zscout.report.animation import write_gif

@@ -157,7 +157,7 @@ def _grid_network(name: str, arena: GridArena, world: GridWorld) -> USFA:
     """The model of that name or folder; raises unless it is a model of this world."""
     network: Any = load(name)
     if not isinstance(network, USFA):
-        raise ValueError(f"{name} is no model of a grid world: use --arena point-maze")
+        raise ValueError(f"{name} is no model of a grid world: it is for point-maze")
     trained_in = network.about.get("map", str(world).splitlines())
     if network.config.n_states != world.n_states or trained_in != str(world).splitlines():
         raise ValueError(f"the model {name} was not trained on {arena.features} features of {arena.world}")

@@ -183,7 +183,7 @@ def _world() -> PointMaze:
 @cache
 def _model(name: str, device: str) -> BehaviorModel:
     if name in ("exact", "network") or is_plugin(name):
-        raise ValueError(f"--arena {POINT_MAZE} takes the name or folder of a saved model, got {name}")
+        raise ValueError(f"{POINT_MAZE} takes the name or folder of a saved model, got {name}")
     found: Any = load(name)
     if not isinstance(found, FB):
         raise ValueError(f"{name} is no model of the point maze: it expects {found.observation_space}")

@@ -8,9 +8,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from zscout.lab.grid_viewer import end_of_way
 from zscout.lab.simulation import TaskRuns, followed
 from zscout.lab.trace_file import TracedRun
-from zscout.lab.viewer import end_of_way, mode_of
+from zscout.lab.viewer import mode_of
 from zscout.live.explanation import Explanation, LiveMode, place_of
 from zscout.live.hidden_reward import HiddenReward
 from zscout.live.setup import Setup

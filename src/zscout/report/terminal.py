@@ -9,7 +9,7 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from zscout.lab.viewer import Frame, Scene
+from zscout.lab.viewer import Frame, Point, Scene
 
 VIRIDIS = np.array([list(bytes.fromhex(c)) for c in ("440154", "414487", "2a788e", "22a884", "7ad151", "fde725")])
 SHADES = " ░▒▓█"  # low to high, if there are no colours
@@ -31,21 +31,26 @@ class View:
         """Two maps, side by side or one below the other, and four lines."""
         scene, frame, width = self.scene, self.frames[-1], options.max_width
         coloured = console.color_system is not None and not console.no_color
-        columns = scene.truth.shape[1]
+        centres = slice(scene.per_cell // 2, None, scene.per_cell)
+        truth, estimate = (values[centres, centres] for values in (scene.truth, frame.estimate))
+        columns = truth.shape[1]
         cell = 2 if 2 * columns <= width else 1
-        low, high = np.nanmin(scene.truth), np.nanmax(scene.truth)  # both maps have the scale of the truth
-        estimate, truth = (np.clip((v - low) / (high - low), 0, 1) for v in (frame.estimate, scene.truth))
+        low, high = scene.limits
+        estimate, truth = (np.clip((values - low) / (high - low), 0, 1) for values in (estimate, truth))
+        best = set(map(_cell, scene.best))
         expected = _map(estimate, _marks(scene, self.frames), cell, coloured)
         left = Group(Text("its estimate φ·ẑ", "bold", no_wrap=True, overflow="crop"), expected)
-        hidden = _half_blocks(truth, scene) if coloured else _map(truth, dict.fromkeys(scene.best, "*"), 1, False)
-        right = Group(Text("the hidden reward φ·z_r", "bold", no_wrap=True, overflow="crop"), hidden)
-        if max(cell * columns, 16) + GAP + max(columns, 23) <= width:
+        hidden = _half_blocks(truth, best) if coloured else _map(truth, dict.fromkeys(best, "*"), 1, False)
+        title = f"the hidden reward {scene.reward}"
+        right = Group(Text(title, "bold", no_wrap=True, overflow="crop"), hidden)
+        if max(cell * columns, 16) + GAP + max(columns, len(title)) <= width:
             table = Table.grid(padding=(0, GAP, 0, 0))
             table.add_row(left, right)
             yield table
         else:
             yield Group(left, right)
-        legend = f"{AGENT} the agent  {WAY} its way  {HEADING} where its behaviour leads  {BEST} the best cell"
+        legend = f"{AGENT} the agent  {WAY} its way  {HEADING} where its behaviour leads"
+        legend += f"  {BEST} the best cell" if best else ""
         yield Text(legend, style="dim", no_wrap=True, overflow="ellipsis")
         yield Text(f"It {frame.doing}", no_wrap=True, overflow="ellipsis")
         yield Text("reward ").append(sparkline([f.reward for f in self.frames[-(width - 7) :]]), style=ACCENT)
@@ -58,21 +63,13 @@ def plain_line(frame: Frame, steps: int) -> str:
 
 
 def numbers_line(frame: Frame, steps: int) -> str:
-    """Step, reward, lost steps, value of the estimate's policy, and error."""
-    return (
-        f"step {frame.step:>{len(str(steps))}} of {steps}  reward {signed(frame.reward)}  "
-        f"lost {frame.lost:.1f} steps  value {share(frame.value)}  ‖ẑ − z_r‖ {frame.error:.2f}"
-    )
+    """Step, reward, and the numbers of this kind of world."""
+    return f"step {frame.step:>{len(str(steps))}} of {steps}  reward {signed(frame.reward)}  {frame.line}"
 
 
 def signed(number: float) -> str:
     """A reward, always with its sign."""
     return f"{number:+.2f}".replace("-", "−")
-
-
-def share(number: float) -> str:
-    """A normalised value; no minus sign on a zero."""
-    return f"{round(number, 2) + 0:.2f}".replace("-", "−")
 
 
 def sparkline(numbers: Sequence[float]) -> str:
@@ -82,12 +79,17 @@ def sparkline(numbers: Sequence[float]) -> str:
     return "".join(BARS[round((number - low) * scale)] for number in numbers)
 
 
+def _cell(point: Point) -> tuple[int, int]:
+    row, column = (math.floor(number + 0.5) for number in point)
+    return row, column
+
+
 def _marks(scene: Scene, frames: Sequence[Frame]) -> dict[tuple[int, int], str]:
     """The mark of each marked cell; the agent hides what is below it."""
-    marks = {frame.left: WAY for frame in frames[-TRAIL:]}
+    marks = {_cell(point): WAY for frame in frames[-TRAIL:] for point in frame.path[:-1].tolist()}
     if frames[-1].heading is not None:
-        marks[frames[-1].heading] = HEADING
-    return marks | dict.fromkeys(scene.best, BEST) | {frames[-1].cell: AGENT}
+        marks[_cell(frames[-1].heading)] = HEADING
+    return marks | dict.fromkeys(map(_cell, scene.best), BEST) | {_cell(frames[-1].place): AGENT}
 
 
 def _map(shares: np.ndarray, marks: Mapping[tuple[int, int], str], cell: int, coloured: bool) -> Text:
@@ -108,15 +110,15 @@ def _map(shares: np.ndarray, marks: Mapping[tuple[int, int], str], cell: int, co
     return text
 
 
-def _half_blocks(shares: np.ndarray, scene: Scene) -> Text:
+def _half_blocks(shares: np.ndarray, best: set[tuple[int, int]]) -> Text:
     """One character per two cells: the upper half of a block is one row, its background the next."""
     text = Text(no_wrap=True, overflow="crop")
-    colours = {at: "#ffffff" if at in scene.best else _colour(value) for at, value in np.ndenumerate(shares)}
+    colours = {at: "#ffffff" if at in best else _colour(value) for at, value in np.ndenumerate(shares)}
     for upper in range(0, len(shares), 2):
         for column in range(shares.shape[1]):
             text.append("▀", Style(color=colours[upper, column], bgcolor=colours.get((upper + 1, column))))
         text.append("\n")
-    return text.append("white: the best cell", "dim")
+    return text.append("white: the best cell" if best else "", "dim")
 
 
 def _colour(share: float) -> str:

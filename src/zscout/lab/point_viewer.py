@@ -1,0 +1,207 @@
+"""A run in the point maze as frames, with its return in each episode beside the oracle's from the same start."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from zscout.edge import as_size, as_vectors
+from zscout.lab.arena import Batch, Task
+from zscout.lab.exact_values import without_constant
+from zscout.lab.point_arena import PointArena, task_named
+from zscout.lab.simulation import followed, simulated
+from zscout.lab.spec import Spec
+from zscout.lab.viewer import TASKS, Frame, Point, Scene, mode_of, read_task, seed_of, share
+from zscout.transfer.agent import OnlineTransfer
+from zscout.transfer.methods import METHODS
+from zscout.transfer.offline import constant_part_of
+from zscout.worlds.point_tasks import KINDS
+
+STEPS = 210  # three episodes
+PER_CELL = 3  # squares of the maps along a cell
+AHEAD, LAST = 30, 10  # a behaviour leads to the mean place of the last 10 of its next 30 steps
+NEAR = 1.0  # cells: places at this distance are the same place
+
+
+def run_named(model: str, method: str, task: str, *, noise: float, seed: int, steps: int) -> Spec:
+    """The checked spec of a run.
+
+    ``task`` is the number of a task of compare, a name such as ``goal 12``, or z_r as numbers with commas between. With
+    a number and a ``seed`` below 1000, this is the run of ``compare --arena point-maze`` with that task and seed.
+    """
+    arena, number, found = PointArena(model), 0, _name_in(task)
+    if found is None:
+        read = read_task(task, f"its number, a kind ({', '.join(KINDS)}) and a number,")
+        if isinstance(read, int):
+            number, found = read, TASKS.draw(arena)[read]
+        else:
+            z_r = as_vectors(read, arena.bfm.dim, "the task")
+            if not z_r.any():
+                raise ValueError("for this task every policy is worth the same: there is nothing to find")
+            if z_r.abs().max() > 1e100:  # sums of squares of its rewards must be finite
+                raise ValueError("values overflow: scale z_r down")
+            arena, found = PointArena(model, "linear"), tuple(z_r.tolist())
+    spec = Spec(arena, method, found, noise=noise, seed=seed_of(number, seed), steps=steps)
+    spec.check()
+    return spec
+
+
+def _name_in(task: str) -> Task | None:
+    """The name of a reward, such as ``goal 12``; None if the text does not begin with a kind."""
+    kind, *numbers = task.split() or [""]
+    if kind not in KINDS:
+        return None
+    if len(numbers) != 1 or not numbers[0].isdecimal():
+        raise ValueError(f"expected a task such as '{kind} 12', got {task!r}")
+    return f"{kind} {as_size(int(numbers[0]), f'the number of a {kind} task', 0, 2**63 - 1)}"
+
+
+def watch_run(spec: Spec) -> tuple[Scene, Iterator[Frame]]:
+    """The scene, and a frame for each step."""
+    arena = spec.arena
+    assert isinstance(arena, PointArena)
+    task = arena.vectors([spec.task])
+    agent = OnlineTransfer(arena.bfm, spec.build(task), seed=[spec.seed], runs=1)
+    maps = _Maps(arena, spec)
+    named = isinstance(spec.task, str)
+    scene = Scene(
+        spec,
+        reward=f"{'r' if named else 'φ·z_r'} {'at its best velocity' if maps.moving else 'at rest'}",
+        truth=maps.truth,
+        limits=maps.limits,
+        doubt=maps.doubt(agent),
+        best=maps.best,
+        chart="Return of each episode; dashed: the oracle's from the same start",
+        ticks={},
+        about=f"{spec.task}: {task_named(str(spec.task)).name}" if named else "",
+        per_cell=PER_CELL,
+        pace=80,
+    )
+    return scene, islice(_frames(agent, arena, spec, maps), spec.steps)
+
+
+def _frames(agent: OnlineTransfer, arena: PointArena, spec: Spec, maps: "_Maps") -> Iterator[Frame]:
+    batch = Batch([spec.task], [spec.seed], spec.noise, spec.outside, spec.offset)
+    env, beside = arena.environment(batch), arena.environment(replace(batch, noise=0.0))
+    task, slow = arena.vectors(batch.tasks), replace(arena.world, repeat=1)
+    oracle = OnlineTransfer(arena.bfm, METHODS["oracle"](dim=arena.bfm.dim, task=task), seed=[spec.seed], runs=1)
+    learnable = without_constant(task, constant_part_of(arena.bfm)) if agent.method.intercept else task
+    episode, own, best = 0, 0.0, 0.0
+    for step, reference in zip(simulated(agent, env), simulated(oracle, beside), strict=True):
+        assert step.belief is not None
+        if step.episode != episode:
+            episode, own, best = step.episode, 0.0, 0.0
+        own += float(env.true_reward(step.next_obs))
+        best += float(beside.true_reward(reference.next_obs))
+        z, z_hat = followed(step), agent.z_hat.cpu()
+        action = torch.as_tensor(step.action).float()
+        physics = [step.obs]
+        for _ in range(arena.world.repeat):
+            physics.append(slow.advance(physics[-1], action)[0])
+        path = _places(torch.cat(physics))
+        heading: Point | None = None
+        settled = place = _point(path[-1])
+        if not step.belief.exploring:
+            heading, settled = _leads_to(arena, torch.cat([z, step.belief.best_z]), step.obs)
+        mode = mode_of(heading, settled, place, lambda one, other: math.dist(one, other) < NEAR)
+        numbers = {
+            "step": step.t + 1,
+            "episode": episode + 1,
+            "state": step.obs[0].tolist(),
+            "action": action[0].tolist(),
+            "entered": step.next_obs[0].tolist(),
+            "mode": mode,
+            "reward": float(step.reward),
+            "return": own,  # of this episode so far, without noise
+            "oracle": best,  # the oracle's in the same steps
+            "error": float((z_hat - learnable).norm()),  # ‖ẑ − z_r‖
+            "z": z[0].tolist(),  # Z_t; for an explorer's step, the z to use without further learning
+            "z_hat": z_hat[0].tolist(),
+        }
+        returns = f"return {share(own, 1)}, the oracle's {share(best, 1)}"
+        down, right = step.next_obs[0, [3, 2]].tolist()
+        yield Frame(
+            step=step.t + 1,
+            reward=float(step.reward),
+            path=path,
+            heading=heading,
+            mode=mode,
+            estimate=maps.estimate(agent),
+            doubt=maps.doubt(agent),
+            level=own,
+            label=share(own, 1),
+            line=f"episode {episode + 1}  {returns}",
+            head=f"episode {episode + 1}: {returns}",
+            numbers=numbers,
+            velocity=(down * arena.world.repeat, right * arena.world.repeat),
+            reference=best,
+        )
+
+
+class _Maps:
+    """Maps at the centres of squares: at rest, or if all places at rest are worth the same, at the best velocity."""
+
+    def __init__(self, arena: PointArena, spec: Spec) -> None:
+        world = arena.world
+        free = torch.zeros(world.grid.shape, dtype=torch.bool)
+        free[tuple(world.grid.cells.T)] = True
+        self.free = free.repeat_interleave(PER_CELL, 0).repeat_interleave(PER_CELL, 1)
+        places = (self.free.nonzero().flip(-1) + 0.5) / PER_CELL
+        angle = torch.arange(8) * (math.pi / 4)
+        fast = torch.stack([angle.cos(), angle.sin()], -1) * world.top_speed
+        velocities = torch.cat([torch.zeros(1, 2), fast])[:, None].expand(-1, len(places), -1)
+        obs = torch.cat([places.expand(9, -1, -1), velocities], -1)  # [9 n 4], the first of each place at rest
+        tasks = [spec.task] * obs[..., 0].numel()
+        env = arena.environment(Batch(tasks, [0] * len(tasks), offset=spec.offset))
+        reward = env.true_reward(obs.reshape(-1, 4)).reshape(9, -1)
+        self.moving = bool(reward[0].max() - reward[0].min() < 1e-9)
+        shown = slice(1, None) if self.moving else slice(1)
+        self.phi = arena.bfm.phi(obs[shown]).double().cpu()
+        self.truth = self.of(reward[shown])
+        self.limits = float(reward[0].min()), float(reward[shown].max())
+
+    def of(self, values: Float[Tensor, "v n"]) -> np.ndarray:
+        """The largest values over velocities as a map, NaN on walls."""
+        found = np.full(self.free.shape, np.nan)
+        found[self.free.numpy()] = values.amax(0).cpu().numpy()
+        return found
+
+    def estimate(self, agent: OnlineTransfer) -> np.ndarray:
+        """The expected reward."""
+        return self.of(agent.posterior.reward(self.phi.flatten(0, 1)[None]).reshape(len(self.phi), -1))
+
+    def doubt(self, agent: OnlineTransfer) -> np.ndarray:
+        """Its width, in σ."""
+        return self.of(agent.posterior.reward_width(self.phi.flatten(0, 1)[None]).reshape(len(self.phi), -1))
+
+    @property
+    def best(self) -> frozenset[Point]:
+        """The middle of where the reward at rest is largest: of these squares, the one nearest to their mean."""
+        if self.moving:
+            return frozenset()
+        squares = (np.argwhere(self.truth >= np.nanmax(self.truth) - 1e-9) + 0.5) / PER_CELL - 0.5
+        return frozenset({_point(squares[np.linalg.norm(squares - squares.mean(0), axis=1).argmin()])})
+
+
+def _places(obs: Float[Tensor, "n 4"]) -> np.ndarray:
+    """Rows and columns on the map, where the centre of a cell is a whole number."""
+    return obs[:, [1, 0]].double().cpu().numpy() - 0.5
+
+
+def _point(place: np.ndarray) -> Point:
+    row, column = place.tolist()
+    return row, column
+
+
+def _leads_to(arena: PointArena, z: Float[Tensor, "n d"], obs: Float[Tensor, "1 4"]) -> list[Point]:
+    """Where π(·,z) leads from here: the mean place of the last of its next steps, for each z."""
+    state, places = obs.expand(len(z), -1), []
+    for _ in range(AHEAD):
+        state, _ = arena.world.advance(state, torch.as_tensor(arena.bfm.act(state, z, None)).float())
+        places.append(_places(state))
+    return [_point(place) for place in np.mean(places[-LAST:], axis=0)]

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import zscout
 from zscout.lab.paper.bonus_horizon import HORIZON
+from zscout.lab.paper.continuous import CONTINUOUS
 from zscout.lab.paper.experiment import Experiment, Runs, Scale, no_specs
 from zscout.lab.paper.feature_maps import FEATURES_AND_POLICIES
 from zscout.lab.paper.league import LEAGUE
@@ -62,7 +63,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (  # in the order of the paper, then what 
     *(PATHS, LOG_DET, EIGENVALUES),
     *(STRIPS, ERRORS, END_TO_END),
     *(LEMMA, POTENTIAL, HORIZON, OPTIMISM, GRADIENT, SEARCH_COMPARISON),
-    *(OUTSIDE_FEATURES, WRONG_PSI, SWITCHING, LEAGUE),
+    *(OUTSIDE_FEATURES, WRONG_PSI, SWITCHING, LEAGUE, CONTINUOUS),
 )
 TOO_FEW: ClaimVerdict = "too few runs to tell"
 

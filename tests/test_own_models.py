@@ -14,7 +14,9 @@ from torch import Tensor
 
 from toys import Compass, Drift, Drifter
 from zscout import METHODS, Method, OnlineTransfer, calibrated, check_model, rollout
+from zscout.bfm.conventions import Fit
 from zscout.bfm.fb import FB, FBConfig
+from zscout.bfm.rollouts import rollout_pairs
 from zscout.transfer.offline import infer_task
 from zscout.transfer.posterior import TaskPosterior
 from zscout.transfer.search import Shooting
@@ -150,6 +152,13 @@ def test_the_z_of_a_dict_stays_until_told_and_its_buffers_are_copied() -> None:
     assert agent._asked({"x": np.zeros(2), "past": {"x": np.zeros(2)}, "new": 1}).action is None
 
 
+@pytest.mark.parametrize("kind", [np.zeros, torch.zeros])
+def test_actions_are_of_the_kind_of_a_dicts_entries(kind: Callable[[int], Any]) -> None:
+    for method in ("random", "usf-ucb"):
+        action = OnlineTransfer(NestedDrifter(), method).act({"x": kind(2), "past": {"x": kind(2)}})
+        assert isinstance(action, type(kind(2)))
+
+
 # Vector environments
 
 
@@ -207,6 +216,14 @@ def test_psi_of_transitions_is_checked_by_rollouts() -> None:
         check_model(OfStates(), env=Drift(), steps=4_000)
     with pytest.raises(ValueError, match=r"phi_of_transition\(obs, action, next_obs\) of obs \[2 3\] has shape"):
         check_model(Untidy())
+
+
+def test_no_transition_enters_the_start_so_it_cannot_be_counted() -> None:
+    pairs = rollout_pairs(Moved(), Drift(), 20, 2_000, seed=0)
+    assert pairs.phi[:, :, 0].isnan().all()
+    assert not pairs.phi[:, :, 1:].isnan().any()
+    assert not Fit.of(pairs, 0.9, begins=0).clearly_better(Fit.of(pairs, 0.5), tolerance=10.0)
+    assert Fit.of(pairs, 0.9).clearly_better(Fit.of(pairs, 0.5), tolerance=10.0)
 
 
 def test_transitions_are_calibrated() -> None:

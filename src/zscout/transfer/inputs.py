@@ -212,7 +212,7 @@ def checked_phi(
     return finite(checked_output(phi, (*((...,) if runs is None else runs), model.dim), "the model's φ"), "φ").detach()
 
 
-def checked_z(z: Float[Tensor, "..."], shape: tuple[int, ...]) -> Float[Tensor, "*b d"]:
+def checked_z(z: Any, shape: tuple[int, ...]) -> Float[Tensor, "*b d"]:
     """The z that a search returned; raises if it is not finite or not one z for each run."""
     if not isinstance(z, Tensor):
         raise ValueError(f"the search returned {type(z).__name__}, expected a torch tensor")

@@ -182,7 +182,7 @@ def _with_last(obs: Any, ended: np.ndarray, info: dict[str, Any]) -> Any:
     if "final_obs" not in info:
         raise ValueError("info has no 'final_obs' at the end of an episode: this vector environment must provide it")
 
-    def with_finals(after: np.ndarray, *finals: np.ndarray) -> np.ndarray:
+    def with_finals(after: Any, *finals: Any) -> np.ndarray:
         last = np.array(after)
         last[ended] = np.stack(finals)
         return last

@@ -1,6 +1,7 @@
 """Commands and programs in processes of their own, forked from one that has imported torch and zscout once."""
 
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable, Sequence
@@ -20,7 +21,10 @@ def run_zscout(words: Sequence[str], folder: Path) -> "CompletedProcess[str]":
 
 
 def run_programs(codes: Sequence[str], folder: Path) -> "CompletedProcess[str]":
-    """Programs one after the other in one process; a warning is an error."""
+    """Programs one after the other in one process; those that begin with ``# name.py`` are saved under that name.
+
+    A warning is an error.
+    """
     return _forked(_programs, list(codes), folder)
 
 
@@ -33,7 +37,10 @@ def _zscout(words: list[str]) -> None:
 
 def _programs(codes: list[str]) -> None:
     warnings.simplefilter("error")
+    sys.path.insert(0, "")  # as python has it: a program may import one that a reader saved before
     for code in codes:
+        if saved := re.match(r"# (\w+\.py)\n", code):
+            Path(saved[1]).write_text(code)
         exec(compile(code, "program", "exec"), {"__name__": "__main__"})
 
 

@@ -10,6 +10,7 @@ from commands import run_programs, run_zscout
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 METHODS = ROOT / "docs" / "methods"
+OWN_MODEL = ROOT / "docs" / "bring-your-own-bfm.md"
 LONG = [page for page in PAGES if page.parent != METHODS and page != ROOT / "README.md"]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
@@ -50,6 +51,25 @@ def test_programs_run(pages: list[Path], tmp_path: Path) -> None:
     """Those of a page in one process."""
     done = run_programs([code for _, code in blocks("python", pages)], tmp_path)
     assert done.returncode == 0, done.stderr
+    if pages == [OWN_MODEL]:  # a wrapped model is about as good as the shipped one whose networks it has
+        report, _, second, apart, *_ = done.stdout.splitlines()
+        assert report.startswith("ψ error 0.")
+        assert float(second) > 40
+        assert float(apart) < 0.1
+        assert re.search(r"69 truncated\n\d+ terminated", done.stdout)
+        assert "[2 2 2 2 2 2 2 2]\ntensor([60., 60.," in done.stdout
+
+
+def test_faults_of_a_model_are_quoted_as_they_are_said() -> None:
+    rows = re.search(r"^\| it says \| do \|\n\|---\|---\|\n(.*?)\n\n", OWN_MODEL.read_text(), re.MULTILINE | re.DOTALL)
+    assert rows
+    source = "".join(
+        (ROOT / f"src/zscout/bfm/{name}.py").read_text() for name in ("checking", "conventions", "rollouts")
+    )
+    source = re.sub(r'"\s*\n\s*f?"', "", source)  # strings over several lines
+    for row in rows[1].splitlines():
+        for words in re.split("[…;]", row.split("|")[1]):
+            assert words.strip() in source, words
 
 
 def test_the_readmes_program_does_what_its_comment_says(tmp_path: Path) -> None:
@@ -59,9 +79,9 @@ def test_the_readmes_program_does_what_its_comment_says(tmp_path: Path) -> None:
 
 
 def test_the_model_of_ones_own_can_be_saved_and_compared(tmp_path: Path) -> None:
-    page = ROOT / "docs" / "bring-your-own-bfm.md"
-    (tmp_path / "my_bfm.py").write_text(blocks("python", [page])[0][1])
-    (command,) = re.findall(r"^`zscout (compare --model my_bfm:model .+)`$", page.read_text(), re.MULTILINE)
+    (code,) = [code for _, code in blocks("python", [OWN_MODEL]) if code.startswith("# nearsighted.py")]
+    (tmp_path / "nearsighted.py").write_text(code)
+    (command,) = re.findall(r"^`zscout (compare .*--model nearsighted:model .+)`$", OWN_MODEL.read_text(), re.MULTILINE)
     done = run_zscout([*command.split(), "--quick"], tmp_path)
     assert done.returncode == 0, done.stderr
     assert "failed" not in done.stdout

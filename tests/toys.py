@@ -58,7 +58,7 @@ class Compass:
 
     def act(self, obs: Obs, z: Vectors, rng: Generator | None = None) -> Action:
         assert rng is not None
-        noise = 0.01 * torch.randn(np.shape(obs), generator=rng)
+        noise = 0.01 * torch.randn(self.phi(obs).shape, generator=rng)
         return (torch.as_tensor(z, dtype=torch.float32) + noise).numpy()
 
     def sample_z(self, n: int, rng: Generator | int) -> Tensor:
@@ -111,7 +111,7 @@ class Drifter:
         return from_here * here + (1 / (1 - self.gamma) - from_here) * z
 
     def act(self, obs: Obs, z: Vectors, rng: Generator | None = None) -> Action:
-        action = torch.as_tensor(z).float().expand(*np.shape(obs)[:-1], 2)
+        action = torch.as_tensor(z).float().expand_as(self.phi(obs))
         return action if isinstance(obs, Tensor) else action.numpy()
 
     def sample_z(self, n: int, rng: Generator | int) -> Tensor:

@@ -1,6 +1,7 @@
 """Input checks of the public API: ints, lists, numpy and torch are cast once; bad input raises early."""
 
 import math
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import gymnasium
@@ -136,18 +137,32 @@ def as_discount(gamma: object) -> float:
     return in_range(gamma, "gamma", 0.0, 1.0, open_end=True)
 
 
+def for_each_entry(function: Callable[..., Any], first: Any, *others: Any) -> Any:
+    """function(first, *others); if the first is a dict (or a Dict space), a dict of the results for its entries."""
+    if not isinstance(first, Mapping):
+        return function(first, *others)
+    return {name: for_each_entry(function, entry, *(one[name] for one in others)) for name, entry in first.items()}
+
+
+def entries_of(obs: Any) -> list[Any]:
+    """The observation, or the entries of a dict, of dicts within it too."""
+    return [entry for part in obs.values() for entry in entries_of(part)] if isinstance(obs, Mapping) else [obs]
+
+
 def check_array_space(space: object, whose: str) -> None:
-    """Raise if the space has no shape, as Dict and Tuple: observations must be numbers or arrays."""
-    if isinstance(space, gymnasium.Space) and space.shape is None:
-        raise ValueError(
-            f"{whose} observations are {type(space).__name__}, expected numbers or arrays (Discrete, Box, …): wrap the "
-            "environment in gymnasium.wrappers.FlattenObservation, and use a model of the flat vector"
-        )
+    """Raise unless observations are numbers or arrays, or dicts of them: Tuple and others have no shape."""
+    for part in entries_of(space):
+        if isinstance(part, gymnasium.Space) and part.shape is None:
+            raise ValueError(
+                f"{whose} observations are {type(part).__name__}, expected numbers or arrays (Discrete, Box, …), or a "
+                "Dict of them: wrap the environment in gymnasium.wrappers.FlattenObservation, and use a model of the "
+                "flat vector"
+            )
 
 
 def as_given(answer: Tensor, question: object) -> Action:
-    """A tensor if the input was a tensor, else numpy (a scalar if 0-d), as Gymnasium environments expect."""
-    return answer if isinstance(question, Tensor) else answer.cpu().numpy()[()]
+    """A tensor if the input was a tensor (or a dict of them), else numpy, as Gymnasium environments expect."""
+    return answer if isinstance(entries_of(question)[0], Tensor) else answer.cpu().numpy()[()]
 
 
 def common_shape(one: tuple[int, ...], other: tuple[int, ...], names: str) -> tuple[int, ...]:

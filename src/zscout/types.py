@@ -3,7 +3,7 @@
 Leading dimensions ``*b`` are runs: a single agent has ``*b = ()``, a batch of 300 has ``*b = (300,)``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import gymnasium
@@ -13,10 +13,13 @@ from torch import Generator, Tensor
 
 from zscout.randomness import Rng
 
-Obs: TypeAlias = int | np.integer | Sequence[Any] | np.ndarray | Tensor
-"""Accepted types of observations; in a finite world, the index of the state."""
+Array: TypeAlias = int | np.integer | Sequence[Any] | np.ndarray | Tensor
+"""Numbers of any kind."""
 
-Action: TypeAlias = Obs
+Obs: TypeAlias = Array | Mapping[str, Any]
+"""Accepted types of observations; in a finite world, the index of the state; of a Dict space, a dict of arrays."""
+
+Action: TypeAlias = Array
 """Accepted types of actions; in a finite world, the index of the action."""
 
 Vectors: TypeAlias = Sequence[Any] | np.ndarray | Tensor

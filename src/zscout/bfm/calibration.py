@@ -20,6 +20,7 @@ from zscout.types import (
     HasMoments,
     HasSecondMoment,
     HasStates,
+    HasTransitionFeatures,
     Obs,
     SamplesForEachRun,
     Vectors,
@@ -32,8 +33,9 @@ NO_VARIANCE = 1e-6  # relative to a feature's size: directions that vary less ar
 def calibrated(model: Any, observations: Any = None) -> "Calibrated":
     """The model with features φ′ = C^{-1/2}(φ − φ̄); mean and covariance are over observations [m …].
 
-    Default moments: the model's ``feature_moments()``, or φ of all ``states()``. Directions in which φ does not vary,
-    such as a constant, are dropped. The result is a BehaviorModel with the same optional abilities (M only if the model
+    Default moments: the model's ``feature_moments()``, or φ of all ``states()``. For a model with transition features,
+    pass (observations, actions, next observations). Directions in which φ does not vary, such as a constant, are
+    dropped. The result is a BehaviorModel with the same optional abilities (M only if the model
     also has ``psi_at``); ``to_z`` maps its tasks to the model's z.
 
         agent = OnlineTransfer(calibrated(bfm, observations))
@@ -61,6 +63,12 @@ def _moments(model: BehaviorModel, observations: Any) -> tuple[Tensor, Tensor]:
         if not (all_finite(mean) and all_finite(covariance)):
             raise ValueError("feature_moments() of this model holds NaN or inf")
         return mean, covariance
+    of_transition = model.phi_of_transition if isinstance(model, HasTransitionFeatures) else None
+    if of_transition and not (isinstance(observations, tuple) and len(observations) == 3):
+        raise ValueError(
+            f"{type(model).__name__} has transition features: pass a sample of transitions, (observations, actions, "
+            "next observations)"
+        )
     if observations is None:
         if not isinstance(model, HasStates):
             raise ValueError(
@@ -68,7 +76,7 @@ def _moments(model: BehaviorModel, observations: Any) -> tuple[Tensor, Tensor]:
             )
         observations = model.states()
     with torch.no_grad():
-        phi = model.phi(observations).double()
+        phi = (of_transition(*observations) if of_transition else model.phi(observations)).double()
     if phi.ndim != 2 or len(phi) < 2:
         raise ValueError(f"expected a list of at least 2 observations, got φ of shape {tuple(phi.shape)}")
     if not all_finite(phi):
@@ -163,6 +171,12 @@ class Calibrated:
 # Optional abilities of models
 
 
+def _phi_of_transition(self: Calibrated, obs: Obs, action: Action | None, next_obs: Obs) -> Float[Tensor, "*b k"]:
+    """φ′ of a transition."""
+    phi: Tensor = self.model.phi_of_transition(obs, action, next_obs).double()
+    return (phi - self.mean) @ self.whitening.mT
+
+
 def _psi_heads(self: Calibrated, obs: Obs, z: Vectors) -> Float[Tensor, "*b h n k"]:
     """ψ′ of each head."""
     return self._whitened(self.model.psi_heads(obs, self.to_z(z, candidates=True)), self.gamma)
@@ -189,6 +203,7 @@ def _sample_z_each(self: Calibrated, n: int, rngs: Sequence[Generator]) -> Float
 
 _EXTRAS: dict[tuple[type, ...], dict[str, Any]] = {
     (HasHeads,): {"psi_heads": _psi_heads},
+    (HasTransitionFeatures,): {"phi_of_transition": _phi_of_transition},
     (HasHorizons,): {"psi_at": _psi_at},
     (HasSecondMoment, HasHorizons): {"second_moment": _second_moment},
     # ``Problem.fresh`` requires both in the same class.

@@ -1,6 +1,7 @@
 """A checker for any BehaviorModel: raises at the first fault and names it."""
 
 import copy
+from collections.abc import Mapping
 from numbers import Integral
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +15,7 @@ from torch import Generator, Tensor
 
 from zscout.bfm.conventions import PsiReport, check_psi
 from zscout.bfm.exact import ExactModel
-from zscout.edge import check_array_space
+from zscout.edge import check_array_space, for_each_entry
 from zscout.types import (
     BehaviorModel,
     FiniteWorld,
@@ -22,11 +23,13 @@ from zscout.types import (
     HasHorizons,
     HasSecondMoment,
     HasStates,
+    HasTransitionFeatures,
+    Obs,
     SamplesForEachRun,
 )
 
 MEMBERS = ("dim", "observation_space", "action_space", "phi", "psi", "act", "sample_z", "project_z")
-OPTIONAL = ("gamma", "states", "sample_z_each", "psi_heads", "psi_at", "second_moment")
+OPTIONAL = ("gamma", "states", "sample_z_each", "psi_heads", "psi_at", "second_moment", "phi_of_transition")
 CANDIDATES = 5
 RUNS = (2, 3)  # batch dimensions of the test inputs
 SAME = 1e-4  # relative: a batch and its entries may round differently in float32
@@ -82,6 +85,8 @@ def _guarded(name: str, member: Any) -> Any:
         return member
 
     def described(value: object) -> str:
+        if isinstance(value, Mapping):
+            return f"{{{', '.join(f'{name}: {described(part)}' for name, part in value.items())}}}"
         shape: Any = getattr(value, "shape", None)
         return type(value).__name__ if shape is None else f"{type(value).__name__} {list(shape)}"
 
@@ -133,37 +138,37 @@ def _check_z(model: BehaviorModel) -> None:
     _demand(_close(model.project_z(image), image), "project_z applied twice differs from once")
 
 
-def _check_phi(model: BehaviorModel, obs: Tensor) -> None:
+def _check_phi(model: BehaviorModel, obs: Obs) -> None:
     d = model.dim
     phi = model.phi(obs)
     _check_tensor("phi(obs) of obs [2 3]", phi, (*RUNS, d))
-    _check_tensor("phi(obs) of one observation", model.phi(obs[0, 0]), (d,))
-    _demand(_close(model.phi(obs[1, 2]), phi[1, 2]), "phi of one observation differs from the same in a batch")
+    _check_tensor("phi(obs) of one observation", model.phi(_one(obs, 0, 0)), (d,))
+    _demand(_close(model.phi(_one(obs, 1, 2)), phi[1, 2]), "phi of one observation differs from the same in a batch")
     for kind, same in _other_kinds(model, obs):
         _demand(_close(model.phi(same), phi[1, 2]), f"phi of a {kind} differs from phi of the tensor")
     _demand(torch.equal(model.phi(obs), phi), "phi is not deterministic: two calls with the same observations differ")
 
 
-def _check_psi(model: BehaviorModel, obs: Tensor) -> None:
+def _check_psi(model: BehaviorModel, obs: Obs) -> None:
     n, d = CANDIDATES, model.dim
     z = model.sample_z(6 * n, Generator().manual_seed(2)).reshape(*RUNS, n, d)
     psi = model.psi(obs, z)
     _check_tensor("psi(obs, z) of obs [2 3], z [2 3 n d]", psi, (*RUNS, n, d))
     same = torch.equal(model.psi(obs, z), psi)
     _demand(same, "psi is not deterministic: two calls with the same input differ; is dropout on?")
-    one = model.psi(obs[1, 2], z[1, 2])
+    one = model.psi(_one(obs, 1, 2), z[1, 2])
     _check_tensor("psi(obs, z) of one observation, z [n d]", one, (n, d))
     _demand(_close(one, psi[1, 2]), "psi of one observation differs from the same in a batch")
     shared = model.psi(obs, z[1, 2])
     _check_tensor("psi(obs, z) of obs [2 3] and shared z [n d]", shared, (*RUNS, n, d))
     _demand(_close(shared[1, 2], one), "psi with shared candidates [n d] differs from psi with candidates per run")
-    flipped = model.psi(obs[1, 2], z[1, 2].flip(0)).flip(0)
+    flipped = model.psi(_one(obs, 1, 2), z[1, 2].flip(0)).flip(0)
     _demand(_close(flipped, one), "psi of a candidate depends on the other candidates")
     for kind, last in _other_kinds(model, obs):
         _demand(_close(model.psi(last, z[1, 2].cpu().numpy()), one), f"psi of a {kind} differs from psi of the tensor")
 
 
-def _check_act(model: BehaviorModel, obs: Tensor) -> None:
+def _check_act(model: BehaviorModel, obs: Obs) -> None:
     z = model.sample_z(6, Generator().manual_seed(3)).reshape(*RUNS, model.dim)
     action = model.act(obs, z, Generator().manual_seed(0))
     kind_of_action = type(action).__name__
@@ -183,9 +188,16 @@ def _check_act(model: BehaviorModel, obs: Tensor) -> None:
         _demand(one in space, f"act of a {kind} returned {one!r}, which is not in {space}")
 
 
-def _check_extras(model: BehaviorModel, obs: Tensor) -> None:
+def _check_extras(model: BehaviorModel, obs: Obs) -> None:
     n, d = CANDIDATES, model.dim
     z = model.sample_z(n, Generator().manual_seed(4))
+    if isinstance(model, HasTransitionFeatures):
+        following = for_each_entry(lambda part: part.flip(0), obs)
+        action = model.act(obs, z[0].expand(*RUNS, d), Generator().manual_seed(0))
+        phi = model.phi_of_transition(obs, action, following)
+        _check_tensor("phi_of_transition(obs, action, next_obs) of obs [2 3]", phi, (*RUNS, d))
+        last = model.phi_of_transition(_one(obs, 1, 2), torch.as_tensor(action)[1, 2], _one(following, 1, 2))
+        _demand(_close(last, phi[1, 2]), "phi_of_transition of one step differs from the same in a batch")
     if isinstance(model, HasHeads):
         heads = model.psi_heads(obs, z)
         shape = tuple(heads.shape) if isinstance(heads, Tensor) else type(heads).__name__
@@ -215,6 +227,8 @@ def _check_frozen(model: object) -> None:
 
 def _check_in_world(model: BehaviorModel, world: FiniteWorld, tolerance: float) -> None:
     """Compare ψ, ``psi_at`` and M with the exact ones of the model's own policy."""
+    of_states = not isinstance(model, HasTransitionFeatures)
+    _demand(of_states, "a world checks features of states, this model has transition features: pass env= instead")
     space = model.observation_space
     same = isinstance(space, Discrete) and space.n == world.n_states
     _demand(same, f"observation_space is {space}, expected {world.n_states} states as in the world")
@@ -263,17 +277,23 @@ def _error(given: Tensor, truth: Tensor) -> float:
     return float((given - truth).norm(dim=-1).mean() / truth.norm(dim=-1).mean().clamp(min=1e-300))
 
 
-def _some_observations(model: BehaviorModel) -> Tensor:
-    """Six random observations of the model's space, as [2 3 …]."""
+def _some_observations(model: BehaviorModel) -> Any:
+    """Six random observations of the model's space, as [2 3 …]; for a Dict space, a dict of them."""
     space = copy.deepcopy(model.observation_space)  # sampling advances the space's generator
     space.seed(0)
-    return torch.as_tensor(np.stack([space.sample() for _ in range(6)])).reshape(*RUNS, *(space.shape or ()))
+    samples = [space.sample() for _ in range(6)]
+    return for_each_entry(lambda *parts: torch.as_tensor(np.stack(parts)).unflatten(0, RUNS), *samples)
 
 
-def _other_kinds(model: BehaviorModel, obs: Tensor) -> list[tuple[str, Any]]:
+def _one(obs: Any, i: int, j: int) -> Any:
+    """The observation of one of the runs [2 3]."""
+    return for_each_entry(lambda part: part[i, j], obs)
+
+
+def _other_kinds(model: BehaviorModel, obs: Any) -> list[tuple[str, Any]]:
     """The last observation in other types: numpy, and int if the space is Discrete."""
-    last = obs[1, 2].cpu().numpy()
-    kinds: list[tuple[str, Any]] = [("numpy array", last)]
+    last = for_each_entry(lambda part: part.cpu().numpy(), _one(obs, 1, 2))
+    kinds: list[tuple[str, Any]] = [("dict of numpy arrays" if isinstance(last, dict) else "numpy array", last)]
     return [*kinds, ("plain int", int(last))] if isinstance(model.observation_space, Discrete) else kinds
 
 

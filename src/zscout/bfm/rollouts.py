@@ -8,12 +8,12 @@ from typing import Any
 import gymnasium
 import numpy as np
 import torch
-from gymnasium.spaces import Discrete
+from gymnasium.spaces import Dict, Discrete
 from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor
 
-from zscout.edge import check_array_space
-from zscout.types import BehaviorModel
+from zscout.edge import check_array_space, entries_of, for_each_entry
+from zscout.types import BehaviorModel, HasTransitionFeatures
 
 LEFT = 0.1  # γᴸ, the weight of the model's own ψ after L steps: at most this share of an error is hidden
 FEWEST, MOST = 16, 250  # pairs
@@ -23,7 +23,7 @@ SHORTEST = 20  # steps of a rollout: also detects a γ that is too small
 
 @dataclass(frozen=True, eq=False)
 class Rollout:
-    """φ and ψ(·;z) of s_0 … s_m along one rollout; L steps are summed.
+    """φ and ψ(·;z) of s_0 … s_m along one rollout; L steps are summed. φ of a transition: NaN at s_0.
 
     After termination features are 0: L = m. A truncated rollout (by the environment, or because it is long enough)
     bootstraps with ψ(s_L;z), L = m − 1: one state beyond s_L is kept, to detect a ψ that begins too late.
@@ -111,7 +111,8 @@ class _Walks:
         if not twice:
             return first, first
         again = self._start(seed, steps, first_z)
-        if again is None or not np.allclose(obs, again, rtol=1e-5, atol=1e-8):
+        pairs = zip(entries_of(obs), entries_of(again), strict=False)
+        if again is None or not all(np.allclose(one, other, rtol=1e-5, atol=1e-8) for one, other in pairs):
             raise ValueError(
                 "check_model: two resets with the same seed and the same actions gave different observations: "
                 "expected a reproducible environment"
@@ -120,7 +121,7 @@ class _Walks:
 
     def _start(self, seed: int, steps: int, z: Float[Tensor, " d"]) -> Any:
         """The observation some steps after a reset; None if the episode ended before."""
-        obs = np.array(self.env.reset(seed=seed)[0])[()]
+        obs = _copied(self.env.reset(seed=seed)[0])
         rng = Generator().manual_seed(seed)
         for _ in range(steps):
             obs, terminated, truncated = self._step(self.model.act(obs, z, rng))
@@ -134,23 +135,38 @@ class _Walks:
         with contextlib.suppress(AttributeError):  # no setter: it uses its own generator
             self.env.unwrapped.np_random = np.random.default_rng(self.draws.integers(2**31))
         rng = Generator().manual_seed(int(self.draws.integers(2**31)))
-        met, terminated, truncated = [obs], False, False
+        model, met, actions, terminated, truncated = self.model, [obs], [], False, False
         while len(met) < self.length + 2 and not (terminated or truncated):
-            obs, terminated, truncated = self._step(self.model.act(obs, z, rng))
+            actions.append(model.act(obs, z, rng))
+            obs, terminated, truncated = self._step(actions[-1])
             met.append(obs)
-        states = torch.as_tensor(np.stack(met))
-        phi, psi = self.model.phi(states), self.model.psi(states, z[None])[:, 0]
-        return Rollout(phi.double().cpu(), psi.double().cpu(), terminated)
+        states = _stacked(met)
+        if isinstance(model, HasTransitionFeatures):
+            entered = model.phi_of_transition(_stacked(met[:-1]), _stacked(actions), _stacked(met[1:]))
+            # No transition enters s_0, so conventions that count it cannot be tried: NaN is never a better fit.
+            phi = torch.cat([torch.full_like(entered[:1], torch.nan), entered])
+        else:
+            phi = model.phi(states)
+        return Rollout(phi.double().cpu(), model.psi(states, z[None])[:, 0].double().cpu(), terminated)
 
     def _step(self, action: Any) -> tuple[Any, bool, bool]:
         obs, _, terminated, truncated, _ = self.env.step(action)
         self.steps += 1
-        return np.array(obs)[()], bool(terminated), bool(truncated)  # copy: environments may reuse their buffers
+        return _copied(obs), bool(terminated), bool(truncated)
+
+
+def _copied(obs: Any) -> Any:
+    """A numpy copy of an observation: environments may reuse their buffers."""
+    return for_each_entry(lambda part: np.array(part)[()], obs)
+
+
+def _stacked(parts: list[Any]) -> Any:
+    return for_each_entry(lambda *each: torch.as_tensor(np.stack(each)), *parts)
 
 
 def _alike(pair: tuple[Rollout, Rollout]) -> bool:
     one, other = (rollout.phi for rollout in pair)
-    return one.shape == other.shape and torch.allclose(one, other)
+    return one.shape == other.shape and torch.allclose(one, other, equal_nan=True)
 
 
 def check_env(model: BehaviorModel, env: object) -> "gymnasium.Env[Any, Any]":
@@ -162,7 +178,15 @@ def check_env(model: BehaviorModel, env: object) -> "gymnasium.Env[Any, Any]":
     check_array_space(env.observation_space, "check_model: the environment's")
     for name in ("observation_space", "action_space"):
         own, its = getattr(model, name), getattr(env, name)
-        same = own.n == its.n if isinstance(own, Discrete) and isinstance(its, Discrete) else own.shape == its.shape
-        if not same or isinstance(own, Discrete) != isinstance(its, Discrete):
+        if not _fits(own, its):
             raise ValueError(f"check_model: the model's {name} is {own}, the environment's is {its}")
     return env
+
+
+def _fits(own: Any, its: Any) -> bool:
+    """Whether elements of the environment's space are valid for the model; a Dict may have further entries."""
+    if isinstance(own, Dict):
+        return isinstance(its, Dict) and all(name in its.spaces and _fits(own[name], its[name]) for name in own)
+    if isinstance(own, Discrete) or isinstance(its, Discrete):
+        return isinstance(own, Discrete) and isinstance(its, Discrete) and bool(own.n == its.n)
+    return not isinstance(its, Dict) and bool(own.shape == its.shape)

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from zscout.transfer.inputs import finite
+from zscout.transfer.inputs import checked_output, finite, runs_of
 from zscout.transfer.posterior import TaskPosterior
 from zscout.types import BehaviorModel, HasDiscount, HasHeads, HasHorizons, HasSecondMoment, Obs
 
@@ -82,36 +82,38 @@ class Forecast:
     @property
     def psi(self) -> Float[Tensor, "*b n d"]:
         """ψ(s;z)."""
-        return self.candidates.output("psi", self._ask_psi) if self._given_psi is None else self._given_psi
+        return self.candidates.output("psi", self._ask("psi")) if self._given_psi is None else self._given_psi
 
-    def _ask_psi(self, obs: Obs, z: Float[Tensor, "*b n d"]) -> Float[Tensor, "*b n d"]:
-        psi = self.model.psi(obs, z)
-        if tuple(psi.shape[-2:]) != tuple(z.shape[-2:]):
-            raise ValueError(f"the model's ψ has shape {tuple(psi.shape)}, expected [*b n d] for z {tuple(z.shape)}")
-        return psi
+    def _ask(self, name: str, *gamma: float) -> AskModel:
+        """Asks for ``model.name(obs, z, *gamma)``; raises unless it is a tensor of the right shape."""
+
+        def ask(obs: Obs, z: Float[Tensor, "*b n d"]) -> Float[Tensor, "..."]:
+            *runs, n, d = z.shape
+            shape = {"psi_heads": (None, n, d), "second_moment": (n, d, d)}.get(name, (n, d))
+            runs = runs or runs_of(obs, self.model.observation_space)  # candidates [n d] are shared by all runs
+            return checked_output(getattr(self.model, name)(obs, z, *gamma), (*runs, *shape), f"the model's {name}")
+
+        return ask
 
     @property
     def psi_heads(self) -> Float[Tensor, "*b h n d"]:
         """ψ of each head; a model without heads counts as one head."""
-        model = self.model
-        if not isinstance(model, HasHeads):
+        if not isinstance(self.model, HasHeads):
             return self.psi.unsqueeze(-3)
-        by_candidate = self.candidates.output("heads", lambda obs, z: model.psi_heads(obs, z).movedim(-3, -2))
-        return by_candidate.movedim(-2, -3)
+        ask = self._ask("psi_heads")
+        return self.candidates.output("heads", lambda obs, z: ask(obs, z).movedim(-3, -2)).movedim(-2, -3)
 
     def psi_at(self, gamma: float) -> Float[Tensor, "*b n d"]:
         """ψ(s;z) at another discount."""
-        model = self.model
-        if not isinstance(model, HasHorizons):
-            raise ValueError(f"{type(model).__name__} has no psi_at, so ψ is only known at its own discount")
-        return self.candidates.output(("horizon", gamma), lambda obs, z: model.psi_at(obs, z, gamma))
+        if not isinstance(self.model, HasHorizons):
+            raise ValueError(f"{type(self.model).__name__} has no psi_at, so ψ is only known at its own discount")
+        return self.candidates.output(("horizon", gamma), self._ask("psi_at", gamma))
 
     def second_moment(self, gamma: float) -> Float[Tensor, "*b n d d"]:
         """M(s;z)."""
-        model = self.model
-        if not isinstance(model, HasSecondMoment):
-            raise ValueError(f"{type(model).__name__} has no second_moment")
-        return self.candidates.output(("moment", gamma), lambda obs, z: model.second_moment(obs, z, gamma))
+        if not isinstance(self.model, HasSecondMoment):
+            raise ValueError(f"{type(self.model).__name__} has no second_moment")
+        return self.candidates.output(("moment", gamma), self._ask("second_moment", gamma))
 
     def with_psi(self, psi: Float[Tensor, "*b n d"]) -> "Forecast":
         """A copy of this forecast with another ψ."""
@@ -132,7 +134,7 @@ class Forecast:
         centre = None if means is None else means.phi[..., None, :] @ F / (1 - discount_of(self.model))
         if self._given_psi is not None:
             return value_and_width(self._given_psi, both, centre)
-        return self.candidates.value_and_width(self._ask_psi, both, centre)
+        return self.candidates.value_and_width(self._ask("psi"), both, centre)
 
     def centred(self, posterior: TaskPosterior, gamma: float | None = None) -> Float[Tensor, "*b n d"]:
         """ψ (at discount ``gamma`` if given); with an intercept ψ − φ̄/(1 − γ).
@@ -162,18 +164,14 @@ class Forecast:
 
     def information(self, posterior: TaskPosterior, gamma: float) -> Float[Tensor, "*b n"]:
         """tr(V⁻¹M(s;z)) = E Σγᵏ‖φ(S_{t+k+1})‖²_{V⁻¹}, or ‖ψ‖²_{V⁻¹} without M; with an intercept, of φ − φ̄."""
-        model, means = self.model, posterior.means
-        if not offers_moments(model, means is not None):
+        means = posterior.means
+        if not offers_moments(self.model, means is not None):
             return self.width(posterior, self._horizon(gamma)) ** 2
 
         def moments(obs: Obs, z: Float[Tensor, "*b n d"]) -> Float[Tensor, "*b n k"]:
             """M(s;z) as one row per candidate; with an intercept followed by ψ(s;z), to centre M."""
-            assert isinstance(model, HasSecondMoment)
-            M = model.second_moment(obs, z, gamma).flatten(-2)
-            if means is None:
-                return M
-            assert isinstance(model, HasHorizons)
-            return torch.cat([M, model.psi_at(obs, z, gamma).to(M)], -1)
+            M = self._ask("second_moment", gamma)(obs, z).flatten(-2)
+            return M if means is None else torch.cat([M, self._ask("psi_at", gamma)(obs, z).to(M)], -1)
 
         key, inverse = ("moments", gamma, means is not None), posterior.width_factor @ posterior.width_factor.mT
         if means is None:

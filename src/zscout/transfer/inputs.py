@@ -3,7 +3,7 @@
 import copy
 import math
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from types import NoneType, UnionType
 from typing import Annotated, Any, SupportsFloat, TypeAlias, Union, get_args, get_origin, get_type_hints
@@ -11,11 +11,21 @@ from typing import Annotated, Any, SupportsFloat, TypeAlias, Union, get_args, ge
 import gymnasium
 import numpy as np
 import torch
-from gymnasium.spaces import Box, Discrete
+from gymnasium.spaces import Dict, Discrete
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from zscout.edge import MOST, all_finite, as_finite, as_index, as_positive, as_size, check_array_space, in_range
+from zscout.edge import (
+    MOST,
+    all_finite,
+    as_index,
+    as_positive,
+    as_real,
+    as_size,
+    check_array_space,
+    for_each_entry,
+    in_range,
+)
 from zscout.types import Action, BehaviorModel, HasTransitionFeatures, Obs
 
 Rewards: TypeAlias = SupportsFloat | Sequence[Any] | np.ndarray | Tensor
@@ -70,29 +80,44 @@ def check_model_kind(model: Any) -> None:
         missing = [name for name in members if getattr(model, name, None) is None]
         raise ValueError(f"{type(model).__name__} is not a BehaviorModel: it has no {', '.join(missing)}")
     check_array_space(model.observation_space, "this model's")
-    draws = model.sample_z(1, 0)
-    if not isinstance(draws, Tensor):
-        kind = type(draws).__name__
-        raise ValueError(f"sample_z returned {kind}, expected a torch tensor: run zscout.check_model(model)")
+    draws = checked_output(model.sample_z(1, 0), (1, model.dim), "the model's sample_z(1, 0)")
+    checked_output(model.project_z(draws), (1, model.dim), "the model's project_z(z [1 d])")
 
 
-def check_observation(obs: Any, space: "gymnasium.Space[Any]", runs: tuple[int, ...]) -> None:
-    """Raise unless there is one finite observation per run, of the model's space."""
-    if isinstance(obs, dict):
+def check_observation(
+    obs: Any, space: "gymnasium.Space[Any]", runs: tuple[int, ...], name: str = "observation"
+) -> None:
+    """Raise unless there is one finite observation per run, of the model's space; a dict may have further entries."""
+    if isinstance(space, Dict):
+        if not isinstance(obs, Mapping) or not all(key in obs for key in space):
+            found = f"a dict with {', '.join(map(str, obs))}" if isinstance(obs, Mapping) else type(obs).__name__
+            raise ValueError(f"the {name} is {found}, this model expects a dict with {', '.join(map(str, space))}")
+        for key, part in space.items():
+            check_observation(obs[key], part, runs, f"{name}[{key!r}]")
+        return
+    if isinstance(obs, Mapping):
         raise ValueError(
-            f"the observation is a dict with {', '.join(map(str, obs))}, this model expects {space}: wrap the "
+            f"the {name} is a dict with {', '.join(map(str, obs))}, this model expects {space}: wrap the "
             "environment in gymnasium.wrappers.FlattenObservation"
         )
-    if isinstance(space, Discrete):
-        as_index(obs, int(space.start + space.n), "observation")
-    elif isinstance(space, Box):
-        as_finite(obs, "observation")
-    else:
-        return
+    size = int(space.start + space.n) if isinstance(space, Discrete) else None
+    values = as_real(obs, name) if size is None else as_index(obs, size, name)
     wanted = (*runs, *(space.shape or ()))
-    if tuple(np.shape(obs)) != wanted:
+    if tuple(values.shape) != wanted:
         kind = "one run" if not runs else f"{runs[0]} runs"
-        raise ValueError(f"the observation has shape {tuple(np.shape(obs))}, expected {wanted} for {kind}")
+        raise ValueError(f"the {name} has shape {tuple(values.shape)}, expected {wanted} for {kind}")
+    if not all_finite(values):
+        which = f" of run {int((~torch.isfinite(values)).nonzero()[0, 0])}" if runs else ""
+        raise ValueError(f"the {name}{which} holds NaN or inf")
+
+
+def runs_of(obs: Any, space: "gymnasium.Space[Any]") -> list[int]:
+    """*b, the leading dimensions of an observation of this space."""
+    while isinstance(space, Dict):
+        name = next(iter(space))
+        obs, space = obs[name], space[name]
+    shape = np.shape(obs)
+    return list(shape[: len(shape) - len(space.shape or ())])
 
 
 class OneThread:
@@ -111,11 +136,14 @@ class OneThread:
 
 def copied(obs: Any) -> Any:
     """A copy of the observation: environments may reuse their buffers."""
-    return obs.clone() if isinstance(obs, Tensor) else copy.deepcopy(obs)
+    return for_each_entry(lambda part: part.clone() if isinstance(part, Tensor) else copy.deepcopy(part), obs)
 
 
 def same(one: Any, other: Any) -> bool:
     """Whether two observations are equal."""
+    if isinstance(one, Mapping) or isinstance(other, Mapping):
+        dicts = isinstance(one, Mapping) and isinstance(other, Mapping) and one.keys() == other.keys()
+        return dicts and all(same(one[name], other[name]) for name in one)
     a, b = (np.asarray(x.cpu() if isinstance(x, Tensor) else x) for x in (one, other))
     return np.array_equal(a, b)
 
@@ -144,12 +172,25 @@ def seeds_of_runs(seed: Any, runs: int | None) -> Int[Tensor, "*b"]:
     return given
 
 
-def finite(answer: Tensor, what: str = "ψ") -> Float[Tensor, "*shape"]:
-    """A model's output in float64; raises if it is not finite."""
-    answer = answer.double()
-    if not all_finite(answer):
-        raise ValueError(f"the model's {what} holds NaN or inf: run zscout.check_model(model)")
+def checked_output(answer: Any, shape: Sequence[Any], what: str = "the model's ψ") -> Float[Tensor, "*shape"]:
+    """The tensor; raises unless its shape is as given: None is any size, a first ``...`` any dimensions before."""
+    hint = "" if what.startswith("the acquisition") else ": run zscout.check_model(model)"
+    if not isinstance(answer, Tensor):
+        raise ValueError(f"{what} is {type(answer).__name__}, expected a torch tensor{hint}")
+    sizes = list(answer.shape)
+    wanted = list(shape) if ... not in shape else [None] * (answer.ndim - len(shape) + 1) + list(shape[1:])
+    if len(sizes) != len(wanted) or any(n not in (None, m) for n, m in zip(wanted, sizes, strict=True)):
+        expected = ", ".join({None: "any", ...: "…"}.get(n, str(n)) for n in shape)
+        raise ValueError(f"{what} has shape {sizes}, expected [{expected}]{hint}")
     return answer
+
+
+def finite(answer: Any, what: str = "ψ") -> Float[Tensor, "*shape"]:
+    """A model's output in float64; raises if it is no tensor, or not finite."""
+    output = checked_output(answer, (...,), f"the model's {what}").double()
+    if not all_finite(output):
+        raise ValueError(f"the model's {what} holds NaN or inf: run zscout.check_model(model)")
+    return output
 
 
 def checked_phi(
@@ -165,16 +206,16 @@ def checked_phi(
             raise ValueError(
                 "this model has transition features: learn from each step with tell, not from single observations"
             )
-        phi = finite(model.phi_of_transition(obs, action, next_obs).detach(), "φ")
+        phi = model.phi_of_transition(obs, action, next_obs)
     else:
-        phi = finite(model.phi(next_obs).detach(), "φ")
-    if runs is not None and tuple(phi.shape[:-1]) != runs:
-        raise ValueError(f"the model's φ has shape {tuple(phi.shape)}, expected {[*runs, model.dim]}")
-    return phi
+        phi = model.phi(next_obs)
+    return finite(checked_output(phi, (*((...,) if runs is None else runs), model.dim), "the model's φ"), "φ").detach()
 
 
-def checked_z(z: Float[Tensor, "..."], shape: tuple[int, ...]) -> Float[Tensor, "*b d"]:
+def checked_z(z: Any, shape: tuple[int, ...]) -> Float[Tensor, "*b d"]:
     """The z that a search returned; raises if it is not finite or not one z for each run."""
+    if not isinstance(z, Tensor):
+        raise ValueError(f"the search returned {type(z).__name__}, expected a torch tensor")
     if tuple(z.shape) != shape:
         raise ValueError(f"the search returned z of shape {tuple(z.shape)}, expected {shape}")
     if not all_finite(z):

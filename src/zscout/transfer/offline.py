@@ -8,9 +8,9 @@ from torch import Tensor
 
 from zscout.edge import as_finite
 from zscout.transfer.forecast import once_per_model
-from zscout.transfer.inputs import finite
+from zscout.transfer.inputs import checked_phi, finite
 from zscout.transfer.posterior import TaskPosterior
-from zscout.types import BehaviorModel, HasMoments, HasStates, Obs, Vectors
+from zscout.types import BehaviorModel, HasMoments, HasStates, HasTransitionFeatures, Obs, Vectors
 
 CONTAINED = 0.99  # the features contain the constant 1 if φ·w fits it with at least this R²
 NOTHING = 1e-9  # relative to ‖z‖: a smaller remainder is rounding
@@ -38,7 +38,7 @@ def fit_task(
 
     With ``intercept`` r ≈ φ·z + c with c free: a constant added to the rewards changes only c.
     """
-    phi = bfm.phi(observations).detach().double()
+    phi = checked_phi(bfm, observations)
     prior = TaskPosterior.prior(dim=bfm.dim, ridge=ridge, intercept=intercept, device=phi.device)
     posterior = prior.learn(phi, rewards)
     if not posterior.weight:
@@ -90,7 +90,7 @@ def constant_part_of(model: BehaviorModel) -> ConstantPart | None:
 def _found_in(model: BehaviorModel) -> ConstantPart | None:
     if isinstance(model, HasMoments):
         mean, covariance = model.feature_moments()
-    elif isinstance(model, HasStates):
+    elif isinstance(model, HasStates) and not isinstance(model, HasTransitionFeatures):
         phi = model.phi(model.states()).detach().double()
         mean, covariance = phi.mean(0), torch.cov(phi.mT, correction=0).reshape(phi.shape[-1], phi.shape[-1])
     else:

@@ -11,6 +11,7 @@ from zscout.edge import all_finite
 from zscout.randomness import Rng, Streams, uniform
 from zscout.transfer.acquisition import Acquisition
 from zscout.transfer.forecast import Forecast
+from zscout.transfer.inputs import checked_output
 from zscout.transfer.offline import ConstantPart
 from zscout.transfer.posterior import TaskPosterior
 from zscout.types import BehaviorModel, Obs, SamplesForEachRun
@@ -41,7 +42,8 @@ class Problem:
     def scores(self, forecast: Forecast, rng: Rng) -> Float[Tensor, "*b n"]:
         """The scores of candidates; a random score uses the same draws for all candidates of a step."""
         rng = rng.fork() if isinstance(rng, Streams) else rng
-        return self.acquisition(forecast, self.posterior, self.radius, rng)
+        scores = self.acquisition(forecast, self.posterior, self.radius, rng)
+        return checked_output(scores, (*self.posterior.runs, forecast.candidates.count), "the acquisition's output")
 
     @property
     def anchors(self) -> Float[Tensor, "*b k d"]:

@@ -1,7 +1,7 @@
 """The loop around an agent: choose z, act, step, tell."""
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -11,7 +11,7 @@ from gymnasium.vector import VectorEnv
 from jaxtyping import Float
 from torch import Tensor
 
-from zscout.edge import as_size, check_array_space
+from zscout.edge import as_size, check_array_space, for_each_entry
 from zscout.transfer.agent import OnlineTransfer
 from zscout.transfer.inputs import Flags, Rewards
 from zscout.types import Agent, Obs
@@ -77,7 +77,7 @@ class Walk:
             belief = Belief(agent.exploring, agent.radius, agent.z_hat, agent.best_z)
         action = agent.act(self.obs)
         z = getattr(agent, "present_z", None)
-        next_obs, reward, terminated, truncated, _ = self.env.step(action)
+        next_obs, reward, terminated, truncated, _ = _noting(self._t, self.env.step, action)
         if np.ndim(terminated) or np.ndim(truncated):
             raise ValueError("terminated and truncated must be single flags: use rollout for a vector environment")
         flags = terminated, truncated, self._episode
@@ -90,7 +90,7 @@ class Walk:
         self.obs, self._t = step.next_obs, self._t + 1
         wants_reset = bool(getattr(self.agent, "wants_reset", False))
         if done or wants_reset:
-            self.obs, _ = self.env.reset(seed=self._seed if wants_reset else None)
+            self.obs, _ = _noting(self._t, self.env.reset, seed=self._seed if wants_reset else None)
             self._episode += 1
 
 
@@ -110,6 +110,18 @@ def rollout(
         return _vector_rollout(agent, env, steps, seed)
     check_array_space(env.observation_space, "the environment's")
     return _rollout(agent, env, steps, seed)
+
+
+def _noting(t: int, call: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    """The call's result; an error of the environment gets a note on what the agent learned before it."""
+    try:
+        return call(*arguments, **options)
+    except Exception as error:
+        error.add_note(
+            f"zscout: the environment raised this after {t} steps of the rollout. The agent learned from those, and "
+            "from nothing since: a new rollout continues with what it knows."
+        )
+        raise
 
 
 def _tell(agent: Any, next_obs: Obs, reward: Rewards | None, done: Flags, seen: Flags | None) -> None:
@@ -144,7 +156,7 @@ def _vector_rollout(agent: Agent, env: "VectorEnv[Any, Any, Any]", steps: int, s
     for t in range(steps):
         action = agent.act(obs)
         z = getattr(agent, "present_z", None)
-        after, reward, terminated, truncated, info = env.step(action)
+        after, reward, terminated, truncated, info = _noting(t, env.step, action)
         # After an episode ends, the next step only resets: its action is ignored, its reward 0 is no data.
         only_reset = ended if mode == NEXT_STEP else np.zeros_like(ended)
         seen = ~only_reset if only_reset.any() else None
@@ -156,11 +168,11 @@ def _vector_rollout(agent: Agent, env: "VectorEnv[Any, Any, Any]", steps: int, s
         obs = after
         episode += ended
         if getattr(agent, "wants_reset", False):
-            obs, _ = env.reset(seed=seed)
+            obs, _ = _noting(t + 1, env.reset, seed=seed)
             episode += ~ended
             ended = np.zeros_like(ended)
         elif mode == DISABLED and ended.any():
-            obs, _ = env.reset(options={"reset_mask": ended})
+            obs, _ = _noting(t + 1, env.reset, options={"reset_mask": ended})
 
 
 def _with_last(obs: Any, ended: np.ndarray, info: dict[str, Any]) -> Any:
@@ -169,7 +181,10 @@ def _with_last(obs: Any, ended: np.ndarray, info: dict[str, Any]) -> Any:
         return obs
     if "final_obs" not in info:
         raise ValueError("info has no 'final_obs' at the end of an episode: this vector environment must provide it")
-    last = np.array(obs)
-    for run in np.flatnonzero(ended):
-        last[run] = info["final_obs"][run]
-    return last
+
+    def with_finals(after: Any, *finals: Any) -> np.ndarray:
+        last = np.array(after)
+        last[ended] = np.stack(finals)
+        return last
+
+    return for_each_entry(with_finals, obs, *info["final_obs"][ended])

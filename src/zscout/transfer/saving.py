@@ -1,6 +1,7 @@
 """The state of an agent, and its file: safetensors with a JSON header, no pickle."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache
 from pathlib import Path
@@ -26,7 +27,7 @@ FILE = "agent.safetensors"
 FORMAT = 3
 BEFORE_INTERCEPT = 2  # the format before intercepts existed
 LEARNS_BY = ("ridge", "forgetting", "intercept")  # settings that a saved posterior depends on
-PENDING = ("asked", "action")  # of any type that a user passes; tensors in the file
+PENDING = ("asked", "action")  # of any type that a user passes; tensors in the file, one for each entry of a dict
 ROLES: dict[str, tuple[ModuleType, ...]] = {
     "confidence": (confidence,),
     "acquisition": (acquisition,),
@@ -53,14 +54,13 @@ class AgentState:
 
     def numbers(self) -> dict[str, Any]:
         """The fields that are not tensors, and which of ``PENDING`` are."""
-        return {"t": self.t, "tensors": [name for name in PENDING if isinstance(getattr(self, name), Tensor)]}
+        return {"t": self.t, "tensors": [name for name, value in self._pending().items() if isinstance(value, Tensor)]}
 
     def tensors(self) -> dict[str, Tensor]:
         """The other fields as tensors, by name."""
-        pending = {name: getattr(self, name) for name in PENDING}
         optional = {"last": self.last, "z": self.z} | {
             name: value if value is None or isinstance(value, Tensor) else torch.as_tensor(np.asarray(value))
-            for name, value in pending.items()
+            for name, value in self._pending().items()
         }
         return (
             {f"posterior.{name}": value for name, value in self.posterior.tensors().items()}
@@ -68,6 +68,9 @@ class AgentState:
             | {name: value for name, value in optional.items() if value is not None}
             | {f"memory.{name}": value for name, value in self.memory.items()}
         )
+
+    def _pending(self) -> dict[str, Any]:
+        return {key: value for name in PENDING for key, value in _flattened(getattr(self, name), name).items()}
 
     def restored(self, numbers: dict[str, Any], tensors: dict[str, Tensor]) -> "AgentState":
         """The saved state, checked against this new one."""
@@ -85,17 +88,38 @@ class AgentState:
             t=t,
             last=checked.get("last"),
             z=checked.get("z"),
-            **{
-                name: tensors[name] if name in kept else tensors[name].numpy()[()]
-                for name in PENDING
-                if name in tensors
-            },
+            **_unflattened(
+                {
+                    name: value if name in kept else value.numpy()[()]
+                    for name, value in tensors.items()
+                    if name in PENDING or name.startswith("[")
+                }
+            ),
             memory={  # counters (scalars) stay on the CPU
                 name.removeprefix("memory."): value.to(device) if value.ndim else value
                 for name, value in tensors.items()
                 if name.startswith("memory.")
             },
         )
+
+
+def _flattened(value: Any, *path: str) -> dict[str, Any]:
+    """The value by its name, such as asked; the entries of a dict by names such as ["asked", "goal"]."""
+    if isinstance(value, Mapping):
+        return {name: entry for key, part in value.items() for name, entry in _flattened(part, *path, key).items()}
+    return {json.dumps(path) if len(path) > 1 else path[0]: value}
+
+
+def _unflattened(entries: dict[str, Any]) -> dict[str, Any]:
+    """What ``_flattened`` took apart, by the first name of each path."""
+    found: dict[str, Any] = {}
+    for name, value in entries.items():
+        *path, last = [name] if name in PENDING else parse_json(name)
+        into = found
+        for key in path:
+            into = into.setdefault(key, {})
+        into[last] = value
+    return found
 
 
 def _like(value: Tensor | None, like: Tensor, name: str) -> Tensor:

@@ -224,3 +224,20 @@ def test_the_shipped_model_reaches_goals_from_labels(shipped: FB) -> None:
             state, _ = world.advance(state, torch.as_tensor(shipped.act(state, z)))
         reached = (state[:, 0] - x) ** 2 + (state[:, 1] - y) ** 2 < 1
         assert float(reached.float().mean()) > 0.9
+
+
+def test_slow_features_are_the_smoothest_and_random_ones_stay() -> None:
+    """‖B(s) − B(s')‖² of whitened features, which the FB loss does not minimise."""
+
+    def roughness(features: str) -> float:
+        recipe = replace(TINY, features=features, quadratic=False, dim=4, feature_steps=300, learning_rate=3e-3)
+        trainer = FBTrainer(SMALL, recipe, seed=0)
+        while trainer.phase == 0:
+            next(trainer.train(every=100))
+        model = trainer.model.calibrate(trainer.data.next_obs)
+        return float((model.features_of(trainer.data.obs) - model.features_of(trainer.data.next_obs)).square().mean())
+
+    slow, random = roughness("laplacian"), roughness("random")
+    assert slow < 0.7 * random
+    with pytest.raises(ValueError, match="laplacian"):
+        replace(TINY, features="laplacien")

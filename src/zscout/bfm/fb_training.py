@@ -129,7 +129,10 @@ class FBTrainer:
         return self.rollouts.refill(self.online, z, self.rng)
 
     def _feature_update(self) -> Float[Tensor, "3"]:
-        return self.learner.update(self._rows(self.recipe.batch))
+        if self.recipe.features == "random":
+            return torch.zeros(3, device=self.device)
+        rows = self._rows(self.recipe.batch)
+        return self.learner.update(rows) if self.recipe.features == "fb" else self.learner.update_slow_features(rows)
 
     def _regression_update(self) -> Float[Tensor, "3"]:
         """‖ψ(s,a;z) − Σ_{k<n} γᵏφ(S_{k+1}) − γⁿψ(S_n,π(S_n,z);z)‖² for each head, n = 1 for rows of the data."""

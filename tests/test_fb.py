@@ -238,6 +238,6 @@ def test_slow_features_are_the_smoothest_and_random_ones_stay() -> None:
         return float((model.features_of(trainer.data.obs) - model.features_of(trainer.data.next_obs)).square().mean())
 
     slow, random = roughness("laplacian"), roughness("random")
-    assert slow < 0.7 * random
+    assert slow < 0.2 * random  # measured: .027, 1.57
     with pytest.raises(ValueError, match="laplacian"):
         replace(TINY, features="laplacien")

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any, Literal, overload
 
 import torch
+from jaxtyping import Float
 from safetensors import SafetensorError
 from safetensors.torch import load as tensors_of
 from safetensors.torch import save as bytes_of
+from torch import Tensor
 
 from zscout.bfm.card import fb_card, model_card
 from zscout.bfm.fb import FB, FBConfig
@@ -22,7 +24,7 @@ from zscout.names import nearest
 
 FORMAT, FB_FORMAT = "zscout-usfa-1", "zscout-fb-1"
 CONFIGS: dict[str, type[USFAConfig] | type[FBConfig]] = {FORMAT: USFAConfig, FB_FORMAT: FBConfig}
-CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
+CONFIG, WEIGHTS, CARD, OBSERVATIONS = "config.json", "model.safetensors", "README.md", "observations.safetensors"
 
 
 def shipped() -> dict[str, Path]:
@@ -77,6 +79,27 @@ def load(name_or_folder: str | Path, device: torch.device | str = "cpu") -> USFA
     model.load_state_dict({name: tensor.float() for name, tensor in tensors.items()})
     model.about = about
     return model.freeze().to(device)
+
+
+def save_observations(folder: str | Path, observations: Float[Tensor, "n k"]) -> None:
+    """Write observations of the training data beside a model, as float16: to calibrate, or to label."""
+    write_bytes(
+        Path(folder) / OBSERVATIONS, bytes_of({"observations": observations.detach().cpu().half().contiguous()})
+    )
+
+
+def observations_of(name_or_folder: str | Path) -> Float[Tensor, "n k"]:
+    """The observations saved with a model."""
+    path = _find(name_or_folder) / OBSERVATIONS
+    try:
+        found = tensors_of(path.read_bytes())["observations"].float()
+    except FileNotFoundError:
+        raise ValueError(f"{name_or_folder} has no {OBSERVATIONS}") from None
+    except (SafetensorError, ValueError, KeyError) as error:
+        raise ValueError(f"{path} is damaged or not a safetensors file: {error}") from None
+    if found.ndim != 2 or not torch.isfinite(found).all():
+        raise ValueError(f"{path} must hold finite observations [n k], got shape {tuple(found.shape)}")
+    return found
 
 
 def _check_tensors(tensors: dict[str, torch.Tensor], where: str) -> None:

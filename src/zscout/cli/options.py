@@ -70,6 +70,9 @@ def check_world(name: str, *more: str) -> None:
     known_name(name, (*WORLDS, *more), "world", ", or a map file")
 
 
+BODY_TASKS = ("-held-out", "-linear")  # endings of --arena walker …
+
+
 class Usual(str):
     """Marks a default value, to tell it from the same text given by the user."""
 
@@ -81,7 +84,8 @@ class RunOptions:
     """Options of simulated runs."""
 
     arena: str = "grid"
-    """grid; point-maze: continuous, with goals, regions, directions, velocities; point-maze-linear: rewards φ·z_r."""
+    """grid; point-maze: continuous, with goals, regions, directions, velocities; walker, cheetah, hopper: the suite's
+    tasks; walker-held-out …: other tasks; point-maze-linear, walker-linear …: rewards φ·z_r."""
     world: str = Usual("open-grid")  # open-grid, four-rooms, maze, or a text file with a map of '#' and '.'.
     features: str = Usual("laplacian")
     """clusters, laplacian, laplacian-fine, or module:name: your table [S d], or a function of the world."""
@@ -95,12 +99,15 @@ class RunOptions:
 
     def build_arena(self, psi_error: float = 0.0, heads: int = 1) -> "Arena":
         """The arena by its names."""
+        from zscout.lab.body_arena import BodyArena
         from zscout.lab.grid_arena import GridArena
         from zscout.lab.point_arena import POINT_MAZE, PointArena
+        from zscout.worlds.body import BODIES
 
         device = device_named(self.device)
-        kinds = {POINT_MAZE: "named", f"{POINT_MAZE}-linear": "linear"}
-        if known_name(self.arena, ("grid", *kinds), "arena") == "grid":
+        points = {POINT_MAZE: "named", f"{POINT_MAZE}-linear": "linear"}
+        bodies = {name + ending: (name, ending[1:] or "suite") for name in BODIES for ending in ("", *BODY_TASKS)}
+        if known_name(self.arena, ("grid", *points, *bodies), "arena") == "grid":
             check_world(self.world)
             return GridArena(str(self.world), str(self.features), str(self.model), psi_error, heads, device)
         for name, value in (("world", self.world), ("features", self.features)):
@@ -108,8 +115,11 @@ class RunOptions:
                 raise UsageError(f"--{name} {value} does not apply to --arena {self.arena}")
         if psi_error or heads > 1:
             raise UsageError(f"--psi-error and --heads do not apply to --arena {self.arena}")
-        model = PointArena.model if isinstance(self.model, Usual) else self.model
-        return PointArena(model, kinds[self.arena], device=device)
+        own = None if isinstance(self.model, Usual) else self.model
+        if self.arena in points:
+            return PointArena(own or PointArena.model, points[self.arena], device=device)
+        body, rewards = bodies[self.arena]
+        return BodyArena(own or f"{body}-fb", rewards, device=device, body=body)
 
     @property
     def place(self) -> str:

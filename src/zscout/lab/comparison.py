@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from zscout.lab.arena import NUMBERS, Arena, Task, Tasks
+from zscout.lab.body_arena import BodyArena
 from zscout.lab.grid_arena import GridArena
 from zscout.lab.point_arena import POINT_MAZE, PointArena
 from zscout.lab.spec import Spec, settings_json
@@ -98,14 +99,21 @@ class Outcome:
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> "Outcome":
         """The inverse of ``to_json``."""
-        named = dict(content["arena"])
-        kind = PointArena if named.pop("arena", "grid") == POINT_MAZE else GridArena
-        arena, tasks = kind(**named), Tasks(**content["tasks"])
+        arena, tasks = arena_from_json(content["arena"]), Tasks(**content["tasks"])
         rest = {name: content.get(name, 0.0) for name in ("noise", "steps", "outside", "offset")}
         entrant = Entrant.of(arena, content["method"], content["settings"], tasks, **rest)
         shape = (tasks.count, tasks.seeds)
         tables = {name: np.array(runs).reshape(shape) for name, runs in content["runs"].items()}
         return cls(entrant, tables, content["failures"])
+
+
+def arena_from_json(content: Mapping[str, Any]) -> Arena:
+    """The inverse of an arena's ``to_json``."""
+    named = dict(content)
+    place = named.pop("arena", "grid")
+    if place == "grid":
+        return GridArena(**named)
+    return PointArena(**named) if place == POINT_MAZE else BodyArena(**named)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from zscout.bfm.checkpoint import read_checkpoint, write_checkpoint
 from zscout.bfm.fb_judging import PointJudge
 from zscout.bfm.fb_recipe import FBProgress, FBRecipe
 from zscout.bfm.fb_training import FBTrainer
-from zscout.bfm.pretrained import save
+from zscout.bfm.pretrained import save, save_observations
 from zscout.files import write_json
 from zscout.lab.body_judging import HORIZON, judge_body
 from zscout.lab.pretraining import CHECKPOINT, LOG, check_folder, parse_change
@@ -22,6 +22,7 @@ from zscout.worlds import body, point_maze
 
 POINT_MAZE = "point-maze"
 SECONDS = 20.0  # between checkpoints
+KEPT = 10_000  # observations saved with a model of a body
 
 RECIPES: dict[str, FBRecipe | BodyRecipe] = {
     POINT_MAZE: FBRecipe(),
@@ -109,6 +110,8 @@ class FBRun:
             verdict = asdict(PointJudge(point_maze(), tasks=1 if what.quick else 5)(model))
         model.about = about(what, self.out.resolve().name, verdict)
         save(model, self.out, half=True)
+        if isinstance(trainer, BodyTrainer):
+            save_observations(self.out, seen[:KEPT])
         log = {
             "what": asdict(what),
             "recipe": asdict(trainer.recipe),
@@ -135,11 +138,11 @@ class FBRun:
 
 def about(what: FBPretraining, name: str, verdict: dict[str, Any]) -> dict[str, Any]:
     """The origin of a model, for its card."""
-    point = what.world == POINT_MAZE
+    point, recipe = what.world == POINT_MAZE, what.build_recipe()
     return {
         "name": name,
         "world": what.world,
-        **({"map": str(point_maze()).splitlines()} if point else {}),
+        **({"repeat": recipe.repeat} if isinstance(recipe, BodyRecipe) else {"map": str(point_maze()).splitlines()}),
         "data": f"{'correlated random forces' if point else 'random controls'}, then rollouts of its own policies",
         "seed": what.seed,
         "version": zscout.__version__,

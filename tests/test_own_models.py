@@ -13,7 +13,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from torch import Tensor
 
 from toys import Compass, Drift, Drifter
-from zscout import METHODS, Method, OnlineTransfer, calibrated, check_model, rollout
+from zscout import METHODS, ExactModel, Method, OnlineTransfer, calibrated, check_model, rollout
 from zscout.bfm.conventions import Fit
 from zscout.bfm.fb import FB, FBConfig
 from zscout.bfm.rollouts import rollout_pairs
@@ -40,7 +40,7 @@ class Limited(Drift):
         if self.taken == self.breaks:
             if self.how == "raise":
                 raise ZeroDivisionError("the motor stalled")
-            obs = np.full(4, np.nan) if self.how == "nan" else obs
+            obs = {"nan": np.full(4, np.nan), "shape": obs[:3]}.get(self.how, obs)
             reward = np.nan if self.how == "reward" else reward
         self.taken, self.steps = self.taken + 1, self.steps + 1
         return obs, reward, terminated, self.steps == 15, info
@@ -226,6 +226,16 @@ def test_no_transition_enters_the_start_so_it_cannot_be_counted() -> None:
     assert Fit.of(pairs, 0.9).clearly_better(Fit.of(pairs, 0.5), tolerance=10.0)
 
 
+class Steps(ExactModel):
+    def phi_of_transition(self, obs: Any, action: Any, next_obs: Any) -> Tensor:
+        return self.phi(next_obs) - self.phi(obs)
+
+
+def test_transitions_are_not_checked_by_a_table_of_states(laplacian_model: ExactModel) -> None:
+    with pytest.raises(ValueError, match=r"this model has transition features: pass env= instead"):
+        check_model(Steps(laplacian_model.world, laplacian_model.features), laplacian_model.world)
+
+
 def test_transitions_are_calibrated() -> None:
     rng = np.random.default_rng(0)
     obs, after = rng.normal(size=(2, 400, 4))
@@ -252,7 +262,7 @@ def env_of(kind: str, **broken: Any) -> Any:
 
 
 @pytest.mark.parametrize("kind", ["single", "vector", "dict"])
-@pytest.mark.parametrize("how", ["raise", "nan", "reward"])
+@pytest.mark.parametrize("how", ["raise", "nan", "shape", "reward"])
 def test_an_environment_that_breaks_leaves_the_agent_as_it_was(kind: str, how: str) -> None:
     model: BehaviorModel = NestedDrifter() if kind == "dict" else Drifter()
     runs = 3 if kind == "vector" else None
@@ -261,6 +271,7 @@ def test_an_environment_that_breaks_leaves_the_agent_as_it_was(kind: str, how: s
     says = {
         "raise": "the motor stalled",
         "nan": f"the observation{where} holds NaN or inf",
+        "shape": "shape" if kind == "vector" else f"the observation{where} has shape",  # Gymnasium's own, with a note
         "reward": "reward.* NaN",
     }
 
@@ -271,7 +282,7 @@ def test_an_environment_that_breaks_leaves_the_agent_as_it_was(kind: str, how: s
 
     with pytest.raises((ValueError, ZeroDivisionError), match=says[how]) as raised:
         watch()
-    if how == "raise":
+    if how == "raise" or (how, kind) == ("shape", "vector"):
         (note,) = raised.value.__notes__
         assert f"raised this after {len(seen)} steps" in note
     t, posterior = seen[-1]

@@ -134,7 +134,7 @@ def test_the_command_writes_what_it_shows(tmp_path: Path) -> None:
     [
         (["--features", "laplacian"], "--features laplacian does not apply to --world point-maze"),
         (["--model", "exact"], "point-maze takes the name or folder of a saved model, got exact"),
-        (["--model", "grid9-laplacian"], "grid9-laplacian is no model of the point maze"),
+        (["--model", "grid9-laplacian"], "grid9-laplacian is no model of point-maze"),
         (["--method", "nope"], "there is no method 'nope'"),
         (["--method", "exhaustive"], "exhaustive"),
         (["--task", "100"], "the number of a task must be from 0 to 99, got 100"),

@@ -54,17 +54,15 @@ def test_a_buffer_keeps_the_last_transitions() -> None:
 
 def test_an_archive_draws_rare_states_first(walker: Body) -> None:
     rng = torch.Generator().manual_seed(0)
-    state = walker.random_states(64, rng)
-    archive = Archive(walker, state, rng)
+    state = walker.random_states(1, rng).expand(64, -1)
+    archive = Archive(walker, state.shape[1], rng)
     common, rare = state.clone(), state.clone()
-    common[:] = state[0]
-    rare[:] = state[0]
-    rare[:, 0] += 5.0  # the height
+    common[:, 0], rare[:, 0] = -0.6, -0.3  # 30 cm apart in height
     for _ in range(60):
         archive.see(common)
     archive.see(rare)
     drawn = archive.draw(400)
-    share = float((drawn[:, 0] > state[0, 0] + 1).float().mean())
+    share = float((drawn[:, 0] > -0.5).double().mean())
     assert share > 0.3  # 1 of 61 states, but 64 are compared and its cell is 60 times as rare
 
 
@@ -143,20 +141,28 @@ def test_a_model_of_a_body_keeps_the_contract_and_comes_back_from_a_file(walker:
 def test_returns_of_a_body_are_those_of_its_environment(walker: Body) -> None:
     import gymnasium
 
-    model = BodyTrainer(walker, TINY, seed=0).model
-    z = model.sample_z(1, 0)
-    found = returns(model, walker, [body_task(walker, "stand")], z, repeat=2, episodes=2, horizon=30, seed=5)
+    trainer = BodyTrainer(walker, TINY, seed=0)
+    with pytest.raises(ValueError, match="no observations yet"):
+        _ = trainer.model
+    list(trainer.train(every=40))
+    model, names = trainer.model, ("stand", "spin")
+    z = model.sample_z(2, 0)
+    tasks = [body_task(walker, name) for name in names]
+    found = returns(model, walker, tasks, z, repeat=2, episodes=2, horizon=30, seed=5)
     starts = walker.random_states(2, torch.Generator().manual_seed(5))
-    env = gymnasium.make("zscout/Walker-v0", reward="stand")
-    for start, total in zip(starts, found[0], strict=True):
-        obs, _ = env.reset(options={"state": start.numpy()})
-        own = 0.0
-        for t in range(30):
-            if t % 2 == 0:
-                action = np.asarray(model.act(obs, z[0]))
-            obs, reward, *_ = env.step(action)
-            own += float(reward)
-        assert float(total) == pytest.approx(own, rel=1e-4)
+    for name, one, totals in zip(names, z, found, strict=True):
+        env = gymnasium.make("zscout/Walker-v0", reward=name)
+        for start, total in zip(starts, totals, strict=True):
+            obs, _ = env.reset(options={"state": start.numpy()})
+            own = 0.0
+            for t in range(30):
+                if t % 2 == 0:
+                    action = np.asarray(model.act(obs, one))
+                obs, reward, *_ = env.step(action)
+                own += float(reward)
+            assert float(total) == pytest.approx(own, rel=1e-3)
+    swapped = returns(model, walker, tasks, z.flip(0), repeat=2, episodes=2, horizon=30, seed=5)
+    assert not torch.allclose(swapped, found, rtol=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -171,6 +177,11 @@ def test_returns_of_a_body_are_those_of_its_environment(walker: Body) -> None:
 def test_a_recipe_says_what_is_wrong(changes: dict[str, float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         replace(TINY, **changes)  # type: ignore[arg-type]
+
+
+def test_the_scale_of_goals_must_fit_them(walker: Body) -> None:
+    with pytest.raises(ValueError, match="expected 6 positive numbers"):
+        BodyTrainer(walker, replace(TINY, goal_scale=(1.0, 2.0)))
 
 
 def test_an_unbounded_observation_is_null_in_a_config() -> None:

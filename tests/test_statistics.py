@@ -10,11 +10,13 @@ import pytest
 from zscout.lab.arena import Tasks
 from zscout.lab.comparison import Entrant, Outcome, Row, comparison, paired_cells, ranking_cells
 from zscout.lab.grid_arena import GridArena
+from zscout.lab.point_arena import PointArena
 from zscout.lab.statistics import Bootstrap, Estimate, interquartile_mean, ranks
 from zscout.lab.stored_results import collect_league
 from zscout.lab.tuning import (
     BUDGET,
     GRIDS,
+    VECTOR_GRIDS,
     about_settings,
     beyond,
     candidates,
@@ -171,8 +173,11 @@ def test_tuning_and_report_share_no_task_and_no_seed() -> None:
 
 
 def test_every_method_is_tuned_with_the_same_budget() -> None:
-    assert {len(grid) for grid in GRIDS.values()} == {BUDGET}
-    assert all(len({json.dumps(s, sort_keys=True) for s in grid}) == BUDGET for grid in GRIDS.values())
+    for grids in (GRIDS, VECTOR_GRIDS):
+        assert {len(grid) for grid in grids.values()} == {BUDGET}
+        assert all(len({json.dumps(s, sort_keys=True) for s in grid}) == BUDGET for grid in grids.values())
+    for entrant in candidates(PointArena(), list(VECTOR_GRIDS), Tasks(2, 1, "tuning")):
+        entrant.check()
     assert {"ridge": 0.09, "radius": 0.5} in GRIDS["opti"]
     tried = candidates(GridArena(features="clusters"), list(GRIDS), Tasks(2, 1, "tuning"))
     assert {entrant.method for entrant in tried} == set(GRIDS)

@@ -10,9 +10,11 @@ from torch import Generator, Tensor
 from zscout.bfm.body_recipe import BodyRecipe
 from zscout.bfm.fb import FB
 from zscout.bfm.sphere import project_sphere
+from zscout.worlds.body import HEIGHT, SPEED
 
 ARCHIVE, SEEN, COMPARED = 50_000, 16, 64  # states kept; added in each step; compared for each start
-CELLS = 20  # a side of the map that says which states are rare: by the first and the fourth goal feature
+CELLS = 20  # a side of the map of heights and speeds that says which states are rare
+RANGES = ((0.0, 2.0), (-6.0, 6.0))  # of that map, in m and m/s; what is beyond counts as the last cell
 NOISE, DRIFT = 0.2, 0.9  # of actions; of random controls, from step to step
 
 
@@ -67,22 +69,20 @@ class Buffer:
 
 
 class Archive:
-    """States seen before, from which rare ones are drawn."""
+    """States seen before, from which those with rare heights and speeds are drawn."""
 
-    def __init__(self, world: BodyWorld, first: Float[Tensor, "n k"], rng: Generator) -> None:
+    def __init__(self, world: BodyWorld, state_size: int, rng: Generator) -> None:
         self.world, self.rng = world, rng
-        goals = world.goal_features(world.observe(first))[:, [0, 3]]
-        self._low, self._width = goals.amin(0), (goals.amax(0) - goals.amin(0)).clamp(min=1e-6)
-        self.states = first.new_zeros(ARCHIVE, first.shape[1])
+        self.states = torch.zeros(ARCHIVE, state_size, dtype=torch.float64)
         self.cells = torch.zeros(ARCHIVE, dtype=torch.long)
         self.visits = torch.ones(CELLS * CELLS)
         self.added = 0
 
     def see(self, state: Float[Tensor, "n k"]) -> None:
         """Count the cells of all states, and keep a few of them."""
-        goals = self.world.goal_features(self.world.observe(state))[:, [0, 3]]
-        # Wider than the first states: good policies go further.
-        places = (((goals - self._low) / self._width + 1) / 3).clamp(0, 0.999).mul(CELLS).long()
+        goals = self.world.goal_features(self.world.observe(state))[:, [HEIGHT, SPEED]]
+        low, high = torch.tensor(RANGES, dtype=goals.dtype).T
+        places = ((goals - low) / (high - low)).clamp(0, 0.999).mul(CELLS).long()
         cells = places[:, 0] * CELLS + places[:, 1]
         self.visits += torch.bincount(cells, minlength=len(self.visits))
         kept = torch.randint(len(state), (SEEN,), generator=self.rng)
@@ -106,7 +106,7 @@ class Collector:
         self.physics_rng = Generator().manual_seed(seed + 2)
         n, d, actions = recipe.bodies, recipe.dim, world.action_space.shape[0]
         self.state = world.random_states(n, self.physics_rng)
-        self.archive = Archive(world, self.state, self.physics_rng)
+        self.archive = Archive(world, self.state.shape[1], self.physics_rng)
         self.age = torch.randint(recipe.episode, (n,), generator=self.physics_rng)  # episodes do not end all at once
         self.role = torch.rand(n, generator=self.rng, device=device)  # explorers first, random controls last
         self.z = project_sphere(torch.randn(n, d, generator=self.rng, device=device))

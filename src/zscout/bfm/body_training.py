@@ -32,6 +32,9 @@ class BodyTrainer:
         self.world, self.recipe, self.seed, self.device = world, recipe, seed, torch.device(device)
         actions = world.action_space.shape[0]
         self.learner = FBLearner(world.observation_space, actions, recipe, seed, device)
+        goals = len(self.learner.online.goal_scale)
+        if recipe.goal_scale and (len(recipe.goal_scale) != goals or min(recipe.goal_scale) <= 0):
+            raise ValueError(f"goal_scale is {recipe.goal_scale}: expected {goals} positive numbers, or none")
         self.buffer = Buffer(recipe.buffer, world.observation_space.shape[0], actions, self.device)
         self.collector = Collector(world, recipe, self.buffer, seed, self.device)
         self.step = 0
@@ -51,6 +54,8 @@ class BodyTrainer:
     @property
     def model(self) -> FB:
         """A frozen copy of the current model, with its moments."""
+        if not self.buffer.added:
+            raise ValueError("there are no observations yet: train first")
         return copy.deepcopy(self.learner.online).freeze().calibrate(self.observations)
 
     def train(self, every: int = 1_000) -> Iterator[FBProgress]:
@@ -64,7 +69,7 @@ class BodyTrainer:
                 action = self.collector.choose(online)
                 on_cpu = action.cpu()
                 self._set_rates()
-                for _ in range(min(self.recipe.updates, end - self.step)):  # on CUDA these run beside the physics
+                for _ in range(self.recipe.updates):  # on CUDA these run beside the physics
                     total += update()
                     self.step, done = self.step + 1, done + 1
                 self.collector.step(action, on_cpu, online)

@@ -42,8 +42,8 @@ def fb_card(config: FBConfig, about: dict[str, Any]) -> str:
     if "returns" in verdict:
         lines += [
             "",
-            f"Zero-shot returns of 1,000 control steps, mean of {verdict['episodes']} episodes, with z from labelled "
-            "observations, and the R² of the reward in φ:",
+            f"Zero-shot returns of {verdict['horizon']:,} control steps, mean of {verdict['episodes']} episodes, with "
+            "z from labelled observations, and the R² of the reward in φ:",
             "",
             "| task | return | R² |",
             "|---|---|---|",

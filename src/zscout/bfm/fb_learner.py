@@ -88,7 +88,7 @@ class FBLearner:
         return torch.stack([loss.detach(), orthonormality.detach(), value])
 
     def update_slow_features(self, rows: Rows) -> Float[Tensor, "3"]:
-        """One step of B alone: ‖B(s) − B(s')‖² with orthonormal B, whose minimum is the Laplacian's eigenfunctions."""
+        """One step of B alone: ‖B(s) − B(s')‖² with B near orthonormal, so that B spans the smoothest functions."""
         B = rows.features
         apart = (centred(self.online.backward_of(rows.obs)) - B).square().sum(-1).mean()
         orthonormality = orthonormality_loss(B)

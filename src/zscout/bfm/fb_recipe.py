@@ -1,7 +1,7 @@
 """What decides the training of an FB model, and a line of its log."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from zscout.edge import as_discount, as_positive, as_size, in_range, known_name
 
@@ -30,6 +30,11 @@ class LearnerRecipe:
     noise: float = 0.2  # added to the policy's actions in training, clipped at 0.3
 
     def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.type in (bool, str) and type(value) is not field.type:
+                expected = "true or false" if field.type is bool else "a word"
+                raise ValueError(f"{field.name} is {value!r}, expected {expected}")
         for name in ("dim", "hidden", "layers"):
             as_size(getattr(self, name), name, 1)
         as_size(self.batch, "batch", 8)
@@ -65,6 +70,7 @@ class FBRecipe(LearnerRecipe):
         known_name(self.features, FEATURES, "features")
         for name in ("transitions", *PHASES, "chain", "runs", "refresh"):
             as_size(getattr(self, name), name, 1)
+        as_positive(self.force, "force")
         for name in ("correlation", "explore", "on_policy"):
             in_range(getattr(self, name), name, 0.0, 1.0)
 
@@ -84,7 +90,7 @@ class FBProgress:
     """One line of the training log: means since the last line."""
 
     step: int
-    loss: float  # of F and B; in the evaluation phase the squared Bellman error of ψ in features per step
+    loss: float  # of F and B; once B is fixed, the squared Bellman error of ψ in features per step
     orthonormality: float  # ‖Cov(B) − I‖²
     value: float  # F(s,π(s,z),z)·z of the data, per step
     score: float | None = None  # of the judge, if there is one

@@ -54,7 +54,7 @@ class FBTrainer:
     def model(self) -> FB:
         """A frozen copy of the current model, with its moments."""
         model = copy.deepcopy(self.online).freeze()
-        return model.calibrate(self.data.next_obs[:SAMPLE]) if self.phase == 0 else model
+        return model.calibrate(self._sample()) if self.step <= self._ends[0] else model
 
     @property
     def phase(self) -> int:
@@ -95,9 +95,17 @@ class FBTrainer:
         """Once B is fixed, ψ of the whitened features is a plain regression."""
         self._update = None
         if self.phase == 1:
+            sample = self._sample()
             self.target.backward_map.load_state_dict(self.online.backward_map.state_dict())
             for model in (self.online, self.target):
-                model.calibrate(self.data.next_obs[:SAMPLE])
+                model.calibrate(sample)
+
+    def _sample(self) -> Float[Tensor, "n k"]:
+        """Observations in random order; exploration replaces the first rows of the data, which are else random."""
+        if not self.recipe.explore:
+            return self.data.next_obs[:SAMPLE]
+        order = torch.randperm(len(self.data), generator=Generator().manual_seed(self.seed))
+        return self.data.next_obs[order[:SAMPLE].to(self.device)]
 
     def _explore(self, steps: int) -> None:
         """Replace the oldest transitions, so that ``explore`` of all are replaced by the end of the policy phase."""

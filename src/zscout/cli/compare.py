@@ -19,6 +19,7 @@ from zscout.cli.progress import outcomes_with_bar
 from zscout.cli.traces import compare_traces
 
 if TYPE_CHECKING:
+    from zscout.lab.arena import Arena
     from zscout.lab.comparison import Entrant
 
 FURTHER = 8  # times at most that a grid is extended where a choice is at its edge
@@ -81,6 +82,9 @@ class Compare(CompareOptions):
         steps = min(self.steps, 50) if self.quick else self.steps
         tasks = Tasks(count, seeds, "report", self.seed)
         arena = self.build_arena(self.psi_error, self.heads)
+        if (most := distinct_tasks(arena)) and count > most:
+            say(console, f"{self.arena} has {most} tasks")
+            tasks = Tasks(most, seeds, "report", self.seed)
         settings = settings_named(self.settings, arena)
         as_size(self.jobs, "jobs", 1)
         rest = {"noise": self.noise, "steps": steps, "outside": self.outside, "offset": self.offset}
@@ -94,7 +98,8 @@ class Compare(CompareOptions):
 
 @dataclass(frozen=True)
 class Tune(RunOptions):
-    """Tune each method on separate tasks, with the same budget for each; compare --settings FILE uses the result."""
+    """Tune each method on separate tasks: 16 settings each, and more where the best is at the edge of its grid;
+    compare --settings FILE uses the result."""
 
     out: Path = Path("out/tune")
     """Folder for settings.json (both choices and every setting tried, by arena) and every run."""
@@ -120,6 +125,9 @@ class Tune(RunOptions):
             report = min(3, self.report) if self.quick else self.report
             tasks, others = (Tasks(n, 1, kind, self.seed) for n, kind in ((count, "tuning"), (report, "report")))
             arena = self.build_arena()
+            if distinct_tasks(arena):
+                none_left = f"the tasks of --arena {self.arena} are fixed, none are left to tune on"
+                raise UsageError(f"{none_left}: use a -linear arena")
             as_size(self.jobs, "jobs", 1)
             steps = min(self.steps, 20) if self.quick else self.steps
             names = list(grids_of(arena)) if self.methods == "all" else names_of(self.methods)
@@ -147,6 +155,13 @@ class Tune(RunOptions):
         console.print(terminal_table(TextTable("chosen", caption, *ranking_cells(comparison(list(found.values()))))))
         write_files(console, (path, before(chosen, record)))
         write_files(console, (self.json, [outcome.to_json() for outcome in outcomes]))
+
+
+def distinct_tasks(arena: "Arena") -> int | None:
+    """The number of tasks of an arena that has a fixed list; None if it draws them at random."""
+    from zscout.lab.body_arena import BodyArena
+
+    return arena.distinct_tasks if isinstance(arena, BodyArena) else None
 
 
 def runnable(entrants: "list[Entrant]", all_methods: bool, console: Console) -> "list[Entrant]":

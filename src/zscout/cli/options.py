@@ -26,6 +26,10 @@ def usage_errors() -> Iterator[None]:
     """Turn errors during the setup of a command into usage errors; a missing module:name says where to run."""
     try:
         yield
+    except ModuleNotFoundError as error:
+        if "zscout[" not in str(error):  # else it names the extra to install
+            raise
+        raise UsageError(str(error)) from error
     except ValueError as error:
         cause: BaseException | None = error
         while cause is not None and not isinstance(cause, ModuleNotFoundError):
@@ -70,7 +74,7 @@ def check_world(name: str, *more: str) -> None:
     known_name(name, (*WORLDS, *more), "world", ", or a map file")
 
 
-BODY_TASKS = ("-held-out", "-linear")  # endings of --arena walker …
+BODY_ENDINGS = ("-held-out", "-linear")  # of --arena walker …
 
 
 class Usual(str):
@@ -106,7 +110,7 @@ class RunOptions:
 
         device = device_named(self.device)
         points = {POINT_MAZE: "named", f"{POINT_MAZE}-linear": "linear"}
-        bodies = {name + ending: (name, ending[1:] or "suite") for name in BODIES for ending in ("", *BODY_TASKS)}
+        bodies = {name + ending: (name, ending[1:] or "suite") for name in BODIES for ending in ("", *BODY_ENDINGS)}
         if known_name(self.arena, ("grid", *points, *bodies), "arena") == "grid":
             check_world(self.world)
             return GridArena(str(self.world), str(self.features), str(self.model), psi_error, heads, device)

@@ -79,10 +79,7 @@ class Pretrain:
             from zscout.lab.fb_pretraining import FBPretraining, FBRun
 
             named = {name: getattr(self, name) for name in ("world", "seed", "device", "quick")}
-            try:
-                return FBRun(FBPretraining(changes=self.set, **named), self.out)
-            except ModuleNotFoundError as error:
-                raise ValueError(str(error)) from error
+            return FBRun(FBPretraining(changes=self.set, **named), self.out)
         from zscout.lab.pretraining import Pretraining, Run
 
         check_world(self.world)

@@ -51,8 +51,7 @@ class BodyArena(VectorArena):
 
     def starts(self, draws: Streams) -> Float[Tensor, "R k"]:
         """The suite's starts, one generator for each run, so that a run does not depend on the others."""
-        seeds = (draws.integers() & (2**62 - 1)).tolist()
-        return torch.cat([self.world.random_states(1, Generator().manual_seed(seed)) for seed in seeds])
+        return torch.cat([self.world.random_states(1, rng) for rng in draws.generators()])
 
     def advance(self, state: Float[Tensor, "R k"], action: Float[Tensor, "R a"]) -> Float[Tensor, "R k"]:
         """The next states."""
@@ -63,10 +62,18 @@ class BodyArena(VectorArena):
         return self.world.observe(state).float()
 
     def task_names(self, n: int, rng: Generator) -> list[str]:
-        """The tasks in turn, the same for every seed: there are only so many."""
+        """The tasks in turn, the same for every seed."""
+        return [self._names[i % len(self._names)] for i in range(n)]
+
+    @property
+    def distinct_tasks(self) -> int | None:
+        """The number of named tasks; None for linear rewards."""
+        return None if self.rewards == LINEAR else len(self._names)
+
+    @property
+    def _names(self) -> list[str]:
         held_out = self.rewards == HELD_OUT
-        names = [task.name for task in body_tasks(self.world) if (task.kind == HELD_OUT) == held_out]
-        return [names[i % len(names)] for i in range(n)]
+        return [task.name for task in body_tasks(self.world) if (task.kind == HELD_OUT) == held_out]
 
     def reward_of(self, name: str) -> Callable[[Float[Tensor, "*b o"]], Float[Tensor, "*b"]]:
         """The task of a name, without a control cost."""

@@ -23,6 +23,7 @@ class BodyVerdict:
     returns: dict[str, float]
     expressed: dict[str, float]
     episodes: int
+    horizon: int  # control steps of an episode
 
 
 def judge_body(
@@ -43,7 +44,8 @@ def judge_body(
     found = returns(model, world, tasks, z, repeat, episodes, horizon, seed).mean(1)
     names = [task.name for task in tasks]
     expressed = {name: round(fit.expressed, 4) for name, fit in zip(names, fits, strict=True)}
-    return BodyVerdict(dict(zip(names, [round(r, 2) for r in found.tolist()], strict=True)), expressed, episodes)
+    rounded = dict(zip(names, [round(r, 2) for r in found.tolist()], strict=True))
+    return BodyVerdict(rounded, expressed, episodes, horizon)
 
 
 def returns(

@@ -50,8 +50,8 @@ class FBPretraining:
         """The recipe with the changes asked for."""
         recipe = RECIPES[self.world]
         small = SMALL | (SMALL_POINT if self.world == POINT_MAZE else SMALL_BODY) if self.quick else {}
-        known = [field.name for field in fields(recipe)]
-        changes: dict[str, Any] = dict(parse_change(text, known) for text in self.changes)
+        known, texts = [field.name for field in fields(recipe)], [f.name for f in fields(recipe) if f.type is str]
+        changes: dict[str, Any] = dict(parse_change(text, known, texts) for text in self.changes)
         return replace(recipe, **small | changes)
 
     def command(self, out: str) -> str:
@@ -79,17 +79,13 @@ class FBRun:
         self.resumed = read_checkpoint(self.trainer, out / CHECKPOINT)
 
     def train(self, every: int = 250) -> Iterator[FBProgress]:
-        """Lines of the log; a checkpoint at times, and when it is stopped."""
+        """Lines of the log; a checkpoint every 20 s, after a line: only there a resumed training is the same."""
         written = 0.0
-        try:
-            for progress in self.trainer.train(every=every):
-                if time.monotonic() - written > SECONDS or self.trainer.finished:
-                    write_checkpoint(self.trainer, self.out / CHECKPOINT)
-                    written = time.monotonic()
-                yield progress
-        except KeyboardInterrupt:
-            write_checkpoint(self.trainer, self.out / CHECKPOINT)
-            raise
+        for progress in self.trainer.train(every=every):
+            if time.monotonic() - written > SECONDS or self.trainer.finished:
+                write_checkpoint(self.trainer, self.out / CHECKPOINT)
+                written = time.monotonic()
+            yield progress
 
     def told(self, line: FBProgress) -> str:
         """A line of the log in words."""

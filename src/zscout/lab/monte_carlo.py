@@ -96,9 +96,9 @@ def _rates(arena: Arena, batch: Batch, z: Float[Tensor, "R d"], length: int) -> 
 
 @cache
 def _gap(arena: Arena, length: int) -> float:
-    """Mean over 20 tuning tasks of what the oracle gains over random actions in one step."""
+    """Size of the mean over 20 tuning tasks of what the oracle gains over random actions in one step."""
     random, oracle = _references(arena, Tasks(20, 1, "tuning").draw(arena), length, 0.0).mean(0).tolist()
-    return float(oracle - random)
+    return max(abs(float(oracle - random)), 1e-12)  # a weak model's oracle may be worse than random actions
 
 
 _REFERENCES: dict[tuple[Arena, Task, int, float], tuple[float, float]] = {}

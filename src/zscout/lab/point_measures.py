@@ -31,7 +31,7 @@ class TaskMeasures:
 
     task: str
     expressed: float  # R² of the reward in φ, over 50,000 observations
-    random_z: float  # z uniform on the sphere
+    random_z: float  # a z of sample_z
     labels: dict[int, float]  # z from this number of labelled observations
     oracle: float  # z from 50,000
     ceiling: float  # the best z that the cross-entropy method finds by true returns, on other starts

@@ -168,11 +168,13 @@ def _places(world: GridWorld) -> Float[Tensor, "S 2"]:
     return 2 * world.cells / last - 1
 
 
-def parse_change(text: str, known: Sequence[str]) -> tuple[str, Any]:
-    """Name and value of a change to a recipe, "name=value"."""
+def parse_change(text: str, known: Sequence[str], texts: Sequence[str] = ()) -> tuple[str, Any]:
+    """Name and value of a change to a recipe, "name=value"; the values of ``texts`` are words."""
     name, _, value = text.partition("=")
     if name not in known:
         raise ValueError(f"a recipe has no {name!r}; it has {', '.join(known)}")
+    if name in texts:
+        return name, value
     try:
         return name, parse_json(value)
     except ValueError:

@@ -93,6 +93,8 @@ def beyond(outcomes: Sequence[Outcome]) -> list[Entrant]:
     """For each choice at an edge of its grid, the next value further out, at the same ratio."""
     found: dict[Entrant, None] = {}
     for method, choices in choose(_tables(outcomes)).items():
+        if is_plugin(method):  # whose settings may have limits
+            continue
         of_method = [outcome for outcome in outcomes if outcome.entrant.method == method]
         for settings, name in product(choices.values(), WIDENED):
             tried: list[Any] = [outcome.settings.get(name) for outcome in of_method]

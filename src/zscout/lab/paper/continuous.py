@@ -66,7 +66,7 @@ def _tell(scale: Scale, runs: Runs) -> Section:
     )
     text = [
         "The paper's worlds are grids. Here the state is the position and velocity of a point mass between walls, an "
-        "action is a force, and the model is a forward-backward network trained on random forces.",
+        "action is a force, and the model is a forward-backward network trained on random forces and its own rollouts.",
         "The table has what the model holds, whatever the method. Its zero-shot z gets less than a planner; a search "
         "over z by true returns shows how much of that is the choice of z, and how much the policies lack.",
     ]
@@ -80,7 +80,10 @@ def _tell(scale: Scale, runs: Runs) -> Section:
             [_measured_row(kind, measured) for kind in (*KINDS, "all")],
         )
     ]
-    command = "zscout compare --arena point-maze-linear --noise 0 --steps 140"
+    command = (
+        f"zscout compare --arena point-maze-linear --noise 0 --steps {STEPS} --tasks {TASKS} --seeds 1 "
+        f"--methods {','.join(METHODS)} --settings default"
+    )
     return Section("point-maze", "A continuous world", text, [figure], tables, [claim], command=command)
 
 

@@ -202,3 +202,6 @@ def test_pretrain_makes_a_model_of_a_body(tmp_path: Path) -> None:
     wrong = run_zscout(["pretrain", "--world", "walker", "--out", "other"], tmp_path)
     assert wrong.returncode == 2
     assert "expected a grid and usfa, or fb and one of point-maze, walker, cheetah, hopper" in wrong.stderr
+    other = run_zscout(["pretrain", "--world", "walker", "--model", "fb", "--dim", "20", "--out", "other"], tmp_path)
+    assert other.returncode == 2
+    assert "--dim does not apply to --model fb: write --set dim=…" in other.stderr

@@ -10,6 +10,7 @@ from zscout.cli.options import OutputFile, Quick, check_world, device_named, usa
 from zscout.cli.output import say
 from zscout.cli.progress import bar_with_time_left, stopped
 
+OF_USFA = ("features", "dim", "slip", "recipe", "walks", "length", "patience", "keep")
 FB_WORLDS = ("point-maze", "walker", "cheetah", "hopper")
 
 
@@ -78,6 +79,10 @@ class Pretrain:
         if self.model == "fb":
             from zscout.lab.fb_pretraining import FBPretraining, FBRun
 
+            for field in fields(self):
+                if field.name in OF_USFA and getattr(self, field.name) != field.default:
+                    hint = ": write --set dim=…" if field.name == "dim" else ""
+                    raise ValueError(f"--{field.name} does not apply to --model fb{hint}")
             named = {name: getattr(self, name) for name in ("world", "seed", "device", "quick")}
             return FBRun(FBPretraining(changes=self.set, **named), self.out)
         from zscout.lab.pretraining import Pretraining, Run

@@ -25,10 +25,14 @@ def _entrants(scale: Scale, rewards: str) -> list[Entrant]:
 
 
 def _specs(scale: Scale) -> list[Spec]:
+    """No runs in a quick test: in float32 their last digits depend on which runs share a batch."""
+    if scale.quick:
+        return []
     return [spec for rewards in REWARDS for entrant in _entrants(scale, rewards) for spec in entrant.specs]
 
 
-def _tell(scale: Scale, runs: Runs) -> Section:
+def _fresh(scale: Scale, runs: Runs) -> tuple[CurveFigure, Claim]:
+    """Two episodes of three methods, run for this report."""
     fresh = {
         rewards: comparison([Outcome.of(one, runs.store) for one in _entrants(scale, rewards)]) for rewards in REWARDS
     }
@@ -64,6 +68,10 @@ def _tell(scale: Scale, runs: Runs) -> Section:
         "holds if the second episode has at least .95 of the oracle's return, in part from .75",
         kind="ours",
     )
+    return figure, claim
+
+
+def _tell(scale: Scale, runs: Runs) -> Section:
     text = [
         "The paper's worlds are grids. Here the state is the position and velocity of a point mass between walls, an "
         "action is a force, and the model is a forward-backward network trained on random forces and its own rollouts.",
@@ -84,6 +92,9 @@ def _tell(scale: Scale, runs: Runs) -> Section:
         f"zscout compare --arena point-maze-linear --noise 0 --steps {STEPS} --tasks {TASKS} --seeds 1 "
         f"--methods {','.join(METHODS)} --settings default"
     )
+    if scale.quick:
+        return Section("point-maze", "A continuous world", text, tables=tables, command=command)
+    figure, claim = _fresh(scale, runs)
     return Section("point-maze", "A continuous world", text, [figure], tables, [claim], command=command)
 
 

@@ -59,8 +59,8 @@ def test_an_archive_draws_rare_states_first(walker: Body) -> None:
     common, rare = state.clone(), state.clone()
     common[:, 0], rare[:, 0] = -0.6, -0.3  # 30 cm apart in height
     for _ in range(60):
-        archive.see(common)
-    archive.see(rare)
+        archive.see(common, walker.observe(common))
+    archive.see(rare, walker.observe(rare))
     drawn = archive.draw(400)
     share = float((drawn[:, 0] > -0.5).double().mean())
     assert share > 0.3  # 1 of 61 states, but 64 are compared and its cell is 60 times as rare

@@ -3,13 +3,14 @@
 from typing import Protocol, runtime_checkable
 
 import torch
-from gymnasium.spaces import Box
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
 from zscout.bfm.body_recipe import BodyRecipe
 from zscout.bfm.fb import FB
-from zscout.bfm.sphere import project_sphere
+from zscout.bfm.fb_data import BatchWorld, narrowed, widest
+from zscout.bfm.fb_losses import centred
+from zscout.bfm.sphere import goals_or_uniform, project_sphere
 from zscout.worlds.body import HEIGHT, SPEED
 
 ARCHIVE, SEEN, COMPARED = 50_000, 16, 64  # states kept; added in each step; compared for each start
@@ -19,24 +20,8 @@ NOISE, DRIFT = 0.2, 0.9  # of actions; of random controls, from step to step
 
 
 @runtime_checkable
-class BodyWorld(Protocol):
+class BodyWorld(BatchWorld, Protocol):
     """A world whose states are more than observations, many runs at once; its physics runs on the CPU."""
-
-    @property
-    def observation_space(self) -> Box:
-        """The space of a single observation."""
-
-    @property
-    def action_space(self) -> Box:
-        """The space of a single action, [−1, 1]ᵃ."""
-
-    def advance(
-        self, state: Float[Tensor, "n k"], action: Float[Tensor, "n a"]
-    ) -> tuple[Float[Tensor, "n k"], Bool[Tensor, " n"]]:
-        """The next states, and which of them diverged."""
-
-    def random_states(self, n: int, rng: Generator) -> Float[Tensor, "n k"]:
-        """Starts of episodes."""
 
     def observe(self, state: Float[Tensor, "*b k"]) -> Float[Tensor, "*b o"]:
         """Observations of states."""
@@ -78,9 +63,9 @@ class Archive:
         self.visits = torch.ones(CELLS * CELLS)
         self.added = 0
 
-    def see(self, state: Float[Tensor, "n k"]) -> None:
+    def see(self, state: Float[Tensor, "n k"], obs: Float[Tensor, "n o"]) -> None:
         """Count the cells of all states, and keep a few of them."""
-        goals = self.world.goal_features(self.world.observe(state))[:, [HEIGHT, SPEED]]
+        goals = self.world.goal_features(obs)[:, [HEIGHT, SPEED]]
         low, high = torch.tensor(RANGES, dtype=goals.dtype).T
         places = ((goals - low) / (high - low)).clamp(0, 0.999).mul(CELLS).long()
         cells = places[:, 0] * CELLS + places[:, 1]
@@ -113,7 +98,7 @@ class Collector:
         self.V_inv = torch.eye(d, device=device).repeat(n, 1, 1)
         self.control = torch.zeros(n, actions, device=device)  # random controls
         self.steps = 0
-        self._obs = self._observed()
+        self._obs = self._seen(world.observe(self.state))
 
     @torch.no_grad()
     def choose(self, model: FB | None) -> Float[Tensor, "n a"]:
@@ -133,17 +118,13 @@ class Collector:
         """Advance all bodies and store their transitions; those that diverged start anew."""
         obs = self._obs
         self.state, diverged = self.world.advance(self.state, on_cpu)
-        self.archive.see(self.state)
-        self._obs = self._observed()
-        good = ~diverged.to(self.device)
-        self.buffer.add(
-            *((part[good] for part in (obs, action, self._obs)) if diverged.any() else (obs, action, self._obs))
-        )
+        entered = self.world.observe(self.state)
+        self.archive.see(self.state, entered)
+        self._obs = self._seen(entered)
+        good = ~diverged.to(self.device) if diverged.any() else slice(None)
+        self.buffer.add(obs[good], action[good], self._obs[good])
         if model is not None:
-            B = model.backward_of(self._obs)
-            toward = (self.V_inv @ (B - B.mean(0))[..., None])[..., 0]
-            spread = 1 + ((B - B.mean(0)) * toward).sum(-1)
-            self.V_inv -= toward[:, :, None] * toward[:, None] / spread[:, None, None]
+            self.V_inv = narrowed(self.V_inv, centred(model.backward_of(self._obs)))
         self.age += 1
         self.steps += 1
         ended = (diverged | (self.age >= self.recipe.episode)).nonzero()[:, 0]
@@ -156,17 +137,14 @@ class Collector:
         tried = self._draw_z(model, n * k).reshape(n, k, -1)
         rows, flat = encoded.repeat_interleave(k, 0), tried.flatten(0, 1)
         F = model.forward_of(rows, model.action_of(rows, flat), flat).mean(0).reshape(n, k, -1)
-        widest = torch.einsum("nkd,nde,nke->nk", F, self.V_inv, F).argmax(1)
-        choice = torch.where(self.role < self.recipe.explorers, widest, 0)
+        choice = torch.where(self.role < self.recipe.explorers, widest(F, self.V_inv), 0)
         chosen = tried[torch.arange(n, device=self.device), choice]
         renewed = torch.rand(n, 1, generator=self.rng, device=self.device) < 0.25
         self.z = torch.where(renewed, chosen, self.z)
 
     def _draw_z(self, model: FB, n: int) -> Float[Tensor, "n d"]:
         B = model.backward_of(self.buffer.next_obs[self.buffer.draw(n, self.rng)])
-        uniform = torch.randn(B.shape, generator=self.rng, device=self.device)
-        goal = torch.rand(n, 1, generator=self.rng, device=self.device) < 0.5
-        return project_sphere(torch.where(goal, B - B.mean(0), uniform))
+        return goals_or_uniform(centred(B), 0.5, self.rng)
 
     def _restart(self, which: Int[Tensor, " m"]) -> None:
         count = len(which)
@@ -176,8 +154,8 @@ class Collector:
             start[again] = self.archive.draw(int(again.sum()))
         self.state[which], self.age[which] = start, 0
         there = which.to(self.device)
-        self._obs[there] = self.world.observe(start).float().to(self.device)
+        self._obs[there] = self._seen(self.world.observe(start))
         self.V_inv[there] = torch.eye(self.V_inv.shape[-1], device=self.device)
 
-    def _observed(self) -> Float[Tensor, "n o"]:
-        return self.world.observe(self.state).float().to(self.device)
+    def _seen(self, obs: Float[Tensor, "m o"]) -> Float[Tensor, "m o"]:
+        return obs.float().to(self.device)

@@ -14,12 +14,10 @@ from zscout.bfm.body_collection import BodyWorld, Buffer, Collector
 from zscout.bfm.body_recipe import BodyRecipe
 from zscout.bfm.cuda_graph import as_graph
 from zscout.bfm.fb import FB
-from zscout.bfm.fb_learner import FBLearner
+from zscout.bfm.fb_learner import SAMPLE, FBLearner
 from zscout.bfm.fb_losses import centred
 from zscout.bfm.fb_recipe import FBProgress
 from zscout.bfm.fb_rollouts import Rows
-
-SAMPLE = 200_000  # observations for moments
 
 
 class BodyTrainer:

@@ -5,7 +5,7 @@ from typing import Protocol, runtime_checkable
 
 import torch
 from gymnasium.spaces import Box
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor
 
 from zscout.bfm.fb import FB
@@ -17,7 +17,7 @@ CANDIDATES, HOLD = 16, 5  # of exploration: z that are compared, and decisions t
 
 @runtime_checkable
 class BatchWorld(Protocol):
-    """A world with vector observations that are its states, many runs at once."""
+    """A world with vector states, many runs at once; in ``FBTrainer`` its observations are its states."""
 
     @property
     def observation_space(self) -> Box:
@@ -28,7 +28,7 @@ class BatchWorld(Protocol):
         """The space of a single action, [−1, 1]ᵃ."""
 
     def advance(
-        self, state: Float[Tensor, "n k"], force: Float[Tensor, "n a"]
+        self, state: Float[Tensor, "n k"], action: Float[Tensor, "n a"], /
     ) -> tuple[Float[Tensor, "n k"], Bool[Tensor, " n"]]:
         """The next states, and which of them terminated."""
 
@@ -105,16 +105,24 @@ def exploration(model: FB, world: BatchWorld, transitions: int, rng: Generator, 
         if t % HOLD == 0:
             candidates = model.sample_z(runs * CANDIDATES, rng).reshape(runs, CANDIDATES, model.dim)
             psi = model.psi(state, candidates)
-            width = torch.einsum("nkd,nde,nke->nk", psi, V_inv, psi)
-            z = candidates[torch.arange(runs, device=rng.device), width.argmax(1)]
+            z = candidates[torch.arange(runs, device=rng.device), widest(psi, V_inv)]
         action = torch.as_tensor(model.act(state, z)) + 0.2 * _normal(runs, model.config.actions, rng)
         entered, over = world.advance(state, action.clamp(-1, 1))
         steps.append(tuple(part[alive] for part in (state, action.clamp(-1, 1), entered, over)))
-        phi = model.phi(entered)
-        toward = (V_inv @ phi[..., None])[..., 0]
-        V_inv = V_inv - toward[:, :, None] * toward[:, None] / (1 + (phi * toward).sum(-1))[:, None, None]
+        V_inv = narrowed(V_inv, model.phi(entered))
         state, alive = entered, alive & ~over
     return Experience.of(steps)  # type: ignore[arg-type]
+
+
+def widest(psi: Float[Tensor, "n k d"], V_inv: Float[Tensor, "n d d"]) -> Int[Tensor, " n"]:
+    """The candidate with the largest ‖ψ‖_{V⁻¹} in each run."""
+    return torch.einsum("nkd,nde,nke->nk", psi, V_inv, psi).argmax(1)
+
+
+def narrowed(V_inv: Float[Tensor, "n d d"], phi: Float[Tensor, "n d"]) -> Float[Tensor, "n d d"]:
+    """(V + φφᵀ)⁻¹ of each run, by a rank-1 update."""
+    toward = (V_inv @ phi[..., None])[..., 0]
+    return V_inv - toward[:, :, None] * toward[:, None] / (1 + (phi * toward).sum(-1))[:, None, None]
 
 
 def _normal(n: int, width: int, rng: Generator) -> Float[Tensor, "n width"]:

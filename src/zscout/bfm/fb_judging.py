@@ -53,14 +53,29 @@ class PointJudge:
 
     def returns(self, model: FB, z: Float[Tensor, "tasks d"]) -> Float[Tensor, "tasks starts"]:
         """Returns of π(·,z) for each task from each start."""
-        tasks, starts = len(z), len(self.starts)
-        state, rows = self.starts.repeat(tasks, 1), z.repeat_interleave(starts, 0)
-        total, alive = torch.zeros(tasks, starts), torch.ones(tasks, starts)
-        for _ in range(HORIZON):
-            state, over = self.world.advance(state, torch.as_tensor(model.act(state, rows)))
-            total += alive * _of_each(self.tasks, state.reshape(tasks, starts, -1))
-            alive = alive * ~over.reshape(tasks, starts)
-        return total
+        return episode_returns(model, self.world, self.tasks, z[:, None], self.starts, HORIZON)[:, 0]
+
+
+def episode_returns(
+    model: FB,
+    world: PointMaze,
+    tasks: Sequence[PointTask],
+    z: Float[Tensor, "K n d"],
+    starts: Float[Tensor, "m 4"],
+    horizon: int,
+) -> Float[Tensor, "K n m"]:
+    """Returns of one episode of π(·,z), for n z of each task, from each start; on the model's device."""
+    (K, n, d), m = z.shape, len(starts)
+    state = starts.to(model.device).repeat(K * n, 1)
+    rows = z.to(model.device).reshape(-1, d).repeat_interleave(m, 0)
+    total = torch.zeros(K, n * m, device=model.device)
+    alive = torch.ones_like(total)
+    for _ in range(horizon):
+        state, over = world.advance(state, torch.as_tensor(model.act(state, rows)))
+        each = state.reshape(K, n * m, -1)
+        total += alive * torch.stack([task(own) for task, own in zip(tasks, each, strict=True)])
+        alive = alive * ~over.reshape(K, n * m)
+    return total.reshape(K, n, m)
 
 
 def zero_shot(model: FB, observations: Float[Tensor, "n k"], rewards: Float[Tensor, " n"]) -> Float[Tensor, " d"]:
@@ -81,7 +96,3 @@ def psi_error(model: FB, starts: Float[Tensor, "n k"], world: PointMaze, seed: i
         total = total + weight * model.phi(state)
         weight = model.gamma * weight * ~over[:, None]
     return float(((psi - total).square().sum() / total.square().sum()).sqrt())
-
-
-def _of_each(tasks: Sequence[PointTask], state: Float[Tensor, "tasks n 4"]) -> Float[Tensor, "tasks n"]:
-    return torch.stack([task(own) for task, own in zip(tasks, state, strict=True)])

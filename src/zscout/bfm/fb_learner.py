@@ -16,7 +16,9 @@ from zscout.bfm.fb import FB, FBConfig
 from zscout.bfm.fb_losses import centred, fb_loss, least, least_value, orthonormality_loss
 from zscout.bfm.fb_recipe import LearnerRecipe
 from zscout.bfm.fb_rollouts import Rows
-from zscout.bfm.sphere import project_sphere
+from zscout.bfm.sphere import goals_or_uniform
+
+SAMPLE = 200_000  # observations for moments
 
 
 class FBLearner:
@@ -63,9 +65,7 @@ class FBLearner:
 
     def draw_z(self, B: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
         """B of other rows, or uniform on the sphere."""
-        draws = torch.randn(B.shape, generator=self.rng, device=self.device)
-        goal = torch.rand(len(B), 1, generator=self.rng, device=self.device) < self.recipe.goal_share
-        return project_sphere(torch.where(goal, B.roll(1, 0), draws))
+        return goals_or_uniform(B.roll(1, 0), self.recipe.goal_share, self.rng)
 
     def update(self, rows: Rows) -> Float[Tensor, "3"]:
         """One step of F and B by the FB loss, and of the actor; ``rows.features`` is B of ``tail_obs``, centred.

@@ -14,12 +14,10 @@ from torch import Generator, Tensor
 from zscout.bfm.cuda_graph import as_graph
 from zscout.bfm.fb import FB
 from zscout.bfm.fb_data import BatchWorld, exploration, random_forces
-from zscout.bfm.fb_learner import FBLearner
+from zscout.bfm.fb_learner import SAMPLE, FBLearner
 from zscout.bfm.fb_losses import centred, least
 from zscout.bfm.fb_recipe import FBProgress, FBRecipe
 from zscout.bfm.fb_rollouts import Rollouts, Rows
-
-SAMPLE = 200_000  # observations for moments
 
 
 class FBTrainer:

@@ -74,3 +74,10 @@ class SphereModel:
 
     def _z(self, z: Vectors, candidates: bool = False) -> Float[Tensor, "*b d"]:
         return as_vectors(z, self.dim, device=self.device, candidates=candidates).to(self.features.dtype)
+
+
+def goals_or_uniform(goals: Float[Tensor, "n d"], share: float, rng: Generator) -> Float[Tensor, "n d"]:
+    """Training's z: a goal with probability ``share``, else uniform; on the sphere of radius √d."""
+    uniform = torch.randn(goals.shape, generator=rng, device=rng.device)
+    goal = torch.rand(len(goals), 1, generator=rng, device=rng.device) < share
+    return project_sphere(torch.where(goal, goals, uniform))

@@ -19,7 +19,6 @@ from zscout.cli.progress import outcomes_with_bar
 from zscout.cli.traces import compare_traces
 
 if TYPE_CHECKING:
-    from zscout.lab.arena import Arena
     from zscout.lab.comparison import Entrant
 
 FURTHER = 8  # times at most that a grid is extended where a choice is at its edge
@@ -82,7 +81,7 @@ class Compare(CompareOptions):
         steps = min(self.steps, 50) if self.quick else self.steps
         tasks = Tasks(count, seeds, "report", self.seed)
         arena = self.build_arena(self.psi_error, self.heads)
-        if (most := distinct_tasks(arena)) and count > most:
+        if (most := arena.distinct_tasks) and count > most:
             say(console, f"{self.arena} has {most} tasks")
             tasks = Tasks(most, seeds, "report", self.seed)
         settings = settings_named(self.settings, arena)
@@ -125,7 +124,7 @@ class Tune(RunOptions):
             report = min(3, self.report) if self.quick else self.report
             tasks, others = (Tasks(n, 1, kind, self.seed) for n, kind in ((count, "tuning"), (report, "report")))
             arena = self.build_arena()
-            if distinct_tasks(arena):
+            if arena.distinct_tasks:
                 none_left = f"the tasks of --arena {self.arena} are fixed, none are left to tune on"
                 raise UsageError(f"{none_left}: use a -linear arena")
             as_size(self.jobs, "jobs", 1)
@@ -155,13 +154,6 @@ class Tune(RunOptions):
         console.print(terminal_table(TextTable("chosen", caption, *ranking_cells(comparison(list(found.values()))))))
         write_files(console, (path, before(chosen, record)))
         write_files(console, (self.json, [outcome.to_json() for outcome in outcomes]))
-
-
-def distinct_tasks(arena: "Arena") -> int | None:
-    """The number of tasks of an arena that has a fixed list; None if it draws them at random."""
-    from zscout.lab.body_arena import BodyArena
-
-    return arena.distinct_tasks if isinstance(arena, BodyArena) else None
 
 
 def runnable(entrants: "list[Entrant]", all_methods: bool, console: Console) -> "list[Entrant]":

@@ -83,6 +83,10 @@ class Arena(TaskSource, Protocol):
     def has_plugin(self) -> bool:
         """Whether its model is user code, which may raise anything."""
 
+    @property
+    def distinct_tasks(self) -> int | None:
+        """The number of its tasks if they are a fixed list; None if they are drawn at random."""
+
     def to_json(self) -> dict[str, Any]:
         """The names that decide it, without the device."""
 

@@ -8,12 +8,12 @@ from jaxtyping import Float
 from torch import Generator, Tensor
 
 from zscout.bfm.fb import FB
+from zscout.lab.vector_arena import LABELS
 from zscout.transfer.offline import fit_task
 from zscout.worlds.body import Body, body
 from zscout.worlds.body_tasks import BodyTask, body_tasks
 
 HORIZON = 1_000  # control steps of an episode
-LABELS = 50_000
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,10 @@ from zscout.bfm.fb_training import FBTrainer
 from zscout.bfm.pretrained import save, save_observations
 from zscout.files import write_json
 from zscout.lab.body_judging import HORIZON, judge_body
+from zscout.lab.point_arena import POINT_MAZE
 from zscout.lab.pretraining import CHECKPOINT, LOG, check_folder, parse_change
 from zscout.worlds import body, point_maze
 
-POINT_MAZE = "point-maze"
 SECONDS = 20.0  # between checkpoints
 KEPT = 10_000  # observations saved with a model of a body
 

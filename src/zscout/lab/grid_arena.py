@@ -77,6 +77,11 @@ class GridArena:
         return is_plugin(self.model)
 
     @property
+    def distinct_tasks(self) -> None:
+        """None: z_r is drawn at random."""
+        return
+
+    @property
     def look_ahead(self) -> LookAhead:
         """The world's steps."""
         return self.ground.world.step

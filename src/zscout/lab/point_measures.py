@@ -13,6 +13,7 @@ import tyro
 from jaxtyping import Float
 from torch import Generator, Tensor
 
+from zscout.bfm.fb_judging import episode_returns
 from zscout.files import write_json
 from zscout.lab.arena import Tasks
 from zscout.lab.point_arena import LABELS, PointArena, task_named
@@ -97,17 +98,8 @@ def returns(
     arena: PointArena, names: Sequence[str], z: Float[Tensor, "K n d"], starts: Float[Tensor, "m 4"]
 ) -> Float[Tensor, "K n"]:
     """Mean return of one episode of π(·,z) from the starts, for n z of each task."""
-    (K, n, d), m, device = z.shape, len(starts), torch.device(arena.device)
-    state = starts.to(device).repeat(K * n, 1)
-    rows = z.to(device).reshape(-1, d).repeat_interleave(m, 0)
-    tasks, total = [task_named(name) for name in names], torch.zeros(K, n * m, device=device)
-    alive = torch.ones_like(total)
-    for _ in range(arena.horizon):
-        state, over = arena.world.advance(state, torch.as_tensor(arena.bfm.act(state, rows)))
-        each = state.reshape(K, n * m, -1)
-        total += alive * torch.stack([task(own) for task, own in zip(tasks, each, strict=True)])
-        alive = alive * ~over.reshape(K, n * m)
-    return total.reshape(K, n, m).mean(-1).cpu()
+    tasks = [task_named(name) for name in names]
+    return episode_returns(arena.bfm, arena.world, tasks, z, starts, arena.horizon).mean(-1).cpu()
 
 
 def main(out: Path, model: str = PointArena.model, tasks: int = TASKS, device: str = "cpu") -> None:

@@ -108,7 +108,8 @@ def _decided(group: Spec) -> list[Any]:
 
 
 EXACT = ("exact_evaluation", "exact_values", "grid_arena", "ground")
-LAB = ("arena", "monte_carlo", "point_arena", "simulation", "spec", *EXACT)
+VECTORS = ("vector_arena", "point_arena", "body_arena")
+LAB = ("arena", "monte_carlo", "simulation", "spec", *EXACT, *VECTORS)
 
 
 @cache

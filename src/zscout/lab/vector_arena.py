@@ -136,6 +136,11 @@ class VectorArena(ABC):
         return digest.hexdigest()
 
     @property
+    def distinct_tasks(self) -> int | None:
+        """None: tasks are drawn at random."""
+        return None
+
+    @property
     def look_ahead(self) -> None:
         """None: states are not countable."""
         return

@@ -11,7 +11,7 @@ from zscout.types import Action
 from zscout.worlds.body import Body, body
 from zscout.worlds.body_tasks import BodyTask, body_task
 from zscout.worlds.gym import AGENT, INK, PAPER
-from zscout.worlds.point_maze_env import ObsReward
+from zscout.worlds.point_maze_env import ObsReward, vector_start_in
 from zscout.worlds.rewards import finite_number
 
 PIXELS, WIDTH, ABOVE, BELOW = 80, 4.0, 2.4, 0.2  # of a frame: pixels and metres
@@ -52,15 +52,9 @@ class BodyEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
         """Start an episode."""
-        if unknown := set(options or {}) - {"state"}:
-            raise ValueError(f"unknown option {min(map(str, unknown))!r}: reset takes options={{'state': …}}")
-        start = (options or {}).get("state")
-        if start is not None:
-            if tuple(np.shape(start)) != (self.world.state_size,):
-                raise ValueError(f"options['state'] has shape {np.shape(start)}, expected ({self.world.state_size},)")
-            given = as_finite(start, "options['state']")
+        given = vector_start_in(options, self.world.state_size)
         super().reset(seed=seed)
-        if start is None:
+        if given is None:
             rng = torch.Generator().manual_seed(int(self.np_random.integers(2**63)))
             given = self.world.random_states(1, rng)[0]
         self.state, self.steps = given.numpy().copy(), 0

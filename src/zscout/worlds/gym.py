@@ -53,9 +53,7 @@ class GridEnv(gymnasium.Env[np.int64, np.int64]):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.int64, dict[str, Any]]:
         """Start an episode; ``seed`` also seeds all later slips and noise."""
-        if unknown := set(options or {}) - {"state"}:
-            raise ValueError(f"unknown option {min(map(str, unknown))!r}: reset takes options={{'state': s}}")
-        start = (options or {}).get("state")
+        start = start_in(options, "s")
         if start is not None and start not in self.observation_space:
             raise ValueError(f"options['state'] is {start!r}, expected 0 … {self.world.n_states - 1}")
         super().reset(seed=seed)
@@ -114,3 +112,10 @@ class GridEnv(gymnasium.Env[np.int64, np.int64]):
 def make_env(world: str, reward: RewardLike = None, slip: float = 0.0, render_mode: str | None = None) -> GridEnv:
     """The entry point of ``gymnasium.make("zscout/OpenGrid-v0", reward=…, slip=…)``."""
     return GridEnv(WORLDS[world](slip=slip), reward, render_mode)
+
+
+def start_in(options: dict[str, Any] | None, shown: str) -> Any:
+    """The start that ``reset(options={"state": …})`` asks for, or None; raises at any other option."""
+    if unknown := set(options or {}) - {"state"}:
+        raise ValueError(f"unknown option {min(map(str, unknown))!r}: reset takes options={{'state': {shown}}}")
+    return (options or {}).get("state")

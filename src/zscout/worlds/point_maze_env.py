@@ -6,10 +6,12 @@ from typing import Any, SupportsFloat, TypeAlias
 import gymnasium
 import numpy as np
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from zscout.edge import as_finite, as_size
 from zscout.types import Action
-from zscout.worlds.gym import AGENT, BAD, INK, PAPER, PIXELS
+from zscout.worlds.gym import AGENT, BAD, INK, PAPER, PIXELS, start_in
 from zscout.worlds.maps import FOUR_ROOMS
 from zscout.worlds.point_maze import PointMaze, point_maze
 from zscout.worlds.rewards import finite_number
@@ -53,16 +55,11 @@ class PointMazeEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
         """Start an episode."""
-        if unknown := set(options or {}) - {"state"}:
-            raise ValueError(f"unknown option {min(map(str, unknown))!r}: reset takes options={{'state': …}}")
-        start = (options or {}).get("state")
-        if start is not None:
-            if tuple(np.shape(start)) != (4,):
-                raise ValueError(f"options['state'] has shape {np.shape(start)}, expected (4,): x, y, vx, vy")
-            given = as_finite(start, "options['state']")
+        given = vector_start_in(options, 4, ": x, y, vx, vy")
+        if given is not None:
             self.world.check_free(given)
         super().reset(seed=seed)
-        if start is None:
+        if given is None:
             rng = torch.Generator().manual_seed(int(self.np_random.integers(2**63)))
             given = self.world.random_states(1, rng)[0]
         self.state, self.steps = given.float().numpy(), 0
@@ -108,3 +105,13 @@ def make_point_maze(
 ) -> PointMazeEnv:
     """The entry point of ``gymnasium.make("zscout/PointMaze-v0", reward=…, horizon=…, map=…)``."""
     return PointMazeEnv(point_maze(map, repeat=repeat), reward, horizon, render_mode)
+
+
+def vector_start_in(options: dict[str, Any] | None, entries: int, meaning: str = "") -> Float[Tensor, " k"] | None:
+    """The checked state that ``reset(options={"state": …})`` asks for, or None."""
+    start = start_in(options, "…")
+    if start is None:
+        return None
+    if tuple(np.shape(start)) != (entries,):
+        raise ValueError(f"options['state'] has shape {np.shape(start)}, expected ({entries},){meaning}")
+    return as_finite(start, "options['state']")

@@ -43,7 +43,7 @@ class Group:
 
 GROUPS: Mapping[str, Group] = MappingProxyType(
     {
-        "live": Group(live, (70.0, 13.0)),
+        "live": Group(live, (80.0, 16.0)),
         "many": Group(many, (10.0, 5.0)),
         "end-to-end": Group(end_to_end, (35.0, 5.0)),
         "training": Group(training, (13.0, 3.0)),

@@ -13,7 +13,7 @@ from torch import Generator, Tensor
 
 from zscout.bfm.exact import ExactModel
 from zscout.lab.ground import Ground
-from zscout.types import BehaviorModel, HasHeads
+from zscout.types import BehaviorModel, HasHeads, Obs
 from zscout.worlds import GridEnv, GridWorld
 
 CANDIDATES, ELLIPSOID = 10_000, 128  # candidates of the paper and of OpTI
@@ -24,7 +24,7 @@ class Situation:
     """One run before a recommendation: its state, V, b and √β_t."""
 
     model: BehaviorModel
-    obs: int
+    obs: Obs
     V: Float[Tensor, "d d"]
     b: Float[Tensor, " d"]
     radius: float

@@ -17,6 +17,7 @@ from zscout.randomness import Streams
 from zscout.transfer.agent import OnlineTransfer
 from zscout.transfer.problem import Problem
 from zscout.transfer.search import Search
+from zscout.types import Obs
 
 METHOD = "usf-ucb-paper"  # all searches are scored by its objective, eq. 5
 NOISE = 0.3
@@ -59,7 +60,7 @@ def batch_problem(ground: Ground, method: str, *, runs: int, steps: int, seed: i
     return problem_of(agent, last.next_obs)
 
 
-def problem_of(agent: OnlineTransfer, obs: int | Tensor) -> Problem:
+def problem_of(agent: OnlineTransfer, obs: Obs) -> Problem:
     """The problem that the agent's search gets in this state."""
     return Problem(obs, agent.bfm, agent.posterior, agent.radius, agent.method.acquisition, agent.present_z)
 
@@ -121,7 +122,7 @@ def by_the_truth(ground: Ground) -> Callable[[Situation, Tensor], Tensor]:
     """Eq. 5 by the true ψ of the policies of z."""
 
     def worth(now: Situation, z: Tensor) -> Tensor:
-        psi = ground.yardstick.psi(torch.full((len(z),), now.obs), z.cpu())
+        psi = ground.yardstick.psi(torch.as_tensor(now.obs).expand(len(z)), z.cpu())
         return naive.objective(now, psi.to(now.V.device))
 
     return worth

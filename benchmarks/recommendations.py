@@ -23,13 +23,16 @@ from benchmarks.problems import (
     both_shares,
     by_reference,
     by_search,
+    by_the_model,
     forgetting,
     label,
     live_problems,
+    problem_of,
     shares,
     situations,
     streams,
 )
+from zscout.bfm.pretrained import load
 from zscout.lab.arena import Tasks
 from zscout.lab.exact_evaluation import evaluate_exactly
 from zscout.lab.grid_arena import GridArena
@@ -39,9 +42,10 @@ from zscout.transfer.agent import OnlineTransfer
 from zscout.transfer.methods import Method
 from zscout.transfer.problem import Problem
 from zscout.transfer.search import Bank, Climb, Ellipsoid, Gradient, Search, Shooting
+from zscout.worlds import point_maze
 
 DEFAULT = "the default search"
-NAIVE, NAIVE_OPTI = "naive", "naive opti"
+NAIVE, NAIVE_OPTI, NAIVE_STEP = "naive", "naive opti", "naive, ask and tell"
 
 ARENAS = (("network", "clusters"), ("network", "laplacian"), ("exact", "laplacian"))
 TIMES = (1, 8, 25, 60, 120)  # steps before a recommendation
@@ -70,6 +74,7 @@ def live(setting: Setting) -> Iterator[Row]:
         yield from _opti(arena, setting)
         (default,) = (row for row in searches if row.what == DEFAULT)
         yield from _whole_steps(arena, setting, default)
+    yield from _point_maze(setting)
 
 
 def searches_for(arena: GridArena, setting: Setting) -> dict[str, Search]:
@@ -139,15 +144,47 @@ def _whole_steps(arena: GridArena, setting: Setting, default: Row) -> Iterator[R
 
         ways[f"ask and tell, {method}"] = step
     first = live_problems(ground, METHOD, runs=1, times=(8,), seed=setting.task_seed)[0]
-    reference = "naive, ask and tell"
-    ways[reference] = Recommender(situations(first), by_reference(_naive_step))
-    times = {name: 1 if name == reference else 17 for name in ways}
+    ways[NAIVE_STEP] = Recommender(situations(first), by_reference(_naive_step))
+    times = {name: 1 if name == NAIVE_STEP else 17 for name in ways}
     timings = interleaved(ways, setting.of(10, 3), times, setting.device)
     by_eq_5, by_its_own = (
         Row.of(timings[name], group="live", what=name, where=label(arena), unit="step") for name in list(ways)[:-1]
     )
-    by_eq_5 = by_eq_5.against(reference, timings[reference])
+    by_eq_5 = by_eq_5.against(NAIVE_STEP, timings[NAIVE_STEP])
     yield replace(by_eq_5, share=default.share, true_share=default.true_share)
+    yield by_its_own
+
+
+def _point_maze(setting: Setting) -> Iterator[Row]:
+    """Act and tell with the shipped model of vectors: by eq. 5 with the default search, and by ``usf-ucb``."""
+    model = load("pointmaze-fb", setting.device)
+    walk = point_maze().random_states(997, Generator().manual_seed(setting.seed))
+    rewards = (model.phi(walk).double() @ model.sample_z(1, setting.task_seed)[0].double()).tolist()
+    places = walk.numpy()  # single observations, as Gymnasium environments give them
+
+    def step(agent: OnlineTransfer) -> None:
+        agent.act(places[agent.t % len(places)])
+        agent.tell(places[(agent.t + 1) % len(places)], rewards[(agent.t + 1) % len(places)])
+
+    agents = {method: OnlineTransfer(model, method, seed=setting.seed, noise=NOISE) for method in (METHOD, "usf-ucb")}
+    asked, search = [], Method().search
+    assert callable(search)
+    for _ in range(setting.of(4, 2)):
+        for _ in range(10):
+            step(agents[METHOD])
+        asked.append(problem_of(agents[METHOD], places[agents[METHOD].t]))
+    alone = [Situation(model, p.obs, p.posterior.V, p.posterior.b, float(p.radius)) for p in asked]
+    reference, ours = Recommender(alone, by_reference(_naive_step)), Recommender(asked, by_search(search))
+    ways: dict[str, Callable[[], object]] = {f"act and tell, {name}": partial(step, agents[name]) for name in agents}
+    ways[NAIVE_STEP] = reference
+    timings = interleaved(ways, setting.of(8, 2), {name: 1 if name == NAIVE_STEP else 17 for name in ways})
+    while len(ours.answers) < len(reference.answers):
+        ours()
+    share = shares(alone, {NAIVE: reference.answers, DEFAULT: ours.answers}, NAIVE, by_the_model)[DEFAULT]
+    by_eq_5, by_its_own = (
+        Row.of(timings[name], group="live", what=name, where="FB, point maze", unit="step") for name in list(ways)[:-1]
+    )
+    yield replace(by_eq_5, share=share).against(NAIVE_STEP, timings[NAIVE_STEP])
     yield by_its_own
 
 

@@ -2,9 +2,11 @@
 
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import gymnasium
+import numpy as np
 import pytest
 import torch
 
@@ -90,6 +92,50 @@ def test_bad_input_says_why() -> None:
             model.act(obs, z)
     with pytest.raises(ValueError, match="z has 9 entries, expected 10"):
         model.psi([1.0, 1.0, 0.0, 0.0], torch.ones(3, 9))
+
+
+# Inference
+
+
+@pytest.mark.parametrize("changes", [{}, {"gated": False, "frequencies": 0}, {"heads": 1, "layers": 1}])
+def test_inference_equals_the_trained_networks(changes: dict[str, object]) -> None:
+    model, states = random_model(**changes), SMALL.random_states(5, torch.Generator().manual_seed(2))
+    z = model.sample_z(15, 3).reshape(5, 3, 10)
+    encoded, own = model.encode(states.repeat_interleave(3, 0)), model.to_z(z.flatten(0, 1))
+    with torch.no_grad():
+        action = model.action_of(encoded, own)
+        psi = (model.forward_of(encoded, action, own) @ model.root).unflatten(1, (5, 3))  # [h 5 3 d]
+    close = partial(torch.testing.assert_close, rtol=1e-5, atol=1e-6 * float(psi.abs().max()))
+    close(model.psi_heads(states, z), psi.movedim(0, 1))
+    close(model.act(states, z[:, 0]), action[::3])
+    for _ in range(2):  # one observation at a time: what is kept of the last one serves it alone
+        for i, obs in enumerate(states.numpy()):
+            close(model.psi_heads(obs, z[i]), psi[:, i])
+            close(model.psi(obs, z), model.psi(states[i].expand(5, 4), z))
+            close(torch.as_tensor(model.act(obs, z[i, 0])), action[3 * i])
+            close(model.psi(obs.astype("f8"), z[i]), model.psi(states[i], z[i]))
+
+
+def test_a_frozen_model_that_is_changed_answers_anew() -> None:
+    model, obs = random_model(), np.array([1.0, 0.5, 0.1, 0.0], dtype=np.float32)
+    z, shift = model.sample_z(3, 0), np.array([0.5, 0.0, 0.0, 0.0], dtype=np.float32)
+    before, moved, phi = model.psi(obs, z), model.psi(obs + shift, z), model.phi(obs)
+    with torch.no_grad():
+        model.obs_mean.sub_(torch.from_numpy(shift))
+    torch.testing.assert_close(model.psi(obs, z), moved)
+    with torch.no_grad():
+        model.obs_mean.add_(torch.from_numpy(shift))
+        model.forward_map.biases[-1].add_(1)
+        model.backward_map.biases[-1].add_(1)
+    torch.testing.assert_close(model.psi(obs, z), before + model.root.sum(0) / (1 - model.gamma), rtol=1e-4, atol=1e-4)
+    assert not torch.allclose(model.phi(obs), phi)
+    other = random_model(hidden=8)
+    with pytest.raises(RuntimeError, match="size mismatch"):
+        model.load_state_dict(other.state_dict())
+    with torch.inference_mode():
+        loaded = zscout.load("pointmaze-fb")
+        inside = loaded.psi(np.ones(4), loaded.sample_z(2, 0))
+    torch.testing.assert_close(loaded.psi(np.ones(4), loaded.sample_z(2, 0)), inside)
 
 
 # Losses by hand

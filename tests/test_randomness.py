@@ -66,7 +66,7 @@ def test_other_seeds_places_and_calls_are_other_numbers() -> None:
 
 def test_no_uniform_number_is_an_end_and_no_normal_one_infinite(monkeypatch: pytest.MonkeyPatch) -> None:
     ends = torch.tensor([0, -1, 2**63 - 1, -(2**63)])
-    monkeypatch.setattr(Streams, "integers", lambda self, *shape: ends)
+    monkeypatch.setattr(Streams, "_integers", lambda self, *shape: ends)
     numbers = Streams(torch.tensor(0)).uniform(4)
     assert numbers.tolist() == [2.0**-53, 1 - 2.0**-53, 0.5 - 2.0**-53, 0.5 + 2.0**-53]
     assert Streams(torch.tensor(0)).normal(4).isfinite().all()

@@ -55,7 +55,7 @@ def as_real(value: Any, name: str, device: torch.device | None = None) -> Float[
 
 def all_finite(numbers: Tensor) -> bool:
     """Whether all entries are finite: checks the sum first, entries only if the sum overflows."""
-    return math.isfinite(numbers.detach().sum()) or bool(torch.isfinite(numbers).all())
+    return math.isfinite(numbers.sum().item()) or bool(torch.isfinite(numbers).all())
 
 
 def as_table(value: Vectors, rows: int, name: str) -> Float[Tensor, "S d"]:
@@ -167,6 +167,8 @@ def as_given(answer: Tensor, question: object) -> Action:
 
 def common_shape(one: tuple[int, ...], other: tuple[int, ...], names: str) -> tuple[int, ...]:
     """The broadcast batch shape of two arguments."""
+    if one == other:  # torch.broadcast_shapes is slow
+        return tuple(one)
     try:
         return tuple(torch.broadcast_shapes(one, other))
     except RuntimeError:
@@ -179,7 +181,7 @@ def _as_tensor(value: Any, name: str, wanted: str, device: torch.device | None) 
         tensor = value if isinstance(value, Tensor) else torch.from_numpy(np.array(value, order="C"))
     except (TypeError, ValueError, RuntimeError):
         raise ValueError(f"{name} must be {wanted}, got {_kind(value)}") from None
-    return tensor if device is None else tensor.to(device)
+    return tensor if device is None or device == tensor.device else tensor.to(device)
 
 
 def _kind(value: object) -> str:

@@ -6,7 +6,7 @@ A number is a hash of (seed, place in the stream, index), so there is no state t
 
 import math
 from functools import cached_property
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from jaxtyping import Float, Int
@@ -23,13 +23,14 @@ class Streams:
         self._seeds, self._place, self._calls = seeds, place, 0
 
     @cached_property
-    def _key(self) -> Int[Tensor, "*b"]:
+    def _key(self) -> Any:
+        seeds = self._seeds.long() if self.runs else int(self._seeds)  # Python ints are ten times faster than tensors
         # Mix twice: neighbouring seeds and places must give unrelated streams.
-        return _mix(_mix(self._seeds.long()) + _signed((self._place + 1) * GOLDEN))
+        return _mix(_mix(seeds) + _signed((self._place + 1) * GOLDEN))
 
     def fork(self) -> "Streams":
         """Independent streams; the same on every call, whatever was drawn before."""
-        return Streams(self._key)
+        return Streams(torch.as_tensor(self._key, device=self._seeds.device))
 
     @property
     def runs(self) -> tuple[int, ...]:
@@ -38,16 +39,23 @@ class Streams:
 
     def integers(self, *shape: int) -> Int[Tensor, "*b_and_shape"]:
         """Integers, uniform over 64 bits."""
+        return torch.as_tensor(self._integers(*shape), device=self._seeds.device)
+
+    def _integers(self, *shape: int) -> Any:
+        """``integers``; a single integer of a single run is a Python int."""
         self._calls += 1
         key = _mix(self._key + _signed(self._calls * GOLDEN))
         if not shape:
             return _mix(key + GOLDEN)
-        index = torch.arange(1, math.prod(shape) + 1, device=key.device)
-        return _mix(key[..., None] + GOLDEN * index).reshape((*self.runs, *shape))
+        index = torch.arange(1, math.prod(shape) + 1, device=self._seeds.device)
+        key = key[..., None] if isinstance(key, Tensor) else key
+        return _mix(key + GOLDEN * index).reshape((*self.runs, *shape))
 
     def uniform(self, *shape: int) -> Float[Tensor, "*b_and_shape"]:
         """~ U(0, 1), both ends excluded."""
-        return (((self.integers(*shape) >> 12) & (2**52 - 1)).double() + 0.5) * 2.0**-52
+        draws = (self._integers(*shape) >> 12) & (2**52 - 1)
+        real = float(draws) if isinstance(draws, int) else draws.double()
+        return torch.as_tensor((real + 0.5) * 2.0**-52, dtype=torch.float64, device=self._seeds.device)
 
     def normal(self, *shape: int) -> Float[Tensor, "*b_and_shape"]:
         """~ N(0, 1)."""
@@ -56,8 +64,9 @@ class Streams:
 
     def generators(self) -> list[Generator]:
         """A CPU torch.Generator for each run, for functions that need one."""
-        seeds = (self.integers() & (2**62 - 1)).flatten().tolist()
-        return [Generator().manual_seed(seed) for seed in seeds]
+        seeds = self._integers() & (2**62 - 1)
+        each = [seeds] if isinstance(seeds, int) else seeds.flatten().tolist()
+        return [Generator().manual_seed(seed) for seed in each]
 
 
 Rng: TypeAlias = Generator | Streams
@@ -84,13 +93,13 @@ def _beyond_runs(shape: tuple[int, ...], rng: Streams) -> tuple[int, ...]:
     return tuple(shape[len(rng.runs) :])
 
 
-def _mix(x: Int[Tensor, "*n"]) -> Int[Tensor, "*n"]:
-    """The finaliser of splitmix64: every input bit affects every output bit."""
-    if not x.ndim:  # single run: Python ints are ten times faster than one-element tensors
-        one = int(x) & ALL
-        one = ((one ^ (one >> 30)) * -0x40A7B892E31B1A47) & ALL
-        one = ((one ^ (one >> 27)) * -0x6B2FB644ECCEEE15) & ALL
-        return torch.tensor(_signed(one ^ (one >> 31)), device=x.device)
+def _mix(x: Any) -> Any:
+    """The finaliser of splitmix64, of an int or a tensor: every input bit affects every output bit."""
+    if isinstance(x, int):
+        x &= ALL
+        x = ((x ^ (x >> 30)) * -0x40A7B892E31B1A47) & ALL
+        x = ((x ^ (x >> 27)) * -0x6B2FB644ECCEEE15) & ALL
+        return _signed(x ^ (x >> 31))
     x = (x ^ ((x >> 30) & (2**34 - 1))) * -0x40A7B892E31B1A47
     x = (x ^ ((x >> 27) & (2**37 - 1))) * -0x6B2FB644ECCEEE15
     return x ^ ((x >> 31) & (2**33 - 1))

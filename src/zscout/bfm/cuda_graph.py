@@ -14,6 +14,8 @@ def as_graph(
     """Capture ``update``; the tensors that it changes (``live``) and ``rng`` are put back afterwards."""
     before = {name: tensor.detach().clone() for name, tensor in live().items()}
     seeded = rng.get_state()
+    precision = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")  # TF32: the graph keeps the kernels chosen now
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -24,6 +26,7 @@ def as_graph(
     graph.register_generator_state(rng)
     with torch.cuda.graph(graph):
         answer = update()
+    torch.set_float32_matmul_precision(precision)
     with torch.no_grad():
         for name, tensor in live().items():  # moments of an optimiser appear with its first step
             tensor.copy_(before[name]) if name in before else tensor.zero_()

@@ -1,7 +1,7 @@
 """Forward-backward representations (Touati and Ollivier 2021): a BehaviorModel for vectors, with an actor."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -10,9 +10,11 @@ import numpy as np
 import torch
 from gymnasium.spaces import Box
 from jaxtyping import Float
-from torch import Generator, Tensor, nn
+from torch import Generator, Tensor
 
-from zscout.bfm.sphere import project_sphere, sample_sphere
+from zscout.bfm.fb_networks import FBInference, Perceptrons, waves
+from zscout.bfm.networks import Freezable
+from zscout.bfm.sphere import project_sphere
 from zscout.edge import as_discount, as_finite, as_generator, as_given, as_size, as_vectors, common_shape, known_name
 from zscout.types import Action, Obs, Vectors
 from zscout.worlds.body import BODIES, Body, body
@@ -96,37 +98,7 @@ class FBConfig:
                 yield f"{name}.biases.{layer}", (copies, 1, fan_out)
 
 
-class Perceptrons(nn.Module):
-    """``copies`` fully connected networks of the same shape, batched; the first layer is normalised."""
-
-    def __init__(self, shapes: Sequence[tuple[int, ...]], rng: Generator) -> None:
-        super().__init__()
-        self.gated = len(shapes) > 1 and shapes[0][2] == 2 * shapes[1][1]
-        self.weights, self.biases = nn.ParameterList(), nn.ParameterList()
-        for shape in shapes:
-            weight = torch.empty(shape)
-            for one in weight:
-                nn.init.orthogonal_(one, math.sqrt(2), generator=rng)
-            self.weights.append(nn.Parameter(weight))
-            self.biases.append(nn.Parameter(torch.zeros(shape[0], 1, shape[2])))
-        with torch.no_grad():
-            self.weights[-1].mul_(0.5)
-
-    def forward(self, x: Float[Tensor, "n k"]) -> Float[Tensor, "copies n out"]:
-        """The outputs of each copy."""
-        out = x.expand(len(self.weights[0]), *x.shape)
-        last = len(self.weights) - 1
-        for layer, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
-            out = torch.baddbmm(bias, out, weight)
-            if layer == 0:
-                gate, out = out.chunk(2, -1) if self.gated else (1.0, out)
-                out = gate * torch.tanh(nn.functional.layer_norm(out, out.shape[-1:]))
-            elif layer < last:
-                out = torch.relu(out)
-        return out
-
-
-class FB(nn.Module):
+class FB(Freezable):
     """F(s,a,z), B(s') and an actor π(s,z), with F(s,a,z)·B(s') the density of discounted visits of s', less its mean.
 
     B has mean 0 over the data, so that a constant reward has no part in z. As a BehaviorModel its features are whitened
@@ -142,6 +114,7 @@ class FB(nn.Module):
     root: Tensor
     inverse_root: Tensor
     goals: Tensor
+    rates: Tensor  # of sines and cosines, not saved
     forward_map: Perceptrons
     backward_map: Perceptrons
     actor: Perceptrons
@@ -156,6 +129,8 @@ class FB(nn.Module):
             if "." not in name:  # not a network's
                 blank = torch.eye(*shape) if "root" in name else torch.full(shape, float(name.endswith("scale")))
                 self.register_buffer(name, blank)
+        rates = torch.arange(1, config.frequencies + 1, dtype=torch.float64) * (math.pi / 2)
+        self.register_buffer("rates", rates[:, None].float(), persistent=False)
         for name in ("forward_map", "backward_map", "actor"):
             inner = [shapes[f"{name}.weights.{layer}"] for layer in range(config.layers + 1)]
             setattr(self, name, Perceptrons(inner, rng))
@@ -168,7 +143,7 @@ class FB(nn.Module):
 
     def encode(self, obs: Float[Tensor, "n k"]) -> Float[Tensor, "n e"]:
         """The networks' input for observations."""
-        return self._waves((obs - self.obs_mean) / self.obs_scale)
+        return waves((obs - self.obs_mean) / self.obs_scale, self.rates)
 
     def forward_of(
         self, encoded: Float[Tensor, "n e"], action: Float[Tensor, "n a"], z: Float[Tensor, "n d"]
@@ -185,7 +160,7 @@ class FB(nn.Module):
     def backward_of(self, obs: Float[Tensor, "n k"]) -> Float[Tensor, "n d"]:
         """B(s), not centred."""
         goals = (self.config.goals(obs) - self.goal_mean) / self.goal_scale
-        learned: Tensor = self.backward_map(self._waves(goals))[0]
+        learned = self.derived("backward_map", self.backward_map.layers)(waves(goals, self.rates))[0]
         if not self.config.quadratic:
             return learned
         # Scaled to variance 1 for goal features that are uniform in [−1, 1]
@@ -194,10 +169,6 @@ class FB(nn.Module):
     def features_of(self, obs: Float[Tensor, "n k"]) -> Float[Tensor, "n d"]:
         """φ(s) = C^{-1/2}(B(s) − B̄)."""
         return (self.backward_of(obs) - self.mean) @ self.inverse_root
-
-    def _waves(self, x: Float[Tensor, "n k"]) -> Float[Tensor, "n e"]:
-        turns = [x * (math.pi / 2 * k) for k in range(1, self.config.frequencies + 1)]
-        return torch.cat([x, *[wave(turn) for turn in turns for wave in (torch.sin, torch.cos)]], -1)
 
     # The BehaviorModel
 
@@ -229,15 +200,13 @@ class FB(nn.Module):
     @torch.no_grad()
     def psi_heads(self, obs: Obs, z: Vectors) -> Float[Tensor, "*b h n d"]:
         """ψ(s;z) of each head: C^{1/2}F(s, π(s,z), z)."""
-        given, tasks = self._obs(obs), self._z(z, candidates=True)
-        runs = tuple(given.shape[:-1])
-        runs = common_shape(runs, tasks.shape[:-2], "observations and z") if tasks.ndim > 2 else runs
-        pairs = (*runs, tasks.shape[-2])
-        encoded = self.encode(given.reshape(-1, given.shape[-1])).reshape(*given.shape[:-1], 1, -1)
-        encoded = encoded.expand(*pairs, -1).reshape(-1, encoded.shape[-1])
-        own = self.to_z(tasks).expand(*pairs, self.dim).reshape(-1, self.dim)
-        F = self.forward_of(encoded, self.action_of(encoded, own), own) @ self.root
-        return F.reshape(len(F), *pairs, self.dim).movedim(0, -3)
+        networks, own = self._inference(), self.to_z(self._z(z, candidates=True))
+        runs, encoded = self._encoded(obs, networks, tuple(own.shape[:-2]))
+        if not runs:
+            return networks.psi_heads(encoded, own)
+        pairs = (*runs, *own.shape[-2:])
+        psi = networks.psi_heads(encoded, own.expand(pairs).reshape(-1, self.dim))
+        return psi.reshape(len(psi), *pairs).movedim(0, -3)
 
     @property
     def draws_for_each_run(self) -> bool:
@@ -247,19 +216,18 @@ class FB(nn.Module):
     @torch.no_grad()
     def act(self, obs: Obs, z: Vectors, rng: Any = None) -> Action:
         """π(s,z), deterministic; ``rng`` is not used."""
-        given, tasks = self._obs(obs), self._z(z)
-        runs = common_shape(tuple(given.shape[:-1]), tuple(tasks.shape[:-1]), "observations and z")
-        rows = given.expand(*runs, -1).reshape(-1, given.shape[-1])
-        own = self.to_z(tasks).expand(*runs, self.dim).reshape(-1, self.dim)
-        return as_given(self.action_of(self.encode(rows), own).reshape(*runs, -1), obs)
+        networks, own = self._inference(), self.to_z(self._z(z))
+        runs, encoded = self._encoded(obs, networks, tuple(own.shape[:-1]))
+        action = networks.actions(encoded, own.expand(*runs, self.dim).reshape(-1, self.dim))
+        return as_given(action.reshape(*runs, -1), obs)
 
     def sample_z(self, n: int, rng: Generator | int) -> Float[Tensor, "n d"]:
         """n draws as in training: half uniform on the sphere of radius √d, half z of goals, which are observations."""
         rng = as_generator(rng, self.device)
-        z = sample_sphere(n, self.dim, rng, self.mean.dtype).to(self.device)
+        z = torch.randn(as_size(n, "n", 0), self.dim, generator=rng, dtype=self.mean.dtype, device=rng.device)
         goal = self.goals[torch.randint(GOALS, (n,), generator=rng, device=rng.device).to(self.device)]
         wanted = torch.rand(n, 1, generator=rng, device=rng.device).to(self.device) < 0.5
-        return project_sphere(torch.where(wanted & (goal != 0).any(-1, keepdim=True), goal, z))
+        return project_sphere(torch.where(wanted & goal.any(-1, keepdim=True), goal, z.to(self.device)))
 
     def project_z(self, z: Vectors) -> Float[Tensor, "*b d"]:
         """z projected to the sphere of radius √d; 0 maps to (1, …, 1)."""
@@ -285,9 +253,32 @@ class FB(nn.Module):
         self.goals[: len(obs)].copy_(project_sphere(self.features_of(obs[:GOALS])))
         return self
 
-    def freeze(self) -> "FB":
-        """Freeze for transfer: no gradients."""
-        return self.eval().requires_grad_(False)
+    def _inference(self) -> FBInference:
+        def made() -> FBInference:
+            k = len(self.obs_mean) * (2 * self.config.frequencies + 1)
+            return FBInference(self.actor.layers(), self.forward_map.layers(), k, self.root / (1 - self.gamma))
+
+        return self.derived("inference", made)
+
+    def _encoded(
+        self, obs: Obs, networks: FBInference, runs: tuple[int, ...]
+    ) -> tuple[tuple[int, ...], Float[Tensor, "r e"]]:
+        """The runs of obs and z, and the networks' input for each; one row if they share one observation."""
+        # The last single observation is kept: a search asks for many z there.
+        key = None
+        if isinstance(obs, np.ndarray) and obs.ndim == 1 and obs.dtype.kind == "f":
+            key = (obs.dtype, obs.tobytes())
+        last = networks.last
+        if key is not None and key == last[0]:
+            return runs, last[1]
+        given = self._obs(obs)
+        if given.ndim > 1:
+            runs = common_shape(tuple(given.shape[:-1]), runs, "observations and z")
+            given = given.expand(*runs, -1)
+        encoded = self.encode(given.reshape(-1, given.shape[-1]))
+        if key is not None:
+            networks.last = (key, encoded)
+        return runs, encoded
 
     def _obs(self, obs: Obs) -> Float[Tensor, "*b k"]:
         given = as_finite(obs, "observation", self.device)

@@ -26,10 +26,15 @@ def sample_sphere_each(
 
 def project_sphere(z: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
     """√d z / ‖z‖; z = 0 maps to (1, …, 1)."""
+    if z.device.type == "cpu" and z.numel():  # on a GPU, the check would wait for the device
+        norm: Tensor = torch.linalg.vector_norm(z, dim=-1, keepdim=True)
+        low, high = torch.aminmax(norm)
+        if low.item() > 1e-15 and high.item() < 1e15:
+            return z / (norm * (1 / math.sqrt(z.shape[-1])))
     # Divide by the largest entry first, so that ‖z‖ neither overflows nor underflows.
     size: Tensor = torch.linalg.vector_norm(z, ord=math.inf, dim=-1, keepdim=True)
     direction = torch.where(size > 0, z / torch.where(size > 0, size, 1), 1)  # avoids NaN, also in gradients
-    norm: Tensor = torch.linalg.vector_norm(direction, dim=-1, keepdim=True)
+    norm = torch.linalg.vector_norm(direction, dim=-1, keepdim=True)
     return direction * (norm.reciprocal() * math.sqrt(z.shape[-1]))
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from gymnasium.spaces import Discrete
 from jaxtyping import Float, Int
-from torch import Generator, Tensor, nn
+from torch import Generator, Tensor
 
-from zscout.bfm.networks import Inference, Networks, in_parts
+from zscout.bfm.networks import Freezable, Inference, Networks, in_parts
 from zscout.bfm.sphere import SphereModel, project_sphere
 from zscout.edge import as_discount, as_given, as_size, common_shape, in_range, required_rng
 from zscout.randomness import Rng, uniform
@@ -56,7 +56,7 @@ class USFAConfig:
                 yield f"{name}.biases.{layer}", (copies, 1, fan_out)
 
 
-class USFA(SphereModel, nn.Module):
+class USFA(SphereModel, Freezable):
     """Universal successor features approximators: networks for π(·|s,z) and ψ(s;z), frozen at transfer.
 
     Heads are independent estimates of ψ; ``psi`` is their mean. With ``unit_z`` z is projected to Z first.
@@ -76,9 +76,6 @@ class USFA(SphereModel, nn.Module):
             self.register_buffer(name, table.float())
         self.config, self.dim, self.gamma = config, config.dim, config.gamma
         self.about: dict[str, Any] = {}  # origin, for the model card
-        self._frozen = False
-        self._tensors: list[Tensor] = []
-        self._ready: dict[bool, tuple[list[int], Inference]] = {}
         rng, sizes = Generator().manual_seed(seed), [config.inputs + config.dim, *[config.hidden] * config.layers]
 
         def networks(copies: int, outputs: int) -> Networks:
@@ -140,16 +137,6 @@ class USFA(SphereModel, nn.Module):
         logits = self._logits(states.repeat(len(tasks)), tasks.repeat_interleave(len(states), 0))
         return self._policy_of(logits.reshape(len(tasks), len(states), -1)).double()
 
-    def freeze(self) -> "USFA":
-        """Freeze for transfer: no gradients, dropout off for good."""
-        self._frozen = True
-        self._changed()
-        return self.eval().requires_grad_(False)
-
-    def train(self, mode: bool = True) -> "USFA":
-        """Set training mode; no effect once frozen."""
-        return super().train(mode and not self._frozen)
-
     # Pairs of state and z, in parts that fit the cache
 
     def _psi_at_policy(self, state: Int[Tensor, " n"], z: Float[Tensor, "n d"]) -> Float[Tensor, "h n d"]:
@@ -179,29 +166,7 @@ class USFA(SphereModel, nn.Module):
         return ([self.psi_networks] if with_psi else []) + ([] if self.actor is None else [self.actor])
 
     def _inference(self, with_psi: bool) -> Inference:
-        """The inference networks, cached; rebuilt if a weight changed."""
-        tracked = not any(tensor.is_inference() for tensor in self._tensors)  # those have no version counter
-        versions = [tensor._version for tensor in self._tensors] if tracked else []
-        if not tracked or with_psi not in self._ready or self._ready[with_psi][0] != versions:
-            with torch.inference_mode(False):  # the cache may be used outside inference mode
-                self._ready[with_psi] = (versions, Inference(self._networks(with_psi), self.state_inputs))
-        return self._ready[with_psi][1]
-
-    def _apply(self, *arguments: Any, **named: Any) -> "USFA":
-        """Move or cast the weights; clears the cache."""
-        super()._apply(*arguments, **named)  # type: ignore[no-untyped-call]
-        return self._changed()
-
-    def load_state_dict(self, *arguments: Any, **named: Any) -> Any:
-        """Load weights; clears the cache."""
-        answer = super().load_state_dict(*arguments, **named)
-        self._changed()
-        return answer
-
-    def _changed(self) -> "USFA":
-        self._ready.clear()
-        self._tensors = [*self.parameters(), *self.buffers()]
-        return self
+        return self.derived(with_psi, lambda: Inference(self._networks(with_psi), self.state_inputs))
 
     def _seen_z(self, z: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
         z = z.to(self.features.dtype)

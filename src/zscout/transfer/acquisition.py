@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from zscout.randomness import Rng, Streams, normal
-from zscout.transfer.forecast import Forecast, offers_moments
+from zscout.transfer.forecast import Forecast, discount_of, offers, offers_moments
 from zscout.transfer.inputs import Checked, Count, Discount, NotNegative, finite
 from zscout.transfer.posterior import TaskPosterior
 from zscout.types import BehaviorModel, HasDiscount, HasHorizons, Obs
@@ -58,13 +58,15 @@ class PathUCB(Checked):
     def __call__(self, forecast: Forecast, posterior: TaskPosterior, radius: Radius, rng: Rng) -> Scores:
         """Value plus bonus."""
         model, g = forecast.model, self.gamma
-        if isinstance(model, HasDiscount) and offers_moments(model, posterior.means is not None):
-            width = ((1 - g) * forecast.information(posterior, g)).clamp(min=0).sqrt() / (1 - model.gamma)
-        elif isinstance(model, HasDiscount) and isinstance(model, HasHorizons):
-            width = (1 - g) / (1 - model.gamma) * forecast.width(posterior, g)
+        rest, known = 1 - discount_of(model), offers(model, HasDiscount)
+        if known and offers_moments(model, posterior.means is not None):
+            width = ((1 - g) * forecast.information(posterior, g)).clamp(min=0).sqrt() / rest
+            value = forecast.value(posterior)
+        elif known and offers(model, HasHorizons):
+            value, width = forecast.value(posterior), (1 - g) / rest * forecast.width(posterior, g)
         else:
-            width = forecast.width(posterior)
-        return forecast.value(posterior) + radius[..., None] * width
+            value, width = forecast.value_and_width(posterior)
+        return value + radius[..., None] * width
 
 
 @dataclass(frozen=True)

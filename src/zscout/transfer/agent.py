@@ -16,6 +16,7 @@ from zscout.randomness import Streams
 from zscout.transfer import inputs
 from zscout.transfer.acquisition import unused_gamma
 from zscout.transfer.explorers import Explorer
+from zscout.transfer.forecast import offers
 from zscout.transfer.inputs import Flags, OneThread, Rewards
 from zscout.transfer.methods import Method, resolved
 from zscout.transfer.offline import constant_part_of
@@ -135,8 +136,8 @@ class OnlineTransfer:
         with self._one_thread:
             state, z = self._choose(obs)
             streams = self._streams(ACT)
-            for_each_run = isinstance(self.bfm, DrawsForEachRun) and self.bfm.draws_for_each_run
-            first = int(streams.integers(1).flatten()[0]) & (2**62 - 1)
+            for_each_run = offers(self.bfm, DrawsForEachRun) and self.bfm.draws_for_each_run
+            first = int(streams.integers().flatten()[0]) & (2**62 - 1)
             for_all_runs = Generator(device=z.device).manual_seed(first)
             action = self.bfm.act(obs, z.clone(), streams if for_each_run else for_all_runs)
             self._state = replace(state, action=inputs.copied(action))
@@ -165,8 +166,8 @@ class OnlineTransfer:
                 raise ValueError("got seen without a reward: pass both or neither")
             last, age = state.last, state.age
             if state.z is not None:
-                last, age = state.z, torch.where(self._due(), 0.0, age) + 1
-            age = torch.where(ended, math.inf, age)  # a new episode needs a new z
+                last, age = state.z, age.masked_fill(self._due(), 0.0) + 1
+            age = age.masked_fill(ended, math.inf)  # a new episode needs a new z
             after = AgentState(posterior, age, state.t + 1, last, memory=state.memory)
             self._state = self._after(after, next_obs, reward, ended, seen)
 
@@ -298,7 +299,7 @@ class OnlineTransfer:
 
     def _usable(self, posterior: TaskPosterior) -> TaskPosterior:
         """The posterior; raises if ẑ overflows the model's dtype."""
-        if torch.linalg.vector_norm(posterior.z_hat, math.inf) > self._largest_z:
+        if torch.linalg.vector_norm(posterior.z_hat, math.inf).item() > self._largest_z:
             largest = f"{self._largest_z:.2g}"
             raise ValueError(f"ẑ has entries over {largest}, which overflow the model's dtype: scale the reward down")
         return posterior

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -89,9 +88,9 @@ class ScaleFree(Checked):
         """√β_t."""
         seen = directions_seen(posterior)
         size = (posterior.z_hat**2).sum(-1)
-        scale = (size / seen * (1 + self.caution / seen)).sqrt()
+        scale = (size / seen * (self.caution * seen.reciprocal() + 1)).sqrt()
         # While ẑ = 0 every radius gives the same argmax: explore.
-        return self.kappa * math.sqrt(posterior.ridge) * torch.where(size > 0, scale, 1.0)
+        return self.kappa * math.sqrt(posterior.ridge) * scale.masked_fill(size == 0, 1.0)
 
 
 @dataclass(frozen=True)

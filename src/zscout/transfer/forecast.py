@@ -3,7 +3,7 @@
 import weakref
 from collections.abc import Callable
 from copy import copy
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeGuard, TypeVar, cast
 
 import torch
 from jaxtyping import Float, Int
@@ -182,17 +182,22 @@ class Forecast:
 
     def _horizon(self, gamma: float) -> float | None:
         """γ if the model has ``psi_at``, else None: the model's own γ."""
-        return gamma if isinstance(self.model, HasHorizons) else None
+        return gamma if offers(self.model, HasHorizons) else None
 
 
-def offers_moments(model: BehaviorModel, intercept: bool) -> bool:
+def offers_moments(model: object, intercept: bool) -> bool:
     """Whether the model has M and, if an intercept is fitted, ``psi_at``, which centring M needs."""
-    return isinstance(model, HasSecondMoment) and (not intercept or isinstance(model, HasHorizons))
+    return offers(model, HasSecondMoment) and (not intercept or offers(model, HasHorizons))
 
 
-def discount_of(model: BehaviorModel) -> float:
+def discount_of(model: object) -> float:
     """The model's γ; .99 if it has none."""
-    return model.gamma if isinstance(model, HasDiscount) else 0.99
+    return model.gamma if offers(model, HasDiscount) else 0.99
+
+
+def offers(model: object, ability: Callable[..., T]) -> TypeGuard[T]:
+    """isinstance(model, ability), cached: for a protocol it takes longer than a small matrix product."""
+    return once_per_model(model, ability, lambda: isinstance(model, cast(type, ability)))
 
 
 def pick(rows: Float[Tensor, "*b n d"], index: Int[Tensor, "*b"]) -> Float[Tensor, "*b d"]:
@@ -200,7 +205,7 @@ def pick(rows: Float[Tensor, "*b n d"], index: Int[Tensor, "*b"]) -> Float[Tenso
     return rows.gather(-2, index[..., None, None].expand(*index.shape, 1, rows.shape[-1]))[..., 0, :]
 
 
-def once_per_model(model: BehaviorModel, key: Any, make: Callable[[], T]) -> T:
+def once_per_model(model: object, key: Any, make: Callable[[], T]) -> T:
     """make(), cached until the model is garbage collected: models are frozen."""
     if id(model) not in _CACHE:
         try:

@@ -1,6 +1,7 @@
 """Offline (zero-shot) transfer: z from labelled states, without the part of a reward that is the same everywhere."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from jaxtyping import Float
@@ -69,10 +70,13 @@ class ConstantPart:
 
     def removed_from(self, z: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
         """z minus its mean reward times w: φ·z then has mean 0 and the same best behaviour."""
-        mean, w = self.mean.to(z), self.w.to(z)
-        rest = z - (z @ mean)[..., None] / (mean @ w) * w
-        nothing = torch.linalg.vector_norm(rest, dim=-1) <= NOTHING * torch.linalg.vector_norm(z, dim=-1)
-        return torch.where(nothing[..., None], 0.0, rest)
+        rest = z @ self._others.to(z)
+        norm, before = (torch.linalg.vector_norm(x, dim=-1, keepdim=True) for x in (rest, z))
+        return rest.masked_fill(norm <= NOTHING * before, 0.0)
+
+    @cached_property
+    def _others(self) -> Float[Tensor, "d d"]:
+        return torch.eye(len(self.w)).to(self.w) - self.mean[:, None] * self.w / (self.mean @ self.w)
 
 
 def constant_part(mean: Float[Tensor, " d"], covariance: Float[Tensor, "d d"]) -> ConstantPart | None:

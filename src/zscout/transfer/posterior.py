@@ -76,7 +76,7 @@ class Means:
     def plus(self, phi: Float[Tensor, "*b d"], reward: Float[Tensor, "*b"], seen: Weight) -> "Centred":
         """The means with one more pair where ``seen`` is 1, and the centred pair for the plain regression."""
         weight = self.weight + seen
-        share = seen / weight.clamp(min=1e-300)
+        share = weight.clamp(min=1e-300).reciprocal() * seen
         scale = (self.weight * share).sqrt()
         apart, missed = phi - self.phi, reward - self.reward
         means = Means(torch.addcmul(self.phi, share[..., None], apart), self.reward + share * missed, weight)
@@ -405,7 +405,7 @@ class TaskPosterior:
         if tuple(reward.shape) != wanted:
             kind = "one for each pair" if pairs else "one for each run" if self.runs else "a single number"
             raise ValueError(f"reward has shape {tuple(reward.shape)}, expected {kind}, {list(wanted)}")
-        if any(x.numel() and torch.linalg.vector_norm(x, math.inf) > LARGEST for x in (phi, reward)):
+        if any(x.numel() and torch.linalg.vector_norm(x, math.inf).item() > LARGEST for x in (phi, reward)):
             raise ValueError(
                 f"phi and reward must be at most {LARGEST:.0e} in size, so that sums of their squares stay finite"
             )

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import cache
 
 import torch
 from jaxtyping import Float
@@ -10,7 +11,7 @@ from torch import Tensor
 from zscout.edge import all_finite
 from zscout.randomness import Rng, Streams, uniform
 from zscout.transfer.acquisition import Acquisition
-from zscout.transfer.forecast import Forecast
+from zscout.transfer.forecast import Forecast, offers
 from zscout.transfer.inputs import checked_output
 from zscout.transfer.offline import ConstantPart
 from zscout.transfer.posterior import TaskPosterior
@@ -60,7 +61,7 @@ class Problem:
         runs, model = self.posterior.runs, self.model
         if not isinstance(rng, Streams):
             draws = model.sample_z(n * math.prod(runs), rng)
-        elif isinstance(model, SamplesForEachRun) and _from_one_hand(type(model), "sample_z", "sample_z_each"):
+        elif offers(model, SamplesForEachRun) and _from_one_hand(type(model), "sample_z", "sample_z_each"):
             draws = model.sample_z_each(n, rng.generators())
         else:
             draws = torch.stack([model.sample_z(n, own) for own in rng.generators()])
@@ -83,6 +84,7 @@ class Problem:
         return z
 
 
+@cache
 def _from_one_hand(kind: type, one: str, other: str) -> bool:
     """Whether the same class defines both members: no subclass overrides only one."""
     homes = [vars(base) for base in kind.__mro__ if one in vars(base) or other in vars(base)]

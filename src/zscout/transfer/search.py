@@ -15,6 +15,7 @@ from torch import Tensor
 from zscout.edge import as_finite, as_size, in_range
 from zscout.randomness import Rng
 from zscout.transfer.bank import table_of
+from zscout.transfer.forecast import offers
 from zscout.transfer.inputs import Checked, Count, Flag, NotNegative, Positive, Whole, instance
 from zscout.transfer.posterior import TaskPosterior
 from zscout.transfer.problem import Problem
@@ -73,12 +74,14 @@ class FixedPoint(Checked):
 
     def __call__(self, problem: Problem, rng: Rng) -> Float[Tensor, "*b d"]:
         """The best of the final z, ẑ and the last z."""
-        posterior, radius, F = problem.posterior, problem.radius[..., None, None], problem.posterior.width_factor
+        posterior, F = problem.posterior, problem.posterior.width_factor
+        z_hat, back = posterior.z_hat[..., None, :], problem.radius[..., None, None] * F.mT
         anchors = problem.anchors
         z = torch.cat([anchors, problem.fresh(self.starts, rng)], -2)
         for _ in range(self.rounds):
-            u = torch.nn.functional.normalize(problem.forecast(z).centred(posterior) @ F, dim=-1)
-            z = problem.project(posterior.z_hat[..., None, :] + radius * u @ F.mT)
+            u = problem.forecast(z).centred(posterior) @ F
+            norm = torch.linalg.vector_norm(u, dim=-1, keepdim=True).clamp(min=1e-12)
+            z = problem.project(z_hat + u / norm @ back)
         return problem.best([problem.forecast(torch.cat([anchors, z], -2))], rng)
 
 
@@ -181,9 +184,9 @@ class Automatic(Checked):
     def __call__(self, problem: Problem, rng: Rng) -> Float[Tensor, "*b d"]:
         """The result of the search that fits the model."""
         model = problem.model
-        exact = isinstance(model, HasExactPsi) and model.psi_is_exact
-        small = isinstance(model, HasStates) and len(model.states()) <= self.most_states
-        return self.bank(problem, rng) if exact and small else self.otherwise(problem, rng)
+        exact = offers(model, HasExactPsi) and model.psi_is_exact
+        small = exact and offers(model, HasStates) and len(model.states()) <= self.most_states
+        return self.bank(problem, rng) if small else self.otherwise(problem, rng)
 
 
 # Searches without a score

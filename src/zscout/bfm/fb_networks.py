@@ -1,0 +1,103 @@
+"""The networks of an FB model: for training, and fast inference once frozen."""
+
+import math
+from collections.abc import Iterable, Sequence
+
+import torch
+from jaxtyping import Float
+from torch import Generator, Tensor, nn
+
+from zscout.bfm.networks import rectified
+
+
+class Perceptrons(nn.Module):
+    """``copies`` fully connected networks of the same shape, batched; the first layer is normalised."""
+
+    def __init__(self, shapes: Sequence[tuple[int, ...]], rng: Generator) -> None:
+        super().__init__()
+        self.weights, self.biases = nn.ParameterList(), nn.ParameterList()
+        for shape in shapes:
+            weight = torch.empty(shape)
+            for one in weight:
+                nn.init.orthogonal_(one, math.sqrt(2), generator=rng)
+            self.weights.append(nn.Parameter(weight))
+            self.biases.append(nn.Parameter(torch.zeros(shape[0], 1, shape[2])))
+        with torch.no_grad():
+            self.weights[-1].mul_(0.5)
+
+    def forward(self, x: Float[Tensor, "n k"]) -> Float[Tensor, "copies n out"]:
+        """The outputs of each copy."""
+        return self.layers()(x)
+
+    def layers(self) -> "Layers":
+        """The parameters in plain lists: reading them from a module takes longer than a small product."""
+        return Layers(self.weights, self.biases)
+
+
+class Layers:
+    """Weights [copies in out] and biases [copies 1 out] of perceptrons."""
+
+    def __init__(self, weights: Iterable[Tensor], biases: Iterable[Tensor]) -> None:
+        self.weights, self.biases = list(weights), list(biases)
+        self.hidden = self.weights[1].shape[1]
+        self.gated = self.weights[0].shape[2] == 2 * self.hidden
+
+    def __call__(
+        self, x: Float[Tensor, "n k"], bias: Float[Tensor, "copies _ first"] | None = None
+    ) -> Float[Tensor, "copies n out"]:
+        """The outputs of each copy; ``bias`` replaces that of the first layer."""
+        out = product(x, self.weights[0], self.biases[0] if bias is None else bias)
+        gate, out = out.chunk(2, -1) if self.gated else (1.0, out)
+        out = gate * torch.tanh(torch.layer_norm(out, (self.hidden,)))
+        for weight, shift in zip(self.weights[1:-1], self.biases[1:-1], strict=True):
+            out = rectified(torch.baddbmm(shift, out, weight))
+        return torch.baddbmm(self.biases[-1], out, self.weights[-1])
+
+
+class Split:
+    """Perceptrons whose first layer's product with an observation is computed once for all z there."""
+
+    def __init__(self, layers: Layers, k: int) -> None:
+        first, *others = layers.weights
+        self._on_obs, self._bias = first[:, :k].contiguous(), layers.biases[0]
+        self._rest = Layers([first[:, k:].contiguous(), *others], layers.biases)
+        self._last: tuple[Tensor | None, Tensor] = (None, self._bias)
+
+    def __call__(self, encoded: Float[Tensor, "r k"], x: Float[Tensor, "rn i"]) -> Float[Tensor, "copies rn out"]:
+        """The outputs of each copy for n further inputs at each of r encoded observations."""
+        last = self._last
+        if last[0] is not encoded:
+            last = (encoded, product(encoded, self._on_obs, self._bias))
+            if encoded.shape[0] > 1:
+                return self._rest(x, last[1].repeat_interleave(x.shape[0] // encoded.shape[0], 1))
+            self._last = last
+        return self._rest(x, last[1])
+
+
+class FBInference:
+    """π(s,z) and ψ(s;z) of a frozen model, for n z at each of r encoded observations of k entries."""
+
+    def __init__(self, actor: Layers, forward_map: Layers, k: int, to_psi: Float[Tensor, "d d"]) -> None:
+        for part in (forward_map.weights, forward_map.biases):
+            part[-1] = part[-1] @ to_psi
+        self._actor, self._forward_map = Split(actor, k), Split(forward_map, k)
+        self.last: tuple[object, Tensor] = (None, to_psi)  # the last single observation, and its encoding
+
+    def actions(self, encoded: Float[Tensor, "r k"], z: Float[Tensor, "rn d"]) -> Float[Tensor, "rn a"]:
+        """π(s,z)."""
+        return torch.tanh(self._actor(encoded, z)[0])
+
+    def psi_heads(self, encoded: Float[Tensor, "r k"], z: Float[Tensor, "rn d"]) -> Float[Tensor, "h rn d"]:
+        """ψ(s;z) of each head."""
+        return self._forward_map(encoded, torch.cat([self.actions(encoded, z), z], -1))
+
+
+def product(x: Float[Tensor, "n k"], weight: Tensor, bias: Tensor) -> Float[Tensor, "copies n out"]:
+    """xW + b of each copy."""
+    return torch.baddbmm(bias, x.expand(weight.shape[0], *x.shape), weight)
+
+
+def waves(x: Float[Tensor, "n k"], rates: Float[Tensor, "f 1"]) -> Float[Tensor, "n e"]:
+    """x, and sines and cosines of x at each rate."""
+    turns = x[:, None] * rates
+    return torch.cat([x, torch.stack([turns.sin(), turns.cos()], 2).flatten(1)], -1)

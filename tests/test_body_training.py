@@ -9,7 +9,7 @@ import torch
 
 import zscout
 from commands import run_zscout
-from zscout.bfm.body_collection import Archive, Buffer, Collector
+from zscout.bfm.body_collection import Archive, Buffer, Collector, cells_of
 from zscout.bfm.body_recipe import BodyRecipe
 from zscout.bfm.body_training import BodyTrainer
 from zscout.bfm.checkpoint import read_checkpoint, write_checkpoint
@@ -41,26 +41,41 @@ def walker() -> Body:
 
 
 def test_a_buffer_keeps_the_last_transitions() -> None:
-    buffer = Buffer(10, 1, 1, torch.device("cpu"))
+    buffer = Buffer(10, 1, 1, 0.0, torch.device("cpu"))
     rng = torch.Generator().manual_seed(0)
     for first in range(0, 18, 6):
         rows = torch.arange(first, first + 6.0)[:, None]
-        buffer.add(rows, rows + 0.5, rows + 1)
+        buffer.add(rows, rows + 0.5, rows + 1, torch.zeros(6, dtype=torch.long))
+        buffer.weigh()
+        drawn = buffer.obs[buffer.draw(50, rng), 0]
+        assert max(first - 4, 0) <= drawn.min() <= drawn.max() < first + 6
     assert sorted(buffer.obs[:, 0].tolist()) == list(range(8, 18))
     seen = buffer.obs[buffer.draw(500, rng), 0]
     assert set(seen.tolist()) == set(range(8, 18))
     assert torch.equal(buffer.next_obs - buffer.obs, torch.ones(10, 1))
 
 
+def test_a_buffer_draws_by_weight() -> None:
+    """90 transitions enter one cell, 10 another: with balance ½ three quarters of the draws are of the first."""
+    for balance, share in ((0.0, 0.9), (0.5, 0.75), (1.0, 0.5)):
+        buffer = Buffer(120, 1, 1, balance, torch.device("cpu"))
+        rows = torch.arange(100.0)[:, None]
+        buffer.add(rows, rows, rows, (rows[:, 0] >= 90).long())
+        buffer.weigh()
+        drawn = buffer.draw(20_000, torch.Generator().manual_seed(0))
+        assert abs(float((drawn < 90).double().mean()) - share) < 0.01
+        assert len(drawn.unique()) == 100
+
+
 def test_an_archive_draws_rare_states_first(walker: Body) -> None:
     rng = torch.Generator().manual_seed(0)
     state = walker.random_states(1, rng).expand(64, -1)
-    archive = Archive(walker, state.shape[1], rng)
+    archive = Archive(state.shape[1], rng)
     common, rare = state.clone(), state.clone()
     common[:, 0], rare[:, 0] = -0.6, -0.3  # 30 cm apart in height
     for _ in range(60):
-        archive.see(common, walker.observe(common))
-    archive.see(rare, walker.observe(rare))
+        archive.see(common, cells_of(walker, walker.observe(common)))
+    archive.see(rare, cells_of(walker, walker.observe(rare)))
     drawn = archive.draw(400)
     share = float((drawn[:, 0] > -0.5).double().mean())
     assert share > 0.3  # 1 of 61 states, but 64 are compared and its cell is 60 times as rare
@@ -68,7 +83,7 @@ def test_an_archive_draws_rare_states_first(walker: Body) -> None:
 
 def test_collected_transitions_are_the_worlds_own(walker: Body) -> None:
     """Also across restarts: an episode's last observation is not followed by the next start."""
-    buffer = Buffer(TINY.buffer, 24, 6, torch.device("cpu"))
+    buffer = Buffer(TINY.buffer, 24, 6, 0.5, torch.device("cpu"))
     collector = Collector(walker, TINY, buffer, 0, torch.device("cpu"))
     expected = []
     for _ in range(20):

@@ -30,45 +30,71 @@ class BodyWorld(BatchWorld, Protocol):
         """What tasks are made of."""
 
 
-class Buffer:
-    """The last transitions, in tensors of fixed size; ``size`` is a tensor, as a captured graph needs it."""
+def cells_of(world: BodyWorld, obs: Float[Tensor, "n o"]) -> Int[Tensor, " n"]:
+    """The cell of each observation in the map of heights and speeds."""
+    goals = world.goal_features(obs)[:, [HEIGHT, SPEED]]
+    low, high = torch.tensor(RANGES, dtype=goals.dtype).T
+    row, column = ((goals - low) / (high - low)).clamp(0, 0.999).mul(CELLS).long().unbind(1)
+    cell: Int[Tensor, " n"] = row * CELLS + column
+    return cell
 
-    def __init__(self, capacity: int, observed: int, actions: int, device: torch.device) -> None:
+
+class Buffer:
+    """The last transitions, in tensors of fixed size, as a captured graph needs them.
+
+    A transition is drawn with weight n^−``balance``, n the number of transitions that enter its cell of heights and
+    speeds: most bodies lie on the ground most of the time.
+    """
+
+    def __init__(self, capacity: int, observed: int, actions: int, balance: float, device: torch.device) -> None:
         self.obs, self.next_obs = (torch.zeros(capacity, observed, device=device) for _ in range(2))
         self.action = torch.zeros(capacity, actions, device=device)
-        self.size = torch.zeros((), device=device, dtype=torch.float64)
-        self.added = 0
+        self.cell = torch.zeros(capacity, dtype=torch.long, device=device)
+        self.cumulated = torch.zeros(capacity, dtype=torch.float64, device=device)  # weights
+        self.balance, self.added = balance, 0
 
-    def add(self, obs: Float[Tensor, "n o"], action: Float[Tensor, "n a"], next_obs: Float[Tensor, "n o"]) -> None:
-        """Append; the oldest are replaced."""
-        capacity = len(self.obs)
-        place = (torch.arange(len(obs), device=obs.device) + self.added) % capacity
-        self.obs[place], self.action[place], self.next_obs[place] = obs, action, next_obs
+    @property
+    def size(self) -> int:
+        """The number of transitions kept."""
+        return min(self.added, len(self.obs))
+
+    def add(
+        self,
+        obs: Float[Tensor, "n o"],
+        action: Float[Tensor, "n a"],
+        next_obs: Float[Tensor, "n o"],
+        cell: Int[Tensor, " n"],
+    ) -> None:
+        """Append; the oldest are replaced. They can be drawn after ``weigh``."""
+        place = (torch.arange(len(obs), device=obs.device) + self.added) % len(self.obs)
+        self.obs[place], self.action[place], self.next_obs[place], self.cell[place] = obs, action, next_obs, cell
         self.added += len(obs)
-        self.size.fill_(min(self.added, capacity))
+
+    def weigh(self) -> None:
+        """New weights of all transitions."""
+        cell = self.cell[: self.size]
+        weights = torch.bincount(cell, minlength=CELLS * CELLS).clamp(min=1).double() ** -self.balance
+        torch.cumsum(weights[cell], 0, out=self.cumulated[: self.size])
+        self.cumulated[self.size :] = self.cumulated[self.size - 1]
 
     def draw(self, n: int, rng: Generator) -> Int[Tensor, " n"]:
-        """Random places."""
+        """Random places, by weight."""
         draws = torch.rand(n, generator=rng, device=rng.device, dtype=torch.float64)
-        return (draws * self.size).long()
+        return torch.searchsorted(self.cumulated, draws * self.cumulated[-1])
 
 
 class Archive:
     """States seen before, from which those with rare heights and speeds are drawn."""
 
-    def __init__(self, world: BodyWorld, state_size: int, rng: Generator) -> None:
-        self.world, self.rng = world, rng
+    def __init__(self, state_size: int, rng: Generator) -> None:
+        self.rng = rng
         self.states = torch.zeros(ARCHIVE, state_size, dtype=torch.float64)
         self.cells = torch.zeros(ARCHIVE, dtype=torch.long)
         self.visits = torch.ones(CELLS * CELLS)
         self.added = 0
 
-    def see(self, state: Float[Tensor, "n k"], obs: Float[Tensor, "n o"]) -> None:
+    def see(self, state: Float[Tensor, "n k"], cells: Int[Tensor, " n"]) -> None:
         """Count the cells of all states, and keep a few of them."""
-        goals = self.world.goal_features(obs)[:, [HEIGHT, SPEED]]
-        low, high = torch.tensor(RANGES, dtype=goals.dtype).T
-        places = ((goals - low) / (high - low)).clamp(0, 0.999).mul(CELLS).long()
-        cells = places[:, 0] * CELLS + places[:, 1]
         self.visits += torch.bincount(cells, minlength=len(self.visits))
         kept = torch.randint(len(state), (SEEN,), generator=self.rng)
         where = (torch.arange(SEEN) + self.added) % ARCHIVE
@@ -91,7 +117,7 @@ class Collector:
         self.physics_rng = Generator().manual_seed(seed + 2)
         n, d, actions = recipe.bodies, recipe.dim, world.action_space.shape[0]
         self.state = world.random_states(n, self.physics_rng)
-        self.archive = Archive(world, self.state.shape[1], self.physics_rng)
+        self.archive = Archive(self.state.shape[1], self.physics_rng)
         self.age = torch.randint(recipe.episode, (n,), generator=self.physics_rng)  # episodes do not end all at once
         self.role = torch.rand(n, generator=self.rng, device=device)  # explorers first, random controls last
         self.z = project_sphere(torch.randn(n, d, generator=self.rng, device=device))
@@ -119,10 +145,11 @@ class Collector:
         obs = self._obs
         self.state, diverged = self.world.advance(self.state, on_cpu)
         entered = self.world.observe(self.state)
-        self.archive.see(self.state, entered)
+        cells = cells_of(self.world, entered)
+        self.archive.see(self.state, cells)
         self._obs = self._seen(entered)
         good = ~diverged.to(self.device) if diverged.any() else slice(None)
-        self.buffer.add(obs[good], action[good], self._obs[good])
+        self.buffer.add(obs[good], action[good], self._obs[good], cells.to(self.device)[good])
         if model is not None:
             self.V_inv = narrowed(self.V_inv, centred(model.backward_of(self._obs)))
         self.age += 1

@@ -25,6 +25,7 @@ class BodyRecipe(LearnerRecipe):
     bodies: int = 1_024  # side by side
     updates: int = 8  # for each step of all bodies
     buffer: int = 5_000_000  # transitions kept
+    balance: float = 0.5  # a transition is drawn with weight n^−balance, n those of like height and speed; 0: uniformly
     warm_up: int = 100_000  # transitions under random controls before the first update
     episode: int = 500  # actions
     repeat: int = 1  # control steps of an action
@@ -38,7 +39,7 @@ class BodyRecipe(LearnerRecipe):
         super().__post_init__()
         for name in ("steps", "bodies", "updates", "buffer", "warm_up", "episode", "repeat", "hold", "candidates"):
             as_size(getattr(self, name), name, 1)
-        for name in ("decay", "explorers", "random", "archive"):
+        for name in ("decay", "balance", "explorers", "random", "archive"):
             in_range(getattr(self, name), name, 0.0, 1.0)
         if self.buffer < max(self.warm_up, self.bodies):
             raise ValueError(f"buffer is {self.buffer}: expected at least warm_up and bodies")

@@ -33,7 +33,7 @@ class BodyTrainer:
         goals = len(self.learner.online.goal_scale)
         if recipe.goal_scale and (len(recipe.goal_scale) != goals or min(recipe.goal_scale) <= 0):
             raise ValueError(f"goal_scale is {recipe.goal_scale}: expected {goals} positive numbers, or none")
-        self.buffer = Buffer(recipe.buffer, world.observation_space.shape[0], actions, self.device)
+        self.buffer = Buffer(recipe.buffer, world.observation_space.shape[0], actions, recipe.balance, self.device)
         self.collector = Collector(world, recipe, self.buffer, seed, self.device)
         self.step = 0
         self.log: list[FBProgress] = []
@@ -64,6 +64,7 @@ class BodyTrainer:
             end = min(self.step + every, self.recipe.steps)
             total, done = torch.zeros(3, device=self.device), 0
             while self.step < end:
+                self.buffer.weigh()
                 action = self.collector.choose(online)
                 on_cpu = action.cpu()
                 self._set_rates()
@@ -80,6 +81,7 @@ class BodyTrainer:
         while self.buffer.added < self.recipe.warm_up:
             action = self.collector.choose(model if self.buffer.added else None)
             self.collector.step(action, action.cpu(), model)
+            self.buffer.weigh()
         if not self.step:
             self.learner.standardise(self.buffer.next_obs[: self.buffer.added])
             if scale := self.recipe.goal_scale:

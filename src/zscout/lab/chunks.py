@@ -23,7 +23,7 @@ from zscout.transfer.saving import method_to_json
 from zscout.transfer.search import Ellipsoid, Shooting
 
 SECONDS = 5.0  # the aim for one chunk: a stop loses no more
-FIRST, LEAST, MOST = 48, 12, 300  # runs in a group's first chunk, and in any: 12 cost hardly more than one
+LEAST, MOST = 48, 300  # runs in a chunk: with a network, 48 take hardly more time than 12
 SOLVES = 5_000  # z that dynamic programming solves in a second, for a first guess
 MEASURED = 2_000  # z solved to measure that rate
 
@@ -97,8 +97,8 @@ class _Plan:
             self._left.setdefault(spec.group, []).append(spec)
         # Fewer runs if each step solves many z by dynamic programming.
         guesses = {group: int(SECONDS * SOLVES / (group.steps * _solves(group))) for group in self._left}
-        self._sizes = {group: max(1, min(FIRST, guess)) for group, guess in guesses.items()}
-        self._least = {group: min(LEAST, size) for group, size in self._sizes.items()}
+        self._least = {group: max(1, min(LEAST, guess)) for group, guess in guesses.items()}
+        self._sizes = dict(self._least)
 
     def take(self) -> list[Spec]:
         """The next chunk, of the group with most runs left, so that workers end together; empty at the end."""

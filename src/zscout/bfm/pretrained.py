@@ -57,7 +57,7 @@ def save(model: USFA | FB, folder: str | Path, *, half: bool = False) -> Path:
 
 
 @overload
-def load(name_or_folder: Literal["pointmaze-fb"], device: torch.device | str = "cpu") -> FB: ...  # type: ignore[overload-overlap]
+def load(name_or_folder: Literal["pointmaze-fb", "cheetah-fb"], device: torch.device | str = "cpu") -> FB: ...  # type: ignore[overload-overlap]
 
 
 @overload  # a folder may hold an FB model too: narrow it with isinstance

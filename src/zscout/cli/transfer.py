@@ -2,9 +2,9 @@
 
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rich.console import Console
 
@@ -12,25 +12,33 @@ from zscout.cli.options import OutputFile, Quick, Usual, check_world, usage_erro
 from zscout.cli.output import UsageError, fail, say, writable, write_files
 
 if TYPE_CHECKING:
+    from zscout.lab.body_viewer import BodyFrame, BodyScene
+    from zscout.lab.spec import Spec
     from zscout.lab.viewer import Frame, Scene
+
+    AnyScene: TypeAlias = Scene | BodyScene
+    AnyFrame: TypeAlias = Frame | BodyFrame
 
 
 @dataclass(frozen=True)
 class Transfer:
     """Watch one run step by step: the world, the method's estimate of the reward, and the value it gets."""
 
-    world: str = "open-grid"  # open-grid, four-rooms, maze, a text file with a map of '#' and '.'; or point-maze.
+    world: str = "open-grid"
+    """open-grid, four-rooms, maze, a text file with a map of '#' and '.'; point-maze; or a body: walker, cheetah,
+    hopper."""
     features: str = Usual("laplacian")
-    """clusters, laplacian, or module:name: your table, or a function of the world; not for point-maze."""
+    """clusters, laplacian, or module:name: your table, or a function of the world; only for grids."""
     model: str = Usual("network")
     """exact, network (the shipped one), the name or folder of a saved model, or module:name of your own; for
-    point-maze pointmaze-fb, or a folder."""
+    point-maze pointmaze-fb or a folder, for a body cheetah-fb or a folder."""
     method: str = "usf-ucb"  # A method of zscout compare, or module:name of your own.
     task: str = "0"
     """The number of a task of zscout compare, 0 to 99; or z_r itself, comma-separated: --task=1,0,0,0,0,0,0,0,-1. In
-    point-maze also a kind of reward (goal, region, direction, avoid, velocity) and a number: --task "goal 12"."""
+    point-maze also a kind of reward (goal, region, direction, avoid, velocity) and a number: --task "goal 12"; of a
+    body also its name: --task run."""
     noise: float = 0.3  # Standard deviation of the reward noise.
-    steps: int | None = None  # Steps of the run; by default 100, in point-maze 210, which are three episodes.
+    steps: int | None = None  # Steps of the run; by default 100, in point-maze three episodes, of a body two.
     seed: int = 0  # Seed of the start, the noise and the method.
     speed: float = 8.0  # Steps per second in the terminal; 0: no limit.
     gif: OutputFile = None  # Also write the run to this file as an animated GIF; creates its folder.
@@ -42,37 +50,21 @@ class Transfer:
         import torch
 
         from zscout.edge import as_size, in_range
-        from zscout.lab import grid_viewer, point_viewer
-        from zscout.lab.grid_arena import GridArena
-        from zscout.lab.point_arena import POINT_MAZE, PointArena
 
         torch.set_num_threads(1)  # small tensors: more threads are slower
         with usage_errors():
-            point_maze = self.world == POINT_MAZE
-            usual = point_viewer.STEPS if point_maze else 100
-            steps = as_size(usual if self.steps is None else self.steps, "steps", 1)
-            steps = min(steps, 20) if self.quick else steps
             speed = 0.0 if self.quick else in_range(self.speed, "speed", 0.0, math.inf, open_end=True)
             if self.gif is not None and self.gif.suffix.lower() != ".gif":
                 raise UsageError(f"--gif must end in .gif, got {self.gif}")
             writable(self.gif, self.json)
-            if point_maze:
-                if not isinstance(self.features, Usual):
-                    raise UsageError(f"--features {self.features} does not apply to --world {POINT_MAZE}")
-                model = PointArena.model if isinstance(self.model, Usual) else self.model
-                spec = point_viewer.run_named(
-                    model, self.method, self.task, noise=self.noise, seed=self.seed, steps=steps
-                )
-            else:
-                check_world(self.world, POINT_MAZE)
-                arena = GridArena(self.world, str(self.features), str(self.model))
-                spec = grid_viewer.run_named(
-                    arena, self.method, self.task, noise=self.noise, seed=self.seed, steps=steps
-                )
-        scene, frames = (point_viewer if point_maze else grid_viewer).watch_run(spec)
+            if self.steps is not None:
+                as_size(self.steps, "steps", 1)
+            spec, watch_run = self._spec()
+        steps = spec.steps
+        scene, frames = watch_run(spec)
         if scene.about:
             say(console, scene.about)
-        seen: list[Frame] = []
+        seen: list[AnyFrame] = []
         try:
             _show(scene, frames, seen, steps, 1 / speed if speed else 0.0, console)
         except KeyboardInterrupt:
@@ -80,25 +72,58 @@ class Transfer:
             fail(f"stopped after {len(seen)} of {steps} steps", code=130)
         self._write(scene, seen, console)
 
-    def _write(self, scene: "Scene", seen: "list[Frame]", console: Console) -> None:
+    def _spec(self) -> "tuple[Spec, Callable[[Spec], tuple[AnyScene, Iterator[AnyFrame]]]]":
+        """The run, and what shows it."""
+        from zscout.lab import body_viewer, grid_viewer, point_viewer
+        from zscout.lab.grid_arena import GridArena
+        from zscout.lab.point_arena import POINT_MAZE, PointArena
+        from zscout.worlds.body import BODIES
+
+        def asked(default: int) -> dict[str, Any]:
+            steps = default if self.steps is None else self.steps
+            return {"noise": self.noise, "seed": self.seed, "steps": min(steps, 20) if self.quick else steps}
+
+        vectors = self.world == POINT_MAZE or self.world in BODIES
+        if vectors and not isinstance(self.features, Usual):
+            raise UsageError(f"--features {self.features} does not apply to --world {self.world}")
+        own = None if isinstance(self.model, Usual) else self.model
+        if self.world == POINT_MAZE:
+            names = own or PointArena.model, self.method, self.task
+            return point_viewer.run_named(*names, **asked(point_viewer.STEPS)), point_viewer.watch_run
+        if self.world in BODIES:
+            model = own or f"{self.world}-fb"
+            steps = asked(body_viewer.default_steps(self.world, model))
+            return body_viewer.run_named(self.world, model, self.method, self.task, **steps), body_viewer.watch_run
+        check_world(self.world, POINT_MAZE, *BODIES)
+        arena = GridArena(self.world, str(self.features), str(self.model))
+        return grid_viewer.run_named(arena, self.method, self.task, **asked(100)), grid_viewer.watch_run
+
+    def _write(self, scene: "AnyScene", seen: "list[Any]", console: Console) -> None:
         if not seen:
             return
         content = {"run": scene.spec.to_json(), "steps": [frame.numbers for frame in seen]}
         write_files(console, (self.json, content))
         if self.gif is not None:
+            from zscout.lab.body_viewer import BodyScene
             from zscout.report.animation import write_gif
+            from zscout.report.body_animation import write_body_gif
 
             with console.status("drawing"):
-                path = write_gif(self.gif, scene, seen)
+                if isinstance(scene, BodyScene):
+                    path = write_body_gif(self.gif, scene, seen)
+                else:
+                    path = write_gif(self.gif, scene, seen)
             say(console, f"wrote {path}")
 
 
 def _show(
-    scene: "Scene", frames: "Iterable[Frame]", seen: "list[Frame]", steps: int, pause: float, console: Console
+    scene: "AnyScene", frames: "Iterable[AnyFrame]", seen: "list[Any]", steps: int, pause: float, console: Console
 ) -> None:
     """Redraw each frame in a terminal, else print every tenth as a line; appends frames to ``seen``."""
     from rich.live import Live
 
+    from zscout.lab.body_viewer import BodyScene
+    from zscout.report.body_terminal import BodyView
     from zscout.report.terminal import View, plain_line
 
     if not console.is_interactive:
@@ -111,6 +136,7 @@ def _show(
     with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
         for frame in frames:
             seen.append(frame)
-            live.update(View(scene, seen, steps), refresh=True)
+            view = BodyView(scene, seen, steps) if isinstance(scene, BodyScene) else View(scene, seen, steps)
+            live.update(view, refresh=True)
             due = max(due + pause, time.monotonic())  # do not catch up after a slow step
             time.sleep(max(due - time.monotonic(), 0.0))

@@ -27,7 +27,7 @@ KEPT = 10_000  # observations saved with a model of a body
 RECIPES: dict[str, FBRecipe | BodyRecipe] = {
     POINT_MAZE: FBRecipe(),
     # height, cos and sin of the pitch, speed, pitch rate, angular momentum; for the hopper also its extension
-    "walker": BodyRecipe(goal_features="walker", goal_scale=(0.6, 1.0, 1.0, 2.5, 5.0, 5.0)),
+    "walker": BodyRecipe(goal_features="walker", goal_scale=(0.6, 1.0, 1.0, 2.5, 5.0, 5.0), balance=0.5),
     "cheetah": BodyRecipe(goal_features="cheetah", goal_scale=(0.4, 1.0, 1.0, 4.0, 5.0, 5.0), repeat=2),
     "hopper": BodyRecipe(goal_features="hopper", goal_scale=(0.6, 1.0, 1.0, 1.5, 5.0, 5.0, 0.5)),
 }

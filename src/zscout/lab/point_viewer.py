@@ -10,13 +10,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from zscout.edge import as_size, as_vectors
+from zscout.edge import as_size
 from zscout.lab.arena import Batch, Task
 from zscout.lab.exact_values import without_constant
 from zscout.lab.point_arena import PointArena, task_named
 from zscout.lab.simulation import followed, simulated
 from zscout.lab.spec import Spec
-from zscout.lab.viewer import TASKS, Frame, Point, Scene, mode_of, read_task, seed_of, share
+from zscout.lab.viewer import TASKS, Frame, Point, Scene, linear_task, mode_of, read_task, seed_of, share
 from zscout.transfer.agent import OnlineTransfer
 from zscout.transfer.methods import METHODS
 from zscout.transfer.offline import constant_part_of
@@ -40,12 +40,7 @@ def run_named(model: str, method: str, task: str, *, noise: float, seed: int, st
         if isinstance(read, int):
             number, found = read, TASKS.draw(arena)[read]
         else:
-            z_r = as_vectors(read, arena.bfm.dim, "the task")
-            if not z_r.any():
-                raise ValueError("for this task every policy is worth the same: there is nothing to find")
-            if z_r.abs().max() > 1e100:  # sums of squares of its rewards must be finite
-                raise ValueError("values overflow: scale z_r down")
-            arena, found = PointArena(model, "linear"), tuple(z_r.tolist())
+            arena, found = PointArena(model, "linear"), linear_task(read, arena.bfm.dim)
     spec = Spec(arena, method, found, noise=noise, seed=seed_of(number, seed), steps=steps)
     spec.check()
     return spec

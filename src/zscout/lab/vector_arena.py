@@ -33,7 +33,12 @@ Reward = Callable[[Float[Tensor, "R o"]], Float[Tensor, " R"]]
 
 
 class VectorRuns:
-    """R runs in the world of an arena; all episodes end together. Starts and noise come from each run's seed."""
+    """R runs in the world of an arena; all episodes end together. Starts and noise come from each run's seed.
+
+    ``entered`` are the states after the last step, also if a reset followed it.
+    """
+
+    entered: Float[Tensor, "R k"]
 
     def __init__(self, arena: "VectorArena", reward: Reward, noise: float, seeds: Int[Tensor, " R"]) -> None:
         self.arena, self.noise, self.seeds = arena, noise, seeds
@@ -54,7 +59,7 @@ class VectorRuns:
     def step(self, action: Action) -> tuple[Float[Tensor, "R o"], Float[Tensor, " R"], bool, bool, dict[str, Any]]:
         """S_{t+1} and R_{t+1} of every run."""
         force = as_finite(action, "action", self._state.device).float()
-        self._state = self.arena.advance(self._state, force)
+        self._state = self.entered = self.arena.advance(self._state, force)
         self._t, self._in_episode = self._t + 1, self._in_episode + 1
         noise = self.noise * Streams(self.seeds, WORLD + 2 * self._t).normal()
         obs = self.arena.observe(self._state)

@@ -1,13 +1,13 @@
 """A run as frames to display, in any world with a map: maps, the way, and numbers in words."""
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
-from zscout.edge import as_size
+from zscout.edge import as_size, as_vectors
 from zscout.lab.arena import Tasks
 from zscout.lab.spec import Spec
 
@@ -80,6 +80,16 @@ def read_task(task: str, kinds: str = "its number") -> int | list[float]:
     if task.strip().lstrip("+-").isdecimal():
         return as_size(int(task), "the number of a task", 0, TASKS.count - 1)
     return z_r
+
+
+def linear_task(z_r: Sequence[float], dim: int) -> tuple[float, ...]:
+    """z_r as a task, checked."""
+    task = as_vectors(z_r, dim, "the task")
+    if not task.any():
+        raise ValueError("for this task every policy is worth the same: there is nothing to find")
+    if task.abs().max() > 1e100:  # sums of squares of its rewards must be finite
+        raise ValueError("values overflow: scale z_r down")
+    return tuple(task.tolist())
 
 
 def seed_of(number: int, seed: int) -> int:

@@ -9,6 +9,7 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
+from zscout.lab.body_viewer import BodyFrame
 from zscout.lab.viewer import Frame, Point, Scene
 
 VIRIDIS = np.array([list(bytes.fromhex(c)) for c in ("440154", "414487", "2a788e", "22a884", "7ad151", "fde725")])
@@ -57,12 +58,12 @@ class View:
         yield Text(numbers_line(frame, self.steps))
 
 
-def plain_line(frame: Frame, steps: int) -> str:
+def plain_line(frame: Frame | BodyFrame, steps: int) -> str:
     """One step as a line, for output that cannot be redrawn."""
     return f"{numbers_line(frame, steps)}  {frame.doing}"
 
 
-def numbers_line(frame: Frame, steps: int) -> str:
+def numbers_line(frame: Frame | BodyFrame, steps: int) -> str:
     """Step, reward, and the numbers of this kind of world."""
     return f"step {frame.step:>{len(str(steps))}} of {steps}  reward {signed(frame.reward)}  {frame.line}"
 

@@ -82,19 +82,24 @@ class BodyEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         """The body from the side, at the middle of the frame; the floor has a mark every metre."""
         if self.render_mode is None:
             return None
-        frame = np.full((round(PIXELS * (ABOVE + BELOW)), round(PIXELS * WIDTH), 3), PAPER, dtype=np.uint8)
         state = torch.zeros(self.world.state_size) if self.state is None else torch.from_numpy(self.state)
         ends, radii = self.world.segments(state)
-        left = float(ends[0, :, 0].mean()) - WIDTH / 2
-        z, x = np.ogrid[: frame.shape[0], : frame.shape[1]]
-        x, z = left + (x + 0.5) / PIXELS, ABOVE - (z + 0.5) / PIXELS
-        frame[(z < 0) & ((z > -0.02) | (np.abs(x - np.round(x)) < 0.02))] = INK
-        for (start, end), radius in zip(ends.numpy(), radii.numpy(), strict=True):
-            along = end - start
-            share = np.clip(((x - start[0]) * along[0] + (z - start[1]) * along[1]) / (along @ along), 0, 1)
-            distance = np.hypot(x - start[0] - share * along[0], z - start[1] - share * along[1])
-            frame[distance <= radius] = AGENT
-        return frame
+        return side_view(ends.numpy(), radii.numpy())
+
+
+def side_view(ends: np.ndarray, radii: np.ndarray, pixels: int = PIXELS) -> np.ndarray:
+    """A picture [h w 3] of a body from its capsules, in pixels a metre, with the first one at the middle."""
+    frame = np.full((round(pixels * (ABOVE + BELOW)), round(pixels * WIDTH), 3), PAPER, dtype=np.uint8)
+    left = ends[0, :, 0].mean() - WIDTH / 2
+    z, x = np.ogrid[: frame.shape[0], : frame.shape[1]]
+    x, z = left + (x + 0.5) / pixels, ABOVE - (z + 0.5) / pixels
+    frame[(z < 0) & ((z > -0.02) | (np.abs(x - np.round(x)) < 0.02))] = INK
+    for (start, end), radius in zip(ends, radii, strict=True):
+        along = end - start
+        share = np.clip(((x - start[0]) * along[0] + (z - start[1]) * along[1]) / (along @ along), 0, 1)
+        distance = np.hypot(x - start[0] - share * along[0], z - start[1] - share * along[1])
+        frame[distance <= max(radius, 0.5 / pixels)] = AGENT
+    return frame
 
 
 def make_body(

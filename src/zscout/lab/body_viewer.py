@@ -1,0 +1,169 @@
+"""A run of a body as frames, beside the oracle's run from the same starts."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from zscout.lab.arena import Batch
+from zscout.lab.body_arena import HELD_OUT, SUITE, BodyArena
+from zscout.lab.simulation import followed, simulated
+from zscout.lab.spec import Spec
+from zscout.lab.vector_arena import LINEAR
+from zscout.lab.viewer import TASKS, linear_task, read_task, seed_of, share
+from zscout.transfer.agent import OnlineTransfer
+from zscout.transfer.methods import METHODS
+from zscout.worlds.body import body
+from zscout.worlds.body_env import side_view
+from zscout.worlds.body_tasks import body_tasks
+
+GOALS = ("height", "upright", "pitched down", "speed", "pitch rate", "angular momentum", "extension")
+COMPARED = 2_000  # saved observations on which the estimate is compared with goal features
+PIXELS = 16  # a metre, of the picture for a terminal
+SAME = 0.99  # behaviours whose z have this cosine are shown as the same
+
+
+@dataclass(frozen=True, eq=False)
+class BodyScene:
+    """The constant part of a run."""
+
+    spec: Spec
+    about: str  # the task in words
+    radii: np.ndarray  # of the capsules
+    liked: dict[str, float]  # correlation of the true reward with each goal feature
+    seconds: float  # of one action
+
+
+@dataclass(frozen=True, eq=False)
+class BodyFrame:
+    """One step and the estimate after it."""
+
+    step: int  # t + 1, the number of rewards so far
+    reward: float  # R_{t+1}
+    ends: np.ndarray  # of the capsules in S_{t+1}: [s 2 2]
+    beside: np.ndarray  # the same of the oracle's body
+    picture: np.ndarray  # S_{t+1} for a terminal: [h w 3]
+    trying: bool  # whether it follows another z than the one that it would keep
+    liked: dict[str, float]  # correlation of the expected reward φ·ẑ with each goal feature
+    level: float  # return of the episode so far
+    reference: float  # the oracle's
+    line: str  # the numbers in words
+    numbers: dict[str, Any]  # the step as JSON
+
+    @property
+    def doing(self) -> str:
+        """What it does in words, with the agent as subject."""
+        return "tries another behaviour: perhaps that is worth more" if self.trying else "does what seems best"
+
+
+def default_steps(name: str, model: str) -> int:
+    """Actions in two episodes."""
+    return 2 * BodyArena(model, body=name).decisions
+
+
+def run_named(name: str, model: str, method: str, task: str, *, noise: float, seed: int, steps: int) -> Spec:
+    """The checked spec of a run.
+
+    ``task`` is the name of a task, the number of a task of compare, or z_r as numbers with commas between. With a name
+    or a number and a ``seed`` below 1000, this is the run of ``compare --arena NAME`` with that task and seed.
+    """
+    kinds = {found.name: HELD_OUT if found.kind == HELD_OUT else SUITE for found in body_tasks(body(name, threads=1))}
+    if task in kinds:
+        arena = BodyArena(model, kinds[task], body=name)
+        number = TASKS.draw(arena).index(task)
+        found: str | tuple[float, ...] = task
+    else:
+        arena, number = BodyArena(model, body=name), 0
+        read = read_task(task, f"a name ({', '.join(kinds)}), its number,")
+        if isinstance(read, int):
+            number = read
+            found = TASKS.draw(arena)[read]
+        else:
+            arena, found = replace(arena, rewards=LINEAR), linear_task(read, arena.bfm.dim)
+    spec = Spec(arena, method, found, noise=noise, seed=seed_of(number, seed), steps=steps)
+    spec.check()
+    return spec
+
+
+def watch_run(spec: Spec) -> tuple[BodyScene, Iterator[BodyFrame]]:
+    """The scene, and a frame for each action."""
+    arena = spec.arena
+    assert isinstance(arena, BodyArena)
+    likes = _Likes(arena)
+    n = len(likes.obs)
+    env = arena.environment(Batch([spec.task] * n, [0] * n, offset=spec.offset))
+    scene = BodyScene(
+        spec,
+        about=f"{arena.body}: {spec.task if isinstance(spec.task, str) else 'φ·z_r'}",
+        radii=arena.world.skeleton.radii.numpy(),
+        liked=likes.of(env.true_reward(likes.obs)),
+        seconds=arena.world.seconds,
+    )
+    return scene, islice(_frames(arena, spec, likes), spec.steps)
+
+
+def _frames(arena: BodyArena, spec: Spec, likes: "_Likes") -> Iterator[BodyFrame]:
+    batch = Batch([spec.task], [spec.seed], spec.noise, spec.outside, spec.offset)
+    env, beside = arena.environment(batch), arena.environment(replace(batch, noise=0.0))
+    task = arena.vectors(batch.tasks)
+    agent = OnlineTransfer(arena.bfm, spec.build(task), seed=[spec.seed], runs=1)
+    oracle = OnlineTransfer(arena.bfm, METHODS["oracle"](dim=arena.bfm.dim, task=task), seed=[spec.seed], runs=1)
+    episode, own, best = 0, 0.0, 0.0
+    for step, reference in zip(simulated(agent, env), simulated(oracle, beside), strict=True):
+        assert step.belief is not None
+        if step.episode != episode:
+            episode, own, best = step.episode, 0.0, 0.0
+        own += float(env.true_reward(step.next_obs))
+        best += float(beside.true_reward(reference.next_obs))
+        z, kept = followed(step), step.belief.best_z
+        trying = step.belief.exploring or bool(torch.cosine_similarity(z, kept).item() < SAME)
+        ends, radii = arena.world.segments(torch.cat([env.entered, beside.entered]))
+        liked = likes.of(agent.posterior.reward(likes.phi[None])[0])
+        numbers = {
+            "step": step.t + 1,
+            "episode": episode + 1,
+            "state": env.entered[0].tolist(),
+            "action": torch.as_tensor(step.action)[0].tolist(),
+            "trying": trying,
+            "reward": float(step.reward),
+            "return": own,  # of this episode so far, without noise
+            "oracle": best,  # the oracle's in the same steps
+            "liked": liked,
+            "z": z[0].tolist(),  # Z_t; for an explorer's step, the z to use without further learning
+            "z_hat": agent.z_hat[0].tolist(),
+        }
+        yield BodyFrame(
+            step=step.t + 1,
+            reward=float(step.reward),
+            ends=ends[0].numpy(),
+            beside=ends[1].numpy(),
+            picture=side_view(ends[0].numpy(), radii.numpy(), PIXELS),
+            trying=trying,
+            liked=liked,
+            level=own,
+            reference=best,
+            line=f"episode {episode + 1}  return {share(own, 1)}, the oracle's {share(best, 1)}",
+            numbers=numbers,
+        )
+
+
+class _Likes:
+    """Correlations of rewards with goal features, over saved observations."""
+
+    def __init__(self, arena: BodyArena) -> None:
+        self.obs = arena.observations(COMPARED, 0)
+        self.phi = arena.bfm.phi(self.obs).double().cpu()
+        goals = arena.world.goal_features(self.obs).double()
+        self._goals = (goals - goals.mean(0)) / goals.std(0, correction=0)
+
+    def of(self, reward: Float[Tensor, " n"]) -> dict[str, float]:
+        """By the goal feature's name; 0 if the reward is constant."""
+        apart = reward.double().cpu() - reward.double().mean().cpu()
+        spread = float(apart.square().mean().sqrt())
+        found = (self._goals * apart[:, None]).mean(0) / spread if spread > 1e-9 else 0 * self._goals[0]
+        return {name: round(value, 4) for name, value in zip(GOALS, found.tolist(), strict=False)}

@@ -103,3 +103,17 @@ def test_commands_compare_bodies_and_say_what_is_wrong(saved: str, tmp_path: Pat
         assert failed.returncode == 2
         assert said in failed.stderr
         assert "Traceback" not in failed.stderr
+
+
+def test_the_suites_tasks_are_tuned_on_held_out_ones(saved: str, tmp_path: Path) -> None:
+    arena = BodyArena(saved)
+    other = arena.tuned_on
+    assert other.tuned_on == arena
+    assert not {*Tasks(7, 1, "report").draw(arena)} & {*Tasks(13, 1, "tuning").draw(other)}
+    assert BodyArena(saved, "linear").tuned_on == BodyArena(saved, "linear")
+    words = ["tune", "--arena", "walker", "--model", saved, "--methods", "greedy", "--quick", "--steps", "5"]
+    done = run_zscout([*words, "--out", "out"], tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "settings chosen on 3 runs of other tasks" in " ".join(done.stdout.split())
+    written = json.loads((tmp_path / "out/settings.json").read_text())
+    assert list(written["settings"]) == [arena.key]

@@ -82,7 +82,7 @@ def test_a_gif_has_a_picture_every_80_ms_and_the_last_one(tmp_path: Path) -> Non
     scene, frames = watched("walk", steps=6)
     path = write_body_gif(tmp_path / "a.gif", scene, frames)
     with Image.open(path) as gif:
-        assert gif.n_frames == 3  # steps 1, 5 and 6, of 20 ms
+        assert getattr(gif, "n_frames", 1) == 3  # steps 1, 5 and 6, of 20 ms
         assert gif.info["duration"] == 80
     assert write_body_gif(tmp_path / "b.gif", scene, frames).read_bytes() == path.read_bytes()
 

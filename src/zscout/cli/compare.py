@@ -19,6 +19,7 @@ from zscout.cli.progress import outcomes_with_bar
 from zscout.cli.traces import compare_traces
 
 if TYPE_CHECKING:
+    from zscout.lab.arena import Arena, Tasks
     from zscout.lab.comparison import Entrant
 
 FURTHER = 8  # times at most that a grid is extended where a choice is at its edge
@@ -104,15 +105,16 @@ class Tune(RunOptions):
     """Folder for settings.json (both choices and every setting tried, by arena) and every run."""
     methods: str = "all"
     """Comma-separated names, or all; module:name for your own, with its settings in the list module:name_grid."""
-    tasks: int = 250  # Number of tuning tasks, one run each; compare never uses them.
-    report: int = 20  # Number of other tasks to measure the chosen settings on (the first tasks of zscout compare).
+    tasks: int = 250
+    """Number of tuning runs, each of another task, which compare never uses. The tasks of a body are a fixed list: its
+    suite's are tuned on the held-out ones, and the other way round, with several runs of each."""
+    report: int = 20  # Number of runs to measure the chosen settings on (the first tasks of zscout compare).
     quick: Quick = False  # Quick test: three tasks, two settings for each method, at most 20 steps.
     json: OutputFile = None  # Also write every run of every setting to this file; creates its folder.
 
     def run(self, console: Console) -> None:
         """Run what is not stored yet, print the chosen settings."""
         from zscout.edge import as_size
-        from zscout.lab.arena import Tasks
         from zscout.lab.comparison import Entrant, comparison, ranking_cells
         from zscout.lab.report_model import TextTable
         from zscout.lab.tuning import beyond, candidates, choose, grids_of, merged, record_head, tuning_record
@@ -122,15 +124,15 @@ class Tune(RunOptions):
             writable(self.json)
             count = 3 if self.quick else self.tasks
             report = min(3, self.report) if self.quick else self.report
-            tasks, others = (Tasks(n, 1, kind, self.seed) for n, kind in ((count, "tuning"), (report, "report")))
             arena = self.build_arena()
-            if arena.distinct_tasks:
-                none_left = f"the tasks of --arena {self.arena} are fixed, none are left to tune on"
-                raise UsageError(f"{none_left}: use a -linear arena")
+            tasks, others = (
+                _tasks(source, n, kind, self.seed)
+                for source, n, kind in ((arena.tuned_on, count, "tuning"), (arena, report, "report"))
+            )
             as_size(self.jobs, "jobs", 1)
             steps = min(self.steps, 20) if self.quick else self.steps
             names = list(grids_of(arena)) if self.methods == "all" else names_of(self.methods)
-            tried = candidates(arena, names, tasks, steps, self.noise, most=2 if self.quick else None)
+            tried = candidates(arena.tuned_on, names, tasks, steps, self.noise, most=2 if self.quick else None)
             if not (tried := runnable(tried, self.methods == "all", console)):
                 raise UsageError("no method can be tuned here")
             path = self.out / "settings.json"
@@ -148,12 +150,20 @@ class Tune(RunOptions):
         reported = [Entrant.of(arena, *each, others, noise=self.noise, steps=steps) for each in settled]
         found = outcomes_with_bar(list(dict.fromkeys(reported)), self.out, self.jobs, console)
         caption = (
-            f"{self.place}: settings chosen on {tasks.count} tuning tasks (fewest lost, and fewest lost that settle), "
-            f"measured on {others.count} other tasks"
+            f"{self.place}: settings chosen on {tasks.count * tasks.seeds} runs of other tasks (fewest lost, and "
+            f"fewest lost that settle), measured on {others.count * others.seeds} runs"
         )
         console.print(terminal_table(TextTable("chosen", caption, *ranking_cells(comparison(list(found.values()))))))
         write_files(console, (path, before(chosen, record)))
         write_files(console, (self.json, [outcome.to_json() for outcome in outcomes]))
+
+
+def _tasks(arena: "Arena", runs: int, kind: str, seed: int) -> "Tasks":
+    """So many runs: one of each task, or of a fixed list of tasks several."""
+    from zscout.lab.arena import Tasks
+
+    most = arena.distinct_tasks or runs
+    return Tasks(min(runs, most), max(1, runs // most), kind, seed)
 
 
 def runnable(entrants: "list[Entrant]", all_methods: bool, console: Console) -> "list[Entrant]":

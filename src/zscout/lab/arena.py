@@ -87,6 +87,10 @@ class Arena(TaskSource, Protocol):
     def distinct_tasks(self) -> int | None:
         """The number of its tasks if they are a fixed list; None if they are drawn at random."""
 
+    @property
+    def tuned_on(self) -> "Arena":
+        """The arena with the tasks on which methods are tuned: itself if tasks are drawn at random."""
+
     def to_json(self) -> dict[str, Any]:
         """The names that decide it, without the device."""
 

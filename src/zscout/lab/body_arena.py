@@ -1,7 +1,7 @@
 """Bodies as arenas: the control suite's tasks, held-out ones, or rewards φ·z_r."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import ClassVar
 
@@ -69,6 +69,11 @@ class BodyArena(VectorArena):
     def distinct_tasks(self) -> int | None:
         """The number of named tasks; None for linear rewards."""
         return None if self.rewards == LINEAR else len(self._names)
+
+    @property
+    def tuned_on(self) -> "BodyArena":
+        """Held-out tasks for the suite's, and the suite's for held-out ones; itself for linear rewards."""
+        return replace(self, rewards={SUITE: HELD_OUT, HELD_OUT: SUITE, LINEAR: LINEAR}[self.rewards])
 
     @property
     def _names(self) -> list[str]:

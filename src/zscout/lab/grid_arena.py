@@ -82,6 +82,11 @@ class GridArena:
         return
 
     @property
+    def tuned_on(self) -> "GridArena":
+        """Itself."""
+        return self
+
+    @property
     def look_ahead(self) -> LookAhead:
         """The world's steps."""
         return self.ground.world.step

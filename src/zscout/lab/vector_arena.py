@@ -146,6 +146,11 @@ class VectorArena(ABC):
         return None
 
     @property
+    def tuned_on(self) -> "VectorArena":
+        """Itself: tasks are drawn at random."""
+        return self
+
+    @property
     def look_ahead(self) -> None:
         """None: states are not countable."""
         return

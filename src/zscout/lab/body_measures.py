@@ -122,7 +122,7 @@ def main(
         world, observations = Body(body, threads=threads), observations_of(model)
         names = [task.name for task in body_tasks(world)]
         wanted = [body_task(world, name) for name in dict.fromkeys(tasks or names)]
-        about = _about(bfm, body, as_size(seed, "seed", 0))
+        about = _about(bfm, body, as_size(seed, "seed", 0, 2**63 - 1))
         found = _already_in(out, about)
         write_json(out, about | {"tasks": list(found.values())})  # fails now, not after a minute
     except (ValueError, OSError, ModuleNotFoundError) as error:
@@ -166,13 +166,15 @@ def _already_in(path: Path, about: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """The measures in a file, by task; raises if they are of another model or were made with other settings."""
     if not path.exists():
         return {}
-    content = parse_json(path.read_bytes())
-    if not isinstance(content, dict) or not isinstance(content.get("tasks"), list):
-        raise ValueError(f"{path} does not hold measures of a body: name another file")
+    try:
+        content = parse_json(path.read_bytes())
+        found = {task["task"]: task for task in content["tasks"]}
+    except (ValueError, TypeError, KeyError):
+        raise ValueError(f"{path} does not hold measures of a body: name another file") from None
     for name, value in about.items():
         if content.get(name) != value:
             raise ValueError(f"{path} holds measures with {name} {content.get(name)}, not {value}: name another file")
-    return {task["task"]: task for task in content["tasks"]}
+    return found
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ LABEL_COUNTS = (50, 150, 500, 1_500, 5_000)  # and all observations that are sav
 EPISODES = 10  # of each z, from the same starts
 RANDOM = 10  # z of sample_z
 # The search for the best z: a task of the cheetah takes about a minute on one core, of the walker five.
-POPULATION, ELITE, ROUNDS, SPREAD = 64, 8, 10, 0.7
+POPULATION, ELITE, ROUNDS, SPREAD = 64, 16, 10, 0.7
 SEARCH_STARTS, SEARCH_HORIZON = 4, 500  # of a round; new starts in each, since few of them favour lucky z
 FINAL_STARTS = 16  # of the whole episodes that choose between the rounds' z
 

@@ -12,7 +12,7 @@ from zscout.lab import point_measures
 from zscout.lab.arena import Tasks
 from zscout.lab.paper.continuous import _measured_row
 from zscout.lab.point_arena import PointArena, task_named
-from zscout.lab.point_measures import TaskMeasures, cross_entropy, main, returns, stored_measures
+from zscout.lab.point_measures import TaskMeasures, best_z, main, returns, stored_measures
 
 ARENA = PointArena()
 NAMES = ["goal 3", "velocity 5"]
@@ -39,7 +39,7 @@ def test_the_search_for_the_best_z_never_ends_below_its_start(monkeypatch: pytes
         monkeypatch.setattr(point_measures, name, value)
     starts = ARENA.world.random_states(4, torch.Generator().manual_seed(1))
     z = ARENA.bfm.sample_z(2, 0)
-    best = cross_entropy(ARENA, NAMES, z, starts, torch.Generator().manual_seed(0))
+    best = best_z(ARENA, NAMES, z, starts, torch.Generator().manual_seed(0))
     before, after = (returns(ARENA, NAMES, each[:, None], starts)[:, 0] for each in (z, best))
     assert bool((after >= before - 1e-4).all())
     assert float(after.sum()) > float(before.sum()) + 1

@@ -58,16 +58,31 @@ def returns(
     horizon: int = HORIZON,
     seed: int = 0,
 ) -> Float[Tensor, "K e"]:
-    """Returns of whole episodes of π(·,z), one z for each task; a new action every ``repeat`` control steps."""
-    K, rows = len(tasks), z.repeat_interleave(episodes, 0)
-    state = world.random_states(episodes, Generator().manual_seed(seed)).repeat(K, 1)  # the same starts for each task
-    total = torch.zeros(K, episodes, dtype=torch.float64)
+    """Returns of whole episodes of π(·,z), one z for each task, from the starts of a seed."""
+    starts = world.random_states(episodes, Generator().manual_seed(seed))
+    return episode_returns(model, world, tasks, z[:, None], starts, repeat, horizon)[:, 0]
+
+
+def episode_returns(
+    model: FB,
+    world: Body,
+    tasks: Sequence[BodyTask],
+    z: Float[Tensor, "K n d"],
+    starts: Float[Tensor, "m k"],
+    repeat: int = 1,
+    horizon: int = HORIZON,
+) -> Float[Tensor, "K n m"]:
+    """Returns of π(·,z), for n z of each task, from each start; a new action every ``repeat`` control steps."""
+    (K, n, d), m = z.shape, len(starts)
+    rows = z.reshape(-1, d).repeat_interleave(m, 0)
+    state = starts.repeat(K * n, 1)
+    total = torch.zeros(K, n * m, dtype=torch.float64)
     for t in range(horizon):
         if t % repeat == 0:
             obs = world.observe(state).float().to(model.device)
             action = torch.as_tensor(model.act(obs, rows)).cpu()
         state, _ = world.advance(state, action)
-        entered = world.observe(state).reshape(K, episodes, -1)
-        forces = action.reshape(K, episodes, -1)
+        entered = world.observe(state).reshape(K, n * m, -1)
+        forces = action.reshape(K, n * m, -1)
         total += torch.stack([task(own, a) for task, own, a in zip(tasks, entered, forces, strict=True)])
-    return total
+    return total.reshape(K, n, m)

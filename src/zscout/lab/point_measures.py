@@ -16,6 +16,7 @@ from torch import Generator, Tensor
 from zscout.bfm.fb_judging import episode_returns
 from zscout.files import write_json
 from zscout.lab.arena import Tasks
+from zscout.lab.cross_entropy import cross_entropy
 from zscout.lab.point_arena import LABELS, PointArena, task_named
 from zscout.lab.tuning import stored
 from zscout.worlds.point_planner import PointPlanner
@@ -62,7 +63,7 @@ def measure(arena: PointArena, names: Sequence[str], planned: Sequence[float], s
     oracle = torch.stack([fit.z for fit in fits]).cpu()
     few = {n: torch.stack([arena.fit(name, n).z for name in names]).cpu() for n in LABEL_COUNTS if n < LABELS}
     random = arena.bfm.sample_z(len(names), rng.manual_seed(seed + 1)).to(oracle)
-    best = cross_entropy(arena, names, oracle, search_starts, rng)
+    best = best_z(arena, names, oracle, search_starts, rng)
     z = torch.stack([random, oracle, best, *few.values()], 1)
     found = returns(arena, names, z, starts).tolist()
     return [
@@ -79,18 +80,20 @@ def planned_return(arena: PointArena, name: str, seed: int = 0) -> float:
     return float(PointPlanner(arena.world).plan(task_named(name), horizon=arena.horizon).execute(starts).mean())
 
 
-def cross_entropy(
+def best_z(
     arena: PointArena, names: Sequence[str], z: Float[Tensor, "K d"], starts: Float[Tensor, "m 4"], rng: Generator
 ) -> Float[Tensor, "K d"]:
-    """The cross-entropy method from z, by returns from ``starts``; for each task the best z of all rounds."""
-    mean, spread, best = z, torch.full_like(z, SPREAD), z
-    for _ in range(ROUNDS):
-        noise = torch.randn(len(z), POPULATION, z.shape[1], generator=rng, dtype=z.dtype)
-        tried = arena.bfm.project_z(mean[:, None] + spread[:, None] * noise).to(z)
-        tried = torch.cat([best[:, None], arena.bfm.project_z(mean).to(z)[:, None], tried], 1)
-        top = returns(arena, names, tried, starts).topk(ELITE, 1).indices
-        elite = tried.gather(1, top[..., None].expand(-1, -1, z.shape[1]))
-        mean, spread, best = elite.mean(1), elite.std(1) + 0.02, elite[:, 0]
+    """The best z that the cross-entropy method finds from z, by returns from ``starts``."""
+    *_, (best, _) = cross_entropy(
+        lambda tried: returns(arena, names, tried, starts),
+        arena.bfm.project_z,
+        z,
+        rng,
+        population=POPULATION,
+        elite=ELITE,
+        rounds=ROUNDS,
+        spread=SPREAD,
+    )
     return best
 
 

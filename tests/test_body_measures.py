@@ -17,6 +17,7 @@ from zscout.lab import body_measures
 from zscout.lab.body_judging import episode_returns, returns
 from zscout.lab.body_measures import best_z, main, measure
 from zscout.lab.cross_entropy import cross_entropy
+from zscout.lab.tuning import stored
 from zscout.transfer.offline import fit_task
 from zscout.worlds.body import Body, body
 from zscout.worlds.body_tasks import body_task, body_tasks
@@ -164,3 +165,17 @@ def test_the_command_says_in_one_line_what_is_wrong(
         assert printed.startswith("zscout: ")
         assert printed.count("\n") == 1
     assert out.read_text() == before
+
+
+def test_the_documented_table_is_the_stored_measurement_of_the_shipped_model() -> None:
+    found = stored("cheetah.json")
+    header = body_measures._about(zscout.load("cheetah-fb"), "cheetah", 0)
+    assert {name: found[name] for name in header} == header
+    text = (Path(__file__).parents[1] / "docs/bodies.md").read_text()
+    tasks = found["tasks"]
+    assert [task["task"] for task in tasks] == [task.name for task in body_tasks(body("cheetah", threads=1))]
+    for task in tasks:
+        numbers = [f"{task[name]:.0f}" for name in ("oracle", "ceiling")]
+        few = f"{task['labels']['500']:.0f}"
+        row = f"| {task['task']} | {task['expressed']:.2f} | {task['random_z']:.0f} | {few} | {' | '.join(numbers)} |"
+        assert row.replace(" 0.", " .") in text

@@ -15,6 +15,7 @@ from zscout.edge import as_finite, as_given, as_positive, in_range
 from zscout.randomness import Streams
 from zscout.transfer import inputs
 from zscout.transfer.acquisition import unused_gamma
+from zscout.transfer.certificate import Certificate, Certified, certify
 from zscout.transfer.explorers import Explorer
 from zscout.transfer.forecast import offers
 from zscout.transfer.inputs import Flags, OneThread, Rewards
@@ -29,6 +30,7 @@ from zscout.types import Action, BehaviorModel, DrawsForEachRun, HasTransitionFe
 
 EMPTY = object()
 ASK, TELL, ACT, STREAMS = 0, 1, 2, 3  # a step draws from three streams; each depends only on seed and t
+SURE = 2**39  # far from these: a certificate changes no later draw
 
 
 class OnlineTransfer:
@@ -104,6 +106,7 @@ class OnlineTransfer:
         search = self.method.search
         self._search = None if isinstance(search, RolloutSearch) else search  # once: this isinstance is slow
         self._one_thread = OneThread()
+        self._entered: Obs | None = None  # the observation of the last tell
         self._state = AgentState(prior, torch.full(self.runs, math.inf, dtype=torch.float64, device=prior.device))
         if unused := unused_gamma(self.method.acquisition, bfm, self.method.intercept):
             warnings.warn(unused, stacklevel=2)
@@ -169,7 +172,7 @@ class OnlineTransfer:
                 last, age = state.z, age.masked_fill(self._due(), 0.0) + 1
             age = age.masked_fill(ended, math.inf)  # a new episode needs a new z
             after = AgentState(posterior, age, state.t + 1, last, memory=state.memory)
-            self._state = self._after(after, next_obs, reward, ended, seen)
+            self._state, self._entered = self._after(after, next_obs, reward, ended, seen), inputs.copied(next_obs)
 
     def _after(
         self, after: AgentState, next_obs: Obs, reward: Rewards | None, ended: Bool[Tensor, "*b"], seen: Flags | None
@@ -183,12 +186,15 @@ class OnlineTransfer:
         with self._one_thread:
             self._state = replace(self._state, posterior=self._usable(self._state.posterior.learn(phi, rewards)))
 
-    def wants_reward(self, next_obs: Obs, least: float | int = 0.5) -> bool | Bool[Tensor, " runs"]:
+    def wants_reward(
+        self, next_obs: Obs, least: float | int = 0.5, until: Certified | None = None
+    ) -> bool | Bool[Tensor, " runs"]:
         """Whether the reward of S_{t+1} is still uncertain: ``posterior.reward_width`` > least, for each run.
 
             agent.tell(obs, ask_the_person() if agent.wants_reward(obs) else None)
 
-        The width is in units of σ, the noise of one reward: .5 is the uncertainty left after four rewards there.
+        The width is in units of σ, the noise of one reward: .5 is the uncertainty left after four rewards there. With
+        ``until`` a certified run wants no more rewards.
         """
         least = in_range(least, "least", 0.0, math.inf, open_end=True)
         inputs.check_observation(next_obs, self.bfm.observation_space, self.runs)
@@ -196,7 +202,23 @@ class OnlineTransfer:
             raise ValueError("this model has transition features: call wants_reward between act(obs) and tell")
         phi = inputs.checked_phi(self.bfm, next_obs, self.runs, self._state.asked, self._state.action)
         wanted = self._state.posterior.reward_width(phi) > least
+        if until is not None and self.t:
+            wanted = wanted & ~until.of(self.certificate(until.delta, obs=next_obs))
         return wanted if self.runs else bool(wanted)
+
+    def certificate(self, delta: float = 0.05, *, obs: Obs | None = None) -> Certificate:
+        """How much better any z can be than ``best_z``, at ``obs`` or at the last observation.
+
+        A promise with probability 1 − δ if ψ is exact and the reward linear in φ, else an estimate.
+        """
+        last = self._entered if self._state.asked is None else self._state.asked
+        here = last if obs is None else obs
+        if here is None:
+            raise ValueError("there is no observation yet: call ask or tell first, or pass obs")
+        in_range(delta, "delta", 0.0, 1.0)
+        inputs.check_observation(here, self.bfm.observation_space, self.runs)
+        with self._one_thread, torch.no_grad():
+            return certify(self._problem(here), self.best_z, delta, self._streams(SURE))
 
     # What it has learned
 
@@ -328,7 +350,9 @@ class RolloutAgent(OnlineTransfer):
             memory = self._rollouts.tell(after.memory, problem, score, bool(ended.all()), self._streams(TELL))
         return replace(after, memory=memory)
 
-    def wants_reward(self, next_obs: Obs, least: float | int = 0.5) -> bool | Bool[Tensor, " runs"]:
+    def wants_reward(
+        self, next_obs: Obs, least: float | int = 0.5, until: Certified | None = None
+    ) -> bool | Bool[Tensor, " runs"]:
         """Always True."""
         wanted = super().wants_reward(next_obs, least)
         return torch.ones_like(wanted) if isinstance(wanted, Tensor) else True

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from zscout.edge import as_size, check_array_space, for_each_entry
 from zscout.transfer.agent import OnlineTransfer
+from zscout.transfer.certificate import Certified
 from zscout.transfer.inputs import Flags, Rewards
 from zscout.types import Agent, Obs
 
@@ -95,21 +96,37 @@ class Walk:
 
 
 def rollout(
-    agent: Agent, env: "gymnasium.Env[Any, Any] | VectorEnv[Any, Any, Any]", steps: int, seed: int | None = None
+    agent: Agent,
+    env: "gymnasium.Env[Any, Any] | VectorEnv[Any, Any, Any]",
+    steps: int,
+    seed: int | None = None,
+    until: Certified | None = None,
 ) -> Iterator[Step]:
     """Yield ``steps`` steps, each after the agent learned from it; reset at the end of an episode.
 
     The first reset uses ``seed``. A reset requested by the agent uses the same seed, which in most environments gives
     the same start; without a seed there is no common start, which unroll and lola need. A vector environment of n
     needs n runs, ``OnlineTransfer(bfm, runs=n)``; all autoreset modes of Gymnasium work. Steps that only reset are not
-    learned from.
+    learned from. With ``until`` it ends early, when every run is certified: see ``OnlineTransfer.certificate``.
     """
     as_size(steps, "steps", 0)
+    if until is not None and not isinstance(agent, OnlineTransfer):
+        raise ValueError(f"until needs an OnlineTransfer, got {type(agent).__name__}")
     if isinstance(env, VectorEnv):
         check_array_space(env.single_observation_space, "the environment's")
-        return _vector_rollout(agent, env, steps, seed)
-    check_array_space(env.observation_space, "the environment's")
-    return _rollout(agent, env, steps, seed)
+        taken = _vector_rollout(agent, env, steps, seed)
+    else:
+        check_array_space(env.observation_space, "the environment's")
+        taken = _rollout(agent, env, steps, seed)
+    return taken if until is None else _until(taken, agent, until)
+
+
+def _until(steps: Iterator[Step], agent: Agent, until: Certified) -> Iterator[Step]:
+    assert isinstance(agent, OnlineTransfer)
+    for step in steps:
+        yield step
+        if agent.t % until.every == 0 and bool(until.of(agent.certificate(until.delta)).all()):
+            return
 
 
 def _noting(t: int, call: Callable[..., Any], *arguments: Any, **options: Any) -> Any:

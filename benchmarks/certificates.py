@@ -1,0 +1,93 @@
+"""How often a certificate breaks its promise, and how many rewards it takes.
+
+    python -m benchmarks.certificates
+
+prints the table of docs/transfer.md: runs on the 9×9 grid with the exact model, until the certificate leaves a share of
+.05 (``--quick`` takes seconds). A promise is broken if the true share at that step, in the state just entered, is
+larger.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice, product
+
+import numpy as np
+import torch
+import tyro
+from rich.console import Console
+from rich.progress import track
+from torch import Tensor
+
+from zscout.bfm.exact import ExactModel
+from zscout.lab.arena import Batch, Tasks
+from zscout.lab.grid_arena import GridArena
+from zscout.lab.simulation import simulated
+from zscout.transfer.agent import OnlineTransfer
+from zscout.transfer.methods import METHODS
+
+SHARE, DELTA, EVERY = 0.05, 0.05, 10
+HEAD = ("features", "κ", "runs", "certified", "rewards: median", "9 of 10", "broken", "larger than .1")
+KAPPAS = (1.6, 3.0)  # the default's, and one that explores more
+
+
+@dataclass(frozen=True)
+class Certificates:
+    """Where runs stopped, and what was true there."""
+
+    features: str
+    kappa: float
+    rewards: np.ndarray  # until certified; NaN: not within the run
+    share: np.ndarray  # the true share there: (best − kept) ÷ (best − average)
+
+    def row(self) -> Sequence[str]:
+        """For the table."""
+        done = ~np.isnan(self.rewards)
+        counts = np.sort(np.where(done, self.rewards, np.inf))
+        middle, most = (f"{counts[int(q * (len(counts) - 1))]:.0f}" for q in (0.5, 0.9))
+        over, far = ((self.share[done] > limit).sum() for limit in (SHARE, 0.1))
+        shown = f"{done.mean():.0%}", middle, most, f"{over} of {done.sum()}", str(far)
+        return self.features, f"{self.kappa:g}", str(len(counts)), *shown
+
+
+def certified_runs(features: str, kappa: float, tasks: Tasks, steps: int, noise: float = 0.3) -> Certificates:
+    """Runs that are checked every ten steps; a run counts when it is certified first."""
+    arena = GridArena("open-grid", features, "exact")
+    exact = arena.bfm
+    assert isinstance(exact, ExactModel)
+    hidden, seeds = tasks.draw(arena), tasks.run_seeds
+    z_r = arena.vectors(hidden)
+    agent = OnlineTransfer(exact, METHODS["usf-ucb"](dim=exact.dim, kappa=kappa), seed=seeds, runs=len(seeds))
+    best = exact.value(z_r)  # [R S]
+    average = (exact.successor_features(exact.sample_z(500, 1)).mean(0) @ z_r.T).T  # [R S]
+    rewards, share = (np.full(len(seeds), np.nan) for _ in range(2))
+    for step in islice(simulated(agent, arena.environment(Batch(hidden, seeds, noise))), steps):
+        if agent.t % EVERY:
+            continue
+        found = agent.certificate(DELTA)
+        state = torch.as_tensor(step.next_obs)[:, None]
+        kept = (exact.psi(step.next_obs, agent.best_z[:, None])[:, 0] * z_r).sum(-1)
+        top, middle = (_at(table, state) for table in (best, average))
+        new = (found.share <= SHARE).numpy() & np.isnan(rewards)
+        rewards[new], share[new] = agent.t, ((top - kept) / (top - middle)).numpy()[new]
+        if not np.isnan(rewards).any():
+            break
+    return Certificates(features, kappa, rewards, share)
+
+
+def _at(table: Tensor, state: Tensor) -> Tensor:
+    return table.gather(1, state)[:, 0]
+
+
+def main(tasks: int = 250, seeds: int = 4, steps: int = 400, quick: bool = False) -> None:
+    """Measure certificates on both feature sets."""
+    plan = Tasks(5 if quick else tasks, 1 if quick else seeds)
+    cells = list(product(("clusters", "laplacian"), KAPPAS))
+    steps = 50 if quick else steps
+    rows = [certified_runs(*cell, plan, steps).row() for cell in track(cells, console=Console(stderr=True))]
+    print(" | ".join(HEAD))
+    for row in rows:
+        print(" | ".join(row))
+
+
+if __name__ == "__main__":
+    tyro.cli(main)

@@ -109,6 +109,6 @@ def test_mistakes(model: ExactModel) -> None:
         agent.certificate(obs=81)
     for bad in ({"share": -0.1}, {"delta": 2.0}, {"every": 0}):
         with pytest.raises(ValueError, match=next(iter(bad))):
-            Certified(**bad)  # type: ignore[arg-type]
+            Certified(**bad)
     with pytest.raises(ValueError, match="until needs an OnlineTransfer"):
         rollout(object(), gymnasium.make("zscout/OpenGrid-v0"), 5, until=Certified())  # type: ignore[arg-type]

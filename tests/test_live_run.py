@@ -66,6 +66,10 @@ def trace_of(run: LiveRun) -> TraceFile:
     return TraceFile.from_json(answer["trace"])
 
 
+def ground_of(setup: Setup) -> Ground:
+    return GridArena(setup.world, setup.features, setup.model).ground
+
+
 def task_of(ground: Ground, task: int) -> Tensor:
     return ground.exact.sample_z(1, Generator().manual_seed(task))[0]
 
@@ -242,7 +246,7 @@ def test_a_run_is_the_one_that_the_laboratory_has_for_that_seed(method: str, mem
     count = 110 if method in ("lola", "unroll") else 60  # longer than a rollout, which ends with a reset
     run = begun(methods=[method], memory=memory, noise=0.2, seed=11, reward={"task": 6})
     shown = steps(run, count)
-    ground, setup = run.setup.ground, run.setup
+    ground, setup = ground_of(run.setup), run.setup
     agent = OnlineTransfer(ground.model, setup.build(method), seed=[11], runs=1)
     table = ground.exact.features @ task_of(ground, 6)
     rows = list(islice(simulated(agent, TaskRuns(ground.world, table[None], 0.2, agent.seeds)), count))
@@ -292,7 +296,7 @@ def test_maps_are_of_what_is_known_after_the_step(memory: int | None) -> None:
 def test_regret_lost_steps_and_worth_are_the_yardsticks(model: str, method: str) -> None:
     run = begun(model=model, methods=[method], memory=None, reward={"task": 8}, seed=2)
     first, shown = side(frames(run.begun("key"))[0]), [side(frame) for frame in steps(run, 60)]
-    ground, seeds = run.setup.ground, torch.tensor([2])
+    ground, seeds = ground_of(run.setup), torch.tensor([2])
     task, yardstick = task_of(ground, 8)[None], ground.yardstick
     built = run.setup.build(method)
     trace = simulate(ground.model, ground.world, task, built, seeds=seeds, steps=60, noise=0.1)
@@ -436,7 +440,7 @@ def person(**setup: Any) -> LiveRun:
 
 def learned(run: LiveRun, told: Sequence[tuple[int, float]]) -> bool:
     """Whether it has learned exactly these states and rewards."""
-    features = run.setup.ground.exact.features
+    features = ground_of(run.setup).exact.features
     phi, reward = features[[state for state, _ in told]], torch.tensor([reward for _, reward in told]).double()
     fit = Regression(phi, reward)
     is_ = side(frames(run.begun("key"))[-1])
@@ -501,7 +505,7 @@ def test_no_answer_means_nothing_or_zero_as_set_up(silence: str) -> None:
 
 def test_it_asks_until_it_knows_the_place() -> None:
     run = person()
-    features = run.setup.ground.exact.features
+    features = ground_of(run.setup).exact.features
     rewarded: list[int] = []
     asked = []
     for step in range(1, 81):
@@ -734,7 +738,7 @@ def test_what_can_be_collected_is_the_best_cycle(cells: list[int], most: float) 
     run = LiveRun(Setup(), 10)
     told = json.loads(run.paint(cells, 1).messages[0])
     assert told["attainable"] == most
-    exact = Setup().ground.by_state.exact
+    exact = ground_of(Setup()).by_state.exact
     table = torch.zeros(81, dtype=torch.float64)
     table[cells] = 1
     nearly = float((1 - exact.gamma) * exact.value(table).max())  # v* (1 − γ) is close to it for γ near 1

@@ -3,11 +3,10 @@
 from typing import Any
 
 import zscout
-from zscout.lab.ground import FINE, SHIPPED, world_named
+from zscout.lab.ground import FINE
 from zscout.live.setup import METHODS_OFFERED, NEEDS_FEATURES, NEEDS_MODEL, Setup, needs_every_reward
-from zscout.worlds.maps import WORLDS
+from zscout.live.worlds import OFFERS, live_world
 
-TITLES = {"open-grid": "Open 9×9", "four-rooms": "Four rooms", "maze": "Maze"}
 ABOUT_FEATURES = {
     FINE: ("Fine waves", "About thirty smooth patterns (Laplacian). Fine enough for small painted patches."),
     "laplacian": (
@@ -51,10 +50,10 @@ def choices(seed: int = 0) -> dict[str, Any]:
         "version": zscout.__version__,
         "defaults": Setup(seed=seed).to_json(),
         "usual": DEFAULT_FEATURES,
-        "worlds": [_world(name) for name in WORLDS],
+        "worlds": [_world(name) for name in OFFERS],
         "features": [{"name": name, "title": title, "about": about} for name, (title, about) in ABOUT_FEATURES.items()],
         "models": [{"name": name, "title": title, "about": about} for name, (title, about) in ABOUT_MODELS.items()],
-        "networks": [list(pair) for pair in SHIPPED],
+        "networks": [[name, features] for name, offer in OFFERS.items() for features in offer.networks],
         "methods": [
             {
                 "name": name,
@@ -69,6 +68,13 @@ def choices(seed: int = 0) -> dict[str, Any]:
 
 
 def _world(name: str) -> dict[str, Any]:
-    world = world_named(name)
+    offer = OFFERS[name]
+    world = live_world(name, offer.features[0], offer.models[-1])
     rows, columns = world.shape
-    return {"name": name, "title": TITLES[name], "rows": rows, "columns": columns, "cells": world.cells.tolist()}
+    return {
+        "name": name,
+        "title": offer.title,
+        "rows": rows,
+        "columns": columns,
+        "cells": world.places,
+    }

@@ -14,6 +14,7 @@ import torch
 from torch import Generator, Tensor
 
 from benchmarks.live_patches import Patches, paintings
+from live_frames import close, frames, messages, side, steps
 from simulating import simulate
 from toys import Regression
 from zscout.lab.grid_arena import GridArena
@@ -24,7 +25,7 @@ from zscout.lab.trace_comparison import TraceComparison
 from zscout.lab.trace_file import TraceFile
 from zscout.live.choices import choices
 from zscout.live.explanation import Explanation, number, place_of
-from zscout.live.messages import SETTINGS, Reply
+from zscout.live.messages import SETTINGS
 from zscout.live.run import LATE, LiveRun
 from zscout.live.setup import Setup
 from zscout.transfer.agent import OnlineTransfer
@@ -35,23 +36,6 @@ LEFT, RIGHT = [0, 1, 9, 10], [70, 71, 79, 80]  # corners of the 9×9 grid: top l
 
 def begun(most_steps: int = 500, **setup: Any) -> LiveRun:
     return LiveRun(Setup.from_json({**USUAL, **setup}), most_steps)
-
-
-def messages(reply: Reply) -> list[dict[str, Any]]:
-    return [json.loads(answer) for answer in reply.messages]
-
-
-def frames(reply: Reply) -> list[dict[str, Any]]:
-    return [content for content in messages(reply) if content["is"] == "frame"]
-
-
-def steps(run: LiveRun, count: int) -> list[dict[str, Any]]:
-    return [frame for _ in range(count) for frame in frames(run.step())]
-
-
-def side(frame: dict[str, Any], which: int = 0) -> dict[str, Any]:
-    shown: dict[str, Any] = frame["sides"][which]
-    return shown
 
 
 def everything(run: LiveRun) -> Any:
@@ -72,12 +56,6 @@ def ground_of(setup: Setup) -> Ground:
 
 def task_of(ground: Ground, task: int) -> Tensor:
     return ground.exact.sample_z(1, Generator().manual_seed(task))[0]
-
-
-def close(one: Any, other: Any, digits: int = 4) -> bool:
-    """Equal up to rounding to this number of digits."""
-    first, second = (torch.as_tensor(numbers, dtype=torch.float64) for numbers in (one, other))
-    return first.shape == second.shape and torch.allclose(first, second, rtol=0, atol=0.501 * 10**-digits)
 
 
 # The set-up
@@ -183,7 +161,7 @@ def test_an_invalid_set_up_is_refused_with_the_reason(content: Any, why: str) ->
 @pytest.mark.parametrize("method", [offer["name"] for offer in choices()["methods"]])
 def test_every_method_that_is_offered_runs_wherever_it_is_offered(method: str) -> None:
     [offer] = [offer for offer in choices()["methods"] if offer["name"] == method]
-    kinds, all_features = ("hidden", "person"), [offer["name"] for offer in choices()["features"]]
+    kinds, all_features = ("hidden", "person"), choices()["worlds"][0]["features"]
     refused: list[dict[str, Any]] = [] if offer["person"] else [{"who": "person"}]
     refused += [{"features": name} for name in all_features if offer["features"] not in (None, name)]
     refused += [{"model": "network"}] if offer["model"] else []
@@ -212,8 +190,8 @@ def _finite(value: Any) -> bool:
 @pytest.mark.parametrize("world", [world["name"] for world in choices()["worlds"]])
 def test_every_world_runs_with_every_feature_set_and_model_that_is_offered_for_it(world: str) -> None:
     [offer] = [offer for offer in choices()["worlds"] if offer["name"] == world]
-    for features in (offer["name"] for offer in choices()["features"]):
-        for model in ("network", "exact"):
+    for features in offer["features"]:
+        for model in offer["models"]:
             setup = {"world": world, "features": features, "model": model, "reward": {"task": 1}}
             if model == "network" and [world, features] not in choices()["networks"]:
                 with pytest.raises(ValueError, match="no network ships"):
@@ -224,7 +202,8 @@ def test_every_world_runs_with_every_feature_set_and_model_that_is_offered_for_i
     rows, columns = zip(*offer["cells"], strict=True)
     assert (max(rows) + 1, max(columns) + 1) == (offer["rows"], offer["columns"])
     assert offer["cells"] == sorted(offer["cells"])
-    assert len(choices()["networks"]) == len(SHIPPED)
+    assert len(choices()["networks"]) == len(SHIPPED) + 1  # and that of the point maze
+    assert {*offer["features"]} <= {offer["name"] for offer in choices()["features"]}
 
 
 # The frames

@@ -4,9 +4,14 @@ from typing import Any
 
 import zscout
 from zscout.lab.ground import FINE
+from zscout.lab.point_arena import POINT_MAZE
 from zscout.live.setup import METHODS_OFFERED, NEEDS_FEATURES, NEEDS_MODEL, Setup, needs_every_reward
-from zscout.live.worlds import OFFERS, live_world
+from zscout.live.worlds import LEARNED, OFFERS, live_world
 
+ABOUT_WORLDS = {
+    POINT_MAZE: "A point with a velocity, pushed by forces. Each episode has 70 decisions, then a new random start. "
+    "The maps are of a point at rest.",
+}
 ABOUT_FEATURES = {
     FINE: ("Fine waves", "About thirty smooth patterns (Laplacian). Fine enough for small painted patches."),
     "laplacian": (
@@ -14,6 +19,7 @@ ABOUT_FEATURES = {
         "Nine smooth patterns (Laplacian). Nearby places look alike, so a few answers teach a lot.",
     ),
     "clusters": ("Nine regions", "The map is cut into nine regions. All places of a region have the same reward."),
+    LEARNED: ("Learned", "32 features of place and velocity, learned with the network."),
 }
 DEFAULT_FEATURES = {"hidden": FINE, "person": "laplacian"}  # paintings have small patches; a person answers few times
 ABOUT_MODELS = {
@@ -74,7 +80,15 @@ def _world(name: str) -> dict[str, Any]:
     return {
         "name": name,
         "title": offer.title,
+        "about": ABOUT_WORLDS.get(name, f"{rows} × {columns}, {len(world.places)} places."),
         "rows": rows,
         "columns": columns,
         "cells": world.places,
+        "per_cell": offer.per_cell,
+        "brush": offer.brush,
+        "horizon": offer.horizon,
+        "features": offer.features,
+        "models": offer.models,
+        "without": offer.without,
+        "traces": offer.traces,
     }

@@ -16,6 +16,7 @@ from zscout.live.messages import NOT_KEPT, SETTINGS, Reply, RunLostError, encode
 from zscout.live.method_run import MethodRun
 from zscout.live.setup import Setup, reward_in, task_in
 from zscout.live.world import Hidden
+from zscout.live.worlds import OFFERS
 
 LATE = 5  # steps: an answer may arrive after the agent has moved on
 
@@ -109,9 +110,11 @@ class LiveRun:
 
     def trace(self) -> Reply:
         """The whole run, as ``zscout compare --traces`` reads it."""
+        setup = self.setup
+        if not OFFERS[setup.world].traces:
+            raise ValueError("traces are of grid worlds; here, export the picture or the link")
         if not self._newest:
             raise ValueError("there is no step yet: press play first")
-        setup = self.setup
         trace = TraceFile(
             **{name: getattr(setup, name) for name in ("world", "features", "model", "who", "memory", "seed")},
             noise=self._paintings[0].noise if self._paintings else setup.noise,

@@ -69,6 +69,8 @@ class Setup:
             raise ValueError("methods must be a list of names")
         for name in self.methods:
             known_name(name, METHODS_OFFERED, "method")
+            if name in OFFERS[self.world].without:
+                raise ValueError(f"{name} does not work in {self.world}: choose another method, or a grid")
             if self.who == "person" and needs_every_reward(name):
                 raise ValueError(f"{name} scores whole rollouts and needs every reward: a person may skip some")
             if self.features != (features := NEEDS_FEATURES.get(name, self.features)):
@@ -80,10 +82,11 @@ class Setup:
 
     @classmethod
     def from_json(cls, content: Any) -> "Setup":
-        """The page's set-up: ``reward`` holds the task or the table; missing parts are the defaults."""
+        """The page's set-up: ``reward`` holds the task or the table; missing parts are the world's defaults."""
         if not isinstance(content, dict):
             raise ValueError("a set-up must be an object")
-        parts: dict[str, Any] = dict(content)
+        world = content.get("world")
+        parts = {**(OFFERS[world].defaults if isinstance(world, str) and world in OFFERS else {}), **content}
         reward = parts.pop("reward", None)
         for name in parts:
             known_name(name, [field.name for field in fields(cls)][:-2], "part of a set-up")  # without task and table

@@ -51,7 +51,7 @@ def square_of(point: tuple[float, float]) -> int:
 
 def test_missing_parts_are_those_of_the_maze_and_survive_json() -> None:
     setup = Setup.from_json({"world": "point-maze", "reward": {"task": 3}})
-    assert (setup.features, setup.model) == ("learned", "network")
+    assert (setup.features, setup.model) == ("learned", "pointmaze-fb")
     assert Setup.from_json(json.loads(json.dumps(setup.to_json()))) == setup
     table = [0.5, *[0.0] * (len(PLACES) - 1)]
     painted = begun(reward={"table": table})
@@ -64,6 +64,7 @@ def test_missing_parts_are_those_of_the_maze_and_survive_json() -> None:
     [
         ({"features": "laplacian"}, "no feature set 'laplacian'"),
         ({"model": "exact"}, "no model 'exact'"),
+        ({"model": "network"}, "no model 'network'"),
         ({"methods": ["exhaustive"]}, "exhaustive does not work in point-maze"),
         ({"methods": ["mbie"]}, "mbie does not work in point-maze"),
         ({"methods": ["usf-ucb", "usf-ucb-short"]}, "usf-ucb-short does not work in point-maze"),

@@ -202,7 +202,7 @@ def test_every_world_runs_with_every_feature_set_and_model_that_is_offered_for_i
     rows, columns = zip(*offer["cells"], strict=True)
     assert (max(rows) + 1, max(columns) + 1) == (offer["rows"], offer["columns"])
     assert offer["cells"] == sorted(offer["cells"])
-    assert len(choices()["networks"]) == len(SHIPPED) + 1  # and that of the point maze
+    assert len(choices()["networks"]) == len(SHIPPED)
     assert {*offer["features"]} <= {offer["name"] for offer in choices()["features"]}
 
 

@@ -15,7 +15,7 @@ from zscout.lab.simulation import TaskRuns
 from zscout.lab.viewer import mode_of
 from zscout.live.explanation import LiveMode
 from zscout.live.hidden_reward import HiddenReward
-from zscout.live.world import Hidden, RecordedStep
+from zscout.live.live_world import Hidden, RecordedStep
 from zscout.types import BehaviorModel
 from zscout.worlds.grid import Cell
 
@@ -57,16 +57,16 @@ class LiveGrid:
 
     def environment(
         self, reward: Float[Tensor, "1 S"], noise: Float[Tensor, " 1"], seeds: Int[Tensor, " 1"]
-    ) -> "_SingleRun":
+    ) -> "_GridRun":
         """The laboratory's environment for one run."""
-        return _SingleRun(TaskRuns(self.ground.world, reward, noise, seeds))
+        return _GridRun(TaskRuns(self.ground.world, reward, noise, seeds))
 
     def judge(self, best_z: Float[Tensor, " d"]) -> "GridJudge":
         """Regret, lost steps and the worth of the policy to keep."""
         return GridJudge(self.ground, best_z)
 
 
-class _SingleRun:
+class _GridRun:
     """One run, with plain numbers: same seed, same start and same noise as in the laboratory."""
 
     def __init__(self, runs: TaskRuns) -> None:

@@ -9,8 +9,8 @@ from torch import Tensor
 from zscout.lab.simulation import followed
 from zscout.lab.trace_file import TracedRun
 from zscout.live.explanation import Explanation, place_of
+from zscout.live.live_world import Hidden, RecordedStep
 from zscout.live.setup import Setup
-from zscout.live.world import Hidden, RecordedStep
 from zscout.transfer.agent import OnlineTransfer
 from zscout.transfer.rollout import Step, Walk
 from zscout.transfer.rollout_searches import RolloutSearch

@@ -16,7 +16,7 @@ from zscout.lab.point_viewer import NEAR
 from zscout.lab.vector_arena import VectorRuns
 from zscout.lab.viewer import Point, mode_of
 from zscout.live.explanation import LiveMode
-from zscout.live.world import Hidden, RecordedStep
+from zscout.live.live_world import Hidden, RecordedStep
 from zscout.types import BehaviorModel
 from zscout.worlds.grid import Cell
 from zscout.worlds.point_tasks import point_tasks
@@ -83,16 +83,16 @@ class LivePointMaze:
 
     def environment(
         self, reward: Float[Tensor, "1 n"], noise: Float[Tensor, " 1"], seeds: Int[Tensor, " 1"]
-    ) -> "_SingleRun":
+    ) -> "_MazeRun":
         """The laboratory's environment for one run."""
-        return _SingleRun(VectorRuns(self.arena, lambda obs: reward[:, self.place(obs[0])], 0.0, seeds), noise)
+        return _MazeRun(VectorRuns(self.arena, lambda obs: reward[:, self.place(obs[0])], 0.0, seeds), noise)
 
     def judge(self, best_z: Float[Tensor, " d"]) -> "PointJudge":
         """Where behaviours lead, and the return of each episode."""
         return PointJudge(self)
 
 
-class _SingleRun:
+class _MazeRun:
     """One run, with plain arrays: same seed, same starts and same noise as in the laboratory."""
 
     def __init__(self, runs: VectorRuns, noise: Float[Tensor, " 1"]) -> None:

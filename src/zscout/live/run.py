@@ -12,11 +12,11 @@ import torch
 from zscout.edge import as_index, as_size
 from zscout.lab.trace_file import Painting, TraceFile
 from zscout.live.choices import choices
+from zscout.live.live_world import Hidden
 from zscout.live.messages import NOT_KEPT, SETTINGS, Reply, RunLostError, encode
 from zscout.live.method_run import MethodRun
+from zscout.live.offers import OFFERS
 from zscout.live.setup import Setup, reward_in, task_in
-from zscout.live.world import Hidden
-from zscout.live.worlds import OFFERS
 
 LATE = 5  # steps: an answer may arrive after the agent has moved on
 

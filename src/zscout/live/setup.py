@@ -10,8 +10,8 @@ from torch import Tensor
 from zscout.edge import as_size, in_range, known_name
 from zscout.lab.ground import DIM
 from zscout.lab.trace_file import WHO
-from zscout.live.world import LiveWorld
-from zscout.live.worlds import OFFERS, live_world
+from zscout.live.live_world import LiveWorld
+from zscout.live.offers import OFFERS, live_world
 from zscout.transfer.methods import METHODS, Method
 from zscout.transfer.rollout_searches import RolloutSearch
 

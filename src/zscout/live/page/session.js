@@ -199,8 +199,8 @@ function fitting(setup, hello) {
   const world = hello.worlds.find(({ name }) => name === setup.world);
   const usual = world.features.includes(hello.usual[setup.who]) ? hello.usual[setup.who] : world.features[0];
   const features = world.features.includes(setup.features) ? setup.features : usual;
-  const trained = hasNetwork(hello, { ...setup, features });
-  const model = trained && (setup.model === "network" || world.models.length === 1) ? "network" : "exact";
+  const works = world.models.includes(setup.model) && (setup.model !== "network" || hasNetwork(hello, { ...setup, features }));
+  const model = works ? setup.model : world.models.at(-1);
   const usable = (name) => {
     const method = hello.methods.find((m) => m.name === name);
     return method && unfit(method, { ...setup, features, model }, world) === "";

@@ -11,8 +11,8 @@ from zscout.lab.ground import OF_ARENAS, SHIPPED
 from zscout.lab.point_arena import POINT_MAZE, PointArena
 from zscout.lab.trace_file import MODELS
 from zscout.live.grid_world import LiveGrid
+from zscout.live.live_world import LiveWorld
 from zscout.live.point_world import PER_CELL, LivePointMaze
-from zscout.live.world import LiveWorld
 from zscout.worlds.maps import WORLDS
 
 
@@ -23,7 +23,7 @@ class Offer:
     title: str
     features: tuple[str, ...]
     models: tuple[str, ...]
-    networks: tuple[str, ...]  # the features for which a network ships
+    networks: tuple[str, ...]  # the features for which the model "network" ships
     make: Callable[[str, str], LiveWorld]  # from features and model
     per_cell: int = 1  # squares along a cell of the map
     brush: tuple[int, int, int] = (1, 2, 3)  # sizes in cells
@@ -50,8 +50,8 @@ OFFERS = {
     POINT_MAZE: Offer(
         "Point maze",
         (LEARNED,),
-        ("network",),
-        (LEARNED,),
+        (PointArena.model,),
+        (),
         lambda features, model: LivePointMaze(),
         per_cell=PER_CELL,
         brush=(2, 3, 4),  # the features express little of a smaller patch

@@ -13,6 +13,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
+from zscout.lab.grid_arena import GridArena
 from zscout.lab.simulation import WORLD, TaskRuns, simulated
 from zscout.live.hidden_reward import HiddenReward
 from zscout.live.setup import Setup
@@ -39,7 +40,7 @@ class Patches:
     def outcomes(self) -> dict[str, list[tuple[bool, bool]]]:
         """Whether each run found and collected its painting, by kind of painting."""
         setup = Setup(world=self.world, features=self.features, methods=(self.method,))
-        ground = setup.ground
+        ground = GridArena(setup.world, setup.features, setup.model).ground
         painted = list(paintings(ground.world))
         tables = torch.tensor([table for _, _, table in painted], dtype=torch.float64)
         # The same draws as the page's: a run can be repeated there from its seed and its painting.

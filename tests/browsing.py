@@ -105,13 +105,13 @@ class Visitor:
         assert box is not None
         return box["x"] + (cell[1] + 0.5) / columns * box["width"], box["y"] + (cell[0] + 0.5) / rows * box["height"]
 
-    def paint(self, brush: str, *cells: Cell) -> None:
+    def paint(self, brush: str, *cells: Cell, rows: int = 9, columns: int = 9) -> None:
         """One stroke."""
         self.page.click(f"#brush-{brush}")
-        self.page.mouse.move(*self.point(cells[0]))
+        self.page.mouse.move(*self.point(cells[0], rows, columns))
         self.page.mouse.down()
         for cell in cells[1:]:
-            self.page.mouse.move(*self.point(cell), steps=4)
+            self.page.mouse.move(*self.point(cell, rows, columns), steps=4)
         self.page.mouse.up()
         self.page.wait_for_timeout(200)  # strokes are sent in batches
 

@@ -23,6 +23,7 @@ from benchmarks.live_load import family, resident
 
 PATIENCE = 120  # seconds until a test gives up waiting
 SMALL = {"features": "clusters", "model": "exact", "methods": ["random"]}  # a set-up that costs little
+SMALL_MAZE = {"world": "point-maze", "methods": ["random"]}
 SERVE = """
 import contextlib
 import uvicorn

@@ -58,6 +58,11 @@ def main() -> None:
         two.page.screenshot(path=IMAGES / "live-two.png")
         two.page.context.close()
 
+        maze = visitor(**DESK, color_scheme="light")
+        _search_maze(maze)
+        maze.page.screenshot(path=IMAGES / "live-point-maze.png")
+        maze.page.context.close()
+
         phone = visitor(**PHONE, color_scheme="light")
         phone.page.touchscreen.tap(*phone.point((7, 7)))
         phone.page.wait_for_timeout(300)
@@ -73,6 +78,18 @@ def _hide(visitor: Visitor, best: list[Cell] = BEST) -> None:
     visitor.paint("good", *best)
     visitor.paint("bad", *BAD)
     visitor.play()
+
+
+def _search_maze(visitor: Visitor) -> None:
+    """Until it finds the painted patch, in the second episode."""
+    visitor.choose(choose_world="point-maze")
+    visitor.paint("good", (2, 8), rows=11, columns=11)
+    visitor.paint("bad", (8, 2), rows=11, columns=11)
+    visitor.fast()
+    visitor.play()
+    visitor.until_step(84)
+    visitor.page.click("#play")
+    visitor.page.wait_for_timeout(600)
 
 
 def _teach(visitor: Visitor, steps: int) -> None:

@@ -14,7 +14,7 @@ import pytest
 from starlette.applications import Starlette
 
 from benchmarks.live_load import resident
-from live import PATIENCE, SERVE, SMALL, Page, page, served
+from live import PATIENCE, SERVE, SMALL, SMALL_MAZE, Page, page, served
 from zscout.live import run as worker_side
 from zscout.live import server
 from zscout.live.limits import Limits
@@ -45,6 +45,7 @@ VALUES: list[Any] = [
     *([], {}, [[]], [{}], [None], [0], [0, 80], [81], [1.0], [True], ["0"], list(range(81)), [0] * 900, [[1], [2, 3]]),
     *({"task": 1}, {"task": None}, {"table": [0.0] * 81}, {"table": [10**400]}, {"task": 1, "table": []}, {"": {}}),
     *({"__proto__": {"polluted": True}}, {"constructor": {"prototype": {}}}, {"do": "step"}, {"world": {"world": 1}}),
+    *([416], {"table": [0.0] * 416}),  # sizes of the point maze
 ]
 NAMES = ("", "do", "Do", "step", "value", "key", "self", "__proto__", "__class__", "constructor", "x" * 500, "\x00")
 PARTS = ("world", "features", "model", "methods", "who", "noise", "memory", "silence", "wait", "seed", "reward", "task")
@@ -69,6 +70,7 @@ def valid(rng: random.Random) -> dict[str, Any]:
         {"do": "reset"},
         {"do": "resume", "run": "A" * 22, "after": rng.randrange(10)},
         {"do": "begin", "setup": {**SMALL, "seed": rng.randrange(99), "who": rng.choice(("hidden", "person"))}},
+        {"do": "begin", "setup": {**SMALL_MAZE, "seed": rng.randrange(99), "who": rng.choice(("hidden", "person"))}},
     ]
     return rng.choice(said)
 
@@ -86,7 +88,8 @@ def hostile(rng: random.Random) -> str:
     elif kind == 6:
         said["do"] = rng.choice([*VALUES, *NAMES, *FIELDS, "forget", "begun", "_hide", "_frames", "setup", "hello"])
     else:
-        said = {"do": "begin", "setup": {**SMALL, rng.choice((*PARTS, *NAMES)): rng.choice(VALUES)}}
+        setup = rng.choice((SMALL, SMALL_MAZE))
+        said = {"do": "begin", "setup": {**setup, rng.choice((*PARTS, *NAMES)): rng.choice(VALUES)}}
     text = json.dumps(said, ensure_ascii=rng.random() < 0.5)
     for name, raw in RAW.items():
         text = text.replace(f'"{name}"', raw)

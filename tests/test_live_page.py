@@ -182,6 +182,109 @@ def test_worlds_features_and_models_can_be_chosen(
     assert max(visitor.cell("at")) < rows
 
 
+def test_a_reward_painted_in_the_point_maze_is_found(arrive: Arrive, tmp_path: Path) -> None:
+    visitor = arrive(viewport={"width": 1280, "height": 900}, accept_downloads=True)
+    page = visitor.page
+    visitor.choose(choose_world="point-maze")
+    assert page.input_value("#choose-features") == "learned"
+    assert page.is_disabled("#choose-features")
+    assert page.is_disabled("#choose-model")
+    assert "70 decisions" in (page.text_content("#about-world") or "")
+    assert page.locator("#choose-method option[value=exhaustive]").is_disabled()
+    visitor.paint("good", (2, 8), rows=11, columns=11)  # 2 × 2 cells
+    visitor.fast()
+    visitor.play()
+    visitor.until_step(3)
+    painted = page.evaluate("new URLSearchParams(location.hash.slice(1)).get('painting')")
+    assert painted.count("2s~4") == 4  # 4 × 4 squares
+    visitor.until_step(260)
+    page.click("#play")
+    row, column = visitor.cell("at")
+    assert row < 7, "not in the room"
+    assert column > 12
+    assert visitor.side("mode") in ("stays", "goes")
+    assert visitor.side("episode") == "4"
+    assert "Episode 4, decision" in (page.text_content(".episode") or "")
+    assert float(page.text_content("figure:has(#curve-return) .now") or "0") > 10
+    assert page.evaluate(CUT) == []
+    page.click("#export-open")
+    assert page.is_disabled("#export-json")
+    with page.expect_download() as download:
+        page.click("#export-png")
+    download.value.save_as(tmp_path / "maze.png")
+    assert (tmp_path / "maze.png").read_bytes().startswith(b"\x89PNG")
+    # The link gives the same set-up in another window, and a reload the same run.
+    address, run = page.evaluate("location.href"), visitor.body("run")
+    other = page.context.new_page()
+    other.goto(address)
+    second = Visitor(other, visitor.link)
+    second.until(lambda: second.body("run") and second.body("run") != run, "the link begins no run")
+    other.wait_for_timeout(600)
+    assert other.evaluate("location.hash") == page.evaluate("location.hash")
+    page.reload()
+    visitor.until(lambda: visitor.body("run") == run and visitor.step() >= 260, "a reload loses the run")
+    # Back on a grid, everything is as before.
+    visitor.choose(choose_world="open-grid")
+    assert page.input_value("#choose-features") == "laplacian-fine"
+    assert page.input_value("#choose-model") == "exact"
+    assert not page.is_disabled("#choose-features")
+    assert not page.locator(".episode").first.is_visible()
+    page.click("#export-open")
+    assert page.is_enabled("#export-json")
+
+
+def test_in_the_point_maze_the_dot_glides_and_does_not_jump(arrive: Arrive) -> None:
+    visitor = arrive()
+    visitor.choose(choose_world="point-maze")
+    visitor.page.fill("#speed", "0")  # a step a second
+    visitor.page.click("#random-task")
+    visitor.play()
+    visitor.until_step(8)  # it has speed
+    pictures = visitor.page.evaluate(
+        """async () => {
+          const seen = new Set();
+          const { step } = document.body.dataset;
+          for (let i = 0; i < 40 && document.body.dataset.step === step; i++) {
+            seen.add(document.getElementById("world").toDataURL());
+            await new Promise(requestAnimationFrame);
+          }
+          return seen.size;
+        }"""
+    )
+    assert pictures > 4  # of one step
+
+
+def test_a_person_teaches_in_the_point_maze_by_keyboard_alone(arrive: Arrive) -> None:
+    visitor = arrive()
+    page = visitor.page
+    page.focus("#setup-open")
+    page.keyboard.press("Enter")
+    page.focus("#choose-world")
+    before = visitor.body("run")
+    page.keyboard.press("End")  # the last world
+    visitor.until(lambda: visitor.body("run") != before, "no new run")
+    page.keyboard.press("Escape")
+    page.focus("#world")
+    assert "11 rows, 11 columns" in (page.get_attribute("#world", "aria-label") or "")
+    for _ in range(12):
+        page.keyboard.press("ArrowUp")
+        page.keyboard.press("ArrowLeft")
+    page.keyboard.press("Enter")
+    assert page.text_content("#announce") == "painted row 1, column 1: +1.0"
+    page.focus("#mode-person")
+    page.keyboard.press("Enter")
+    visitor.until(lambda: page.is_visible("#thumb-up"), "no thumbs")
+    page.keyboard.press("Tab")
+    page.keyboard.press("p")
+    for _ in range(4):
+        visitor.until(lambda: visitor.body("waiting") == "true", "it does not ask")
+        step = visitor.step()
+        page.keyboard.press("ArrowUp")
+        visitor.until_step(step + 1)
+    assert visitor.step() >= 5
+    assert page.text_content("figure:has(#curve-told) .now") == "4"
+
+
 def test_a_lost_connection_is_taken_up_again_where_it_was(arrive: Arrive, server: Served) -> None:
     with Cable(server.port) as cable:
         _cut_and_mend(arrive(server.link.replace(str(server.port), str(cable.port))), cable)
@@ -221,6 +324,16 @@ def test_on_a_phone_nothing_is_cut_and_a_finger_paints(arrive: Arrive) -> None:
     assert wide[0] <= wide[1] == 390
     for name in ("play", "step", "reset", "brush-good", "world", "says", "estimate", "doubt", "after", "setup-open"):
         box = page.locator(f"#{name}").bounding_box()
+        assert box is not None, name
+        assert box["x"] >= 0, name
+        assert box["x"] + box["width"] <= 390, name
+    page.click("#play")
+    visitor.choose(choose_world="point-maze")
+    page.tap("#step")
+    visitor.until_step(1)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    for name in (".method", ".mode", ".compare", ".episode", ".says", ".readout"):
+        box = page.locator(f"#side-0 {name}").bounding_box()
         assert box is not None, name
         assert box["x"] >= 0, name
         assert box["x"] + box["width"] <= 390, name
@@ -368,6 +481,16 @@ def test_axe_finds_nothing_serious(arrive: Arrive, theme: Any) -> None:
     page.click("#mode-person")
     visitor.until(lambda: page.is_visible("#thumb-up"), "no thumbs")
     check("a person's turn")
+    visitor.choose(choose_world="point-maze")
+    check("the point maze, a person's turn")
+    page.click("#mode-hidden")
+    visitor.until(lambda: page.is_visible("#brush-good"), "no brush")
+    page.click("#random-task")
+    visitor.play()
+    visitor.until_step(5)
+    page.click("#export-open")
+    check("the point maze, the export menu")
+    page.keyboard.press("Escape")
     page.set_viewport_size({"width": 390, "height": 844})
     check("on a phone")
     other = page.context.browser.new_page() if page.context.browser else None

@@ -14,6 +14,7 @@ import torch
 from torch import Generator, Tensor
 
 from benchmarks.live_patches import Patches, paintings
+from live_frames import close, frames, messages, side, steps
 from simulating import simulate
 from toys import Regression
 from zscout.lab.grid_arena import GridArena
@@ -24,7 +25,7 @@ from zscout.lab.trace_comparison import TraceComparison
 from zscout.lab.trace_file import TraceFile
 from zscout.live.choices import choices
 from zscout.live.explanation import Explanation, number, place_of
-from zscout.live.messages import SETTINGS, Reply
+from zscout.live.messages import SETTINGS
 from zscout.live.run import LATE, LiveRun
 from zscout.live.setup import Setup
 from zscout.transfer.agent import OnlineTransfer
@@ -35,23 +36,6 @@ LEFT, RIGHT = [0, 1, 9, 10], [70, 71, 79, 80]  # corners of the 9×9 grid: top l
 
 def begun(most_steps: int = 500, **setup: Any) -> LiveRun:
     return LiveRun(Setup.from_json({**USUAL, **setup}), most_steps)
-
-
-def messages(reply: Reply) -> list[dict[str, Any]]:
-    return [json.loads(answer) for answer in reply.messages]
-
-
-def frames(reply: Reply) -> list[dict[str, Any]]:
-    return [content for content in messages(reply) if content["is"] == "frame"]
-
-
-def steps(run: LiveRun, count: int) -> list[dict[str, Any]]:
-    return [frame for _ in range(count) for frame in frames(run.step())]
-
-
-def side(frame: dict[str, Any], which: int = 0) -> dict[str, Any]:
-    shown: dict[str, Any] = frame["sides"][which]
-    return shown
 
 
 def everything(run: LiveRun) -> Any:
@@ -66,14 +50,12 @@ def trace_of(run: LiveRun) -> TraceFile:
     return TraceFile.from_json(answer["trace"])
 
 
+def ground_of(setup: Setup) -> Ground:
+    return GridArena(setup.world, setup.features, setup.model).ground
+
+
 def task_of(ground: Ground, task: int) -> Tensor:
     return ground.exact.sample_z(1, Generator().manual_seed(task))[0]
-
-
-def close(one: Any, other: Any, digits: int = 4) -> bool:
-    """Equal up to rounding to this number of digits."""
-    first, second = (torch.as_tensor(numbers, dtype=torch.float64) for numbers in (one, other))
-    return first.shape == second.shape and torch.allclose(first, second, rtol=0, atol=0.501 * 10**-digits)
 
 
 # The set-up
@@ -179,7 +161,7 @@ def test_an_invalid_set_up_is_refused_with_the_reason(content: Any, why: str) ->
 @pytest.mark.parametrize("method", [offer["name"] for offer in choices()["methods"]])
 def test_every_method_that_is_offered_runs_wherever_it_is_offered(method: str) -> None:
     [offer] = [offer for offer in choices()["methods"] if offer["name"] == method]
-    kinds, all_features = ("hidden", "person"), [offer["name"] for offer in choices()["features"]]
+    kinds, all_features = ("hidden", "person"), choices()["worlds"][0]["features"]
     refused: list[dict[str, Any]] = [] if offer["person"] else [{"who": "person"}]
     refused += [{"features": name} for name in all_features if offer["features"] not in (None, name)]
     refused += [{"model": "network"}] if offer["model"] else []
@@ -208,8 +190,8 @@ def _finite(value: Any) -> bool:
 @pytest.mark.parametrize("world", [world["name"] for world in choices()["worlds"]])
 def test_every_world_runs_with_every_feature_set_and_model_that_is_offered_for_it(world: str) -> None:
     [offer] = [offer for offer in choices()["worlds"] if offer["name"] == world]
-    for features in (offer["name"] for offer in choices()["features"]):
-        for model in ("network", "exact"):
+    for features in offer["features"]:
+        for model in offer["models"]:
             setup = {"world": world, "features": features, "model": model, "reward": {"task": 1}}
             if model == "network" and [world, features] not in choices()["networks"]:
                 with pytest.raises(ValueError, match="no network ships"):
@@ -221,6 +203,7 @@ def test_every_world_runs_with_every_feature_set_and_model_that_is_offered_for_i
     assert (max(rows) + 1, max(columns) + 1) == (offer["rows"], offer["columns"])
     assert offer["cells"] == sorted(offer["cells"])
     assert len(choices()["networks"]) == len(SHIPPED)
+    assert {*offer["features"]} <= {offer["name"] for offer in choices()["features"]}
 
 
 # The frames
@@ -242,7 +225,7 @@ def test_a_run_is_the_one_that_the_laboratory_has_for_that_seed(method: str, mem
     count = 110 if method in ("lola", "unroll") else 60  # longer than a rollout, which ends with a reset
     run = begun(methods=[method], memory=memory, noise=0.2, seed=11, reward={"task": 6})
     shown = steps(run, count)
-    ground, setup = run.setup.ground, run.setup
+    ground, setup = ground_of(run.setup), run.setup
     agent = OnlineTransfer(ground.model, setup.build(method), seed=[11], runs=1)
     table = ground.exact.features @ task_of(ground, 6)
     rows = list(islice(simulated(agent, TaskRuns(ground.world, table[None], 0.2, agent.seeds)), count))
@@ -292,7 +275,7 @@ def test_maps_are_of_what_is_known_after_the_step(memory: int | None) -> None:
 def test_regret_lost_steps_and_worth_are_the_yardsticks(model: str, method: str) -> None:
     run = begun(model=model, methods=[method], memory=None, reward={"task": 8}, seed=2)
     first, shown = side(frames(run.begun("key"))[0]), [side(frame) for frame in steps(run, 60)]
-    ground, seeds = run.setup.ground, torch.tensor([2])
+    ground, seeds = ground_of(run.setup), torch.tensor([2])
     task, yardstick = task_of(ground, 8)[None], ground.yardstick
     built = run.setup.build(method)
     trace = simulate(ground.model, ground.world, task, built, seeds=seeds, steps=60, noise=0.1)
@@ -436,7 +419,7 @@ def person(**setup: Any) -> LiveRun:
 
 def learned(run: LiveRun, told: Sequence[tuple[int, float]]) -> bool:
     """Whether it has learned exactly these states and rewards."""
-    features = run.setup.ground.exact.features
+    features = ground_of(run.setup).exact.features
     phi, reward = features[[state for state, _ in told]], torch.tensor([reward for _, reward in told]).double()
     fit = Regression(phi, reward)
     is_ = side(frames(run.begun("key"))[-1])
@@ -501,7 +484,7 @@ def test_no_answer_means_nothing_or_zero_as_set_up(silence: str) -> None:
 
 def test_it_asks_until_it_knows_the_place() -> None:
     run = person()
-    features = run.setup.ground.exact.features
+    features = ground_of(run.setup).exact.features
     rewarded: list[int] = []
     asked = []
     for step in range(1, 81):
@@ -734,7 +717,7 @@ def test_what_can_be_collected_is_the_best_cycle(cells: list[int], most: float) 
     run = LiveRun(Setup(), 10)
     told = json.loads(run.paint(cells, 1).messages[0])
     assert told["attainable"] == most
-    exact = Setup().ground.by_state.exact
+    exact = ground_of(Setup()).by_state.exact
     table = torch.zeros(81, dtype=torch.float64)
     table[cells] = 1
     nearly = float((1 - exact.gamma) * exact.value(table).max())  # v* (1 − γ) is close to it for γ near 1

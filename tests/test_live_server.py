@@ -315,6 +315,45 @@ def test_a_lost_connection_is_taken_up_again_where_it_was(server: Served, abrupt
         assert steps == list(range(steps[0], steps[0] + 5))  # it continues, and no step is missing
 
 
+def test_the_point_maze_is_played_refused_and_resumed_as_grids_are(server: Served) -> None:
+    maze: dict[str, Any] = {"world": "point-maze", "methods": ["thompson"], "seed": 3}
+    with page(server) as visitor:
+        visitor.say("begin", setup={**maze, "reward": {"task": 2}})  # a direction: every place has another reward
+        table = visitor.hear("begun")["reward"]
+        # The page begins with such a table when a choice changes: it must fit in a message.
+        painted = {**maze, "methods": ["usf-ucb-paper", "explore-then-commit"], "memory": 10_000, "seed": 2**31 - 1}
+        visitor.say("begin", setup={**painted, "reward": {"table": [round(worth, 3) for worth in table]}})
+        assert len(visitor.hear("begun")["reward"]) == len(table)
+        visitor.say("begin", setup=maze)
+        assert visitor.hear("begun")["setup"]["features"] == "learned"
+        for text, why in (
+            ('{"do":"trace"}', "traces are of grid worlds"),
+            (f'{{"do":"paint","cells":[{len(table)}],"value":1}}', f"state {len(table)} is outside"),
+            ('{"do":"begin","setup":{"world":"point-maze","model":"exact"}}', "there is no model 'exact'"),
+            (
+                '{"do":"begin","setup":{"world":"point-maze","features":"clusters"}}',
+                "there is no feature set 'clusters'",
+            ),
+            ('{"do":"begin","setup":{"world":"point-maze","methods":["mbie"]}}', "mbie does not work in point-maze"),
+            ('{"do":"begin","setup":{"world":"Point-Maze"}}', "there is no world 'Point-Maze'"),
+        ):
+            assert visitor.refused(text).startswith(why)
+        visitor.say("paint", cells=[0, 1, 22, 23], value=1)
+        assert sum(visitor.hear("reward")["reward"]) == 4
+        visitor.say("speed", value=30)
+        visitor.say("play")
+        seen = visitor.frame(6)
+        visitor.drop()
+    with page(server) as again:
+        again.say("resume", run=visitor.key, after=seen["step"] - 1)
+        assert again.hear("frame") == seen
+        following = again.frame(seen["step"] + 1)["sides"][0]
+        assert following["path"][0] == pytest.approx(seen["sides"][0]["path"][-1], abs=1e-3)
+        again.say("reset")
+        again.hear("begun")
+        assert again.frame(0)["step"] == 0
+
+
 def test_a_run_without_a_page_does_not_move(server: Served) -> None:
     with page(server) as visitor:
         visitor.begin()

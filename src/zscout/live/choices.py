@@ -3,11 +3,15 @@
 from typing import Any
 
 import zscout
-from zscout.lab.ground import FINE, SHIPPED, world_named
+from zscout.lab.ground import FINE
+from zscout.lab.point_arena import POINT_MAZE, PointArena
+from zscout.live.offers import LEARNED, OFFERS, live_world
 from zscout.live.setup import METHODS_OFFERED, NEEDS_FEATURES, NEEDS_MODEL, Setup, needs_every_reward
-from zscout.worlds.maps import WORLDS
 
-TITLES = {"open-grid": "Open 9×9", "four-rooms": "Four rooms", "maze": "Maze"}
+ABOUT_WORLDS = {
+    POINT_MAZE: "A point with a velocity, pushed by forces. Each episode has 70 decisions, then a new random start. "
+    "The maps are of a point at rest.",
+}
 ABOUT_FEATURES = {
     FINE: ("Fine waves", "About thirty smooth patterns (Laplacian). Fine enough for small painted patches."),
     "laplacian": (
@@ -15,12 +19,17 @@ ABOUT_FEATURES = {
         "Nine smooth patterns (Laplacian). Nearby places look alike, so a few answers teach a lot.",
     ),
     "clusters": ("Nine regions", "The map is cut into nine regions. All places of a region have the same reward."),
+    LEARNED: ("Learned", "32 features of place and velocity, learned with the network."),
 }
 DEFAULT_FEATURES = {"hidden": FINE, "person": "laplacian"}  # paintings have small patches; a person answers few times
 ABOUT_MODELS = {
     "network": (
         "Trained network",
         "Behaviours learned once by a network, then frozen: fast, accurate to a few percent.",
+    ),
+    PointArena.model: (
+        "Forward-backward network",
+        "Behaviours learned once by a network, then frozen. With enough rewards, about 86 % of the best return.",
     ),
     "exact": ("Exact", "Behaviours computed exactly for this world. The network approximates these."),
 }
@@ -51,10 +60,10 @@ def choices(seed: int = 0) -> dict[str, Any]:
         "version": zscout.__version__,
         "defaults": Setup(seed=seed).to_json(),
         "usual": DEFAULT_FEATURES,
-        "worlds": [_world(name) for name in WORLDS],
+        "worlds": [_world(name) for name in OFFERS],
         "features": [{"name": name, "title": title, "about": about} for name, (title, about) in ABOUT_FEATURES.items()],
         "models": [{"name": name, "title": title, "about": about} for name, (title, about) in ABOUT_MODELS.items()],
-        "networks": [list(pair) for pair in SHIPPED],
+        "networks": [[name, features] for name, offer in OFFERS.items() for features in offer.networks],
         "methods": [
             {
                 "name": name,
@@ -69,6 +78,21 @@ def choices(seed: int = 0) -> dict[str, Any]:
 
 
 def _world(name: str) -> dict[str, Any]:
-    world = world_named(name)
+    offer = OFFERS[name]
+    world = live_world(name, offer.features[0], offer.models[-1])
     rows, columns = world.shape
-    return {"name": name, "title": TITLES[name], "rows": rows, "columns": columns, "cells": world.cells.tolist()}
+    return {
+        "name": name,
+        "title": offer.title,
+        "about": ABOUT_WORLDS.get(name, f"{rows} × {columns}, {len(world.places)} places."),
+        "rows": rows,
+        "columns": columns,
+        "cells": world.places,
+        "per_cell": offer.per_cell,
+        "brush": offer.brush,
+        "horizon": offer.horizon,
+        "features": offer.features,
+        "models": offer.models,
+        "without": offer.without,
+        "traces": offer.traces,
+    }

@@ -12,9 +12,10 @@ import torch
 from zscout.edge import as_index, as_size
 from zscout.lab.trace_file import Painting, TraceFile
 from zscout.live.choices import choices
-from zscout.live.hidden_reward import HiddenReward
+from zscout.live.live_world import Hidden
 from zscout.live.messages import NOT_KEPT, SETTINGS, Reply, RunLostError, encode
 from zscout.live.method_run import MethodRun
+from zscout.live.offers import OFFERS
 from zscout.live.setup import Setup, reward_in, task_in
 
 LATE = 5  # steps: an answer may arrive after the agent has moved on
@@ -30,7 +31,7 @@ class LiveRun:
         table = setup.hidden_table()
         self._reward, self._noise = table[None].clone(), torch.tensor([setup.noise], dtype=torch.float64)
         self._sides = [MethodRun(setup, name, self._reward, self._noise, self._person) for name in setup.methods]
-        self._hidden = None if self._person else HiddenReward(setup.ground, table)
+        self._hidden: Hidden | None = None if self._person else setup.live_world.hide(table)
         self._paintings: list[Painting] = []  # every hidden reward, and since which step
         self._record_painting()
         self._skipped = 0  # the last step that a person skipped
@@ -109,9 +110,11 @@ class LiveRun:
 
     def trace(self) -> Reply:
         """The whole run, as ``zscout compare --traces`` reads it."""
+        setup = self.setup
+        if not OFFERS[setup.world].traces:
+            raise ValueError("traces are of grid worlds; here, export the picture or the link")
         if not self._newest:
             raise ValueError("there is no step yet: press play first")
-        setup = self.setup
         trace = TraceFile(
             **{name: getattr(setup, name) for name in ("world", "features", "model", "who", "memory", "seed")},
             noise=self._paintings[0].noise if self._paintings else setup.noise,
@@ -138,7 +141,7 @@ class LiveRun:
         self.setup = replace(self.setup, task=task, table=table)
         hidden = self.setup.hidden_table()
         self._reward[0] = hidden
-        self._hidden = HiddenReward(self.setup.ground, hidden)
+        self._hidden = self.setup.live_world.hide(hidden)
         self._record_painting()
         return self._reply(self._reward_messages())
 
@@ -156,12 +159,12 @@ class LiveRun:
     def _reward_messages(self) -> list[bytes]:
         if self._hidden is None:
             return []
-        expressed = self._hidden.expressed
+        expressed, attainable = self._hidden.expressed, self._hidden.attainable
         content = {
             "is": "reward",
             "reward": self._table(),
             "expressed": None if expressed is None else round(expressed, 3),
-            "attainable": round(self._hidden.attainable, 4),
+            "attainable": None if attainable is None else round(attainable, 4),
             "since": self._paintings[-1].since,
         }
         return [encode(content)]

@@ -5,15 +5,15 @@ from typing import Any, Literal
 
 import torch
 from jaxtyping import Float
-from torch import Generator, Tensor
+from torch import Tensor
 
 from zscout.edge import as_size, in_range, known_name
-from zscout.lab.grid_arena import GridArena
-from zscout.lab.ground import DIM, OF_ARENAS, SHIPPED, Ground
-from zscout.lab.trace_file import MODELS, WHO
+from zscout.lab.ground import DIM
+from zscout.lab.trace_file import WHO
+from zscout.live.live_world import LiveWorld
+from zscout.live.offers import OFFERS, live_world
 from zscout.transfer.methods import METHODS, Method
 from zscout.transfer.rollout_searches import RolloutSearch
-from zscout.worlds.maps import WORLDS
 
 METHODS_OFFERED = [name for name in METHODS if name != "oracle"]  # the oracle would have to know the hidden reward
 NEEDS_FEATURES = {"mbie": "clusters"}  # it counts visits to regions
@@ -38,9 +38,9 @@ class Setup:
     table: tuple[float, ...] | None = None  # … or painted, one number per state
 
     def __post_init__(self) -> None:
-        known_name(self.world, WORLDS, "world")
-        known_name(self.features, OF_ARENAS, "feature set")
-        known_name(self.model, MODELS, "model")
+        offer = OFFERS[known_name(self.world, OFFERS, "world")]
+        known_name(self.features, offer.features, "feature set")
+        known_name(self.model, offer.models, "model")
         known_name(self.who, WHO, "kind of reward")
         known_name(self.silence, ("nothing", "zero"), "meaning of silence")
         object.__setattr__(self, "noise", in_range(self.noise, "noise", 0.0, 5.0))  # JavaScript writes 1.0 as 1
@@ -56,7 +56,7 @@ class Setup:
                 raise ValueError("table must be a list with one number per state")
             for value in self.table:
                 reward_in(value)
-        if self.model == "network" and (self.world, self.features) not in SHIPPED:
+        if self.model == "network" and self.features not in offer.networks:
             raise ValueError(f"no network ships for {self.features} in {self.world}: choose the exact model")
         self._check_methods()
         if self.who == "person" and (len(self.methods) > 1 or self.task is not None or self.table is not None):
@@ -69,6 +69,8 @@ class Setup:
             raise ValueError("methods must be a list of names")
         for name in self.methods:
             known_name(name, METHODS_OFFERED, "method")
+            if name in OFFERS[self.world].without:
+                raise ValueError(f"{name} does not work in {self.world}: choose another method, or a grid")
             if self.who == "person" and needs_every_reward(name):
                 raise ValueError(f"{name} scores whole rollouts and needs every reward: a person may skip some")
             if self.features != (features := NEEDS_FEATURES.get(name, self.features)):
@@ -80,10 +82,11 @@ class Setup:
 
     @classmethod
     def from_json(cls, content: Any) -> "Setup":
-        """The page's set-up: ``reward`` holds the task or the table; missing parts are the defaults."""
+        """The page's set-up: ``reward`` holds the task or the table; missing parts are the world's defaults."""
         if not isinstance(content, dict):
             raise ValueError("a set-up must be an object")
-        parts: dict[str, Any] = dict(content)
+        world = content.get("world")
+        parts = {**(OFFERS[world].defaults if isinstance(world, str) and world in OFFERS else {}), **content}
         reward = parts.pop("reward", None)
         for name in parts:
             known_name(name, [field.name for field in fields(cls)][:-2], "part of a set-up")  # without task and table
@@ -102,27 +105,25 @@ class Setup:
         return {**content, "methods": list(self.methods), "reward": reward}
 
     @property
-    def ground(self) -> Ground:
-        """The world, the models and the yardstick."""
-        with torch.inference_mode(False):  # weights loaded in inference mode would be converted again at each step
-            return GridArena(self.world, self.features, self.model).ground
+    def live_world(self) -> LiveWorld:
+        """The world with its model."""
+        return live_world(self.world, self.features, self.model)
 
     def build(self, name: str) -> Method:
         """A method for this world, with this memory."""
-        ground = self.ground
-        look_ahead: dict[str, Any] = {"look_ahead": ground.world.step} if name == "exhaustive" else {}
+        world = self.live_world
         noise = self.noise if self.who == "hidden" else None  # as in the laboratory, so that runs can be compared
-        method = METHODS[name](dim=ground.exact.dim, noise=noise, **look_ahead)
+        method = METHODS[name](dim=world.model.dim, noise=noise, **world.method_options(name))
         return replace(method, forgetting=1.0 if self.memory is None else 1 - 1 / self.memory)
 
-    def hidden_table(self) -> Float[Tensor, " S"]:
-        """The hidden reward of each state: φ·z_r of the random task, the painting, or 0."""
-        exact, states = self.ground.exact, self.ground.world.n_states
+    def hidden_table(self) -> Float[Tensor, " n"]:
+        """The hidden reward of each place: that of the random task, the painting, or 0."""
+        places = len(self.live_world.places)
         if self.task is not None:
-            return exact.features.cpu() @ exact.sample_z(1, Generator().manual_seed(self.task)).cpu()[0]
-        table = (0.0,) * states if self.table is None else self.table
-        if len(table) != states:
-            raise ValueError(f"the table has {len(table)} numbers, this world has {states} states")
+            return self.live_world.random_task(self.task)
+        table = (0.0,) * places if self.table is None else self.table
+        if len(table) != places:
+            raise ValueError(f"the table has {len(table)} numbers, this world has {places} states")
         return torch.tensor(table, dtype=torch.float64)
 
 

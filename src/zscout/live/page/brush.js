@@ -1,6 +1,7 @@
 // The brush: painting with mouse, touch or keyboard.
 
 import { byId, mark, plain, show, signed, write } from "./dom.js";
+import { cellOf } from "./places.js";
 
 const ARROWS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 const KINDS = { good: 1, bad: -1, erase: 0 };
@@ -13,7 +14,7 @@ export class Brush {
   constructor(outside) {
     this.outside = outside;
     this.kind = "good";
-    this.size = 1;
+    this.size = 1; // which of the world's three sizes
     this.strength = 1;
     this.looking = null; // the place under the pointer or the cursor
     this.under = []; // the places that the brush would paint
@@ -59,9 +60,15 @@ export class Brush {
   describe(canvas, world, paintable) {
     mark(canvas, "role", paintable ? "application" : "img");
     const use = paintable ? " Arrow keys move, Enter or Space paints." : "";
-    mark(canvas, "aria-label", `Map of ${world.title}, ${world.rows} rows, ${world.columns} columns.${use}`);
+    const [rows, columns] = cellOf(world, [world.rows - 1, world.columns - 1]);
+    mark(canvas, "aria-label", `Map of ${world.title}, ${rows} rows, ${columns} columns.${use}`);
     if (paintable) mark(canvas, "tabindex", 0);
     else canvas.removeAttribute("tabindex");
+    for (const button of this.sizes) {
+      const cells = world.brush[button.dataset.size - 1];
+      write(button, String(cells));
+      mark(button, "aria-label", cells === 1 ? "1 cell" : `${cells} cells`);
+    }
   }
 
   #point(event, side) {
@@ -113,11 +120,13 @@ export class Brush {
   }
 
   #covered(side, [row, column]) {
-    const top = Math.floor(row - (this.size - 1) / 2);
-    const left = Math.floor(column - (this.size - 1) / 2);
+    const { brush, per_cell } = side.view.world;
+    const size = brush[this.size - 1] * per_cell;
+    const top = Math.floor(row - (size - 1) / 2);
+    const left = Math.floor(column - (size - 1) / 2);
     const states = [];
-    for (let r = top; r < top + this.size; r++) {
-      for (let c = left; c < left + this.size; c++) {
+    for (let r = top; r < top + size; r++) {
+      for (let c = left; c < left + size; c++) {
         const state = side.grid.stateAt(r, c);
         if (state >= 0) states.push(state);
       }
@@ -146,7 +155,7 @@ export class Brush {
     if (event.key in ARROWS) this.#moveCursor(side, ...ARROWS[event.key]);
     else if (event.key === "Enter" || event.key === " ") {
       this.cursor ?? this.#moveCursor(side, 0, 0);
-      this.#dab(side, [this.cursor[0] + 0.5, this.cursor[1] + 0.5]);
+      this.#dab(side, this.#middle(side));
       this.#announce(side, "painted ", this.outside.painted.values);
     } else return;
     event.preventDefault();
@@ -155,18 +164,24 @@ export class Brush {
 
   #moveCursor(side, down, right) {
     const { world, frame } = side.view;
-    const [row, column] = this.cursor ?? world.cells[frame.sides[side.number].at];
-    const within = (x, most) => Math.max(0, Math.min(most - 1, x));
-    this.cursor = [within(row + down, world.rows), within(column + right, world.columns)];
-    this.#hover(side, this.cursor.map((x) => x + 0.5));
+    const per = world.per_cell;
+    const [row, column] = this.cursor ?? world.cells[frame.sides[side.number].at].map((x) => x - (x % per));
+    const within = (x, most) => Math.max(0, Math.min(most - per, x));
+    this.cursor = [within(row + down * per, world.rows), within(column + right * per, world.columns)];
+    this.#hover(side, this.#middle(side));
     this.#announce(side, "", side.view.values);
   }
 
+  /** The middle of the cell at the cursor. */
+  #middle(side) {
+    return this.cursor.map((x) => x + side.view.world.per_cell / 2);
+  }
+
   #announce(side, before, values) {
-    const [row, column] = this.cursor;
-    const state = side.grid.stateAt(row, column);
+    const [row, column] = cellOf(side.view.world, this.cursor);
+    const state = side.grid.stateAt(...this.cursor);
     const what = state < 0 ? "wall" : signed(values?.[state] ?? 0, 1);
-    write(byId("announce"), `${before}row ${row + 1}, column ${column + 1}: ${what}`);
+    write(byId("announce"), `${before}row ${row}, column ${column}: ${what}`);
   }
 }
 

@@ -16,8 +16,13 @@ const count = (x) => String(x);
 const CURVES = [
   {
     name: "reward", title: "Reward per step",
-    about: "Dots: each reward. Line: mean of the last 20. Dotted: the best mean of any policy.", who: "hidden",
+    about: "Dots: each reward. Line: mean of the last 20. Dotted: the best mean of any policy.", who: "hidden", endless: true,
     of: (s) => s.reward, text: (x) => signed(x), draw: rewardChart, now: meanOfPossible,
+  },
+  {
+    name: "reward", title: "Reward per step", who: "hidden", endless: false,
+    about: "Dots: each reward. Line: mean of the last 20.",
+    of: (s) => s.reward, text: (x) => signed(x), draw: rewardChart, now: meanOfLast,
   },
   {
     name: "reward", title: "Reward per step", who: "person",
@@ -25,14 +30,19 @@ const CURVES = [
     of: (s) => s.reward, text: (x) => signed(x), draw: answersChart, now: answerOrExpected,
   },
   {
-    name: "lost", title: "Lost steps", who: "hidden",
+    name: "lost", title: "Lost steps", who: "hidden", endless: true,
     about: "Regret so far, in steps of random walking.",
     of: (s) => s.lost, text: (x) => plain(x, 1), draw: growing,
   },
   {
-    name: "worth", title: "Value", who: "hidden",
+    name: "worth", title: "Value", who: "hidden", endless: true,
     about: "Value of the policy it would keep. 0: random walk, 1: best policy.",
     of: (s) => s.worth, text: (x) => plain(x), draw: unit,
+  },
+  {
+    name: "return", title: "Return", who: "hidden", endless: false,
+    about: "Reward of the episode so far, without noise. A new episode starts at 0.",
+    of: (s) => s.return, text: (x) => plain(x, 1), draw: returns,
   },
   {
     name: "told", title: "Answers", who: "person",
@@ -83,11 +93,13 @@ export class Curves {
   #arrange(view) {
     const { who, memory } = view.setup;
     const fades = memory !== null;
-    if (this.who === who && this.fades === fades) return;
-    Object.assign(this, { who, fades });
+    const endless = view.world.horizon === null;
+    if (this.who === who && this.fades === fades && this.endless === endless) return;
+    Object.assign(this, { who, fades, endless });
     this.figures.forEach((figure) => figure.screen.close());
     byId("curves").replaceChildren();
     this.figures = curvesFor(view).map((curve) => this.#figure(curve));
+    byId("curves").style.setProperty("--curves", this.figures.length);
   }
 
   #figure(curve) {
@@ -123,8 +135,10 @@ export class Curves {
 
 const lastStep = (view) => Math.max(SHORTEST, view.newest);
 
-export function curvesFor(view) {
-  return CURVES.filter((curve) => !curve.who || curve.who === view.setup.who);
+/** Those of this mode; exact values are of worlds without episodes, returns of worlds with episodes. */
+export function curvesFor({ setup, world }) {
+  const fits = (wanted, found) => wanted === undefined || wanted === found;
+  return CURVES.filter((curve) => fits(curve.who, setup.who) && fits(curve.endless, world.horizon === null));
 }
 
 /** Draws one curve, on the page or in the exported picture. */
@@ -164,14 +178,20 @@ function runningMean(ys) {
   });
 }
 
-/** The mean of the last rewards, and the best mean of any policy. */
-function meanOfPossible(view, i) {
-  if (view.attainable === null || view.step < 1) return null;
+/** The mean of the last rewards. */
+function meanOfLast(view, i) {
+  if (view.step < 1) return null;
   const end = view.step - view.first + 1;
   const recent = view.frames.slice(Math.max(0, end - MEAN_OVER), end).map(({ sides }) => sides[i].reward);
   const mean = runningMean(recent).at(-1);
-  const possible = view.sides === 1 ? ` of ${plain(view.attainable)}` : "";
-  return mean === null ? null : `${signed(mean)}${possible}`;
+  return mean === null ? null : signed(mean);
+}
+
+/** The mean of the last rewards, and the best mean of any policy. */
+function meanOfPossible(view, i) {
+  const mean = view.attainable === null ? null : meanOfLast(view, i);
+  const possible = view.sides === 1 ? ` of ${plain(view.attainable ?? 0)}` : "";
+  return mean === null ? null : mean + possible;
 }
 
 /** The expected reward where there is no answer, so that the curve continues. */
@@ -213,6 +233,15 @@ function growing(sides) {
   const [, most] = extent(sides);
   const top = roundUp(Math.max(4, most));
   return { series: lines(sides), low: 0, high: top, ticks: [0, top / 2, top].map((x) => [x, String(x)]) };
+}
+
+function returns(sides) {
+  const [least, most] = extent(sides);
+  const high = roundUp(Math.max(4, most));
+  const low = least < 0 ? -roundUp(Math.max(4, -least)) : 0;
+  const apart = [high, -low].map((x) => x > 0.2 * (high - low)); // labels too close to 0 are left out
+  const ticks = [0, ...(apart[0] ? [high] : []), ...(apart[1] ? [low] : [])];
+  return { series: lines(sides), low, high, ticks: ticks.map((x) => [x, plain(x, 0)]) };
 }
 
 function unit(sides) {

@@ -4,6 +4,7 @@ import { currentInk } from "./colours.js";
 import { curvesFor, drawCurve } from "./curves.js";
 import { byId, make, mark, show } from "./dom.js";
 import { Grid, drawFog, drawReward, drawSigned, drawSigns } from "./maps.js";
+import { wayOf } from "./places.js";
 import { favourite, paintScene } from "./side.js";
 import { toast } from "./toasts.js";
 
@@ -102,7 +103,7 @@ function drawSide(ctx, view, side, number, { x, y, width, lens }) {
     const values = view.showReward ? view.values : null;
     drawReward(ctx, grid, values, scale);
     const signs = () => drawSigns(ctx, grid, values, scale, view.hidden);
-    paintScene(ctx, grid, view, side, number, world.cells[side.at], null, signs);
+    paintScene(ctx, grid, view, side, number, wayOf(side, world).at(-1), null, signs);
   });
   const lenses = [
     ["What it expects", (grid) => drawSigned(ctx, grid, side.estimate, scale, favourite(side), side.at)],

@@ -15,10 +15,15 @@ export class Grid {
     this.w = width / world.columns;
     this.h = height / world.rows;
     this.size = Math.min(this.w, this.h);
+    this.cell = this.size * world.per_cell; // of the map; a place may be a part of it
   }
 
   centre(state) {
-    const [row, column] = this.world.cells[state];
+    return this.point(this.world.cells[state]);
+  }
+
+  /** Where a row and column are, with fractions; the centre of a place has whole numbers. */
+  point([row, column]) {
     return [(column + 0.5) * this.w, (row + 0.5) * this.h];
   }
 
@@ -36,10 +41,10 @@ export class Grid {
 /** Floor, walls and one colour for each place. */
 function tiles(ctx, grid, colour) {
   const ink = currentInk();
-  const { rows, columns, index } = grid.world;
+  const { rows, columns, index, per_cell } = grid.world;
   ctx.fillStyle = ink.grid;
   ctx.fillRect(0, 0, grid.width, grid.height);
-  const gap = grid.size > 24 ? 1 : 0.5;
+  const gap = per_cell > 1 ? -1 : grid.size > 24 ? 1 : 0.5; // parts of a cell have no line between them
   for (let row = 0; row < rows; row++) {
     for (let column = 0; column < columns; column++) {
       const state = index[row * columns + column];
@@ -104,27 +109,27 @@ export function drawFog(ctx, grid, values, scale, at) {
 function bestMark(ctx, grid, state) {
   const ink = currentInk();
   const [x, y] = grid.centre(state);
-  star(ctx, x, y, grid.size * 0.52, ink.floor);
-  star(ctx, x, y, grid.size * 0.36, ink.ink);
+  star(ctx, x, y, grid.cell * 0.52, ink.floor);
+  star(ctx, x, y, grid.cell * 0.36, ink.ink);
 }
 
 function smallAgent(ctx, grid, state) {
   const [x, y] = grid.centre(state);
-  agentDot(ctx, x, y, grid.size * 0.3, currentInk());
+  agentDot(ctx, x, y, grid.cell * 0.3, currentInk());
 }
 
 /** The path to the agent: its last part strong, the rest faint. */
-export function drawPath(ctx, grid, steps, tip) {
-  const points = steps.map(({ at, jumped }, i) => ({ at: i === steps.length - 1 ? tip : grid.centre(at), jumped }));
+export function drawPath(ctx, grid, way, tip) {
+  const points = way.map(({ at, jumped }, i) => ({ at: i === way.length - 1 ? tip : grid.point(at), jumped }));
   const strongFrom = Math.max(0, points.length - 1 - STRANDS * STRAND_STEPS);
   ctx.save();
   ctx.strokeStyle = currentInk().ink;
   ctx.lineJoin = "round";
-  strand(ctx, points.slice(0, strongFrom + 1), 0.12, grid.size * 0.05);
+  strand(ctx, points.slice(0, strongFrom + 1), 0.12, grid.cell * 0.05);
   // Few pieces, each drawn at once: single steps would overlap and look darker.
   for (let from = strongFrom; from < points.length - 1; from += STRAND_STEPS) {
     const fresh = 1 - (points.length - 1 - from) / (STRANDS * STRAND_STEPS);
-    strand(ctx, points.slice(from, from + STRAND_STEPS + 1), 0.18 + 0.5 * fresh, grid.size * (0.045 + 0.03 * fresh));
+    strand(ctx, points.slice(from, from + STRAND_STEPS + 1), 0.18 + 0.5 * fresh, grid.cell * (0.045 + 0.03 * fresh));
   }
   ctx.restore();
 }
@@ -141,18 +146,18 @@ export function drawHeading(ctx, grid, [x, y], heading) {
   const ink = currentInk();
   const [hx, hy] = grid.centre(heading);
   const far = Math.hypot(hx - x, hy - y);
-  ring(ctx, hx, hy, grid.size * 0.36, ink.floor, Math.max(3.5, grid.size * 0.09));
-  ring(ctx, hx, hy, grid.size * 0.36, ink.ink, Math.max(1.5, grid.size * 0.035));
-  if (far < grid.size * 0.8) return;
+  ring(ctx, hx, hy, grid.cell * 0.36, ink.floor, Math.max(3.5, grid.cell * 0.09));
+  ring(ctx, hx, hy, grid.cell * 0.36, ink.ink, Math.max(1.5, grid.cell * 0.035));
+  if (far < grid.cell * 0.8) return;
   ctx.save();
   ctx.strokeStyle = ink.ink;
   ctx.globalAlpha = 0.42;
-  ctx.lineWidth = Math.max(1, grid.size * 0.025);
-  ctx.setLineDash([grid.size * 0.09, grid.size * 0.12]);
+  ctx.lineWidth = Math.max(1, grid.cell * 0.025);
+  ctx.setLineDash([grid.cell * 0.09, grid.cell * 0.12]);
   const [ux, uy] = [(hx - x) / far, (hy - y) / far];
   ctx.beginPath();
-  ctx.moveTo(x + ux * grid.size * 0.36, y + uy * grid.size * 0.36);
-  ctx.lineTo(hx - ux * grid.size * 0.38, hy - uy * grid.size * 0.38);
+  ctx.moveTo(x + ux * grid.cell * 0.36, y + uy * grid.cell * 0.36);
+  ctx.lineTo(hx - ux * grid.cell * 0.38, hy - uy * grid.cell * 0.38);
   ctx.stroke();
   ctx.restore();
 }
@@ -176,8 +181,8 @@ export function drawAgent(ctx, grid, [x, y], pulse) {
   const ink = currentInk();
   if (pulse) {
     ctx.globalAlpha = 1 - pulse.phase;
-    ring(ctx, x, y, grid.size * (0.3 + 0.32 * pulse.phase), pulse.value < 0 ? ink.bad : ink.good, grid.size * 0.07);
+    ring(ctx, x, y, grid.cell * (0.3 + 0.32 * pulse.phase), pulse.value < 0 ? ink.bad : ink.good, grid.cell * 0.07);
     ctx.globalAlpha = 1;
   }
-  agentDot(ctx, x, y, grid.size * 0.24, ink);
+  agentDot(ctx, x, y, grid.cell * 0.24, ink);
 }

@@ -1,4 +1,4 @@
-// The agent glides from place to place, but jumps when the step shown is not the next one.
+// The agent glides along its way, but jumps when the step shown is not the next one.
 
 import { calm } from "./dom.js";
 
@@ -10,13 +10,13 @@ export class Motion {
     this.place = [0, 0]; // row and column, as drawn
   }
 
-  /** Starts the move to a new frame. */
-  aim({ step, cell, reward, glides, pace, now }) {
-    const next = step === this.step + 1 && glides && !calm();
-    this.from = next ? this.place : cell;
-    this.to = cell;
+  /** Starts the move to a new frame. A way of several places is followed at an even speed until the next step. */
+  aim({ step, way, reward, glides, pace, now }) {
+    const next = step === this.step + 1 && (glides || way.length > 1) && !calm();
+    this.steady = way.length > 1;
+    this.way = next ? [glides ? this.place : way[0], ...(this.steady ? way.slice(1) : way)] : way.slice(-1);
     this.began = now;
-    this.lasts = next ? Math.min(170, 850 / pace) : 0;
+    this.lasts = next ? (this.steady ? Math.min(400, 1000 / pace) : Math.min(170, 850 / pace)) : 0;
     if (step !== this.step) this.pulse = reward !== null && pace <= 15 && !calm() ? { began: now, value: reward } : null;
     else if (reward !== null && this.reward === null && !calm()) this.pulse = { began: now, value: reward };
     this.reward = reward;
@@ -26,8 +26,10 @@ export class Motion {
   /** Where it is now. @returns {{place: number[], pulse: {phase: number, value: number} | null, moving: boolean}} */
   at(now) {
     const t = this.lasts ? Math.min(1, Math.max(0, (now - this.began) / this.lasts)) : 1;
-    const eased = t * t * (3 - 2 * t);
-    this.place = this.from.map((a, i) => a + (this.to[i] - a) * eased);
+    const along = (this.steady ? t : t * t * (3 - 2 * t)) * (this.way.length - 1);
+    const from = this.way[Math.floor(along)];
+    const to = this.way[Math.ceil(along)];
+    this.place = from.map((a, i) => a + (to[i] - a) * (along % 1));
     const phase = this.pulse ? (now - this.pulse.began) / PULSE_MS : 1;
     const pulse = phase < 1 ? { phase: Math.max(0, phase), value: this.pulse.value } : null;
     return { place: this.place, pulse, moving: t < 1 || pulse !== null };

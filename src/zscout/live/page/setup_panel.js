@@ -56,18 +56,19 @@ export class SetupPanel {
   }
 
   show(view) {
-    const { setup, hello } = view;
+    const { setup, hello, world } = view;
     const key = JSON.stringify([setup, this.isOpen, view.refused]); // a refused choice is reset
     if (key === this.key) return;
     this.key = key;
     const methods = hello.methods.map((method) => {
-      const why = unfit(method, setup);
+      const why = unfit(method, setup, world);
       return { value: method.name, title: why ? `${method.name} (${why})` : method.name, disabled: why !== "" };
     });
     fill("choose-world", hello.worlds.map((w) => ({ value: w.name, title: w.title })), setup.world);
-    fill("choose-features", hello.features.map(named), setup.features);
+    const here = (list, names) => list.filter(({ name }) => names.includes(name));
+    fill("choose-features", here(hello.features, world.features).map(named), setup.features);
     const trained = hello.networks.some(([world]) => world === setup.world);
-    fill("choose-model", hello.models.map((m) => ({ ...named(m), disabled: m.name === "network" && !trained })), setup.model);
+    fill("choose-model", here(hello.models, world.models).map((m) => ({ ...named(m), disabled: m.name === "network" && !trained })), setup.model);
     fill("choose-method", methods, setup.methods[0]);
     const others = methods.filter(({ value }) => value !== setup.methods[0]);
     fill("choose-second", [{ value: "", title: "Nothing" }, ...others], setup.methods[1] ?? "");
@@ -87,7 +88,7 @@ export class SetupPanel {
 
   #about({ setup, hello, world }) {
     const of = (list, name) => list.find((x) => x.name === name)?.about ?? "";
-    write(byId("about-world"), `${world.rows} × ${world.columns}, ${world.cells.length} places.`);
+    write(byId("about-world"), world.about);
     write(byId("about-features"), of(hello.features, setup.features));
     write(byId("about-model"), of(hello.models, setup.model));
     write(byId("about-method"), of(hello.methods, setup.methods[0]));

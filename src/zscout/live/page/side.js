@@ -3,6 +3,7 @@
 import { byId, mark, plain, show, signed, within, write } from "./dom.js";
 import { Grid, drawAgent, drawFlash, drawFog, drawHeading, drawOutline, drawPath, drawReward, drawSigned, drawSigns } from "./maps.js";
 import { Motion } from "./motion.js";
+import { cellOf, continues, wayOf } from "./places.js";
 import { Screen } from "./screen.js";
 import { speak } from "./speech.js";
 
@@ -55,8 +56,10 @@ export class Side {
     if (!frame) return false;
     this.#aspect(view.world);
     if (this.drawn.frame !== frame || this.drawn.run !== view.key) {
-      const glides = !jumped(view, frame, this.number);
-      this.motion.aim({ step: view.step, cell: view.world.cells[frame.at], reward: frame.reward, glides, pace: view.pace, now });
+      const before = view.frames[view.step - 1 - view.first]?.sides[this.number];
+      const glides = continues(before, frame, view.world);
+      const way = wayOf(frame, view.world);
+      this.motion.aim({ step: view.step, way, reward: frame.reward, glides, pace: view.pace, now });
       this.#tell(view, frame);
     }
     const look = [view.version, view.step, view.theme, view.scale, view.looking, view.tableVersion].join();
@@ -87,9 +90,12 @@ export class Side {
     write(this.find("mode"), frame.mode);
     mark(this.find("mode"), "data-mode", frame.mode);
     speak(this.find("says"), frame.says);
-    const { mode, asks, lost, worth, reward } = frame;
-    const facts = { at: cell(frame.at), best: cell(frame.best), heading: cell(frame.heading), mode, asks, lost, worth, reward };
+    const { mode, asks, lost, worth, reward, episode } = frame;
+    const facts = { at: cell(frame.at), best: cell(frame.best), heading: cell(frame.heading), mode, asks, lost, worth, reward, episode };
     for (const [name, value] of Object.entries(facts)) mark(this.element, `data-${name}`, value);
+    const { horizon } = view.world;
+    show(this.find("episode"), horizon !== null);
+    if (horizon !== null) write(this.find("episode"), `Episode ${episode}, decision ${frame.decision} of ${horizon}`);
   }
 
   #drawLenses(view, frame) {
@@ -141,7 +147,7 @@ export class Side {
 
   /** Labels for screen readers. */
   #describe(view, frame) {
-    const spot = (state) => view.world.cells[state].map((x) => x + 1).join(", ");
+    const spot = (state) => cellOf(view.world, view.world.cells[state]).join(", ");
     const label = (name, text) => mark(this.find(name), "aria-label", text);
     for (const name of ["estimate", "doubt", "after"]) mark(this.find(name), "role", "img");
     const best = favourite(frame);
@@ -153,8 +159,8 @@ export class Side {
 
   #readout(view, frame) {
     const state = view.looking ?? frame.at;
-    const [row, column] = view.world.cells[state];
-    const parts = [`Row ${row + 1}, column ${column + 1}`];
+    const [row, column] = cellOf(view.world, view.world.cells[state]);
+    const parts = [`Row ${row}, column ${column}`];
     if (view.hidden && view.showReward) parts.push(`reward ${view.values ? signed(view.values[state]) : "unknown"}`);
     parts.push(`expects ${signed(within(frame.estimate[state], view.scale))}`, `uncertainty ${plain(frame.doubt[state])}`);
     write(this.find("readout"), parts.join(" · "));
@@ -169,15 +175,9 @@ export function favourite({ estimate, best }) {
   return estimate.some((x) => Math.abs(x) > 1e-6) ? best : null;
 }
 
-/** Whether the last step did not start where the one before ended. */
-function jumped(view, frame, number) {
-  const before = view.frames[view.step - 1 - view.first];
-  return before?.sides[number]?.at !== frame.from;
-}
-
 /** Draws path, signs, target and agent, on the page or in the exported picture. */
 export function paintScene(ctx, grid, view, frame, number, place, pulse, signs) {
-  const at = [(place[1] + 0.5) * grid.w, (place[0] + 0.5) * grid.h];
+  const at = grid.point(place);
   drawPath(ctx, grid, view.path(number), at);
   signs();
   if (frame.heading !== null) drawHeading(ctx, grid, at, frame.heading);

@@ -1,5 +1,6 @@
 // Everything that a drawing needs, collected once per drawing.
 
+import { continues, wayOf } from "./places.js";
 import { UNNOTICED_MS } from "./toasts.js";
 
 const PATH_STEPS = 400;
@@ -72,20 +73,23 @@ export class Views {
   }
 
   #path(number, step) {
-    const { history } = this.session;
+    const { history, world } = this.session;
     const key = `${history.version}-${step}-${number}`;
     this.paths ??= [];
     if (this.paths[number]?.key !== key) {
       const end = step - history.first + 1;
-      const frames = history.frames.slice(Math.max(0, end - PATH_STEPS), end);
-      // A method may be reset to its start: no line is drawn there.
-      const steps = frames.map(({ sides }, i) => {
-        const { at, from } = sides[number];
-        return { at, jumped: i > 0 && from !== frames[i - 1].sides[number].at };
+      const frames = history.frames.slice(Math.max(0, end - (world.horizon ?? PATH_STEPS)), end);
+      const points = frames.flatMap(({ sides }, i) => {
+        // No line is drawn to a new start. Of the last way only its ends are drawn: the agent may still be on it.
+        const jumped = i > 0 && !continues(frames[i - 1].sides[number], sides[number], world);
+        const all = wayOf(sides[number], world);
+        const way = i === frames.length - 1 && all.length > 1 ? [all[0], all.at(-1)] : all;
+        const later = way.length > 1 && !jumped && i > 0 ? way.slice(1) : way;
+        return later.map((at, k) => ({ at, jumped: jumped && k === 0 }));
       });
-      this.paths[number] = { key, steps };
+      this.paths[number] = { key, points };
     }
-    return this.paths[number].steps;
+    return this.paths[number].points;
   }
 }
 

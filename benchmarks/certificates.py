@@ -45,7 +45,7 @@ class Certificates:
         counts = np.sort(np.where(done, self.rewards, np.inf))
         middle, most = (f"{counts[int(q * (len(counts) - 1))]:.0f}" for q in (0.5, 0.9))
         over, far = ((self.share[done] > limit).sum() for limit in (SHARE, 0.1))
-        shown = f"{done.mean():.0%}", middle, most, f"{over} of {done.sum()}", str(far)
+        shown = f"{done.mean():.1%}", middle, most, f"{over} of {done.sum()}", str(far)
         return self.features, f"{self.kappa:g}", str(len(counts)), *shown
 
 

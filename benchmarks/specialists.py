@@ -109,6 +109,8 @@ class Specialists:
             action = (torch.tanh(self.actor(self._input(obs))) + recipe.explore * noise).clamp(-1, 1)
         self.state, diverged = self.world.advance(self.state, action.flatten(0, 1).cpu())
         next_obs = self._seen(self.state)
+        lost = diverged.to(self.device).reshape(shape)[..., None]
+        next_obs = torch.where(lost, obs, next_obs)  # MuJoCo reset the body: no transition of the world
         place = self.steps % recipe.kept
         self.obs[place], self.action[place], self.next_obs[place] = obs, action, next_obs
         self.reward[place] = self.rewards(next_obs, action)
@@ -210,6 +212,8 @@ def main(
     """
     changes = dict(word.split("=", 1) for word in settings.split(",") if word)
     plain = asdict(Recipe())
+    if unknown := sorted(changes.keys() - plain.keys()):
+        raise SystemExit(f"there is no setting {unknown[0]}: there are {', '.join(plain)}")
     recipe = replace(Recipe(), **{name: type(plain[name])(value) for name, value in changes.items()})
     world = make_body(body, repeat=recipe.repeat)
     learner = Specialists(world, body_tasks(world), recipe, seed, torch.device(device))
@@ -217,7 +221,7 @@ def main(
     while learner.steps < recipe.warm_up:
         learner.collect()
     update = learner.update
-    if device == "cuda":
+    if learner.device.type == "cuda":
         update = as_graph(learner.update, learner.live, learner.rng)
     while True:
         for _ in range(recipe.updates):

@@ -19,7 +19,7 @@ from zscout.lab.body_viewer import BodyFrame, BodyScene, default_steps, run_name
 from zscout.lab.chunks import run_batch
 from zscout.lab.comparison import Entrant
 from zscout.report.body_animation import write_body_gif
-from zscout.report.body_terminal import BodyView, likes_line
+from zscout.report.body_terminal import BodyView, pays_line
 
 MODEL = "cheetah-fb"
 
@@ -70,12 +70,12 @@ def test_what_pays_is_the_correlation_with_goal_features() -> None:
     world, obs = BodyArena(MODEL, body="cheetah").world, observations_of(MODEL)[:2_000]
     speed = world.goal_features(obs)[:, 3].numpy()
     reward = np.clip(speed / 2, 0, 1)
-    assert scene.liked["speed"] == pytest.approx(np.corrcoef(speed, reward)[0, 1], abs=1e-3)
-    assert list(scene.liked) == list(frames[-1].liked)
-    assert frames[0].liked != frames[-1].liked
-    assert all(abs(value) <= 1 for value in frames[-1].liked.values())
-    assert likes_line({"height": -0.52, "speed": 0.8, "upright": 0.05}) == "it seems to pay: speed +0.8, height −0.5"
-    assert likes_line(dict.fromkeys(("height", "speed"), 0.0)) == "it does not know yet what pays"
+    assert scene.correlations["speed"] == pytest.approx(np.corrcoef(speed, reward)[0, 1], abs=1e-3)
+    assert list(scene.correlations) == list(frames[-1].correlations)
+    assert frames[0].correlations != frames[-1].correlations
+    assert all(abs(value) <= 1 for value in frames[-1].correlations.values())
+    assert pays_line({"height": -0.52, "speed": 0.8, "upright": 0.05}) == "it seems to pay: speed +0.8, height −0.5"
+    assert pays_line(dict.fromkeys(("height", "speed"), 0.0)) == "it does not know yet what pays"
 
 
 def test_a_gif_has_a_picture_every_80_ms_and_the_last_one(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         (["--world", "cheetah", "--task=" + ",".join(["0"] * 50)], "there is nothing to find"),
         (["--world", "cheetah", "--features", "clusters"], "--features clusters does not apply to --world cheetah"),
         (["--world", "cheetah", "--model", "pointmaze-fb"], "pointmaze-fb is no model of cheetah"),
-        (["--world", "walker"], "there is no shipped model or folder 'walker-fb'"),
+        (["--world", "walker"], "no model of the walker ships"),
         (["--world", "chetah"], "cheetah"),
         (["--world", "cheetah", "--steps", "0"], "steps must be at least 1"),
     ],

@@ -40,7 +40,7 @@ def test_round_trip_is_exact(tmp_path: Path) -> None:
 def test_unknown_names_say_the_near_ones(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="did you mean grid9-laplacian"):
         zscout.load("grid9-laplace")
-    with pytest.raises(ValueError, match="the shipped ones are fourrooms-laplacian, grid9-clusters"):
+    with pytest.raises(ValueError, match="the shipped ones are cheetah-fb, fourrooms-laplacian, grid9-clusters"):
         zscout.load("walker")
     with pytest.raises(ValueError, match="has no config.json; it holds nothing"):
         zscout.load(tmp_path)

@@ -192,7 +192,7 @@ def test_the_stored_choices_are_those_of_the_stored_records() -> None:
     assert {key: choose(record["tried"]) for key, record in records.items()} == stored_settings()
     assert {"open-grid/clusters/network", "open-grid/laplacian/network", "open-grid/laplacian/exact"} <= set(records)
     for key, record in records.items():
-        assert record["runs"] >= 250
+        assert record["runs"] >= (48 if key.startswith("point-maze") else 250)
         for method, rows in record["tried"].items():
             tried = {json.dumps(row["settings"], sort_keys=True) for row in rows}
             assert len(tried) == len(rows) >= BUDGET, (key, method)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from zscout.bfm.pretrained import load, save
     from zscout.bfm.usfa import USFA
     from zscout.transfer.agent import OnlineTransfer
-    from zscout.transfer.certificate import Certified
+    from zscout.transfer.certificate import Certificate, Certified
     from zscout.transfer.methods import METHODS, Method
     from zscout.transfer.offline import infer_task
     from zscout.transfer.posterior import TaskPosterior
@@ -32,6 +32,7 @@ __all__ = [
     "USFA",
     "Agent",
     "BehaviorModel",
+    "Certificate",
     "Certified",
     "ExactModel",
     "Method",
@@ -55,7 +56,7 @@ _HOMES = {
     "bfm.pretrained": ["load", "save"],
     "bfm.usfa": ["USFA"],
     "transfer.agent": ["OnlineTransfer"],
-    "transfer.certificate": ["Certified"],
+    "transfer.certificate": ["Certificate", "Certified"],
     "transfer.methods": ["METHODS", "Method"],
     "transfer.offline": ["infer_task"],
     "transfer.posterior": ["TaskPosterior"],

@@ -25,7 +25,7 @@ class BodyRecipe(LearnerRecipe):
     bodies: int = 1_024  # side by side
     updates: int = 16  # for each step of all bodies
     buffer: int = 5_000_000  # transitions kept
-    balance: float = 0.0  # a transition is drawn with weight n^−balance, n those of like height and speed; 0: uniformly
+    balance: float = 0.0  # a transition has weight n^−balance, n: transitions in its cell of heights and speeds
     warm_up: int = 100_000  # transitions under random controls before the first update
     episode: int = 500  # actions
     repeat: int = 1  # control steps of an action

@@ -16,17 +16,19 @@ def as_graph(
     seeded = rng.get_state()
     precision = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high")  # TF32: the graph keeps the kernels chosen now
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        for _ in range(WARM_UP):
-            update()
-    torch.cuda.current_stream().wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
-    graph.register_generator_state(rng)
-    with torch.cuda.graph(graph):
-        answer = update()
-    torch.set_float32_matmul_precision(precision)
+    try:
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(WARM_UP):
+                update()
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        graph.register_generator_state(rng)
+        with torch.cuda.graph(graph):
+            answer = update()
+    finally:
+        torch.set_float32_matmul_precision(precision)
     with torch.no_grad():
         for name, tensor in live().items():  # moments of an optimiser appear with its first step
             tensor.copy_(before[name]) if name in before else tensor.zero_()

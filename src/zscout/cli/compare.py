@@ -107,7 +107,7 @@ class Tune(RunOptions):
     """Comma-separated names, or all; module:name for your own, with its settings in the list module:name_grid."""
     tasks: int = 250
     """Number of tuning runs, each of another task, which compare never uses. The tasks of a body are a fixed list: its
-    suite's are tuned on the held-out ones, and the other way round, with several runs of each."""
+    suite's are tuned on the held-out ones, and the other way round, with the same number of runs for each."""
     report: int = 20  # Number of runs to measure the chosen settings on (the first tasks of zscout compare).
     quick: Quick = False  # Quick test: three tasks, two settings for each method, at most 20 steps.
     json: OutputFile = None  # Also write every run of every setting to this file; creates its folder.
@@ -159,9 +159,11 @@ class Tune(RunOptions):
 
 
 def _tasks(arena: "Arena", runs: int, kind: str, seed: int) -> "Tasks":
-    """So many runs: one of each task, or of a fixed list of tasks several."""
+    """Tasks for about this number of runs: one of each task; a fixed list is repeated with several seeds."""
+    from zscout.edge import as_size
     from zscout.lab.arena import Tasks
 
+    runs = as_size(runs, "tasks", 1)
     most = arena.distinct_tasks or runs
     return Tasks(min(runs, most), max(1, runs // most), kind, seed)
 

@@ -74,6 +74,16 @@ def check_world(name: str, *more: str) -> None:
     known_name(name, (*WORLDS, *more), "world", ", or a map file")
 
 
+def shipped_body_model(body: str) -> str:
+    """The name of the shipped model of a body; raises if there is none."""
+    from zscout.bfm.pretrained import shipped
+
+    name = f"{body}-fb"
+    if name not in shipped():
+        raise UsageError(f"no model of the {body} ships: pass the folder of one that zscout pretrain made as --model")
+    return name
+
+
 BODY_ENDINGS = ("-held-out", "-linear")  # of --arena walker …
 
 
@@ -123,7 +133,7 @@ class RunOptions:
         if self.arena in points:
             return PointArena(own or PointArena.model, points[self.arena], device=device)
         body, rewards = bodies[self.arena]
-        return BodyArena(own or f"{body}-fb", rewards, device=device, body=body)
+        return BodyArena(own or shipped_body_model(body), rewards, device=device, body=body)
 
     @property
     def place(self) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rich.console import Console
 
-from zscout.cli.options import OutputFile, Quick, Usual, check_world, usage_errors
+from zscout.cli.options import OutputFile, Quick, Usual, check_world, shipped_body_model, usage_errors
 from zscout.cli.output import UsageError, fail, say, writable, write_files
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ class Transfer:
     """Watch one run step by step: the world, the method's estimate of the reward, and the value it gets."""
 
     world: str = "open-grid"
-    """open-grid, four-rooms, maze, a text file with a map of '#' and '.'; point-maze; or a body: walker, cheetah,
-    hopper."""
+    """open-grid, four-rooms, maze, a text file with a map of '#' and '.'; point-maze; or a body: cheetah, or with
+    --model FOLDER walker or hopper."""
     features: str = Usual("laplacian")
     """clusters, laplacian, or module:name: your table, or a function of the world; only for grids."""
     model: str = Usual("network")
@@ -91,7 +91,7 @@ class Transfer:
             names = own or PointArena.model, self.method, self.task
             return point_viewer.run_named(*names, **asked(point_viewer.STEPS)), point_viewer.watch_run
         if self.world in BODIES:
-            model = own or f"{self.world}-fb"
+            model = own or shipped_body_model(self.world)
             steps = asked(body_viewer.default_steps(self.world, model))
             return body_viewer.run_named(self.world, model, self.method, self.task, **steps), body_viewer.watch_run
         check_world(self.world, POINT_MAZE, *BODIES)

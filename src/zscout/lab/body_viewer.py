@@ -35,7 +35,7 @@ class BodyScene:
     spec: Spec
     about: str  # the task in words
     radii: np.ndarray  # of the capsules
-    liked: dict[str, float]  # correlation of the true reward with each goal feature
+    correlations: dict[str, float]  # correlation of the true reward with each goal feature
     seconds: float  # of one action
 
 
@@ -49,7 +49,7 @@ class BodyFrame:
     beside: np.ndarray  # the same of the oracle's body
     picture: np.ndarray  # S_{t+1} for a terminal: [h w 3]
     trying: bool  # whether it follows another z than the one that it would keep
-    liked: dict[str, float]  # correlation of the expected reward φ·ẑ with each goal feature
+    correlations: dict[str, float]  # correlation of the expected reward φ·ẑ with each goal feature
     level: float  # return of the episode so far
     reference: float  # the oracle's
     line: str  # the numbers in words
@@ -94,20 +94,20 @@ def watch_run(spec: Spec) -> tuple[BodyScene, Iterator[BodyFrame]]:
     """The scene, and a frame for each action."""
     arena = spec.arena
     assert isinstance(arena, BodyArena)
-    likes = _Likes(arena)
-    n = len(likes.obs)
+    correlated = _Correlations(arena)
+    n = len(correlated.obs)
     env = arena.environment(Batch([spec.task] * n, [0] * n, offset=spec.offset))
     scene = BodyScene(
         spec,
         about=f"{arena.body}: {spec.task if isinstance(spec.task, str) else 'φ·z_r'}",
         radii=arena.world.skeleton.radii.numpy(),
-        liked=likes.of(env.true_reward(likes.obs)),
+        correlations=correlated.of(env.true_reward(correlated.obs)),
         seconds=arena.world.seconds,
     )
-    return scene, islice(_frames(arena, spec, likes), spec.steps)
+    return scene, islice(_frames(arena, spec, correlated), spec.steps)
 
 
-def _frames(arena: BodyArena, spec: Spec, likes: "_Likes") -> Iterator[BodyFrame]:
+def _frames(arena: BodyArena, spec: Spec, correlated: "_Correlations") -> Iterator[BodyFrame]:
     batch = Batch([spec.task], [spec.seed], spec.noise, spec.outside, spec.offset)
     env, beside = arena.environment(batch), arena.environment(replace(batch, noise=0.0))
     task = arena.vectors(batch.tasks)
@@ -123,7 +123,7 @@ def _frames(arena: BodyArena, spec: Spec, likes: "_Likes") -> Iterator[BodyFrame
         z, kept = followed(step), step.belief.best_z
         trying = step.belief.exploring or bool(torch.cosine_similarity(z, kept).item() < SAME)
         ends, radii = arena.world.segments(torch.cat([env.entered, beside.entered]))
-        liked = likes.of(agent.posterior.reward(likes.phi[None])[0])
+        correlations = correlated.of(agent.posterior.reward(correlated.phi[None])[0])
         numbers = {
             "step": step.t + 1,
             "episode": episode + 1,
@@ -133,7 +133,7 @@ def _frames(arena: BodyArena, spec: Spec, likes: "_Likes") -> Iterator[BodyFrame
             "reward": float(step.reward),
             "return": own,  # of this episode so far, without noise
             "oracle": best,  # the oracle's in the same steps
-            "liked": liked,
+            "correlations": correlations,
             "z": z[0].tolist(),  # Z_t; for an explorer's step, the z to use without further learning
             "z_hat": agent.z_hat[0].tolist(),
         }
@@ -144,7 +144,7 @@ def _frames(arena: BodyArena, spec: Spec, likes: "_Likes") -> Iterator[BodyFrame
             beside=ends[1].numpy(),
             picture=side_view(ends[0].numpy(), radii.numpy(), PIXELS),
             trying=trying,
-            liked=liked,
+            correlations=correlations,
             level=own,
             reference=best,
             line=f"episode {episode + 1}  return {share(own, 1)}, the oracle's {share(best, 1)}",
@@ -152,7 +152,7 @@ def _frames(arena: BodyArena, spec: Spec, likes: "_Likes") -> Iterator[BodyFrame
         )
 
 
-class _Likes:
+class _Correlations:
     """Correlations of rewards with goal features, over saved observations."""
 
     def __init__(self, arena: BodyArena) -> None:

@@ -118,7 +118,8 @@ def tuning_record(outcomes: Sequence[Outcome]) -> TuningRecord:
 def record_head(entrant: Entrant) -> TuningRecord:
     """The part of a record that is the same for all settings."""
     runs = entrant.tasks.count * entrant.tasks.seeds
-    return {"runs": runs, "noise": entrant.noise, "steps": entrant.steps, "seed": entrant.tasks.seed}
+    head = {"runs": runs, "noise": entrant.noise, "steps": entrant.steps, "seed": entrant.tasks.seed}
+    return head | ({"tuned_on": entrant.arena.key} if entrant.arena.distinct_tasks else {})
 
 
 def _tables(outcomes: Sequence[Outcome]) -> dict[str, list[TuningRecord]]:

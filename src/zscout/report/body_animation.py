@@ -75,20 +75,22 @@ class _Pictures:
         self.oracle = _Lane(place((0.02, 0.325, 0.63, 0.26)), about, QUIET, scene.radii)
         self.head = self.figure.text(0.02, 0.945, "", fontsize=13, fontweight="bold", color=INK)
         self.doing = self.figure.text(0.98, 0.945, "", fontsize=10.5, ha="right")
-        self._likes(place((0.81, 0.325, 0.165, 0.5)), scene)
+        self._bars(place((0.81, 0.325, 0.165, 0.5)), scene)
         self._chart(place((0.07, 0.085, 0.91, 0.155)), scene)
 
-    def _likes(self, axis: Axes, scene: BodyScene) -> None:
-        names = list(scene.liked)
+    def _bars(self, axis: Axes, scene: BodyScene) -> None:
+        names = list(scene.correlations)
         self.bars = axis.barh(names, [0.0] * len(names), color=TRIES, height=0.55)
-        axis.plot(list(scene.liked.values()), range(len(names)), "|", color=INK, markersize=13, markeredgewidth=2)
+        axis.plot(
+            list(scene.correlations.values()), range(len(names)), "|", color=INK, markersize=13, markeredgewidth=2
+        )
         axis.set(xlim=(-1, 1), xticks=[-1, 0, 1])
         axis.set_xticklabels(["less", "0", "more"])
         axis.invert_yaxis()
         axis.axvline(0, color=QUIET, linewidth=0.7)
         axis.spines[:].set_visible(False)
         axis.tick_params(labelsize=8, colors=INK, length=0)
-        axis.set_title("What seems to pay\n| what really does", fontsize=9, color=INK, loc="center", pad=4)
+        axis.set_title("What pays: bar its\nestimate, | the truth", fontsize=9, color=INK, loc="center", pad=4)
 
     def _chart(self, axis: Axes, scene: BodyScene) -> None:
         level, reference = ([getattr(frame, name) for frame in self.frames] for name in ("level", "reference"))
@@ -110,7 +112,7 @@ class _Pictures:
         self.head.set_text(f"Step {frame.step:,} of {self.steps:,}   reward {signed(frame.reward)}   {frame.line}")
         self.doing.set_text("tries" if frame.trying else "does what seems best")
         self.doing.set_color(TRIES if frame.trying else SETTLES)
-        for bar, value in zip(self.bars, frame.liked.values(), strict=True):
+        for bar, value in zip(self.bars, frame.correlations.values(), strict=True):
             bar.set_width(value)
         seen = self.frames[: at + 1]
         self.curve.set_data([f.step for f in seen], [f.level for f in seen])

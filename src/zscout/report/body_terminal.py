@@ -25,14 +25,14 @@ class BodyView:
         coloured = console.color_system is not None and not console.no_color
         yield _picture(frame.picture[:, _middle(frame.picture.shape[1], width)], coloured)
         yield Text(f"It {frame.doing}", no_wrap=True, overflow="ellipsis")
-        yield Text(likes_line(frame.liked), no_wrap=True, overflow="ellipsis")
+        yield Text(pays_line(frame.correlations), no_wrap=True, overflow="ellipsis")
         yield Text("reward ").append(sparkline([f.reward for f in self.frames[-(width - 7) :]]), style=ACCENT)
         yield Text(numbers_line(frame, self.steps))
 
 
-def likes_line(liked: dict[str, float]) -> str:
+def pays_line(correlations: dict[str, float]) -> str:
     """What the expected reward goes with most, in words: the three largest correlations."""
-    most = sorted(liked.items(), key=lambda item: -abs(item[1]))[:3]
+    most = sorted(correlations.items(), key=lambda item: -abs(item[1]))[:3]
     said = [f"{name} {value:+.1f}".replace("-", "−") for name, value in most if abs(value) >= 0.1]
     return f"it seems to pay: {', '.join(said)}" if said else "it does not know yet what pays"
 

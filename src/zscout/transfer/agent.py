@@ -15,7 +15,7 @@ from zscout.edge import as_finite, as_given, as_positive, in_range
 from zscout.randomness import Streams
 from zscout.transfer import inputs
 from zscout.transfer.acquisition import unused_gamma
-from zscout.transfer.certificate import Certificate, Certified, certify
+from zscout.transfer.certificate import Certificate, Certified, as_delta, certify
 from zscout.transfer.explorers import Explorer
 from zscout.transfer.forecast import offers
 from zscout.transfer.inputs import Flags, OneThread, Rewards
@@ -30,7 +30,7 @@ from zscout.types import Action, BehaviorModel, DrawsForEachRun, HasTransitionFe
 
 EMPTY = object()
 ASK, TELL, ACT, STREAMS = 0, 1, 2, 3  # a step draws from three streams; each depends only on seed and t
-SURE = 2**39  # far from these: a certificate changes no later draw
+CERTIFY = 2**39  # where the draws of certificates begin: beyond those of any step
 
 
 class OnlineTransfer:
@@ -194,7 +194,7 @@ class OnlineTransfer:
             agent.tell(obs, ask_the_person() if agent.wants_reward(obs) else None)
 
         The width is in units of σ, the noise of one reward: .5 is the uncertainty left after four rewards there. With
-        ``until`` a certified run wants no more rewards.
+        ``until`` it is False while the run is certified at ``next_obs``.
         """
         least = in_range(least, "least", 0.0, math.inf, open_end=True)
         inputs.check_observation(next_obs, self.bfm.observation_space, self.runs)
@@ -202,7 +202,7 @@ class OnlineTransfer:
             raise ValueError("this model has transition features: call wants_reward between act(obs) and tell")
         phi = inputs.checked_phi(self.bfm, next_obs, self.runs, self._state.asked, self._state.action)
         wanted = self._state.posterior.reward_width(phi) > least
-        if until is not None and self.t:
+        if until is not None:
             wanted = wanted & ~until.of(self.certificate(until.delta, obs=next_obs))
         return wanted if self.runs else bool(wanted)
 
@@ -211,14 +211,14 @@ class OnlineTransfer:
 
         A promise with probability 1 − δ if ψ is exact and the reward linear in φ, else an estimate.
         """
+        delta = as_delta(delta)
         last = self._entered if self._state.asked is None else self._state.asked
         here = last if obs is None else obs
         if here is None:
-            raise ValueError("there is no observation yet: call ask or tell first, or pass obs")
-        in_range(delta, "delta", 0.0, 1.0)
+            raise ValueError("there is no last observation (a loaded agent has none): call ask or tell, or pass obs")
         inputs.check_observation(here, self.bfm.observation_space, self.runs)
         with self._one_thread, torch.no_grad():
-            return certify(self._problem(here), self.best_z, delta, self._streams(SURE))
+            return certify(self._problem(here), self.best_z, delta, self._streams(CERTIFY))
 
     # What it has learned
 
@@ -297,7 +297,7 @@ class OnlineTransfer:
         return {name: value for name, value in vars(self).items() if name != "_one_thread"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, _one_thread=OneThread())  # a copy can be used by another thread
+        vars(self).update({"_entered": None, **state}, _one_thread=OneThread())  # a copy can be used by another thread
 
     # Parts
 

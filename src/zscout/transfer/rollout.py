@@ -107,25 +107,30 @@ def rollout(
     The first reset uses ``seed``. A reset requested by the agent uses the same seed, which in most environments gives
     the same start; without a seed there is no common start, which unroll and lola need. A vector environment of n
     needs n runs, ``OnlineTransfer(bfm, runs=n)``; all autoreset modes of Gymnasium work. Steps that only reset are not
-    learned from. With ``until`` it ends early, when every run is certified: see ``OnlineTransfer.certificate``.
+    learned from. With ``until`` it ends early, when all runs are certified at their observations: see
+    ``OnlineTransfer.certificate``.
     """
     as_size(steps, "steps", 0)
-    if until is not None and not isinstance(agent, OnlineTransfer):
-        raise ValueError(f"until needs an OnlineTransfer, got {type(agent).__name__}")
+    if until is not None and not isinstance(until, Certified):
+        raise ValueError(f"until must be a Certified, got {until!r}")
     if isinstance(env, VectorEnv):
         check_array_space(env.single_observation_space, "the environment's")
         taken = _vector_rollout(agent, env, steps, seed)
     else:
         check_array_space(env.observation_space, "the environment's")
         taken = _rollout(agent, env, steps, seed)
-    return taken if until is None else _until(taken, agent, until)
+    if until is None:
+        return taken
+    if not isinstance(agent, OnlineTransfer):
+        raise ValueError(f"until needs an OnlineTransfer, got {type(agent).__name__}")
+    return _until(taken, agent, until)
 
 
-def _until(steps: Iterator[Step], agent: Agent, until: Certified) -> Iterator[Step]:
-    assert isinstance(agent, OnlineTransfer)
+def _until(steps: Iterator[Step], agent: OnlineTransfer, until: Certified) -> Iterator[Step]:
     for step in steps:
         yield step
-        if agent.t % until.every == 0 and bool(until.of(agent.certificate(until.delta)).all()):
+        ended = np.any(step.terminated) or np.any(step.truncated)  # at the end all z may be worth the same
+        if agent.t % until.every == 0 and not ended and until.of(agent.certificate(until.delta)).all():
             return
 
 

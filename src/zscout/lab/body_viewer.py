@@ -12,12 +12,11 @@ from torch import Tensor
 
 from zscout.lab.arena import Batch
 from zscout.lab.body_arena import HELD_OUT, SUITE, BodyArena
-from zscout.lab.simulation import followed, simulated
+from zscout.lab.simulation import followed
 from zscout.lab.spec import Spec
 from zscout.lab.vector_arena import LINEAR
-from zscout.lab.viewer import TASKS, linear_task, read_task, seed_of, share
+from zscout.lab.viewer import TASKS, beside_oracle, linear_task, read_task, seed_of, share
 from zscout.transfer.agent import OnlineTransfer
-from zscout.transfer.methods import METHODS
 from zscout.worlds.body import body
 from zscout.worlds.body_env import side_view
 from zscout.worlds.body_tasks import body_tasks
@@ -109,25 +108,19 @@ def watch_run(spec: Spec) -> tuple[BodyScene, Iterator[BodyFrame]]:
 
 def _frames(arena: BodyArena, spec: Spec, correlated: "_Correlations") -> Iterator[BodyFrame]:
     batch = Batch([spec.task], [spec.seed], spec.noise, spec.outside, spec.offset)
-    env, beside = arena.environment(batch), arena.environment(replace(batch, noise=0.0))
     task = arena.vectors(batch.tasks)
     agent = OnlineTransfer(arena.bfm, spec.build(task), seed=[spec.seed], runs=1)
-    oracle = OnlineTransfer(arena.bfm, METHODS["oracle"](dim=arena.bfm.dim, task=task), seed=[spec.seed], runs=1)
-    episode, own, best = 0, 0.0, 0.0
-    for step, reference in zip(simulated(agent, env), simulated(oracle, beside), strict=True):
+    for both in beside_oracle(arena, batch, agent, task):
+        step, own, best = both.step, both.own, both.best
         assert step.belief is not None
-        if step.episode != episode:
-            episode, own, best = step.episode, 0.0, 0.0
-        own += float(env.true_reward(step.next_obs))
-        best += float(beside.true_reward(reference.next_obs))
         z, kept = followed(step), step.belief.best_z
         trying = step.belief.exploring or bool(torch.cosine_similarity(z, kept).item() < SAME)
-        ends, radii = arena.world.segments(torch.cat([env.entered, beside.entered]))
+        ends, radii = arena.world.segments(both.state)
         correlations = correlated.of(agent.posterior.reward(correlated.phi[None])[0])
         numbers = {
             "step": step.t + 1,
-            "episode": episode + 1,
-            "state": env.entered[0].tolist(),
+            "episode": step.episode + 1,
+            "state": both.state[0].tolist(),
             "action": torch.as_tensor(step.action)[0].tolist(),
             "trying": trying,
             "reward": float(step.reward),
@@ -147,7 +140,7 @@ def _frames(arena: BodyArena, spec: Spec, correlated: "_Correlations") -> Iterat
             correlations=correlations,
             level=own,
             reference=best,
-            line=f"episode {episode + 1}  return {share(own, 1)}, the oracle's {share(best, 1)}",
+            line=f"episode {step.episode + 1}  return {share(own, 1)}, the oracle's {share(best, 1)}",
             numbers=numbers,
         )
 

@@ -7,19 +7,19 @@ from itertools import islice
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from zscout.edge import as_size
 from zscout.lab.arena import Batch, Task
 from zscout.lab.exact_values import without_constant
 from zscout.lab.point_arena import PointArena, task_named
-from zscout.lab.simulation import followed, simulated
+from zscout.lab.simulation import followed
 from zscout.lab.spec import Spec
-from zscout.lab.viewer import TASKS, Frame, Point, Scene, linear_task, mode_of, read_task, seed_of, share
+from zscout.lab.viewer import TASKS, Frame, Point, Scene, beside_oracle, linear_task, mode_of, read_task, seed_of, share
 from zscout.transfer.agent import OnlineTransfer
-from zscout.transfer.methods import METHODS
 from zscout.transfer.offline import constant_part_of
+from zscout.worlds.point_maze import PointMaze
 from zscout.worlds.point_tasks import KINDS
 
 STEPS = 210  # three episodes
@@ -82,23 +82,14 @@ def watch_run(spec: Spec) -> tuple[Scene, Iterator[Frame]]:
 
 def _frames(agent: OnlineTransfer, arena: PointArena, spec: Spec, maps: "_Maps") -> Iterator[Frame]:
     batch = Batch([spec.task], [spec.seed], spec.noise, spec.outside, spec.offset)
-    env, beside = arena.environment(batch), arena.environment(replace(batch, noise=0.0))
-    task, slow = arena.vectors(batch.tasks), replace(arena.world, repeat=1)
-    oracle = OnlineTransfer(arena.bfm, METHODS["oracle"](dim=arena.bfm.dim, task=task), seed=[spec.seed], runs=1)
+    task = arena.vectors(batch.tasks)
     learnable = without_constant(task, constant_part_of(arena.bfm)) if agent.method.intercept else task
-    episode, own, best = 0, 0.0, 0.0
-    for step, reference in zip(simulated(agent, env), simulated(oracle, beside), strict=True):
+    for both in beside_oracle(arena, batch, agent, task):
+        step, episode, own, best = both.step, both.step.episode, both.own, both.best
         assert step.belief is not None
-        if step.episode != episode:
-            episode, own, best = step.episode, 0.0, 0.0
-        own += float(env.true_reward(step.next_obs))
-        best += float(beside.true_reward(reference.next_obs))
         z, z_hat = followed(step), agent.z_hat.cpu()
         action = torch.as_tensor(step.action).float()
-        physics = [step.obs]
-        for _ in range(arena.world.repeat):
-            physics.append(slow.advance(physics[-1], action)[0])
-        path = _places(torch.cat(physics))
+        path = _places(physics_of(arena.world, step.obs, action))
         heading: Point | None = None
         settled = place = _point(path[-1])
         if not step.belief.exploring:
@@ -138,19 +129,35 @@ def _frames(agent: OnlineTransfer, arena: PointArena, spec: Spec, maps: "_Maps")
         )
 
 
+def free_squares(world: PointMaze, per_cell: int) -> Bool[Tensor, "rows columns"]:
+    """Which squares of the map are not walls; ``per_cell`` squares along a cell."""
+    free = torch.zeros(world.grid.shape, dtype=torch.bool)
+    free[tuple(world.grid.cells.T)] = True
+    return free.repeat_interleave(per_cell, 0).repeat_interleave(per_cell, 1)
+
+
+def at_velocities(world: PointMaze, places: Float[Tensor, "n 2"]) -> Float[Tensor, "9 n 4"]:
+    """Observations at places: at rest first, then at top speed in eight directions."""
+    angle = torch.arange(8) * (math.pi / 4)
+    fast = torch.stack([angle.cos(), angle.sin()], -1) * world.top_speed
+    velocities = torch.cat([torch.zeros(1, 2), fast])[:, None].expand(-1, len(places), -1)
+    return torch.cat([places.expand(9, -1, -1), velocities], -1)
+
+
+def physics_of(world: PointMaze, obs: Float[Tensor, "1 4"], action: Float[Tensor, "1 2"]) -> Float[Tensor, "k 4"]:
+    """The point before and after each physics step of one action."""
+    slow, states = replace(world, repeat=1), [obs]
+    for _ in range(world.repeat):
+        states.append(slow.advance(states[-1], action)[0])
+    return torch.cat(states)
+
+
 class _Maps:
     """Maps at the centres of squares: at rest, or if all places at rest are worth the same, at the best velocity."""
 
     def __init__(self, arena: PointArena, spec: Spec) -> None:
-        world = arena.world
-        free = torch.zeros(world.grid.shape, dtype=torch.bool)
-        free[tuple(world.grid.cells.T)] = True
-        self.free = free.repeat_interleave(PER_CELL, 0).repeat_interleave(PER_CELL, 1)
-        places = (self.free.nonzero().flip(-1) + 0.5) / PER_CELL
-        angle = torch.arange(8) * (math.pi / 4)
-        fast = torch.stack([angle.cos(), angle.sin()], -1) * world.top_speed
-        velocities = torch.cat([torch.zeros(1, 2), fast])[:, None].expand(-1, len(places), -1)
-        obs = torch.cat([places.expand(9, -1, -1), velocities], -1)  # [9 n 4], the first of each place at rest
+        self.free = free_squares(arena.world, PER_CELL)
+        obs = at_velocities(arena.world, (self.free.nonzero().flip(-1) + 0.5) / PER_CELL)
         tasks = [spec.task] * obs[..., 0].numel()
         env = arena.environment(Batch(tasks, [0] * len(tasks), offset=spec.offset))
         reward = env.true_reward(obs.reshape(-1, 4)).reshape(9, -1)

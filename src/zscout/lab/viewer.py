@@ -1,15 +1,23 @@
 """A run as frames to display, in any world with a map: maps, the way, and numbers in words."""
 
 import operator
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from zscout.edge import as_size, as_vectors
-from zscout.lab.arena import Tasks
+from zscout.lab.arena import Batch, Tasks
+from zscout.lab.simulation import simulated
 from zscout.lab.spec import Spec
+from zscout.lab.vector_arena import VectorArena
+from zscout.transfer.agent import OnlineTransfer
+from zscout.transfer.methods import METHODS
+from zscout.transfer.rollout import Step
 
 Point: TypeAlias = tuple[float, float]  # row and column on the map; whole numbers are centres of cells
 Mode: TypeAlias = Literal["wanders", "tries", "goes", "stays"]
@@ -111,3 +119,28 @@ def mode_of(
 def share(number: float, digits: int = 2) -> str:
     """A value with this number of digits; no minus sign on a zero."""
     return f"{round(number, digits) + 0:.{digits}f}".replace("-", "−")
+
+
+@dataclass(frozen=True, eq=False)
+class StepBeside:
+    """A step of a run, and the oracle's from the same starts."""
+
+    step: Step
+    state: Float[Tensor, "2 k"]  # entered: the run's, and the oracle's
+    own: float  # return of the episode so far, without noise
+    best: float  # the oracle's
+
+
+def beside_oracle(
+    arena: VectorArena, batch: Batch, agent: OnlineTransfer, task: Float[Tensor, "1 d"]
+) -> Iterator[StepBeside]:
+    """Endless steps of one run, each with the oracle's, whose z is the task."""
+    env, beside = arena.environment(batch), arena.environment(replace(batch, noise=0.0))
+    oracle = OnlineTransfer(arena.bfm, METHODS["oracle"](dim=arena.bfm.dim, task=task), seed=batch.seeds, runs=1)
+    episode, own, best = 0, 0.0, 0.0
+    for step, reference in zip(simulated(agent, env), simulated(oracle, beside), strict=True):
+        if step.episode != episode:
+            episode, own, best = step.episode, 0.0, 0.0
+        own += float(env.true_reward(step.next_obs))
+        best += float(beside.true_reward(reference.next_obs))
+        yield StepBeside(step, torch.cat([env.entered, beside.entered]), own, best)

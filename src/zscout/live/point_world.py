@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -12,7 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from zscout.lab.point_arena import PointArena
-from zscout.lab.point_viewer import NEAR
+from zscout.lab.point_viewer import NEAR, at_velocities, free_squares, physics_of
 from zscout.lab.vector_arena import VectorRuns
 from zscout.lab.viewer import Point, mode_of
 from zscout.live.explanation import LiveMode
@@ -32,9 +31,7 @@ class LivePointMaze:
         self.arena = PointArena()
         rows, columns = self.arena.world.grid.shape
         self.shape: Cell = rows * PER_CELL, columns * PER_CELL
-        free = torch.zeros(rows, columns, dtype=torch.bool)
-        free[tuple(self.arena.world.grid.cells.T)] = True
-        squares = free.repeat_interleave(PER_CELL, 0).repeat_interleave(PER_CELL, 1).nonzero()
+        squares = free_squares(self.arena.world, PER_CELL).nonzero()
         self.places: list[Cell] = [(row, column) for row, column in squares.tolist()]
         self._index = {square: index for index, square in enumerate(self.places)}
         centres = (squares.flip(-1) + 0.5) / PER_CELL
@@ -73,10 +70,7 @@ class LivePointMaze:
     @cached_property
     def _span(self) -> Float[Tensor, "m k"]:
         """An orthonormal basis of all φ·z + c at places, at rest and at top speed in eight directions."""
-        angle = torch.arange(8) * (math.pi / 4)
-        fast = torch.stack([angle.cos(), angle.sin()], -1) * self.arena.world.top_speed
-        velocities = torch.cat([torch.zeros(1, 2), fast])[:, None].expand(-1, len(self.places), -1)
-        obs = torch.cat([self._at_rest[:, :2].expand(len(velocities), -1, -1), velocities], -1).reshape(-1, 4)
+        obs = at_velocities(self.arena.world, self._at_rest[:, :2]).reshape(-1, 4)
         phi = self.arena.bfm.phi(obs).double()
         span: Tensor = torch.linalg.qr(torch.cat([phi, torch.ones(len(phi), 1, dtype=phi.dtype)], -1)).Q
         return span
@@ -132,7 +126,7 @@ class PointJudge:
     def __init__(self, world: LivePointMaze) -> None:
         self.mode: LiveMode = "begins"
         self.target: int | None = None
-        self._world, self._physics = world, replace(world.arena.world, repeat=1)
+        self._world = world
         self._episode, self._decision, self._return = 0, 0, 0.0
 
     def assess(self, steps: Sequence[RecordedStep], best_z: Float[Tensor, " d"], hidden: Hidden | None) -> None:
@@ -154,11 +148,8 @@ class PointJudge:
         """The way of the last decision in squares, the episode, and its return so far."""
         way = [obs]
         if steps:
-            state = torch.as_tensor(steps[-1].state)[None]
-            way, force = [state[0]], torch.tensor([steps[-1].action])
-            for _ in range(self._world.arena.world.repeat):
-                state, _ = self._physics.advance(state, force)
-                way.append(state[0])
+            state, force = torch.as_tensor(steps[-1].state)[None], torch.tensor([steps[-1].action])
+            way = [*physics_of(self._world.arena.world, state, force)]
         return {
             "path": [_on_map(point) for point in way],
             "episode": self._episode + 1,

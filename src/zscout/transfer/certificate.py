@@ -14,8 +14,8 @@ from zscout.transfer.confidence import ScaleFree
 from zscout.transfer.forecast import offers
 from zscout.transfer.posterior import TaskPosterior
 from zscout.transfer.problem import Problem
-from zscout.transfer.search import Automatic
-from zscout.types import HasExactPsi, HasStates
+from zscout.transfer.search import exact_and_small
+from zscout.types import HasExactPsi
 
 SAMPLES, DRAWN, BANK = 200, 64, 1_000  # plausible tasks; random z; z of a bank
 TOGETHER = 64  # runs whose candidates are compared in one product
@@ -68,9 +68,8 @@ def certify(problem: Problem, keep: Float[Tensor, "*b d"], delta: float, rng: Rn
     model, theta = problem.model, _plausible(problem.posterior, SAMPLES, rng)
     kept = problem.forecast(keep[..., None, :]).psi
     fresh = problem.fresh(DRAWN, rng)
-    exact = offers(model, HasExactPsi) and model.psi_is_exact
-    if exact and offers(model, HasStates) and len(model.states()) <= Automatic.most_states:
-        tried = table_of(problem.model, BANK, 0, problem.constant).forecast(problem.model, problem.obs)
+    if exact_and_small(model):
+        tried = table_of(model, BANK, 0, problem.constant).forecast(model, problem.obs)
         drawn = problem.forecast(fresh).psi
     else:
         tried = problem.forecast(torch.cat([fresh, problem.project(theta)], -2))
@@ -83,7 +82,7 @@ def certify(problem: Problem, keep: Float[Tensor, "*b d"], delta: float, rng: Rn
     at = share.argsort(-1)[..., min(math.ceil((1 - delta) * SAMPLES), SAMPLES - 1), None]
     gain, share, best = (values.gather(-1, at)[..., 0] for values in (gain, share, best))
     better = torch.where((gain > 0)[..., None], tried.candidates.pick(best), keep)
-    return Certificate(gain, share, better, delta, exact)
+    return Certificate(gain, share, better, delta, exact=offers(model, HasExactPsi) and model.psi_is_exact)
 
 
 def _best(

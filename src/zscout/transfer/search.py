@@ -183,10 +183,14 @@ class Automatic(Checked):
 
     def __call__(self, problem: Problem, rng: Rng) -> Float[Tensor, "*b d"]:
         """The result of the search that fits the model."""
-        model = problem.model
-        exact = offers(model, HasExactPsi) and model.psi_is_exact
-        small = exact and offers(model, HasStates) and len(model.states()) <= self.most_states
-        return self.bank(problem, rng) if small else self.otherwise(problem, rng)
+        tabulates = exact_and_small(problem.model, self.most_states)
+        return self.bank(problem, rng) if tabulates else self.otherwise(problem, rng)
+
+
+def exact_and_small(model: BehaviorModel, most_states: int = Automatic.most_states) -> bool:
+    """Whether ψ is exact and the world has few states: then a bank of z is tabulated."""
+    exact = offers(model, HasExactPsi) and model.psi_is_exact
+    return exact and offers(model, HasStates) and len(model.states()) <= most_states
 
 
 # Searches without a score

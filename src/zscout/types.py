@@ -148,6 +148,14 @@ class HasMoments(Protocol):
 
 
 @runtime_checkable
+class HasTaskPrior(Protocol):
+    """A model with a prior over tasks."""
+
+    def task_covariance(self) -> Float[Tensor, "d d"] | None:
+        """Cov(z_r) over likely tasks, up to a factor; None: no direction is likelier than another."""
+
+
+@runtime_checkable
 class HasHeads(Protocol):
     """A model with several estimates of ψ."""
 

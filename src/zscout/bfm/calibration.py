@@ -20,6 +20,7 @@ from zscout.types import (
     HasMoments,
     HasSecondMoment,
     HasStates,
+    HasTaskPrior,
     HasTransitionFeatures,
     Obs,
     SamplesForEachRun,
@@ -196,12 +197,19 @@ def _second_moment(self: Calibrated, obs: Obs, z: Vectors, gamma: float) -> Floa
     return A @ centred @ A.mT
 
 
+def _task_covariance(self: Calibrated) -> Float[Tensor, "k k"] | None:
+    """The model's prior over tasks, for tasks of φ′."""
+    own = self.model.task_covariance()
+    return None if own is None else self._unwhitening.mT @ own.double() @ self._unwhitening
+
+
 def _sample_z_each(self: Calibrated, n: int, rngs: Sequence[Generator]) -> Float[Tensor, "runs n k"]:
     """The model's draws for many runs."""
     return self._from_z(self.model.sample_z_each(n, rngs))
 
 
 _EXTRAS: dict[tuple[type, ...], dict[str, Any]] = {
+    (HasTaskPrior,): {"task_covariance": _task_covariance},
     (HasHeads,): {"psi_heads": _psi_heads},
     (HasTransitionFeatures,): {"phi_of_transition": _phi_of_transition},
     (HasHorizons,): {"psi_at": _psi_at},

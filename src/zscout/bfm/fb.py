@@ -15,6 +15,7 @@ from torch import Generator, Tensor
 from zscout.bfm.fb_networks import FBInference, Perceptrons, waves
 from zscout.bfm.networks import Freezable
 from zscout.bfm.sphere import project_sphere
+from zscout.bfm.task_prior import OBSERVATIONS, covariance_of_rewards
 from zscout.edge import as_discount, as_finite, as_generator, as_given, as_size, as_vectors, common_shape, known_name
 from zscout.types import Action, Obs, Vectors
 from zscout.worlds.body import BODIES, Body, body
@@ -52,6 +53,7 @@ class FBConfig:
     gated: bool = True  # the first layer multiplies two linear maps of its input, so that s and z interact
     quadratic: bool = True  # B also holds the goal features and their squares, so that they can always be rewarded
     goal_features: str = "all"  # what B sees: indices such as "0,1", or a name in GOAL_FEATURES
+    prior: bool = False  # whether a prior over tasks is saved with the model
 
     def __post_init__(self) -> None:
         for name, low in (("actions", 1), ("dim", 1), ("hidden", 1), ("layers", 1), ("heads", 1), ("frequencies", 0)):
@@ -83,6 +85,8 @@ class FBConfig:
         g = self.goals(torch.zeros(1, k)).shape[-1]
         buffers = {"obs_mean": (k,), "obs_scale": (k,), "goal_mean": (g,), "goal_scale": (g,)}
         yield from {**buffers, "mean": (d,), "root": (d, d), "inverse_root": (d, d), "goals": (GOALS, d)}.items()
+        if self.prior:
+            yield "prior", (d, d)
         each = 2 * self.frequencies + 1
         networks = {
             "forward_map": (self.heads, k * each + self.actions + d, d),
@@ -114,6 +118,7 @@ class FB(Freezable):
     root: Tensor
     inverse_root: Tensor
     goals: Tensor
+    prior: Tensor  # Cov(w) over random tasks, if ``config.prior``
     rates: Tensor  # of sines and cosines, not saved
     forward_map: Perceptrons
     backward_map: Perceptrons
@@ -127,7 +132,11 @@ class FB(Freezable):
         shapes = dict(config.shapes())
         for name, shape in shapes.items():
             if "." not in name:  # not a network's
-                blank = torch.eye(*shape) if "root" in name else torch.full(shape, float(name.endswith("scale")))
+                blank = (
+                    torch.eye(*shape)
+                    if name.endswith(("root", "prior"))
+                    else torch.full(shape, float(name.endswith("scale")))
+                )
                 self.register_buffer(name, blank)
         rates = torch.arange(1, config.frequencies + 1, dtype=torch.float64) * (math.pi / 2)
         self.register_buffer("rates", rates[:, None].float(), persistent=False)
@@ -237,13 +246,17 @@ class FB(Freezable):
         """φ̄ = 0 and Cov(φ) = I over the data, by construction."""
         return torch.zeros_like(self.mean), torch.eye(self.dim, device=self.device)
 
+    def task_covariance(self) -> Float[Tensor, "d d"] | None:
+        """The prior over tasks w: their covariance over random smooth rewards; None if the model has none."""
+        return self.prior if self.config.prior else None
+
     def to_z(self, w: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
         """The networks' z for tasks w of the whitened features: C^{1/2}w, on the sphere of radius √d."""
         return project_sphere(w @ self.root)
 
     @torch.no_grad()
     def calibrate(self, obs: Float[Tensor, "n k"]) -> "FB":
-        """Set B̄, C^{1/2}, C^{-1/2} and the goals of ``sample_z`` from observations in random order."""
+        """Set B̄, C^{1/2}, C^{-1/2}, the goals of ``sample_z`` and the prior from observations in random order."""
         B = torch.cat([self.backward_of(part) for part in obs.split(65_536)]).double()
         variances, directions = torch.linalg.eigh(torch.cov(B.mT, correction=0).reshape(self.dim, self.dim))
         variances = variances.clamp(min=1e-6 * float(variances[-1]))  # a direction without variance stays finite
@@ -251,6 +264,9 @@ class FB(Freezable):
         self.root.copy_(directions * variances.sqrt() @ directions.mT)
         self.inverse_root.copy_(directions / variances.sqrt() @ directions.mT)
         self.goals[: len(obs)].copy_(project_sphere(self.features_of(obs[:GOALS])))
+        if self.config.prior:
+            some = obs[:OBSERVATIONS]
+            self.prior.copy_(covariance_of_rewards(self.features_of(some).double(), self.config.goals(some).double()))
         return self
 
     def _inference(self) -> FBInference:

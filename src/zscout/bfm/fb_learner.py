@@ -41,6 +41,7 @@ class FBLearner:
             gated=recipe.gated,
             quadratic=recipe.quadratic,
             goal_features=recipe.goal_features,
+            prior=True,
         )
         self.online = FB(config, seed).to(self.device)
         self.target = copy.deepcopy(self.online).requires_grad_(False)

@@ -143,6 +143,8 @@ def _read_config(path: Path) -> tuple[USFAConfig | FBConfig, dict[str, Any]]:
     if not isinstance(config["format"], str) or config["format"] not in CONFIGS:
         raise ValueError(f"{path} has format {config['format']!r}, this version reads {' and '.join(CONFIGS)}")
     kind, given = CONFIGS[config["format"]], config["model"]
+    if kind is FBConfig and isinstance(given, dict):
+        given.setdefault("prior", False)  # files from before models had a prior over tasks
     _check_keys(path, given, {field.name for field in fields(kind)})
     for field in fields(kind):
         came = given[field.name]

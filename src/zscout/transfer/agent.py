@@ -17,16 +17,17 @@ from zscout.transfer import inputs
 from zscout.transfer.acquisition import unused_gamma
 from zscout.transfer.certificate import Certificate, Certified, as_delta, certify
 from zscout.transfer.explorers import Explorer
+from zscout.transfer.fit import RewardFit, fit_of
 from zscout.transfer.forecast import offers
 from zscout.transfer.inputs import Flags, OneThread, Rewards
-from zscout.transfer.methods import Method, resolved
+from zscout.transfer.methods import Method, among, resolved
 from zscout.transfer.offline import constant_part_of
 from zscout.transfer.posterior import TaskPosterior
 from zscout.transfer.problem import Problem
 from zscout.transfer.rollout_searches import RolloutSearch
 from zscout.transfer.saving import AgentState, read_agent, write_agent
-from zscout.transfer.search import Known
-from zscout.types import Action, BehaviorModel, DrawsForEachRun, HasTransitionFeatures, Obs
+from zscout.transfer.search import Among, Known
+from zscout.types import Action, BehaviorModel, DrawsForEachRun, HasTaskPrior, HasTransitionFeatures, Obs, Vectors
 
 EMPTY = object()
 ASK, TELL, ACT, STREAMS = 0, 1, 2, 3  # a step draws from three streams; each depends only on seed and t
@@ -44,7 +45,8 @@ class OnlineTransfer:
     ``method`` is a name or a ``Method``. ``runs=300`` batches 300 agents: obs [300], z [300 d], reward [300]. Run i has
     seed + i, or the i-th of a list of seeds, and gives the same result alone as in the batch (a model with random
     actions must declare ``DrawsForEachRun``). ``noise=None`` estimates σ. ``norm_bound``: ‖z_r‖ (default √d), used by
-    the method named ``"usf-ucb-norm"`` only; a ``Method`` has its own. A call that raises leaves the agent unchanged.
+    the method named ``"usf-ucb-norm"`` only; a ``Method`` has its own. ``bank`` [n d]: choose among these z only.
+    A call that raises leaves the agent unchanged.
     """
 
     method: Method
@@ -58,6 +60,7 @@ class OnlineTransfer:
         runs: object = None,
         noise: float | None = None,
         norm_bound: float | None = None,
+        bank: Vectors | None = None,
         **settings: object,
     ) -> "OnlineTransfer":
         """Create the class that the method needs: this one, ``RolloutAgent`` or ``ExplorerAgent``."""
@@ -66,6 +69,8 @@ class OnlineTransfer:
         inputs.check_model_kind(bfm)
         assert isinstance(bfm, BehaviorModel)
         found = resolved(method, bfm.dim, noise, norm_bound, settings)
+        if bank is not None:
+            found = among(found, Among.of(bank, bfm))
         by_rollouts = isinstance(found.search, RolloutSearch)
         kind = RolloutAgent if by_rollouts else OnlineTransfer if found.explorer is None else ExplorerAgent
         if cls is not OnlineTransfer and next(base for base in cls.__mro__ if base in KINDS) is not kind:
@@ -83,6 +88,7 @@ class OnlineTransfer:
         runs: int | None = None,
         noise: float | None = None,
         norm_bound: float | None = None,
+        bank: Vectors | None = None,
         **settings: object,
     ) -> None:
         self.bfm = bfm
@@ -93,9 +99,11 @@ class OnlineTransfer:
         self.runs = tuple(self.seeds.shape)
         self._constant = constant_part_of(bfm) if self.method.intercept else None
         example = bfm.sample_z(1, 0)
+        covariance = self._task_covariance()
         prior = TaskPosterior.prior(
             dim=bfm.dim,
-            ridge=self.method.ridge,
+            ridge=self.method.ridge if covariance is None else self.method.prior_ridge or self.method.ridge,
+            covariance=covariance,
             noise=noise,
             forgetting=self.method.forgetting,
             intercept=self.method.intercept,
@@ -212,15 +220,17 @@ class OnlineTransfer:
         A promise with probability 1 − δ if ψ is exact and the reward linear in φ, else an estimate.
         """
         delta = as_delta(delta)
-        last = self._entered if self._state.asked is None else self._state.asked
-        here = last if obs is None else obs
-        if here is None:
-            raise ValueError("there is no last observation (a loaded agent has none): call ask or tell, or pass obs")
+        here = self._last_observation() if obs is None else obs
         inputs.check_observation(here, self.bfm.observation_space, self.runs)
         with self._one_thread, torch.no_grad():
             return certify(self._problem(here), self.best_z, delta, self._streams(CERTIFY))
 
     # What it has learned
+
+    @property
+    def fit(self) -> RewardFit:
+        """How much of the rewards seen the features explain: R² with an interval."""
+        return fit_of(self._state.posterior)
 
     @property
     def posterior(self) -> TaskPosterior:
@@ -245,10 +255,12 @@ class OnlineTransfer:
 
     @property
     def best_z(self) -> Float[Tensor, "*b d"]:
-        """The z to use from now on without further learning: ẑ projected to Z, or the task of the oracle."""
+        """The z to use from now on without further learning: ẑ projected to Z, the bank's best, or the oracle's."""
         search = self.method.search
         if isinstance(search, Known):
             return search.best_z(self.bfm, self._state.posterior)
+        if isinstance(search, Among):
+            return search.best_z(self._problem(self._last_observation()))
         z_hat = self.z_hat if self._constant is None else self._constant.removed_from(self.z_hat)
         return self.bfm.project_z(z_hat).double()
 
@@ -307,6 +319,12 @@ class OnlineTransfer:
         again = self._state.action is not None and inputs.same(obs, self._state.asked)
         return replace(self._state, asked=inputs.copied(obs), action=self._state.action if again else None)
 
+    def _last_observation(self) -> Obs:
+        last = self._entered if self._state.asked is None else self._state.asked
+        if last is None:
+            raise ValueError("there is no last observation (a loaded agent has none): call ask or tell, or pass obs")
+        return last
+
     def _due(self) -> Bool[Tensor, "*b"]:
         """Which runs need a new z: the last one was followed for ``hold`` steps."""
         hold = self.method.hold
@@ -318,6 +336,12 @@ class OnlineTransfer:
 
     def _streams(self, which: int) -> Streams:
         return Streams(self.seeds.to(self._state.posterior.device), STREAMS * self.t + which)
+
+    def _task_covariance(self) -> Float[Tensor, "d d"] | None:
+        """The model's prior over tasks, if it has one and the method uses it."""
+        if self.method.prior_ridge is None or not isinstance(self.bfm, HasTaskPrior):
+            return None
+        return self.bfm.task_covariance()
 
     def _usable(self, posterior: TaskPosterior) -> TaskPosterior:
         """The posterior; raises if ẑ overflows the model's dtype."""

@@ -15,6 +15,9 @@ from zscout.edge import in_range
 from zscout.transfer.inputs import Checked, NotNegative, Positive
 from zscout.transfer.posterior import TaskPosterior
 
+TUNED_FOR = 9  # features of the tasks on which κ was chosen
+FIRST_BURST, BURST_STEPS = 400, 12
+
 Confidence: TypeAlias = Callable[[int, TaskPosterior], Float[Tensor, "*b"]]
 
 
@@ -67,30 +70,43 @@ class SelfNormalised(Checked):
         """√β_t(δ)."""
         bound = math.sqrt(posterior.dim) if self.norm_bound is None else self.norm_bound
         # With forgetting, rounding can take log det V below that of the prior.
-        gained = (posterior.log_det - posterior.dim * math.log(posterior.ridge)).clamp(min=0)
+        gained = (posterior.log_det - posterior.prior_log_det).clamp(min=0)
         spread = (2 * math.log(1 / self.delta) + gained).sqrt()
         return posterior.noise * spread + math.sqrt(posterior.ridge) * bound
 
 
 @dataclass(frozen=True)
 class ScaleFree(Checked):
-    """√β_t = κ√λ·ŝ_t, where ŝ_t is the typical entry of z_r, estimated from the directions seen so far.
+    """√β_t = κ√λ·ŝ_t·√max(1, p/9), where ŝ_t is the typical entry of z_r, estimated from the directions seen so far.
 
     ŝ² = (‖ẑ‖²/d_eff)(1 + c/d_eff) with d_eff = d − λ tr V⁻¹, the number of directions seen; c widens it while few are
     seen, as Student's t does. The radius scales with the rewards. It does not need σ: unseen directions dominate the
-    uncertainty, not noise.
+    uncertainty, not noise. It grows with p, the number of directions that likely tasks use (d without a prior over
+    tasks), as an ellipsoid must that covers all of them; κ was chosen for p = 9.
+
+    Bursts: at t = 400, 800, 1600 …, the radius is ``burst`` times as large for 12 steps. A run that settled too early
+    tries again, and the cost grows as log t. Not with a prior over tasks: those are models of bodies, which fall.
     """
 
     kappa: Positive = 1.6
     caution: NotNegative = 8.0  # c
+    burst: Positive = 2.2  # 1: no bursts
 
     def __call__(self, t: int, posterior: TaskPosterior) -> Float[Tensor, "*b"]:
         """√β_t."""
         seen = directions_seen(posterior)
-        size = (posterior.z_hat**2).sum(-1)
+        size = (posterior.in_prior_units(posterior.z_hat[..., None]) ** 2).sum((-2, -1))
         scale = (size / seen * (self.caution * seen.reciprocal() + 1)).sqrt()
+        kappa = self.kappa * math.sqrt(max(1.0, posterior.prior_dimensions / TUNED_FOR))
+        if posterior.task_root is None and in_burst(t):
+            kappa *= self.burst
         # While ẑ = 0 every radius gives the same argmax: explore.
-        return self.kappa * math.sqrt(posterior.ridge) * scale.masked_fill(size == 0, 1.0)
+        return kappa * math.sqrt(posterior.ridge) * scale.masked_fill(size == 0, 1.0)
+
+
+def in_burst(t: int) -> bool:
+    """Whether t is in one of the bursts of 12 steps that begin at 400·2ᵏ."""
+    return t >= FIRST_BURST and t - (FIRST_BURST << ((t // FIRST_BURST).bit_length() - 1)) < BURST_STEPS
 
 
 @dataclass(frozen=True)
@@ -115,8 +131,8 @@ class KnownNorm(Checked):
 
 
 def directions_seen(posterior: TaskPosterior) -> Float[Tensor, "*b"]:
-    """d_eff = d − λ tr V⁻¹: 0 before any reward, near d after many in every direction."""
-    unseen = posterior.ridge * (posterior.factor**2).sum((-2, -1))
+    """d_eff = d − tr(V₀V⁻¹), V₀ = λI without a prior over tasks: 0 before any reward, near d after many everywhere."""
+    unseen = posterior.ridge * (posterior.in_prior_units(posterior.factor) ** 2).sum((-2, -1))
     return (posterior.dim - unseen).clamp(min=1e-12)
 
 

@@ -19,6 +19,7 @@ from zscout.transfer.inputs import Checked, Flag, Positive, Whole, instance
 from zscout.transfer.rollout_searches import LoLA, RolloutSearch, Unroll
 from zscout.transfer.search import (
     WITHOUT_SCORE,
+    Among,
     AnyZ,
     AtEstimate,
     Automatic,
@@ -37,6 +38,7 @@ class Method(Checked):
     """The parts of a method; swap one with ``replace(method, acquisition=Thompson())``."""
 
     ridge: Positive = 0.1  # λ
+    prior_ridge: Positive | None = None  # λ with the model's prior over tasks, if it has one; None: without the prior
     confidence: Annotated[Confidence, instance] = field(default_factory=Constant)  # √β_t
     acquisition: Annotated[Acquisition, instance] = field(default_factory=UCB)  # the score of a z
     search: Search | RolloutSearch = field(default_factory=Automatic)  # proposes candidates, returns the best
@@ -72,9 +74,15 @@ class Method(Checked):
 # Ours
 
 
-def usf_ucb(*, ridge: float = 0.1, kappa: float = 1.6, gamma: float = 0.8) -> Method:
-    """USF-UCB with a radius scaled to the rewards, and M in the bonus if the model has it."""
-    return Method(ridge=ridge, confidence=ScaleFree(kappa), acquisition=PathUCB(gamma))
+def usf_ucb(
+    *, ridge: float = 0.1, kappa: float = 1.6, gamma: float = 0.8, prior_ridge: float | None = 1.0, hold: int = 1
+) -> Method:
+    """USF-UCB with a radius scaled to the rewards, M in the bonus and a prior over tasks if the model has them.
+
+    ``ridge`` is λ for a model without a prior over tasks, ``prior_ridge`` for one with it (None: ignore the prior).
+    """
+    score = PathUCB(gamma)
+    return Method(ridge=ridge, prior_ridge=prior_ridge, confidence=ScaleFree(kappa), acquisition=score, hold=hold)
 
 
 def usf_ucb_norm(*, norm_bound: float | None, ridge: float = 0.1, kappa: float = 2.2, gamma: float = 0.8) -> Method:
@@ -252,6 +260,13 @@ METHODS: Mapping[str, Factory] = MappingProxyType(
 )
 
 
+def among(method: Method, search: Among) -> Method:
+    """The method, restricted to the z of a bank."""
+    if isinstance(method.search, (*WITHOUT_SCORE, RolloutSearch)) or method.explorer is not None:
+        raise ValueError("bank needs a method that scores z, such as usf-ucb: this one has no score")
+    return replace(method, search=search)
+
+
 def resolved(
     method: object,
     dim: int,
@@ -267,5 +282,7 @@ def resolved(
         if isinstance(method, str) and name in METHODS[method].settings:
             right = f"OnlineTransfer(bfm, zscout.METHODS[{method!r}](dim={dim}, {name}={value!r}))"
             raise TypeError(f"settings belong to the method: {right}")
-        raise TypeError(f"OnlineTransfer has no argument {name!r}: there are method, seed, runs, noise, norm_bound")
+        raise TypeError(
+            f"OnlineTransfer has no argument {name!r}: there are method, seed, runs, noise, norm_bound, bank"
+        )
     return METHODS[method](dim=dim, noise=noise, norm_bound=norm_bound) if isinstance(method, str) else method

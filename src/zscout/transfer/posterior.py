@@ -111,6 +111,8 @@ class TaskPosterior:
 
     With ``intercept`` it fits r ≈ φ·z + c with c free: V = λI + Σ(φ − φ̄)(φ − φ̄)ᵀ and ẑ = V⁻¹Σ(φ − φ̄)(r − r̄). A
     constant added to all rewards changes only ``offset``.
+
+    With a prior covariance LLᵀ of tasks, V begins as λ(LLᵀ)⁻¹ instead of λI.
     """
 
     z_hat: Float[Tensor, "*b d"]
@@ -121,6 +123,7 @@ class TaskPosterior:
     ridge: float  # λ
     given_noise: float | None  # σ; None: estimated
     forgetting: float  # ρ
+    task_root: Float[Tensor, "d d"] | None = None  # L, tasks are L·N(0, s²I): V begins as λ(LLᵀ)⁻¹; None: L = I
     means: Means | None = None  # φ̄ and r̄, with an intercept
 
     @classmethod
@@ -132,18 +135,21 @@ class TaskPosterior:
         noise: float | None = 1.0,
         forgetting: float = 1.0,
         intercept: bool = False,
+        covariance: Float[Tensor, "d d"] | None = None,
         runs: tuple[int, ...] = (),
         device: torch.device | None = None,
     ) -> "TaskPosterior":
-        """The prior: ẑ = 0, V = λI. With ``noise=None`` σ is estimated from the rewards."""
+        """The prior: ẑ = 0, V = λI, or λ·``covariance``⁻¹. With ``noise=None`` σ is estimated from the rewards."""
         dim, ridge = as_size(dim, "dim", 1), as_positive(ridge, "ridge")
         noise = None if noise is None else in_range(noise, "noise", 0.0, math.inf, open_end=True)
         forgetting = in_range(forgetting, "forgetting", 0.0, 1.0)
         eye = torch.eye(dim, dtype=torch.float64, device=device).expand(*runs, dim, dim)
-        W, zero = eye / math.sqrt(ridge), eye.new_zeros(*runs, dim)
-        sums = Sums(ridge * eye, zero, zero[..., 0], zero[..., 0])
+        root = None if covariance is None else _root(covariance, dim).to(eye)
+        W, V = (eye, eye) if root is None else (root.expand_as(eye), torch.cholesky_inverse(root).expand_as(eye))
+        W, zero = W / math.sqrt(ridge), eye.new_zeros(*runs, dim)
+        sums = Sums(ridge * V, zero, zero[..., 0], zero[..., 0])
         means = Means(zero, zero[..., 0], zero[..., 0]) if intercept else None
-        return cls(zero, W, W, sums, None, ridge, noise, forgetting, means)
+        return cls(zero, W, W, sums, None, ridge, noise, forgetting, root, means)
 
     # Learning: each returns a new posterior
 
@@ -173,10 +179,11 @@ class TaskPosterior:
             return replace(old, means=means)._refactored(phi[..., None, :], reward[..., None], weight)
         z_hat, W = _one_more(self.z_hat, self.factor, phi, reward)
         sums = self.sums.plus(phi, reward, weight)
-        return TaskPosterior(z_hat, W, W, sums, None, self.ridge, self.given_noise, self.forgetting, means)
+        root = self.task_root
+        return TaskPosterior(z_hat, W, W, sums, None, self.ridge, self.given_noise, self.forgetting, root, means)
 
     def aged(self) -> "TaskPosterior":
-        """The posterior after an update without data: V ← ρV + (1 − ρ)λI, b ← ρb; unchanged if ρ = 1."""
+        """The posterior after an update without data: V ← ρV + (1 − ρ)V₀, b ← ρb; unchanged if ρ = 1."""
         if self.forgetting == 1:
             return self
         nothing = self.z_hat.new_empty(*self.runs, 0, self.dim)
@@ -245,8 +252,8 @@ class TaskPosterior:
 
     def _faded(self) -> "TaskPosterior":
         """Age all observations by one update; factor and ẑ are stale until ``_refactored``."""
-        rho = self.forgetting
-        ridge = self.ridge * torch.eye(self.dim).to(self.V)
+        rho, root = self.forgetting, self.task_root
+        ridge = self.ridge * (torch.eye(self.dim).to(self.V) if root is None else torch.cholesky_inverse(root))
         return replace(
             self,
             sums=Sums(rho * self.V + (1 - rho) * ridge, rho * self.b, rho * self.reward_squares, rho * self.weight),
@@ -254,6 +261,27 @@ class TaskPosterior:
         )
 
     # Estimates and uncertainty
+
+    def in_prior_units(self, z: Float[Tensor, "*b d k"]) -> Float[Tensor, "*b d k"]:
+        """L⁻¹z: in these units all entries of a task are equally likely to be large."""
+        if self.task_root is None:
+            return z
+        scaled: Tensor = torch.linalg.solve_triangular(self.task_root, z, upper=False)
+        return scaled
+
+    @cached_property
+    def prior_dimensions(self) -> float:
+        """The number of directions that likely tasks use: (tr S)²/tr S² for the prior covariance S; d without one."""
+        if self.task_root is None:
+            return float(self.dim)
+        S = self.task_root @ self.task_root.mT
+        return float(S.diagonal().sum() ** 2 / S.square().sum())
+
+    @property
+    def prior_log_det(self) -> float:
+        """log det V before any reward."""
+        own = 0.0 if self.task_root is None else 2 * float(self.task_root.diagonal().log().sum())
+        return self.dim * math.log(self.ridge) - own
 
     @property
     def V(self) -> Float[Tensor, "*b d d"]:
@@ -410,6 +438,18 @@ class TaskPosterior:
                 f"phi and reward must be at most {LARGEST:.0e} in size, so that sums of their squares stay finite"
             )
         return phi, reward
+
+
+def _root(covariance: Any, dim: int) -> Float[Tensor, "d d"]:
+    """L with LLᵀ = covariance, lower triangular."""
+    given = as_finite(covariance, "the prior covariance of tasks").detach().double()
+    if tuple(given.shape) != (dim, dim):
+        raise ValueError(f"the prior covariance of tasks has shape {tuple(given.shape)}, expected {[dim, dim]}")
+    root: Tensor
+    root, failed = torch.linalg.cholesky_ex((given + given.mT) / 2)
+    if failed.any():
+        raise ValueError("the prior covariance of tasks is not positive definite: add a small multiple of the identity")
+    return root
 
 
 def _one_more(

@@ -26,7 +26,7 @@ from zscout.types import Action, Obs
 FILE = "agent.safetensors"
 FORMAT = 3
 BEFORE_INTERCEPT = 2  # the format before intercepts existed
-LEARNS_BY = ("ridge", "forgetting", "intercept")  # settings that a saved posterior depends on
+LEARNS_BY = ("ridge", "prior_ridge", "forgetting", "intercept")  # settings that a saved posterior depends on
 PENDING = ("asked", "action")  # of any type that a user passes; tensors in the file, one for each entry of a dict
 ROLES: dict[str, tuple[ModuleType, ...]] = {
     "confidence": (confidence,),
@@ -167,8 +167,8 @@ def read_agent(folder: Path, dim: int, method: Method | None) -> tuple[Method, d
         raise ValueError("its method has parts from outside zscout: pass method=")
     found: Method = method or _from_json(description["method"], "method", (Method,))
     for piece in LEARNS_BY:
-        if getattr(found, piece) != description[piece]:
-            raise ValueError(f"it learned with {piece} = {description[piece]}, this method has a different value")
+        if getattr(found, piece) != description.get(piece):  # prior_ridge is missing in older files: there was no prior
+            raise ValueError(f"it learned with {piece} = {description.get(piece)}, this method has a different value")
     if description["dim"] != dim:
         raise ValueError(f"it was saved with a model of {description['dim']} features, this one has {dim}")
     shape, runs = tuple(tensors["seeds"].shape), description["runs"]

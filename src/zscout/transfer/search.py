@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from zscout.edge import as_finite, as_size, in_range
+from zscout.edge import as_finite, as_size, as_vectors, in_range
 from zscout.randomness import Rng
 from zscout.transfer.bank import table_of
 from zscout.transfer.forecast import offers
@@ -57,6 +57,32 @@ class Bank(Checked):
         tabulated = table_of(problem.model, self.n, self.seed, problem.constant).forecast(problem.model, problem.obs)
         others = [problem.forecast(problem.anchors)] if self.anchors else []
         return problem.best([*others, tabulated], rng)
+
+
+@dataclass(frozen=True, eq=False)
+class Among:
+    """The best of the given z [n d], such as a user's list of known behaviours; no other z is tried."""
+
+    given: Float[Tensor, "n d"]
+
+    @classmethod
+    def of(cls, bank: Vectors, model: BehaviorModel) -> "Among":
+        """From a list, array or tensor of z, each projected to Z."""
+        given = as_vectors(bank, model.dim, "bank").detach()
+        if given.ndim != 2 or not len(given):
+            raise ValueError(f"bank has shape {tuple(given.shape)}, expected [n {model.dim}] with n ≥ 1")
+        return cls(model.project_z(given).double())
+
+    def __call__(self, problem: Problem, rng: Rng) -> Float[Tensor, "*b d"]:
+        """The given z with the highest score."""
+        z = self.given.to(problem.radius.device).expand(*problem.posterior.runs, -1, -1)
+        return problem.best([problem.forecast(z)], rng)
+
+    def best_z(self, problem: Problem) -> Float[Tensor, "*b d"]:
+        """The given z with the highest ψ·ẑ at the observation of the problem."""
+        z = self.given.to(problem.radius.device).expand(*problem.posterior.runs, -1, -1)
+        forecast = problem.forecast(z)
+        return forecast.candidates.pick(forecast.value(problem.posterior).argmax(-1))
 
 
 @dataclass(frozen=True)

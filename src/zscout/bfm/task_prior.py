@@ -1,0 +1,72 @@
+"""A prior over tasks: the covariance of z_r over random smooth rewards of the goal features."""
+
+import math
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Generator, Tensor
+
+from zscout.edge import all_finite, as_finite
+from zscout.types import BehaviorModel
+
+TASKS = 1_024  # random rewards
+OBSERVATIONS = 10_000  # used at most
+RAMPS = 0.25  # share of rewards that are linear in the goal features; the others are bumps
+WIDTHS = (0.3, 1.0)  # of a bump, in standard deviations of a goal feature
+LEAST = 0.01  # added to every direction, relative to their mean: no task is impossible
+
+
+def task_covariance(
+    model: BehaviorModel, observations: Any, goals: Float[Tensor, "n g"] | None = None, *, seed: int = 0
+) -> Float[Tensor, "d d"]:
+    """Cov(z_r) over random rewards, scaled so that φ·z_r has variance d over the observations.
+
+    A reward is a ramp or a Gaussian bump over some of the ``goals`` (default: the entries of the observations), in
+    standard deviations. Such rewards are smooth, so they use few directions of φ: a prior that knows these needs fewer
+    rewards to find the task. Save it with an FB model, or return it from ``task_covariance()`` of your own model.
+    """
+    seen = as_finite(observations, "observations")
+    goals = seen.double() if goals is None else goals.double()
+    if len(seen) < 2 or len(goals) != len(seen):
+        raise ValueError(f"got {len(seen)} observations and {len(goals)} rows of goals: expected 2 or more of each")
+    with torch.no_grad():
+        phi = model.phi(observations).double()[:OBSERVATIONS]
+    return covariance_of_rewards(phi, goals[:OBSERVATIONS], seed)
+
+
+def covariance_of_rewards(
+    phi: Float[Tensor, "n d"], goals: Float[Tensor, "n g"], seed: int = 0
+) -> Float[Tensor, "d d"]:
+    """The same, from the features and goal features of observations."""
+    if not all_finite(phi):
+        raise ValueError("φ of these observations holds NaN or inf: run zscout.check_model(model)")
+    deviation = goals.std(0, correction=0)
+    scaled = ((goals - goals.mean(0)) / torch.where(deviation > 0, deviation, 1.0)).cpu()
+    rewards = random_rewards(scaled, TASKS, Generator().manual_seed(seed)).to(phi)
+    rewards = rewards - rewards.mean(0)
+    rewards = rewards / rewards.std(0, correction=0).clamp(min=1e-9)
+    apart = phi - phi.mean(0)
+    own = torch.linalg.pinv(apart.mT @ apart / len(phi), hermitian=True)  # Cov(φ)⁻¹
+    tasks = own @ (apart.mT @ rewards) / len(phi)  # z_r by regression
+    covariance = tasks @ tasks.mT
+    sizes = (apart @ tasks).square().sum() / len(phi) / len(own)  # of φ·z_r, for each direction
+    found: Tensor = (covariance / sizes + LEAST * own) / (1 + LEAST)
+    return found
+
+
+def random_rewards(goals: Float[Tensor, "n g"], tasks: int, rng: Generator) -> Float[Tensor, "n tasks"]:
+    """Ramps v·g, and bumps exp(−‖(g − g₀)∘m‖²/2l²) around rows g₀, where the mask m selects about half of the g."""
+    size = goals.shape[1]
+    ramps = round(RAMPS * tasks)
+    slopes = torch.randn(size, ramps, generator=rng, dtype=goals.dtype)
+    bumps = tasks - ramps
+    centres = goals[torch.randint(len(goals), (bumps,), generator=rng)]
+    mask = torch.rand(bumps, size, generator=rng) < 0.5
+    mask[torch.arange(bumps), torch.randint(size, (bumps,), generator=rng)] = True  # at least one
+    low, high = (math.log(width) for width in WIDTHS)
+    widths = torch.exp(low + (high - low) * torch.rand(bumps, 1, generator=rng, dtype=goals.dtype))
+    scale = mask / widths  # ‖(g − g₀)∘m‖²/l² without a tensor [n bumps g]
+    squares = goals.square() @ scale.square().mT - 2 * goals @ (centres * scale.square()).mT
+    squares = squares + (centres * scale).square().sum(-1)
+    return torch.cat([goals @ slopes, torch.exp(-0.5 * squares.clamp(min=0))], -1)

@@ -1,0 +1,181 @@
+"""The prior over tasks, the radius that follows it, banks of given z, and the fit of the rewards."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Generator
+
+import zscout
+from toys import Compass
+from zscout import OnlineTransfer
+from zscout.bfm.pretrained import observations_of
+from zscout.bfm.task_prior import LEAST, covariance_of_rewards, random_rewards, task_covariance
+from zscout.transfer.confidence import ScaleFree, directions_seen, in_burst
+from zscout.transfer.fit import RewardFit, fit_of
+from zscout.transfer.posterior import TaskPosterior
+
+
+def _covariance(d: int = 5) -> torch.Tensor:
+    A = torch.randn(d, d, generator=Generator().manual_seed(0), dtype=torch.float64)
+    return A @ A.mT + 0.1 * torch.eye(d, dtype=torch.float64)
+
+
+def _pairs(n: int = 30, d: int = 5) -> tuple[torch.Tensor, torch.Tensor]:
+    rng = Generator().manual_seed(1)
+    return torch.randn(n, d, generator=rng, dtype=torch.float64), torch.randn(n, generator=rng, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("forgetting", [1.0, 0.9])
+def test_a_prior_equals_isotropic_regression_in_other_units(intercept: bool, forgetting: float) -> None:
+    S, (phi, reward) = _covariance(), _pairs()
+    L = torch.linalg.cholesky(S)
+    options = {"dim": 5, "ridge": 0.7, "intercept": intercept, "forgetting": forgetting}
+    with_prior = TaskPosterior.prior(covariance=S, **options)  # type: ignore[arg-type]
+    plain = TaskPosterior.prior(**options)  # type: ignore[arg-type]
+    x = torch.randn(4, 5, generator=Generator().manual_seed(2), dtype=torch.float64)
+    for one, r in zip(phi, reward, strict=True):
+        with_prior, plain = with_prior.update(one, r), plain.update(L.mT @ one, r)
+    assert torch.allclose(with_prior.z_hat, L @ plain.z_hat)
+    assert torch.allclose(with_prior.width(x), plain.width(x @ L))
+    assert torch.allclose(directions_seen(with_prior), directions_seen(plain))
+    ratio = ScaleFree()(0, with_prior) / ScaleFree()(0, plain)
+    assert torch.allclose(ratio, torch.ones(()).double())  # d = 5: no wider than for nine features
+    assert torch.allclose(with_prior.log_det - with_prior.prior_log_det, plain.log_det - plain.prior_log_det)
+
+
+def test_no_prior_or_an_isotropic_one_are_the_same() -> None:
+    phi, reward = _pairs()
+    isotropic = TaskPosterior.prior(dim=5, ridge=0.3, covariance=torch.eye(5)).learn(phi, reward)
+    plain = TaskPosterior.prior(dim=5, ridge=0.3).learn(phi, reward)
+    assert torch.allclose(isotropic.z_hat, plain.z_hat)
+    assert isotropic.prior_dimensions == plain.prior_dimensions == 5
+
+
+@pytest.mark.parametrize(
+    ("bad", "says"),
+    [(torch.eye(4), "expected .5, 5."), (-torch.eye(5), "not positive definite"), (torch.eye(5) * math.nan, "NaN")],
+)
+def test_a_wrong_prior_is_refused(bad: torch.Tensor, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        TaskPosterior.prior(dim=5, ridge=1.0, covariance=bad)
+
+
+def test_the_covariance_does_not_depend_on_the_units_of_the_features() -> None:
+    rng = Generator().manual_seed(0)
+    goals = torch.randn(500, 2, generator=rng, dtype=torch.float64)
+    phi = torch.cat([goals, goals.square(), torch.randn(500, 2, generator=rng, dtype=torch.float64)], -1)
+    T = torch.randn(6, 6, generator=rng, dtype=torch.float64)
+    S, turned = covariance_of_rewards(phi, goals), covariance_of_rewards(phi @ T, goals)
+    assert torch.allclose(T @ turned @ T.mT, S, atol=1e-6)  # w ↦ T⁻¹w
+    assert S[4, 4] < 0.1 * S[0, 0]  # features that no reward uses are unlikely …
+    assert S[4, 4] > 0.5 * LEAST  # … but not impossible
+
+
+def test_random_rewards_are_ramps_and_bumps() -> None:
+    goals = torch.randn(300, 3, generator=Generator().manual_seed(0), dtype=torch.float64)
+    rewards = random_rewards(goals, 40, Generator().manual_seed(1))
+    ramps, bumps = rewards[:, :10], rewards[:, 10:]
+    solved = torch.linalg.lstsq(goals, ramps).solution
+    assert torch.allclose(goals @ solved, ramps)
+    assert torch.allclose(bumps.amax(0), torch.ones(30).double())  # 1 at their centres, which are rows
+    assert (bumps >= 0).all()
+
+
+def test_shipped_models_have_the_prior_of_their_observations() -> None:
+    model = zscout.load("cheetah-fb")
+    obs = observations_of("cheetah-fb")
+    found = model.task_covariance()
+    assert found is not None
+    assert torch.allclose(found.double(), task_covariance(model, obs, model.config.goals(obs)), atol=2e-3)
+    maze = zscout.load("pointmaze-fb").task_covariance()
+    assert maze is not None
+    assert 5 < TaskPosterior.prior(dim=32, ridge=1.0, covariance=maze).prior_dimensions < 15
+
+
+def test_the_default_uses_the_prior_and_other_methods_do_not() -> None:
+    model = zscout.load("pointmaze-fb")
+    assert OnlineTransfer(model).posterior.task_root is not None
+    assert OnlineTransfer(model).posterior.ridge == 1.0
+    for method in ("opti", "thompson", zscout.METHODS["usf-ucb"](dim=32, prior_ridge=None)):
+        assert OnlineTransfer(model, method).posterior.task_root is None
+
+
+def test_a_calibrated_model_keeps_the_prior() -> None:
+    model = zscout.load("pointmaze-fb")
+    wrapped = zscout.calibrated(model)  # mean 0 and covariance I already: the same features
+    assert torch.allclose(wrapped.task_covariance(), model.task_covariance().double(), atol=1e-4)  # type: ignore
+
+
+def test_saved_agents_with_a_prior_go_on_as_before(tmp_path: Path) -> None:
+    model = zscout.load("pointmaze-fb")
+    agent, obs = OnlineTransfer(model), np.array([2.0, 2.0, 0.0, 0.0], dtype=np.float32)
+    for reward in (0.0, 1.0, 0.5):
+        agent.act(obs)
+        agent.tell(obs + np.float32(reward), reward)
+    agent.save(tmp_path)
+    again = OnlineTransfer.load(tmp_path, model)
+    assert torch.equal(agent.ask(obs), again.ask(obs))
+    assert torch.equal(agent.radius, again.radius)
+
+
+def test_the_radius_grows_with_the_number_of_features_and_in_bursts() -> None:
+    def radius(d: int, t: int = 0) -> float:
+        return float(ScaleFree()(t, TaskPosterior.prior(dim=d, ridge=1.0)))
+
+    assert radius(4) == radius(9) == 1.6
+    assert radius(36) == pytest.approx(3.2)
+    assert [t for t in range(2_000) if in_burst(t)] == [*range(400, 412), *range(800, 812), *range(1600, 1612)]
+    assert radius(9, 405) == pytest.approx(2.2 * 1.6)
+    prior = TaskPosterior.prior(dim=9, ridge=1.0, covariance=torch.eye(9))
+    assert float(ScaleFree()(405, prior)) == pytest.approx(1.6)
+
+
+def test_a_bank_limits_the_choice_to_its_z() -> None:
+    model = Compass()
+    bank = model.sample_z(3, 0).double()
+    agent = OnlineTransfer(model, bank=bank, seed=1)
+    obs = np.zeros(2)
+    for _ in range(12):
+        z = agent.ask(obs)
+        assert any(torch.allclose(z, one) for one in bank)
+        obs = obs + z.numpy()
+        agent.tell(obs, float(obs[0]))  # the reward is x
+    assert torch.allclose(agent.best_z, bank[bank[:, 0].argmax()])
+
+
+@pytest.mark.parametrize("bad", [[], [[1.0]], [1.0, 2.0], [[math.nan] * 2]])
+def test_a_bad_bank_is_refused(bad: list[object]) -> None:
+    with pytest.raises(ValueError, match="bank"):
+        OnlineTransfer(Compass(), bank=bad)
+
+
+def test_a_bank_needs_a_method_with_a_score() -> None:
+    model = Compass()
+    with pytest.raises(ValueError, match="bank needs a method that scores z"):
+        OnlineTransfer(model, "thompson", bank=model.sample_z(3, 0))
+
+
+def test_the_fit_tells_expressed_rewards_from_others() -> None:
+    rng = Generator().manual_seed(0)
+    phi = torch.randn(400, 5, generator=rng, dtype=torch.float64)
+    prior = TaskPosterior.prior(dim=5, ridge=0.1, intercept=True, noise=None)
+    noise = torch.randn(400, generator=rng, dtype=torch.float64)
+    z = torch.ones(5, dtype=torch.float64)
+    model = Compass()
+
+    def fit(rewards: torch.Tensor, given: float | None = None) -> RewardFit:
+        return fit_of(replace(prior.learn(phi, rewards), given_noise=given))
+
+    exact, half, none = fit(phi @ z + 3), fit(phi @ z + math.sqrt(5) * noise), fit(noise)
+    assert float(exact.r2) > 0.99
+    assert float(half.low) < 0.5 < float(half.high)
+    assert float(half.high) - float(half.low) < 0.3
+    assert float(none.low) < 0.05
+    assert float(fit(phi @ z + noise, given=1.0).beyond_noise) < 0.15  # type: ignore[arg-type]
+    assert float(fit(phi @ z + noise, given=0.1).beyond_noise) > 0.95  # type: ignore[arg-type]
+    assert math.isnan(float(OnlineTransfer(model).fit.r2))

@@ -148,6 +148,14 @@ class HasMoments(Protocol):
 
 
 @runtime_checkable
+class FitsToSample(Protocol):
+    """A model whose φ depends on a sample of observations, such as C⁻¹B with C = E BBᵀ."""
+
+    def fitted(self, observations: Obs) -> "BehaviorModel":
+        """The model with φ of these observations [m …]; itself if it has a sample."""
+
+
+@runtime_checkable
 class HasHeads(Protocol):
     """A model with several estimates of ψ."""
 

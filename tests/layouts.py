@@ -75,7 +75,8 @@ class Weights(dict[str, Tensor]):
 
 
 def sphere(x: Tensor) -> Tensor:
-    return x / x.norm(dim=-1, keepdim=True) * x.shape[-1] ** 0.5
+    out: Tensor = x / x.norm(dim=-1, keepdim=True) * x.shape[-1] ** 0.5
+    return out
 
 
 @dataclass

@@ -478,6 +478,9 @@ def test_models_that_do_not_fit(tmp_path: Path) -> None:
     for changes in ({"boltzmann": True}, {"obs_type": "pixels"}):
         with pytest.raises(ValueError, match="convert writes agents of states"):
             adapters.convert(built_agent(layout, **changes), tmp_path / "no", gamma=0.9)
+    other = built_agent(layout, feature_dim=6)
+    with pytest.raises(ValueError, match="this agent's settings expect forward_net.obs_action_net.3.weight of shape"):
+        adapters.convert(other, tmp_path / "no", gamma=0.9)
     assert not (tmp_path / "no").exists()
     with pytest.raises(ValueError, match="is not a folder of metamotivo"):
         adapters.load_checkpoint(zscout.save(zscout.load("grid9-clusters"), tmp_path / "ours"))

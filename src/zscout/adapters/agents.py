@@ -45,9 +45,14 @@ def convert(agent: Any, folder: str | Path, *, gamma: float) -> Path:
         for network in networks
         for name, tensor in getattr(agent, network).state_dict().items()
     }
-    config = {"format": HILP_FORMAT if is_hilp else FB_FORMAT, "gamma": gamma, "model": settings}
+    config: dict[str, object] = {"format": HILP_FORMAT if is_hilp else FB_FORMAT, "gamma": gamma, "model": settings}
     design = agent_design(Settings(config, "this agent"))
-    tensors = {name: every[name] for name, *_ in design.tensors()}
+    tensors = {}
+    for name, _, _, shape in design.tensors():
+        found = tuple(every[name].shape) if name in every else "nothing"
+        if found != shape:
+            raise ValueError(f"this agent's settings expect {name} of shape {shape}, got {found}")
+        tensors[name] = every[name]
     write_bytes(Path(folder) / "model.safetensors", bytes_of(tensors))
     write_bytes(Path(folder) / "config.json", (json.dumps(config, indent=1) + "\n").encode())
     return Path(folder)

@@ -11,12 +11,13 @@ import gymnasium as _gymnasium
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from zscout import features, worlds
+    from zscout import adapters, features, worlds
+    from zscout.adapters.checkpoints import load
     from zscout.bfm.calibration import calibrated
     from zscout.bfm.checking import check_model
     from zscout.bfm.exact import ExactModel
     from zscout.bfm.fb import FB
-    from zscout.bfm.pretrained import load, save
+    from zscout.bfm.pretrained import save
     from zscout.bfm.usfa import USFA
     from zscout.transfer.agent import OnlineTransfer
     from zscout.transfer.certificate import Certificate, Certified
@@ -38,6 +39,7 @@ __all__ = [
     "Method",
     "OnlineTransfer",
     "TaskPosterior",
+    "adapters",
     "calibrated",
     "check_model",
     "features",
@@ -49,11 +51,12 @@ __all__ = [
 ]
 
 _HOMES = {
+    "adapters.checkpoints": ["load"],
     "bfm.calibration": ["calibrated"],
     "bfm.checking": ["check_model"],
     "bfm.exact": ["ExactModel"],
     "bfm.fb": ["FB"],
-    "bfm.pretrained": ["load", "save"],
+    "bfm.pretrained": ["save"],
     "bfm.usfa": ["USFA"],
     "transfer.agent": ["OnlineTransfer"],
     "transfer.certificate": ["Certificate", "Certified"],

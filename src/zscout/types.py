@@ -185,3 +185,11 @@ class HasTransitionFeatures(Protocol):
 
     def phi_of_transition(self, obs: Obs, action: Action | None, next_obs: Obs) -> Float[Tensor, "*b d"]:
         """φ(S_t, A_t, S_{t+1}); the action is None if it was not chosen by ``agent.act``."""
+
+
+@runtime_checkable
+class FitsToSample(Protocol):
+    """A model whose φ depends on a sample of observations, such as C⁻¹B with C = E BBᵀ."""
+
+    def fitted(self, observations: Obs) -> "BehaviorModel":
+        """The model with φ of these observations [m …]; itself if it has a sample."""

@@ -13,6 +13,7 @@ from zscout.types import (
     Action,
     BehaviorModel,
     DrawsForEachRun,
+    FitsToSample,
     HasDiscount,
     HasExactPsi,
     HasHeads,
@@ -45,6 +46,8 @@ def calibrated(model: Any, observations: Any = None) -> "Calibrated":
         raise ValueError(f"{type(model).__name__} is not a BehaviorModel: run zscout.check_model(model)")
     if not isinstance(model, HasDiscount):
         raise ValueError(f"{type(model).__name__} has no gamma, which centring ψ needs: ψ − φ̄/(1 − γ)")
+    if observations is not None and isinstance(model, FitsToSample):
+        model = model.fitted(observations)
     mean, covariance = _moments(model, observations)
     members: dict[str, Any] = {"__doc__": Calibrated.__doc__}
     for needed, extra in _EXTRAS.items():

@@ -1,5 +1,6 @@
 """Three agents that infer the task of a frozen model from rewards: by posterior and score, by rollouts, by actions."""
 
+import copy
 import math
 import warnings
 from collections.abc import Sequence
@@ -116,7 +117,7 @@ class OnlineTransfer:
     # The algorithm
 
     def ask(self, obs: Obs) -> Float[Tensor, "*b d"]:
-        """Z_t for S_t. Asking again at the same obs, before tell or learn, gives the same z."""
+        """Z_t for S_t. Asking again at the same obs, before any new label, gives the same z."""
         with self._one_thread:
             self._state, z = self._choose(obs)
         return z.clone()
@@ -256,8 +257,8 @@ class OnlineTransfer:
 
     @property
     def preferences(self) -> Preferences:
-        """What the preferences say: their number, ``flip_rate`` and ``scale``."""
-        return self._state.preferences
+        """A copy of what the preferences say: their number, ``flip_rate`` and ``scale``."""
+        return copy.deepcopy(self._state.preferences)
 
     @property
     def t(self) -> int:

@@ -10,6 +10,7 @@ mean rewards of clips of random z.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import torch
@@ -33,6 +34,14 @@ FLIPS, LOGITS = 0.1, 4.0  # of the person
 GOOD = 0.8  # value that counts as found
 CANDIDATES = 8  # z drawn from the posterior for each question
 EVERY = 5  # questions from one evaluation to the next
+HEAD = (
+    "world",
+    "tasks",
+    "answers until half of the tasks are at .8",
+    "for good",
+    "median value after 0, 10, 20, 40, 60 answers",
+    "estimated flips",
+)
 Reward = Callable[[Tensor], Tensor]
 
 
@@ -61,9 +70,12 @@ class Grid:
         self.bfm = self.ground.exact
 
     def rewards(self, tasks: int) -> list[Reward]:
-        """φ·z_r, centred tasks of zscout compare."""
+        """φ·z_r, the tasks of zscout compare."""
         self._tasks = self.ground.draw(Tasks(tasks, 1))[0]
-        return [lambda obs, z=z: self.bfm.phi(obs) @ z for z in self._tasks]
+        return [partial(self._reward, z) for z in self._tasks]
+
+    def _reward(self, z: Float[Tensor, " d"], obs: Tensor) -> Tensor:
+        return self.bfm.phi(obs) @ z
 
     def clips(self, z: Float[Tensor, "K n d"], seed: int) -> Tensor:
         """States entered."""
@@ -96,7 +108,8 @@ class Vectors:
     def clips(self, z: Float[Tensor, "K n d"], seed: int) -> Tensor:
         """Observations entered."""
         state = self.arena.starts(Streams(torch.arange(len(z)), seed)).repeat_interleave(z.shape[1], 0)
-        return self._followed(state, z.flatten(0, 1), self.length).unflatten(0, z.shape[:2])
+        entered = self._followed(state, z.flatten(0, 1), self.length)
+        return entered.reshape(*z.shape[:2], *entered.shape[1:])
 
     def value(self, task: int, z: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
         """(Return − that of random z) ÷ (the oracle's − that of random z)."""
@@ -133,10 +146,11 @@ class Found:
         last = EVERY * (self.values.shape[1] - 1)
         middle = self.values.median(0).values
         curve = ", ".join(f"{float(middle[n // EVERY]):.2f}" for n in (0, 10, 20, 40, 60, 80) if n <= last)
-        return self.name, str(len(good)), _median(counts, last), _median(kept, last), curve, f"{self.flip_rate:.2f}"
+        return self.name, str(len(good)), _half(counts, last), _half(kept, last), curve, f"{self.flip_rate:.2f}"
 
 
-def _median(counts: list[int], last: int) -> str:
+def _half(counts: list[int], last: int) -> str:
+    """The number of answers with which half of the tasks are there."""
     middle = sorted(counts)[(len(counts) - 1) // 2]
     return str(middle) if middle <= last else f"> {last}"
 
@@ -193,7 +207,7 @@ def main(
         "point maze": lambda: Vectors(PointArena(), length=40, horizon=70, starts=16),
         "cheetah": lambda: Vectors(BodyArena("cheetah-fb", body="cheetah"), length=50, horizon=250, starts=4),
     }
-    print("world | tasks | answers until .8 | until .8 for good | median value after 0, 10, 20, 40, 60 answers | flips")
+    print(" | ".join(HEAD))
     for name in only:
         found = measured(name, places[name](), 2 if quick else tasks, 5 if quick else questions)
         print(" | ".join(found.row()), flush=True)

@@ -10,7 +10,7 @@ from torch import Tensor
 from zscout.edge import as_size, in_range
 from zscout.randomness import Rng, normal
 from zscout.transfer.bank import table_of
-from zscout.transfer.confidence import ScaleFree
+from zscout.transfer.confidence import typical_entry
 from zscout.transfer.forecast import offers
 from zscout.transfer.posterior import TaskPosterior
 from zscout.transfer.problem import Problem
@@ -99,6 +99,6 @@ def _best(
 
 def _plausible(posterior: TaskPosterior, n: int, rng: Rng) -> Float[Tensor, "*b n d"]:
     """Tasks ẑ + s·V^{-1/2}·N(0, I); s is σ, but at least so large that unseen entries are as large as seen ones."""
-    spread = torch.maximum(posterior.noise, ScaleFree(kappa=1.0)(0, posterior))
+    spread = torch.maximum(posterior.noise, math.sqrt(posterior.ridge) * typical_entry(posterior))
     draws = normal((*posterior.runs, n, posterior.dim), rng).to(posterior.z_hat)
     return posterior.z_hat[..., None, :] + spread[..., None, None] * (draws @ posterior.factor.mT)

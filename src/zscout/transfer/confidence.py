@@ -94,14 +94,17 @@ class ScaleFree(Checked):
 
     def __call__(self, t: int, posterior: TaskPosterior) -> Float[Tensor, "*b"]:
         """√β_t."""
-        seen = directions_seen(posterior)
-        size = (posterior.in_prior_units(posterior.z_hat[..., None]) ** 2).sum((-2, -1))
-        scale = (size / seen * (self.caution * seen.reciprocal() + 1)).sqrt()
         kappa = self.kappa * math.sqrt(max(1.0, posterior.prior_dimensions / TUNED_FOR))
         if posterior.task_root is None and in_burst(t):
             kappa *= self.burst
-        # While ẑ = 0 every radius gives the same argmax: explore.
-        return kappa * math.sqrt(posterior.ridge) * scale.masked_fill(size == 0, 1.0)
+        return kappa * math.sqrt(posterior.ridge) * typical_entry(posterior, self.caution)
+
+
+def typical_entry(posterior: TaskPosterior, caution: float = ScaleFree.caution) -> Float[Tensor, "*b"]:
+    """ŝ: the typical entry of z_r, in units of the prior; 1 while ẑ = 0, when every radius gives the same argmax."""
+    seen = directions_seen(posterior)
+    size = (posterior.in_prior_units(posterior.z_hat[..., None]) ** 2).sum((-2, -1))
+    return (size / seen * (caution * seen.reciprocal() + 1)).sqrt().masked_fill(size == 0, 1.0)
 
 
 def in_burst(t: int) -> bool:

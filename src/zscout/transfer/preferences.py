@@ -100,7 +100,8 @@ def logit_unit(
 ) -> Float[Tensor, "*b"]:
     """The s at which x has a standard deviation of 1 before any label: √λ ÷ (σ·‖Φ_better − Φ_worse‖), root mean square.
 
-    The norm is in units of the prior over tasks. The unit follows the rewards: r → a·r changes z by a and s by 1/a, and no answer's probability.
+    The norm is in units of the prior over tasks. The unit follows the rewards: r → a·r changes z by a and s by 1/a,
+    and no answer's probability.
     """
     size = rewards.prior_sizes(apart).square().mean(-1).sqrt()
     return math.sqrt(rewards.ridge) / (spread * torch.where(size > 0, size, 1.0))

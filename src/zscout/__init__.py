@@ -16,9 +16,11 @@ if TYPE_CHECKING:
     from zscout.bfm.checking import check_model
     from zscout.bfm.exact import ExactModel
     from zscout.bfm.fb import FB
+    from zscout.bfm.onnx_export import export
     from zscout.bfm.pretrained import load, save
     from zscout.bfm.usfa import USFA
     from zscout.transfer.agent import OnlineTransfer
+    from zscout.transfer.asynchronous import AsyncTransfer
     from zscout.transfer.certificate import Certificate, Certified
     from zscout.transfer.methods import METHODS, Method
     from zscout.transfer.offline import infer_task
@@ -31,6 +33,7 @@ __all__ = [
     "METHODS",
     "USFA",
     "Agent",
+    "AsyncTransfer",
     "BehaviorModel",
     "Certificate",
     "Certified",
@@ -40,6 +43,7 @@ __all__ = [
     "TaskPosterior",
     "calibrated",
     "check_model",
+    "export",
     "features",
     "infer_task",
     "load",
@@ -53,9 +57,11 @@ _HOMES = {
     "bfm.checking": ["check_model"],
     "bfm.exact": ["ExactModel"],
     "bfm.fb": ["FB"],
+    "bfm.onnx_export": ["export"],
     "bfm.pretrained": ["load", "save"],
     "bfm.usfa": ["USFA"],
     "transfer.agent": ["OnlineTransfer"],
+    "transfer.asynchronous": ["AsyncTransfer"],
     "transfer.certificate": ["Certificate", "Certified"],
     "transfer.methods": ["METHODS", "Method"],
     "transfer.offline": ["infer_task"],

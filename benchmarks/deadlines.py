@@ -23,9 +23,7 @@ STRETCH = 50  # ticks of a way before the next one has its turn
 
 def deadlines(setting: Setting) -> Iterator[Row]:
     """A control loop at 50 Hz."""
-    free = (None,) * OBSERVED
-    config = FBConfig(observation_low=free, observation_high=free, actions=ACTIONS, dim=DIM, hidden=WIDTH)
-    model = FB(config, seed=setting.seed % 2**31).freeze()  # random weights: the time is that of trained ones
+    model = full_size(setting.seed % 2**31)
     method = METHODS["usf-ucb"](dim=DIM, noise=None, norm_bound=None)
     with one_thread(), one_core(), contextlib.ExitStack() as stack:
         loops: dict[tuple[int, bool], Loop] = {}
@@ -45,6 +43,13 @@ def deadlines(setting: Setting) -> Iterator[Row]:
             unit="actions",
         )
         yield row.against("agent alone", Timing(tuple(loops[hold, False].seconds))) if beside else row
+
+
+def full_size(seed: int) -> FB:
+    """An FB model with random weights, which takes as long as a trained one."""
+    free = (None,) * OBSERVED
+    config = FBConfig(observation_low=free, observation_high=free, actions=ACTIONS, dim=DIM, hidden=WIDTH)
+    return FB(config, seed=seed).freeze()
 
 
 class Loop:

@@ -1,5 +1,7 @@
 """AsyncTransfer: the agent itself when it is drained, order, errors and ends when it is not. Nothing is timed."""
 
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -146,6 +148,20 @@ def test_a_full_queue_makes_tell_wait(gate: Gate) -> None:
     assert robot.agent.t == 3
 
 
+def test_a_loop_faster_than_the_worker_still_gets_new_z(gate: Gate) -> None:
+    """Rewards come all the time, and a search has its turn all the same."""
+    gate.open.set()
+    used: list[Tensor] = []
+    with AsyncTransfer(OnlineTransfer(gate), backlog=5) as robot:
+        for t in range(400):
+            robot.act(at(t % 7))
+            robot.tell(at((t + 1) % 7), float(t % 3))
+            if not used or not torch.equal(robot.present_z, used[-1]):
+                used.append(robot.present_z)
+    assert robot.agent.t == 400
+    assert len(used) > 3
+
+
 def test_errors_of_the_worker_are_raised_at_the_next_call(gate: Gate) -> None:
     robot = AsyncTransfer(OnlineTransfer(gate))
     robot.act(at(0))
@@ -185,9 +201,10 @@ def test_bad_input_is_refused_at_once_and_changes_nothing(gate: Gate) -> None:
         robot.tell(at(1), 1.0)
         robot.drain()
         assert robot.agent.t == 1
-    for call in (lambda: robot.act(at(0)), lambda: robot._put(None)):  # type: ignore[arg-type]
+    for call in (lambda: robot.act(at(0)), lambda: robot.tell(at(0), 1.0)):
         with pytest.raises(RuntimeError, match="is closed: continue with its agent"):
             call()
+    robot.close()  # again: nothing happens
     for agent, message in (
         (OnlineTransfer(gate, runs=2), "expected an agent of one run, got 2 runs"),
         (OnlineTransfer(gate, "unroll"), "chooses actions or whole rollouts"),
@@ -228,3 +245,15 @@ def test_environments_that_reuse_their_buffers_do_not_change_what_is_learned(gat
         buffer[:] = at(99)
         gate.open.set()
     assert gate.seen == [1.0, 2.0, 3.0]
+
+
+def test_a_program_that_forgets_to_close_ends(tmp_path: Path) -> None:
+    code = (
+        "import numpy, sys\n"
+        f"sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+        "from toys import Drifter\nfrom zscout import AsyncTransfer, OnlineTransfer\n"
+        "robot = AsyncTransfer(OnlineTransfer(Drifter()))\n"
+        "for t in range(50):\n    robot.act(numpy.ones(4))\n    robot.tell(numpy.ones(4), 1.0)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -1,5 +1,6 @@
 """Transfer with deadlines: a worker thread learns and chooses the next z while the control loop follows this one."""
 
+import atexit
 import math
 import threading
 from collections import deque
@@ -77,10 +78,11 @@ class AsyncTransfer:
         # Of both threads, guarded by the condition
         self._news = threading.Condition()
         self._queue: deque[_Step] = deque()
-        self._busy = self._closing = False
+        self._busy = self._closing = self._abandoned = False
         self._error: BaseException | None = None
         self._worker = threading.Thread(target=self._work, name="zscout-transfer", daemon=True)
         self._worker.start()
+        atexit.register(self._abandon)  # a thread that computes while the interpreter ends would abort the process
 
     # The control loop
 
@@ -137,6 +139,7 @@ class AsyncTransfer:
             self._closing = True
             self._news.notify_all()
         self._worker.join()
+        atexit.unregister(self._abandon)
         if self._error is not None:
             raise self._error
 
@@ -168,21 +171,24 @@ class AsyncTransfer:
         try:
             while True:
                 with self._news:
-                    while not (self._queue or self._closing or (place is not None and held >= self._hold)):
+                    while not (self._queue or self._closing):
                         self._busy = False
                         self._news.notify_all()
                         self._news.wait()
-                    if not self._queue and self._closing:
+                    if not self._queue:
                         return
                     self._busy = True
-                    step = self._queue.popleft() if self._queue else None
+                    steps = list(self._queue)
+                    self._queue.clear()
                     self._news.notify_all()
-                if step is not None:  # all rewards first: they are cheap
+                for step in steps:  # all of them before a search: they are cheap
+                    if self._abandoned:
+                        return
                     self._learn(step)
                     new = step.choice is None or step.done
                     held = math.inf if new else held + step.follows(self._z)
                     place = None if step.done else step.next_obs
-                elif place is not None:
+                if place is not None and held >= self._hold and not self._closing:
                     self._z, held = self._agent.ask(place), 0
         except BaseException as error:  # the control loop raises it
             self._error = error
@@ -199,14 +205,22 @@ class AsyncTransfer:
 
     # Parts
 
+    def _abandon(self) -> None:
+        """End the worker without learning what is queued."""
+        with self._news:
+            self._queue.clear()
+            self._closing = self._abandoned = True
+            self._news.notify_all()
+        self._worker.join()
+
     @property
     def _idle(self) -> bool:
         return not self._queue and not self._busy
 
     def _put(self, step: _Step) -> None:
         with self._news:
-            self._check()
-            self._news.wait_for(lambda: len(self._queue) < self._backlog or self._error is not None)
+            if step.choice is not None:  # else ``act`` would wait
+                self._news.wait_for(lambda: len(self._queue) < self._backlog or self._error is not None)
             self._check()
             self._queue.append(step)
             self._news.notify_all()

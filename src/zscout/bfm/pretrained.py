@@ -46,7 +46,6 @@ def save(model: USFA | FB, folder: str | Path, *, half: bool = False, license: s
     folder = Path(folder)
     kind = FORMAT if isinstance(model, USFA) else FB_FORMAT
     about = model.about if license is None else {**model.about, "license": license}
-    card = model_card(model.config, about) if isinstance(model, USFA) else fb_card(model.config, about)
     config = {"format": kind, "model": asdict(model.config), "about": about}
     text = json.dumps(config, indent=1, allow_nan=False) + "\n"
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
@@ -54,6 +53,7 @@ def save(model: USFA | FB, folder: str | Path, *, half: bool = False, license: s
     if half:
         tensors = {name: tensor.half() if _may_be_half(name) else tensor for name, tensor in tensors.items()}
         _check_tensors(tensors, "the model, in half precision,")
+    card = model_card(model.config, about) if isinstance(model, USFA) else fb_card(model.config, about)
     write_bytes(folder / WEIGHTS, bytes_of(tensors))
     write_bytes(folder / CONFIG, text.encode())
     write_bytes(folder / CARD, card.encode())

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from benchmarks.bodies import bodies
+from benchmarks.deadlines import deadlines
 from benchmarks.exact_answers import solving
 from benchmarks.fresh_processes import large, start_up
 from benchmarks.growth import growth
@@ -53,6 +54,7 @@ GROUPS: Mapping[str, Group] = MappingProxyType(
         "growth": Group(growth, (30.0, 6.0)),
         "large": Group(large, (40.0, 4.0)),
         "bodies": Group(bodies, (40.0, 8.0), extra="mujoco"),
+        "deadlines": Group(deadlines, (70.0, 6.0)),
     }
 )
 

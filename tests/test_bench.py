@@ -3,6 +3,7 @@
 import inspect
 import io
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ from rich.console import Console
 from torch import Generator, Tensor
 
 import zscout
-from benchmarks import bodies, groups, naive
+from benchmarks import bodies, deadlines, groups, naive
 from benchmarks.groups import GROUPS, Group, chosen
 from benchmarks.growth import RandomModel, peaks
 from benchmarks.kernels import updates_in_a_row
@@ -350,6 +351,19 @@ def test_bodies_are_measured_beside_dm_controls_loop(monkeypatch: pytest.MonkeyP
         assert row.largest == 0  # bit for bit
         assert row.speedup is not None
         assert row.over_floor is not None
+
+
+def test_deadlines_are_measured_for_the_agent_alone_and_beside_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("WIDTH", 16), ("TICK", 1e-4), ("STRETCH", 8)):
+        monkeypatch.setattr(deadlines, name, value)
+    cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
+    rows = list(deadlines.deadlines(Setting(quick=True)))
+    assert [row.what for row in rows] == [
+        f"tick to action, {who}, hold {hold}" for hold in (1, 25) for who in ("agent alone", "beside a worker")
+    ]
+    assert [row.reference for row in rows] == ["", "agent alone", "", "agent alone"]
+    assert all(row.calls == 4 and row.low > 0 for row in rows)  # from the tick on, not from the call
+    assert cores is None or os.sched_getaffinity(0) == cores
 
 
 def test_without_a_checkout_the_command_says_so(

@@ -72,7 +72,7 @@ def test_the_covariance_does_not_depend_on_the_units_of_the_features() -> None:
     T = torch.randn(6, 6, generator=rng, dtype=torch.float64)
     S, turned = covariance_of_rewards(phi, goals), covariance_of_rewards(phi @ T, goals)
     assert torch.allclose(T @ turned @ T.mT, S, atol=1e-6)  # w ↦ T⁻¹w
-    assert S[4, 4] < 0.1 * S[0, 0]  # features that no reward uses are unlikely …
+    assert S[4, 4] < 0.2 * S[0, 0]  # features that no reward uses are unlikely …
     assert S[4, 4] > 0.5 * LEAST  # … but not impossible
 
 
@@ -94,7 +94,7 @@ def test_shipped_models_have_the_prior_of_their_observations() -> None:
     assert torch.allclose(found.double(), task_covariance(model, obs, model.config.goals(obs)), atol=2e-3)
     maze = zscout.load("pointmaze-fb").task_covariance()
     assert maze is not None
-    assert 5 < TaskPosterior.prior(dim=32, ridge=1.0, covariance=maze).prior_dimensions < 15
+    assert 5 < TaskPosterior.prior(dim=32, ridge=1.0, covariance=maze).prior_dimensions < 20
 
 
 def test_the_default_uses_the_prior_and_other_methods_do_not() -> None:

@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from zscout.bfm.checking import check_model
     from zscout.bfm.exact import ExactModel
     from zscout.bfm.fb import FB
+    from zscout.bfm.onnx_export import export
     from zscout.bfm.pretrained import save
     from zscout.bfm.usfa import USFA
     from zscout.transfer.agent import OnlineTransfer
+    from zscout.transfer.asynchronous import AsyncTransfer
     from zscout.transfer.certificate import Certificate, Certified
     from zscout.transfer.credit import Credit
     from zscout.transfer.methods import METHODS, Method
@@ -34,6 +36,7 @@ __all__ = [
     "METHODS",
     "USFA",
     "Agent",
+    "AsyncTransfer",
     "BehaviorModel",
     "Certificate",
     "Certified",
@@ -45,6 +48,7 @@ __all__ = [
     "adapters",
     "calibrated",
     "check_model",
+    "export",
     "features",
     "infer_task",
     "load",
@@ -60,9 +64,11 @@ _HOMES = {
     "bfm.checking": ["check_model"],
     "bfm.exact": ["ExactModel"],
     "bfm.fb": ["FB"],
+    "bfm.onnx_export": ["export"],
     "bfm.pretrained": ["save"],
     "bfm.usfa": ["USFA"],
     "transfer.agent": ["OnlineTransfer"],
+    "transfer.asynchronous": ["AsyncTransfer"],
     "transfer.certificate": ["Certificate", "Certified"],
     "transfer.credit": ["Credit"],
     "transfer.methods": ["METHODS", "Method"],

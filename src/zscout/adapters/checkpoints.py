@@ -13,6 +13,7 @@ from zscout.adapters.designs import ELSEWHERE, Design, bfm_zero_design, metamoti
 from zscout.adapters.settings import Settings, read_settings
 from zscout.bfm import pretrained
 from zscout.bfm.fb import FB
+from zscout.bfm.hub import PREFIX, fetched
 from zscout.bfm.pretrained import CONFIG, WEIGHTS
 from zscout.bfm.usfa import USFA
 from zscout.edge import in_range
@@ -35,14 +36,16 @@ def load(name_or_folder: str | Path, device: torch.device | str = "cpu") -> USFA
 
 
 def load(name_or_folder: str | Path, device: torch.device | str = "cpu") -> USFA | FB | Adapter:
-    """Load a shipped model by name, or a folder: a saved model, or a public project's checkpoint; frozen.
+    """Load a model, frozen: a shipped name, a folder, or hf://owner/name[@revision] of the Hugging Face Hub.
 
+    A folder is a saved model or a public project's checkpoint.
     A shipped name takes precedence over a folder of the same name: write ``./name``, or pass a Path, for the folder.
     Public projects: metamotivo, TD-JEPA, BFM-Zero, and converted agents of HILP and controllable_agent.
     """
-    path = Path(name_or_folder)
     if isinstance(name_or_folder, str) and name_or_folder in pretrained.shipped():
         return pretrained.load(name_or_folder, device)
+    on_hub = isinstance(name_or_folder, str) and name_or_folder.startswith(PREFIX)
+    path = fetched(str(name_or_folder)) if on_hub else Path(name_or_folder)
     _refuse_pickles(path)
     return load_checkpoint(path, device=device) if _is_public(path) else pretrained.load(name_or_folder, device)
 

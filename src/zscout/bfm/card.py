@@ -1,9 +1,12 @@
 """Model cards: architecture, training, and quality measured against the exact model."""
 
+import re
 from typing import Any
 
 from zscout.bfm.fb import FBConfig
 from zscout.bfm.usfa import USFAConfig
+
+LICENSE = re.compile(r"[a-z0-9][a-z0-9.+-]*")
 
 
 def model_card(config: USFAConfig, about: dict[str, Any]) -> str:
@@ -66,21 +69,25 @@ def fb_card(config: FBConfig, about: dict[str, Any]) -> str:
 
 
 def _opening(kind: str, text: str, about: dict[str, Any]) -> list[str]:
+    name, license = about.get("name", ""), about.get("license")
+    if license is not None and not (isinstance(license, str) and LICENSE.fullmatch(license)):
+        raise ValueError(f"license must be the Hub's name of one, such as mit or cc-by-4.0, got {license!r}")
     return [
         "---",
         "library_name: zscout",
-        "license: mit",
+        *([] if license is None else [f"license: {license}"]),
+        "pipeline_tag: reinforcement-learning",
         "tags: [reinforcement-learning, successor-features, behavioral-foundation-model]",
         "---",
         "",
-        f"# {about.get('name', kind)}",
+        f"# {name or kind}",
         "",
         text,
         "",
         "```python",
         "import zscout",
         "",
-        f'model = zscout.load("{about.get("name", "")}")  # or the path of this folder',
+        f'model = zscout.load("hf://OWNER/{name or "NAME"}")  # or the path of this folder',
         "```",
     ]
 

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from zscout.bfm.card import fb_card, model_card
 from zscout.bfm.fb import FB, FBConfig
+from zscout.bfm.hub import PREFIX, fetched
 from zscout.bfm.usfa import USFA, USFAConfig
 from zscout.files import parse_json, write_bytes
 from zscout.names import nearest
@@ -33,25 +34,28 @@ def shipped() -> dict[str, Path]:
     return {path.name: path for path in sorted(folder.glob("*")) if (path / CONFIG).is_file()}
 
 
-def save(model: USFA | FB, folder: str | Path, *, half: bool = False) -> Path:
+def save(model: USFA | FB, folder: str | Path, *, half: bool = False, license: str | None = None) -> Path:
     """Write a model that ``load`` restores exactly; existing files are replaced atomically.
 
     With ``half`` weight matrices are stored as float16, in half the space; ``load`` then gives the rounded values.
+    The folder can be uploaded to the Hugging Face Hub as it is: README.md is its card. ``license`` is the Hub's name of
+    one, such as "mit"; the model keeps it.
     """
     if not isinstance(model, USFA | FB):
         raise ValueError(f"expected a USFA or FB, got {type(model).__name__}: only these can be saved")
     folder = Path(folder)
     kind = FORMAT if isinstance(model, USFA) else FB_FORMAT
-    config = {"format": kind, "model": asdict(model.config), "about": model.about}
+    about = model.about if license is None else {**model.about, "license": license}
+    config = {"format": kind, "model": asdict(model.config), "about": about}
     text = json.dumps(config, indent=1, allow_nan=False) + "\n"
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
     _check_tensors(tensors, "the model")
     if half:
         tensors = {name: tensor.half() if _may_be_half(name) else tensor for name, tensor in tensors.items()}
         _check_tensors(tensors, "the model, in half precision,")
+    card = model_card(model.config, about) if isinstance(model, USFA) else fb_card(model.config, about)
     write_bytes(folder / WEIGHTS, bytes_of(tensors))
     write_bytes(folder / CONFIG, text.encode())
-    card = model_card(model.config, model.about) if isinstance(model, USFA) else fb_card(model.config, model.about)
     write_bytes(folder / CARD, card.encode())
     return folder
 
@@ -65,7 +69,7 @@ def load(name_or_folder: str | Path, device: torch.device | str = "cpu") -> USFA
 
 
 def load(name_or_folder: str | Path, device: torch.device | str = "cpu") -> USFA | FB:
-    """Load a shipped model by name, or a saved one by folder; frozen.
+    """Load a shipped model by name, a saved one by folder, or one of the Hub by hf://owner/name[@revision]; frozen.
 
     A shipped name takes precedence over a folder of the same name: write ``./name``, or pass a Path, for the folder.
     """
@@ -120,7 +124,8 @@ def _find(name_or_folder: str | Path) -> Path:
     models = shipped()
     if isinstance(name_or_folder, str) and name_or_folder in models:
         return models[name_or_folder]
-    folder = Path(name_or_folder)
+    on_hub = isinstance(name_or_folder, str) and name_or_folder.startswith(PREFIX)
+    folder = fetched(str(name_or_folder)) if on_hub else Path(name_or_folder)
     if folder.is_file():
         raise ValueError(f"{folder} is a file, expected a folder with {CONFIG} and {WEIGHTS} (pickles are not loaded)")
     if not folder.is_dir():
@@ -130,7 +135,8 @@ def _find(name_or_folder: str | Path) -> Path:
     for name in (CONFIG, WEIGHTS):
         if not (folder / name).is_file():
             others = ", ".join(sorted(path.name for path in folder.iterdir())[:5]) or "nothing"
-            raise ValueError(f"{folder} has no {name}; it holds {others} (pickles are not loaded)")
+            where = name_or_folder if on_hub else folder
+            raise ValueError(f"{where} has no {name}; it holds {others} (pickles are not loaded)")
     return folder
 
 

@@ -26,7 +26,9 @@ def sample_sphere_each(
 
 def project_sphere(z: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
     """√d z / ‖z‖; z = 0 maps to (1, …, 1)."""
-    if z.device.type == "cpu" and z.numel():  # on a GPU, the check would wait for the device
+    tracing: bool = torch.jit.is_tracing()  # type: ignore[attr-defined, no-untyped-call]
+    # On a GPU, the check would wait for the device; a trace has no branches.
+    if z.device.type == "cpu" and z.numel() and not tracing:
         norm: Tensor = torch.linalg.vector_norm(z, dim=-1, keepdim=True)
         low, high = torch.aminmax(norm)
         if low.item() > 1e-15 and high.item() < 1e15:

@@ -135,24 +135,24 @@ class USFA(SphereModel, Freezable):
         if tasks.ndim != 2:
             raise ValueError(f"policy expects z [n {self.dim}], got {tuple(tasks.shape)}")
         logits = self._logits(states.repeat(len(tasks)), tasks.repeat_interleave(len(states), 0))
-        return self._policy_of(logits.reshape(len(tasks), len(states), -1)).double()
+        return self.probabilities(logits.reshape(len(tasks), len(states), -1)).double()
 
     # Pairs of state and z, in parts that fit the cache
 
     def _psi_at_policy(self, state: Int[Tensor, " n"], z: Float[Tensor, "n d"]) -> Float[Tensor, "h n d"]:
         """ψ of each head, at the policy's action."""
-        psi, logits = self._outputs(state, z, with_psi=True)
+        psi, logits = self.outputs(state, z, with_psi=True)
         if self.config.temperature:
-            return (self._policy_of(logits).detach()[:, None] @ psi)[:, :, 0]
+            return (self.probabilities(logits).detach()[:, None] @ psi)[:, :, 0]
         return psi[:, torch.arange(len(state), device=state.device), logits.argmax(-1)]
 
     @torch.no_grad()
     def _logits(self, state: Int[Tensor, " n"], z: Float[Tensor, "n d"]) -> Float[Tensor, "n A"]:
         """The policy's logits."""
         with_psi = self.actor is None
-        return torch.cat([self._outputs(*part, with_psi)[1] for part in in_parts(state, z)])
+        return torch.cat([self.outputs(*part, with_psi)[1] for part in in_parts(state, z)])
 
-    def _outputs(self, state: Int[Tensor, " n"], z: Float[Tensor, "n d"], with_psi: bool) -> tuple[Tensor, Tensor]:
+    def outputs(self, state: Int[Tensor, " n"], z: Float[Tensor, "n d"], with_psi: bool) -> tuple[Tensor, Tensor]:
         """ψ(s,a;z) of each head [h n A d], empty unless ``with_psi``, and the policy's logits [n A]."""
         seen = self._seen_z(z)
         if self._frozen:
@@ -176,7 +176,8 @@ class USFA(SphereModel, Freezable):
         # Networks output features per step, of size near 1; ψ sums 1/(1 − γ) of them.
         return out.view(*out.shape[:-1], self.config.n_actions, self.dim) / (1 - self.gamma)
 
-    def _policy_of(self, logits: Float[Tensor, "*b A"]) -> Float[Tensor, "*b A"]:
+    def probabilities(self, logits: Float[Tensor, "*b A"]) -> Float[Tensor, "*b A"]:
+        """π(a|s,z) of the policy's logits."""
         if self.config.temperature:
             return torch.softmax(logits / self.config.temperature, -1)
         return torch.nn.functional.one_hot(logits.argmax(-1), logits.shape[-1]).to(logits.dtype)

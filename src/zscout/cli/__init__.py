@@ -14,6 +14,7 @@ from rich.console import Console
 import zscout
 from zscout.cli.bench import Bench
 from zscout.cli.compare import Compare, Tune
+from zscout.cli.export import Export
 from zscout.cli.live import Live
 from zscout.cli.output import UsageError, fail
 from zscout.cli.pretrain import Pretrain
@@ -22,7 +23,7 @@ from zscout.cli.reproduce import Reproduce
 from zscout.cli.transfer import Transfer
 from zscout.names import known_name, nearest
 
-Command: TypeAlias = Reproduce | Pretrain | Transfer | Compare | Tune | Bench | Live
+Command: TypeAlias = Reproduce | Pretrain | Transfer | Compare | Tune | Bench | Live | Export
 COMMANDS: dict[str, type[Command]] = {kind.__name__.lower(): kind for kind in get_args(Command)}
 DESCRIPTION = (
     "Online transfer with Behavioral Foundation Models: find the task vector z from rewards seen while acting. Worlds, "
@@ -40,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     command = _parse(words or ["--help"])
     try:
-        if not 0 <= command.seed < 2**63:
+        if not isinstance(command, Export) and not 0 <= command.seed < 2**63:
             raise UsageError(f"--seed must be from 0 to {2**63 - 1}, got {command.seed}")
         with signals_stop_it():
             command.run(Console(emoji=False, markup=False))  # names like mine:angry: and a[/b] are not markup

@@ -21,7 +21,7 @@ class Bench:
     """Measure speed relative to plain implementations in the same run, and relative to the hardware limit."""
 
     only: str = "all"
-    """Comma-separated names, or all: live,many,end-to-end,training,solving,start-up,floors,growth,large,bodies."""
+    """Comma-separated, or all: live,many,end-to-end,training,solving,start-up,floors,growth,large,bodies,deadlines."""
     seed: int = 0  # Seed of tasks, task vectors and random draws.
     quick: Quick = False  # Smaller problems and fewer repeats: about a minute, more on a busy machine.
     device: str = "cpu"  # cpu, or cuda for live, many, training and floors; the others run on one core.

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Generator, Tensor
 
-from zscout.edge import as_finite, as_given, as_positive, in_range
+from zscout.edge import as_finite, as_given, as_positive, as_vectors, in_range
 from zscout.randomness import Streams
 from zscout.transfer import inputs
 from zscout.transfer.acquisition import unused_gamma
@@ -149,13 +149,30 @@ class OnlineTransfer:
         """A_t ~ π(·|S_t, Z_t): a tensor if ``obs`` is a tensor, else numpy."""
         with self._one_thread:
             state, z = self._choose(obs)
-            streams = self._streams(ACT)
-            for_each_run = offers(self.bfm, DrawsForEachRun) and self.bfm.draws_for_each_run
-            first = int(streams.integers().flatten()[0]) & (2**62 - 1)
-            for_all_runs = Generator(device=z.device).manual_seed(first)
-            action = self.bfm.act(obs, z.clone(), streams if for_each_run else for_all_runs)
+            action = drawn_action(self.bfm, obs, z, self._streams(ACT))
             self._state = replace(state, action=inputs.copied(action))
             return action
+
+    def follow(self, obs: Obs, z: Vectors, action: Action | None = None) -> None:
+        """Say which z is followed at S_t instead of asking for one; ``tell`` then learns from the step.
+
+        The next ask chooses a new z, whatever ``hold`` says.
+        """
+        if not self.can_follow:
+            raise ValueError("this method chooses actions or whole rollouts: it learns from its own choices only")
+        with self._one_thread:
+            inputs.check_observation(obs, self.bfm.observation_space, self.runs)
+            last = as_vectors(z, self.bfm.dim, device=self._state.age.device)
+            if last.shape != (*self.runs, self.bfm.dim):
+                raise ValueError(f"z has shape {tuple(last.shape)}, expected {(*self.runs, self.bfm.dim)}")
+            self._state = replace(
+                self._state,
+                asked=inputs.copied(obs),
+                action=None if action is None else inputs.copied(action),
+                last=last.clone(),
+                z=None,
+                age=torch.full_like(self._state.age, math.inf),
+            )
 
     def tell(
         self, next_obs: Obs, reward: Rewards | None = None, done: Flags = False, seen: Flags | None = None
@@ -305,6 +322,11 @@ class OnlineTransfer:
         if (radius < 0).any() or tuple(radius.shape) not in ((), self.runs):
             raise ValueError(f"the radius must be one number ≥ 0, or one for each run, got {radius}")
         return radius.expand(self.runs)
+
+    @property
+    def can_follow(self) -> bool:
+        """Whether ``follow`` works: the method chooses z, neither actions nor whole rollouts."""
+        return self._search is not None and self.method.explorer is None
 
     @property
     def exploring(self) -> bool:
@@ -481,3 +503,12 @@ class ExplorerAgent(OnlineTransfer):
 
 
 KINDS = (RolloutAgent, ExplorerAgent, OnlineTransfer)
+
+
+def drawn_action(bfm: BehaviorModel, obs: Obs, z: Float[Tensor, "*b d"], streams: Streams) -> Action:
+    """A ~ π(·|s,z): each run draws from its own stream if the model can do that, else all from the first."""
+    for_each_run = offers(bfm, DrawsForEachRun) and bfm.draws_for_each_run
+    if for_each_run:
+        return bfm.act(obs, z.clone(), streams)
+    first = int(streams.integers().flatten()[0]) & (2**62 - 1)
+    return bfm.act(obs, z.clone(), Generator(device=z.device).manual_seed(first))

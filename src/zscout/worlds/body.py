@@ -144,24 +144,25 @@ class Body:
         _check_size(obs, "observation", self.observation_space.shape[0])
         skeleton, links = self._skeleton(obs), self._joints - 2
         if self.kind.sees_angles:
-            direction = directions(skeleton.angles(obs[..., 1 : links + 1]))
-            height = obs[..., 0] + skeleton.root.imag
+            angles = skeleton.angles(obs[..., 1 : links + 1])
+            cos, sin = angles.cos(), angles.sin()
+            height = obs[..., 0] + skeleton.real.root_up
             velocity = obs[..., links + 1 : links + 1 + self._joints]
         else:
-            direction = torch.complex(obs[..., : 2 * links : 2], -obs[..., 1 : 2 * links : 2])
+            cos, sin = obs[..., : 2 * links : 2], obs[..., 1 : 2 * links : 2]
             height = obs[..., 2 * links]
             velocity = obs[..., 2 * links + 1 :]
         rate = skeleton.angles(velocity[..., 2:])
         features = [
             height,
-            direction[..., 0].real,
-            -direction[..., 0].imag,
-            velocity[..., self._x] + skeleton.drift(direction, rate).real,
+            cos[..., 0],
+            sin[..., 0],
+            velocity[..., self._x] + skeleton.drift(cos, sin, rate),
             rate[..., 0],
-            skeleton.angular_momentum(direction, rate),
+            skeleton.angular_momentum(cos, sin, rate),
         ]
         if self.kind.touch:
-            features.append((direction @ (skeleton.centres[0] - skeleton.centres[-1])).imag)
+            features.append(skeleton.rise(cos, sin))
         return torch.stack(features, -1)
 
     def segments(self, state: Float[Tensor, "*b k"]) -> tuple[Float[Tensor, "*b s 2 2"], Float[Tensor, " s"]]:

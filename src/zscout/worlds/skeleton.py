@@ -1,6 +1,7 @@
 """Planar kinematics of a MuJoCo model in batches: points, velocities and momentum from the angles of its links."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -59,7 +60,7 @@ class Skeleton:
 
     def to(self, like: Tensor) -> "Skeleton":
         """A copy with the device and precision of a tensor of real numbers."""
-        parts = vars(self).values()
+        parts = [getattr(self, field.name) for field in fields(self)]
         return Skeleton(
             *(part.to(like.device, like.dtype.to_complex() if part.is_complex() else like.dtype) for part in parts)
         )
@@ -68,16 +69,40 @@ class Skeleton:
         """θ of the links from the hinges, or θ̇ from their velocities."""
         return hinges @ self.turns.T
 
-    def drift(self, direction: Complex[Tensor, "*b links"], rate: Float[Tensor, "*b links"]) -> Complex[Tensor, "*b"]:
-        """The velocity of the centre of mass relative to the root, Σ_k −iθ̇_k e_k a_k."""
-        return (direction * rate) @ (-1j * self.centre)
+    @cached_property
+    def real(self) -> "Real":
+        """Real and imaginary parts of what ``goal_features`` needs: ONNX has no complex numbers."""
+        chains = (self.root, self.centre, self.coupling, self.centres[0] - self.centres[-1])
+        return Real(*(part.contiguous() for chain in chains for part in (chain.real, chain.imag)))
 
-    def angular_momentum(
-        self, direction: Complex[Tensor, "*b links"], rate: Float[Tensor, "*b links"]
-    ) -> Float[Tensor, "*b"]:
+    def drift(self, cos: Float[Tensor, "*b links"], sin: Tensor, rate: Tensor) -> Float[Tensor, "*b"]:
+        """The horizontal velocity of the centre of mass relative to the root, Re Σ_k −iθ̇_k e_k a_k."""
+        return (rate * cos) @ self.real.centre_up - (rate * sin) @ self.real.centre_across
+
+    def angular_momentum(self, cos: Float[Tensor, "*b links"], sin: Tensor, rate: Tensor) -> Float[Tensor, "*b"]:
         """L = Σ_b m_b (r_b × v_b) + I_b θ̇_b about y, with r and v relative to the centre of mass."""
-        orbital = ((direction.conj() @ self.coupling) * direction).real  # Σ_b m_b r̄_b e_l a_bl, for each l
+        along, across = self.real.coupling_along, self.real.coupling_across
+        # Re Σ_b m_b r̄_b e_l a_bl, for each l
+        orbital = (cos @ along - sin @ across) * cos + (cos @ across + sin @ along) * sin
         return ((orbital + self.inertia) * rate).sum(-1)
+
+    def rise(self, cos: Float[Tensor, "*b links"], sin: Tensor) -> Float[Tensor, "*b"]:
+        """How far the centre of mass of the first link is above that of the last."""
+        return cos @ self.real.rise_up - sin @ self.real.rise_across
+
+
+@dataclass(frozen=True, eq=False)
+class Real:
+    """Parts of a skeleton's complex numbers."""
+
+    root_across: Float[Tensor, ""]
+    root_up: Float[Tensor, ""]
+    centre_across: Float[Tensor, " links"]
+    centre_up: Float[Tensor, " links"]
+    coupling_along: Float[Tensor, "links links"]
+    coupling_across: Float[Tensor, "links links"]
+    rise_across: Float[Tensor, " links"]  # of the chain from the last link's centre to the first one's
+    rise_up: Float[Tensor, " links"]
 
 
 def directions(angles: Float[Tensor, "*b links"]) -> Complex[Tensor, "*b links"]:

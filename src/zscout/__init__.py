@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from zscout.bfm.usfa import USFA
     from zscout.transfer.agent import OnlineTransfer
     from zscout.transfer.certificate import Certificate, Certified
+    from zscout.transfer.change import ChangeTest
     from zscout.transfer.methods import METHODS, Method
     from zscout.transfer.offline import infer_task
     from zscout.transfer.posterior import TaskPosterior
@@ -34,6 +35,7 @@ __all__ = [
     "BehaviorModel",
     "Certificate",
     "Certified",
+    "ChangeTest",
     "ExactModel",
     "Method",
     "OnlineTransfer",
@@ -57,6 +59,7 @@ _HOMES = {
     "bfm.usfa": ["USFA"],
     "transfer.agent": ["OnlineTransfer"],
     "transfer.certificate": ["Certificate", "Certified"],
+    "transfer.change": ["ChangeTest"],
     "transfer.methods": ["METHODS", "Method"],
     "transfer.offline": ["infer_task"],
     "transfer.posterior": ["TaskPosterior"],

@@ -106,7 +106,7 @@ class RunOptions:
     model: str = Usual("exact")
     """exact, network (the shipped one), the name or folder of a saved model, or module:name of your own."""
     rewards: str = Usual("linear")
-    """linear: φ·z_r. In grid worlds also patch: 1 on a random 2×2 patch, 0 elsewhere; decoy: with a second, nearer patch
+    """linear: φ·z_r. In grid worlds also patch: 1 on a random 2×2 patch, 0 elsewhere; decoy: and a second, nearer patch
     worth half; both with laplacian-fine features unless you name others."""
     steps: int = 200  # Steps of each run.
     noise: float = 0.3  # Standard deviation of the reward noise.

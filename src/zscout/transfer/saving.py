@@ -17,7 +17,7 @@ from torch import Tensor
 
 from zscout.edge import as_finite
 from zscout.files import parse_json, write_bytes
-from zscout.transfer import acquisition, confidence, explorers, rollout_searches, search
+from zscout.transfer import acquisition, change, confidence, explorers, rollout_searches, search
 from zscout.transfer.methods import Method
 from zscout.transfer.posterior import TaskPosterior
 from zscout.transfer.rollout_searches import Memory
@@ -35,6 +35,7 @@ ROLES: dict[str, tuple[ModuleType, ...]] = {
     "search": (search, rollout_searches),
     "start": (search,),
     "explorer": (explorers,),
+    "change": (change,),
 }
 """Modules allowed for each field of a method; a file cannot name any other."""
 
@@ -51,6 +52,7 @@ class AgentState:
     asked: Obs | None = None  # S_t, from ask or act to tell
     action: Action | None = None  # A_t, from act to tell
     memory: Memory = field(default_factory=dict)  # of a rollout search or an explorer
+    recent: Memory = field(default_factory=dict)  # the last rewards, for a change test
 
     def numbers(self) -> dict[str, Any]:
         """The fields that are not tensors, and which of ``PENDING`` are."""
@@ -67,6 +69,7 @@ class AgentState:
             | {"age": self.age}
             | {name: value for name, value in optional.items() if value is not None}
             | {f"memory.{name}": value for name, value in self.memory.items()}
+            | {f"recent.{name}": value for name, value in self.recent.items()}
         )
 
     def _pending(self) -> dict[str, Any]:
@@ -95,6 +98,7 @@ class AgentState:
                     if name in PENDING or name.startswith("[")
                 }
             ),
+            recent={name: checked[f"recent.{name}"] for name in self.recent},
             memory={  # counters (scalars) stay on the CPU
                 name.removeprefix("memory."): value.to(device) if value.ndim else value
                 for name, value in tensors.items()

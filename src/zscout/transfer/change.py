@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from zscout.edge import as_real, as_vectors
@@ -14,9 +14,10 @@ from zscout.transfer.posterior import TaskPosterior
 from zscout.types import Vectors
 
 Recent: TypeAlias = dict[str, Tensor]
-"""The last pairs of each run, newest first: phi [*b m d], reward [*b m], their count [*b]; and the number of changes."""
+"""The last pairs of each run, newest first: phi [*b m d], reward [*b m], their count [*b]; and how often it changed."""
 
-LEAST = 3  # pairs after a change, and before it: two outliers are no new task
+TINY = torch.finfo(torch.float64).tiny
+LEAST = 3  # rewards before a change
 
 
 @dataclass(frozen=True)
@@ -38,9 +39,9 @@ class ChangeTest(Checked):
 
     @property
     def windows(self) -> list[int]:
-        """The k that are tested, from ``LEAST`` to ``memory`` by steps of about √2."""
-        sizes = {round(LEAST * 2 ** (i / 2)) for i in range(60)}
-        return sorted({size for size in sizes if size < self.memory} | {max(LEAST, self.memory)})
+        """The k that are tested: 1, 2, 3, 4, 6, 8, 11, 16, 23, … up to ``memory``."""
+        sizes = sorted({round(2 ** (i / 2)) for i in range(2 * self.memory.bit_length())} | {3})
+        return [*(size for size in sizes if size < self.memory), self.memory]
 
     def begin(self, prior: TaskPosterior) -> Recent:
         """No pairs."""
@@ -74,45 +75,50 @@ class ChangeTest(Checked):
             pairs = recent["phi"][..., :k, :].flip(-2), recent["reward"][..., :k].flip(-1)
             here = changed & (kept == k)
             posterior = _where(here, prior.learn(*pairs), posterior)
-        recent = _shortened(recent, torch.where(changed, kept, recent["count"]))
-        return posterior, recent | {"changes": recent["changes"] + changed.long()}, changed
+        count = torch.where(changed, kept, recent["count"])  # older pairs are of the old task
+        return posterior, recent | {"count": count, "changes": recent["changes"] + changed.long()}, changed
 
     def log_factors(self, prior: TaskPosterior, posterior: TaskPosterior, recent: Recent) -> Float[Tensor, "*b w"]:
         """log B_k of each window; −∞ for one that the rewards since the last change do not fill."""
-        n, count = posterior.weight, recent["count"]
-        V, b, squares = posterior.V, posterior.b, posterior.reward_squares
-        pairs, rewards, V_prior = recent["phi"], recent["reward"], prior.V
-        if posterior.means is not None:  # c is the z of one more feature, 1; all pairs are centred on the common means
-            pairs = pairs - posterior.means.phi[..., None, :]
-            pairs = torch.cat([pairs, torch.ones_like(pairs[..., :1])], -1)
-            rewards = rewards - posterior.means.reward[..., None]
-            V, V_prior = (
-                _with_corner(matrix, corner) for matrix, corner in ((V, n + prior.ridge), (V_prior, prior.ridge))
-            )
-            b = torch.cat([b, torch.zeros_like(b[..., :1])], -1)
-        products, moments, sums = [], [], []
-        first = 0
-        for last in self.windows:
-            rows, values = pairs[..., first:last, :], rewards[..., first:last]
-            products.append(rows.mT @ rows)
-            moments.append((rows.mT @ values[..., None])[..., 0])
-            sums.append((values**2).sum(-1))
-            first = last
-        P, q, s = (
-            torch.stack(parts, len(posterior.runs)).cumsum(len(posterior.runs)) for parts in (products, moments, sums)
+        V_prior, V, b, squares, pairs, rewards = _regression(prior, posterior, recent)
+        products, moments, sums = self._summed(pairs, rewards)
+        new, new_left = _fit(V_prior[..., None, :, :] + products, moments, sums)
+        old, old_left = _fit(
+            V[..., None, :, :] - products, b[..., None, :] - moments, (squares[..., None] - sums).clamp(min=0)
         )
-        V_new, V_old = V_prior[..., None, :, :] + P, V[..., None, :, :] - P
-        all_det, all_left = _fit(V, b, squares)
-        new_det, new_left = _fit(V_new, q, s)
-        old_det, old_left = _fit(V_old, b[..., None, :] - q, squares[..., None] - s)
-        prior_det = torch.linalg.slogdet(V_prior).logabsdet
-        occam = (all_det + prior_det)[..., None] - new_det - old_det
-        tiny = torch.finfo(torch.float64).tiny
-        gain = (all_left[..., None] + tiny).log() - (new_left + old_left + tiny).log()
-        sizes = torch.tensor(self.windows, device=n.device)
-        filled = (sizes <= count[..., None]) & (sizes + LEAST <= n[..., None])
-        factors: Tensor = 0.5 * (occam + n[..., None] * gain)
+        whole, left = _fit(V, b, squares)
+        log_dets = (whole + torch.linalg.slogdet(V_prior).logabsdet)[..., None] - new - old
+        gain = (left[..., None] + TINY).log() - (new_left + old_left + TINY).log()
+        n, sizes = posterior.weight[..., None], torch.tensor(self.windows, device=b.device)
+        filled = (sizes <= recent["count"][..., None]) & (sizes + LEAST <= n)
+        factors = (0.5 * (log_dets + n * gain)).nan_to_num(nan=-math.inf)
         return torch.where(filled, factors, -math.inf)
+
+    def _summed(self, pairs: Float[Tensor, "*b m k"], rewards: Float[Tensor, "*b m"]) -> tuple[Tensor, Tensor, Tensor]:
+        """Σφφᵀ [*b w k k], Σφr [*b w k] and Σr² [*b w] of each window."""
+        ends = self.windows
+        parts = [
+            (pairs[..., first:last, :], rewards[..., first:last, None])
+            for first, last in zip([0, *ends], ends, strict=False)
+        ]
+        products = torch.stack([rows.mT @ rows for rows, _ in parts], -3).cumsum(-3)
+        moments = torch.stack([(rows.mT @ values)[..., 0] for rows, values in parts], -2).cumsum(-2)
+        return products, moments, torch.stack([(values**2).sum((-2, -1)) for _, values in parts], -1).cumsum(-1)
+
+
+def _regression(prior: TaskPosterior, posterior: TaskPosterior, recent: Recent) -> tuple[Tensor, ...]:
+    """Prior V, V, b and Σr² of all rewards, and the last pairs.
+
+    With an intercept, c is the z of one more feature, 1, and everything is centred on the means of all pairs.
+    """
+    V_prior, V, b, pairs, rewards = prior.V, posterior.V, posterior.b, recent["phi"], recent["reward"]
+    if posterior.means is not None:
+        apart = pairs - posterior.means.phi[..., None, :]
+        pairs = torch.cat([apart, torch.ones_like(apart[..., :1])], -1)
+        rewards = rewards - posterior.means.reward[..., None]
+        V_prior, V = _with_corner(V_prior, prior.ridge), _with_corner(V, posterior.weight + prior.ridge)
+        b = torch.nn.functional.pad(b, (0, 1))
+    return V_prior, V, b, posterior.reward_squares, pairs, rewards
 
 
 def _fit(
@@ -145,16 +151,11 @@ def _pushed(
     }
 
 
-def _shortened(recent: Recent, count: Int[Tensor, "*b"]) -> Recent:
-    """The newest ``count`` pairs only."""
-    return recent | {"count": torch.minimum(recent["count"], count)}
-
-
 def _where(here: Bool[Tensor, "*b"], one: TaskPosterior, other: TaskPosterior) -> TaskPosterior:
     """``one`` for the runs here, ``other`` for the rest."""
 
     def chosen(a: Tensor, b: Tensor) -> Tensor:
-        return torch.where(here.reshape(*here.shape, *[1] * (a.ndim - here.ndim)), a, b)
+        return torch.where(here.reshape((*here.shape, *[1] * (a.ndim - here.ndim))), a, b)
 
     ours, theirs = one.tensors(), other.tensors()
     return other.with_tensors({name: chosen(ours[name], theirs[name]) for name in ours})

@@ -5,6 +5,7 @@ forgetting, forgetting ρ, and a ``ChangeTest``. With ``--fixed`` the task stays
 without a restart is the same as without the test.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -14,9 +15,9 @@ import tyro
 from rich.console import Console
 from rich.progress import track
 
-from zscout.lab.arena import Batch, Tasks
+from zscout.lab.arena import Batch, Task, Tasks
 from zscout.lab.grid_arena import GridArena
-from zscout.lab.simulation import simulated, trace_of
+from zscout.lab.simulation import Trace, simulated, trace_of
 from zscout.lab.statistics import Bootstrap
 from zscout.transfer.agent import OnlineTransfer
 from zscout.transfer.change import ChangeTest
@@ -48,7 +49,7 @@ class Drift:
     """Four tasks, 40 steps."""
 
     def row(self, features: str, model: str, memory: float | ChangeTest) -> tuple[str, ...]:
-        """Mean lost steps in the first and in the second half of the runs, and how often the test restarted them."""
+        """Mean lost steps in both halves of the runs if the task changes, and how often the test restarted them."""
         steps, count = (40, 4) if self.quick else (self.steps, self.tasks)
         arena, tasks = GridArena("open-grid", features, model), Tasks(2 * count, 1)
         ground, drawn, seeds = arena.ground, tasks.draw(arena), tasks.run_seeds[:count]
@@ -66,14 +67,7 @@ class Drift:
             for _ in range(steps):
                 taken.append(next(moving))
                 restarts.append(torch.as_tensor(agent.changes))
-        trace = trace_of(agent, arena.vectors(halves[0]), taken)
-        lost = []
-        for which, half in enumerate(halves):
-            part, z_r = slice(which * steps, (which + 1) * steps), arena.vectors(half)
-            state = trace.state[part]
-            achieved = (ground.yardstick.psi(state, trace.z[part]) * z_r).sum(-1)
-            lost.append((ground.yardstick.best(state, z_r) - achieved).sum(0) / ground.gap)
-        before, after = (np.asarray(half)[:, None] for half in lost)
+        lost = [""] * 2 if self.fixed else self._lost(trace_of(agent, arena.vectors(halves[0]), taken), arena, halves)
         first, soon, last = (np.asarray(restarts[t]) for t in (steps, min(steps + LATE, 2 * steps), 2 * steps))
         shown = (
             (f"{first.sum():.0f}", f"{(last - first).sum():.0f}", f"{(soon == first).sum()}")
@@ -81,13 +75,24 @@ class Drift:
             else ("", "", "")
         )
         name = "change test" if tested else "all" if memory == 1 else f"forgetting {memory:g}"
-        means = Bootstrap(count, 1)
-        return features, model, name, f"{means.mean(before):.1f}", f"{means.mean(after):.1f}", *shown
+        return features, model, name, *lost, *shown
+
+    def _lost(self, trace: Trace, arena: GridArena, halves: Sequence[Sequence[Task]]) -> list[str]:
+        """Lost steps of each half, for its own tasks."""
+        ground, steps = arena.ground, len(trace.state) // 2
+        found, means = [], Bootstrap(len(halves[0]), 1)
+        for which, half in enumerate(halves):
+            part, z_r = slice(which * steps, (which + 1) * steps), arena.vectors(half)
+            state = trace.state[part]
+            achieved = (ground.yardstick.psi(state, trace.z[part]) * z_r).sum(-1)
+            regret = ground.yardstick.best(state, z_r) - achieved
+            found.append(f"{means.mean(np.asarray(regret.sum(0) / ground.gap)[:, None]):.1f}")
+        return found
 
     def run(self) -> None:
         """Print a table."""
-        rivals = () if self.fixed else (1.0, *self.forgetting)
-        cells = list(product(self.features, self.models, (*rivals, ChangeTest())))
+        memories: list[float | ChangeTest] = [ChangeTest()] if self.fixed else [1.0, *self.forgetting, ChangeTest()]
+        cells = list(product(self.features, self.models, memories))
         with torch.inference_mode():
             rows = [self.row(*cell) for cell in track(cells, console=Console(stderr=True))]
         print(" | ".join(HEAD))

@@ -17,11 +17,24 @@ from zscout.lab.suite import MARGIN, PLACES, Score, cells_from_json, cells_to_js
 from zscout.transfer.methods import METHODS
 
 
-def row(method: str, lost: float, settled: float, **changes: Any) -> Row:
-    """A row of a method with tuned settings."""
-    numbers = {name: Estimate(0.0, 0.0, 0.0) for name in ("lost_iqm", "lost_own", "final", "error")}
-    there = {"settings": {"ridge": 1.0}, "note": "fewest and settling", "rank": (1, 1), "runs": 100} | changes
-    return Row(method, lost=Estimate(lost, 0, 0), settled=Estimate(settled, 0, 1), **numbers, **there)
+def row(
+    method: str, lost: float, settled: float, *, settings: dict[str, Any] | None = None, note: str = "settling"
+) -> Row:
+    """A row of a method, with tuned settings if not told otherwise."""
+    zero = Estimate(0.0, 0.0, 0.0)
+    return Row(
+        method,
+        {"ridge": 1.0} if settings is None else settings,
+        (1, 1),
+        Estimate(lost, 0.0, 0.0),
+        zero,
+        zero,
+        Estimate(settled, 0.0, 1.0),
+        zero,
+        zero,
+        100,
+        note=note,
+    )
 
 
 def cell(*rows: Row, name: str = "here") -> StoredCell:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from zscout.transfer.agent import OnlineTransfer
     from zscout.transfer.asynchronous import AsyncTransfer
     from zscout.transfer.certificate import Certificate, Certified
+    from zscout.transfer.change import ChangeTest
     from zscout.transfer.credit import Credit
     from zscout.transfer.methods import METHODS, Method
     from zscout.transfer.offline import infer_task
@@ -40,6 +41,7 @@ __all__ = [
     "BehaviorModel",
     "Certificate",
     "Certified",
+    "ChangeTest",
     "Credit",
     "ExactModel",
     "Method",
@@ -70,6 +72,7 @@ _HOMES = {
     "transfer.agent": ["OnlineTransfer"],
     "transfer.asynchronous": ["AsyncTransfer"],
     "transfer.certificate": ["Certificate", "Certified"],
+    "transfer.change": ["ChangeTest"],
     "transfer.credit": ["Credit"],
     "transfer.methods": ["METHODS", "Method"],
     "transfer.offline": ["infer_task"],

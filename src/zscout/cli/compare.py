@@ -16,6 +16,7 @@ from zscout.cli.options import (
 )
 from zscout.cli.output import UsageError, say, writable, write_files
 from zscout.cli.progress import outcomes_with_bar
+from zscout.cli.suite import compare_suite
 from zscout.cli.traces import compare_traces
 
 if TYPE_CHECKING:
@@ -37,6 +38,9 @@ class Compare(CompareOptions):
         from zscout.lab.tuning import about_settings, settings_of_file
         from zscout.report.tables import compare_csv, terminal_table
 
+        if self.suite:
+            compare_suite(self, console)
+            return
         if self.traces:
             compare_traces(self, console)
             return

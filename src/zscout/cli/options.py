@@ -105,6 +105,9 @@ class RunOptions:
     """clusters, laplacian, laplacian-fine, or module:name: your table [S d], or a function of the world."""
     model: str = Usual("exact")
     """exact, network (the shipped one), the name or folder of a saved model, or module:name of your own."""
+    rewards: str = Usual("linear")
+    """linear: φ·z_r. In grid worlds also patch: 1 on a random 2×2 patch, 0 elsewhere; decoy: and a second, nearer patch
+    worth half; both with laplacian-fine features unless you name others."""
     steps: int = 200  # Steps of each run.
     noise: float = 0.3  # Standard deviation of the reward noise.
     jobs: int = 1  # Number of worker processes.
@@ -115,6 +118,7 @@ class RunOptions:
         """The arena by its names."""
         from zscout.lab.body_arena import BodyArena
         from zscout.lab.grid_arena import GridArena
+        from zscout.lab.patches import DECOY, PATCH, PatchArena
         from zscout.lab.point_arena import POINT_MAZE, PointArena
         from zscout.worlds.body import BODIES
 
@@ -123,8 +127,13 @@ class RunOptions:
         bodies = {name + ending: (name, ending[1:] or "suite") for name in BODIES for ending in ("", *BODY_ENDINGS)}
         if known_name(self.arena, ("grid", *points, *bodies), "arena") == "grid":
             check_world(self.world)
+            if known_name(self.rewards, ("linear", PATCH, DECOY), "kind of rewards,") != "linear":
+                if psi_error or heads > 1:
+                    raise UsageError(f"--psi-error and --heads do not apply to --rewards {self.rewards}")
+                names = str(self.world), self._features, str(self.model)
+                return PatchArena(*names, device=device, rewards=str(self.rewards))
             return GridArena(str(self.world), str(self.features), str(self.model), psi_error, heads, device)
-        for name, value in (("world", self.world), ("features", self.features)):
+        for name, value in (("world", self.world), ("features", self.features), ("rewards", self.rewards)):
             if not isinstance(value, Usual):
                 raise UsageError(f"--{name} {value} does not apply to --arena {self.arena}")
         if psi_error or heads > 1:
@@ -140,7 +149,14 @@ class RunOptions:
         """World, features and model, for titles of tables."""
         if self.arena != "grid":
             return self.arena
-        return f"{self.world}, {self.features} features, {self.model} model"
+        rewards = "" if self.rewards == "linear" else f", {self.rewards} rewards"
+        return f"{self.world}, {self._features} features, {self.model} model{rewards}"
+
+    @property
+    def _features(self) -> str:
+        """The features; patches need fine ones."""
+        fine = self.rewards != "linear" and isinstance(self.features, Usual)
+        return "laplacian-fine" if fine else str(self.features)
 
 
 @dataclass(frozen=True)
@@ -166,6 +182,8 @@ class CompareOptions(RunOptions):
     offset: float = 0.0  # A constant added to every reward; it does not change the best behaviour.
     traces: Annotated[str, tyro.conf.arg(metavar="FILE[,FILE…]")] = ""
     """Comma-separated files exported by zscout live: run the methods on the same reward, in one table with them."""
+    suite: Quick = False
+    """Run the default and tuned rivals in a fixed list of arenas and print one score; with --quick in about 5 min."""
     quick: Quick = False  # Quick test: five tasks, one seed, at most 50 steps.
     json: OutputFile = None
     """Also write the table, the numbers and the seed of every run to this file; creates its folder."""

@@ -11,12 +11,14 @@ import numpy as np
 from zscout.lab.arena import NUMBERS, Arena, Task, Tasks
 from zscout.lab.body_arena import BodyArena
 from zscout.lab.grid_arena import GridArena
+from zscout.lab.patches import PatchArena
 from zscout.lab.point_arena import POINT_MAZE, PointArena
 from zscout.lab.spec import Spec, settings_json
 from zscout.lab.statistics import Bootstrap, Estimate, ranks
 from zscout.lab.store import Store
 
 EPISODES = ("return_", "oracle_")  # numbers of each episode, in arenas whose episodes end
+DECOYED = "decoyed"  # the share of runs that keep to a decoy, in arenas with one
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ class Outcome:
             missing = [spec for spec, numbers in zip(entrant.specs, found, strict=True) if numbers is None]
             return cls(entrant, {}, [store.failure(spec) or "it was not run" for spec in missing])
         shape = (entrant.tasks.count, entrant.tasks.seeds)
-        names = [name for name in there[0] if name in NUMBERS or name.startswith(EPISODES)]
+        names = [name for name in there[0] if name in (*NUMBERS, DECOYED) or name.startswith(EPISODES)]
         return cls(entrant, {n: np.array([run[n] for run in there]).reshape(shape) for n in names})
 
     @property
@@ -112,7 +114,7 @@ def arena_from_json(content: Mapping[str, Any]) -> Arena:
     named = dict(content)
     place = named.pop("arena", "grid")
     if place == "grid":
-        return GridArena(**named)
+        return PatchArena(**named) if "rewards" in named else GridArena(**named)
     return PointArena(**named) if place == POINT_MAZE else BodyArena(**named)
 
 
@@ -135,6 +137,7 @@ class Row:
     difference: Estimate | None = None
     improvement: Estimate | None = None  # probability of fewer lost steps than the reference on the same task
     note: str = ""  # where its settings are from
+    decoyed: Estimate | None = None  # share of runs whose z to keep stays at the decoy
     episodes: Sequence[Estimate] = ()  # return of each episode ÷ the oracle's, over all runs
 
     @property
@@ -177,6 +180,8 @@ def comparison(outcomes: Sequence[Outcome], against: str = "") -> list[Row]:
         lost, (best, worst, alike) = outcome.tables["lost"], placed[outcome.entrant]
         found: dict[str, Any] = {name: bootstrap.mean(outcome.tables[name]) for name in NUMBERS}
         found["lost_iqm"] = bootstrap.iqm(lost)
+        if DECOYED in outcome.tables:
+            found[DECOYED] = bootstrap.mean(outcome.tables[DECOYED])
         ran = sum(name.startswith("return_") for name in outcome.tables)
         episodes = [[outcome.tables[f"{name}{k}"] for name in EPISODES] for k in range(1, ran + 1)]
         found["episodes"] = [bootstrap.ratio(own, oracle) for own, oracle in episodes]
@@ -225,10 +230,13 @@ def _further_cells(rows: Sequence[Row]) -> Cells:
     """The columns that both tables end with."""
     own = any(abs(row.lost.value - row.lost_own.value) > 1e-6 for row in rows)
     cells = [[f"{row.settled.value:.0%}", f"{row.final.value:.3f}", f"{row.error.value:.2f}"] for row in rows]
+    head = ["settled", "final", "‖ẑ−z_r‖"]
+    if any(row.decoyed is not None for row in rows):
+        shares = ["" if row.decoyed is None else f"{row.decoyed.value:.0%}" for row in rows]
+        head, cells = ["at decoy", *head], [[share, *line] for share, line in zip(shares, cells, strict=True)]
     if not own:
-        return ["settled", "final", "‖ẑ−z_r‖"], cells
-    with_own = [[f"{row.lost_own.value:.1f}", *line] for row, line in zip(rows, cells, strict=True)]
-    return ["own π", "settled", "final", "‖ẑ−z_r‖"], with_own
+        return head, cells
+    return ["own π", *head], [[f"{row.lost_own.value:.1f}", *line] for row, line in zip(rows, cells, strict=True)]
 
 
 def episode_cells(rows: Sequence[Row]) -> Cells:

@@ -20,8 +20,13 @@ EVERY, LAST = 5, 20  # settled: value ≥ GOOD at every check of the last steps
 ALL_STEPS = 500  # in longer runs the value of the estimate is computed every 5 steps only
 
 
-def evaluate_exactly(trace: Trace, ground: Ground, table: Float[Tensor, "R S"] | None = None) -> Evaluation:
-    """A number for each run [R], and columns of steps [T R …]; ``table`` has the rewards if they are not φ·z_r."""
+def evaluate_exactly(
+    trace: Trace, ground: Ground, table: Float[Tensor, "R S"] | None = None, own_gap: bool = False
+) -> Evaluation:
+    """A number for each run [R], and columns of steps [T R …]; ``table`` has the rewards if they are not φ·z_r.
+
+    One lost step is the mean over states of v* − v_random, of random tasks φ·z_r; with ``own_gap``, of each run's task.
+    """
     yardstick = ground.yardstick if table is None else ground.by_state
     task = trace.task if table is None else table  # in the yardstick's features
     own = trace.task.expand_as(trace.z)
@@ -30,6 +35,7 @@ def evaluate_exactly(trace: Trace, ground: Ground, table: Float[Tensor, "R S"] |
     visits, visits_own = (psi, psi_own) if table is None else (yardstick.psi(trace.state, z) for z in (trace.z, own))
     achieved = yardstick.achieved(trace, task, visits)
     regret = yardstick.best(trace.state, task) - achieved
+    gap = torch.full((len(task),), ground.gap) if not own_gap else yardstick.gaps(task)
     worth = trace.task @ ground.exact.features.T.cpu() if table is None else table  # [R S]
     normalised = _normalised(worth.T.gather(0, trace.entered), worth.mean(1), worth.amax(1))
     value = value_of_estimate(trace, yardstick, task.expand(len(trace.state), -1, -1))
@@ -37,8 +43,8 @@ def evaluate_exactly(trace: Trace, ground: Ground, table: Float[Tensor, "R S"] |
     theory = replay(trace, ground.exact, learnable, psi, psi_own, regret)
     error = (torch.cat([trace.z_hat[1:], trace.final_z_hat[None]]) - learnable).norm(dim=-1)
     numbers = {
-        "lost": regret.sum(0) / ground.gap,
-        "lost_own": ((visits_own * task).sum(-1) - achieved).sum(0) / ground.gap,
+        "lost": regret.sum(0) / gap,
+        "lost_own": ((visits_own * task).sum(-1) - achieved).sum(0) / gap,
         "settled": settled(value).double(),
         "final": normalised[-FINAL:].mean(0),
         "error": error[-1],
@@ -52,10 +58,10 @@ def evaluate_exactly(trace: Trace, ground: Ground, table: Float[Tensor, "R S"] |
         "z": (trace.z, np.float32),
         "reward": (trace.reward, np.float64),
         "error": (error, np.float32),
-        "regret": (regret / ground.gap, np.float32),
+        "regret": (regret / gap, np.float32),
         "width": (theory.psi_squares.sqrt(), np.float32),
-        "bound": (theory.lemma / ground.gap, np.float32),
-        "naive": (torch.full_like(regret, theory.naive) / ground.gap, np.float32),
+        "bound": (theory.lemma / gap, np.float32),
+        "naive": (torch.full_like(regret, theory.naive) / gap, np.float32),
         "inside": (theory.inside, np.bool_),
         "conditions": (theory.conditions, np.bool_),
         "log_det": (-theory.log_det_now, np.float32),

@@ -53,7 +53,11 @@ class Yardstick:
 
     def gap(self, tasks: Float[Tensor, "n d"]) -> float:
         """Mean over states and tasks of v* − v_random: the regret of one lost step."""
-        return float((self.exact.value(tasks).cpu() - tasks @ self.random.T).mean())
+        return float(self.gaps(tasks).mean())
+
+    def gaps(self, tasks: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
+        """The same for each task."""
+        return (self.exact.value(tasks).cpu() - tasks @ self.random.T).mean(1)
 
     def best(self, state: Int[Tensor, "T R"], task: Float[Tensor, "R d"]) -> Float[Tensor, "T R"]:
         """v*(S_t) for each run's task."""

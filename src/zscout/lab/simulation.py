@@ -18,7 +18,7 @@ WORLD = 2**40  # where the world's draws begin in a run's stream: far from those
 
 
 class TaskRuns:
-    """An environment of R runs in a finite world; noise, slips and starts come from each run's seed.
+    """An environment of R runs in a finite world; noise, slips and starts (if not given) come from each run's seed.
 
     ``reward`` [R S], and ``noise`` if it is a tensor, may be changed in place between two steps.
     """
@@ -29,11 +29,12 @@ class TaskRuns:
         reward: Float[Tensor, "R S"],
         noise: float | Float[Tensor, " 1"],
         seeds: Int[Tensor, " R"],
+        start: Int[Tensor, " R"] | None = None,
     ) -> None:
         if not isinstance(noise, Tensor):
             noise = in_range(noise, "noise", 0.0, float("inf"), open_end=True)
         self.world, self.reward, self.noise, self.seeds = world, reward, noise, seeds
-        self._start = (Streams(seeds, WORLD).uniform() * world.n_states).long()
+        self._start = (Streams(seeds, WORLD).uniform() * world.n_states).long() if start is None else start
         self._state, self._t = self._start, 0
 
     def true_reward(self, next_obs: Obs) -> Float[Tensor, " R"]:

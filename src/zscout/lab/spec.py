@@ -107,7 +107,7 @@ def _decided(group: Spec) -> list[Any]:
     return [group.arena.fingerprint, pieces, code_digest()]
 
 
-EXACT = ("exact_evaluation", "exact_values", "grid_arena", "ground")
+EXACT = ("exact_evaluation", "exact_values", "grid_arena", "ground", "patches")
 VECTORS = ("vector_arena", "point_arena", "body_arena")
 LAB = ("arena", "monte_carlo", "simulation", "spec", *EXACT, *VECTORS)
 

@@ -17,6 +17,7 @@ from typing import Any
 from zscout.lab.arena import Arena
 from zscout.lab.comparison import Entrant, Outcome, Row, comparison
 from zscout.lab.grid_arena import GridArena
+from zscout.lab.patches import PatchArena
 from zscout.lab.point_arena import POINT_MAZE, PointArena
 from zscout.lab.tuning import SETTLING, about_settings, stored, stored_settings
 from zscout.transfer.methods import METHODS
@@ -104,6 +105,9 @@ def _described(entrant: Entrant) -> tuple[str, str, str]:
     if isinstance(arena, GridArena):
         names = arena.world, arena.features, arena.model
         options = "--world {} --features {} --model {}".format(*names)
+        if isinstance(arena, PatchArena):
+            rewards = f"--rewards {arena.rewards} --steps {entrant.steps}"
+            return arena.rewards, f"{arena.rewards}, {', '.join(names)} model", f"{options} {rewards}"
         return "-".join(names), "{}, {}, {} model".format(*names), options
     assert isinstance(arena, PointArena)
     model, kind = Path(arena.model).name, POINT_MAZE + ("-linear" if arena.rewards == "linear" else "")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor
 
 from zscout.edge import as_finite, as_given, as_positive, as_vectors, in_range
@@ -118,7 +118,9 @@ class OnlineTransfer:
         self._search = None if isinstance(search, RolloutSearch) else search  # once: this isinstance is slow
         self._one_thread = OneThread()
         self._entered: Obs | None = None  # the observation of the last tell
-        self._state = AgentState(prior, torch.full(self.runs, math.inf, dtype=torch.float64, device=prior.device))
+        self._prior, change = prior, self.method.change
+        new = torch.full(self.runs, math.inf, dtype=torch.float64, device=prior.device)
+        self._state = AgentState(prior, new, recent={} if change is None else change.begin(prior))
         if unused := unused_gamma(self.method.acquisition, bfm, self.method.intercept):
             warnings.warn(unused, stacklevel=2)
 
@@ -188,9 +190,12 @@ class OnlineTransfer:
                 raise ValueError("each tell needs an ask(obs) or act(obs) before it")
             inputs.check_observation(next_obs, self.bfm.observation_space, self.runs)
             ended = inputs.flags_of_runs(done, self.runs, "done").to(state.age.device)
+            recent, restarted = state.recent, torch.zeros_like(ended)
             if reward is not None:
                 phi = inputs.checked_phi(self.bfm, next_obs, self.runs, state.asked, state.action)
                 posterior = state.posterior.update(phi, reward, seen)  # eq. 3
+                if self.method.change is not None:
+                    posterior, recent, restarted = self.method.change(self._prior, posterior, recent, phi, reward, seen)
             elif seen is None:
                 posterior = state.posterior.aged()
             else:
@@ -198,8 +203,10 @@ class OnlineTransfer:
             last, age = state.last, state.age
             if state.z is not None:
                 last, age = state.z, age.masked_fill(self._due(), 0.0) + 1
-            age = age.masked_fill(ended, math.inf)  # a new episode needs a new z
-            after = AgentState(posterior, age, state.t + 1, last, memory=state.memory, answers=state.answers)
+            age = age.masked_fill(ended | restarted, math.inf)  # a new episode or task needs a new z
+            answers = state.answers  # those about an old task say nothing: a difference of 0
+            answers = answers if answers is None else answers.masked_fill(restarted[..., None, None], 0.0)
+            after = AgentState(posterior, age, state.t + 1, last, memory=state.memory, answers=answers, recent=recent)
             after = after if reward is None else self._usable(after)
             self._state, self._entered = self._after(after, next_obs, reward, ended, seen), inputs.copied(next_obs)
 
@@ -291,6 +298,12 @@ class OnlineTransfer:
     def t(self) -> int:
         """The number of tells."""
         return self._state.t
+
+    @property
+    def changes(self) -> int | Int[Tensor, " runs"]:
+        """How often the method's change test has restarted the posterior, for each run; 0 without a test."""
+        found = self._state.recent.get("changes", torch.zeros(self.runs, dtype=torch.int64))
+        return found.clone() if self.runs else int(found)
 
     @property
     def present_z(self) -> Float[Tensor, "*b d"] | None:

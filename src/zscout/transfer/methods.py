@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 from zscout.edge import as_positive, as_size, as_vectors, in_range, known_name
 from zscout.transfer.acquisition import UCB, Acquisition, LogDet, Optimism, OverHeads, PathUCB
+from zscout.transfer.change import ChangeTest
 from zscout.transfer.confidence import Confidence, Constant, KnownNorm, PaperSchedule, ScaleFree
 from zscout.transfer.explorers import Exhaustive, Explorer, LookAhead, RandomWalk
 from zscout.transfer.inputs import Checked, Flag, Positive, Whole, instance
@@ -47,6 +48,7 @@ class Method(Checked):
     intercept: Flag = True  # fit r ≈ φ·z + c with c free: a constant in the reward has no effect
     explorer: Explorer | None = None  # chooses actions instead of z …
     explore_for: Whole | None = None  # … for this many steps; None: always
+    change: ChangeTest | None = None  # restarts the posterior when the task has changed
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -60,11 +62,17 @@ class Method(Checked):
             raise ValueError(f"explorer must be an Explorer instance or None, got {self.explorer!r}")
         if self.explore_for is not None and self.explorer is None:
             raise ValueError("got explore_for without an explorer: pass both")
+        if self.change is not None and not isinstance(self.change, ChangeTest):
+            raise ValueError(f"change must be a ChangeTest or None, got {self.change!r}")
+        if self.change is not None and self.forgetting != 1:
+            raise ValueError("a change test needs all rewards: drop forgetting, or change")
         rollouts = isinstance(self.search, RolloutSearch)
         if isinstance(self.search, type) or not (callable(self.search) or rollouts):
             raise ValueError(f"search must be a callable or a RolloutSearch, got {self.search!r}")
         if rollouts and self.explorer is not None:
             raise ValueError("a RolloutSearch cannot be combined with an explorer: drop one")
+        if rollouts and self.change is not None:
+            raise ValueError("change has no effect with a RolloutSearch: drop it")
         if rollouts and self.hold != 1:
             raise ValueError("hold has no effect with a RolloutSearch: set its horizon")
         if (rollouts or isinstance(self.search, WITHOUT_SCORE)) and self.acquisition != UCB():

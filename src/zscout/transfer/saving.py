@@ -17,7 +17,7 @@ from torch import Tensor
 
 from zscout.edge import as_finite
 from zscout.files import parse_json, write_bytes
-from zscout.transfer import acquisition, confidence, explorers, rollout_searches, search
+from zscout.transfer import acquisition, change, confidence, explorers, rollout_searches, search
 from zscout.transfer.methods import Method
 from zscout.transfer.posterior import TaskPosterior
 from zscout.transfer.preferences import Preferences
@@ -36,6 +36,7 @@ ROLES: dict[str, tuple[ModuleType, ...]] = {
     "search": (search, rollout_searches),
     "start": (search,),
     "explorer": (explorers,),
+    "change": (change,),
 }
 """Modules allowed for each field of a method; a file cannot name any other."""
 
@@ -53,6 +54,7 @@ class AgentState:
     action: Action | None = None  # A_t, from act to tell
     memory: Memory = field(default_factory=dict)  # of a rollout search or an explorer
     answers: Float[Tensor, "*b n d"] | None = None  # Φ_better − Φ_worse of each preference
+    recent: Memory = field(default_factory=dict)  # the last rewards, for a change test
 
     @cached_property
     def preferences(self) -> Preferences:
@@ -79,6 +81,7 @@ class AgentState:
             | {"age": self.age}
             | {name: value for name, value in optional.items() if value is not None}
             | {f"memory.{name}": value for name, value in self.memory.items()}
+            | {f"recent.{name}": value for name, value in self.recent.items()}
         )
 
     def _pending(self) -> dict[str, Any]:
@@ -108,6 +111,7 @@ class AgentState:
                     if name in PENDING or name.startswith("[")
                 }
             ),
+            recent={name: checked[f"recent.{name}"] for name in self.recent},
             memory={  # counters (scalars) stay on the CPU
                 name.removeprefix("memory."): value.to(device) if value.ndim else value
                 for name, value in tensors.items()

@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 from zscout.lab.viewer import Mode
 from zscout.worlds.grid import Cell
 
-LiveMode: TypeAlias = Mode | Literal["begins"]
+LiveMode: TypeAlias = Mode | Literal["begins", "keeps"]  # keeps: a body does what it would do without further learning
 
 
 @dataclass(frozen=True)

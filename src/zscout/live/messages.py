@@ -15,6 +15,7 @@ FIELDS: Mapping[str, tuple[str, ...]] = {  # every valid message of a page: its 
     "resume": ("run", "after"),
     "give": ("step", "value"),
     "skip": ("step",),
+    "thumb": ("step", "value", "pace"),
     "paint": ("cells", "value"),
     "task": ("number",),
 }

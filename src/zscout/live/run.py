@@ -9,9 +9,11 @@ from typing import Any
 
 import torch
 
-from zscout.edge import as_index, as_size
+from zscout.edge import as_index, as_size, in_range
 from zscout.lab.trace_file import Painting, TraceFile
 from zscout.live.choices import choices
+from zscout.live.late_credit import credited, out_of_reach
+from zscout.live.limits import Limits
 from zscout.live.live_world import Hidden
 from zscout.live.messages import NOT_KEPT, SETTINGS, Reply, RunLostError, encode
 from zscout.live.method_run import MethodRun
@@ -19,6 +21,7 @@ from zscout.live.offers import OFFERS
 from zscout.live.setup import Setup, reward_in, task_in
 
 LATE = 5  # steps: an answer may arrive after the agent has moved on
+LATE_THUMB = 30  # the same for a thumb, which is about many steps
 
 
 class LiveRun:
@@ -28,9 +31,12 @@ class LiveRun:
         self.setup = setup  # would start this run again, with the hidden reward as it is now
         self._most, self._person = most_steps, setup.who == "person"
         self._frames: list[bytes] = []
+        # On a map the agent asks about places; on a stage a person watches and credits the last second.
+        self._watched = self._person and OFFERS[setup.world].kind == "stage"
         table = setup.hidden_table()
         self._reward, self._noise = table[None].clone(), torch.tensor([setup.noise], dtype=torch.float64)
-        self._sides = [MethodRun(setup, name, self._reward, self._noise, self._person) for name in setup.methods]
+        asking = self._person and not self._watched
+        self._sides = [MethodRun(setup, name, self._reward, self._noise, asking) for name in setup.methods]
         self._hidden: Hidden | None = None if self._person else setup.live_world.hide(table)
         self._paintings: list[Painting] = []  # every hidden reward, and since which step
         self._record_painting()
@@ -41,6 +47,7 @@ class LiveRun:
         """The set-up, the hidden reward, and the frames of the steps after ``after``."""
         known = as_size(after, "after", -1, self._most)
         head = {"is": "begun", "run": key, "setup": self.setup.to_json(), "resumed": resumed, "reward": self._table()}
+        head["constants"] = self.setup.live_world.constants
         return self._reply([encode(head), *self._reward_messages(), *self._frames[known + 1 :]])
 
     def step(self) -> Reply:
@@ -54,8 +61,24 @@ class LiveRun:
             side.move()
             if not self._person and side.untold is not None:
                 side.tell(side.untold.reward)
+            elif self._watched:
+                side.tell(None)  # a thumb comes later, if at all
+        credit = self._credit_silence()
         self._add_frame()
-        return self._reply([self._frames[-1]])
+        return self._reply([*credit, self._frames[-1]])
+
+    def thumb(self, step: Any, value: Any, pace: Any) -> Reply:
+        """A person's thumb while ``step`` is shown at ``pace`` steps a second: see ``late_credit``."""
+        self._check_who("person")
+        if not self._watched:
+            raise ValueError("thumbs over time are for bodies; on a map, give a reward for a place")
+        shown = as_size(step, "step", max(1, self._newest - LATE_THUMB), self._newest)
+        reward, pace = reward_in(value), in_range(pace, "pace", Limits.slowest, Limits.fastest)
+        steps = credited(shown, pace)
+        credit = self._credit(steps[0], steps[-1], reward)
+        if credit:
+            self._frames[-1] = self._frame()
+        return self._reply([*credit, self._frames[-1]] if credit else [])
 
     def give(self, step: Any, value: Any) -> Reply:
         """A person's reward for the place entered at a step, at most a few steps ago."""
@@ -124,6 +147,20 @@ class LiveRun:
         name = f"zscout-trace-{setup.world}-{setup.seed}.json"
         return self._reply([encode({"is": "trace", "name": name, "trace": trace.to_json()})])
 
+    def _credit_silence(self) -> list[bytes]:
+        """Reward 0 for the step that no thumb can reach any more, if silence means that."""
+        last = out_of_reach(self._newest, Limits.fastest)
+        return self._credit(last, last, 0.0) if self._watched and self.setup.silence == "zero" and last >= 1 else []
+
+    def _credit(self, first: int, last: int, reward: float) -> list[bytes]:
+        """Learn the reward of a range of steps that have none, and tell the page."""
+        steps = self._sides[0].credit(first, last, reward)
+        for step in steps:
+            frame = json.loads(self._frames[step])
+            frame["sides"][0]["reward"] = reward
+            self._frames[step] = encode(frame)
+        return [encode({"is": "credit", "steps": steps, "value": reward})] if steps else []
+
     @property
     def _newest(self) -> int:
         return max(0, len(self._frames) - 1)
@@ -165,6 +202,7 @@ class LiveRun:
             "reward": self._table(),
             "expressed": None if expressed is None else round(expressed, 3),
             "attainable": None if attainable is None else round(attainable, 4),
+            "truth": self._hidden.truth,
             "since": self._paintings[-1].since,
         }
         return [encode(content)]

@@ -10,10 +10,12 @@ import { Export, saveTrace } from "./export.js";
 import { Hints } from "./hints.js";
 import { Keys, listenToKeys } from "./keys.js";
 import { Meter } from "./meter.js";
+import { Parts, arrangeHand } from "./parts.js";
 import { Person } from "./person.js";
 import { Session } from "./session.js";
 import { SetupPanel } from "./setup_panel.js";
 import { Side } from "./side.js";
+import { Thumbs } from "./thumbs.js";
 import { Banner, toast } from "./toasts.js";
 import { Views } from "./view.js";
 
@@ -24,14 +26,17 @@ const session = new Session({
   begun,
   notice: toast,
   trace: saveTrace,
+  credit: (message) => thumbs.told(message),
   closed: (code) => (banner.stop(code), changed()),
 });
 const brush = new Brush({ painted: session.painted, changed, stroked, toLive, enabled: () => session.hidden });
+const parts = new Parts({ painted: session.painted, toLive, stroked });
 const views = new Views(session, brush);
 const meter = new Meter();
 const banner = new Banner(() => session.connect());
 const controls = new Controls({ session, changed, play });
 const person = new Person(session);
+const thumbs = new Thumbs(session);
 const setup = new SetupPanel(session);
 const curves = new Curves({ changed, look: (step) => controls.look(step) });
 const hints = new Hints();
@@ -67,6 +72,8 @@ function draw(now) {
     curves.draw(view, now);
     controls.show(view);
     person.show(view);
+    parts.show(view);
+    thumbs.show(view);
     setup.show(view);
     showExpressed(view);
     showAttainable(view);
@@ -86,6 +93,7 @@ function facts(view) {
   mark(body, "data-playing", view.status.playing);
   mark(body, "data-waiting", view.status.waiting);
   mark(body, "data-run", view.key);
+  mark(body, "data-world", view.setup?.world);
 }
 
 /** One side for each method. */
@@ -94,7 +102,9 @@ function arrange(view) {
   const wanted = view.frame.sides.length;
   mark(stage, "data-sides", wanted);
   mark(stage, "data-who", view.setup.who);
-  mark(stage, "data-blank", view.blank && view.showReward && view.newest === 0 && !walled(view.world));
+  mark(stage, "data-kind", view.world.kind);
+  arrangeHand(view);
+  mark(stage, "data-blank", view.blank && view.showReward && view.newest === 0 && open(view.world));
   while (sides.length > wanted) {
     const side = sides.pop();
     const held = side.element.contains(document.activeElement);
@@ -113,7 +123,8 @@ function arrange(view) {
   for (const side of sides) brush.describe(side.canvas, view.world, view.hidden);
 }
 
-const walled = ({ cells, rows, columns }) => cells.length < rows * columns;
+/** A map without walls: there is room for an invitation. */
+const open = ({ kind, cells, rows, columns }) => kind === "map" && cells.length === rows * columns;
 
 function stopComparing() {
   session.begin({ methods: session.setup.methods.slice(0, 1) });
@@ -125,7 +136,8 @@ function play() {
   if (status.playing) return session.send({ do: "pause" });
   if (hidden && painted.blank && history.newest === 0 && !warnedBlank) {
     warnedBlank = true; // a second press plays
-    return toast("Nothing is painted yet. Paint something first, or take a random task.", [
+    const blank = session.world.kind === "stage" ? "Nothing is hidden yet. Choose" : "Nothing is painted yet. Paint";
+    return toast(`${blank} something first, or take a random task.`, [
       { name: "Random task", act: () => (randomTask(), session.send({ do: "play" })) },
       { name: "Play anyway", act: () => session.send({ do: "play" }) },
     ]);
@@ -154,7 +166,7 @@ function clear() {
 function toLive() {
   if (session.history.live) return;
   controls.live();
-  toast("Back to live: what you paint counts from now on.");
+  toast("Back to live: what you hide counts from now on.");
 }
 
 function stroked() {
@@ -169,6 +181,7 @@ function stroked() {
 function begun() {
   warnedBlank = offeredMemory = false;
   brush.dabs.clear(); // of the old run
+  thumbs.begun();
 }
 
 function escape() {
@@ -179,9 +192,10 @@ function escape() {
   else return false;
 }
 
-const good = () => person.give(1);
-const bad = () => person.give(-1);
-const choose = (kind) => () => (session.hidden ? brush.choose(kind) : false);
+const onStage = () => session.world?.kind === "stage";
+const good = () => (onStage() ? thumbs.press(1) : person.give(1));
+const bad = () => (onStage() ? thumbs.press(-1) : person.give(-1));
+const choose = (kind) => () => (session.hidden && !onStage() ? brush.choose(kind) : false);
 listenToKeys({
   " ": play,
   p: play,
@@ -199,7 +213,7 @@ listenToKeys({
   j: bad,
   "-": bad,
   "−": bad,
-  n: () => person.skip(),
+  n: () => (onStage() ? false : person.skip()),
   "?": () => keys.open(!keys.isOpen),
   Escape: escape,
 });

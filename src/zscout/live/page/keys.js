@@ -19,8 +19,8 @@ const LIST = {
     ["Enter or space", "on the map: paint"],
   ],
   "Be the reward": [
-    ["↑ k +", "good"],
-    ["↓ j −", "bad"],
+    ["↑ k +", "good; of a body: hold"],
+    ["↓ j −", "bad; of a body: hold"],
     ["n", "skip: no answer"],
   ],
   "The page": [

@@ -185,6 +185,8 @@ class BodyJudge:
         self._decision += 1
         same = bool(torch.cosine_similarity(last.z, last.belief.best_z, dim=-1) >= SAME)
         self.mode = "wanders" if last.belief.exploring else "keeps" if same else "tries"
+        if last.shown:
+            self.mode = "shows"
         if hidden is not None:
             self._return += float(self._world.reward(hidden.table, torch.as_tensor(last.entered)))
 
@@ -213,9 +215,10 @@ class BodyJudge:
             return "Moving at random to see a bit of everything."
         towards = in_words(self._world.goals, goal)
         what = f": {towards}" if towards else ""
+        if self.mode == "shows":
+            return f"Showing a saved behaviour{what}. The agent is paused; rewards still count."
         if not run.rewards or not any(run.rewards):
-            found = "every reward so far was 0" if run.rewards else "no reward yet"
-            return f"Trying a behaviour{what}. So far, {found}."
+            return f"Trying a behaviour{what}. {'Every reward so far was 0' if run.rewards else 'No reward yet'}."
         if self.mode == "tries":
             why = "It could be worth more than what seems best" if run.weighs else "It is not what seems best now"
             return f"Trying a behaviour{what}. {why}."

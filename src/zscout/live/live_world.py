@@ -26,6 +26,7 @@ class RecordedStep:
     episode: int
     asks: bool  # whether the agent wants a reward there
     scene: Any = None  # what the environment shows of S_{t+1} and the observation does not have
+    shown: bool = False  # it follows a z that a person chose, not the agent's
     reward: float | None = None  # R_{t+1}
 
 

@@ -11,8 +11,9 @@ from zscout.lab.trace_file import TracedRun
 from zscout.live.live_world import Hidden, RecordedStep, RunSoFar
 from zscout.live.rounding import DIGITS, rounded
 from zscout.live.setup import Setup
+from zscout.live.shown_walk import ShownWalk, behaviour_in
 from zscout.transfer.agent import OnlineTransfer
-from zscout.transfer.rollout import Step, Walk
+from zscout.transfer.rollout import Step
 from zscout.transfer.rollout_searches import RolloutSearch
 from zscout.transfer.search import AnyZ, AtEstimate, PosteriorDraw
 
@@ -28,7 +29,7 @@ class MethodRun:
         self.agent = OnlineTransfer(self._world.model, method, seed=setup.seed)
         self._weighs = not isinstance(method.search, AtEstimate | AnyZ | PosteriorDraw | RolloutSearch)
         self._env = self._world.environment(reward, noise, self.agent.seeds.reshape(1))
-        self._walk = Walk(self.agent, self._env, seed=0, beliefs=True)  # the agent's own resets lead to its first start
+        self._walk = ShownWalk(self.agent, self._env, seed=0)  # the agent's own resets lead to its first start
         self.steps: list[RecordedStep] = []
         self.untold: Step | None = None  # the last step, until the agent is told its reward
         self._judge = self._world.judge(self.agent.best_z)
@@ -39,9 +40,25 @@ class MethodRun:
         assert step.belief is not None
         asks = self._asking and bool(self.agent.wants_reward(step.next_obs))
         action, z = np.asarray(step.action).tolist(), followed(step)
-        scene = self._env.scene
-        self.steps.append(RecordedStep(step.obs, action, step.next_obs, z, step.belief, step.episode, asks, scene))
+        shown = self._walk.z is not None
+        parts = step.obs, action, step.next_obs, z, step.belief, step.episode, asks, self._env.scene, shown
+        self.steps.append(RecordedStep(*parts))
         self.untold = step
+
+    def show(self, z: Any) -> None:
+        """Pause the agent and follow this z; None: let the agent choose again."""
+        if isinstance(self.agent.method.search, RolloutSearch):
+            raise ValueError(f"{self.name} scores whole rollouts and cannot pause: choose another method")
+        self._walk.z = None if z is None else behaviour_in(z, self.agent)
+
+    @property
+    def shown_z(self) -> Float[Tensor, " d"] | None:
+        """The z that is shown; None: the agent chooses."""
+        return self._walk.z
+
+    @shown_z.setter
+    def shown_z(self, z: Float[Tensor, " d"] | None) -> None:
+        self._walk.z = z
 
     def tell(self, reward: float | None) -> None:
         """Tell the agent the reward of its last step, or that there is none."""

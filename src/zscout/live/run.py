@@ -18,7 +18,9 @@ from zscout.live.live_world import Hidden
 from zscout.live.messages import NOT_KEPT, SETTINGS, Reply, RunLostError, encode
 from zscout.live.method_run import MethodRun
 from zscout.live.offers import OFFERS
+from zscout.live.rounding import rounded
 from zscout.live.setup import Setup, reward_in, task_in
+from zscout.live.step_file import step_file
 
 LATE = 5  # steps: an answer may arrive after the agent has moved on
 LATE_THUMB = 30  # the same for a thumb, which is about many steps
@@ -32,7 +34,8 @@ class LiveRun:
         self._most, self._person = most_steps, setup.who == "person"
         self._frames: list[bytes] = []
         # On a map the agent asks about places; on a stage a person watches and credits the last second.
-        self._watched = self._person and OFFERS[setup.world].kind == "stage"
+        self._on_stage = OFFERS[setup.world].kind == "stage"
+        self._watched = self._person and self._on_stage
         table = setup.hidden_table()
         self._reward, self._noise = table[None].clone(), torch.tensor([setup.noise], dtype=torch.float64)
         asking = self._person and not self._watched
@@ -47,7 +50,7 @@ class LiveRun:
         """The set-up, the hidden reward, and the frames of the steps after ``after``."""
         known = as_size(after, "after", -1, self._most)
         head = {"is": "begun", "run": key, "setup": self.setup.to_json(), "resumed": resumed, "reward": self._table()}
-        head["constants"] = self.setup.live_world.constants
+        head |= {"constants": self.setup.live_world.constants, "showing": self._sides[0].shown_z is not None}
         return self._reply([encode(head), *self._reward_messages(), *self._frames[known + 1 :]])
 
     def step(self) -> Reply:
@@ -131,13 +134,39 @@ class LiveRun:
             self._record_painting()
         return self._reply([])
 
+    def behaviour(self) -> Reply:
+        """The z that the first method would keep, and what goes with it."""
+        self._check_stage()
+        side, setup = self._sides[0], self.setup
+        z, likes = rounded(side.agent.best_z.cpu(), 6), side.frame(self._hidden)["likes"]
+        return self._reply(
+            [encode({"is": "behaviour", "world": setup.world, "model": setup.model, "z": z, "likes": likes})]
+        )
+
+    def show(self, z: Any) -> Reply:
+        """Pause the agent and show the behaviour of a z; None: the agent goes on. Rewards count in both cases."""
+        self._check_stage()
+        before = [side.shown_z for side in self._sides]
+        try:
+            for side in self._sides:
+                side.show(z)
+        except ValueError:
+            for side, old in zip(self._sides, before, strict=True):
+                side.shown_z = old
+            raise
+        return self._reply([encode({"is": "showing", "showing": self._sides[0].shown_z is not None})])
+
     def trace(self) -> Reply:
-        """The whole run, as ``zscout compare --traces`` reads it."""
+        """The whole run: as ``zscout compare --traces`` reads it, or of a body every step."""
         setup = self.setup
-        if not OFFERS[setup.world].traces:
+        if not OFFERS[setup.world].traces and not self._on_stage:
             raise ValueError("traces are of grid worlds; here, export the picture or the link")
         if not self._newest:
             raise ValueError("there is no step yet: press play first")
+        if self._on_stage:
+            kept = [rounded(side.agent.best_z.cpu(), 6) for side in self._sides]
+            steps = step_file(setup.to_json(), setup.methods, [side.steps for side in self._sides], kept)
+            return self._reply([encode({"is": "trace", "name": f"zscout-steps-{setup.world}.json", "trace": steps})])
         trace = TraceFile(
             **{name: getattr(setup, name) for name in ("world", "features", "model", "who", "memory", "seed")},
             noise=self._paintings[0].noise if self._paintings else setup.noise,
@@ -173,6 +202,10 @@ class LiveRun:
         if self.setup.who != who:
             wanted = "a person gives the reward" if who == "person" else "the reward is hidden"
             raise ValueError(f"this works only in runs where {wanted}")
+
+    def _check_stage(self) -> None:
+        if not self._on_stage:
+            raise ValueError("behaviours are saved and shown of bodies only")
 
     def _hide(self, task: int | None = None, table: tuple[float, ...] | None = None) -> Reply:
         self.setup = replace(self.setup, task=task, table=table)

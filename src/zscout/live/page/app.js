@@ -1,5 +1,6 @@
 // Connects all parts: one session, drawn once per animation frame.
 
+import { Behaviours } from "./behaviours.js";
 import { Brush, showAttainable, showExpressed } from "./brush.js";
 import { startTheme } from "./colours.js";
 import { Controls } from "./controls.js";
@@ -27,6 +28,7 @@ const session = new Session({
   notice: toast,
   trace: saveTrace,
   credit: (message) => thumbs.told(message),
+  behaviour: (message) => behaviours.learned(message),
   closed: (code) => (banner.stop(code), changed()),
 });
 const brush = new Brush({ painted: session.painted, changed, stroked, toLive, enabled: () => session.hidden });
@@ -37,6 +39,7 @@ const banner = new Banner(() => session.connect());
 const controls = new Controls({ session, changed, play });
 const person = new Person(session);
 const thumbs = new Thumbs(session);
+const behaviours = new Behaviours(session);
 const setup = new SetupPanel(session);
 const curves = new Curves({ changed, look: (step) => controls.look(step) });
 const hints = new Hints();
@@ -74,6 +77,7 @@ function draw(now) {
     person.show(view);
     parts.show(view);
     thumbs.show(view);
+    behaviours.draw(view);
     setup.show(view);
     showExpressed(view);
     showAttainable(view);
@@ -170,7 +174,7 @@ function toLive() {
 }
 
 function stroked() {
-  hints.done("#world");
+  hints.done(onStage() ? "#tasks" : "#world");
   if (offeredMemory || session.history.newest < 1 || session.setup.memory !== null) return;
   offeredMemory = true;
   toast("The reward changed, but memory is unlimited: it will adapt slowly.", [

@@ -42,7 +42,7 @@ export class GoalBars {
       bar.append(estimate, tried, truth);
       bar.setAttribute("aria-hidden", "true");
       const value = make("span", "", "value");
-      row.append(make("span", goal.title, "name"), make("small", goal.low, "low"), bar, make("small", goal.high, "high"), value);
+      row.append(make("span", goal.title, "unseen"), make("small", goal.low, "low"), bar, make("small", goal.high, "high"), value);
       return { element: row, estimate, tried, truth, value };
     });
     this.list.replaceChildren(...this.rows.map(({ element }) => element));

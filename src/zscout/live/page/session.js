@@ -12,7 +12,7 @@ const IDLE = { playing: false, waiting: false, ended: false, speed: 8, noise: 0,
 export class Session {
   /**
    * @param {{changed: () => void, begun: () => void, notice: (text: string) => void, trace: (m: object) => void,
-   *   credit: (m: object) => void, closed: (code: number) => void}} page
+   *   credit: (m: object) => void, behaviour: (m: object) => void, closed: (code: number) => void}} page
    */
   constructor(page) {
     this.page = page;
@@ -103,6 +103,7 @@ export class Session {
     this.key = message.run;
     this.setup = message.setup;
     this.constants = message.constants;
+    this.showing = message.showing; // whether the agent is paused and a saved behaviour acts
     if (message.resumed) this.#resumed(message);
     else {
       this.history.clear();
@@ -172,6 +173,14 @@ export class Session {
     }
     this.history.version += 1;
     this.page.credit(message);
+  }
+
+  on_showing(message) {
+    this.showing = message.showing;
+  }
+
+  on_behaviour(message) {
+    this.page.behaviour(message);
   }
 
   on_error(message) {

@@ -19,10 +19,12 @@ from zscout.live.explanation import LiveMode, number
 from zscout.live.goal_words import goals_of, in_words
 from zscout.live.live_world import Hidden, RecordedStep, RunSoFar
 from zscout.live.rounding import rounded
+from zscout.transfer.agent import OnlineTransfer
 from zscout.types import BehaviorModel
 from zscout.worlds.body_tasks import FIELDS, body_tasks
 
 MILLIMETRES = 3  # digits of positions
+CERTIFY = 25  # steps between two certificates: one costs as much as several steps
 RARE = 0.02  # a share of the saved observations: those beyond it count as the most that a goal feature can be
 
 
@@ -174,6 +176,7 @@ class BodyJudge:
         self.mode: LiveMode = "begins"
         self._world = world
         self._episode, self._decision, self._return = 0, 0, 0.0
+        self._left: tuple[int, float | None] = 0, None  # since which step, and the share that could still be gained
 
     def assess(self, steps: Sequence[RecordedStep], best_z: Float[Tensor, " d"], hidden: Hidden | None) -> None:
         """Whether the last step follows the z that it would keep; add its reward without noise to the episode's."""
@@ -203,10 +206,18 @@ class BodyJudge:
             "now": rounded(world.goal_values(run.obs if last is None else last.entered), MILLIMETRES),
             "pays": rounded(np.array(pays), 3),
             "goal": None if goal is None else rounded(np.array(goal), 3),
+            "left": rounded(self._could_gain(run), 3),
             "episode": self._episode + 1,
             "decision": self._decision,
             "return": None if hidden is None else rounded(self._return),
         }
+
+    def _could_gain(self, run: RunSoFar) -> float | None:
+        """The share of what a better behaviour is worth that the one to keep may miss; None while it is unknown."""
+        step = len(run.steps)
+        if step - self._left[0] >= CERTIFY and type(run.agent) is OnlineTransfer and any(run.rewards):
+            self._left = step, float(run.agent.certificate(obs=run.obs).share)
+        return self._left[1]
 
     def _sentence(self, run: RunSoFar, pays: list[float], goal: list[float] | None) -> str:
         if self.mode == "begins":

@@ -20,9 +20,11 @@ if TYPE_CHECKING:
     from zscout.bfm.usfa import USFA
     from zscout.transfer.agent import OnlineTransfer
     from zscout.transfer.certificate import Certificate, Certified
+    from zscout.transfer.credit import Credit
     from zscout.transfer.methods import METHODS, Method
     from zscout.transfer.offline import infer_task
     from zscout.transfer.posterior import TaskPosterior
+    from zscout.transfer.preferences import most_telling
     from zscout.transfer.rollout import rollout
     from zscout.types import Agent, BehaviorModel
 
@@ -34,6 +36,7 @@ __all__ = [
     "BehaviorModel",
     "Certificate",
     "Certified",
+    "Credit",
     "ExactModel",
     "Method",
     "OnlineTransfer",
@@ -43,6 +46,7 @@ __all__ = [
     "features",
     "infer_task",
     "load",
+    "most_telling",
     "rollout",
     "save",
     "worlds",
@@ -57,9 +61,11 @@ _HOMES = {
     "bfm.usfa": ["USFA"],
     "transfer.agent": ["OnlineTransfer"],
     "transfer.certificate": ["Certificate", "Certified"],
+    "transfer.credit": ["Credit"],
     "transfer.methods": ["METHODS", "Method"],
     "transfer.offline": ["infer_task"],
     "transfer.posterior": ["TaskPosterior"],
+    "transfer.preferences": ["most_telling"],
     "transfer.rollout": ["rollout"],
     "types": ["Agent", "BehaviorModel"],
 }

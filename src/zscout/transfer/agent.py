@@ -1,5 +1,6 @@
 """Three agents that infer the task of a frozen model from rewards: by posterior and score, by rollouts, by actions."""
 
+import copy
 import math
 import warnings
 from collections.abc import Sequence
@@ -16,12 +17,14 @@ from zscout.randomness import Streams
 from zscout.transfer import inputs
 from zscout.transfer.acquisition import unused_gamma
 from zscout.transfer.certificate import Certificate, Certified, as_delta, certify
+from zscout.transfer.credit import Credit
 from zscout.transfer.explorers import Explorer
 from zscout.transfer.forecast import offers
 from zscout.transfer.inputs import Flags, OneThread, Rewards
 from zscout.transfer.methods import Method, resolved
 from zscout.transfer.offline import constant_part_of
 from zscout.transfer.posterior import TaskPosterior
+from zscout.transfer.preferences import Preferences, clip_features, difference
 from zscout.transfer.problem import Problem
 from zscout.transfer.rollout_searches import RolloutSearch
 from zscout.transfer.saving import AgentState, read_agent, write_agent
@@ -114,7 +117,7 @@ class OnlineTransfer:
     # The algorithm
 
     def ask(self, obs: Obs) -> Float[Tensor, "*b d"]:
-        """Z_t for S_t. Asking again at the same obs, before tell or learn, gives the same z."""
+        """Z_t for S_t. Asking again at the same obs, before any new label, gives the same z."""
         with self._one_thread:
             self._state, z = self._choose(obs)
         return z.clone()
@@ -162,7 +165,7 @@ class OnlineTransfer:
             ended = inputs.flags_of_runs(done, self.runs, "done").to(state.age.device)
             if reward is not None:
                 phi = inputs.checked_phi(self.bfm, next_obs, self.runs, state.asked, state.action)
-                posterior = self._usable(state.posterior.update(phi, reward, seen))  # eq. 3
+                posterior = state.posterior.update(phi, reward, seen)  # eq. 3
             elif seen is None:
                 posterior = state.posterior.aged()
             else:
@@ -171,7 +174,8 @@ class OnlineTransfer:
             if state.z is not None:
                 last, age = state.z, age.masked_fill(self._due(), 0.0) + 1
             age = age.masked_fill(ended, math.inf)  # a new episode needs a new z
-            after = AgentState(posterior, age, state.t + 1, last, memory=state.memory)
+            after = AgentState(posterior, age, state.t + 1, last, memory=state.memory, answers=state.answers)
+            after = after if reward is None else self._usable(after)
             self._state, self._entered = self._after(after, next_obs, reward, ended, seen), inputs.copied(next_obs)
 
     def _after(
@@ -184,7 +188,31 @@ class OnlineTransfer:
         """Learn labelled pairs at any time, observations [*b m …] and rewards [*b m]: warm start or late feedback."""
         phi = inputs.checked_phi(self.bfm, observations)
         with self._one_thread:
-            self._state = replace(self._state, posterior=self._usable(self._state.posterior.learn(phi, rewards)))
+            self._state = self._usable(replace(self._state, posterior=self._state.posterior.learn(phi, rewards)))
+
+    def credit(self, observations: Obs, reward: Rewards, by: Credit) -> None:
+        """Learn a late reward of the last observations [*b m …], oldest first: r ≈ Σ wₖφ(Sₖ)·z with weights of ``by``.
+
+        agent.credit(entered[-20:], reward, zscout.Credit(delay=2, spread=6))
+        """
+        phi = inputs.checked_phi(self.bfm, observations)
+        with self._one_thread:
+            label = by.mean(phi)[..., None, :]
+            rewards = as_finite(reward, "reward", phi.device)[..., None]
+            self._state = self._usable(replace(self._state, posterior=self._state.posterior.learn(label, rewards)))
+
+    def prefer(self, better: Obs, worse: Obs) -> None:
+        """Learn that a person likes the first clip more; a clip [*b n …] is the observations entered along it.
+
+        P(better) = f + (1 − 2f)/(1 + e⁻ˣ), x = s·(Φ_better − Φ_worse)·z, Φ the mean of φ over a clip. The share f of
+        flipped answers and the scale s are estimated. Rewards and answers share one posterior.
+        """
+        with self._one_thread:
+            clips = {"the better clip": better, "the worse clip": worse}
+            first, second = (clip_features(self.bfm, clip, self.runs, name) for name, clip in clips.items())
+            new, old = difference(first, second)[..., None, :], self._state.answers
+            answers = new if old is None else torch.cat([old, new], -2)
+            self._state = self._usable(replace(self._state, answers=answers))
 
     def wants_reward(
         self, next_obs: Obs, least: float | int = 0.5, until: Certified | None = None
@@ -201,7 +229,7 @@ class OnlineTransfer:
         if isinstance(self.bfm, HasTransitionFeatures) and self._state.asked is None:
             raise ValueError("this model has transition features: call wants_reward between act(obs) and tell")
         phi = inputs.checked_phi(self.bfm, next_obs, self.runs, self._state.asked, self._state.action)
-        wanted = self._state.posterior.reward_width(phi) > least
+        wanted = self._state.belief.reward_width(phi) > least
         if until is not None:
             wanted = wanted & ~until.of(self.certificate(until.delta, obs=next_obs))
         return wanted if self.runs else bool(wanted)
@@ -224,8 +252,13 @@ class OnlineTransfer:
 
     @property
     def posterior(self) -> TaskPosterior:
-        """A copy of the posterior over z_r."""
-        return self._state.posterior.copy()
+        """A copy of the posterior over z_r, given rewards and preferences."""
+        return self._state.belief.copy()
+
+    @property
+    def preferences(self) -> Preferences:
+        """A copy of what the preferences say: their number, ``flip_rate`` and ``scale``."""
+        return copy.deepcopy(self._state.preferences)
 
     @property
     def t(self) -> int:
@@ -241,21 +274,21 @@ class OnlineTransfer:
     @property
     def z_hat(self) -> Float[Tensor, "*b d"]:
         """ẑ_t, the estimate of z_r, not projected."""
-        return self._state.posterior.z_hat.clone()
+        return self._state.belief.z_hat.clone()
 
     @property
     def best_z(self) -> Float[Tensor, "*b d"]:
         """The z to use from now on without further learning: ẑ projected to Z, or the task of the oracle."""
         search = self.method.search
         if isinstance(search, Known):
-            return search.best_z(self.bfm, self._state.posterior)
+            return search.best_z(self.bfm, self._state.belief)
         z_hat = self.z_hat if self._constant is None else self._constant.removed_from(self.z_hat)
         return self.bfm.project_z(z_hat).double()
 
     @property
     def radius(self) -> Float[Tensor, "*b"]:
         """√β_t."""
-        posterior = self._state.posterior
+        posterior = self._state.belief
         radius = as_finite(self.method.confidence(self.t, posterior), "the radius", posterior.device)
         if (radius < 0).any() or tuple(radius.shape) not in ((), self.runs):
             raise ValueError(f"the radius must be one number ≥ 0, or one for each run, got {radius}")
@@ -314,17 +347,17 @@ class OnlineTransfer:
 
     def _problem(self, obs: Obs) -> Problem:
         state = self._state
-        return Problem(obs, self.bfm, state.posterior, self.radius, self.method.acquisition, state.last, self._constant)
+        return Problem(obs, self.bfm, state.belief, self.radius, self.method.acquisition, state.last, self._constant)
 
     def _streams(self, which: int) -> Streams:
         return Streams(self.seeds.to(self._state.posterior.device), STREAMS * self.t + which)
 
-    def _usable(self, posterior: TaskPosterior) -> TaskPosterior:
-        """The posterior; raises if ẑ overflows the model's dtype."""
-        if torch.linalg.vector_norm(posterior.z_hat, math.inf).item() > self._largest_z:
+    def _usable(self, state: AgentState) -> AgentState:
+        """The state; raises if its ẑ overflows the model's dtype."""
+        if torch.linalg.vector_norm(state.belief.z_hat, math.inf).item() > self._largest_z:
             largest = f"{self._largest_z:.2g}"
             raise ValueError(f"ẑ has entries over {largest}, which overflow the model's dtype: scale the reward down")
-        return posterior
+        return state
 
 
 class RolloutAgent(OnlineTransfer):
@@ -349,6 +382,10 @@ class RolloutAgent(OnlineTransfer):
         with torch.no_grad():
             memory = self._rollouts.tell(after.memory, problem, score, bool(ended.all()), self._streams(TELL))
         return replace(after, memory=memory)
+
+    def prefer(self, better: Obs, worse: Obs) -> None:
+        """Raises: rollouts are scored by their returns."""
+        raise ValueError("this method scores rollouts by their returns, not by preferences: use usf-ucb")
 
     def wants_reward(
         self, next_obs: Obs, least: float | int = 0.5, until: Certified | None = None

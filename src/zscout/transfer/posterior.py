@@ -200,17 +200,31 @@ class TaskPosterior:
         products = phi.mT @ phi
         V, V_squared = self.V + products, self.V_squared + products
         b = self.b + (phi.mT @ reward[..., None])[..., 0]
-        L = self._cholesky(V)
-        W = torch.linalg.solve_triangular(L.mT, torch.eye(L.shape[-1]).to(L).expand_as(L), upper=True)  # L⁻ᵀ
-        remembers_all = self.forgetting == 1
+        L, factors = self._factors(V, V_squared)
         return replace(
             self,
             z_hat=torch.cholesky_solve(b[..., None], L)[..., 0],
-            factor=W,
-            width_factor=W if remembers_all else torch.cholesky_solve(self._cholesky(V_squared), L),
             sums=Sums(V, b, self.reward_squares + (reward**2).sum(-1), self.weight + weight),
-            aged_squares=None if remembers_all else V_squared,
+            **factors,
         )
+
+    def moved(self, z_hat: Float[Tensor, "*b d"], products: Float[Tensor, "*b d d"]) -> "TaskPosterior":
+        """V ← V + products with another ẑ, by labels that are no rewards; noise and number of rewards stay."""
+        V = self.V + products
+        b = (V @ z_hat[..., None])[..., 0]
+        count = (self.weight if self.means is None else self.weight - 1).clamp(min=0)
+        squares = (b * z_hat).sum(-1) + count * self.noise**2  # so that the estimate of σ is the same
+        _, factors = self._factors(V, self.V_squared + products)
+        return replace(self, z_hat=z_hat, sums=Sums(V, b, squares, self.weight), **factors)
+
+    def _factors(self, V: Float[Tensor, "*b d d"], V_squared: Float[Tensor, "*b d d"]) -> tuple[Tensor, dict[str, Any]]:
+        """The Cholesky factor of V, and the fields that follow from V and Ṽ."""
+        L = self._cholesky(V)
+        W = torch.linalg.solve_triangular(L.mT, torch.eye(L.shape[-1]).to(L).expand_as(L), upper=True)  # L⁻ᵀ
+        if self.forgetting == 1:
+            return L, {"factor": W, "width_factor": W, "aged_squares": None}
+        width_factor = torch.cholesky_solve(self._cholesky(V_squared), L)
+        return L, {"factor": W, "width_factor": width_factor, "aged_squares": V_squared}
 
     def _cholesky(self, V: Float[Tensor, "*b d d"]) -> Float[Tensor, "*b d d"]:
         L: Tensor

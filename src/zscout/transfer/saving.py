@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from types import ModuleType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -20,12 +20,13 @@ from zscout.files import parse_json, write_bytes
 from zscout.transfer import acquisition, confidence, explorers, rollout_searches, search
 from zscout.transfer.methods import Method
 from zscout.transfer.posterior import TaskPosterior
+from zscout.transfer.preferences import Preferences
 from zscout.transfer.rollout_searches import Memory
 from zscout.types import Action, Obs
 
 FILE = "agent.safetensors"
-FORMAT = 3
-BEFORE_INTERCEPT = 2  # the format before intercepts existed
+FORMAT = 4
+BEFORE_INTERCEPT = 2  # the format before intercepts existed; 3: before preferences
 LEARNS_BY = ("ridge", "forgetting", "intercept")  # settings that a saved posterior depends on
 PENDING = ("asked", "action")  # of any type that a user passes; tensors in the file, one for each entry of a dict
 ROLES: dict[str, tuple[ModuleType, ...]] = {
@@ -51,6 +52,17 @@ class AgentState:
     asked: Obs | None = None  # S_t, from ask or act to tell
     action: Action | None = None  # A_t, from act to tell
     memory: Memory = field(default_factory=dict)  # of a rollout search or an explorer
+    answers: Float[Tensor, "*b n d"] | None = None  # Φ_better − Φ_worse of each preference
+
+    @cached_property
+    def preferences(self) -> Preferences:
+        """Rewards and answers mixed."""
+        return Preferences.of(self.posterior, self.answers)
+
+    @property
+    def belief(self) -> TaskPosterior:
+        """The posterior of z given rewards and answers; ``posterior`` has the rewards only."""
+        return self.posterior if self.answers is None else self.preferences.posterior
 
     def numbers(self) -> dict[str, Any]:
         """The fields that are not tensors, and which of ``PENDING`` are."""
@@ -58,7 +70,7 @@ class AgentState:
 
     def tensors(self) -> dict[str, Tensor]:
         """The other fields as tensors, by name."""
-        optional = {"last": self.last, "z": self.z} | {
+        optional = {"last": self.last, "z": self.z, "answers": self.answers} | {
             name: value if value is None or isinstance(value, Tensor) else torch.as_tensor(np.asarray(value))
             for name, value in self._pending().items()
         }
@@ -88,6 +100,7 @@ class AgentState:
             t=t,
             last=checked.get("last"),
             z=checked.get("z"),
+            answers=self._answers(tensors.get("answers")),
             **_unflattened(
                 {
                     name: value if name in kept else value.numpy()[()]
@@ -101,6 +114,14 @@ class AgentState:
                 if name.startswith("memory.")
             },
         )
+
+    def _answers(self, saved: Tensor | None) -> Tensor | None:
+        if saved is None:
+            return None
+        like = self.posterior.z_hat
+        if saved.ndim != like.ndim + 1 or not saved.shape[-2]:
+            raise ValueError(f"answers have shape {tuple(saved.shape)}, expected [*b n d] with n ≥ 1")
+        return _like(saved, like[..., None, :].expand(*like.shape[:-1], saved.shape[-2], -1), "answers")
 
 
 def _flattened(value: Any, *path: str) -> dict[str, Any]:
@@ -156,8 +177,8 @@ def read_agent(folder: Path, dim: int, method: Method | None) -> tuple[Method, d
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
     except (SafetensorError, KeyError, ValueError) as error:
         raise ValueError(f"{path} is not a saved agent: {error}") from error
-    if not isinstance(description, dict) or description.get("format") not in (BEFORE_INTERCEPT, FORMAT):
-        raise ValueError(f"{path} has an unknown format: this version reads {BEFORE_INTERCEPT} and {FORMAT}")
+    if not isinstance(description, dict) or description.get("format") not in range(BEFORE_INTERCEPT, FORMAT + 1):
+        raise ValueError(f"{path} has an unknown format: this version reads {BEFORE_INTERCEPT} to {FORMAT}")
     tensors = {name.replace("visits.", "memory.", 1): value for name, value in tensors.items()}  # the old name
     if description["format"] == BEFORE_INTERCEPT:
         description["intercept"] = False

@@ -1,0 +1,217 @@
+"""How many answers "this clip is better" it takes to find a task.
+
+    python -m benchmarks.preferences
+
+prints the table of docs/preferences.md (``--quick`` takes seconds). Each question: from a random start, roll out the
+present best z and z drawn from the posterior, and show the two most telling clips. The simulated person compares their
+true mean rewards: P(better) = f + (1 − 2f)/(1 + e⁻ˣ) with f = .1 and x = 4 · difference ÷ standard deviation of the
+mean rewards of clips of random z.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+import torch
+import tyro
+from jaxtyping import Float
+from rich.console import Console
+from rich.progress import track
+from torch import Generator, Tensor
+
+import zscout
+from zscout.lab.arena import Tasks
+from zscout.lab.body_arena import BodyArena
+from zscout.lab.grid_arena import GridArena
+from zscout.lab.point_arena import PointArena
+from zscout.lab.vector_arena import VectorArena
+from zscout.randomness import Streams
+from zscout.transfer.offline import constant_part_of
+from zscout.types import BehaviorModel
+
+FLIPS, LOGITS = 0.1, 4.0  # of the person
+GOOD = 0.8  # value that counts as found
+CANDIDATES = 8  # z drawn from the posterior for each question
+EVERY = 5  # questions from one evaluation to the next
+HEAD = (
+    "world",
+    "tasks",
+    "answers until half of the tasks are at .8",
+    "for good",
+    "median value after 0, 10, 20, 40, 60 answers",
+    "estimated flips",
+)
+Reward = Callable[[Tensor], Tensor]
+
+
+class Place(Protocol):
+    """A model and its world, with hidden rewards."""
+
+    @property
+    def bfm(self) -> BehaviorModel:
+        """The model."""
+
+    def rewards(self, tasks: int) -> list[Reward]:
+        """Hidden rewards of the observation entered."""
+
+    def clips(self, z: Float[Tensor, "K n d"], seed: int) -> Tensor:
+        """Observations entered [K n L …], a clip for each z; the n clips of a task have the same random start."""
+
+    def value(self, task: int, z: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
+        """The value of π(·,z) for a task: 1 is the oracle, 0 is random."""
+
+
+class Grid:
+    """The 9×9 grid with the exact model; rewards φ·z_r. Exact values: 0 is a random walk, 1 is optimal."""
+
+    def __init__(self, length: int = 20) -> None:
+        self.ground, self.length = GridArena("open-grid", "laplacian", "exact").ground, length
+        self.bfm = self.ground.exact
+
+    def rewards(self, tasks: int) -> list[Reward]:
+        """φ·z_r, the tasks of zscout compare."""
+        self._tasks = self.ground.draw(Tasks(tasks, 1))[0]
+        return [partial(self._reward, z) for z in self._tasks]
+
+    def _reward(self, z: Float[Tensor, " d"], obs: Tensor) -> Tensor:
+        return self.bfm.phi(obs) @ z
+
+    def clips(self, z: Float[Tensor, "K n d"], seed: int) -> Tensor:
+        """States entered."""
+        rng = Generator().manual_seed(seed)
+        state = torch.randint(self.ground.world.n_states, (len(z), 1), generator=rng).expand(z.shape[:2])
+        entered = []
+        for _ in range(self.length):
+            state = self.ground.world.step(state, torch.as_tensor(self.bfm.act(state, z, rng)), rng)
+            entered.append(state)
+        return torch.stack(entered, 2)
+
+    def value(self, task: int, z: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
+        """Exact."""
+        return self.ground.yardstick.value(z, self._tasks[task].expand(len(z), -1))
+
+
+class Vectors:
+    """An arena of vectors; named rewards. Values: returns from common starts, 0 is a random z (mean of 10)."""
+
+    def __init__(self, arena: VectorArena, length: int, horizon: int, starts: int) -> None:
+        self.arena, self.length, self.horizon, self.starts = arena, length, horizon, starts
+        self.bfm = arena.bfm
+
+    def rewards(self, tasks: int) -> list[Reward]:
+        """Those of zscout compare."""
+        self._names = [str(name) for name in Tasks(min(tasks, self.arena.distinct_tasks or tasks), 1).draw(self.arena)]
+        self._rewards = [self.arena.reward_of(name) for name in self._names]
+        return list(self._rewards)
+
+    def clips(self, z: Float[Tensor, "K n d"], seed: int) -> Tensor:
+        """Observations entered."""
+        state = self.arena.starts(Streams(torch.arange(len(z)), seed)).repeat_interleave(z.shape[1], 0)
+        entered = self._followed(state, z.flatten(0, 1), self.length)
+        return entered.reshape(*z.shape[:2], *entered.shape[1:])
+
+    def value(self, task: int, z: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
+        """(Return − that of random z) ÷ (the oracle's − that of random z)."""
+        oracle = self.arena.fit(self._names[task]).z.cpu().double()
+        rows = torch.cat([oracle[None], self.bfm.sample_z(10, 1).cpu().double(), z])
+        starts = self.arena.starts(Streams(torch.arange(1_000, 1_000 + self.starts)))
+        entered = self._followed(starts.repeat(len(rows), 1), rows.repeat_interleave(self.starts, 0), self.horizon)
+        found = self._rewards[task](entered).double().mean(1).reshape(len(rows), self.starts).mean(1)
+        random = found[1:11].mean()
+        return (found[11:] - random) / (found[0] - random)
+
+    def _followed(self, state: Tensor, z: Float[Tensor, "n d"], steps: int) -> Tensor:
+        entered = []
+        for _ in range(steps):
+            action = torch.as_tensor(self.bfm.act(self.arena.observe(state), z))
+            state = self.arena.advance(state, action.float())
+            entered.append(self.arena.observe(state))
+        return torch.stack(entered, 1)
+
+
+@dataclass(frozen=True)
+class Found:
+    """The value of the best z after 0, 5, 10 … answers, for each task."""
+
+    name: str
+    values: Float[Tensor, "tasks m"]
+    flip_rate: float  # estimated, mean over tasks
+
+    def row(self) -> Sequence[str]:
+        """For the table."""
+        good = self.values >= GOOD
+        counts = [EVERY * int(row.int().argmax()) if row.any() else 10**6 for row in good]
+        kept = [EVERY * (int((~row).nonzero().max()) + 1) if not row.all() else 0 for row in good]
+        last = EVERY * (self.values.shape[1] - 1)
+        middle = self.values.median(0).values
+        curve = ", ".join(f"{float(middle[n // EVERY]):.2f}" for n in (0, 10, 20, 40, 60, 80) if n <= last)
+        return self.name, str(len(good)), _half(counts, last), _half(kept, last), curve, f"{self.flip_rate:.2f}"
+
+
+def _half(counts: list[int], last: int) -> str:
+    """The number of answers with which half of the tasks are there."""
+    middle = sorted(counts)[(len(counts) - 1) // 2]
+    return str(middle) if middle <= last else f"> {last}"
+
+
+def asked(
+    place: Place, rewards: Sequence[Reward], questions: int, name: str = ""
+) -> tuple[Float[Tensor, "K m d"], list[float]]:
+    """For each task the best z after every fifth answer, and the estimated share of flips."""
+    bfm, constant = place.bfm, constant_part_of(place.bfm)
+    agents = [zscout.OnlineTransfer(bfm, seed=task) for task in range(len(rewards))]
+    rngs = [Generator().manual_seed(task) for task in range(len(rewards))]
+    scales = _logits(place, rewards)
+    best = [torch.stack([agent.best_z for agent in agents])]
+    for question in track(range(questions), name, console=Console(stderr=True)):
+        drawn = torch.stack([agent.posterior.sample(CANDIDATES, rng) for agent, rng in zip(agents, rngs, strict=True)])
+        drawn = bfm.project_z(drawn if constant is None else constant.removed_from(drawn)).double()
+        kept = torch.stack([agent.best_z for agent in agents])
+        shown = place.clips(torch.cat([kept[:, None], drawn], 1), question)
+        for agent, reward, clips, scale, rng in zip(agents, rewards, shown, scales, rngs, strict=True):
+            i, j = zscout.most_telling(agent, list(clips))
+            apart = reward(clips[i]).double().mean() - reward(clips[j]).double().mean()
+            likes_first = FLIPS + (1 - 2 * FLIPS) * torch.sigmoid(scale * apart)
+            if torch.rand((), generator=rng) > likes_first:
+                i, j = j, i
+            agent.prefer(clips[i], clips[j])
+        if (question + 1) % EVERY == 0:
+            best.append(torch.stack([agent.best_z for agent in agents]))
+    return torch.stack(best, 1), [float(agent.preferences.flip_rate) for agent in agents]
+
+
+def _logits(place: Place, rewards: Sequence[Reward]) -> list[float]:
+    """The person's logits per unit of mean reward, by task: from eight random z at each of eight starts."""
+    usual = place.clips(place.bfm.sample_z(64, 0).unflatten(0, (8, 8)), 10**6)
+    means = [reward(usual.flatten(0, 1)).double().mean(1).unflatten(0, (8, 8)) for reward in rewards]
+    return [LOGITS / float((mean - mean.mean(1, keepdim=True)).std()) for mean in means]
+
+
+def measured(name: str, place: Place, tasks: int, questions: int) -> Found:
+    """Values along the answers, for each task."""
+    best, flips = asked(place, place.rewards(tasks), questions, name)
+    values = [place.value(task, z) for task, z in enumerate(best)]
+    return Found(name, torch.stack(values), sum(flips) / len(flips))
+
+
+def main(
+    only: tuple[str, ...] = ("grid", "point maze", "cheetah"),
+    tasks: int = 20,
+    questions: int = 60,
+    quick: bool = False,
+) -> None:
+    """Count answers on a grid, in the point maze and with the cheetah (extra mujoco)."""
+    places: dict[str, Callable[[], Place]] = {
+        "grid": Grid,
+        "point maze": lambda: Vectors(PointArena(), length=40, horizon=70, starts=16),
+        "cheetah": lambda: Vectors(BodyArena("cheetah-fb", body="cheetah"), length=50, horizon=250, starts=4),
+    }
+    print(" | ".join(HEAD))
+    for name in only:
+        found = measured(name, places[name](), 2 if quick else tasks, 5 if quick else questions)
+        print(" | ".join(found.row()), flush=True)
+
+
+if __name__ == "__main__":
+    tyro.cli(main)

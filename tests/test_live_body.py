@@ -242,6 +242,65 @@ def test_held_thumbs_teach_it_to_go_where_they_want() -> None:
     assert last["likes"]
 
 
+# Two clips
+
+
+def _way(clip: list[list[float]]) -> float:
+    return clip[-1][0] - clip[0][0]
+
+
+def test_the_better_of_two_clips_teaches_it_what_to_do() -> None:
+    run = begun(who="person", seed=0)
+    here = side(frames(run.begun("key"))[-1])["ends"]
+    for answers in range(1, 9):
+        [told] = messages(run.clips())
+        assert (told["number"], [len(clip) for clip in told["clips"]]) == (answers, [50, 50])
+        assert np.abs(np.subtract([clip[0] for clip in told["clips"]], here)).max() < 0.5  # from where it is
+        first, second = told["clips"]
+        preferred, frame = messages(run.prefer(answers, 0 if _way(first) < _way(second) else 1))
+        assert preferred == {"is": "preferred", "answers": answers}
+    assert side(frame)["pays"][GOALS.index("speed")] < -0.3  # −0.56 when measured
+    assert "backward" in side(frame)["likes"]
+    assert "No reward yet" not in side(steps(run, 1)[0])["says"]
+
+
+def test_an_answer_is_what_the_agent_is_told_and_no_answer_teaches_nothing() -> None:
+    run = begun(who="person", seed=3)
+    run.clips()
+    assert run._pair is not None
+    first, second = run._pair
+    alone = OnlineTransfer(ARENA.bfm, run.setup.build("usf-ucb"), seed=3)
+    alone.prefer(second.observations, first.observations)
+    run.prefer(1, 1)
+    assert torch.allclose(run._sides[0].agent.z_hat, alone.z_hat)
+    run.clips()
+    told, _ = messages(run.prefer(2, None))
+    assert told["answers"] == 1
+    assert torch.allclose(run._sides[0].agent.z_hat, alone.z_hat)
+    [again] = messages(begun(who="person", seed=3).clips())
+    assert again["clips"] == [first.ends, second.ends]  # same set-up, same clips
+
+
+def test_an_answer_that_is_none_is_refused_and_the_clips_stay() -> None:
+    run = begun(who="person", seed=3)
+    wrong: list[tuple[Any, Any]] = [(1, 0), (0, 0), (None, 0), ("1", 0)]
+    for number, better in wrong:
+        with pytest.raises(ValueError, match="no longer shown|number"):
+            run.prefer(number, better)
+    run.clips()
+    before = run._sides[0].agent.z_hat
+    for number, better in [(1, 2), (1, -1), (1, "0"), (1, 0.5), (1, [0]), (1, True), (2, 0), (0, 1), (1.0, 0)]:
+        with pytest.raises(ValueError, match="."):
+            run.prefer(number, better)
+    assert torch.equal(run._sides[0].agent.z_hat, before)
+    run.prefer(1, 0)
+    with pytest.raises(ValueError, match="no longer shown"):
+        run.prefer(1, 0)
+    for other in (begun(), LiveRun(Setup(who="person"), 10)):
+        with pytest.raises(ValueError, match="only"):
+            other.clips()
+
+
 # Saved behaviours
 
 

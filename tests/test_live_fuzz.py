@@ -68,6 +68,8 @@ def valid(rng: random.Random) -> dict[str, Any]:
         {"do": "wait", "value": rng.random() < 0.5},
         {"do": "trace"},
         {"do": "behaviour"},
+        {"do": "clips"},
+        {"do": "prefer", "number": rng.randrange(3), "better": rng.choice((0, 1, None))},
         {"do": "show", "z": rng.choice((None, [0.1] * 50))},
         {"do": "thumb", "step": rng.randrange(4), "value": rng.randint(-10, 10), "pace": rng.choice((0.5, 30))},
         {"do": "reset"},

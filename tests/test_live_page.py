@@ -383,6 +383,19 @@ def test_a_body_is_given_a_hidden_task_then_thumbs_and_its_behaviour_is_kept(arr
     page.click("#play")
     visitor.until(lambda: visitor.body("playing") == "false", "it does not pause")
     check("thumbs")
+    # The better of two clips.
+    page.click("#compare-clips")
+    number = "document.querySelector('#clips').dataset.number"
+    visitor.until(lambda: page.evaluate(number) == "1", "no clips")
+    assert " clip: it " in (page.get_attribute("#clip-left-view", "aria-label") or "")
+    check("two clips")
+    page.keyboard.press("ArrowLeft")
+    visitor.until(lambda: "learned from 1 answer." in (page.text_content("#clips-count") or ""), "no answer")
+    visitor.until(lambda: page.evaluate(number) == "2", "no other clips")
+    page.click("#clip-right")
+    visitor.until(lambda: "learned from 2 answers." in (page.text_content("#clips-count") or ""), "no second answer")
+    page.keyboard.press("Escape")
+    assert not page.is_visible("#clips")
     page.emulate_media(reduced_motion="reduce")  # colours change at once
     page.set_viewport_size({"width": 390, "height": 844})
     page.click("#theme")

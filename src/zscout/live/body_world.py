@@ -144,6 +144,10 @@ class _BodyRun:
         self._see(self._runs.entered)
         return obs[0].numpy(), float(reward), terminated, truncated, {}
 
+    @property
+    def state(self) -> Float[Tensor, " k"]:
+        return self._runs.state[0]
+
     def _see(self, state: Float[Tensor, "1 k"]) -> None:
         ends, _ = self._arena.world.segments(state[0])
         self.scene = rounded(ends.flatten(), MILLIMETRES)
@@ -228,10 +232,10 @@ class BodyJudge:
         what = f": {towards}" if towards else ""
         if self.mode == "shows":
             return f"Showing a saved behaviour{what}. The agent is paused; rewards still count."
-        if not run.rewards or not any(run.rewards):
+        if not any(run.rewards) and not any(pays):  # comparisons teach without a reward
             return f"Trying a behaviour{what}. {'Every reward so far was 0' if run.rewards else 'No reward yet'}."
         if self.mode == "tries":
             why = "It could be worth more than what seems best" if run.weighs else "It is not what seems best now"
             return f"Trying a behaviour{what}. {why}."
-        recent = float(np.mean(run.rewards[-20:]))
-        return f"Doing what seems best{what}. Lately {number(recent)} a step."
+        recent = f" Lately {number(float(np.mean(run.rewards[-20:])))} a step." if run.rewards else ""
+        return f"Doing what seems best{what}.{recent}"

@@ -81,7 +81,7 @@ class LiveGrid:
 class _GridRun:
     """One run, with plain numbers: same seed, same start and same noise as in the laboratory."""
 
-    scene = None
+    scene = state = None
 
     def __init__(self, runs: TaskRuns) -> None:
         self._runs = runs

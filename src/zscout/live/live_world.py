@@ -79,6 +79,10 @@ class LiveEnvironment(Environment, Protocol):
     def scene(self) -> Any:
         """What the page draws and the observation does not have; None: nothing."""
 
+    @property
+    def state(self) -> Any:
+        """The state, if it is more than the observation; else None."""
+
 
 class LiveWorld(Protocol):
     """A world with its model. A hidden reward is a table: its entries are places of a map, or parts of a reward."""

@@ -8,6 +8,8 @@ from torch import Tensor
 
 from zscout.lab.simulation import followed
 from zscout.lab.trace_file import TracedRun
+from zscout.live.body_world import LiveBody
+from zscout.live.clips import Clip, telling_clips
 from zscout.live.live_world import Hidden, RecordedStep, RunSoFar
 from zscout.live.rounding import DIGITS, rounded
 from zscout.live.setup import Setup
@@ -59,6 +61,11 @@ class MethodRun:
     @shown_z.setter
     def shown_z(self, z: Float[Tensor, " d"] | None) -> None:
         self._walk.z = z
+
+    def clips(self, seed: int) -> tuple[Clip, Clip]:
+        """Two behaviours of a body from where it is now, to be compared by a person."""
+        assert isinstance(self._world, LiveBody)
+        return telling_clips(self._world, self.agent, self._env.state, seed)
 
     def tell(self, reward: float | None) -> None:
         """Tell the agent the reward of its last step, or that there is none."""

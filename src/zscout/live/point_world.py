@@ -101,7 +101,7 @@ class LivePointMaze:
 class _MazeRun:
     """One run, with plain arrays: same seed, same starts and same noise as in the laboratory."""
 
-    scene = None
+    scene = state = None
 
     def __init__(self, runs: VectorRuns, noise: Float[Tensor, " 1"]) -> None:
         self._runs, self._noise = runs, noise

@@ -12,6 +12,7 @@ import torch
 from zscout.edge import as_index, as_size, in_range
 from zscout.lab.trace_file import Painting, TraceFile
 from zscout.live.choices import choices
+from zscout.live.clips import Clip
 from zscout.live.late_credit import credited, out_of_reach
 from zscout.live.limits import Limits
 from zscout.live.live_world import Hidden
@@ -43,6 +44,8 @@ class LiveRun:
         self._hidden: Hidden | None = None if self._person else setup.live_world.hide(table)
         self._paintings: list[Painting] = []  # every hidden reward, and since which step
         self._record_painting()
+        self._pair: tuple[Clip, Clip] | None = None  # shown to the person
+        self._asked_pairs = self._preferred = 0
         self._skipped = 0  # the last step that a person skipped
         self._add_frame()
 
@@ -155,6 +158,30 @@ class LiveRun:
                 side.shown_z = old
             raise
         return self._reply([encode({"is": "showing", "showing": self._sides[0].shown_z is not None})])
+
+    def clips(self) -> Reply:
+        """Two clips to compare, those that teach most."""
+        self._check_who("person")
+        self._check_stage()
+        self._pair = self._sides[0].clips(self.setup.seed + self._asked_pairs + 1)
+        self._asked_pairs += 1
+        content = {"number": self._asked_pairs, "clips": [clip.ends for clip in self._pair]}
+        return self._reply([encode({"is": "clips", **content})])
+
+    def prefer(self, number: Any, better: Any) -> Reply:
+        """Which of the clips with this number is better, 0 or 1; None: neither."""
+        self._check_who("person")
+        if self._pair is None or as_size(number, "number", 0) != self._asked_pairs:
+            raise ValueError("these clips are no longer shown: ask for new ones")
+        chosen = None if better is None else as_size(better, "better", 0, 1)
+        if chosen is not None:
+            first, second = self._pair
+            good, bad = (second, first) if chosen else (first, second)
+            self._sides[0].agent.prefer(good.observations, bad.observations)
+            self._preferred += 1
+        self._pair = None
+        self._frames[-1] = self._frame()
+        return self._reply([encode({"is": "preferred", "answers": self._preferred}), self._frames[-1]])
 
     def trace(self) -> Reply:
         """The whole run: as ``zscout compare --traces`` reads it, or of a body every step."""

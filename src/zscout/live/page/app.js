@@ -2,6 +2,7 @@
 
 import { Behaviours } from "./behaviours.js";
 import { Brush, showAttainable, showExpressed } from "./brush.js";
+import { Clips } from "./clips.js";
 import { startTheme } from "./colours.js";
 import { Controls } from "./controls.js";
 import { Curves } from "./curves.js";
@@ -29,6 +30,8 @@ const session = new Session({
   trace: saveTrace,
   credit: (message) => thumbs.told(message),
   behaviour: (message) => behaviours.learned(message),
+  clips: (message) => clips.received(message),
+  preferred: (message) => clips.preferred(message),
   closed: (code) => (banner.stop(code), changed()),
 });
 const brush = new Brush({ painted: session.painted, changed, stroked, toLive, enabled: () => session.hidden });
@@ -40,6 +43,7 @@ const controls = new Controls({ session, changed, play });
 const person = new Person(session);
 const thumbs = new Thumbs(session);
 const behaviours = new Behaviours(session);
+const clips = new Clips(session);
 const setup = new SetupPanel(session);
 const curves = new Curves({ changed, look: (step) => controls.look(step) });
 const hints = new Hints();
@@ -186,11 +190,13 @@ function begun() {
   warnedBlank = offeredMemory = false;
   brush.dabs.clear(); // of the old run
   thumbs.begun();
+  clips.close();
 }
 
 function escape() {
   if (keys.isOpen) keys.open(false);
   else if (hints.isOpen) hints.close();
+  else if (clips.isOpen) clips.close();
   else if (menu.isOpen) menu.open(false);
   else if (setup.isOpen) setup.open(false);
   else return false;
@@ -204,7 +210,8 @@ listenToKeys({
   " ": play,
   p: play,
   s: () => controls.step(),
-  ArrowRight: () => controls.step(),
+  ArrowRight: () => (clips.isOpen ? clips.answer(1) : controls.step()),
+  ArrowLeft: () => (clips.isOpen ? clips.answer(0) : false),
   r: () => controls.reset(),
   l: () => controls.live(),
   g: choose("good"),

@@ -22,6 +22,7 @@ const LIST = {
     ["↑ k +", "good; of a body: hold"],
     ["↓ j −", "bad; of a body: hold"],
     ["n", "skip: no answer"],
+    ["← →", "the better of two clips"],
   ],
   "The page": [
     ["?", "these keys"],

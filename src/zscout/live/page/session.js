@@ -12,7 +12,8 @@ const IDLE = { playing: false, waiting: false, ended: false, speed: 8, noise: 0,
 export class Session {
   /**
    * @param {{changed: () => void, begun: () => void, notice: (text: string) => void, trace: (m: object) => void,
-   *   credit: (m: object) => void, behaviour: (m: object) => void, closed: (code: number) => void}} page
+   *   credit: (m: object) => void, behaviour: (m: object) => void,
+   *   clips: (m: object) => void, preferred: (m: object) => void, closed: (code: number) => void}} page
    */
   constructor(page) {
     this.page = page;
@@ -177,6 +178,14 @@ export class Session {
 
   on_showing(message) {
     this.showing = message.showing;
+  }
+
+  on_clips(message) {
+    this.page.clips(message);
+  }
+
+  on_preferred(message) {
+    this.page.preferred(message);
   }
 
   on_behaviour(message) {

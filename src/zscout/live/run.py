@@ -262,9 +262,10 @@ class LiveRun:
             "reward": self._table(),
             "expressed": None if expressed is None else round(expressed, 3),
             "attainable": None if attainable is None else round(attainable, 4),
-            "truth": self._hidden.truth,
             "since": self._paintings[-1].since,
         }
+        if self._hidden.truth is not None:
+            content["truth"] = self._hidden.truth
         return [encode(content)]
 
     def _add_frame(self) -> None:

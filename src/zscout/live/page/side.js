@@ -204,7 +204,8 @@ export class Side {
 function describeBody({ ends, now, reward }, { goals }) {
   const of = Object.fromEntries(goals.map(({ name }, i) => [name, now[i]]));
   const posture = of.upright < -0.3 ? "upside down" : of.nose < -0.5 ? "nose up" : of.nose > 0.5 ? "nose down" : "upright";
-  const parts = [`At ${plain(torsoAt(ends), 1)} m`, `${plain(of.speed, 1)} m/s`, `torso ${plain(of.height, 2)} m high`, posture];
+  const rounded = (x) => plain(Math.round(10 * x) / 10 || 0, 1); // no −0
+  const parts = [`At ${rounded(torsoAt(ends))} m`, `${rounded(of.speed)} m/s`, `torso ${plain(of.height, 2)} m high`, posture];
   if (reward !== null) parts.push(`reward ${signed(reward)}`);
   return parts.join(" · ");
 }

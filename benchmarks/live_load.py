@@ -43,6 +43,8 @@ class Load:
     """Model of their runs."""
     features: str = "laplacian-fine"
     """Features, as on the page; a network takes laplacian."""
+    world: Literal["open-grid", "cheetah"] = "open-grid"
+    """World of their runs; the cheetah has its own model and features."""
     slow: int = 0
     """Further visitors who play and never read."""
     json: Path | None = None
@@ -63,8 +65,11 @@ class Visitor:
 
     async def begin(self) -> None:
         """Begin a run and wait for its first status."""
-        reward = {"table": [5.0, 5.0, *[0.0] * 79]} if self._number % 2 else {"task": self._number}
-        setup = {"model": self._load.model, "features": self._load.features, "seed": self._number, "reward": reward}
+        setup: dict[str, Any] = {"world": self._load.world, "seed": self._number, "reward": {"task": self._number}}
+        if self._load.world == "open-grid":
+            setup |= {"model": self._load.model, "features": self._load.features}
+            if self._number % 2:
+                setup["reward"] = {"table": [5.0, 5.0, *[0.0] * 79]}
         await self._socket.send(json.dumps({"do": "begin", "setup": setup}))
         async for text in self._socket:
             content = json.loads(text)

@@ -63,6 +63,15 @@ def main() -> None:
         maze.page.screenshot(path=IMAGES / "live-point-maze.png")
         maze.page.context.close()
 
+        body = visitor(**DESK, color_scheme="light")
+        _watch_body(body)
+        body.page.screenshot(path=IMAGES / "live-body.png")
+        body.play()
+        body.page.wait_for_timeout(4000)
+        rates = body.page.evaluate("({...document.documentElement.dataset})")
+        print(f"a body at 30 steps/s: {rates['fps']} frames and {rates['steps']} steps a second")
+        body.page.context.close()
+
         phone = visitor(**PHONE, color_scheme="light")
         phone.page.touchscreen.tap(*phone.point((7, 7)))
         phone.page.wait_for_timeout(300)
@@ -89,6 +98,21 @@ def _search_maze(visitor: Visitor) -> None:
     visitor.play()
     visitor.until_step(84)
     visitor.page.click("#play")
+    visitor.page.wait_for_timeout(600)
+
+
+def _watch_body(visitor: Visitor) -> None:
+    """Until the cheetah walks backward; its behaviour is saved."""
+    visitor.choose(choose_world="cheetah")
+    visitor.page.click("[data-task=walk-backward]")
+    visitor.fast()
+    visitor.play()
+    visitor.until_step(130)
+    visitor.page.click("#play")
+    visitor.page.fill("#behaviour-name", "Walk backward")
+    visitor.page.click("#behaviour-save")
+    visitor.until(lambda: visitor.page.locator(".behaviour").count() == 1, "it is not saved")
+    visitor.page.click(".toast button")
     visitor.page.wait_for_timeout(600)
 
 

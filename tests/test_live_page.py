@@ -10,8 +10,10 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from PIL import Image
 from playwright.sync_api import Browser
 
 from browsing import Cable, Visitor, browser
@@ -261,7 +263,7 @@ def test_a_person_teaches_in_the_point_maze_by_keyboard_alone(arrive: Arrive) ->
     page.keyboard.press("Enter")
     page.focus("#choose-world")
     before = visitor.body("run")
-    page.keyboard.press("End")  # the last world
+    page.keyboard.press("p")  # the world with this letter
     visitor.until(lambda: visitor.body("run") != before, "no new run")
     page.keyboard.press("Escape")
     page.focus("#world")
@@ -283,6 +285,122 @@ def test_a_person_teaches_in_the_point_maze_by_keyboard_alone(arrive: Arrive) ->
         visitor.until_step(step + 1)
     assert visitor.step() >= 5
     assert page.text_content("figure:has(#curve-told) .now") == "4"
+
+
+def test_a_body_is_given_a_hidden_task_then_thumbs_and_its_behaviour_is_kept(arrive: Arrive, tmp_path: Path) -> None:
+    visitor = arrive()
+    page, axe = visitor.page, Axe()
+
+    def check(what: str) -> None:
+        found = axe.run(page).response["violations"]
+        assert [f"{v['id']}: {v['nodes'][0]['html'][:120]}" for v in found] == [], what
+
+    def pressed(name: str) -> bool:
+        return page.get_attribute(name, "aria-pressed") == "true"
+
+    visitor.choose(choose_world="cheetah")
+    visitor.until(lambda: page.is_visible("[data-task=walk]"), "no tasks")
+    assert not page.is_visible("#brush-good")
+    # A hidden task, chosen and changed by sliders, that the link keeps.
+    page.click("[data-task=walk]")
+    page.click("[data-task=run]")
+    page.fill("#wish-height", "-0.5")
+    visitor.until(lambda: pressed("[data-task=run]") and not pressed("[data-task=walk]"), "the task is not chosen")
+    visitor.until(lambda: "painting=" in page.url, "the link does not hold the reward")
+    visitor.fast()
+    visitor.play()
+    visitor.until_step(40)
+    page.click("#play")
+    visitor.until(lambda: visitor.body("playing") == "false", "it does not pause")
+    assert int(visitor.side("told")) >= 40
+    assert " m/s · torso " in (page.get_attribute("#world", "aria-label") or "")
+    assert page.locator(".bars li").count() == 5
+    drawn = "document.querySelector('#world').getContext('2d').getImageData(0, 0, 300, 300).data"
+    assert page.evaluate(f"new Set({drawn}).size") > 3
+    check("a hidden task")
+    # Its behaviour is saved, survives a reload, and is shown.
+    page.fill("#behaviour-name", "My <b>run</b>")
+    page.click("#behaviour-save")
+    visitor.until(lambda: page.locator(".behaviour").count() == 1, "it is not saved")
+    page.reload()
+    visitor.until(lambda: visitor.body("connected") == "true" and visitor.step() >= 40, "the run is not resumed")
+    visitor.until(lambda: page.locator(".behaviour").count() == 1, "it was forgotten")
+    assert page.text_content(".behaviour") == "My <b>run</b>"
+    page.click(".behaviour")
+    visitor.until(lambda: page.is_visible("#behaviour-stop"), "it is not shown")
+    assert "My <b>run</b>" in (page.text_content("#behaviour-shown") or "")
+    page.click("#step")
+    visitor.until(lambda: visitor.side("mode") == "shows", "the behaviour does not act")
+    page.click("#behaviour-stop")
+    visitor.until(lambda: not page.is_visible("#behaviour-stop"), "it does not stop")
+    # To a file and back; a hostile file is refused.
+    with page.expect_download() as download:
+        page.click("#behaviours-save")
+    download.value.save_as(tmp_path / "kept.json")
+    kept = json.loads((tmp_path / "kept.json").read_text())
+    [one] = kept["behaviours"]
+    assert (one["model"], len(one["z"])) == ("cheetah-fb", 50)
+    (tmp_path / "wrong.json").write_text(
+        json.dumps({**kept, "behaviours": [{**one, "name": "other", "z": ["1"] * 50}]})
+    )
+    page.set_input_files("#behaviours-file", tmp_path / "wrong.json")
+    visitor.until(lambda: "cannot be read" in (page.text_content("#toasts") or ""), "the file is not refused")
+    assert page.locator(".behaviour").count() == 1
+    (tmp_path / "good.json").write_text(json.dumps({**kept, "behaviours": [{**one, "name": "other"}]}))
+    page.set_input_files("#behaviours-file", tmp_path / "good.json")
+    visitor.until(lambda: page.locator(".behaviour").count() == 2, "the file is not read")
+    # An animation and all steps.
+    for name, file in (("#export-gif", "body.gif"), ("#export-json", "steps.json"), ("#export-png", "body.png")):
+        page.click("#export-open")
+        with page.expect_download() as download:
+            page.click(name)
+        download.value.save_as(tmp_path / file)
+    with Image.open(tmp_path / "body.gif") as picture:
+        assert picture.size == (480, 270)
+        assert getattr(picture, "n_frames", 1) == -(-(visitor.step() + 1) // 2)
+        picture.seek(picture.n_frames - 1)  # type: ignore[attr-defined]
+        assert len(np.unique(np.asarray(picture.convert("RGB")).reshape(-1, 3), axis=0)) > 4
+    assert len(json.loads((tmp_path / "steps.json").read_text())["runs"][0]["steps"]) == visitor.step()
+    # Thumbs by button and by key.
+    page.click("#mode-person")
+    visitor.until(lambda: page.is_visible("#hold-up"), "no thumbs")
+    page.select_option("#hold-silence", "nothing")  # only thumbs count
+    visitor.play()
+    visitor.until_step(12)
+    page.hover("#hold-up")
+    page.mouse.down()
+    visitor.until(lambda: pressed("#hold-up") and int(visitor.side("told")) > 0, "the thumb does not count")
+    told = int(visitor.side("told"))
+    visitor.until(lambda: int(visitor.side("told")) > told, "a held thumb does not go on")
+    page.mouse.up()
+    assert not pressed("#hold-up")
+    visitor.until(lambda: "You said good for" in (page.text_content("#credited") or ""), "no word of it")
+    page.keyboard.down("ArrowDown")
+    visitor.until(lambda: pressed("#hold-down"), "the key does not count")
+    visitor.until(lambda: "You said bad for" in (page.text_content("#credited") or ""), "no word of it")
+    page.keyboard.up("ArrowDown")
+    assert not pressed("#hold-down")
+    page.click("#play")
+    visitor.until(lambda: visitor.body("playing") == "false", "it does not pause")
+    check("thumbs")
+    # The better of two clips.
+    page.click("#compare-clips")
+    number = "document.querySelector('#clips').dataset.number"
+    visitor.until(lambda: page.evaluate(number) == "1", "no clips")
+    assert " clip: it " in (page.get_attribute("#clip-left-view", "aria-label") or "")
+    check("two clips")
+    page.keyboard.press("ArrowLeft")
+    visitor.until(lambda: "learned from 1 answer." in (page.text_content("#clips-count") or ""), "no answer")
+    visitor.until(lambda: page.evaluate(number) == "2", "no other clips")
+    page.click("#clip-right")
+    visitor.until(lambda: "learned from 2 answers." in (page.text_content("#clips-count") or ""), "no second answer")
+    page.keyboard.press("Escape")
+    assert not page.is_visible("#clips")
+    page.emulate_media(reduced_motion="reduce")  # colours change at once
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.click("#theme")
+    check("on a phone, dark")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
 def test_a_lost_connection_is_taken_up_again_where_it_was(arrive: Arrive, server: Served) -> None:

@@ -93,7 +93,7 @@ def watch_run(spec: Spec) -> tuple[BodyScene, Iterator[BodyFrame]]:
     """The scene, and a frame for each action."""
     arena = spec.arena
     assert isinstance(arena, BodyArena)
-    correlated = _Correlations(arena)
+    correlated = Correlations(arena)
     n = len(correlated.obs)
     env = arena.environment(Batch([spec.task] * n, [0] * n, offset=spec.offset))
     scene = BodyScene(
@@ -106,7 +106,7 @@ def watch_run(spec: Spec) -> tuple[BodyScene, Iterator[BodyFrame]]:
     return scene, islice(_frames(arena, spec, correlated), spec.steps)
 
 
-def _frames(arena: BodyArena, spec: Spec, correlated: "_Correlations") -> Iterator[BodyFrame]:
+def _frames(arena: BodyArena, spec: Spec, correlated: "Correlations") -> Iterator[BodyFrame]:
     batch = Batch([spec.task], [spec.seed], spec.noise, spec.outside, spec.offset)
     task = arena.vectors(batch.tasks)
     agent = OnlineTransfer(arena.bfm, spec.build(task), seed=[spec.seed], runs=1)
@@ -145,7 +145,7 @@ def _frames(arena: BodyArena, spec: Spec, correlated: "_Correlations") -> Iterat
         )
 
 
-class _Correlations:
+class Correlations:
     """Correlations of rewards with goal features, over saved observations."""
 
     def __init__(self, arena: BodyArena) -> None:

@@ -35,9 +35,10 @@ Reward = Callable[[Float[Tensor, "R o"]], Float[Tensor, " R"]]
 class VectorRuns:
     """R runs in the world of an arena; all episodes end together. Starts and noise come from each run's seed.
 
-    ``entered`` are the states after the last step, also if a reset followed it.
+    ``entered`` are the states after the last step, also if a reset followed it; ``state`` are those now.
     """
 
+    state: Float[Tensor, "R k"]
     entered: Float[Tensor, "R k"]
 
     def __init__(self, arena: "VectorArena", reward: Reward, noise: float, seeds: Int[Tensor, " R"]) -> None:
@@ -52,17 +53,17 @@ class VectorRuns:
     def reset(self, *, seed: int | None = None) -> tuple[Float[Tensor, "R o"], dict[str, Any]]:
         """The start of an episode: with a seed always the first one, else the next."""
         self._resets = self._resets + 1 if seed is None else 0
-        self._state = self.arena.starts(Streams(self.seeds, WORLD + 2 * self._resets + 1))
+        self.state = self.arena.starts(Streams(self.seeds, WORLD + 2 * self._resets + 1))
         self._in_episode = 0
-        return self.arena.observe(self._state), {}
+        return self.arena.observe(self.state), {}
 
     def step(self, action: Action) -> tuple[Float[Tensor, "R o"], Float[Tensor, " R"], bool, bool, dict[str, Any]]:
         """S_{t+1} and R_{t+1} of every run."""
-        force = as_finite(action, "action", self._state.device).float()
-        self._state = self.entered = self.arena.advance(self._state, force)
+        force = as_finite(action, "action", self.state.device).float()
+        self.state = self.entered = self.arena.advance(self.state, force)
         self._t, self._in_episode = self._t + 1, self._in_episode + 1
         noise = self.noise * Streams(self.seeds, WORLD + 2 * self._t).normal()
-        obs = self.arena.observe(self._state)
+        obs = self.arena.observe(self.state)
         return obs, self.true_reward(obs) + noise, False, self._in_episode >= self.arena.decisions, {}
 
 

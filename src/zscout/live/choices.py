@@ -1,11 +1,14 @@
 """What the page offers, described for readers who do not know the paper."""
 
-from typing import Any
+from typing import Any, cast
 
 import zscout
 from zscout.lab.ground import FINE
 from zscout.lab.point_arena import POINT_MAZE, PointArena
-from zscout.live.offers import LEARNED, OFFERS, live_world
+from zscout.live.body_world import task_names
+from zscout.live.goal_words import goals_of
+from zscout.live.live_world import LiveMap
+from zscout.live.offers import LEARNED, OFFERS, Offer, live_world
 from zscout.live.setup import METHODS_OFFERED, NEEDS_FEATURES, NEEDS_MODEL, Setup, needs_every_reward
 
 ABOUT_WORLDS = {
@@ -19,7 +22,7 @@ ABOUT_FEATURES = {
         "Nine smooth patterns (Laplacian). Nearby places look alike, so a few answers teach a lot.",
     ),
     "clusters": ("Nine regions", "The map is cut into nine regions. All places of a region have the same reward."),
-    LEARNED: ("Learned", "32 features of place and velocity, learned with the network."),
+    LEARNED: ("Learned", "Features of places, postures and velocities, learned with the network."),
 }
 DEFAULT_FEATURES = {"hidden": FINE, "person": "laplacian"}  # paintings have small patches; a person answers few times
 ABOUT_MODELS = {
@@ -31,6 +34,12 @@ ABOUT_MODELS = {
         "Forward-backward network",
         "Behaviours learned once by a network, then frozen. With enough rewards, about 86 % of the best return.",
     ),
+    **{
+        name: ("Forward-backward network", "Behaviours learned once by a network, without any reward, then frozen.")
+        for offer in OFFERS.values()
+        if offer.kind == "stage"
+        for name in offer.models
+    },
     "exact": ("Exact", "Behaviours computed exactly for this world. The network approximates these."),
 }
 ABOUT_METHODS = {
@@ -79,20 +88,42 @@ def choices(seed: int = 0) -> dict[str, Any]:
 
 def _world(name: str) -> dict[str, Any]:
     offer = OFFERS[name]
-    world = live_world(name, offer.features[0], offer.models[-1])
-    rows, columns = world.shape
     return {
         "name": name,
         "title": offer.title,
-        "about": ABOUT_WORLDS.get(name, f"{rows} × {columns}, {len(world.places)} places."),
-        "rows": rows,
-        "columns": columns,
-        "cells": world.places,
-        "per_cell": offer.per_cell,
-        "brush": offer.brush,
+        "kind": offer.kind,
+        "missing": offer.missing,
         "horizon": offer.horizon,
         "features": offer.features,
         "models": offer.models,
         "without": offer.without,
         "traces": offer.traces,
+        "usual": offer.usual,
+        "pace": offer.pace,
+        **(_map(name, offer) if offer.kind == "map" else _stage(offer)),
+    }
+
+
+def _map(name: str, offer: Offer) -> dict[str, Any]:
+    world = cast(LiveMap, live_world(name, offer.features[0], offer.models[-1]))
+    rows, columns = world.shape
+    return {
+        "about": ABOUT_WORLDS.get(name, f"{rows} × {columns}, {len(world.places)} places."),
+        "rows": rows,
+        "columns": columns,
+        "cells": world.places,
+        "entries": world.entries,
+        "per_cell": offer.per_cell,
+        "brush": offer.brush,
+    }
+
+
+def _stage(offer: Offer) -> dict[str, Any]:
+    """Parts of rewards by name; the body and its model are loaded with the first run."""
+    tasks, goals = task_names(offer.body), goals_of(offer.body)
+    return {
+        "about": f"A body from the side, moved by MuJoCo. After {offer.horizon} actions it starts anew.",
+        "tasks": [{"name": name, "title": name.replace("-", " ").capitalize()} for name in tasks],
+        "goals": [{"name": goal.name, "title": goal.title, "low": goal.low, "high": goal.high} for goal in goals],
+        "entries": len(tasks) + len(goals),
     }

@@ -15,7 +15,9 @@ from zscout.lab.simulation import TaskRuns
 from zscout.lab.viewer import mode_of
 from zscout.live.explanation import LiveMode
 from zscout.live.hidden_reward import HiddenReward
-from zscout.live.live_world import Hidden, RecordedStep
+from zscout.live.live_world import Hidden, RecordedStep, RunSoFar
+from zscout.live.map_frame import map_frame
+from zscout.live.rounding import rounded
 from zscout.types import BehaviorModel
 from zscout.worlds.grid import Cell
 
@@ -37,6 +39,16 @@ class LiveGrid:
     def places(self) -> list[Cell]:
         """Row and column of each state."""
         return [(row, column) for row, column in self.ground.world.cells.tolist()]
+
+    @property
+    def entries(self) -> int:
+        """The number of states."""
+        return len(self.places)
+
+    @property
+    def constants(self) -> dict[str, Any]:
+        """None: the map is offered."""
+        return {}
 
     def place(self, obs: Any) -> int:
         """The state."""
@@ -63,11 +75,13 @@ class LiveGrid:
 
     def judge(self, best_z: Float[Tensor, " d"]) -> "GridJudge":
         """Regret, lost steps and the worth of the policy to keep."""
-        return GridJudge(self.ground, best_z)
+        return GridJudge(self, best_z)
 
 
 class _GridRun:
     """One run, with plain numbers: same seed, same start and same noise as in the laboratory."""
+
+    scene = state = None
 
     def __init__(self, runs: TaskRuns) -> None:
         self._runs = runs
@@ -83,10 +97,10 @@ class _GridRun:
 class GridJudge:
     """Follows policies through the table of states."""
 
-    def __init__(self, ground: Ground, best_z: Float[Tensor, " d"]) -> None:
+    def __init__(self, world: LiveGrid, best_z: Float[Tensor, " d"]) -> None:
         self.mode: LiveMode = "begins"
-        self.target: int | None = None
-        self._ground, self._features = ground, ground.exact.features.cpu()
+        self.target: int | None = None  # the place where π(·,Z_t) leads
+        self._world, self._ground, self._features = world, world.ground, world.features.cpu()
         self._settled = best_z, self._policies(best_z)[0]  # what it would do without learning on
         self._regret: float | None = None  # of the last step
         self._lost = 0.0  # regret so far, in steps of random walking
@@ -118,9 +132,11 @@ class GridJudge:
             self._lost += 0.0 if hidden.flat else self._regret / hidden.gap
             self._worth = hidden.worth(settled_value)
 
-    def shown(self, steps: Sequence[RecordedStep], obs: Any, hidden: Hidden | None) -> dict[str, Any]:
-        """The exact numbers."""
-        return {"regret": self._regret, "lost": None if hidden is None else self._lost, "worth": self._worth}
+    def shown(self, run: RunSoFar, hidden: Hidden | None) -> dict[str, Any]:
+        """The maps and the exact numbers."""
+        exact = {"regret": self._regret, "lost": None if hidden is None else self._lost, "worth": self._worth}
+        parts = map_frame(self._world, run, hidden, self.mode, self.target)
+        return {**parts, **{name: rounded(value) for name, value in exact.items()}}
 
     def _policies(self, *z: Float[Tensor, " d"]) -> Int[Tensor, "n S"]:
         return self._ground.yardstick.policy(torch.stack(z).cpu())

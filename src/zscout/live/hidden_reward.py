@@ -14,6 +14,8 @@ from zscout.transfer.offline import fit_task
 class HiddenReward:
     """One reward per state; the agent never sees this table."""
 
+    truth = None
+
     def __init__(self, ground: Ground, table: Float[Tensor, " S"]) -> None:
         self.table = table
         self._ground = ground

@@ -5,7 +5,16 @@ import time
 from dataclasses import dataclass
 from typing import TextIO
 
-PRICES = {"trace": 25.0, "resume": 25.0, "begin": 5.0, "reset": 5.0, "task": 2.0, "paint": 2.0, "clear": 2.0}
+PRICES = {
+    "trace": 25.0,
+    "resume": 25.0,
+    "begin": 5.0,
+    "reset": 5.0,
+    "task": 2.0,
+    "paint": 2.0,
+    "clear": 2.0,
+    "show": 2.0,
+}
 """Messages that count as several plain ones, because they cost the server more."""
 LOG_BURST, LOG_SECONDS = 20, 10.0  # log records at once, then one in this time
 LONGEST_RECORD = 4_000  # characters

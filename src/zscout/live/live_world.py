@@ -1,4 +1,4 @@
-"""A world as the live page sees it: places on a map, an environment, and what can be said of a step and of a reward."""
+"""A world as the live page sees it: an environment, a hidden reward, and what is shown of a run. Maps are one kind."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,6 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from zscout.live.explanation import LiveMode
+from zscout.transfer.agent import OnlineTransfer
 from zscout.transfer.rollout import Belief, Environment
 from zscout.types import BehaviorModel
 from zscout.worlds.grid import Cell
@@ -24,13 +25,27 @@ class RecordedStep:
     belief: Belief  # at S_t
     episode: int
     asks: bool  # whether the agent wants a reward there
+    scene: Any = None  # what the environment shows of S_{t+1} and the observation does not have
+    shown: bool = False  # it follows a z that a person chose, not the agent's
     reward: float | None = None  # R_{t+1}
+
+
+@dataclass(frozen=True, eq=False)
+class RunSoFar:
+    """What a frame is made from."""
+
+    agent: OnlineTransfer
+    steps: Sequence[RecordedStep]
+    rewards: Sequence[float]  # all that the agent learned from
+    obs: Any  # where it is; a method that tries rollouts may be back at its start
+    scene: Any  # of the environment now
+    weighs: bool  # whether the method uses uncertainty to choose
 
 
 class Hidden(Protocol):
     """A hidden reward."""
 
-    table: Float[Tensor, " n"]  # the reward of each place
+    table: Float[Tensor, " n"]  # on a map the reward of each place, on a stage the weight of each part
 
     @property
     def expressed(self) -> float | None:
@@ -40,26 +55,70 @@ class Hidden(Protocol):
     def attainable(self) -> float | None:
         """The largest mean reward per step of any policy; None if it is unknown."""
 
+    @property
+    def truth(self) -> list[float] | None:
+        """Its correlation with each goal feature of a body; None on maps."""
+
 
 class Judge(Protocol):
-    """Says where one method's behaviour leads, and what else this world shows of its steps."""
+    """Judges one method's steps, and says what the page shows of them."""
 
     mode: LiveMode
-    target: int | None  # the place where π(·,Z_t) leads
 
     def assess(self, steps: Sequence[RecordedStep], best_z: Float[Tensor, " d"], hidden: Hidden | None) -> None:
         """Judge the last step; called once after each step, and once before the first."""
 
-    def shown(self, steps: Sequence[RecordedStep], obs: Any, hidden: Hidden | None) -> dict[str, Any]:
-        """The parts of a frame that only this world has; ``obs`` is the start while there is no step."""
+    def shown(self, run: RunSoFar, hidden: Hidden | None) -> dict[str, Any]:
+        """The parts of a frame that depend on the kind of world."""
+
+
+class LiveEnvironment(Environment, Protocol):
+    """One run in a world."""
+
+    @property
+    def scene(self) -> Any:
+        """What the page draws and the observation does not have; None: nothing."""
+
+    @property
+    def state(self) -> Any:
+        """The state, if it is more than the observation; else None."""
 
 
 class LiveWorld(Protocol):
-    """A world with its model. Maps, paintings and targets are of ``places``: squares on a map."""
+    """A world with its model. A hidden reward is a table: its entries are places of a map, or parts of a reward."""
 
     @property
     def model(self) -> BehaviorModel:
         """The agent's model."""
+
+    @property
+    def entries(self) -> int:
+        """Length of the table of a hidden reward."""
+
+    @property
+    def constants(self) -> dict[str, Any]:
+        """What the page needs to draw every frame of a run, sent once."""
+
+    def method_options(self, name: str) -> dict[str, Any]:
+        """Arguments that a method needs in this world."""
+
+    def random_task(self, number: int) -> Float[Tensor, " n"]:
+        """The table of a random task."""
+
+    def hide(self, table: Float[Tensor, " n"]) -> Hidden:
+        """A hidden reward."""
+
+    def environment(
+        self, reward: Float[Tensor, "1 n"], noise: Float[Tensor, " 1"], seeds: Int[Tensor, " 1"]
+    ) -> LiveEnvironment:
+        """One run; ``reward`` and ``noise`` may be changed in place."""
+
+    def judge(self, best_z: Float[Tensor, " d"]) -> Judge:
+        """A judge of an agent with this z to keep."""
+
+
+class LiveMap(LiveWorld, Protocol):
+    """A world with places: squares on a map. Paintings, estimates and targets are of these."""
 
     @property
     def shape(self) -> Cell:
@@ -75,20 +134,3 @@ class LiveWorld(Protocol):
 
     def place(self, obs: Any) -> int:
         """The place of an observation."""
-
-    def method_options(self, name: str) -> dict[str, Any]:
-        """Arguments that a method needs in this world."""
-
-    def random_task(self, number: int) -> Float[Tensor, " n"]:
-        """The reward of each place in a random task."""
-
-    def hide(self, table: Float[Tensor, " n"]) -> Hidden:
-        """A hidden reward."""
-
-    def environment(
-        self, reward: Float[Tensor, "1 n"], noise: Float[Tensor, " 1"], seeds: Int[Tensor, " 1"]
-    ) -> Environment:
-        """One run; ``reward`` and ``noise`` may be changed in place."""
-
-    def judge(self, best_z: Float[Tensor, " d"]) -> Judge:
-        """A judge of an agent with this z to keep."""

@@ -8,15 +8,16 @@ from torch import Tensor
 
 from zscout.lab.simulation import followed
 from zscout.lab.trace_file import TracedRun
-from zscout.live.explanation import Explanation, place_of
-from zscout.live.live_world import Hidden, RecordedStep
+from zscout.live.body_world import LiveBody
+from zscout.live.clips import Clip, telling_clips
+from zscout.live.live_world import Hidden, RecordedStep, RunSoFar
+from zscout.live.rounding import DIGITS, rounded
 from zscout.live.setup import Setup
+from zscout.live.shown_walk import ShownWalk, behaviour_in
 from zscout.transfer.agent import OnlineTransfer
-from zscout.transfer.rollout import Step, Walk
+from zscout.transfer.rollout import Step
 from zscout.transfer.rollout_searches import RolloutSearch
 from zscout.transfer.search import AnyZ, AtEstimate, PosteriorDraw
-
-DIGITS = 4  # of numbers sent to the page
 
 
 class MethodRun:
@@ -29,11 +30,10 @@ class MethodRun:
         method = setup.build(name)
         self.agent = OnlineTransfer(self._world.model, method, seed=setup.seed)
         self._weighs = not isinstance(method.search, AtEstimate | AnyZ | PosteriorDraw | RolloutSearch)
-        env = self._world.environment(reward, noise, self.agent.seeds.reshape(1))
-        self._walk = Walk(self.agent, env, seed=0, beliefs=True)  # the agent's own resets lead to its first start
+        self._env = self._world.environment(reward, noise, self.agent.seeds.reshape(1))
+        self._walk = ShownWalk(self.agent, self._env, seed=0)  # the agent's own resets lead to its first start
         self.steps: list[RecordedStep] = []
         self.untold: Step | None = None  # the last step, until the agent is told its reward
-        self._features = self._world.features.cpu()
         self._judge = self._world.judge(self.agent.best_z)
 
     def move(self) -> None:
@@ -42,8 +42,30 @@ class MethodRun:
         assert step.belief is not None
         asks = self._asking and bool(self.agent.wants_reward(step.next_obs))
         action, z = np.asarray(step.action).tolist(), followed(step)
-        self.steps.append(RecordedStep(step.obs, action, step.next_obs, z, step.belief, step.episode, asks))
+        shown = self._walk.z is not None
+        parts = step.obs, action, step.next_obs, z, step.belief, step.episode, asks, self._env.scene, shown
+        self.steps.append(RecordedStep(*parts))
         self.untold = step
+
+    def show(self, z: Any) -> None:
+        """Pause the agent and follow this z; None: let the agent choose again."""
+        if isinstance(self.agent.method.search, RolloutSearch):
+            raise ValueError(f"{self.name} scores whole rollouts and cannot pause: choose another method")
+        self._walk.z = None if z is None else behaviour_in(z, self.agent)
+
+    @property
+    def shown_z(self) -> Float[Tensor, " d"] | None:
+        """The z that is shown; None: the agent chooses."""
+        return self._walk.z
+
+    @shown_z.setter
+    def shown_z(self, z: Float[Tensor, " d"] | None) -> None:
+        self._walk.z = z
+
+    def clips(self, seed: int) -> tuple[Clip, Clip]:
+        """Two behaviours of a body from where it is now, to be compared by a person."""
+        assert isinstance(self._world, LiveBody)
+        return telling_clips(self._world, self.agent, self._env.state, seed)
 
     def tell(self, reward: float | None) -> None:
         """Tell the agent the reward of its last step, or that there is none."""
@@ -57,6 +79,15 @@ class MethodRun:
         self.agent.learn(np.asarray([step.entered]), [reward])
         step.reward = reward
 
+    def credit(self, first: int, last: int, reward: float) -> list[int]:
+        """Tell the agent one reward for all steps of a range that have none, counted from 1; returns these."""
+        found = [step for step in range(first, last + 1) if self.steps[step - 1].reward is None]
+        if found:
+            self.agent.learn(np.stack([self.steps[step - 1].entered for step in found]), [reward] * len(found))
+        for step in found:
+            self.steps[step - 1].reward = reward
+        return found
+
     def assess(self, hidden: Hidden | None) -> None:
         """Judge the last step."""
         self._judge.assess(self.steps, self.agent.best_z, hidden)
@@ -64,26 +95,18 @@ class MethodRun:
     def frame(self, hidden: Hidden | None) -> dict[str, Any]:
         """What the page draws after the last step."""
         last = self.steps[-1] if self.steps else None
-        posterior, features, place = self.agent.posterior, self._world.features, self._world.place
-        estimate, doubt = posterior.reward(features).cpu(), posterior.reward_width(features).cpu()
-        goal = None if last is None or last.belief.exploring else self._features @ last.z.cpu()
         rewards = [step.reward for step in self.steps if step.reward is not None]
+        # A method that tries rollouts may be back at its start.
+        at = self.steps[-1].entered if self.untold else self._walk.obs
+        so_far = RunSoFar(self.agent, self.steps, rewards, at, self._env.scene, self._weighs)
         return {
-            "at": place(self._walk.obs if last is None else last.entered),
-            "from": None if last is None else place(last.state),
             "action": None if last is None else last.action,
             "reward": None if last is None else last.reward,
             "told": len(rewards),
             "asks": last is not None and last.asks,
             "mode": self._judge.mode,
-            "heading": self._judge.target,
-            "says": self._explain(estimate, doubt, rewards, hidden).sentence,
-            "estimate": _rounded(estimate),
-            "best": int(estimate.argmax()),
-            "doubt": _rounded(doubt),
-            "after": None if goal is None else _rounded(goal / goal.abs().max().clamp(min=1e-12)),
-            "eigen": _rounded(1 / posterior.eigenvalues.cpu(), DIGITS + 2),
-            **{name: _rounded(x) for name, x in self._judge.shown(self.steps, self._walk.obs, hidden).items()},
+            "eigen": rounded(1 / self.agent.posterior.eigenvalues.cpu(), DIGITS + 2),
+            **self._judge.shown(so_far, hidden),
         }
 
     def traced(self) -> TracedRun:
@@ -99,36 +122,3 @@ class MethodRun:
             final_z_hat=self.agent.z_hat.tolist(),
             intercept=self.agent.method.intercept,
         )
-
-    def _explain(
-        self,
-        estimate: Float[Tensor, " S"],
-        doubt: Float[Tensor, " S"],
-        rewards: list[float],
-        hidden: Hidden | None,
-    ) -> Explanation:
-        # A method that tries rollouts may be back at its start.
-        world, judge = self._world, self._judge
-        at = world.place(self.steps[-1].entered if self.untold else self._walk.obs)
-        target = at if judge.target is None else judge.target
-        place, here = (place_of(world.places[index], world.shape) for index in (target, at))
-        radius = float(self.steps[-1].belief.radius) if self.steps else 0.0
-        largest = max(map(abs, rewards), default=0.0)
-        return Explanation(
-            mode=judge.mode,
-            place=place,
-            there=judge.mode == "stays" or (judge.mode == "tries" and place == here),
-            expected=float(estimate[target]),
-            best=float(estimate.max()),
-            possible=float(estimate[target]) + radius * float(doubt[target]),
-            least_known=bool(doubt[target] >= 0.9 * doubt.max()),
-            weighs=self._weighs,
-            told=len(rewards),
-            largest=largest,
-            # The page's brush and buttons give at most 1; links and messages can give more.
-            limit=max(1.0, largest if hidden is None else float(hidden.table.abs().max())),
-        )
-
-
-def _rounded(values: Tensor | float | None, digits: int = DIGITS) -> Any:
-    return None if values is None else np.round(np.asarray(values), digits).tolist()

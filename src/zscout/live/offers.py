@@ -1,18 +1,24 @@
-"""The worlds that the page offers, each with its features, models and methods."""
+"""The worlds that the page offers, each with its features, models and methods: maps, and stages with a body."""
 
+import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, partial
-from typing import Any
+from importlib.util import find_spec
+from typing import Any, Literal
 
 import torch
 
+from zscout.bfm.pretrained import CONFIG, shipped
+from zscout.lab.body_arena import BodyArena
 from zscout.lab.ground import OF_ARENAS, SHIPPED
 from zscout.lab.point_arena import POINT_MAZE, PointArena
 from zscout.lab.trace_file import MODELS
+from zscout.live.body_world import LiveBody
 from zscout.live.grid_world import LiveGrid
 from zscout.live.live_world import LiveWorld
 from zscout.live.point_world import PER_CELL, LivePointMaze
+from zscout.worlds.body import BODIES
 from zscout.worlds.maps import WORLDS
 
 
@@ -30,17 +36,57 @@ class Offer:
     horizon: int | None = None  # steps of an episode; None: it never ends
     without: tuple[str, ...] = ()  # methods that need a finite world or an exact model
     traces: bool = True  # whether ``zscout compare --traces`` reads runs of this world
+    kind: Literal["map", "stage"] = "map"
+    body: str = ""  # on a stage
+    usual: dict[str, Any] = field(default_factory=dict)  # parts of a set-up with another default here
+    pace: float | None = None  # steps a second at first; None: the page's
+    needs: tuple[str, ...] = ()  # packages that may be missing
 
     @property
     def defaults(self) -> dict[str, Any]:
-        """Parts of a set-up that have only one value here."""
+        """Parts of a set-up that have only one value here, or another default."""
         single = {"features": self.features, "model": self.models}
-        return {part: names[0] for part, names in single.items() if len(names) == 1}
+        return {**{part: names[0] for part, names in single.items() if len(names) == 1}, **self.usual}
+
+    @property
+    def entry(self) -> str:
+        """What the entries of a hidden reward's table are."""
+        return "states" if self.kind == "map" else "parts of a reward"
+
+    @property
+    def missing(self) -> str:
+        """How to install what is missing; empty if nothing is."""
+        return "" if all(map(_installed, self.needs)) else "needs MuJoCo: pip install 'zscout[mujoco]'"
+
+
+@cache
+def _installed(package: str) -> bool:
+    return find_spec(package) is not None
 
 
 def _grid(name: str) -> Offer:
     networks = tuple(features for world, features in SHIPPED if world == name)
     return Offer(GRID_TITLES[name], OF_ARENAS, MODELS, networks, partial(LiveGrid, name))
+
+
+def _body(name: str) -> Offer:
+    model = f"{name}-fb"
+    repeat = json.loads((shipped()[model] / CONFIG).read_text())["about"]["repeat"]  # without loading the model
+    return Offer(
+        name.capitalize(),
+        (LEARNED,),
+        (model,),
+        (),
+        lambda features, model: LiveBody(name, model),
+        horizon=-(-BodyArena.horizon // repeat),
+        without=("exhaustive", "mbie", "usf-ucb-short"),
+        traces=False,
+        kind="stage",
+        body=name,
+        usual={"noise": 0.0, "memory": 300, "wait": False, "silence": "zero"},
+        pace=20.0,
+        needs=("mujoco", "dm_control"),
+    )
 
 
 GRID_TITLES = {"open-grid": "Open 9×9", "four-rooms": "Four rooms", "maze": "Maze"}
@@ -59,6 +105,7 @@ OFFERS = {
         without=("exhaustive", "mbie", "usf-ucb-short"),
         traces=False,
     ),
+    **{name: _body(name) for name in BODIES if f"{name}-fb" in shipped()},
 }
 
 

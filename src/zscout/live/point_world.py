@@ -15,7 +15,9 @@ from zscout.lab.point_viewer import NEAR, at_velocities, free_squares, physics_o
 from zscout.lab.vector_arena import VectorRuns
 from zscout.lab.viewer import Point, mode_of
 from zscout.live.explanation import LiveMode
-from zscout.live.live_world import Hidden, RecordedStep
+from zscout.live.live_world import Hidden, RecordedStep, RunSoFar
+from zscout.live.map_frame import map_frame
+from zscout.live.rounding import rounded
 from zscout.types import BehaviorModel
 from zscout.worlds.grid import Cell
 from zscout.worlds.point_tasks import point_tasks
@@ -42,6 +44,16 @@ class LivePointMaze:
     def model(self) -> BehaviorModel:
         """The shipped model."""
         return self.arena.bfm
+
+    @property
+    def entries(self) -> int:
+        """The number of places."""
+        return len(self.places)
+
+    @property
+    def constants(self) -> dict[str, Any]:
+        """None: the map is offered."""
+        return {}
 
     def place(self, obs: Any) -> int:
         """The square that holds the point."""
@@ -89,6 +101,8 @@ class LivePointMaze:
 class _MazeRun:
     """One run, with plain arrays: same seed, same starts and same noise as in the laboratory."""
 
+    scene = state = None
+
     def __init__(self, runs: VectorRuns, noise: Float[Tensor, " 1"]) -> None:
         self._runs, self._noise = runs, noise
 
@@ -104,7 +118,7 @@ class _MazeRun:
 class PointReward:
     """One reward for each place; nothing is known of the best policy."""
 
-    attainable = None
+    attainable = truth = None
 
     def __init__(self, table: Float[Tensor, " n"], span: Float[Tensor, "m k"]) -> None:
         self.table, self._span = table, span
@@ -125,7 +139,7 @@ class PointJudge:
 
     def __init__(self, world: LivePointMaze) -> None:
         self.mode: LiveMode = "begins"
-        self.target: int | None = None
+        self.target: int | None = None  # the place where π(·,Z_t) leads
         self._world = world
         self._episode, self._decision, self._return = 0, 0, 0.0
 
@@ -144,17 +158,18 @@ class PointJudge:
         if hidden is not None:
             self._return += float(hidden.table[self._world.place(last.entered)])
 
-    def shown(self, steps: Sequence[RecordedStep], obs: Any, hidden: Hidden | None) -> dict[str, Any]:
-        """The way of the last decision in squares, the episode, and its return so far."""
-        way = [obs]
-        if steps:
-            state, force = torch.as_tensor(steps[-1].state)[None], torch.tensor([steps[-1].action])
+    def shown(self, run: RunSoFar, hidden: Hidden | None) -> dict[str, Any]:
+        """The maps, the way of the last decision in squares, the episode, and its return so far."""
+        way = [run.obs]
+        if run.steps:
+            state, force = torch.as_tensor(run.steps[-1].state)[None], torch.tensor([run.steps[-1].action])
             way = [*physics_of(self._world.arena.world, state, force)]
         return {
-            "path": [_on_map(point) for point in way],
+            **map_frame(self._world, run, hidden, self.mode, self.target),
+            "path": rounded(np.array([_on_map(point) for point in way])),
             "episode": self._episode + 1,
             "decision": self._decision,
-            "return": None if hidden is None else self._return,
+            "return": None if hidden is None else rounded(self._return),
         }
 
 

@@ -9,16 +9,22 @@ from typing import Any
 
 import torch
 
-from zscout.edge import as_index, as_size
+from zscout.edge import as_index, as_size, in_range
 from zscout.lab.trace_file import Painting, TraceFile
 from zscout.live.choices import choices
+from zscout.live.clips import Clip
+from zscout.live.late_credit import credited, out_of_reach
+from zscout.live.limits import Limits
 from zscout.live.live_world import Hidden
 from zscout.live.messages import NOT_KEPT, SETTINGS, Reply, RunLostError, encode
 from zscout.live.method_run import MethodRun
 from zscout.live.offers import OFFERS
+from zscout.live.rounding import rounded
 from zscout.live.setup import Setup, reward_in, task_in
+from zscout.live.step_file import step_file
 
 LATE = 5  # steps: an answer may arrive after the agent has moved on
+LATE_THUMB = 30  # the same for a thumb, which is about many steps
 
 
 class LiveRun:
@@ -28,12 +34,18 @@ class LiveRun:
         self.setup = setup  # would start this run again, with the hidden reward as it is now
         self._most, self._person = most_steps, setup.who == "person"
         self._frames: list[bytes] = []
+        # On a map the agent asks about places; on a stage a person watches and credits the last second.
+        self._on_stage = OFFERS[setup.world].kind == "stage"
+        self._watched = self._person and self._on_stage
         table = setup.hidden_table()
         self._reward, self._noise = table[None].clone(), torch.tensor([setup.noise], dtype=torch.float64)
-        self._sides = [MethodRun(setup, name, self._reward, self._noise, self._person) for name in setup.methods]
+        asking = self._person and not self._watched
+        self._sides = [MethodRun(setup, name, self._reward, self._noise, asking) for name in setup.methods]
         self._hidden: Hidden | None = None if self._person else setup.live_world.hide(table)
         self._paintings: list[Painting] = []  # every hidden reward, and since which step
         self._record_painting()
+        self._pair: tuple[Clip, Clip] | None = None  # shown to the person
+        self._asked_pairs = self._preferred = 0
         self._skipped = 0  # the last step that a person skipped
         self._add_frame()
 
@@ -41,6 +53,7 @@ class LiveRun:
         """The set-up, the hidden reward, and the frames of the steps after ``after``."""
         known = as_size(after, "after", -1, self._most)
         head = {"is": "begun", "run": key, "setup": self.setup.to_json(), "resumed": resumed, "reward": self._table()}
+        head |= {"constants": self.setup.live_world.constants, "showing": self._sides[0].shown_z is not None}
         return self._reply([encode(head), *self._reward_messages(), *self._frames[known + 1 :]])
 
     def step(self) -> Reply:
@@ -54,8 +67,24 @@ class LiveRun:
             side.move()
             if not self._person and side.untold is not None:
                 side.tell(side.untold.reward)
+            elif self._watched:
+                side.tell(None)  # a thumb comes later, if at all
+        credit = self._credit_silence()
         self._add_frame()
-        return self._reply([self._frames[-1]])
+        return self._reply([*credit, self._frames[-1]])
+
+    def thumb(self, step: Any, value: Any, pace: Any) -> Reply:
+        """A person's thumb while ``step`` is shown at ``pace`` steps a second: see ``late_credit``."""
+        self._check_who("person")
+        if not self._watched:
+            raise ValueError("thumbs over time are for bodies; on a map, give a reward for a place")
+        shown = as_size(step, "step", max(1, self._newest - LATE_THUMB), self._newest)
+        reward, pace = reward_in(value), in_range(pace, "pace", Limits.slowest, Limits.fastest)
+        steps = credited(shown, pace)
+        credit = self._credit(steps[0], steps[-1], reward)
+        if credit:
+            self._frames[-1] = self._frame()
+        return self._reply([*credit, self._frames[-1]] if credit else [])
 
     def give(self, step: Any, value: Any) -> Reply:
         """A person's reward for the place entered at a step, at most a few steps ago."""
@@ -108,13 +137,63 @@ class LiveRun:
             self._record_painting()
         return self._reply([])
 
+    def behaviour(self) -> Reply:
+        """The z that the first method would keep, and what goes with it."""
+        self._check_stage()
+        side, setup = self._sides[0], self.setup
+        z, likes = rounded(side.agent.best_z.cpu(), 6), side.frame(self._hidden)["likes"]
+        return self._reply(
+            [encode({"is": "behaviour", "world": setup.world, "model": setup.model, "z": z, "likes": likes})]
+        )
+
+    def show(self, z: Any) -> Reply:
+        """Pause the agent and show the behaviour of a z; None: the agent goes on. Rewards count in both cases."""
+        self._check_stage()
+        before = [side.shown_z for side in self._sides]
+        try:
+            for side in self._sides:
+                side.show(z)
+        except ValueError:
+            for side, old in zip(self._sides, before, strict=True):
+                side.shown_z = old
+            raise
+        return self._reply([encode({"is": "showing", "showing": self._sides[0].shown_z is not None})])
+
+    def clips(self) -> Reply:
+        """Two clips to compare, those that teach most."""
+        self._check_who("person")
+        self._check_stage()
+        self._pair = self._sides[0].clips(self.setup.seed + self._asked_pairs + 1)
+        self._asked_pairs += 1
+        content = {"number": self._asked_pairs, "clips": [clip.ends for clip in self._pair]}
+        return self._reply([encode({"is": "clips", **content})])
+
+    def prefer(self, number: Any, better: Any) -> Reply:
+        """Which of the clips with this number is better, 0 or 1; None: neither."""
+        self._check_who("person")
+        if self._pair is None or as_size(number, "number", 0) != self._asked_pairs:
+            raise ValueError("these clips are no longer shown: ask for new ones")
+        chosen = None if better is None else as_size(better, "better", 0, 1)
+        if chosen is not None:
+            first, second = self._pair
+            good, bad = (second, first) if chosen else (first, second)
+            self._sides[0].agent.prefer(good.observations, bad.observations)
+            self._preferred += 1
+        self._pair = None
+        self._frames[-1] = self._frame()
+        return self._reply([encode({"is": "preferred", "answers": self._preferred}), self._frames[-1]])
+
     def trace(self) -> Reply:
-        """The whole run, as ``zscout compare --traces`` reads it."""
+        """The whole run: as ``zscout compare --traces`` reads it, or of a body every step."""
         setup = self.setup
-        if not OFFERS[setup.world].traces:
+        if not OFFERS[setup.world].traces and not self._on_stage:
             raise ValueError("traces are of grid worlds; here, export the picture or the link")
         if not self._newest:
             raise ValueError("there is no step yet: press play first")
+        if self._on_stage:
+            kept = [rounded(side.agent.best_z.cpu(), 6) for side in self._sides]
+            steps = step_file(setup.to_json(), setup.methods, [side.steps for side in self._sides], kept)
+            return self._reply([encode({"is": "trace", "name": f"zscout-steps-{setup.world}.json", "trace": steps})])
         trace = TraceFile(
             **{name: getattr(setup, name) for name in ("world", "features", "model", "who", "memory", "seed")},
             noise=self._paintings[0].noise if self._paintings else setup.noise,
@@ -123,6 +202,20 @@ class LiveRun:
         )
         name = f"zscout-trace-{setup.world}-{setup.seed}.json"
         return self._reply([encode({"is": "trace", "name": name, "trace": trace.to_json()})])
+
+    def _credit_silence(self) -> list[bytes]:
+        """Reward 0 for the step that no thumb can reach any more, if silence means that."""
+        last = out_of_reach(self._newest, Limits.fastest)
+        return self._credit(last, last, 0.0) if self._watched and self.setup.silence == "zero" and last >= 1 else []
+
+    def _credit(self, first: int, last: int, reward: float) -> list[bytes]:
+        """Learn the reward of a range of steps that have none, and tell the page."""
+        steps = self._sides[0].credit(first, last, reward)
+        for step in steps:
+            frame = json.loads(self._frames[step])
+            frame["sides"][0]["reward"] = reward
+            self._frames[step] = encode(frame)
+        return [encode({"is": "credit", "steps": steps, "value": reward})] if steps else []
 
     @property
     def _newest(self) -> int:
@@ -136,6 +229,10 @@ class LiveRun:
         if self.setup.who != who:
             wanted = "a person gives the reward" if who == "person" else "the reward is hidden"
             raise ValueError(f"this works only in runs where {wanted}")
+
+    def _check_stage(self) -> None:
+        if not self._on_stage:
+            raise ValueError("behaviours are saved and shown of bodies only")
 
     def _hide(self, task: int | None = None, table: tuple[float, ...] | None = None) -> Reply:
         self.setup = replace(self.setup, task=task, table=table)
@@ -167,6 +264,8 @@ class LiveRun:
             "attainable": None if attainable is None else round(attainable, 4),
             "since": self._paintings[-1].since,
         }
+        if self._hidden.truth is not None:
+            content["truth"] = self._hidden.truth
         return [encode(content)]
 
     def _add_frame(self) -> None:

@@ -39,6 +39,8 @@ class Setup:
 
     def __post_init__(self) -> None:
         offer = OFFERS[known_name(self.world, OFFERS, "world")]
+        if offer.missing:
+            raise ValueError(f"{self.world} {offer.missing}")
         known_name(self.features, offer.features, "feature set")
         known_name(self.model, offer.models, "model")
         known_name(self.who, WHO, "kind of reward")
@@ -117,13 +119,13 @@ class Setup:
         return replace(method, forgetting=1.0 if self.memory is None else 1 - 1 / self.memory)
 
     def hidden_table(self) -> Float[Tensor, " n"]:
-        """The hidden reward of each place: that of the random task, the painting, or 0."""
-        places = len(self.live_world.places)
+        """The hidden reward: that of the random task, the painting, or 0."""
+        entries = self.live_world.entries
         if self.task is not None:
             return self.live_world.random_task(self.task)
-        table = (0.0,) * places if self.table is None else self.table
-        if len(table) != places:
-            raise ValueError(f"the table has {len(table)} numbers, this world has {places} states")
+        table = (0.0,) * entries if self.table is None else self.table
+        if len(table) != entries:
+            raise ValueError(f"the table has {len(table)} numbers, this world has {entries} {OFFERS[self.world].entry}")
         return torch.tensor(table, dtype=torch.float64)
 
 

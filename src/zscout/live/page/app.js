@@ -1,6 +1,8 @@
 // Connects all parts: one session, drawn once per animation frame.
 
+import { Behaviours } from "./behaviours.js";
 import { Brush, showAttainable, showExpressed } from "./brush.js";
+import { Clips } from "./clips.js";
 import { startTheme } from "./colours.js";
 import { Controls } from "./controls.js";
 import { Curves } from "./curves.js";
@@ -10,10 +12,12 @@ import { Export, saveTrace } from "./export.js";
 import { Hints } from "./hints.js";
 import { Keys, listenToKeys } from "./keys.js";
 import { Meter } from "./meter.js";
+import { Parts, arrangeHand } from "./parts.js";
 import { Person } from "./person.js";
 import { Session } from "./session.js";
 import { SetupPanel } from "./setup_panel.js";
 import { Side } from "./side.js";
+import { Thumbs } from "./thumbs.js";
 import { Banner, toast } from "./toasts.js";
 import { Views } from "./view.js";
 
@@ -24,14 +28,22 @@ const session = new Session({
   begun,
   notice: toast,
   trace: saveTrace,
+  credit: (message) => thumbs.told(message),
+  behaviour: (message) => behaviours.learned(message),
+  clips: (message) => clips.received(message),
+  preferred: (message) => clips.preferred(message),
   closed: (code) => (banner.stop(code), changed()),
 });
 const brush = new Brush({ painted: session.painted, changed, stroked, toLive, enabled: () => session.hidden });
+const parts = new Parts({ painted: session.painted, toLive, stroked });
 const views = new Views(session, brush);
 const meter = new Meter();
 const banner = new Banner(() => session.connect());
 const controls = new Controls({ session, changed, play });
 const person = new Person(session);
+const thumbs = new Thumbs(session);
+const behaviours = new Behaviours(session);
+const clips = new Clips(session);
 const setup = new SetupPanel(session);
 const curves = new Curves({ changed, look: (step) => controls.look(step) });
 const hints = new Hints();
@@ -67,6 +79,9 @@ function draw(now) {
     curves.draw(view, now);
     controls.show(view);
     person.show(view);
+    parts.show(view);
+    thumbs.show(view);
+    behaviours.draw(view);
     setup.show(view);
     showExpressed(view);
     showAttainable(view);
@@ -86,6 +101,7 @@ function facts(view) {
   mark(body, "data-playing", view.status.playing);
   mark(body, "data-waiting", view.status.waiting);
   mark(body, "data-run", view.key);
+  mark(body, "data-world", view.setup?.world);
 }
 
 /** One side for each method. */
@@ -94,7 +110,9 @@ function arrange(view) {
   const wanted = view.frame.sides.length;
   mark(stage, "data-sides", wanted);
   mark(stage, "data-who", view.setup.who);
-  mark(stage, "data-blank", view.blank && view.showReward && view.newest === 0 && !walled(view.world));
+  mark(stage, "data-kind", view.world.kind);
+  arrangeHand(view);
+  mark(stage, "data-blank", view.blank && view.showReward && view.newest === 0 && open(view.world));
   while (sides.length > wanted) {
     const side = sides.pop();
     const held = side.element.contains(document.activeElement);
@@ -113,7 +131,8 @@ function arrange(view) {
   for (const side of sides) brush.describe(side.canvas, view.world, view.hidden);
 }
 
-const walled = ({ cells, rows, columns }) => cells.length < rows * columns;
+/** A map without walls: there is room for an invitation. */
+const open = ({ kind, cells, rows, columns }) => kind === "map" && cells.length === rows * columns;
 
 function stopComparing() {
   session.begin({ methods: session.setup.methods.slice(0, 1) });
@@ -125,7 +144,8 @@ function play() {
   if (status.playing) return session.send({ do: "pause" });
   if (hidden && painted.blank && history.newest === 0 && !warnedBlank) {
     warnedBlank = true; // a second press plays
-    return toast("Nothing is painted yet. Paint something first, or take a random task.", [
+    const blank = session.world.kind === "stage" ? "Nothing is hidden yet. Choose" : "Nothing is painted yet. Paint";
+    return toast(`${blank} something first, or take a random task.`, [
       { name: "Random task", act: () => (randomTask(), session.send({ do: "play" })) },
       { name: "Play anyway", act: () => session.send({ do: "play" }) },
     ]);
@@ -154,11 +174,11 @@ function clear() {
 function toLive() {
   if (session.history.live) return;
   controls.live();
-  toast("Back to live: what you paint counts from now on.");
+  toast("Back to live: what you hide counts from now on.");
 }
 
 function stroked() {
-  hints.done("#world");
+  hints.done(onStage() ? "#tasks" : "#world");
   if (offeredMemory || session.history.newest < 1 || session.setup.memory !== null) return;
   offeredMemory = true;
   toast("The reward changed, but memory is unlimited: it will adapt slowly.", [
@@ -169,24 +189,29 @@ function stroked() {
 function begun() {
   warnedBlank = offeredMemory = false;
   brush.dabs.clear(); // of the old run
+  thumbs.begun();
+  clips.close();
 }
 
 function escape() {
   if (keys.isOpen) keys.open(false);
   else if (hints.isOpen) hints.close();
+  else if (clips.isOpen) clips.close();
   else if (menu.isOpen) menu.open(false);
   else if (setup.isOpen) setup.open(false);
   else return false;
 }
 
-const good = () => person.give(1);
-const bad = () => person.give(-1);
-const choose = (kind) => () => (session.hidden ? brush.choose(kind) : false);
+const onStage = () => session.world?.kind === "stage";
+const good = () => (onStage() ? thumbs.press(1) : person.give(1));
+const bad = () => (onStage() ? thumbs.press(-1) : person.give(-1));
+const choose = (kind) => () => (session.hidden && !onStage() ? brush.choose(kind) : false);
 listenToKeys({
   " ": play,
   p: play,
   s: () => controls.step(),
-  ArrowRight: () => controls.step(),
+  ArrowRight: () => (clips.isOpen ? clips.answer(1) : controls.step()),
+  ArrowLeft: () => (clips.isOpen ? clips.answer(0) : false),
   r: () => controls.reset(),
   l: () => controls.live(),
   g: choose("good"),
@@ -199,7 +224,7 @@ listenToKeys({
   j: bad,
   "-": bad,
   "−": bad,
-  n: () => person.skip(),
+  n: () => (onStage() ? false : person.skip()),
   "?": () => keys.open(!keys.isOpen),
   Escape: escape,
 });

@@ -45,7 +45,7 @@ export class Brush {
 
   attach(side) {
     const { canvas } = side;
-    const on = (name, act) => canvas.addEventListener(name, (event) => side.view && act(event, side));
+    const on = (name, act) => canvas.addEventListener(name, (event) => side.view?.world.kind === "map" && act(event, side));
     on("pointerdown", (event) => this.#down(event, side));
     on("pointermove", (event) => this.#move(event, side));
     on("pointerup", () => this.#up());
@@ -57,7 +57,12 @@ export class Brush {
   }
 
   /** Sets role, label and tab order: the map is a control only if it can be painted. */
-  describe(canvas, world, paintable) {
+  describe(canvas, world, hidden) {
+    if (world.kind === "stage") {
+      mark(canvas, "role", "img"); // with a label that says what the body does
+      return canvas.removeAttribute("tabindex");
+    }
+    const paintable = hidden;
     mark(canvas, "role", paintable ? "application" : "img");
     const use = paintable ? " Arrow keys move, Enter or Space paints." : "";
     const [rows, columns] = cellOf(world, [world.rows - 1, world.columns - 1]);
@@ -186,12 +191,13 @@ export class Brush {
 }
 
 /** Shows how much of the painting the features can express, if it is little. */
-export function showExpressed({ hidden, expressed }) {
+export function showExpressed({ hidden, expressed, world }) {
   const partly = hidden && expressed !== null && expressed < 0.5;
   show(byId("expressed"), partly);
   if (!partly) return;
   const percent = Math.round(100 * Math.max(0, expressed));
-  write(byId("expressed"), `These features can express only ${percent} % of your painting: it may miss small patches.`);
+  const what = world.kind === "stage" ? "this reward: it may find only a part" : "your painting: it may miss small patches";
+  write(byId("expressed"), `These features can express only ${percent} % of ${what}.`);
 }
 
 /** Shows the largest mean reward per step, if it is less than the largest reward: only a move into a wall stays in place. */

@@ -47,7 +47,7 @@ function shades(from, to) {
   });
 }
 
-function rgb(hex) {
+export function rgb(hex) {
   return [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
 }
 

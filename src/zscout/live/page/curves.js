@@ -25,7 +25,12 @@ const CURVES = [
     of: (s) => s.reward, text: (x) => signed(x), draw: rewardChart, now: meanOfLast,
   },
   {
-    name: "reward", title: "Reward per step", who: "person",
+    name: "reward", title: "Reward per step", who: "person", kind: "stage",
+    about: "Dots: your thumbs. Line: mean of the last 20.",
+    of: (s) => s.reward, text: (x) => signed(x), draw: rewardChart, now: meanOfLast,
+  },
+  {
+    name: "reward", title: "Reward per step", who: "person", kind: "map",
     about: "Strong dots: your answers. Faint: expected where it does not ask. Line: mean of 20.",
     of: (s) => s.reward, text: (x) => signed(x), draw: answersChart, now: answerOrExpected,
   },
@@ -45,12 +50,17 @@ const CURVES = [
     of: (s) => s.return, text: (x) => plain(x, 1), draw: returns,
   },
   {
-    name: "told", title: "Answers", who: "person",
+    name: "told", title: "Answers", who: "person", kind: "map",
     about: "Number of answers it has learned from.",
     of: (s) => s.told, text: count, draw: growing,
   },
   {
-    name: "known", title: "Places known", who: "person",
+    name: "told", title: "Steps rated", who: "person", kind: "stage",
+    about: "Number of steps whose reward it has learned.",
+    of: (s) => s.told, text: count, draw: growing,
+  },
+  {
+    name: "known", title: "Places known", who: "person", kind: "map",
     about: "Number of places it no longer asks about.",
     of: knownPlaces, text: count, draw: growing,
   },
@@ -94,8 +104,9 @@ export class Curves {
     const { who, memory } = view.setup;
     const fades = memory !== null;
     const endless = view.world.horizon === null;
-    if (this.who === who && this.fades === fades && this.endless === endless) return;
-    Object.assign(this, { who, fades, endless });
+    const { kind } = view.world;
+    if (this.who === who && this.fades === fades && this.endless === endless && this.kind === kind) return;
+    Object.assign(this, { who, fades, endless, kind });
     this.figures.forEach((figure) => figure.screen.close());
     byId("curves").replaceChildren();
     this.figures = curvesFor(view).map((curve) => this.#figure(curve));
@@ -138,7 +149,9 @@ const lastStep = (view) => Math.max(SHORTEST, view.newest);
 /** Those of this mode; exact values are of worlds without episodes, returns of worlds with episodes. */
 export function curvesFor({ setup, world }) {
   const fits = (wanted, found) => wanted === undefined || wanted === found;
-  return CURVES.filter((curve) => fits(curve.who, setup.who) && fits(curve.endless, world.horizon === null));
+  const here = ({ who, endless, kind }) =>
+    fits(who, setup.who) && fits(endless, world.horizon === null) && fits(kind, world.kind);
+  return CURVES.filter(here);
 }
 
 /** Draws one curve, on the page or in the exported picture. */

@@ -6,7 +6,7 @@ const ALL =
   ".who button, #setup-open, #export-open, #keys-tour, #hand button, #hand input, #hand select, .transport button, .transport input";
 const SERVED =
   ".who button, #play, #step, #reset, #random-task, #export-json, .stop, " +
-  ".only-person button, .only-person input, .only-person select, .drawer select, .drawer input";
+  ".only-person button, #behaviour-save, .behaviour, #behaviour-stop, .only-person input, .only-person select, .drawer select, .drawer input";
 const HIDDEN_ONLY = "#choose-second, #noise";
 
 export class EnabledControls {
@@ -21,7 +21,7 @@ export class EnabledControls {
       status.ended && "#step",
       world?.features.length === 1 && "#choose-features",
       world?.models.length === 1 && "#choose-model",
-      world?.traces === false && "#export-json",
+      world?.traces === false && world.kind === "map" && "#export-json",
     ].filter(Boolean);
     const holder = document.activeElement;
     for (const control of document.querySelectorAll(`${ALL}, ${SERVED}`)) {
@@ -30,7 +30,7 @@ export class EnabledControls {
       control.disabled = disabled;
     }
     this.#handBack();
-    write(byId("about-trace"), world?.traces === false ? "Only in grid worlds" : "JSON of every step");
+    write(byId("about-trace"), world?.traces === false && world.kind === "map" ? "Only in grid worlds" : "JSON of every step");
   }
 
   /** Gives the focus back to a control that was disabled while focused. */

@@ -2,14 +2,16 @@
 
 import { currentInk } from "./colours.js";
 import { curvesFor, drawCurve } from "./curves.js";
-import { byId, make, mark, show } from "./dom.js";
+import { byId, make, mark, show, signed } from "./dom.js";
 import { Grid, drawFog, drawReward, drawSigned, drawSigns } from "./maps.js";
 import { wayOf } from "./places.js";
 import { favourite, paintScene } from "./side.js";
+import { paintStage, stageAnimation } from "./stage_export.js";
 import { toast } from "./toasts.js";
 
 const MARGIN = 48;
 const WORLD = 640;
+const BARS = 230; // width, beside a body
 const LABEL = 26; // above each small map
 const GAP = 32;
 const RATIO = 2; // pixels per unit of the picture
@@ -23,6 +25,7 @@ export class Export {
     const choose = (id, act) => byId(id).addEventListener("click", () => (this.open(false), act()));
     choose("export-json", () => session.send({ do: "trace" }) || toast("Not connected right now."));
     choose("export-png", () => view().frame && savePicture(view()));
+    choose("export-gif", () => saveAnimation(view()));
     choose("export-link", () => session.setup && copyLink(`${location.origin}/#${session.link}`));
   }
 
@@ -40,7 +43,12 @@ export function saveTrace({ name, trace }) {
   save(new Blob([JSON.stringify(trace)], { type: "application/json" }), String(name));
 }
 
-function save(blob, name) {
+function saveAnimation(view) {
+  if (!view.frame || view.step < 2) return toast("There is no step yet. Press play first.");
+  save(stageAnimation(view), `zscout-${view.world.name}-${view.step}.gif`);
+}
+
+export function save(blob, name) {
   const link = make("a");
   link.href = URL.createObjectURL(blob);
   link.download = name.replaceAll(/[^\w.-]/g, "-");
@@ -66,8 +74,9 @@ async function copyLink(link) {
 
 function savePicture(view) {
   const columns = view.sides;
-  const shape = view.world.rows / view.world.columns;
-  const lens = (WORLD * shape - 3 * LABEL + 6) / 3 / shape; // three are as high as the world
+  const stage = view.world.kind === "stage";
+  const shape = stage ? 9 / 16 : view.world.rows / view.world.columns;
+  const lens = stage ? BARS : (WORLD * shape - 3 * LABEL + 6) / 3 / shape; // three are as high as the world
   const column = WORLD + GAP + lens;
   const width = 2 * MARGIN + columns * column + (columns - 1) * GAP;
   const curvesAt = MARGIN + 150 + WORLD * shape + GAP;
@@ -99,6 +108,7 @@ function drawSide(ctx, view, side, number, { x, y, width, lens }) {
   wrapped(ctx, side.says, x, y + 34, width, view.sides > 1 ? 20 : 22);
   const top = y + 76;
   const { world, scale } = view;
+  if (world.kind === "stage") return drawBody(ctx, view, side, x, top);
   place(ctx, x, top, new Grid(world, WORLD, (WORLD * world.rows) / world.columns), (grid) => {
     const values = view.showReward ? view.values : null;
     drawReward(ctx, grid, values, scale);
@@ -115,6 +125,24 @@ function drawSide(ctx, view, side, number, { x, y, width, lens }) {
     const at = top + i * (height + LABEL);
     drawText(ctx, title, x + WORLD + GAP, at + 12, 13, "ink", 600);
     place(ctx, x + WORLD + GAP, at + 20, new Grid(world, lens, height), draw);
+  });
+}
+
+/** The body, and beside it what seems to pay. */
+function drawBody(ctx, view, side, x, top) {
+  const height = (WORLD * 9) / 16;
+  place(ctx, x, top, { width: WORLD, height }, () => paintStage(ctx, view, side, WORLD, height));
+  const left = x + WORLD + GAP;
+  drawText(ctx, view.hidden ? "What seems to pay" : "You seem to like", left, top + 12, 13, "ink", 600);
+  view.world.goals.forEach(({ title }, i) => {
+    const at = top + 42 + 30 * i;
+    const r = side.pays[i];
+    drawText(ctx, title, left, at, 13, "ink");
+    ctx.fillStyle = currentInk().line;
+    ctx.fillRect(left + 64, at - 11, 130, 14);
+    ctx.fillStyle = r < 0 ? currentInk().bad : currentInk().good;
+    ctx.fillRect(left + 129 + 65 * Math.min(0, r), at - 11, 65 * Math.abs(r), 14);
+    drawText(ctx, signed(r, 1), left + 202, at, 13, "ink");
   });
 }
 

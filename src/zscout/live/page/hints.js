@@ -9,23 +9,33 @@ const TOUR = [
     at: "#world",
     title: "Hide a reward",
     text: "Paint good and bad places on the map, or take a random task. The agent cannot see it.",
+    onStage: { at: "#tasks", text: "Choose a task or move the sliders. The agent cannot see it." },
   },
   {
     at: "#play",
     title: "Let it search",
     text: "It has a behaviour for every task, but does not know your task. It only gets a reward for the place it enters.",
+    onStage: { text: "It has a behaviour for every task, but does not know your task. It only gets a reward for each step." },
   },
   {
     at: ".lenses",
     title: "See what it knows",
     text: "The reward it expects, where it is uncertain, and the goal it tries. Fog clears where it has been, and in similar places.",
+    onStage: { at: ".likes", text: "Bars show what seems to pay: how the expected reward goes with speed, height and posture." },
   },
   {
     at: ".who",
     title: "Or be the reward",
     text: "It moves, you say good or bad. It asks only where your answer would teach it something.",
+    onStage: { text: "It moves, you hold a thumb up or down. A thumb counts for what you saw in the last second." },
   },
 ];
+
+/** A callout, as it is for the kind of world that is shown. */
+function callout(index) {
+  const { onStage, ...plain } = TOUR[index];
+  return byId("stage").dataset.kind === "stage" ? { ...plain, ...onStage } : plain;
+}
 
 export class Hints {
   constructor() {
@@ -58,7 +68,7 @@ export class Hints {
 
   /** Goes on when the visitor does what a callout explains. */
   done(at) {
-    if (this.isOpen && TOUR[this.index].at === at) this.next();
+    if (this.isOpen && callout(this.index).at === at) this.next();
   }
 
   next() {
@@ -77,14 +87,14 @@ export class Hints {
   }
 
   #tell() {
-    const { title, text } = TOUR[this.index];
+    const { at, title, text } = callout(this.index);
     write(byId("hint-title"), title);
     write(byId("hint-text"), text);
     write(byId("hint-count"), `${this.index + 1} of ${TOUR.length}`);
     write(byId("hint-close"), "Skip");
     show(byId("hint-close"), this.index < TOUR.length - 1);
     write(byId("hint-next"), this.index < TOUR.length - 1 ? "Next" : "Done");
-    document.querySelector(TOUR[this.index].at).scrollIntoView({ block: "nearest", behavior: calm() ? "auto" : "smooth" });
+    document.querySelector(at).scrollIntoView({ block: "nearest", behavior: calm() ? "auto" : "smooth" });
     this.#place();
   }
 
@@ -96,7 +106,7 @@ export class Hints {
 
   /** Puts the callout beside its target if there is room, else above or below, always inside the window. */
   #place() {
-    const target = document.querySelector(TOUR[this.index].at);
+    const target = document.querySelector(callout(this.index).at);
     this.#point(target);
     const box = target.getBoundingClientRect();
     const { offsetWidth: w, offsetHeight: h } = this.card;

@@ -56,7 +56,7 @@ export class History {
       this.frames.shift();
       this.first += 1;
     }
-    for (const side of frame.sides) for (const x of side.doubt) if (x > this.mostDoubt) this.mostDoubt = x;
+    for (const side of frame.sides) for (const x of side.doubt ?? []) if (x > this.mostDoubt) this.mostDoubt = x;
     this.version += 1;
   }
 

@@ -19,9 +19,10 @@ const LIST = {
     ["Enter or space", "on the map: paint"],
   ],
   "Be the reward": [
-    ["↑ k +", "good"],
-    ["↓ j −", "bad"],
+    ["↑ k +", "good; of a body: hold"],
+    ["↓ j −", "bad; of a body: hold"],
     ["n", "skip: no answer"],
+    ["← →", "the better of two clips"],
   ],
   "The page": [
     ["?", "these keys"],

@@ -60,7 +60,7 @@ export function decodeSetup(hash, hello) {
     const x = text.trim() === "" ? NaN : Number(text);
     return x >= low && x <= high && (!whole || Number.isInteger(x)) ? x : undefined;
   };
-  take("world", oneOf(hello.worlds.map((w) => w.name)));
+  take("world", oneOf(hello.worlds.filter((w) => !w.missing).map((w) => w.name)));
   take("features", oneOf(hello.features.map((f) => f.name)));
   take("model", oneOf(hello.models.map((m) => m.name)));
   take("who", oneOf(["hidden", "person"]));
@@ -75,7 +75,7 @@ export function decodeSetup(hash, hello) {
     return names.length <= 2 && names.every((name) => known.includes(name)) ? names : undefined;
   });
   const world = hello.worlds.find((w) => w.name === (setup.world ?? hello.defaults.world));
-  take("painting", (text) => decodeTable(text, world.cells.length) ?? undefined);
+  take("painting", (text) => decodeTable(text, world.entries) ?? undefined);
   if (setup.painting) {
     if ((setup.who ?? hello.defaults.who) === "hidden") setup.reward = { table: setup.painting };
     delete setup.painting;

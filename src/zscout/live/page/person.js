@@ -55,7 +55,7 @@ export class Person {
   }
 
   show(view) {
-    if (view.hidden || !view.frame) return;
+    if (view.hidden || !view.frame || view.world.kind === "stage") return;
     const [side] = view.frame.sides;
     const hand = byId("hand");
     const begun = view.step > 0;

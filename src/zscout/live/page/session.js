@@ -12,7 +12,8 @@ const IDLE = { playing: false, waiting: false, ended: false, speed: 8, noise: 0,
 export class Session {
   /**
    * @param {{changed: () => void, begun: () => void, notice: (text: string) => void, trace: (m: object) => void,
-   *   closed: (code: number) => void}} page
+   *   credit: (m: object) => void, behaviour: (m: object) => void,
+   *   clips: (m: object) => void, preferred: (m: object) => void, closed: (code: number) => void}} page
    */
   constructor(page) {
     this.page = page;
@@ -28,7 +29,7 @@ export class Session {
     this.connected = false;
     this.started = false; // whether there was ever a frame
     this.lostAt = null; // when the connection was lost; null: it was not
-    this.hello = this.setup = this.key = this.expressed = this.attainable = null;
+    this.hello = this.setup = this.key = this.expressed = this.attainable = this.truth = this.constants = null;
     this.pace = null; // steps a second chosen here; null: the server's default
     this.received = 0; // number of frames so far
     this.refused = 0; // number of refused messages so far
@@ -53,7 +54,7 @@ export class Session {
 
   /** Begins a new run with some choices changed; keeps the painting of the world. */
   begin(change = {}) {
-    const setup = fitting({ ...this.setup, ...change }, this.hello);
+    const setup = fitting({ ...this.setup, ...change, ...this.#usual(change.world) }, this.hello);
     const table = this.painted.tableFor(setup.world);
     setup.reward = setup.who === "hidden" && table ? { table } : null;
     this.wantsPlay = this.status.playing && setup.who === this.setup?.who;
@@ -64,10 +65,20 @@ export class Session {
     }
   }
 
+  /** Another kind of world has its own defaults: a body needs less noise and a longer memory than a map. */
+  #usual(name) {
+    const [before, next] = [this.world, this.worlds?.get(name)];
+    if (!before || !next || before.kind === next.kind) return {};
+    const { noise, memory, wait, silence } = { ...this.hello.defaults, ...next.usual };
+    this.pace = null;
+    return { noise, memory, wait, silence };
+  }
+
   #beginFromHash() {
     const { setup, broken } = decodeSetup(location.hash, this.hello);
     if (broken) this.page.notice("Part of this link could not be read. Defaults are used instead.");
-    this.send({ do: "begin", setup: fitting({ ...this.hello.defaults, ...setup }, this.hello) });
+    const { usual } = this.worlds.get(setup.world ?? this.hello.defaults.world);
+    this.send({ do: "begin", setup: fitting({ ...this.hello.defaults, ...usual, ...setup }, this.hello) });
   }
 
   #receive(message) {
@@ -92,15 +103,18 @@ export class Session {
   on_begun(message) {
     this.key = message.run;
     this.setup = message.setup;
+    this.constants = message.constants;
+    this.showing = message.showing; // whether the agent is paused and a saved behaviour acts
     if (message.resumed) this.#resumed(message);
     else {
       this.history.clear();
       this.paintings.clear();
       this.painted.begin(this.setup.world, message.reward);
-      this.expressed = this.attainable = null;
+      this.expressed = this.attainable = this.truth = null;
     }
     this.firstStatus = () => {
-      if (this.pace && this.status.speed !== this.pace) this.send({ do: "speed", value: this.pace });
+      const pace = this.pace ?? (message.resumed ? null : this.world.pace);
+      if (pace && this.status.speed !== pace) this.send({ do: "speed", value: pace });
       if (this.wantsPlay) this.send({ do: "play" });
       this.wantsPlay = false;
     };
@@ -111,7 +125,7 @@ export class Session {
   #resumed({ run, reward }) {
     const before = thisTab.get("run");
     const reloaded = !this.paintings.list.length && before?.run === run;
-    if (reloaded) this.paintings.restore(before.past, this.world.cells.length);
+    if (reloaded) this.paintings.restore(before.past, this.world.entries);
     this.wantsPlay = false; // a resumed run continues as it was
     this.painted.resume(this.setup.world, reward);
   }
@@ -142,6 +156,7 @@ export class Session {
     this.paintings.put(message.since, message.reward);
     this.expressed = message.expressed ?? null;
     this.attainable = message.attainable ?? null;
+    this.truth = message.truth ?? null;
     this.#remember();
   }
 
@@ -149,6 +164,32 @@ export class Session {
     this.received += 1;
     this.started = true;
     this.history.put(message);
+  }
+
+  /** Rewards of earlier steps: a person's thumb, or silence. */
+  on_credit(message) {
+    for (const step of message.steps) {
+      const frame = this.history.at(step);
+      if (frame) frame.sides[0] = { ...frame.sides[0], reward: message.value };
+    }
+    this.history.version += 1;
+    this.page.credit(message);
+  }
+
+  on_showing(message) {
+    this.showing = message.showing;
+  }
+
+  on_clips(message) {
+    this.page.clips(message);
+  }
+
+  on_preferred(message) {
+    this.page.preferred(message);
+  }
+
+  on_behaviour(message) {
+    this.page.behaviour(message);
   }
 
   on_error(message) {
@@ -189,6 +230,7 @@ export class Session {
 
 /** A world with the state of each cell, −1 for walls. */
 function numbered(world) {
+  if (world.kind === "stage") return world;
   const index = new Int16Array(world.rows * world.columns).fill(-1);
   world.cells.forEach(([row, column], state) => (index[row * world.columns + column] = state));
   return { ...world, index };

@@ -64,7 +64,7 @@ export class SetupPanel {
       const why = unfit(method, setup, world);
       return { value: method.name, title: why ? `${method.name} (${why})` : method.name, disabled: why !== "" };
     });
-    fill("choose-world", hello.worlds.map((w) => ({ value: w.name, title: w.title })), setup.world);
+    fill("choose-world", hello.worlds.map(offered), setup.world);
     const here = (list, names) => list.filter(({ name }) => names.includes(name));
     fill("choose-features", here(hello.features, world.features).map(named), setup.features);
     const trained = hello.networks.some(([world]) => world === setup.world);
@@ -111,6 +111,11 @@ function featuresWith(model, { hello, setup }) {
   return features;
 }
 
+const offered = ({ name, title, missing }) => ({
+  value: name,
+  title: missing ? `${title} (${missing})` : title,
+  disabled: missing !== "",
+});
 const named = ({ name, title }) => ({ value: name, title });
 
 /** Replaces options only if they differ: an open list must not close. */

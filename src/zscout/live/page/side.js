@@ -1,11 +1,14 @@
-// One method on the page: its sentence, its world, and three maps.
+// One method on the page: its sentence, and its map with three small ones, or its body with bars.
 
+import { currentInk } from "./colours.js";
 import { byId, mark, plain, show, signed, within, write } from "./dom.js";
+import { GoalBars } from "./goals.js";
 import { Grid, drawAgent, drawFlash, drawFog, drawHeading, drawOutline, drawPath, drawReward, drawSigned, drawSigns } from "./maps.js";
 import { Motion } from "./motion.js";
 import { cellOf, continues, wayOf } from "./places.js";
 import { Screen } from "./screen.js";
 import { speak } from "./speech.js";
+import { StageMotion, drawStage, torsoAt } from "./stage.js";
 
 const MAPS = ["world", "estimate", "doubt", "after"];
 
@@ -23,6 +26,8 @@ export class Side {
     this.screens = {};
     this.onResize = onResize;
     this.motion = new Motion();
+    this.stage = new StageMotion();
+    this.bars = new GoalBars(this.find("likes"));
     this.drawn = {};
     // Cached pictures of what changes seldom: the floor below the path, the signs above it.
     this.floor = document.createElement("canvas");
@@ -54,6 +59,7 @@ export class Side {
     this.view = view;
     const frame = view.frame?.sides[this.number];
     if (!frame) return false;
+    if (view.world.kind === "stage") return this.#drawStage(view, frame, now);
     this.#aspect(view.world);
     if (this.drawn.frame !== frame || this.drawn.run !== view.key) {
       const before = view.frames[view.step - 1 - view.first]?.sides[this.number];
@@ -68,6 +74,29 @@ export class Side {
     this.drawn.look = look;
     this.drawn.run = view.key;
     return this.#drawWorld(view, frame, now);
+  }
+
+  #drawStage(view, frame, now) {
+    for (const name of MAPS) this.find(name).style.aspectRatio = "";
+    if (this.drawn.frame !== frame || this.drawn.run !== view.key) {
+      const before = view.frames[view.step - 1 - view.first]?.sides[this.number];
+      const glides = this.drawn.run === view.key && before?.episode === frame.episode && this.drawn.frame === before;
+      this.stage.aim({ ends: frame.ends, glides, pace: view.pace, now });
+      this.#tell(view, frame);
+      const place = describeBody(frame, view.world);
+      mark(this.canvas, "aria-label", `The body from the side. ${place}`);
+      write(this.find("readout"), place);
+      show(this.find("scale"), false);
+    }
+    const look = [view.key, view.step, view.version, view.showReward, view.truth].join();
+    if (this.drawn.look !== look) this.bars.draw(view, frame);
+    Object.assign(this.drawn, { frame, look, run: view.key });
+    const { ends, camera, moving } = this.stage.at(now);
+    const screen = this.screens.world;
+    if (!screen.visible) return moving;
+    const colour = view.sides > 1 ? currentInk()[`side${this.number}`] : undefined;
+    drawStage(screen.clean(), screen.width, screen.height, { ends, camera, radii: view.constants.radii, colour });
+    return moving;
   }
 
   #resized() {
@@ -85,13 +114,14 @@ export class Side {
   }
 
   #tell(view, frame) {
-    const cell = (state) => (state === null ? "" : view.world.cells[state].join());
+    const cell = (state) => (state === null || state === undefined ? "" : view.world.cells[state].join());
     write(this.find("method"), view.setup.methods[this.number] ?? "");
     write(this.find("mode"), frame.mode);
     mark(this.find("mode"), "data-mode", frame.mode);
     speak(this.find("says"), frame.says);
     const { mode, asks, lost, worth, reward, episode } = frame;
-    const facts = { at: cell(frame.at), best: cell(frame.best), heading: cell(frame.heading), mode, asks, lost, worth, reward, episode };
+    const at = frame.ends ? torsoAt(frame.ends).toFixed(2) : cell(frame.at);
+    const facts = { at, told: frame.told, return: frame.return, best: cell(frame.best), heading: cell(frame.heading), mode, asks, lost, worth, reward, episode, likes: frame.likes };
     for (const [name, value] of Object.entries(facts)) mark(this.element, `data-${name}`, value);
     const { horizon } = view.world;
     show(this.find("episode"), horizon !== null);
@@ -168,6 +198,16 @@ export class Side {
     write(this.find("high"), `+${plain(view.scale, 1)}`);
     show(this.find("scale"), !view.hidden || view.showReward);
   }
+}
+
+/** Where the body is and how it moves, in words. */
+function describeBody({ ends, now, reward }, { goals }) {
+  const of = Object.fromEntries(goals.map(({ name }, i) => [name, now[i]]));
+  const posture = of.upright < -0.3 ? "upside down" : of.nose < -0.5 ? "nose up" : of.nose > 0.5 ? "nose down" : "upright";
+  const rounded = (x) => plain(Math.round(10 * x) / 10 || 0, 1); // no −0
+  const parts = [`At ${rounded(torsoAt(ends))} m`, `${rounded(of.speed)} m/s`, `torso ${plain(of.height, 2)} m high`, posture];
+  if (reward !== null) parts.push(`reward ${signed(reward)}`);
+  return parts.join(" · ");
 }
 
 /** The state with the largest expected reward; null while all are 0. */

@@ -47,6 +47,8 @@ export class Views {
       tableVersion: hidden && !past ? painted.version : `${history.version}-${session.paintings.version}-${step}`,
       expressed: session.expressed,
       attainable: hidden && history.live ? session.attainable : null, // for the present painting
+      truth: hidden && history.live ? session.truth : null, // of the present reward
+      constants: session.constants,
       refused: session.refused,
       theme: document.documentElement.dataset.theme,
       looking: brush.looking,
@@ -60,7 +62,7 @@ export class Views {
   /** The answers so far, by place, shown instead of a hidden reward. */
   #answers(step) {
     const { history, world } = this.session;
-    if (!world) return null;
+    if (!world || world.kind === "stage") return null;
     const key = `${history.version}-${step}`;
     if (this.answersKey !== key) {
       this.answersKey = key;

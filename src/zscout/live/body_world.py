@@ -1,0 +1,241 @@
+"""A body on the live page: a stage seen from the side, and a hidden reward that is a sum of weighted parts.
+
+The parts are the body's tasks, each a reward in [0, 1], and its goal features, each scaled to [−1, 1].
+"""
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Generator, Tensor
+
+from zscout.lab.body_arena import BodyArena
+from zscout.lab.body_viewer import COMPARED, SAME
+from zscout.lab.vector_arena import VectorRuns
+from zscout.live.explanation import LiveMode, number
+from zscout.live.goal_words import goals_of, in_words
+from zscout.live.live_world import Hidden, RecordedStep, RunSoFar
+from zscout.live.rounding import rounded
+from zscout.transfer.agent import OnlineTransfer
+from zscout.types import BehaviorModel
+from zscout.worlds.body_tasks import FIELDS, body_tasks
+
+MILLIMETRES = 3  # digits of positions
+CERTIFY = 25  # steps between two certificates: one costs as much as several steps
+RARE = 0.02  # a share of the saved observations: those beyond it count as the most that a goal feature can be
+
+
+def task_names(body: str) -> list[str]:
+    """The tasks of a body, in the order of its parts; loads no physics."""
+    return [name for fields in FIELDS[body].values() for name in fields]
+
+
+class LiveBody:
+    """A body with a shipped model."""
+
+    def __init__(self, body: str, model: str) -> None:
+        self.arena = BodyArena(model, body=body)
+        self.goals = goals_of(body)
+        self._tasks = body_tasks(self.arena.world)
+        self.obs: Float[Tensor, "m o"] = self.arena.observations(COMPARED, 0)  # on which rewards are compared
+        self.phi: Float[Tensor, "m d"] = self.arena.bfm.phi(self.obs).double().cpu()
+        self._shown = [goal.index for goal in self.goals]
+        goals = self.arena.world.goal_features(self.obs).double()[:, self._shown]
+        self._middle = goals.median(0).values
+        ends = torch.quantile(goals, torch.tensor([RARE, 1 - RARE], dtype=goals.dtype), 0)
+        self._reach = (ends - self._middle).abs().amax(0)
+        self._standard = (goals - goals.mean(0)) / goals.std(0, correction=0)
+
+    @property
+    def model(self) -> BehaviorModel:
+        """The shipped model."""
+        return self.arena.bfm
+
+    @property
+    def entries(self) -> int:
+        """The number of parts."""
+        return len(self._tasks) + len(self.goals)
+
+    @property
+    def constants(self) -> dict[str, Any]:
+        """Radii of the capsules in metres, and simulated seconds of a step."""
+        return {
+            "radii": rounded(self.arena.world.skeleton.radii, MILLIMETRES),
+            "seconds": self.arena.world.seconds,
+        }
+
+    def reward(self, table: Float[Tensor, " n"], obs: Float[Tensor, "*b o"]) -> Float[Tensor, "*b"]:
+        """The weighted sum of the parts at observations."""
+        goals = self.arena.world.goal_features(obs).double()
+        total = torch.zeros(obs.shape[:-1], dtype=torch.float64)
+        for task, weight in zip(self._tasks, table.tolist(), strict=False):
+            if weight:  # a step has no time for parts that do not count
+                total += weight * task.field(goals)
+        scaled = ((goals[..., self._shown] - self._middle) / self._reach).clamp(-1, 1)
+        return total + scaled @ table[len(self._tasks) :]
+
+    def goal_values(self, obs: Any) -> Float[Tensor, " g"]:
+        """The goal features of one observation, in metres and seconds."""
+        return self.arena.world.goal_features(torch.as_tensor(obs))[self._shown]
+
+    def correlations(self, reward: Float[Tensor, " m"]) -> list[float]:
+        """Correlation of a reward with each goal feature over saved observations; 0 if the reward is constant."""
+        apart = reward - reward.mean()
+        spread = float(apart.square().mean().sqrt())
+        if spread < 1e-9:
+            return [0.0] * len(self.goals)
+        found: list[float] = ((self._standard * apart[:, None]).mean(0) / spread).tolist()
+        return found
+
+    def method_options(self, name: str) -> dict[str, Any]:
+        """None: no method here needs more."""
+        return {}
+
+    def random_task(self, number: int) -> Float[Tensor, " n"]:
+        """A task or a goal feature, with either sign, and half as much of another goal feature."""
+        rng = Generator().manual_seed(number)
+        table = torch.zeros(self.entries, dtype=torch.float64)
+        first, second = int(torch.randint(self.entries, (), generator=rng)), len(self._tasks)
+        table[second + int(torch.randint(len(self.goals), (), generator=rng))] = 0.5
+        sign = 1 if first < second or torch.rand((), generator=rng) < 0.5 else -1
+        table[first] = sign
+        return table
+
+    def hide(self, table: Float[Tensor, " n"]) -> "BodyReward":
+        """The reward, and how much of it the features express."""
+        return BodyReward(self, table)
+
+    @cached_property
+    def span(self) -> Float[Tensor, "m k"]:
+        """An orthonormal basis of all φ·z + c at the saved observations."""
+        ones = torch.ones(len(self.phi), 1, dtype=self.phi.dtype)
+        basis: Tensor = torch.linalg.qr(torch.cat([self.phi, ones], -1)).Q
+        return basis
+
+    def environment(
+        self, reward: Float[Tensor, "1 n"], noise: Float[Tensor, " 1"], seeds: Int[Tensor, " 1"]
+    ) -> "_BodyRun":
+        """The laboratory's environment for one run."""
+        return _BodyRun(self.arena, VectorRuns(self.arena, lambda obs: self.reward(reward[0], obs), 0.0, seeds), noise)
+
+    def judge(self, best_z: Float[Tensor, " d"]) -> "BodyJudge":
+        """What seems to pay, and the return of each episode."""
+        return BodyJudge(self)
+
+
+class _BodyRun:
+    """One run, with plain arrays: same seed, same starts and same noise as in the laboratory."""
+
+    def __init__(self, arena: BodyArena, runs: VectorRuns, noise: Float[Tensor, " 1"]) -> None:
+        self._arena, self._runs, self._noise = arena, runs, noise
+        self.scene: Any = None  # x and z of both ends of each capsule, one after the other
+
+    def reset(self, *, seed: int | None = None) -> tuple[np.ndarray, dict[str, Any]]:
+        obs = self._runs.reset(seed=seed)[0][0].numpy()
+        self._see(self._runs.state)
+        return obs, {}
+
+    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        self._runs.noise = float(self._noise)  # it may have changed
+        obs, reward, terminated, truncated, _ = self._runs.step(np.asarray(action)[None])
+        self._see(self._runs.entered)
+        return obs[0].numpy(), float(reward), terminated, truncated, {}
+
+    @property
+    def state(self) -> Float[Tensor, " k"]:
+        return self._runs.state[0]
+
+    def _see(self, state: Float[Tensor, "1 k"]) -> None:
+        ends, _ = self._arena.world.segments(state[0])
+        self.scene = rounded(ends.flatten(), MILLIMETRES)
+
+
+class BodyReward:
+    """A weighted sum of parts; nothing is known of the best policy."""
+
+    attainable = None
+
+    def __init__(self, world: LiveBody, table: Float[Tensor, " n"]) -> None:
+        self.table, self._world = table, world
+        self.labels = world.reward(table, world.obs)
+        self.truth: list[float] | None = rounded(np.array(world.correlations(self.labels)), 3)
+
+    @cached_property
+    def expressed(self) -> float | None:
+        """R² of the nearest φ·z + c over saved observations; None for a constant."""
+        spread = float((self.labels - self.labels.mean()).square().sum())
+        if spread < 1e-12:
+            return None
+        span = self._world.span
+        return 1 - float((self.labels - span @ (span.T @ self.labels)).square().sum()) / spread
+
+
+class BodyJudge:
+    """Compares rewards with goal features, and adds up the reward of each episode."""
+
+    def __init__(self, world: LiveBody) -> None:
+        self.mode: LiveMode = "begins"
+        self._world = world
+        self._episode, self._decision, self._return = 0, 0, 0.0
+        self._left: tuple[int, float | None] = 0, None  # since which step, and the share that could still be gained
+
+    def assess(self, steps: Sequence[RecordedStep], best_z: Float[Tensor, " d"], hidden: Hidden | None) -> None:
+        """Whether the last step follows the z that it would keep; add its reward without noise to the episode's."""
+        if not steps:
+            return
+        last = steps[-1]
+        if last.episode != self._episode:
+            self._episode, self._decision, self._return = last.episode, 0, 0.0
+        self._decision += 1
+        same = bool(torch.cosine_similarity(last.z, last.belief.best_z, dim=-1) >= SAME)
+        self.mode = "wanders" if last.belief.exploring else "keeps" if same else "tries"
+        if last.shown:
+            self.mode = "shows"
+        if hidden is not None:
+            self._return += float(self._world.reward(hidden.table, torch.as_tensor(last.entered)))
+
+    def shown(self, run: RunSoFar, hidden: Hidden | None) -> dict[str, Any]:
+        """The body, what seems to pay and what it tries in goal features, and the episode."""
+        world, last = self._world, run.steps[-1] if run.steps else None
+        z = None if last is None or last.belief.exploring else last.z.cpu().double()
+        pays = world.correlations(run.agent.posterior.reward(world.phi))
+        goal = None if z is None else world.correlations(world.phi @ z)
+        return {
+            "ends": run.scene if last is None else last.scene,
+            "says": self._sentence(run, pays, goal),
+            "likes": in_words(world.goals, pays),
+            "now": rounded(world.goal_values(run.obs if last is None else last.entered), MILLIMETRES),
+            "pays": rounded(np.array(pays), 3),
+            "goal": None if goal is None else rounded(np.array(goal), 3),
+            "left": rounded(self._could_gain(run), 3),
+            "episode": self._episode + 1,
+            "decision": self._decision,
+            "return": None if hidden is None else rounded(self._return),
+        }
+
+    def _could_gain(self, run: RunSoFar) -> float | None:
+        """The share of what a better behaviour is worth that the one to keep may miss; None while it is unknown."""
+        step = len(run.steps)
+        if step - self._left[0] >= CERTIFY and type(run.agent) is OnlineTransfer and any(run.rewards):
+            self._left = step, float(run.agent.certificate(obs=run.obs).share)
+        return self._left[1]
+
+    def _sentence(self, run: RunSoFar, pays: list[float], goal: list[float] | None) -> str:
+        if self.mode == "begins":
+            return "Nothing is known yet: any behaviour could be the best."
+        if self.mode == "wanders" or goal is None:
+            return "Moving at random to see a bit of everything."
+        towards = in_words(self._world.goals, goal)
+        what = f": {towards}" if towards else ""
+        if self.mode == "shows":
+            return f"Showing a saved behaviour{what}. The agent is paused; rewards still count."
+        if not any(run.rewards) and not any(pays):  # comparisons teach without a reward
+            return f"Trying a behaviour{what}. {'Every reward so far was 0' if run.rewards else 'No reward yet'}."
+        if self.mode == "tries":
+            why = "It could be worth more than what seems best" if run.weighs else "It is not what seems best now"
+            return f"Trying a behaviour{what}. {why}."
+        recent = f" Lately {number(float(np.mean(run.rewards[-20:])))} a step." if run.rewards else ""
+        return f"Doing what seems best{what}.{recent}"

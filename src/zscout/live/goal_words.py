@@ -1,0 +1,43 @@
+"""Goal features of a body in words: sliders and bars of the page, and sentences about what seems to pay."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from zscout.worlds.body import COS_PITCH, EXTENSION, HEIGHT, PITCH_RATE, SIN_PITCH, SPEED
+
+WORTH_SAYING = 0.25  # correlations below this are not put into words
+MOST = 3  # features in a sentence
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A goal feature, with a word for much of it and one for little."""
+
+    index: int  # in the goal features
+    name: str
+    title: str
+    low: str
+    high: str
+
+
+# Angular momentum is left out: it goes with the pitch rate.
+GOALS = (
+    Goal(SPEED, "speed", "Speed", "backward", "forward"),
+    Goal(HEIGHT, "height", "Height", "low", "high"),
+    Goal(COS_PITCH, "upright", "Upright", "upside down", "upright"),
+    Goal(SIN_PITCH, "nose", "Nose", "nose up", "nose down"),
+    Goal(PITCH_RATE, "spin", "Spin", "rolling back", "rolling over"),
+)
+STRETCH = Goal(EXTENSION, "stretch", "Stretch", "bent", "stretched")
+
+
+def goals_of(body: str) -> tuple[Goal, ...]:
+    """The goal features that the page shows of a body."""
+    return (*GOALS, STRETCH) if body == "hopper" else GOALS
+
+
+def in_words(goals: Sequence[Goal], correlations: Sequence[float]) -> str:
+    """The features that go with a reward, the strongest first: "forward (0.8), upright (0.5)"; "" if there are none."""
+    strongest = sorted(zip(goals, correlations, strict=True), key=lambda pair: -abs(pair[1]))[:MOST]
+    words = [(goal.high if r > 0 else goal.low, abs(r)) for goal, r in strongest if abs(r) >= WORTH_SAYING]
+    return ", ".join(f"{word} ({share:.1f})" for word, share in words)

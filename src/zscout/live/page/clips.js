@@ -1,0 +1,101 @@
+// Which of two clips is better: both loop side by side until one is chosen.
+
+import { byId, calm, mark, plain, show, write } from "./dom.js";
+import { Screen } from "./screen.js";
+import { drawStage, torsoAt } from "./stage.js";
+import { toast } from "./toasts.js";
+
+const SIDES = ["left", "right"];
+const REST_MS = 500; // at the end of each loop
+const CALM_MS = 500; // of each of a few pictures, with reduced motion
+
+export class Clips {
+  constructor(session) {
+    this.session = session;
+    this.panel = byId("clips");
+    byId("compare-clips").addEventListener("click", () => this.open());
+    byId("clip-left").addEventListener("click", () => this.answer(0));
+    byId("clip-right").addEventListener("click", () => this.answer(1));
+    byId("clip-neither").addEventListener("click", () => this.answer(null));
+    byId("clips-close").addEventListener("click", () => this.close());
+  }
+
+  get isOpen() {
+    return !this.panel.hidden;
+  }
+
+  /** The run pauses meanwhile. */
+  open() {
+    if (!this.session.connected) return toast("Not connected right now.");
+    this.session.send({ do: "pause" });
+    show(this.panel, true);
+    this.screens ??= SIDES.map((name) => new Screen(byId(`clip-${name}-view`), () => {}));
+    write(byId("clips-count"), "Choose the one you like more.");
+    byId("clips-close").focus();
+    this.#ask();
+  }
+
+  close() {
+    if (!this.isOpen) return;
+    const inside = this.panel.contains(document.activeElement);
+    show(this.panel, false);
+    this.pair = null;
+    cancelAnimationFrame(this.drawing);
+    if (inside) byId("compare-clips").focus();
+  }
+
+  #ask() {
+    this.pair = null;
+    mark(this.panel, "data-number", "");
+    this.session.send({ do: "clips" });
+  }
+
+  /** @param {number | null} better 0 left, 1 right, null neither */
+  answer(better) {
+    if (!this.isOpen || !this.pair) return;
+    this.session.send({ do: "prefer", number: this.pair.number, better });
+    this.#ask();
+  }
+
+  received(pair) {
+    if (!this.isOpen) return;
+    this.pair = pair;
+    this.began = performance.now();
+    pair.clips.forEach((clip, i) => mark(byId(`clip-${SIDES[i]}-view`), "aria-label", describe(clip, SIDES[i])));
+    mark(this.panel, "data-number", pair.number);
+    cancelAnimationFrame(this.drawing);
+    this.#draw();
+  }
+
+  preferred({ answers }) {
+    write(byId("clips-count"), `It has learned from ${answers} ${answers === 1 ? "answer" : "answers"}. Another pair:`);
+  }
+
+  #draw() {
+    if (!this.pair || !this.isOpen) return;
+    const { radii, seconds } = this.session.constants;
+    this.pair.clips.forEach((clip, i) => {
+      const screen = this.screens[i];
+      if (!screen.visible) return;
+      const ends = clip[this.#at(clip.length, seconds)];
+      drawStage(screen.clean(), screen.width, screen.height, { ends, camera: torsoAt(ends), radii });
+    });
+    this.drawing = requestAnimationFrame(() => this.#draw());
+  }
+
+  /** The step shown now: at half of real time, so that it can be followed. */
+  #at(length, seconds) {
+    const since = performance.now() - this.began;
+    if (calm()) return Math.floor((Math.floor(since / CALM_MS) % 5) * 0.25 * (length - 1));
+    const lasts = 2000 * seconds * length;
+    return Math.min(length - 1, Math.floor(((since % (lasts + REST_MS)) / lasts) * length));
+  }
+}
+
+/** A clip in words. */
+function describe(clip, side) {
+  const way = torsoAt(clip.at(-1)) - torsoAt(clip[0]);
+  const height = (clip.at(-1)[1] + clip.at(-1)[3]) / 2;
+  const moves = Math.abs(way) < 0.1 ? "stays where it is" : `moves ${plain(Math.abs(way), 1)} m ${way < 0 ? "backward" : "forward"}`;
+  return `The ${side} clip: it ${moves}, and ends with its torso ${plain(height, 1)} m high.`;
+}

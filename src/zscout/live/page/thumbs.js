@@ -1,0 +1,89 @@
+// Thumbs while a body is watched: a press is about the last second, a held thumb about all that is shown meanwhile.
+
+import { byId, mark, write } from "./dom.js";
+import { speak } from "./speech.js";
+import { toast } from "./toasts.js";
+
+const AGAIN_MS = 150; // a held thumb is sent so often: the windows of two messages overlap
+const LATEST = 30; // steps back at which a thumb still counts
+
+export class Thumbs {
+  constructor(session) {
+    this.session = session;
+    this.strength = 1;
+    this.held = 0;
+    for (const [id, sign] of [["hold-up", 1], ["hold-down", -1]]) {
+      const button = byId(id);
+      button.addEventListener("pointerdown", (event) => event.button === 0 && this.press(sign));
+      button.addEventListener("keydown", (event) => {
+        if (event.key !== "Enter" && event.key !== " ") return;
+        event.preventDefault();
+        if (!event.repeat) this.press(sign);
+      });
+      button.addEventListener("click", (event) => event.detail || this.#tap(sign)); // by assistive technology
+    }
+    for (const end of ["pointerup", "pointercancel", "keyup", "blur"]) addEventListener(end, () => this.release());
+    byId("hold-strength").addEventListener("input", ({ target }) => {
+      this.strength = Number(target.value);
+      write(byId("hold-strength-now"), this.strength.toFixed(1));
+    });
+    byId("hold-silence").addEventListener("change", ({ target }) => session.send({ do: "silence", value: target.value }));
+  }
+
+  /** @returns {boolean} false if there is nobody to answer */
+  press(sign) {
+    const { hidden, history } = this.session;
+    if (hidden || history.newest < 0) return false;
+    if (history.shown < 1) toast("It has not moved yet. Press play, or take one step.");
+    else if (history.newest - history.shown > LATEST) toast("That was too long ago. Go back to live to answer.");
+    else {
+      this.release();
+      this.held = sign;
+      this.credited = 0;
+      this.#send();
+      this.timer = setInterval(() => this.#send(), AGAIN_MS);
+      this.#mark();
+    }
+    return true;
+  }
+
+  release() {
+    clearInterval(this.timer);
+    this.held = 0;
+    this.#mark();
+  }
+
+  #tap(sign) {
+    this.press(sign);
+    this.release();
+  }
+
+  #send() {
+    const { session } = this;
+    const { history, status } = session;
+    const pace = Math.min(30, Math.max(0.5, session.pace ?? status.speed));
+    session.send({ do: "thumb", step: history.shown, value: this.held * this.strength, pace });
+  }
+
+  #mark() {
+    mark(byId("hold-up"), "aria-pressed", this.held > 0);
+    mark(byId("hold-down"), "aria-pressed", this.held < 0);
+  }
+
+  /** The server's answer: the steps that got a reward. */
+  told({ steps, value }) {
+    if (value === 0) return; // silence
+    this.credited = (this.credited ?? 0) + steps.length;
+    speak(byId("credited"), `You said ${value > 0 ? "good" : "bad"} for ${this.credited} steps.`);
+  }
+
+  begun() {
+    this.release();
+    this.credited = 0;
+    write(byId("credited"), "No thumb yet.");
+  }
+
+  show({ hidden, status }) {
+    if (!hidden) byId("hold-silence").value = status.silence;
+  }
+}

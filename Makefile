@@ -8,11 +8,11 @@ ARGS   ?=
 # The tests of these run with every shape annotation checked, which takes three times as long.
 SHAPES := $(patsubst %,tests/test_%.py,acquisition confidence exact features grid offline posterior search usfa)
 
-.PHONY: help reproduce test live bench pictures format minimum clean
+.PHONY: help reproduce test live bench cluster pictures format minimum clean
 .DEFAULT_GOAL := help
 
 help:
-	@sed -n '1,3p' Makefile; echo "#   make live | make bench | make pictures | make format | make minimum | make clean"
+	@sed -n '1,3p' Makefile; echo "#   make live | make bench | make cluster | make pictures | make format | make minimum | make clean"
 
 # Installed again only when pyproject.toml changed. Users get what they need, the checks the developers' tools too.
 $(VENV)/.made:
@@ -46,6 +46,11 @@ live: $(VENV)/.installed
 
 bench: $(VENV)/.installed
 	$(BIN)/zscout bench $(ARGS)
+
+# Ray is large and not part of the checks.
+cluster: $(VENV)/.checks
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,ray]'
+	$(BIN)/pytest tests/test_runners.py $(ARGS)
 
 pictures: $(VENV)/.checks
 	$(BIN)/python tests/chromium.py

@@ -185,6 +185,21 @@ def test_a_cluster_that_cannot_be_used_is_one_line(
     assert message in errors
 
 
+@pytest.mark.parametrize("reply", [b"HTTP/1.0 400 Bad request\r\n", b""])
+def test_a_server_that_is_no_cluster_is_told_from_one(reply: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            with server.accept()[0] as visitor:
+                visitor.recv(100)
+                visitor.sendall(reply)
+
+        threading.Thread(target=answer, daemon=True).start()
+        with pytest.raises(OSError, match="what listens at --address .* is no Ray cluster"):
+            executor_named("ray", address=f"127.0.0.1:{server.getsockname()[1]}")
+
+
 def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(SystemExit) as stop:

@@ -23,6 +23,7 @@ from zscout.lab.spec import Spec, code_digest
 PATIENCE = 3.0  # seconds to wait for the address; Ray itself waits for minutes
 LOOK = 5.0  # seconds between two looks at the size of the cluster
 MEMORY = 512 * 2**20  # bytes of a cluster of our own for answers on their way: 40,000 runs of 200 steps
+EMPTY_SETTINGS = b"\0\0\0\4\0\0\0\0\0"  # a frame of HTTP/2: the first that each side sends has this type, 4
 QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}  # no report, no warning
 
 
@@ -116,17 +117,22 @@ class RayCluster:
 
 
 def check_listening(address: str) -> None:
-    """Raise unless something listens at host:port."""
+    """Raise unless something at host:port speaks HTTP/2, as Ray's gRPC server does."""
     host, _, port = address.rpartition(":")
     if not host or "/" in host or not port.isdecimal():
         raise ValueError(f"--address {address}: expected host:port of a running cluster, such as 10.0.0.1:6379")
+    reply = b""
     try:
-        socket.create_connection((host, int(port)), timeout=PATIENCE).close()
+        with socket.create_connection((host, int(port)), timeout=PATIENCE) as there, contextlib.suppress(TimeoutError):
+            there.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + EMPTY_SETTINGS)
+            reply = there.recv(9)
     except (OSError, OverflowError) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise ClusterError(
             f"nothing listens at --address {address} ({why}): start a cluster with ray start --head --port {port}"
         ) from error
+    if reply[3:4] != EMPTY_SETTINGS[3:4] and os.environ.get("RAY_USE_TLS") != "1":
+        raise ClusterError(f"what listens at --address {address} is no Ray cluster")
 
 
 def compute(

@@ -8,11 +8,11 @@ ARGS   ?=
 # The tests of these run with every shape annotation checked, which takes three times as long.
 SHAPES := $(patsubst %,tests/test_%.py,acquisition confidence exact features grid offline posterior search usfa)
 
-.PHONY: help reproduce test live bench cluster pictures format minimum clean
+.PHONY: help reproduce test live bench cluster docs package pictures format minimum clean
 .DEFAULT_GOAL := help
 
 help:
-	@sed -n '1,3p' Makefile; echo "#   make live | make bench | make cluster | make pictures | make format | make minimum | make clean"
+	@sed -n '1,3p' Makefile; echo "#   make live | make bench | make cluster | make docs | make package | make pictures | make format | make minimum | make clean"
 
 # Installed again only when pyproject.toml changed. Users get what they need, the checks the developers' tools too.
 $(VENV)/.made:
@@ -52,6 +52,14 @@ cluster: $(VENV)/.checks
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,ray]'
 	$(BIN)/pytest tests/test_runners.py $(ARGS)
 
+docs: $(VENV)/.checks
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,docs]'
+	NO_MKDOCS_2_WARNING=true $(BIN)/mkdocs build --strict --quiet
+	@echo "wrote out/site/index.html"
+
+package: $(VENV)/.checks
+	$(BIN)/python tests/package.py $(ARGS)
+
 pictures: $(VENV)/.checks
 	$(BIN)/python tests/chromium.py
 	PYTHONPATH=. $(BIN)/python tests/pictures.py
@@ -64,4 +72,4 @@ minimum:
 	$(PYTHON) tests/minimum.py
 
 clean:
-	rm -rf $(VENV) .venv-minimum out .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .venv-minimum .venv-package dist out .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

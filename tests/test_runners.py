@@ -314,7 +314,7 @@ def test_after_ctrl_c_the_same_command_resumes(
     assert process.stdout is not None
     assert " of 300: " in process.stdout.readline()
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=300)
     assert process.returncode == 130, errors
     assert "runs; run the same command again to resume" in errors
     (tmp_path / "whole").mkdir()

@@ -7,7 +7,7 @@ import pytest
 
 import zscout
 
-HEAVY = ("torch", "scipy", "matplotlib", "mujoco", "dm_control", "benchmarks")
+HEAVY = ("torch", "ray", "scipy", "matplotlib", "mujoco", "dm_control", "benchmarks")
 
 
 def loaded_after(code: str) -> set[str]:

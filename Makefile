@@ -9,11 +9,11 @@ ARGS   ?=
 SHAPES := $(patsubst %,tests/test_%.py,acquisition confidence exact features grid offline posterior search usfa)
 OTHERS  = $(or $(ARGS),$(filter-out $(SHAPES),$(wildcard tests/test_*.py)))
 
-.PHONY: help reproduce test live bench pictures format minimum clean
+.PHONY: help reproduce test live bench cluster docs package pictures format minimum clean
 .DEFAULT_GOAL := help
 
 help:
-	@sed -n '1,3p' Makefile; echo "#   make live | make bench | make pictures | make format | make minimum | make clean"
+	@sed -n '1,3p' Makefile; echo "#   make live | make bench | make cluster | make docs | make package | make pictures | make format | make minimum | make clean"
 
 # Installed again only when pyproject.toml changed. Users get what they need, the checks the developers' tools too.
 $(VENV)/.made:
@@ -49,6 +49,19 @@ live: $(VENV)/.installed
 bench: $(VENV)/.installed
 	$(BIN)/zscout bench $(ARGS)
 
+# Ray is large and not part of the checks.
+cluster: $(VENV)/.checks
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,ray]'
+	$(BIN)/pytest tests/test_runners.py $(ARGS)
+
+docs: $(VENV)/.checks
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,docs]'
+	NO_MKDOCS_2_WARNING=true $(BIN)/mkdocs build --strict --quiet
+	@echo "wrote out/site/index.html"
+
+package: $(VENV)/.checks
+	$(BIN)/python tests/package.py $(ARGS)
+
 pictures: $(VENV)/.checks
 	$(BIN)/python tests/chromium.py
 	PYTHONPATH=. $(BIN)/python tests/pictures.py
@@ -61,4 +74,4 @@ minimum:
 	$(PYTHON) tests/minimum.py
 
 clean:
-	rm -rf $(VENV) .venv-minimum out .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .venv-minimum .venv-package dist out .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -27,6 +27,7 @@ from zscout.files import write_bytes
 from zscout.lab.arena import Tasks
 from zscout.lab.chunks import run_all
 from zscout.lab.comparison import Entrant
+from zscout.lab.executor import LocalProcesses
 from zscout.lab.grid_arena import GridArena
 from zscout.lab.report_model import TextTable
 from zscout.lab.store import FILE, Store, StoreError
@@ -51,8 +52,8 @@ def test_a_worker_that_dies_costs_the_run_that_kills_it(tmp_path: Path) -> None:
     ]
     specs = [spec for entrant in entrants for spec in entrant.specs]
     for _ in range(2):  # the second time too: it must not refuse for ever
-        with Store(tmp_path) as store:
-            list(run_all(specs, store, workers=2))
+        with Store(tmp_path) as store, contextlib.closing(LocalProcesses(2)) as executor:
+            list(run_all(specs, store, executor))
             failed = [spec for spec in specs if store.failure(spec)]
             assert failed == entrants[1].specs
             assert len(store) == 6

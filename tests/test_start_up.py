@@ -7,7 +7,7 @@ import pytest
 
 import zscout
 
-OPTIONAL = ("mujoco", "dm_control", "onnx", "onnxruntime", "huggingface_hub")
+OPTIONAL = ("mujoco", "dm_control", "onnx", "onnxruntime", "huggingface_hub", "ray")
 HEAVY = ("torch", "scipy", "matplotlib", "benchmarks", *OPTIONAL)
 
 

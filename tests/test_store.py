@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import torch
 from zscout.lab.arena import Tasks
 from zscout.lab.chunks import run_all, run_batch, run_chunk
 from zscout.lab.comparison import Entrant, Outcome, comparison
+from zscout.lab.executor import executor_named
 from zscout.lab.grid_arena import GridArena
 from zscout.lab.spec import Spec
 from zscout.lab.store import FILE, Failure, Record, Store, StoreError, unpack
@@ -32,12 +34,14 @@ def main():
     import torch
     import zscout.lab.chunks as chunks
     from test_store import entrants
+    from zscout.lab.executor import executor_named
     from zscout.lab.store import Store
 
     torch.set_num_threads(1)
     chunks.FIRST = chunks.LEAST = chunks.MOST = 2  # many small chunks: many moments to be killed at
+    executor = executor_named(jobs=int(sys.argv[2]))
     with Store(Path(sys.argv[1])) as store:
-        for chunk in chunks.run_all([s for e in entrants() for s in e.specs], store, int(sys.argv[2])):
+        for chunk in chunks.run_all([s for e in entrants() for s in e.specs], store, executor):
             print(*(answer.spec.digest for answer in chunk.answers), flush=True)
     print("done", flush=True)
 
@@ -133,8 +137,8 @@ def test_many_processes_may_make_one_store(tmp_path: Path) -> None:
 def test_workers_give_what_one_process_gives(tmp_path: Path) -> None:
     specs = [spec for entrant in entrants()[:2] for spec in entrant.specs[:6]]
     for name, workers in (("one", 1), ("two", 2)):
-        with Store(tmp_path / name) as store:
-            assert sum(len(chunk.answers) for chunk in run_all(specs, store, workers)) == 12
+        with Store(tmp_path / name) as store, closing(executor_named(jobs=workers)) as executor:
+            assert sum(len(chunk.answers) for chunk in run_all(specs, store, executor)) == 12
     with Store(tmp_path / "one") as one, Store(tmp_path / "two") as two:
         assert [one.numbers(spec) for spec in specs] == [two.numbers(spec) for spec in specs]
 

@@ -22,6 +22,7 @@ from zscout.cli.traces import compare_traces
 if TYPE_CHECKING:
     from zscout.lab.arena import Arena, Tasks
     from zscout.lab.comparison import Entrant
+    from zscout.lab.executor import Executor
 
 FURTHER = 8  # times at most that a grid is extended where a choice is at its edge
 
@@ -46,10 +47,12 @@ class Compare(CompareOptions):
             return
         with usage_errors():
             writable(self.json, self.csv, self.markdown)
+            workers = self.executor()
             entrants = self._entrants(console)
             in_file = settings_of_file(self.settings, entrants[0].arena)
-        announce_slow(entrants, self.jobs, console)
-        outcomes = outcomes_with_bar(entrants, self.out, self.jobs, console)
+        with workers as executor:
+            announce_slow(entrants, executor, console)
+            outcomes = outcomes_with_bar(entrants, self.out, executor, console)
         rows = [
             replace(row, note=about_settings(row.method, row.settings, in_file))
             for row in comparison(list(outcomes.values()), self.against)
@@ -73,7 +76,6 @@ class Compare(CompareOptions):
         self.write(console, tables, {"rows": [row.to_json() for row in rows], "outcomes": found}, compare_csv(rows))
 
     def _entrants(self, console: Console) -> "list[Entrant]":
-        from zscout.edge import as_size
         from zscout.lab.arena import Tasks
         from zscout.lab.comparison import Entrant
         from zscout.lab.tuning import settings_named
@@ -90,7 +92,6 @@ class Compare(CompareOptions):
             say(console, f"{self.arena} has {most} tasks")
             tasks = Tasks(most, seeds, "report", self.seed)
         settings = settings_named(self.settings, arena)
-        as_size(self.jobs, "jobs", 1)
         rest = {"noise": self.noise, "steps": steps, "outside": self.outside, "offset": self.offset}
         Entrant.of(arena, "oracle", {}, tasks, **rest).check()
         entrants = [Entrant.of(arena, name, settings.get(name, {}), tasks, **rest) for name in chosen]
@@ -118,7 +119,6 @@ class Tune(RunOptions):
 
     def run(self, console: Console) -> None:
         """Run what is not stored yet, print the chosen settings."""
-        from zscout.edge import as_size
         from zscout.lab.comparison import Entrant, comparison, ranking_cells
         from zscout.lab.report_model import TextTable
         from zscout.lab.tuning import beyond, candidates, choose, grids_of, merged, record_head, tuning_record
@@ -126,6 +126,7 @@ class Tune(RunOptions):
 
         with usage_errors():
             writable(self.json)
+            workers = self.executor()
             count = 3 if self.quick else self.tasks
             report = min(3, self.report) if self.quick else self.report
             arena = self.build_arena()
@@ -133,7 +134,6 @@ class Tune(RunOptions):
                 _tasks(source, n, kind, self.seed)
                 for source, n, kind in ((arena.tuned_on, count, "tuning"), (arena, report, "report"))
             )
-            as_size(self.jobs, "jobs", 1)
             steps = min(self.steps, 20) if self.quick else self.steps
             names = list(grids_of(arena)) if self.methods == "all" else names_of(self.methods)
             tried = candidates(arena.tuned_on, names, tasks, steps, self.noise, most=2 if self.quick else None)
@@ -141,18 +141,19 @@ class Tune(RunOptions):
                 raise UsageError("no method can be tuned here")
             path = self.out / "settings.json"
             before = merged(path, arena, record_head(tried[0]))
-        announce_slow(tried, self.jobs, console)
-        outcomes = list(outcomes_with_bar(tried, self.out, self.jobs, console).values())
-        for _ in range(0 if self.quick else FURTHER):
-            if not (further := beyond(outcomes)):
-                break
-            console.print(f"{len(further)} more settings, because some choices are at the edge of their grid")
-            outcomes += outcomes_with_bar(further, self.out, self.jobs, console).values()
-        record = tuning_record(outcomes)
-        chosen = choose(record["tried"])
-        settled = [(method, settings) for method, choices in chosen.items() for settings in choices.values()]
-        reported = [Entrant.of(arena, *each, others, noise=self.noise, steps=steps) for each in settled]
-        found = outcomes_with_bar(list(dict.fromkeys(reported)), self.out, self.jobs, console)
+        with workers as executor:
+            announce_slow(tried, executor, console)
+            outcomes = list(outcomes_with_bar(tried, self.out, executor, console).values())
+            for _ in range(0 if self.quick else FURTHER):
+                if not (further := beyond(outcomes)):
+                    break
+                console.print(f"{len(further)} more settings, because some choices are at the edge of their grid")
+                outcomes += outcomes_with_bar(further, self.out, executor, console).values()
+            record = tuning_record(outcomes)
+            chosen = choose(record["tried"])
+            settled = [(method, settings) for method, choices in chosen.items() for settings in choices.values()]
+            reported = [Entrant.of(arena, *each, others, noise=self.noise, steps=steps) for each in settled]
+            found = outcomes_with_bar(list(dict.fromkeys(reported)), self.out, executor, console)
         caption = (
             f"{self.place}: settings chosen on {tasks.count * tasks.seeds} runs of other tasks (fewest lost, and "
             f"fewest lost that settle), measured on {others.count * others.seeds} runs"
@@ -190,14 +191,15 @@ def runnable(entrants: "list[Entrant]", all_methods: bool, console: Console) -> 
     return kept
 
 
-def announce_slow(entrants: "list[Entrant]", jobs: int, console: Console) -> None:
+def announce_slow(entrants: "list[Entrant]", executor: "Executor", console: Console) -> None:
     """Announce rows that take more than a minute, with an estimate."""
     from zscout.lab.chunks import expected_seconds
 
     by_method: dict[str, tuple[int, int, float]] = {}
     for entrant, (tasks, seconds) in expected_seconds(entrants).items():
         _, runs, total = by_method.get(entrant.method, (0, 0, 0.0))
-        by_method[entrant.method] = (tasks, runs + entrant.tasks.count * entrant.tasks.seeds, total + seconds / jobs)
+        runs += entrant.tasks.count * entrant.tasks.seeds
+        by_method[entrant.method] = (tasks, runs, total + seconds / executor.slots)
     for method, (tasks, runs, total) in by_method.items():
         if total > 60:
             cost = f"solves {tasks} tasks per step with the exact model, about {total / 60:.0f} min for {runs:,} runs"

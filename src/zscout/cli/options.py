@@ -15,9 +15,13 @@ from zscout.names import known_name
 
 if TYPE_CHECKING:
     from zscout.lab.arena import Arena
+    from zscout.lab.executor import Executor
     from zscout.lab.report_model import TextTable
 
 OutputFile = Annotated[Path | None, tyro.conf.arg(metavar="FILE")]
+Jobs = Annotated[int | None, tyro.conf.arg(metavar="INT")]
+Runner = Annotated[str, tyro.conf.arg(metavar="{local,ray}")]
+Address = Annotated[str, tyro.conf.arg(metavar="HOST:PORT")]
 Quick = tyro.conf.FlagCreatePairsOff[bool]
 
 
@@ -37,6 +41,13 @@ def usage_errors() -> Iterator[None]:
         module = "" if cause is None else str(cause.name)
         hint = f"; run in the folder of {module}.py" if module and f"{module}:" in str(error) else ""
         raise UsageError(f"{error}{hint}") from error
+
+
+def chosen_executor(runner: str, jobs: int | None, address: str) -> "contextlib.closing[Executor]":
+    """The executor of a command, closed at its end; raises if it cannot be used."""
+    from zscout.lab.executor import executor_named
+
+    return contextlib.closing(executor_named(runner, jobs=jobs, address=address))
 
 
 def names_of(text: str, option: str = "--methods", example: str = "usf-ucb,opti") -> list[str]:
@@ -110,9 +121,17 @@ class RunOptions:
     worth half; both with laplacian-fine features unless you name others."""
     steps: int = 200  # Steps of each run.
     noise: float = 0.3  # Standard deviation of the reward noise.
-    jobs: int = 1  # Number of worker processes.
+    jobs: Jobs = None  # Number of worker processes (default: 1); with --runner ray, of cores (default: all).
+    runner: Runner = "local"  # Where runs are computed: local processes, or ray (extra zscout[ray]).
+    address: Address = ""  # With --runner ray: a running cluster; without it, one is started on this machine.
     device: str = "cpu"  # cpu or cuda.
     seed: int = 0  # Seed of the tasks and of every run.
+
+    def executor(self) -> "contextlib.closing[Executor]":
+        """Where the runs are computed."""
+        if self.runner == "ray" and self.device != "cpu":
+            raise UsageError(f"--device {self.device} does not apply to --runner ray, which uses CPU cores")
+        return chosen_executor(self.runner, self.jobs, self.address)
 
     def build_arena(self, psi_error: float = 0.0, heads: int = 1) -> "Arena":
         """The arena by its names."""

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from zscout.lab.comparison import Entrant, Outcome
+    from zscout.lab.executor import Executor
     from zscout.lab.spec import Spec
     from zscout.lab.store import Store
 
@@ -61,7 +62,7 @@ def bar_with_time_left(console: Console) -> "Progress":
     return Progress(*columns, console=console, transient=True)
 
 
-def run_with_bar(specs: "list[Spec]", store: "Store", workers: int, console: Console) -> None:
+def run_with_bar(specs: "list[Spec]", store: "Store", executor: "Executor", console: Console) -> None:
     """Run what is not stored yet, with a bar and the time left; a stop loses only unfinished chunks."""
     import torch
 
@@ -77,7 +78,7 @@ def run_with_bar(specs: "list[Spec]", store: "Store", workers: int, console: Con
     with bar_with_time_left(console) as bar:
         task = bar.add_task("running", total=left)
         try:
-            for chunk in run_all(specs, store, workers):
+            for chunk in run_all(specs, store, executor):
                 done += len(chunk.answers)
                 method = chunk.answers[0].spec.method
                 bar.update(task, advance=len(chunk.answers), description=method)
@@ -89,14 +90,14 @@ def run_with_bar(specs: "list[Spec]", store: "Store", workers: int, console: Con
 
 
 def outcomes_with_bar(
-    entrants: "list[Entrant]", folder: Path, workers: int, console: Console
+    entrants: "list[Entrant]", folder: Path, executor: "Executor", console: Console
 ) -> "dict[Entrant, Outcome]":
     """Run what is not stored yet, report failures, and return the outcome of each entrant."""
     from zscout.lab.comparison import Outcome
     from zscout.lab.store import Store
 
     with Store(folder) as store:
-        run_with_bar([spec for entrant in entrants for spec in entrant.specs], store, workers, console)
+        run_with_bar([spec for entrant in entrants for spec in entrant.specs], store, executor, console)
         outcomes = {entrant: Outcome.of(entrant, store) for entrant in entrants}
     for entrant, outcome in outcomes.items():
         if outcome.failures:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from zscout.cli.options import OutputFile, Quick, usage_errors
+from zscout.cli.options import Address, Jobs, OutputFile, Quick, Runner, chosen_executor, usage_errors
 from zscout.cli.output import UsageError, fail, say, writable
 from zscout.cli.progress import bar_with_time_left, run_with_bar
 
@@ -25,7 +25,9 @@ class Reproduce:
     out: Path = Path("out")
     """Folder for report.html, results.json, figures and every run; an interrupted command resumes there."""
     seed: int = 0  # Seed of tasks, noise and random draws; use a new folder for another seed.
-    jobs: int = min(2, os.cpu_count() or 1)  # Number of worker processes.
+    jobs: Jobs = None  # Number of worker processes (default: 2); with --runner ray, of cores (default: all).
+    runner: Runner = "local"  # Where runs are computed: local processes, or ray (extra zscout[ray]).
+    address: Address = ""  # With --runner ray: a running cluster; without it, one is started on this machine.
     quick: Quick = False
     """Quick test: a tenth of the runs, under a minute; claims without enough data read "too few runs to tell"."""
     json: OutputFile = None  # Also write results.json to this file; creates its folder.
@@ -42,13 +44,15 @@ class Reproduce:
 
         began, scale = time.perf_counter(), Scale(self.seed, self.quick)
         with usage_errors():
-            as_size(self.jobs, "jobs", 1)
             as_size(self.seed, "seed", 0, 1_000)
             writable(self.json)
+            jobs = min(2, os.cpu_count() or 1) if self.jobs is None and self.runner == "local" else self.jobs
+            workers = chosen_executor(self.runner, jobs, self.address)
             self._refuse_another(console)
             needed = specs(scale)
         with Store(self.out) as store:
-            run_with_bar(needed, store, self.jobs, console)
+            with workers as executor:
+                run_with_bar(needed, store, executor, console)
             if failed := [why for spec in needed if (why := store.failure(spec))]:
                 fail(f"{len(failed)} runs failed: {failed[0]}", code=1)
             ran, runs = time.perf_counter(), Runs(store)

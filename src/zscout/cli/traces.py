@@ -15,7 +15,20 @@ if TYPE_CHECKING:
     from zscout.lab.trace_comparison import MeasuredRuns, TraceComparison
 
 OF_THE_FILE = ("world", "features", "model", "noise", "steps")
-OF_TASKS = ("tasks", "rewards", "seed", "against", "psi_error", "heads", "outside", "offset", "jobs", "out")
+OF_TASKS = (
+    "tasks",
+    "rewards",
+    "seed",
+    "against",
+    "psi_error",
+    "heads",
+    "outside",
+    "offset",
+    "jobs",
+    "runner",
+    "address",
+    "out",
+)
 KNOWN = (
     "Lost steps are regret ÷ the mean over states of v* − v_random for this reward. Intervals are over a method's "
     "runs; one reward is not enough to rank methods."

@@ -2,23 +2,22 @@
 
 import time
 import traceback
+from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 
 import zscout
 from zscout.bfm.exact import ExactModel
-from zscout.edge import as_size
 from zscout.lab.arena import Batch
 from zscout.lab.comparison import Entrant
+from zscout.lab.executor import Executor, InProcess
 from zscout.lab.plugins import is_plugin
 from zscout.lab.spec import Spec, code_digest, walk
-from zscout.lab.store import Failure, Record, Store
-from zscout.processes import WorkerPool
+from zscout.lab.store import Answer, Failure, Record, Sealed, Store
 from zscout.transfer.saving import method_to_json
 from zscout.transfer.search import Ellipsoid, Shooting
 
@@ -32,18 +31,22 @@ MEASURED = 2_000  # z solved to measure that rate
 class Chunk:
     """Results of some runs of one group."""
 
-    answers: Sequence[Record | Failure]
+    answers: Sequence[Answer]
     seconds: float
 
 
-def run_all(specs: Sequence[Spec], store: Store, workers: int = 1) -> Iterator[Chunk]:
-    """Run what the store lacks and store it, chunk by chunk; several workers are processes with one thread each."""
+def run_all(specs: Sequence[Spec], store: Store, executor: Executor | None = None) -> Iterator[Chunk]:
+    """Run what the store lacks and store it, chunk by chunk; without an executor, in this process."""
+    executor = InProcess() if executor is None else executor
     plan = _Plan(store.missing(specs))
-    in_turn = map(run_chunk, iter(plan.take, []))
-    for chunk in in_turn if as_size(workers, "jobs", 1) == 1 else _in_parallel(plan, workers):
-        plan.took(chunk)
-        store.add(chunk.answers)
-        yield chunk
+    try:
+        for chunk in _computed(plan, executor):
+            plan.took(chunk)
+            store.add(chunk.answers)
+            yield chunk
+    except BaseException:
+        executor.close()  # unfinished chunks are run another time
+        raise
 
 
 def run_batch(specs: Sequence[Spec]) -> list[Record]:
@@ -75,7 +78,7 @@ def run_batch(specs: Sequence[Spec]) -> list[Record]:
 def run_chunk(specs: Sequence[Spec]) -> Chunk:
     """One batch; if it fails, its runs one by one, so that an error costs only its run."""
     began = time.perf_counter()
-    answers: list[Record | Failure]
+    answers: list[Answer]
     try:
         answers = list(run_batch(specs))
     except (Exception, SystemExit) as error:  # user code may raise anything
@@ -86,6 +89,59 @@ def run_chunk(specs: Sequence[Spec]) -> Chunk:
         else:
             answers = [answer for spec in specs for answer in run_chunk([spec]).answers]
     return Chunk(answers, time.perf_counter() - began)
+
+
+def run_and_seal(specs: Sequence[Spec]) -> Chunk:
+    """What workers do: a chunk, its records ready to be written."""
+    chunk = run_chunk(specs)
+    return replace(chunk, answers=[Sealed.of(it) if isinstance(it, Record) else it for it in chunk.answers])
+
+
+@dataclass(frozen=True)
+class _Attempt:
+    """A chunk that is run, and how often its worker was lost before."""
+
+    specs: Sequence[Spec]
+    losses: int = 0
+
+    def again(self) -> "list[_Attempt]":
+        """What follows a loss: the whole chunk once more, then run by run, to find one that kills its worker."""
+        if self.losses == 0:
+            return [replace(self, losses=1)]
+        return [replace(self, specs=[spec]) for spec in self.specs]
+
+    @property
+    def fatal(self) -> bool:
+        """Whether one more loss ends it."""
+        return self.losses > 0 and len(self.specs) == 1
+
+
+def _computed(plan: "_Plan", executor: Executor) -> Iterator[Chunk]:
+    """Chunks as they end; one whose worker is lost is run again.
+
+    Where a dying worker takes all others with it, suspects run alone, so that no chunk pays for another.
+    """
+    lost: deque[_Attempt] = deque()
+    running: dict[Future[Chunk], _Attempt] = {}
+    while True:
+        suspects = len(lost) + sum(attempt.losses for attempt in running.values())
+        most = 1 if suspects and not executor.isolated else executor.slots
+        while len(running) < most:
+            attempt = lost.popleft() if lost else _Attempt(plan.take())
+            if not attempt.specs:
+                break
+            running[executor.submit(run_and_seal, attempt.specs)] = attempt
+        if not running:
+            return
+        for future in wait(running, return_when=FIRST_COMPLETED).done:
+            attempt = running.pop(future)
+            if not isinstance(future.exception(), executor.lost):
+                yield future.result()
+            elif attempt.fatal:
+                why = "the process that ran it died: killed, out of memory, or a crash in native code"
+                yield Chunk([Failure(attempt.specs[0], why)], 0.0)
+            else:
+                lost.extend(attempt.again())
 
 
 class _Plan:
@@ -144,59 +200,3 @@ def _solved_in_a_second(exact: ExactModel) -> float:
     seconds = time.perf_counter() - began
     exact.forget()
     return MEASURED / seconds
-
-
-def _in_parallel(plan: _Plan, workers: int) -> Iterator[Chunk]:
-    pool = _Pool(workers)
-    running: dict[Future[Chunk], list[Spec]] = {}
-    try:
-        while True:
-            while len(running) < workers and (specs := plan.take()):
-                running[pool.submit(specs)] = specs
-            if not running:
-                break
-            done, _ = wait(running, return_when=FIRST_COMPLETED)
-            if broken := any(isinstance(future.exception(), BrokenProcessPool) for future in done):
-                # When any worker dies, the pool is lost, with every chunk that has not ended.
-                done, _ = wait(running)
-                pool.restart()
-            for future in done:
-                specs = running.pop(future)
-                yield from _again(pool, specs) if broken and future.exception() else [future.result()]
-    except BaseException:
-        pool.executor.terminate()  # unfinished chunks are run another time
-        raise
-    finally:
-        pool.executor.shutdown(wait=False, cancel_futures=True)
-
-
-class _Pool:
-    """Worker processes, replaced if one dies."""
-
-    def __init__(self, workers: int) -> None:
-        self._workers, self.executor = workers, WorkerPool(workers)
-
-    def restart(self) -> None:
-        self.executor.shutdown(wait=False, cancel_futures=True)
-        self.executor = WorkerPool(self._workers)
-
-    def submit(self, specs: list[Spec]) -> Future[Chunk]:
-        try:
-            return self.executor.submit(run_chunk, specs)
-        except BrokenProcessPool:  # a worker was killed while idle
-            self.restart()
-            return self.executor.submit(run_chunk, specs)
-
-
-def _again(pool: _Pool, specs: list[Spec]) -> Iterator[Chunk]:
-    """A chunk whose worker died, perhaps because of another chunk: again as a whole, then run by run."""
-    try:
-        yield pool.submit(specs).result()
-    except BrokenProcessPool:
-        pool.restart()
-        if len(specs) > 1:
-            for spec in specs:
-                yield from _again(pool, [spec])
-        else:
-            why = "the process that ran it died: killed, out of memory, or a crash in native code"
-            yield Chunk([Failure(specs[0], why)], 0.0)

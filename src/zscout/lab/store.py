@@ -44,6 +44,24 @@ class Failure:
     error: str
 
 
+@dataclass(frozen=True, eq=False)
+class Sealed:
+    """A record as the store keeps it: a worker makes the row, so that the process with the file only writes it."""
+
+    spec: Spec
+    row: "StoredRow"
+
+    @classmethod
+    def of(cls, record: Record) -> "Sealed":
+        """The row of a record, with its checksum."""
+        name = (record.spec.digest, _json(record.spec.to_json()))
+        row = (*name, _json(record.numbers), _json(record.provenance), pack(record.steps))
+        return cls(record.spec, (*row, _checksum(row)))
+
+
+Answer: TypeAlias = Record | Sealed | Failure
+
+
 def pack(steps: Mapping[str, np.ndarray]) -> bytes:
     """Columns of steps as compressed safetensors."""
     return zlib.compress(to_bytes({name: np.ascontiguousarray(column) for name, column in steps.items()}), level=3)
@@ -119,17 +137,15 @@ class Store:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def add(self, answers: Sequence[Record | Failure]) -> None:
+    def add(self, answers: Sequence[Answer]) -> None:
         """Add all, or none on an error; existing records stay, and a record replaces the failures of its run."""
         rows: list[StoredRow] = []
         failed: list[StoredRow] = []
         for answer in answers:
-            name = (answer.spec.digest, _json(answer.spec.to_json()))
-            if isinstance(answer, Record):
-                row = (*name, _json(answer.numbers), _json(answer.provenance), pack(answer.steps))
-                rows.append((*row, _checksum(row)))
+            if isinstance(answer, Failure):
+                failed.append((answer.spec.digest, _json(answer.spec.to_json()), answer.error))
             else:
-                failed.append((*name, answer.error))
+                rows.append((Sealed.of(answer) if isinstance(answer, Record) else answer).row)
         with self._errors_explained(), self._transaction():
             self._file.executemany("INSERT OR IGNORE INTO runs VALUES (?, ?, ?, ?, ?, ?)", rows)
             self._file.executemany("DELETE FROM failures WHERE digest = ?", [row[:1] for row in rows])

@@ -1,0 +1,326 @@
+"""Where runs are computed changes no digit, and a worker or a node that is lost costs nothing that was finished."""
+
+import contextlib
+import importlib.util
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import zscout.lab.chunks
+from zscout.cli import main
+from zscout.lab.arena import Tasks
+from zscout.lab.chunks import run_all
+from zscout.lab.comparison import Entrant
+from zscout.lab.executor import Executor, InProcess, LocalProcesses, Result, executor_named
+from zscout.lab.grid_arena import GridArena
+from zscout.lab.spec import Spec
+from zscout.lab.store import Store
+from zscout.transfer.methods import METHODS, Method
+
+TESTS = Path(__file__).parent
+HAS_RAY = importlib.util.find_spec("ray") is not None
+needs_ray = pytest.mark.skipif(not HAS_RAY, reason="Ray is not part of the checks: make cluster installs it")
+ray_warns = pytest.mark.filterwarnings("ignore")  # Ray's own
+
+
+def entrants(tasks: int = 6) -> list[Entrant]:
+    arena = GridArena(features="clusters")
+    return [Entrant.of(arena, method, {}, Tasks(tasks, 1), steps=8) for method in ("greedy", "thompson")]
+
+
+def specs_of(entrants: Sequence[Entrant]) -> list[Spec]:
+    return [spec for entrant in entrants for spec in entrant.specs]
+
+
+def stored(specs: Sequence[Spec], folder: Path, executor: Executor | None = None) -> list[Any]:
+    """The numbers and the steps of each run."""
+    with Store(folder) as store:
+        list(run_all(specs, store, executor))
+        records = [store.record(spec) for spec in specs]
+    return [(record.numbers, {name: column.tolist() for name, column in record.steps.items()}) for record in records]
+
+
+@pytest.fixture
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zscout.lab.chunks, "LEAST", 2)
+    monkeypatch.setattr(zscout.lab.chunks, "MOST", 2)
+
+
+# The seam, with executors that lose chunks
+
+
+class GoneError(Exception):
+    """A worker is gone."""
+
+
+class Losing(InProcess):
+    """Several chunks at once; loses those that it is told to. If not isolated, all that run are lost together."""
+
+    lost: tuple[type[BaseException], ...] = (GoneError,)
+
+    def __init__(self, loses: Callable[[Sequence[Spec]], bool], *, slots: int = 3, isolated: bool = True) -> None:
+        self._loses, self.slots, self.isolated = loses, slots, isolated
+        self.begun: list[list[Spec]] = []
+        self.most, self.closed = 0, 0
+        self._lock = threading.Lock()
+        self._pending: dict[Future[Any], tuple[Callable[[Sequence[Spec]], Any], list[Spec]]] = {}
+
+    def submit(self, work: Callable[[Sequence[Spec]], Result], specs: Sequence[Spec]) -> Future[Result]:
+        future: Future[Result] = Future()
+        with self._lock:
+            self.begun.append(list(specs))
+            self._pending[future] = (work, list(specs))
+            self.most = max(self.most, len(self._pending))
+        threading.Timer(0.02, self._end).start()
+        return future
+
+    def _end(self) -> None:
+        with self._lock:
+            pending, self._pending = self._pending, {}
+        dead = {future for future, (_, specs) in pending.items() if self._loses(specs)}
+        for future, (work, specs) in pending.items():
+            if future in dead or (dead and not self.isolated):
+                future.set_exception(GoneError())
+            else:
+                future.set_result(work(specs))
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize("isolated", [True, False])
+def test_lost_chunks_are_run_again_and_give_the_same_numbers(isolated: bool, tmp_path: Path) -> None:
+    specs = specs_of(entrants())
+    lost: list[Spec] = []
+
+    def every_chunk_once(chunk: Sequence[Spec]) -> bool:
+        fresh = chunk[0] not in lost
+        lost.append(chunk[0])
+        return fresh
+
+    executor = Losing(every_chunk_once, isolated=isolated)
+    assert stored(specs, tmp_path / "losing", executor) == stored(specs, tmp_path / "whole")
+    assert executor.most == 3  # or nothing would run beside a lost chunk
+    assert sorted(len(chunk) for chunk in executor.begun) == [2] * len(executor.begun)  # none had to be split
+    assert executor.closed == 0  # it belongs to the caller, who may run more
+
+
+@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize("isolated", [True, False])
+def test_a_run_that_kills_its_worker_fails_alone(isolated: bool, tmp_path: Path) -> None:
+    specs = specs_of(entrants())
+    executor = Losing(lambda chunk: specs[3] in chunk, isolated=isolated)
+    with Store(tmp_path) as store:
+        list(run_all(specs, store, executor))
+        assert store.missing(specs) == [specs[3]]
+        assert "the process that ran it died" in str(store.failure(specs[3]))
+    tries = [len(chunk) for chunk in executor.begun if specs[3] in chunk]
+    assert tries == [2, 2, 1]  # the chunk, the chunk again, the run alone
+
+
+def test_what_was_finished_before_an_error_is_kept_and_the_executor_is_closed(tmp_path: Path) -> None:
+    class Broken(Losing):
+        def submit(self, work: Callable[[Sequence[Spec]], Result], specs: Sequence[Spec]) -> Future[Result]:
+            if len(self.begun) == 1:
+                raise KeyboardInterrupt
+            return super().submit(work, specs)
+
+    specs, executor = specs_of(entrants(2)), Broken(lambda chunk: False, slots=1)
+    with Store(tmp_path) as store:
+        with pytest.raises(KeyboardInterrupt):
+            list(run_all(specs, store, executor))
+        assert len(store) == 2
+    assert executor.closed == 1
+
+
+def test_runner_jobs_and_address_choose_the_executor() -> None:
+    assert isinstance(executor_named(), InProcess)
+    assert isinstance(executor_named(jobs=1), InProcess)
+    two = executor_named(jobs=2)
+    assert isinstance(two, LocalProcesses)
+    assert two.slots == 2
+    with pytest.raises(ValueError, match="there is no runner 'slurm': there are local, ray"):
+        executor_named("slurm")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.mark.parametrize("command", ["compare", "tune", "reproduce"])
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--runner", "ray", "--address", "127.0.0.1:{port}"], "nothing listens at --address 127.0.0.1:"),
+        (["--runner", "ray", "--address", "ray://127.0.0.1:10001"], "expected host:port of a running cluster"),
+        (["--runner", "ray", "--address", "127.0.0.1:99999"], "nothing listens at --address 127.0.0.1:99999"),
+        (["--address", "127.0.0.1:6379"], "--address 127.0.0.1:6379 needs --runner ray"),
+        (["--runner", "ray", "--jobs", "0"], "jobs must be at least 1"),
+        (["--runner", "rays"], "there is no runner 'rays': did you mean ray? there are local, ray"),
+    ],
+)
+def test_a_cluster_that_cannot_be_used_is_one_line(
+    command: str, words: list[str], message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())  # as if Ray were installed
+    with pytest.raises(SystemExit) as stop:
+        main([command, *(word.format(port=free_port()) for word in words)])
+    errors = capsys.readouterr().err
+    assert stop.value.code == 2
+    assert errors.count("\n") == 1
+    assert message in errors
+
+
+@pytest.mark.parametrize("reply", [b"HTTP/1.0 400 Bad request\r\n", b""])
+def test_a_server_that_is_no_cluster_is_told_from_one(reply: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            with server.accept()[0] as visitor:
+                visitor.recv(100)
+                visitor.sendall(reply)
+
+        threading.Thread(target=answer, daemon=True).start()
+        with pytest.raises(OSError, match="what listens at --address .* is no Ray cluster"):
+            executor_named("ray", address=f"127.0.0.1:{server.getsockname()[1]}")
+
+
+def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(SystemExit) as stop:
+        main(["compare", "--runner", "ray"])
+    assert stop.value.code == 2
+    assert capsys.readouterr().err == "zscout: --runner ray needs Ray: pip install 'zscout[ray]'\n"
+
+
+# A Ray cluster of two nodes on this machine
+
+
+def fragile(*, mark: str = "", head: str = "") -> Method:
+    """Where ``mark`` is no file yet: makes it and dies; with ``head``, waits on any other node to be killed."""
+    if mark and not Path(mark).exists():
+        if not head:
+            Path(mark).touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        import ray
+
+        if (node := ray.get_runtime_context().get_node_id()) != head:
+            Path(mark).write_text(node)
+            time.sleep(600)
+    return METHODS["greedy"](dim=9)
+
+
+class TwoNodes:
+    """A head and one more node, with one core each."""
+
+    def __init__(self) -> None:
+        from ray.cluster_utils import Cluster
+
+        self.cluster = Cluster(initialize_head=True, head_node_args=self._node)
+        self.address = str(self.cluster.address)
+        self.second: Any = None
+        self.grow()
+
+    _node = {"num_cpus": 1, "object_store_memory": 80 * 2**20, "include_dashboard": False}  # noqa: RUF012
+
+    def grow(self) -> None:
+        self.second = self.cluster.add_node(num_cpus=1, object_store_memory=80 * 2**20)
+
+    def kill_second(self) -> None:
+        self.cluster.remove_node(self.second, allow_graceful=False)
+
+    @property
+    def head(self) -> str:
+        return str(self.cluster.head_node.node_id)
+
+
+@pytest.fixture(scope="module")
+def nodes() -> Iterator[TwoNodes]:
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(TESTS), *([before] if before else [])])  # of the workers
+    two = TwoNodes()
+    yield two
+    two.cluster.shutdown()
+    os.environ.pop("PYTHONPATH")
+    if before:
+        os.environ["PYTHONPATH"] = before
+
+
+@contextlib.contextmanager
+def joined(nodes: TwoNodes) -> Iterator[Executor]:
+    with contextlib.closing(executor_named("ray", address=nodes.address)) as executor:
+        yield executor
+
+
+@needs_ray
+@ray_warns
+@pytest.mark.usefixtures("small_chunks")
+def test_a_cluster_gives_what_this_process_gives_also_when_a_worker_and_a_node_are_killed(
+    nodes: TwoNodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arena, name = GridArena(features="clusters"), "test_runners:fragile"
+    worker, node = tmp_path / "worker", tmp_path / "node"
+    settings = [{"mark": str(worker)}, {"mark": str(node), "head": nodes.head}]
+    fallible = [Entrant.of(arena, name, each, Tasks(4, 1), steps=8) for each in settings]
+    specs = specs_of([*entrants(), *fallible])
+
+    def kill_the_second_node() -> None:
+        while not node.exists():
+            time.sleep(0.05)
+        nodes.kill_second()
+
+    killer = threading.Thread(target=kill_the_second_node, daemon=True)
+    killer.start()
+    with joined(nodes) as executor:
+        assert executor.slots == 2
+        there = stored(specs, tmp_path / "there", executor)
+    killer.join(30)
+    assert worker.exists()
+    assert node.exists()
+    assert there == stored(specs, tmp_path / "here")
+
+    # Code of another digest is refused by the node that would run it
+    monkeypatch.setattr("zscout.lab.ray_executor.code_digest", lambda: "0" * 64)
+    with Store(tmp_path / "other") as store, joined(nodes) as executor:
+        with pytest.raises(OSError, match=r"the node .* has other zscout code \(.*\) than this one \(000000000000\)"):
+            list(run_all(specs, store, executor))
+        assert len(store) == 0
+
+
+@needs_ray
+@ray_warns
+def test_after_ctrl_c_the_same_command_resumes(
+    nodes: TwoNodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["compare", "--methods", "usf-ucb-paper,greedy", "--steps", "20", "--features", "clusters"]
+    words += ["--tasks", "150", "--seeds", "1", "--out", "out", "--json", "rows.json"]
+    command = [sys.executable, "-m", "zscout", *words, "--runner", "ray", "--address", nodes.address]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert " of 300: " in process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=300)
+    assert process.returncode == 130, errors
+    assert "runs; run the same command again to resume" in errors
+    (tmp_path / "whole").mkdir()
+    for folder in (tmp_path, tmp_path / "whole"):
+        monkeypatch.chdir(folder)
+        main(words)
+        assert ("of 300 runs are already stored" in capsys.readouterr().out) == (folder == tmp_path)
+    resumed, whole = (json.loads((tmp_path / name).read_text())["rows"] for name in ("rows.json", "whole/rows.json"))
+    assert resumed == whole

@@ -21,7 +21,7 @@ from rich.progress import track
 from torch import Generator, Tensor
 
 import zscout
-from zscout.lab.arena import Tasks
+from zscout.lab.arena import Task, Tasks
 from zscout.lab.body_arena import BodyArena
 from zscout.lab.grid_arena import GridArena
 from zscout.lab.point_arena import PointArena
@@ -41,6 +41,7 @@ HEAD = (
     "for good",
     "median value after 0, 10, 20, 40, 60 answers",
     "estimated flips",
+    "random clips of equal reward",
 )
 Reward = Callable[[Tensor], Tensor]
 
@@ -93,7 +94,7 @@ class Grid:
 
 
 class Vectors:
-    """An arena of vectors; named rewards. Values: returns from common starts, 0 is a random z (mean of 10)."""
+    """An arena of vectors. Values: returns from common starts, 0 is a random z (mean of 10)."""
 
     def __init__(self, arena: VectorArena, length: int, horizon: int, starts: int) -> None:
         self.arena, self.length, self.horizon, self.starts = arena, length, horizon, starts
@@ -101,9 +102,15 @@ class Vectors:
 
     def rewards(self, tasks: int) -> list[Reward]:
         """Those of zscout compare."""
-        self._names = [str(name) for name in Tasks(min(tasks, self.arena.distinct_tasks or tasks), 1).draw(self.arena)]
-        self._rewards = [self.arena.reward_of(name) for name in self._names]
+        self._tasks = Tasks(min(tasks, self.arena.distinct_tasks or tasks), 1).draw(self.arena)
+        self._rewards = [self._reward(task) for task in self._tasks]
         return list(self._rewards)
+
+    def _reward(self, task: Task) -> Reward:
+        if isinstance(task, str):
+            return self.arena.reward_of(task)
+        z = torch.tensor(task, dtype=torch.float64)
+        return lambda obs: self.bfm.phi(obs).double() @ z
 
     def clips(self, z: Float[Tensor, "K n d"], seed: int) -> Tensor:
         """Observations entered."""
@@ -113,7 +120,7 @@ class Vectors:
 
     def value(self, task: int, z: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
         """(Return − that of random z) ÷ (the oracle's − that of random z)."""
-        oracle = self.arena.fit(self._names[task]).z.cpu().double()
+        oracle = self.bfm.project_z(self.arena.vectors([self._tasks[task]])[0]).cpu().double()
         rows = torch.cat([oracle[None], self.bfm.sample_z(10, 1).cpu().double(), z])
         starts = self.arena.starts(Streams(torch.arange(1_000, 1_000 + self.starts)))
         entered = self._followed(starts.repeat(len(rows), 1), rows.repeat_interleave(self.starts, 0), self.horizon)
@@ -137,6 +144,7 @@ class Found:
     name: str
     values: Float[Tensor, "tasks m"]
     flip_rate: float  # estimated, mean over tasks
+    equal: float  # share of pairs of random clips with equal rewards
 
     def row(self) -> Sequence[str]:
         """For the table."""
@@ -146,7 +154,8 @@ class Found:
         last = EVERY * (self.values.shape[1] - 1)
         middle = self.values.median(0).values
         curve = ", ".join(f"{float(middle[n // EVERY]):.2f}" for n in (0, 10, 20, 40, 60, 80) if n <= last)
-        return self.name, str(len(good)), _half(counts, last), _half(kept, last), curve, f"{self.flip_rate:.2f}"
+        shares = f"{self.flip_rate:.2f}", f"{self.equal:.0%}"
+        return self.name, str(len(good)), _half(counts, last), _half(kept, last), curve, *shares
 
 
 def _half(counts: list[int], last: int) -> str:
@@ -156,13 +165,13 @@ def _half(counts: list[int], last: int) -> str:
 
 
 def asked(
-    place: Place, rewards: Sequence[Reward], questions: int, name: str = ""
+    place: Place, rewards: Sequence[Reward], usual: Float[Tensor, "K 8 8"], questions: int, name: str = ""
 ) -> tuple[Float[Tensor, "K m d"], list[float]]:
     """For each task the best z after every fifth answer, and the estimated share of flips."""
     bfm, constant = place.bfm, constant_part_of(place.bfm)
     agents = [zscout.OnlineTransfer(bfm, seed=task) for task in range(len(rewards))]
     rngs = [Generator().manual_seed(task) for task in range(len(rewards))]
-    scales = _logits(place, rewards)
+    scales = LOGITS / (usual - usual.mean(2, keepdim=True)).flatten(1).std(1)
     best = [torch.stack([agent.best_z for agent in agents])]
     for question in track(range(questions), name, console=Console(stderr=True)):
         drawn = torch.stack([agent.posterior.sample(CANDIDATES, rng) for agent, rng in zip(agents, rngs, strict=True)])
@@ -181,22 +190,30 @@ def asked(
     return torch.stack(best, 1), [float(agent.preferences.flip_rate) for agent in agents]
 
 
-def _logits(place: Place, rewards: Sequence[Reward]) -> list[float]:
-    """The person's logits per unit of mean reward, by task: from eight random z at each of eight starts."""
-    usual = place.clips(place.bfm.sample_z(64, 0).unflatten(0, (8, 8)), 10**6)
-    means = [reward(usual.flatten(0, 1)).double().mean(1).unflatten(0, (8, 8)) for reward in rewards]
-    return [LOGITS / float((mean - mean.mean(1, keepdim=True)).std()) for mean in means]
+def usual_rewards(place: Place, rewards: Sequence[Reward]) -> Float[Tensor, "K 8 8"]:
+    """Mean rewards of the clips of eight random z at each of eight starts, by task."""
+    z = place.bfm.sample_z(64, 0)
+    clips = place.clips(z.reshape(8, 8, -1), 10**6).flatten(0, 1)
+    return torch.stack([reward(clips).double().mean(1).reshape(8, 8) for reward in rewards])
+
+
+def equal_pairs(usual: Float[Tensor, "K 8 8"]) -> float:
+    """The share of pairs of these clips, from the same start, that have the same reward: the answer is then random."""
+    first, second = torch.triu_indices(8, 8, 1)
+    return float((usual[..., first] == usual[..., second]).double().mean())
 
 
 def measured(name: str, place: Place, tasks: int, questions: int) -> Found:
     """Values along the answers, for each task."""
-    best, flips = asked(place, place.rewards(tasks), questions, name)
+    rewards = place.rewards(tasks)
+    usual = usual_rewards(place, rewards)
+    best, flips = asked(place, rewards, usual, questions, name)
     values = [place.value(task, z) for task, z in enumerate(best)]
-    return Found(name, torch.stack(values), sum(flips) / len(flips))
+    return Found(name, torch.stack(values), sum(flips) / len(flips), equal_pairs(usual))
 
 
 def main(
-    only: tuple[str, ...] = ("grid", "point maze", "cheetah"),
+    only: tuple[str, ...] = ("grid", "point maze", "point maze, linear", "cheetah"),
     tasks: int = 20,
     questions: int = 60,
     quick: bool = False,
@@ -205,6 +222,7 @@ def main(
     places: dict[str, Callable[[], Place]] = {
         "grid": Grid,
         "point maze": lambda: Vectors(PointArena(), length=40, horizon=70, starts=16),
+        "point maze, linear": lambda: Vectors(PointArena(rewards="linear"), length=40, horizon=70, starts=16),
         "cheetah": lambda: Vectors(BodyArena("cheetah-fb", body="cheetah"), length=50, horizon=250, starts=4),
     }
     print(" | ".join(HEAD))

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from zscout.bfm.fb import FB
     from zscout.bfm.onnx_export import export
     from zscout.bfm.pretrained import save
+    from zscout.bfm.task_prior import task_covariance
     from zscout.bfm.usfa import USFA
     from zscout.transfer.agent import OnlineTransfer
     from zscout.transfer.asynchronous import AsyncTransfer
@@ -57,6 +58,7 @@ __all__ = [
     "most_telling",
     "rollout",
     "save",
+    "task_covariance",
     "worlds",
 ]
 
@@ -68,6 +70,7 @@ _HOMES = {
     "bfm.fb": ["FB"],
     "bfm.onnx_export": ["export"],
     "bfm.pretrained": ["save"],
+    "bfm.task_prior": ["task_covariance"],
     "bfm.usfa": ["USFA"],
     "transfer.agent": ["OnlineTransfer"],
     "transfer.asynchronous": ["AsyncTransfer"],

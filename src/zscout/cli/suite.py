@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from zscout.lab.comparison import Entrant
     from zscout.lab.suite import Place
 
-APPLY = ("suite", "out", "jobs", "seed", "quick", "json", "csv", "markdown")
+APPLY = ("suite", "out", "jobs", "runner", "address", "seed", "quick", "json", "csv", "markdown")
 
 
 def compare_suite(command: CompareOptions, console: Console) -> None:
@@ -24,10 +24,11 @@ def compare_suite(command: CompareOptions, console: Console) -> None:
     with usage_errors():
         writable(command.json, command.csv, command.markdown)
         _check_options(command)
+        workers = command.executor()
         entrants = _entrants(command, console)
-    outcomes = outcomes_with_bar(
-        [one for of_place in entrants.values() for one in of_place], command.out, command.jobs, console
-    )
+    everyone = [one for of_place in entrants.values() for one in of_place]
+    with workers as executor:
+        outcomes = outcomes_with_bar(everyone, command.out, executor, console)
     cells = [place.cell(outcomes[one] for one in of_place) for place, of_place in entrants.items()]
     with usage_errors():
         score = Score.of(cells)
@@ -41,9 +42,6 @@ def compare_suite(command: CompareOptions, console: Console) -> None:
 
 def _check_options(command: CompareOptions) -> None:
     """Raise if an option has no effect: the suite decides arenas, methods, steps and tasks."""
-    from zscout.edge import as_size
-
-    as_size(command.jobs, "jobs", 1)
     for field in fields(command):
         if field.name not in APPLY and getattr(command, field.name) != field.default:
             raise UsageError(f"--{field.name.replace('_', '-')} does not apply to --suite, whose arenas are fixed")

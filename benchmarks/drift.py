@@ -70,7 +70,7 @@ class Drift:
         lost = [""] * 2 if self.fixed else self._lost(trace_of(agent, arena.vectors(halves[0]), taken), arena, halves)
         first, soon, last = (np.asarray(restarts[t]) for t in (steps, min(steps + LATE, 2 * steps), 2 * steps))
         shown = (
-            (f"{first.sum():.0f}", f"{(last - first).sum():.0f}", f"{(soon == first).sum()}")
+            (f"{first.sum():.0f}", f"{(last - first).sum():.0f}", "" if self.fixed else f"{(soon == first).sum()}")
             if tested
             else ("", "", "")
         )

@@ -115,7 +115,7 @@ def bfm_zero_design(settings: Settings, arguments: Settings) -> Design:
     if not isinstance(whole, Dict):
         raise ValueError(f"{arguments.where}: obs_space is a Box, expected a Dict")
     archi, normalizers = settings.part("archi"), settings.part("obs_normalizer").part("normalizers")
-    keys = {name: _entries(archi.part(name), whole) for name in ("b", "f", "actor")}
+    keys = {name: _entries(archi.part(name), list(whole)) for name in ("b", "f", "actor")}
     used = [key for key in whole if any(key in names for names in keys.values())]
     space = Dict({key: whole[key] for key in used})
     sizes = {name: sum((space[key].shape or ())[0] for key in names) for name, names in keys.items()}
@@ -147,15 +147,15 @@ def bfm_zero_design(settings: Settings, arguments: Settings) -> Design:
     return Design(parts, adapter)
 
 
-def _entries(network: Settings, space: Dict) -> list[str]:
+def _entries(network: Settings, names: list[str]) -> list[str]:
     """The entries of the observation that a network sees."""
     network.choice("name", ("ForwardArchi", "BackwardArchi", "actor", "simple", "residual"), "actor", hint=ELSEWHERE)
     seen = network.part("input_filter")
     seen.choice("name", ("DictInputFilterConfig",))
     keys = seen.words("key")
     for key in keys:
-        if key not in space.spaces:
-            raise ValueError(f"{seen.where}: key {key!r} is not in obs_space, which has {', '.join(space)}")
+        if key not in names:
+            raise ValueError(f"{seen.where}: key {key!r} is not in obs_space, which has {', '.join(names)}")
     return keys
 
 

@@ -1,9 +1,10 @@
 """Settings from an untrusted JSON file: every value is checked, and an error says where it stands."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from gymnasium.spaces import Box, Dict
+from gymnasium.spaces import Box, Dict, Space
 
 from zscout.edge import as_size
 from zscout.files import parse_json
@@ -53,7 +54,7 @@ class Settings:
             raise ValueError(f"{self.where}: {name} is {_short(value)}, expected a name or a list of names")
         return words
 
-    def space(self) -> Box | Dict:
+    def space(self) -> Space[Any]:
         """A Box of vectors, or a Dict of them."""
         if self.choice("type", ("Box", "Dict")) == "Box":
             return self._box()

@@ -52,7 +52,7 @@ class LongRuns:
         """Print a table."""
         print(" | ".join(HEAD))
         with torch.inference_mode():
-            for features, burst in product(self.features, (1.0, ScaleFree.burst)):
+            for features, burst in product(self.features, (1.0, METHODS["usf-ucb"].settings["burst"])):
                 print(" | ".join(self.row(features, burst)), flush=True)
 
 

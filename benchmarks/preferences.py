@@ -174,7 +174,9 @@ def asked(
     scales = LOGITS / (usual - usual.mean(2, keepdim=True)).flatten(1).std(1)
     best = [torch.stack([agent.best_z for agent in agents])]
     for question in track(range(questions), name, console=Console(stderr=True)):
-        drawn = torch.stack([agent.posterior.sample(CANDIDATES, rng) for agent, rng in zip(agents, rngs, strict=True)])
+        drawn = torch.stack(
+            [agent.preferences.sample(CANDIDATES, rng) for agent, rng in zip(agents, rngs, strict=True)]
+        )
         drawn = bfm.project_z(drawn if constant is None else constant.removed_from(drawn)).double()
         kept = torch.stack([agent.best_z for agent in agents])
         shown = place.clips(torch.cat([kept[:, None], drawn], 1), question)

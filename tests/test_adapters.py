@@ -336,7 +336,7 @@ def change(value: Any, path: str, new: Any) -> Any:
         ("metamotivo", "obs_dim", 6, "expects _backward_map.net.0.weight of shape .4, 6., got .4, 5."),
         ("metamotivo", "archi/f/hidden_dim", 99_998, r"expects _forward_map.embed_z.0.weight of shape .*, got \(2, 11"),
         ("metamotivo", "archi/f/hidden_dim", 10**9, "hidden_dim must be from 1 to 100000, got 1000000000"),
-        ("metamotivo", "archi/f/hidden_layers", 10**9, "hidden_layers must be from 0 to 1000"),
+        ("metamotivo", "archi/f/hidden_layers", 10**9, "hidden_layers must be from 0 to 64"),
         ("metamotivo", "archi/actor/hidden_dim", 9, "hidden_dim is 9, expected an even number"),
         ("metamotivo", "archi/f/embedding_layers", 2, "expects _forward_map.embed_z.3.weight of shape"),
         ("metamotivo", "archi/f/hidden_layers", 0, r"expects _forward_map.Fs.0.weight of shape"),

@@ -152,7 +152,7 @@ class HasTaskPrior(Protocol):
     """A model with a prior over tasks."""
 
     def task_covariance(self) -> Float[Tensor, "d d"] | None:
-        """Cov(z_r) over likely tasks, up to a factor; None: no direction is likelier than another."""
+        """Cov(z_r) over likely tasks, scaled so that φ·z_r has variance d over observations; None: no prior."""
 
 
 @runtime_checkable

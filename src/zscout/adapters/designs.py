@@ -13,7 +13,7 @@ from zscout.adapters.layers import Encoder, Moments, Policy, SeparateSuccessors,
 from zscout.adapters.projects import action_box, entries_needed
 from zscout.adapters.settings import Settings
 
-DEEP = 1_000  # layers
+DEEP = 64  # layers
 IDENTITY = ("Identity", "IdentityNNConfig")
 BATCH_NORM, NO_NORM = "BatchNormNormalizerConfig", "IdentityNormalizerConfig"
 ELSEWHERE = "; build other models in their project, and pass them to zscout.adapters"
@@ -187,7 +187,7 @@ def _encoder(network: Settings, inputs: int, outputs: int, linear: bool = True) 
 def _successors(
     network: Settings, obs: int, d: int, actions: int, embeddings: str = "embedding_layers"
 ) -> Successors | SeparateSuccessors:
-    heads = network.size("num_parallel", 2, high=100)
+    heads = network.size("num_parallel", 2, high=16)
     separate = network.choice("ensemble_mode", ("batch", "seq"), "batch") == "seq"
 
     def successors(copies: int) -> Successors:

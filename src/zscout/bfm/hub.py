@@ -7,8 +7,14 @@ import re
 from pathlib import Path
 
 PREFIX = "hf://"
-FETCHED = ["*.safetensors", "*.json", "README.md"]
-NOT_FETCHED = ["*/*"]  # folders within a repository: a model is flat
+OF_A_MODEL = ["config.json", "init_kwargs.json", "model.safetensors"]
+FETCHED = [
+    "README.md",
+    "training.json",
+    "observations.safetensors",
+    *OF_A_MODEL,
+    *(f"model/{one}" for one in OF_A_MODEL),
+]
 NAME = re.compile(r"hf://(?P<repository>[\w.-]+/[\w.-]+)(@(?P<revision>[\w.-]+(/[\w.-]+)*))?")
 
 
@@ -26,9 +32,7 @@ def fetched(name: str) -> Path:
         raise ModuleNotFoundError("hf:// models need huggingface_hub: pip install 'zscout[hub]'") from error
     repository, revision = found["repository"], found["revision"]
     try:
-        folder: str = snapshot_download(
-            repository, revision=revision, allow_patterns=FETCHED, ignore_patterns=NOT_FETCHED, library_name="zscout"
-        )
+        folder: str = snapshot_download(repository, revision=revision, allow_patterns=FETCHED, library_name="zscout")
     except errors.RevisionNotFoundError:
         raise ValueError(f"{PREFIX}{repository} has no revision {revision or 'main'!r}") from None
     except errors.GatedRepoError:

@@ -14,6 +14,7 @@ TASKS = 1_024  # random rewards
 OBSERVATIONS = 10_000  # used at most
 RAMPS = 0.25  # share of rewards that are linear in the goal features; the others are bumps
 WIDTHS = (0.3, 1.0)  # of a bump, in standard deviations of a goal feature
+NO_VARIANCE = 1e-6  # relative to the largest variance of φ: directions that vary less are rounding
 LEAST = 0.2  # added to every direction, relative to their mean: rough rewards are possible, too
 
 
@@ -24,14 +25,14 @@ def task_covariance(
 
     A reward is a ramp or a Gaussian bump over some of the ``goals`` (default: the entries of the observations), in
     standard deviations. Such rewards are smooth, so they use few directions of φ: a prior that knows these needs fewer
-    rewards to find the task. Save it with an FB model, or return it from ``task_covariance()`` of your own model.
+    rewards to find the task. Return it from ``task_covariance()`` of your own model.
     """
     seen = as_finite(observations, "observations")
-    goals = seen.double() if goals is None else goals.double()
+    goals = seen.double() if goals is None else as_finite(goals, "goals").double()
     if len(seen) < 2 or len(goals) != len(seen):
         raise ValueError(f"got {len(seen)} observations and {len(goals)} rows of goals: expected 2 or more of each")
     with torch.no_grad():
-        phi = model.phi(observations).double()[:OBSERVATIONS]
+        phi = model.phi(observations[:OBSERVATIONS]).double()
     return covariance_of_rewards(phi, goals[:OBSERVATIONS], seed)
 
 
@@ -47,12 +48,12 @@ def covariance_of_rewards(
     rewards = rewards - rewards.mean(0)
     rewards = rewards / rewards.std(0, correction=0).clamp(min=1e-9)
     apart = phi - phi.mean(0)
-    own = torch.linalg.pinv(apart.mT @ apart / len(phi), hermitian=True)  # Cov(φ)⁻¹
+    own = torch.linalg.pinv(apart.mT @ apart / len(phi), hermitian=True, rtol=NO_VARIANCE)  # Cov(φ)⁻¹
     tasks = own @ (apart.mT @ rewards) / len(phi)  # z_r by regression
     covariance = tasks @ tasks.mT
     sizes = (apart @ tasks).square().sum() / len(phi) / len(own)  # of φ·z_r, for each direction
     found: Tensor = (covariance / sizes + LEAST * own) / (1 + LEAST)
-    return found
+    return found + NO_VARIANCE * found.diagonal().mean() * torch.eye(len(found)).to(found)  # where φ does not vary
 
 
 def random_rewards(goals: Float[Tensor, "n g"], tasks: int, rng: Generator) -> Float[Tensor, "n tasks"]:

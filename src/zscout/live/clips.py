@@ -27,7 +27,7 @@ class Clip:
 def telling_clips(world: LiveBody, agent: OnlineTransfer, state: Float[Tensor, " k"], seed: int) -> tuple[Clip, Clip]:
     """From one state, the two of several behaviours whose comparison teaches most."""
     rng, model = Generator().manual_seed(seed), agent.bfm
-    plausible = model.project_z(agent.posterior.sample(PLAUSIBLE, rng)) if agent.t else model.sample_z(PLAUSIBLE, rng)
+    plausible = model.project_z(agent.preferences.sample(PLAUSIBLE, rng))
     z = torch.cat([part.double().cpu() for part in (agent.best_z[None], plausible, model.sample_z(RANDOM, rng))])
     clips = _followed(world, state, z)
     i, j = most_telling(agent, [clip.observations for clip in clips])

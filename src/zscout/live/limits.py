@@ -8,7 +8,10 @@ from typing import TextIO
 PRICES = {
     "trace": 25.0,
     "resume": 25.0,
+    "clips": 25.0,
     "begin": 5.0,
+    "prefer": 5.0,
+    "behaviour": 5.0,
     "reset": 5.0,
     "task": 2.0,
     "paint": 2.0,

@@ -275,7 +275,9 @@ class OnlineTransfer:
         here = self._last_observation() if obs is None else obs
         inputs.check_observation(here, self.bfm.observation_space, self.runs)
         with self._one_thread, torch.no_grad():
-            return certify(self._problem(here), self.best_z, delta, self._streams(CERTIFY))
+            search = self.method.search
+            bank = search.given if isinstance(search, Among) else None
+            return certify(self._problem(here), self.best_z, delta, self._streams(CERTIFY), bank)
 
     # What it has learned
 
@@ -323,7 +325,8 @@ class OnlineTransfer:
         if isinstance(search, Known):
             return search.best_z(self.bfm, self._state.belief)
         if isinstance(search, Among):
-            return search.best_z(self._problem(self._last_observation()))
+            seen = self._state.asked is not None or self._entered is not None
+            return search.best_z(self._problem(self._last_observation())) if seen else search.first(self.runs)
         z_hat = self.z_hat if self._constant is None else self._constant.removed_from(self.z_hat)
         return self.bfm.project_z(z_hat).double()
 

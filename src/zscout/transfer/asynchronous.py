@@ -184,8 +184,9 @@ class AsyncTransfer:
                 for step in steps:  # all of them before a search: they are cheap
                     if self._abandoned:
                         return
+                    changes = self._agent.changes
                     self._learn(step)
-                    new = step.choice is None or step.done
+                    new = step.choice is None or step.done or self._agent.changes != changes
                     held = math.inf if new else held + step.follows(self._z)
                     place = None if step.done else step.next_obs
                 if place is not None and held >= self._hold and not self._closing:

@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from zscout.edge import as_size, in_range
-from zscout.randomness import Rng, normal
+from zscout.randomness import Rng
 from zscout.transfer.bank import table_of
 from zscout.transfer.confidence import typical_entry
 from zscout.transfer.forecast import offers
@@ -25,8 +25,8 @@ TOGETHER = 64  # runs whose candidates are compared in one product
 class Certificate:
     """At one observation, with probability 1 − δ under the posterior: no candidate is worth ``gain`` more than best_z.
 
-    The probability is over tasks N(0, s²I) and noise, at any step. It needs an exact ψ, a reward that is linear in φ,
-    and no forgetting; otherwise it is an estimate.
+    The probability is over tasks of the prior and noise, at any step. It needs an exact ψ, a reward linear in φ, and no
+    forgetting; otherwise it is an estimate.
     """
 
     gain: Float[Tensor, "*b"]  # what the best candidate may be worth above best_z: ψ(s;z)·z_r − ψ(s;best_z)·z_r
@@ -59,16 +59,21 @@ def as_delta(delta: float) -> float:
     return in_range(delta, "delta", 1 / SAMPLES, 1.0, open_end=True)
 
 
-def certify(problem: Problem, keep: Float[Tensor, "*b d"], delta: float, rng: Rng) -> Certificate:
+def certify(
+    problem: Problem, keep: Float[Tensor, "*b d"], delta: float, rng: Rng, bank: Float[Tensor, "n d"] | None = None
+) -> Certificate:
     """The 1 − δ quantile, over plausible tasks θ, of what the best candidate for θ is worth above ``keep``.
 
     Candidates are random z and, since π(·,θ) should be best for θ, all the sampled tasks. With an exact ψ of a small
-    world they are a tabulated bank, as in ``Automatic``.
+    world they are a tabulated bank, as in ``Automatic``. With a ``bank``, they are its z.
     """
     model, theta = problem.model, _plausible(problem.posterior, SAMPLES, rng)
     kept = problem.forecast(keep[..., None, :]).psi
     fresh = problem.fresh(DRAWN, rng)
-    if exact_and_small(model):
+    if bank is not None:
+        tried = problem.forecast(bank.to(theta).expand(*problem.posterior.runs, -1, -1))
+        drawn = tried.psi
+    elif exact_and_small(model):
         tried = table_of(model, BANK, 0, problem.constant).forecast(model, problem.obs)
         drawn = problem.forecast(fresh).psi
     else:
@@ -100,5 +105,4 @@ def _best(
 def _plausible(posterior: TaskPosterior, n: int, rng: Rng) -> Float[Tensor, "*b n d"]:
     """Tasks ẑ + s·V^{-1/2}·N(0, I); s is σ, but at least so large that unseen entries are as large as seen ones."""
     spread = torch.maximum(posterior.noise, math.sqrt(posterior.ridge) * typical_entry(posterior))
-    draws = normal((*posterior.runs, n, posterior.dim), rng).to(posterior.z_hat)
-    return posterior.z_hat[..., None, :] + spread[..., None, None] * (draws @ posterior.factor.mT)
+    return posterior.sample(n, rng, spread)

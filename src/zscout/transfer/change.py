@@ -27,7 +27,7 @@ class ChangeTest(Checked):
     The statistic is the log Bayes factor of "z and c changed k rewards ago" against "nothing changed", with the ridge
     as the prior, z ~ N(0, σ²/λ), before and after the change, and σ unknown but the same:
 
-        log B_k = ½ log(det V · det λI ÷ (det V_old · det V_new)) + (n/2) log(S ÷ (S_old + S_new)),
+        log B_k = ½ log(det V · det V₀ ÷ (det V_old · det V_new)) + (n/2) log(S ÷ (S_old + S_new)),
 
     where S = min_z Σ(r − φ·z)² + λ‖z‖² of all rewards, of those before, and of the last k. If the largest B_k is above
     e^``evidence``, the posterior restarts from the last k rewards. For a fixed k and start, P(B > b) ≤ 1/b on a fixed

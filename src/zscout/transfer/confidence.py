@@ -68,7 +68,7 @@ class SelfNormalised(Checked):
 
     def __call__(self, t: int, posterior: TaskPosterior) -> Float[Tensor, "*b"]:
         """√β_t(δ)."""
-        bound = math.sqrt(posterior.dim) if self.norm_bound is None else self.norm_bound
+        bound = posterior.prior_norm(math.sqrt(posterior.dim) if self.norm_bound is None else self.norm_bound)
         # With forgetting, rounding can take log det V below that of the prior.
         gained = (posterior.log_det - posterior.prior_log_det).clamp(min=0)
         spread = (2 * math.log(1 / self.delta) + gained).sqrt()
@@ -85,12 +85,12 @@ class ScaleFree(Checked):
     tasks), as an ellipsoid must that covers all of them; κ was chosen for p = 9.
 
     Bursts: at t = 400, 800, 1600 …, the radius is ``burst`` times as large for 12 steps. A run that settled too early
-    tries again, and the cost grows as log t. Not with a prior over tasks: those are models of bodies, which fall.
+    tries again, and the cost grows as log t. Not with a prior over tasks: a burst makes a body fall.
     """
 
     kappa: Positive = 1.6
     caution: NotNegative = 8.0  # c
-    burst: Positive = 2.2  # 1: no bursts
+    burst: Positive = 1.0  # 1: no bursts
 
     def __call__(self, t: int, posterior: TaskPosterior) -> Float[Tensor, "*b"]:
         """√β_t."""
@@ -126,9 +126,9 @@ class KnownNorm(Checked):
     def __call__(self, t: int, posterior: TaskPosterior) -> Float[Tensor, "*b"]:
         """√β_t."""
         d = posterior.dim
-        bound = math.sqrt(d) if self.norm_bound is None else self.norm_bound
+        bound = posterior.prior_norm(math.sqrt(d) if self.norm_bound is None else self.norm_bound)
         typical = bound / math.sqrt(d)
-        left = (bound**2 - (posterior.z_hat**2).sum(-1)).clamp(min=0)
+        left = (bound**2 - (posterior.in_prior_units(posterior.z_hat[..., None]) ** 2).sum((-2, -1))).clamp(min=0)
         scale = (left / (d - directions_seen(posterior) + self.floor)).sqrt()
         return self.kappa * math.sqrt(posterior.ridge) * scale.clamp(self.floor * typical, typical)
 

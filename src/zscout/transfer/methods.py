@@ -83,14 +83,21 @@ class Method(Checked):
 
 
 def usf_ucb(
-    *, ridge: float = 0.1, kappa: float = 1.6, gamma: float = 0.8, prior_ridge: float | None = 1.0, hold: int = 1
+    *,
+    ridge: float = 0.1,
+    kappa: float = 1.6,
+    gamma: float = 0.8,
+    prior_ridge: float | None = 1.0,
+    burst: float = 2.2,
+    hold: int = 1,
 ) -> Method:
     """USF-UCB with a radius scaled to the rewards, M in the bonus and a prior over tasks if the model has them.
 
     ``ridge`` is λ for a model without a prior over tasks, ``prior_ridge`` for one with it (None: ignore the prior).
+    ``burst=1``: no bursts, for a body whose model has no prior.
     """
-    score = PathUCB(gamma)
-    return Method(ridge=ridge, prior_ridge=prior_ridge, confidence=ScaleFree(kappa), acquisition=score, hold=hold)
+    radius, score = ScaleFree(kappa, burst=burst), PathUCB(gamma)
+    return Method(ridge=ridge, prior_ridge=prior_ridge, confidence=radius, acquisition=score, hold=hold)
 
 
 def usf_ucb_norm(*, norm_bound: float | None, ridge: float = 0.1, kappa: float = 2.2, gamma: float = 0.8) -> Method:

@@ -288,6 +288,10 @@ class TaskPosterior:
         size: Tensor = torch.linalg.vector_norm(x if self.task_root is None else x @ self.task_root, dim=-1)
         return size
 
+    def prior_norm(self, bound: float) -> float:
+        """The largest ‖L⁻¹z‖ for ‖z‖ ≤ bound."""
+        return bound if self.task_root is None else bound / float(torch.linalg.svdvals(self.task_root)[-1])
+
     @cached_property
     def prior_dimensions(self) -> float:
         """The number of directions that likely tasks use: (tr S)²/tr S² for the prior covariance S; d without one."""
@@ -381,10 +385,11 @@ class TaskPosterior:
         gap = rows - self.z_hat[..., None, :]
         return ((gap @ self.V) * gap).sum(-1).clamp(min=0).sqrt().reshape(shape)
 
-    def sample(self, n: int, rng: Rng | int) -> Float[Tensor, "*b n d"]:
-        """n samples ~ N(ẑ, σ²V⁻¹)."""
+    def sample(self, n: int, rng: Rng | int, noise: Float[Tensor, "*b"] | None = None) -> Float[Tensor, "*b n d"]:
+        """n samples ~ N(ẑ, σ²V⁻¹), with another σ if ``noise`` is given."""
         draws = normal((*self.runs, as_size(n, "n", 0), self.dim), self._rng(rng))
-        return self.z_hat[..., None, :] + self.noise[..., None, None] * (draws.to(self.z_hat) @ self.factor.mT)
+        sigma = self.noise if noise is None else noise
+        return self.z_hat[..., None, :] + sigma[..., None, None] * (draws.to(self.z_hat) @ self.factor.mT)
 
     def sample_ellipsoid(self, n: int, radius: Any, rng: Rng | int, surface: bool = False) -> Float[Tensor, "*b n d"]:
         """n samples, uniform in {z : ‖z − ẑ‖_V ≤ radius}; with ``surface``, on its boundary."""

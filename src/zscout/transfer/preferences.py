@@ -17,6 +17,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from zscout.edge import for_each_entry
+from zscout.randomness import Rng
 from zscout.transfer import inputs
 from zscout.transfer.confidence import typical_entry
 from zscout.transfer.logistic import answered, yes_probability
@@ -75,8 +76,13 @@ class Preferences:
         gained = (1 / variances.clamp(1e-12, 1.0) - 1).clamp(min=0)  # no answer makes z less certain than before it
         L = rewards.V @ rewards.factor @ Q @ axes  # V⁻¹ = WWᵀ: in the coordinates of z
         posterior = rewards.moved(rewards.z_hat + (W @ Q @ mean[..., None])[..., 0], (L * gained[..., None, :]) @ L.mT)
-        scale = torch.exp((weight * s.log()).sum(-1)) * unit[..., 0]
+        some = apart.any(-1).any(-1)  # answers about an old task are 0
+        scale = torch.where(some, torch.exp((weight * s.log()).sum(-1)) * unit[..., 0], 0.0)
         return cls(posterior, apart.shape[-2], (weight * flips).sum(-1), scale, spread)
+
+    def sample(self, n: int, rng: Rng | int) -> Float[Tensor, "*b n d"]:
+        """n plausible tasks ~ N(ẑ, spread²V⁻¹): not all alike while every reward is 0."""
+        return self.posterior.sample(n, rng, self.spread)
 
     def information(self, apart: Float[Tensor, "n d"], scale: float) -> Float[Tensor, " n"]:
         """Expected information of each answer about z, in nats: H(E p) − E H(p), p the probability of "the first"."""
@@ -103,7 +109,9 @@ def logit_unit(
     The norm is in units of the prior over tasks. The unit follows the rewards: r → a·r changes z by a and s by 1/a,
     and no answer's probability.
     """
-    size = rewards.prior_sizes(apart).square().mean(-1).sqrt()
+    told = apart.any(-1)  # a difference of 0 tells nothing
+    squares = rewards.prior_sizes(apart).square().sum(-1)
+    size = (squares / told.sum(-1).clamp(min=1)).sqrt()
     return math.sqrt(rewards.ridge) / (spread * torch.where(size > 0, size, 1.0))
 
 

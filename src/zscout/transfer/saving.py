@@ -72,10 +72,15 @@ class AgentState:
 
     def tensors(self) -> dict[str, Tensor]:
         """The other fields as tensors, by name."""
-        optional = {"last": self.last, "z": self.z, "answers": self.answers} | {
-            name: value if value is None or isinstance(value, Tensor) else torch.as_tensor(np.asarray(value))
-            for name, value in self._pending().items()
-        }
+        prior = {"task_root": self.posterior.task_root}
+        optional = (
+            prior
+            | {"last": self.last, "z": self.z, "answers": self.answers}
+            | {
+                name: value if value is None or isinstance(value, Tensor) else torch.as_tensor(np.asarray(value))
+                for name, value in self._pending().items()
+            }
+        )
         return (
             {f"posterior.{name}": value for name, value in self.posterior.tensors().items()}
             | {"age": self.age}
@@ -90,6 +95,11 @@ class AgentState:
     def restored(self, numbers: dict[str, Any], tensors: dict[str, Tensor]) -> "AgentState":
         """The saved state, checked against this new one."""
         like = self.tensors() | {name: self.posterior.z_hat for name in ("last", "z") if name in tensors}
+        root = self.posterior.task_root
+        if root is not None or "task_root" in tensors:
+            same = root is not None and "task_root" in tensors and _like(tensors["task_root"], root, "task_root")
+            if not isinstance(same, Tensor) or not torch.allclose(same, like["task_root"], rtol=1e-4, atol=1e-6):
+                raise ValueError("it learned with another prior over tasks than this model's: pass the same model")
         checked = {name: _like(tensors.get(name), value, name) for name, value in like.items()}
         posterior = {name: checked[f"posterior.{name}"] for name in self.posterior.tensors()}
         t, weight = numbers.get("t"), posterior["weight"]

@@ -65,18 +65,24 @@ class Among:
 
     given: Float[Tensor, "n d"]
 
+    def __post_init__(self) -> None:
+        if self.given.ndim != 2 or not len(self.given):
+            raise ValueError(f"bank has shape {tuple(self.given.shape)}, expected [n d] with n ≥ 1")
+
     @classmethod
     def of(cls, bank: Vectors, model: BehaviorModel) -> "Among":
         """From a list, array or tensor of z, each projected to Z."""
         given = as_vectors(bank, model.dim, "bank").detach()
-        if given.ndim != 2 or not len(given):
-            raise ValueError(f"bank has shape {tuple(given.shape)}, expected [n {model.dim}] with n ≥ 1")
-        return cls(model.project_z(given).double())
+        return cls(model.project_z(cls(given).given).double())
 
     def __call__(self, problem: Problem, rng: Rng) -> Float[Tensor, "*b d"]:
         """The given z with the highest score."""
         z = self.given.to(problem.radius.device).expand(*problem.posterior.runs, -1, -1)
         return problem.best([problem.forecast(z)], rng)
+
+    def first(self, runs: tuple[int, ...]) -> Float[Tensor, "*b d"]:
+        """The first of the given z, for an agent that has seen nothing yet."""
+        return self.given[0].expand(*runs, -1).clone()
 
     def best_z(self, problem: Problem) -> Float[Tensor, "*b d"]:
         """The given z with the highest ψ·ẑ at the observation of the problem."""

@@ -38,6 +38,7 @@ def state_at(row: float, column: float) -> Tensor:
     return torch.tensor([(column + 0.5) / 2, (row + 0.5) / 2, 0.0, 0.0])
 
 
+PRIOR = ARENA.bfm.task_covariance()
 AT_REST = torch.stack([state_at(*place) for place in PLACES])
 
 
@@ -158,7 +159,9 @@ def test_maps_are_of_a_point_at_rest(memory: int | None) -> None:
             entered.append(torch.as_tensor(run._sides[0].steps[frame["step"] - 1].entered))
             rewards.append(one["reward"])
         phi = ARENA.bfm.phi(torch.stack(entered)).double() if entered else torch.zeros(0, 32, dtype=torch.float64)
-        fit = Regression(phi, torch.tensor(rewards).double(), rho=1.0 if memory is None else 1 - 1 / memory)
+        fit = Regression(
+            phi, torch.tensor(rewards).double(), rho=1.0 if memory is None else 1 - 1 / memory, covariance=PRIOR
+        )
         assert close(one["estimate"], fit.reward(features), 3)
         assert close(one["doubt"], fit.reward_width(features), 3)
         assert one["estimate"][one["best"]] == max(one["estimate"])
@@ -243,7 +246,7 @@ def test_a_person_teaches_it_and_it_asks_until_it_knows() -> None:
             entered.append(run._sides[0].steps[-1].entered)
             given.append(value)
     assert len(given) >= 5
-    fit = Regression(ARENA.bfm.phi(np.stack(entered)).double(), torch.tensor(given).double())
+    fit = Regression(ARENA.bfm.phi(np.stack(entered)).double(), torch.tensor(given).double(), covariance=PRIOR)
     assert close(side(frames(run.begun("key"))[-1])["estimate"], fit.reward(ARENA.bfm.phi(AT_REST).double()), 3)
 
 
@@ -252,7 +255,9 @@ def test_a_late_answer_is_learned() -> None:
     steps(run, 4)
     old, newest = frames(run.give(2, 1))
     assert (side(old)["reward"], side(newest)["told"]) == (1, 1)
-    fit = Regression(ARENA.bfm.phi(run._sides[0].steps[1].entered[None]).double(), torch.ones(1).double())
+    fit = Regression(
+        ARENA.bfm.phi(run._sides[0].steps[1].entered[None]).double(), torch.ones(1).double(), covariance=PRIOR
+    )
     assert close(side(newest)["estimate"], fit.reward(ARENA.bfm.phi(AT_REST).double()), 3)
 
 

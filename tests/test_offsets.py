@@ -370,7 +370,7 @@ def test_the_error_of_an_estimate_goes_to_0_with_regions_of_unequal_size() -> No
     ground = GridArena("four-rooms", "clusters").ground
     task, states = ground.exact.sample_z(1, 0)[0], ground.exact.states()
     fit = fit_task(ground.exact, states, ground.exact.phi(states) @ task, ridge=1e-9)
-    assert_close(fit.z_hat, ground.yardstick.without_constant(task), rtol=0, atol=1e-6)
+    assert_close(fit.z_hat, ground.yardstick.without_constant(task), rtol=0, atol=1e-5)  # the ridge, 1e-9, has a part
 
 
 def test_calibrated_offers_what_the_model_offers(laplacian_model: ExactModel, network: USFA) -> None:

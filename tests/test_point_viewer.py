@@ -71,7 +71,11 @@ def test_maps_show_the_reward_and_the_posterior_on_free_squares() -> None:
     assert float(task_named("goal 12")(torch.tensor([column + 0.5, row + 0.5, 0, 0]))) == 1
     phi = PointArena().bfm.phi
     entered = phi([frame.numbers["entered"] for frame in frames]).double()
-    fit = Regression(entered, torch.tensor([frame.reward for frame in frames], dtype=torch.float64))
+    rewards, prior = (
+        torch.tensor([frame.reward for frame in frames], dtype=torch.float64),
+        PointArena().bfm.task_covariance(),
+    )
+    fit = Regression(entered, rewards, covariance=prior)
     assert np.allclose(frames[-1].estimate[~walls], fit.reward(phi(obs).double()), atol=1e-4)
     assert np.allclose(frames[-1].doubt[~walls], fit.reward_width(phi(obs).double()), atol=1e-4)
 

@@ -89,9 +89,9 @@ def test_a_trace_is_worth_what_compare_says_up_to_what_a_step_is_worth(method: s
     numbers, _ = evaluate_exactly(trace, ground)
     gap = ground.yardstick.gap(trace.task)
     for name in ("lost", "lost_own"):
-        assert runs.numbers[name][0] * gap == pytest.approx(float(numbers[name]) * ground.gap, abs=1e-6)
+        assert runs.numbers[name][0] * gap == pytest.approx(float(numbers[name]) * ground.gap, rel=1e-6, abs=1e-6)
     for name in ("settled", "final", "error"):
-        assert runs.numbers[name][0] == pytest.approx(float(numbers[name]), abs=1e-6)
+        assert runs.numbers[name][0] == pytest.approx(float(numbers[name]), rel=1e-6, abs=1e-6)
     assert runs.numbers["lost"][0] > 1
 
 

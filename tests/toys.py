@@ -124,9 +124,14 @@ class Drifter:
 
 
 class Regression:
-    """Ridge regression with a free intercept, written down plainly; the k-th last pair weighs ρᵏ in all but c."""
+    """Ridge regression with a free intercept, written down plainly; the k-th last pair weighs ρᵏ in all but c.
 
-    def __init__(self, phi: Tensor, reward: Tensor, ridge: float = 0.1, rho: float = 1.0) -> None:
+    ``covariance``: a prior over tasks, with λ = 1.
+    """
+
+    def __init__(
+        self, phi: Tensor, reward: Tensor, ridge: float = 0.1, rho: float = 1.0, covariance: Tensor | None = None
+    ) -> None:
         n, d = phi.shape
         before = torch.arange(n, dtype=torch.float64)
         mean_phi = torch.cat([torch.zeros(1, d).double(), phi.cumsum(0) / (before + 1)[:, None]])  # of the first k
@@ -134,7 +139,7 @@ class Regression:
         scale = (before / (before + 1)).sqrt()
         X, y = scale[:, None] * (phi - mean_phi[:-1]), scale * (reward - mean_reward[:-1])
         weight = rho ** (n - 1 - before)
-        eye = ridge * torch.eye(d).double()
+        eye = ridge * torch.eye(d).double() if covariance is None else torch.linalg.inv(covariance.double())  # λ = 1
         self.V = eye + X.T @ (weight[:, None] * X)
         self.V_squared = eye + X.T @ (weight[:, None] ** 2 * X)
         self.z_hat = torch.linalg.solve(self.V, X.T @ (weight * y))

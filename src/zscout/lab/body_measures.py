@@ -143,7 +143,8 @@ def main(
 
 def _about(model: FB, body: str, seed: int) -> dict[str, Any]:
     """What all measures in a file have in common."""
-    weights = b"".join(tensor.cpu().numpy().tobytes() for tensor in model.state_dict().values())
+    own = {name: tensor for name, tensor in model.state_dict().items() if name != "prior"}  # measures do not use it
+    weights = b"".join(tensor.cpu().numpy().tobytes() for tensor in own.values())
     return {
         "body": body,
         "model": model.about.get("name", ""),

@@ -219,8 +219,8 @@ class BodyJudge:
     def _could_gain(self, run: RunSoFar) -> float | None:
         """The share of what a better behaviour is worth that the one to keep may miss; None while it is unknown."""
         step = len(run.steps)
-        told = any(run.rewards) or run.agent.preferences.count
-        if step - self._left[0] >= CERTIFY and type(run.agent) is OnlineTransfer and told:
+        due = step - self._left[0] >= CERTIFY and type(run.agent) is OnlineTransfer
+        if due and (any(run.rewards) or run.agent.preferences.count):  # the count copies the posterior: only when due
             self._left = step, float(run.agent.certificate(obs=run.obs).share)
         return self._left[1]
 

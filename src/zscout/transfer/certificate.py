@@ -10,9 +10,8 @@ from torch import Tensor
 from zscout.edge import as_size, in_range
 from zscout.randomness import Rng
 from zscout.transfer.bank import table_of
-from zscout.transfer.confidence import typical_entry
+from zscout.transfer.confidence import plausible_spread
 from zscout.transfer.forecast import offers
-from zscout.transfer.posterior import TaskPosterior
 from zscout.transfer.problem import Problem
 from zscout.transfer.search import exact_and_small
 from zscout.types import HasExactPsi
@@ -67,7 +66,7 @@ def certify(
     Candidates are random z and, since π(·,θ) should be best for θ, all the sampled tasks. With an exact ψ of a small
     world they are a tabulated bank, as in ``Automatic``. With a ``bank``, they are its z.
     """
-    model, theta = problem.model, _plausible(problem.posterior, SAMPLES, rng)
+    model, theta = problem.model, problem.posterior.sample(SAMPLES, rng, plausible_spread(problem.posterior))
     kept = problem.forecast(keep[..., None, :]).psi
     fresh = problem.fresh(DRAWN, rng)
     if bank is not None:
@@ -100,9 +99,3 @@ def _best(
     parts = zip(apart.split(TOGETHER), theta.split(TOGETHER), strict=True)
     values, rows = zip(*((some @ tasks.mT).max(-2) for some, tasks in parts), strict=True)
     return torch.cat(values), torch.cat(rows)
-
-
-def _plausible(posterior: TaskPosterior, n: int, rng: Rng) -> Float[Tensor, "*b n d"]:
-    """Tasks ẑ + s·V^{-1/2}·N(0, I); s is σ, but at least so large that unseen entries are as large as seen ones."""
-    spread = torch.maximum(posterior.noise, math.sqrt(posterior.ridge) * typical_entry(posterior))
-    return posterior.sample(n, rng, spread)

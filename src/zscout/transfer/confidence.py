@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -103,8 +104,18 @@ class ScaleFree(Checked):
 def typical_entry(posterior: TaskPosterior, caution: float = ScaleFree.caution) -> Float[Tensor, "*b"]:
     """ŝ: the typical entry of z_r, in units of the prior; 1 while ẑ = 0, when every radius gives the same argmax."""
     seen = directions_seen(posterior)
-    size = (posterior.in_prior_units(posterior.z_hat[..., None]) ** 2).sum((-2, -1))
+    size = _squares(posterior)
     return (size / seen * (caution * seen.reciprocal() + 1)).sqrt().masked_fill(size == 0, 1.0)
+
+
+def plausible_spread(posterior: TaskPosterior) -> Float[Tensor, "*b"]:
+    """s of plausible tasks N(ẑ, s²V⁻¹): σ, but at least so large that unseen entries are as large as seen ones."""
+    return torch.maximum(posterior.noise, math.sqrt(posterior.ridge) * typical_entry(posterior))
+
+
+def _squares(posterior: TaskPosterior) -> Float[Tensor, "*b"]:
+    """‖ẑ‖², in units of the prior."""
+    return (posterior.in_prior_units(posterior.z_hat[..., None]) ** 2).sum((-2, -1))
 
 
 def in_burst(t: int) -> bool:
@@ -128,7 +139,7 @@ class KnownNorm(Checked):
         d = posterior.dim
         bound = posterior.prior_norm(math.sqrt(d) if self.norm_bound is None else self.norm_bound)
         typical = bound / math.sqrt(d)
-        left = (bound**2 - (posterior.in_prior_units(posterior.z_hat[..., None]) ** 2).sum((-2, -1))).clamp(min=0)
+        left = (bound**2 - _squares(posterior)).clamp(min=0)
         scale = (left / (d - directions_seen(posterior) + self.floor)).sqrt()
         return self.kappa * math.sqrt(posterior.ridge) * scale.clamp(self.floor * typical, typical)
 

@@ -19,7 +19,7 @@ from torch import Tensor
 from zscout.edge import for_each_entry
 from zscout.randomness import Rng
 from zscout.transfer import inputs
-from zscout.transfer.confidence import typical_entry
+from zscout.transfer.confidence import plausible_spread
 from zscout.transfer.logistic import answered, yes_probability
 from zscout.transfer.posterior import TaskPosterior
 from zscout.types import BehaviorModel, HasTransitionFeatures, Obs
@@ -50,7 +50,7 @@ class Preferences:
         Rewards alone leave z ~ N(ẑ, σ²V⁻¹), with σ at least √λ times the typical entry of ẑ, as in certificates. The
         answers are added by expectation propagation for each s and f, and their posteriors averaged by evidence.
         """
-        spread = torch.maximum(rewards.noise, math.sqrt(rewards.ridge) * typical_entry(rewards))
+        spread = plausible_spread(rewards)
         f, prior = (rewards.z_hat.new_tensor(part) for part in zip(*FLIPS, strict=True))
         if apart is None:
             nothing = torch.zeros_like(spread)

@@ -95,11 +95,8 @@ class AgentState:
     def restored(self, numbers: dict[str, Any], tensors: dict[str, Tensor]) -> "AgentState":
         """The saved state, checked against this new one."""
         like = self.tensors() | {name: self.posterior.z_hat for name in ("last", "z") if name in tensors}
-        root = self.posterior.task_root
-        if root is not None or "task_root" in tensors:
-            same = root is not None and "task_root" in tensors and _like(tensors["task_root"], root, "task_root")
-            if not isinstance(same, Tensor) or not torch.allclose(same, like["task_root"], rtol=1e-4, atol=1e-6):
-                raise ValueError("it learned with another prior over tasks than this model's: pass the same model")
+        if not _same_prior(self.posterior.task_root, tensors.get("task_root")):
+            raise ValueError("it learned with another prior over tasks than this model's: pass the same model")
         checked = {name: _like(tensors.get(name), value, name) for name, value in like.items()}
         posterior = {name: checked[f"posterior.{name}"] for name in self.posterior.tensors()}
         t, weight = numbers.get("t"), posterior["weight"]
@@ -155,6 +152,12 @@ def _unflattened(entries: dict[str, Any]) -> dict[str, Any]:
             into = into.setdefault(key, {})
         into[last] = value
     return found
+
+
+def _same_prior(own: Tensor | None, saved: Tensor | None) -> bool:
+    if own is None or saved is None:
+        return own is saved
+    return torch.allclose(_like(saved, own, "task_root"), own, rtol=1e-4, atol=1e-6)
 
 
 def _like(value: Tensor | None, like: Tensor, name: str) -> Tensor:

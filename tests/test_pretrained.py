@@ -4,6 +4,7 @@ import json
 import pickle
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -150,3 +151,38 @@ def test_half_precision_halves_the_file_and_keeps_features_exact(tmp_path: Path)
     assert float((psi - near).norm() / psi.norm()) < 2e-3
     again = zscout.load(zscout.save(rounded, tmp_path / "again", half=True))
     assert all(a.equal(b) for a, b in zip(again.state_dict().values(), rounded.state_dict().values(), strict=True))
+
+
+def test_eight_bits_take_a_quarter_of_the_file(tmp_path: Path) -> None:
+    model = zscout.load("grid9-clusters")
+    whole, small = zscout.save(model, tmp_path / "whole"), zscout.save(model, tmp_path / "small", int8=True)
+    sizes = [(folder / "model.safetensors").stat().st_size for folder in (whole, small)]
+    assert sizes[1] < 0.28 * sizes[0]
+    rounded = zscout.load(small)
+    assert rounded.features.equal(model.features)
+    psi, near = (m.psi(torch.arange(81), model.sample_z(5, 0)) for m in (model, rounded))
+    assert float((psi - near).norm() / psi.norm()) < 0.02
+    again = zscout.load(zscout.save(rounded, tmp_path / "again", int8=True))
+    for name, tensor in rounded.state_dict().items():
+        torch.testing.assert_close(again.state_dict()[name], tensor, rtol=1e-6, atol=0)
+    with pytest.raises(ValueError, match="half and int8 exclude each other"):
+        zscout.save(model, tmp_path / "both", half=True, int8=True)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda t, name: t.pop(name), "needs float32 scales and a matrix of int8"),
+        (lambda t, name: t.update({name: t[name].float()}), "needs float32 scales and a matrix of int8"),
+        (lambda t, name: t.update({name + ".scale": t[name + ".scale"][..., :1]}), "has shape"),
+        (lambda t, name: t[name + ".scale"].fill_(float("inf")), "holds NaN or inf"),
+        (lambda t, name: t.pop(name + ".scale"), "as torch.int8, expected float32 or float16"),
+    ],
+)
+def test_damaged_scales_are_refused(tmp_path: Path, change: Any, message: str) -> None:
+    folder = zscout.save(zscout.load("grid9-clusters"), tmp_path / "small", int8=True)
+    tensors = load_file(folder / "model.safetensors")
+    change(tensors, next(name.removesuffix(".scale") for name in tensors if name.endswith(".scale")))
+    save_file(tensors, folder / "model.safetensors")
+    with pytest.raises(ValueError, match=message):
+        zscout.load(folder)

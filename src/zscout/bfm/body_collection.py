@@ -11,11 +11,13 @@ from zscout.bfm.fb import FB
 from zscout.bfm.fb_data import BatchWorld, narrowed, widest
 from zscout.bfm.fb_losses import centred
 from zscout.bfm.sphere import goals_or_uniform, project_sphere
+from zscout.bfm.task_prior import random_tasks
 from zscout.worlds.body import HEIGHT, SPEED
 
 ARCHIVE, SEEN, COMPARED = 50_000, 16, 64  # states kept; added in each step; compared for each start
 CELLS = 20  # a side of the map of heights and speeds that says which states are rare
 RANGES = ((0.0, 2.0), (-6.0, 6.0))  # of that map, in m and m/s; what is beyond counts as the last cell
+TASKS = 2_048  # random rewards, from which those of a step's new z are drawn
 NOISE, DRIFT = 0.2, 0.9  # of actions; of random controls, from step to step
 
 
@@ -170,8 +172,15 @@ class Collector:
         self.z = torch.where(renewed, chosen, self.z)
 
     def _draw_z(self, model: FB, n: int) -> Float[Tensor, "n d"]:
-        B = model.backward_of(self.buffer.next_obs[self.buffer.draw(n, self.rng)])
-        return goals_or_uniform(centred(B), 0.5, self.rng)
+        obs = self.buffer.next_obs[self.buffer.draw(n, self.rng)]
+        B = centred(model.backward_of(obs))
+        z = goals_or_uniform(B, 0.5, self.rng)
+        if share := self.recipe.task_share:
+            tasks = random_tasks(B[:TASKS], model.config.goals(obs[:TASKS]), TASKS, self.rng)
+            which = torch.rand(n, 1, generator=self.rng, device=self.device) < share
+            drawn = torch.randint(TASKS, (n,), generator=self.rng, device=self.device)
+            z = torch.where(which, tasks[drawn], z)
+        return z
 
     def _restart(self, which: Int[Tensor, " m"]) -> None:
         count = len(which)

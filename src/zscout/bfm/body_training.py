@@ -92,7 +92,7 @@ class BodyTrainer:
         buffer, index = self.buffer, self.buffer.draw(self.recipe.batch, self.learner.rng)
         next_obs = buffer.next_obs[index]
         B = centred(self.learner.online.backward_of(next_obs))
-        z = self.learner.draw_z(B.detach())
+        z = self.learner.draw_z(B.detach(), next_obs)
         discount = torch.full((len(index), 1), self.recipe.gamma, device=self.device)
         return Rows(buffer.obs[index], buffer.action[index], z, B, next_obs, discount)
 

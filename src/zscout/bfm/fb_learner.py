@@ -17,6 +17,7 @@ from zscout.bfm.fb_losses import centred, fb_loss, least, least_value, orthonorm
 from zscout.bfm.fb_recipe import LearnerRecipe
 from zscout.bfm.fb_rollouts import Rows
 from zscout.bfm.sphere import goals_or_uniform
+from zscout.bfm.task_prior import random_tasks
 
 SAMPLE = 200_000  # observations for moments
 
@@ -64,9 +65,13 @@ class FBLearner:
                 getattr(model, f"{name}_mean").copy_(seen.mean(0))
                 getattr(model, f"{name}_scale").copy_(seen.std(0).clamp(min=1e-6) * math.sqrt(3))
 
-    def draw_z(self, B: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
-        """B of other rows, or uniform on the sphere."""
-        return goals_or_uniform(B.roll(1, 0), self.recipe.goal_share, self.rng)
+    def draw_z(self, B: Float[Tensor, "n d"], obs: Float[Tensor, "n k"] | None = None) -> Float[Tensor, "n d"]:
+        """B of other rows, or uniform on the sphere; with ``obs``, whose B this is, also z of random rewards."""
+        z = goals_or_uniform(B.roll(1, 0), self.recipe.goal_share, self.rng)
+        tasks = round(self.recipe.task_share * len(B))
+        if tasks and obs is not None:  # rows are in random order
+            z[:tasks] = random_tasks(B, self.online.config.goals(obs), tasks, self.rng)
+        return z
 
     def update(self, rows: Rows) -> Float[Tensor, "3"]:
         """One step of F and B by the FB loss, and of the actor; ``rows.features`` is B of ``tail_obs``, centred.

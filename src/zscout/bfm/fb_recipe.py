@@ -27,6 +27,7 @@ class LearnerRecipe:
     tau: float = 0.01  # of the target networks
     orthonormality: float = 1.0
     goal_share: float = 0.5  # of the z in a batch: B(s) of the data; the others are uniform on the sphere
+    task_share: float = 0.0  # of the z in a batch: those of random rewards; ``goal_share`` is of the others
     noise: float = 0.2  # added to the policy's actions in training, clipped at 0.3
 
     def __post_init__(self) -> None:
@@ -41,7 +42,7 @@ class LearnerRecipe:
         as_discount(self.gamma)
         for name in ("learning_rate", "actor_rate", "tau"):
             as_positive(getattr(self, name), name)
-        for name in ("goal_share", "noise"):
+        for name in ("goal_share", "task_share", "noise"):
             in_range(getattr(self, name), name, 0.0, 1.0)
         in_range(self.orthonormality, "orthonormality", 0.0, math.inf, open_end=True)
 

@@ -19,6 +19,7 @@ from torch import Tensor
 from zscout.bfm.card import fb_card, model_card
 from zscout.bfm.fb import FB, FBConfig
 from zscout.bfm.hub import PREFIX, fetched
+from zscout.bfm.packing import in_bytes, in_half, may_be_packed, unpacked
 from zscout.bfm.usfa import USFA, USFAConfig
 from zscout.files import parse_json, write_bytes
 from zscout.names import nearest
@@ -34,10 +35,13 @@ def shipped() -> dict[str, Path]:
     return {path.name: path for path in sorted(folder.glob("*")) if (path / CONFIG).is_file()}
 
 
-def save(model: USFA | FB, folder: str | Path, *, half: bool = False, license: str | None = None) -> Path:
+def save(
+    model: USFA | FB, folder: str | Path, *, half: bool = False, int8: bool = False, license: str | None = None
+) -> Path:
     """Write a model that ``load`` restores exactly; existing files are replaced atomically.
 
-    With ``half`` weight matrices are stored as float16, in half the space; ``load`` then gives the rounded values.
+    With ``half`` weight matrices are stored as float16, in half the space, with ``int8`` as integers with a scale for
+    each column, in a quarter; ``load`` then gives the rounded values.
     The folder can be uploaded to the Hugging Face Hub as it is: README.md is its card. ``license`` is the Hub's name of
     one, such as "mit"; the model keeps it.
     """
@@ -50,9 +54,13 @@ def save(model: USFA | FB, folder: str | Path, *, half: bool = False, license: s
     text = json.dumps(config, indent=1, allow_nan=False) + "\n"
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
     _check_tensors(tensors, "the model")
+    if half and int8:
+        raise ValueError("half and int8 exclude each other")
     if half:
-        tensors = {name: tensor.half() if _may_be_half(name) else tensor for name, tensor in tensors.items()}
+        tensors = in_half(tensors)
         _check_tensors(tensors, "the model, in half precision,")
+    if int8:
+        tensors = in_bytes(tensors)
     card = model_card(model.config, about) if isinstance(model, USFA) else fb_card(model.config, about)
     write_bytes(folder / WEIGHTS, bytes_of(tensors))
     write_bytes(folder / CONFIG, text.encode())
@@ -108,16 +116,11 @@ def observations_of(name_or_folder: str | Path) -> Float[Tensor, "n k"]:
 
 def _check_tensors(tensors: dict[str, torch.Tensor], where: str) -> None:
     for name, tensor in tensors.items():
-        if tensor.dtype != torch.float32 and not (tensor.dtype == torch.float16 and _may_be_half(name)):
-            expected = "float32 or float16" if _may_be_half(name) else "float32"
+        if tensor.dtype != torch.float32 and not (tensor.dtype == torch.float16 and may_be_packed(name)):
+            expected = "float32 or float16" if may_be_packed(name) else "float32"
             raise ValueError(f"{where} holds {name} as {tensor.dtype}, expected {expected}")
         if not torch.isfinite(tensor).all():
             raise ValueError(f"{where} holds NaN or inf in {name}")
-
-
-def _may_be_half(name: str) -> bool:
-    """Weight matrices; features stay exact, since rewards are linear in them."""
-    return ".weights." in name
 
 
 def _find(name_or_folder: str | Path) -> Path:
@@ -177,6 +180,7 @@ def _read_weights(path: Path, config: USFAConfig | FBConfig) -> dict[str, torch.
         tensors = tensors_of(path.read_bytes())
     except (SafetensorError, ValueError, KeyError) as error:
         raise ValueError(f"{path} is damaged or not a safetensors file: {error}") from None
+    tensors = unpacked(tensors, str(path))
     unexpected = set(tensors)
     for name, shape in config.shapes():  # lazily, up to the first mismatch: a config may name a billion layers
         found = tuple(tensors[name].shape) if name in tensors else "nothing"

@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Generator, Tensor
 
+from zscout.bfm.sphere import project_sphere
 from zscout.edge import all_finite, as_finite
 from zscout.types import BehaviorModel
 
@@ -56,17 +57,26 @@ def covariance_of_rewards(
     return found + NO_VARIANCE * found.diagonal().mean() * torch.eye(len(found)).to(found)  # where φ does not vary
 
 
+def random_tasks(
+    B: Float[Tensor, "n d"], goals: Float[Tensor, "n g"], tasks: int, rng: Generator
+) -> Float[Tensor, "tasks d"]:
+    """z = E[B r] of random rewards, on the sphere of radius √d; ``B`` is centred, both are of the same observations."""
+    scaled = (goals - goals.mean(0)) / goals.std(0).clamp(min=1e-6)
+    return project_sphere(random_rewards(scaled, tasks, rng).mT @ B)
+
+
 def random_rewards(goals: Float[Tensor, "n g"], tasks: int, rng: Generator) -> Float[Tensor, "n tasks"]:
     """Ramps v·g, and bumps exp(−‖(g − g₀)∘m‖²/2l²) around rows g₀, where the mask m selects about half of the g."""
-    size = goals.shape[1]
+    size, like = goals.shape[1], {"dtype": goals.dtype, "device": goals.device}
     ramps = round(RAMPS * tasks)
-    slopes = torch.randn(size, ramps, generator=rng, dtype=goals.dtype)
+    slopes = torch.randn(size, ramps, generator=rng, **like)
     bumps = tasks - ramps
-    centres = goals[torch.randint(len(goals), (bumps,), generator=rng)]
-    mask = torch.rand(bumps, size, generator=rng) < 0.5
-    mask[torch.arange(bumps), torch.randint(size, (bumps,), generator=rng)] = True  # at least one
+    centres = goals[torch.randint(len(goals), (bumps,), generator=rng, device=goals.device)]
+    mask = torch.rand(bumps, size, generator=rng, device=goals.device) < 0.5
+    one = torch.randint(size, (bumps, 1), generator=rng, device=goals.device)
+    mask = mask.scatter(1, one, True)  # at least one
     low, high = (math.log(width) for width in WIDTHS)
-    widths = torch.exp(low + (high - low) * torch.rand(bumps, 1, generator=rng, dtype=goals.dtype))
+    widths = torch.exp(low + (high - low) * torch.rand(bumps, 1, generator=rng, **like))
     scale = mask / widths  # ‖(g − g₀)∘m‖²/l² without a tensor [n bumps g]
     squares = goals.square() @ scale.square().mT - 2 * goals @ (centres * scale.square()).mT
     squares = squares + (centres * scale).square().sum(-1)

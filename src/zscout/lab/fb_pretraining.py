@@ -27,9 +27,24 @@ KEPT = 10_000  # observations saved with a model of a body
 RECIPES: dict[str, FBRecipe | BodyRecipe] = {
     POINT_MAZE: FBRecipe(),
     # height, cos and sin of the pitch, speed, pitch rate, angular momentum; for the hopper also its extension
-    "walker": BodyRecipe(goal_features="walker", goal_scale=(0.6, 1.0, 1.0, 2.5, 5.0, 5.0), balance=0.5),
+    "walker": BodyRecipe(
+        goal_features="walker",
+        goal_scale=(0.6, 1.0, 1.0, 2.5, 5.0, 5.0),
+        hidden=448,
+        layers=3,
+        balance=0.5,
+        task_share=0.4,
+        steps=200_000,
+    ),
     "cheetah": BodyRecipe(goal_features="cheetah", goal_scale=(0.4, 1.0, 1.0, 4.0, 5.0, 5.0), repeat=2),
-    "hopper": BodyRecipe(goal_features="hopper", goal_scale=(0.6, 1.0, 1.0, 1.5, 5.0, 5.0, 0.5)),
+    "hopper": BodyRecipe(
+        goal_features="hopper",
+        goal_scale=(0.6, 1.0, 1.0, 1.5, 5.0, 5.0, 0.5),
+        hidden=256,
+        layers=3,
+        balance=0.5,
+        task_share=0.4,
+    ),
 }
 SMALL = {"dim": 12, "hidden": 32, "batch": 64}
 SMALL_POINT = {"transitions": 20_000, "feature_steps": 100, "policy_steps": 100, "evaluation_steps": 50, "runs": 64}

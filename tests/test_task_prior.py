@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ import zscout
 from toys import Compass
 from zscout import OnlineTransfer
 from zscout.bfm.pretrained import observations_of
-from zscout.bfm.task_prior import LEAST, covariance_of_rewards, random_rewards, task_covariance
+from zscout.bfm.task_prior import LEAST, covariance_of_rewards, random_rewards, random_tasks, task_covariance
 from zscout.transfer.confidence import ScaleFree, directions_seen, in_burst
 from zscout.transfer.fit import RewardFit, fit_of
 from zscout.transfer.posterior import TaskPosterior
@@ -86,12 +87,29 @@ def test_random_rewards_are_ramps_and_bumps() -> None:
     assert (bumps >= 0).all()
 
 
-def test_shipped_models_have_the_prior_of_their_observations() -> None:
-    model = zscout.load("cheetah-fb")
-    obs = observations_of("cheetah-fb")
+def test_random_tasks_are_those_of_random_rewards() -> None:
+    goals = torch.randn(500, 3, generator=Generator().manual_seed(0))
+    B = torch.cat([goals, goals.square()], -1)
+    B = B - B.mean(0)
+    z = random_tasks(B, goals, 40, Generator().manual_seed(1))
+    scaled = (goals - goals.mean(0)) / goals.std(0)
+    rewards = random_rewards(scaled, 40, Generator().manual_seed(1))
+    expected = B @ z.mT
+    assert torch.allclose(z.norm(dim=-1), torch.full((40,), math.sqrt(6)))
+    fits = [float(torch.corrcoef(torch.stack(pair))[0, 1]) for pair in zip(expected.mT, rewards.mT, strict=True)]
+    assert min(fits) > 0.1
+    assert float(np.median(fits)) > 0.5
+
+
+@pytest.mark.parametrize("name", ["cheetah-fb", "walker-fb"])
+def test_a_shipped_model_has_the_prior_of_its_observations(name: Literal["cheetah-fb", "walker-fb"]) -> None:
+    model, obs = zscout.load(name), observations_of(name)
     found = model.task_covariance()
     assert found is not None
     assert torch.allclose(found.double(), task_covariance(model, obs, model.config.goals(obs)), atol=2e-3)
+
+
+def test_the_prior_of_the_point_maze_has_few_directions() -> None:
     maze = zscout.load("pointmaze-fb").task_covariance()
     assert maze is not None
     assert 5 < TaskPosterior.prior(dim=32, ridge=1.0, covariance=maze).prior_dimensions < 20

@@ -69,7 +69,9 @@ def save(
 
 
 @overload
-def load(name_or_folder: Literal["pointmaze-fb", "cheetah-fb"], device: torch.device | str = "cpu") -> FB: ...  # type: ignore[overload-overlap]
+def load(  # type: ignore[overload-overlap]
+    name_or_folder: Literal["pointmaze-fb", "cheetah-fb", "walker-fb"], device: torch.device | str = "cpu"
+) -> FB: ...
 
 
 @overload  # a folder may hold an FB model too: narrow it with isinstance

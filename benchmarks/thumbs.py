@@ -3,7 +3,7 @@
     python -m benchmarks.thumbs
 
 prints the table of docs/preferences.md (``--quick`` takes seconds; extra mujoco). A body acts without a pause, and a
-simulated person presses a thumb every half second: up or down, about the mean reward of the .4 s that ended .4 s ago.
+simulated person presses a thumb every second: up or down, about the mean reward of the .4 s that ended .4 s ago.
 She compares it with the middle of the best and the worst that she has judged so far:
 P(up) = f + (1 − 2f)/(1 + e⁻ˣ), f = .2 and x = 8 · (reward − middle) ÷ (best − worst). The agent does not know her
 delay: it takes a thumb as the mean reward of the time .2 to 1 s ago.
@@ -24,9 +24,9 @@ from zscout.lab.body_arena import HELD_OUT, SUITE, BodyArena
 from zscout.randomness import Streams
 
 FLIPS, LOGITS = 0.2, 8.0  # of the person
-LATE, JUDGED, APART = 0.4, 0.4, 0.5  # seconds: her delay, what she judges, from thumb to thumb
+LATE, JUDGED, APART = 0.4, 0.4, 1.0  # seconds: her delay, what she judges, from thumb to thumb
 DELAY, SPREAD = 0.2, 0.8  # what the agent believes
-HOLD = 10  # actions for which the agent keeps a z
+HOLD = 40  # actions for which the agent keeps a z
 EVERY = 10  # thumbs from one evaluation to the next
 HEAD = ("body", "tasks", "thumbs until half of the tasks are at .8", "for good", "median value after 0, 50, 100, 150")
 

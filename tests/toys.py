@@ -128,7 +128,7 @@ class Drifter:
 def _likely_precision(S: Tensor, products: Tensor, b: Tensor, weight: Tensor, y: Tensor) -> Tensor:
     """λP of the prior with the largest evidence, where another prior or λ needs ``DOUBT`` nats more."""
     count, squares = max(float(weight.sum()) - 1, 0.0), float(weight @ y**2)
-    found = []
+    found: list[tuple[float, Tensor]] = []
     for k, covariance in enumerate([S, S.diagonal().mean() * torch.eye(len(S)).double()]):
         for share in RIDGES:
             first = share * torch.linalg.inv(covariance)

@@ -25,8 +25,8 @@ from zscout.lab.paper.searches import random_problem
 from zscout.transfer.acquisition import UCB, LogDet, OneStepBonus, PathUCB
 from zscout.transfer.forecast import Forecast
 from zscout.transfer.offline import constant_part, constant_part_of, fit_task
-from zscout.transfer.posterior import Means
 from zscout.transfer.search import Gradient
+from zscout.transfer.sums import Means
 from zscout.types import HasHeads, HasHorizons, HasSecondMoment, HasStates
 
 

@@ -1,5 +1,6 @@
 """Small models that are not ours: what an outsider might plug in."""
 
+import math
 from typing import Any
 
 import gymnasium
@@ -8,6 +9,7 @@ import torch
 from gymnasium.spaces import Box, Discrete, Space
 from torch import Generator, Tensor
 
+from zscout.transfer.evidence import DOUBT, RIDGES, ROUNDING
 from zscout.types import Action, Obs, Vectors
 
 
@@ -123,10 +125,23 @@ class Drifter:
         return torch.where((z != 0).any(-1, keepdim=True), torch.nn.functional.normalize(z, dim=-1), 0.5**0.5)
 
 
+def _likely_precision(S: Tensor, products: Tensor, b: Tensor, weight: Tensor, y: Tensor) -> Tensor:
+    """λP of the prior with the largest evidence, where another prior or λ needs ``DOUBT`` nats more."""
+    count, squares = max(float(weight.sum()) - 1, 0.0), float(weight @ y**2)
+    found: list[tuple[float, Tensor]] = []
+    for k, covariance in enumerate([S, S.diagonal().mean() * torch.eye(len(S)).double()]):
+        for share in RIDGES:
+            first = share * torch.linalg.inv(covariance)
+            left = max(squares - float(b @ torch.linalg.solve(first + products, b)), ROUNDING * squares) + 1e-300
+            gained = float(torch.logdet(first + products) - torch.logdet(first))
+            found.append((-gained / 2 - count / 2 * math.log(left) - DOUBT * ((k > 0) + (share != 1)), first))
+    return max(found, key=lambda one: one[0])[1]
+
+
 class Regression:
     """Ridge regression with a free intercept, written down plainly; the k-th last pair weighs ρᵏ in all but c.
 
-    ``covariance``: a prior over tasks, with λ = 1.
+    ``covariance``: a prior over tasks, with λ = 1, unless others are clearly more likely.
     """
 
     def __init__(
@@ -139,7 +154,9 @@ class Regression:
         scale = (before / (before + 1)).sqrt()
         X, y = scale[:, None] * (phi - mean_phi[:-1]), scale * (reward - mean_reward[:-1])
         weight = rho ** (n - 1 - before)
-        eye = ridge * torch.eye(d).double() if covariance is None else torch.linalg.inv(covariance.double())  # λ = 1
+        eye = ridge * torch.eye(d).double()
+        if covariance is not None:
+            eye = _likely_precision(covariance.double(), X.T @ (weight[:, None] * X), X.T @ (weight * y), weight, y)
         self.V = eye + X.T @ (weight[:, None] * X)
         self.V_squared = eye + X.T @ (weight[:, None] ** 2 * X)
         self.z_hat = torch.linalg.solve(self.V, X.T @ (weight * y))

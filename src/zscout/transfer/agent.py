@@ -284,7 +284,7 @@ class OnlineTransfer:
     @property
     def fit(self) -> RewardFit:
         """How much of the rewards seen the features explain: R² with an interval."""
-        return fit_of(self._state.posterior)
+        return fit_of(self._state.posterior.with_likely_prior)
 
     @property
     def posterior(self) -> TaskPosterior:

@@ -74,7 +74,7 @@ class ChangeTest(Checked):
         for k in kept[changed].unique().tolist():  # a change is rare: one restart for each size
             pairs = recent["phi"][..., :k, :].flip(-2), recent["reward"][..., :k].flip(-1)
             here = changed & (kept == k)
-            posterior = _where(here, prior.learn(*pairs), posterior)
+            posterior = posterior.replaced(here, prior.learn(*pairs))
         count = torch.where(changed, kept, recent["count"])  # older pairs are of the old task
         return posterior, recent | {"count": count, "changes": recent["changes"] + changed.long()}, changed
 
@@ -149,13 +149,3 @@ def _pushed(
         "reward": torch.where(seen[..., None], rewards, recent["reward"]),
         "count": torch.where(seen, (recent["count"] + 1).clamp(max=room), recent["count"]),
     }
-
-
-def _where(here: Bool[Tensor, "*b"], one: TaskPosterior, other: TaskPosterior) -> TaskPosterior:
-    """``one`` for the runs here, ``other`` for the rest."""
-
-    def chosen(a: Tensor, b: Tensor) -> Tensor:
-        return torch.where(here.reshape((*here.shape, *[1] * (a.ndim - here.ndim))), a, b)
-
-    ours, theirs = one.tensors(), other.tensors()
-    return other.with_tensors({name: chosen(ours[name], theirs[name]) for name in ours})

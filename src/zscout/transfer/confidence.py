@@ -73,7 +73,7 @@ class SelfNormalised(Checked):
         # With forgetting, rounding can take log det V below that of the prior.
         gained = (posterior.log_det - posterior.prior_log_det).clamp(min=0)
         spread = (2 * math.log(1 / self.delta) + gained).sqrt()
-        return posterior.noise * spread + math.sqrt(posterior.ridge) * bound
+        return posterior.noise * spread + posterior.root_ridge * bound
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class ScaleFree(Checked):
         kappa = self.kappa * math.sqrt(max(1.0, posterior.prior_dimensions / TUNED_FOR))
         if posterior.task_root is None and in_burst(t):
             kappa *= self.burst
-        return kappa * math.sqrt(posterior.ridge) * typical_entry(posterior, self.caution)
+        return kappa * posterior.root_ridge * typical_entry(posterior, self.caution)
 
 
 def typical_entry(posterior: TaskPosterior, caution: float = ScaleFree.caution) -> Float[Tensor, "*b"]:
@@ -110,7 +110,7 @@ def typical_entry(posterior: TaskPosterior, caution: float = ScaleFree.caution) 
 
 def plausible_spread(posterior: TaskPosterior) -> Float[Tensor, "*b"]:
     """s of plausible tasks N(ẑ, s²V⁻¹): σ, but at least so large that unseen entries are as large as seen ones."""
-    return torch.maximum(posterior.noise, math.sqrt(posterior.ridge) * typical_entry(posterior))
+    return torch.maximum(posterior.noise, posterior.root_ridge * typical_entry(posterior))
 
 
 def _squares(posterior: TaskPosterior) -> Float[Tensor, "*b"]:
@@ -141,7 +141,7 @@ class KnownNorm(Checked):
         typical = bound / math.sqrt(d)
         left = (bound**2 - _squares(posterior)).clamp(min=0)
         scale = (left / (d - directions_seen(posterior) + self.floor)).sqrt()
-        return self.kappa * math.sqrt(posterior.ridge) * scale.clamp(self.floor * typical, typical)
+        return self.kappa * posterior.root_ridge * scale.clamp(self.floor * typical, typical)
 
 
 def directions_seen(posterior: TaskPosterior) -> Float[Tensor, "*b"]:

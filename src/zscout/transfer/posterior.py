@@ -3,10 +3,10 @@
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from zscout.edge import (
@@ -21,80 +21,12 @@ from zscout.edge import (
     in_range,
 )
 from zscout.randomness import Rng, Streams, normal, uniform
+from zscout.transfer.evidence import TaskPriors
 from zscout.transfer.inputs import flags_of_runs
+from zscout.transfer.sums import Means, Sums, Weight
 
 LARGEST = 1e100  # largest input: sums of squares stay finite
-WAITING = 64  # most pairs that wait to be summed
 TENSORS = ("V", "z_hat", "factor", "width_factor", "V_squared", "b", "reward_squares", "weight")  # one for each run
-Weight: TypeAlias = float | Float[Tensor, "*b"]
-
-
-@dataclass(frozen=True, eq=False)
-class Sums:
-    """V, b, Σr² and Σ1, summed lazily: most steps need only ẑ and V⁻¹."""
-
-    V: Float[Tensor, "*b d d"]
-    b: Float[Tensor, "*b d"]
-    reward_squares: Float[Tensor, "*b"]
-    weight: Float[Tensor, "*b"]
-    waiting: tuple[tuple[Tensor, Tensor, Weight], ...] = ()  # pairs and their weights
-
-    def plus(self, phi: Float[Tensor, "*b d"], reward: Float[Tensor, "*b"], weight: Weight) -> "Sums":
-        """The sums with one more pair; the pair is copied, because the caller may reuse its memory."""
-        so_far = self.all if len(self.waiting) == WAITING else vars(self).get("all", self)
-        pair = (phi.clone(), reward.clone(), weight)
-        return Sums(so_far.V, so_far.b, so_far.reward_squares, so_far.weight, (*so_far.waiting, pair))
-
-    @cached_property
-    def all(self) -> "Sums":
-        """The sums with no pair waiting; pairs are added in order, so the call time does not matter."""
-        if not self.waiting:
-            return self
-        V, b, reward_squares, weights = (sums.clone() for sums in (self.V, self.b, self.reward_squares, self.weight))
-        for phi, reward, weight in self.waiting:
-            V.addcmul_(phi[..., None], phi[..., None, :])
-            b.addcmul_(phi, reward[..., None])
-            reward_squares.addcmul_(reward, reward)
-            weights.add_(weight)
-        return Sums(V, b, reward_squares, weights)
-
-
-@dataclass(frozen=True, eq=False)
-class Means:
-    """φ̄, r̄ and their weight n.
-
-    Plain regression on the pairs √(n/(n+1))·(φ − φ̄, r − r̄), with the means before each pair, equals regression of r
-    on φ with an intercept that the ridge does not shrink: the products of these pairs sum to Σ(φ − φ̄)(φ − φ̄)ᵀ and
-    Σ(φ − φ̄)(r − r̄)  (Welford). Forgetting does not apply to the means: c counts as constant, so changes of the task
-    are attributed to z.
-    """
-
-    phi: Float[Tensor, "*b d"]
-    reward: Float[Tensor, "*b"]
-    weight: Float[Tensor, "*b"]
-
-    def plus(self, phi: Float[Tensor, "*b d"], reward: Float[Tensor, "*b"], seen: Weight) -> "Centred":
-        """The means with one more pair where ``seen`` is 1, and the centred pair for the plain regression."""
-        weight = self.weight + seen
-        share = weight.clamp(min=1e-300).reciprocal() * seen
-        scale = (self.weight * share).sqrt()
-        apart, missed = phi - self.phi, reward - self.reward
-        means = Means(torch.addcmul(self.phi, share[..., None], apart), self.reward + share * missed, weight)
-        return means, scale[..., None] * apart, scale * missed
-
-    def plus_many(self, phi: Float[Tensor, "*b m d"], reward: Float[Tensor, "*b m"]) -> "Centred":
-        """The means with m ≥ 1 more pairs, and m + 1 centred pairs; the last is the new mean against the old."""
-        m = phi.shape[-2]
-        mean_phi, mean_reward = phi.mean(-2), reward.mean(-1)
-        repeated = Means(self.phi, self.reward, self.weight / m)  # m pairs at their mean equal one pair of weight m
-        means, apart, missed = repeated.plus(mean_phi, mean_reward, 1.0)
-        rows = torch.cat([phi - mean_phi[..., None, :], m**0.5 * apart[..., None, :]], -2)
-        rewards = torch.cat([reward - mean_reward[..., None], m**0.5 * missed[..., None]], -1)
-        return Means(means.phi, means.reward, self.weight + m), rows, rewards
-
-
-Centred: TypeAlias = tuple[Means, Tensor, Tensor]
-"""The new means, and the centred φ and r."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +44,8 @@ class TaskPosterior:
     With ``intercept`` it fits r ≈ φ·z + c with c free: V = λI + Σ(φ − φ̄)(φ − φ̄)ᵀ and ẑ = V⁻¹Σ(φ − φ̄)(r − r̄). A
     constant added to all rewards changes only ``offset``.
 
-    With a prior covariance LLᵀ of tasks, V begins as λ(LLᵀ)⁻¹ instead of λI.
+    With a prior covariance LLᵀ of tasks, V begins as λ(LLᵀ)⁻¹ instead of λI. ``with_likely_prior``
+    has a λ and an L for each run.
     """
 
     z_hat: Float[Tensor, "*b d"]
@@ -120,11 +53,12 @@ class TaskPosterior:
     width_factor: Float[Tensor, "*b d d"]  # F, width(x) = ‖Fᵀx‖; F = W without forgetting
     sums: Sums  # V, b, Σr² and Σ1
     aged_squares: Float[Tensor, "*b d d"] | None  # Ṽ, with forgetting
-    ridge: float  # λ
+    ridge: float | Float[Tensor, "*b"]  # λ
     given_noise: float | None  # σ; None: estimated
     forgetting: float  # ρ
-    task_root: Float[Tensor, "d d"] | None = None  # L, tasks are L·N(0, s²I): V begins as λ(LLᵀ)⁻¹; None: L = I
+    task_root: Float[Tensor, "*b d d"] | None = None  # L, tasks are L·N(0, s²I): V begins as λ(LLᵀ)⁻¹; None: L = I
     means: Means | None = None  # φ̄ and r̄, with an intercept
+    priors: TaskPriors | None = None  # between which the rewards choose
 
     @classmethod
     def prior(
@@ -149,7 +83,8 @@ class TaskPosterior:
         W, zero = W / math.sqrt(ridge), eye.new_zeros(*runs, dim)
         sums = Sums(ridge * V, zero, zero[..., 0], zero[..., 0])
         means = Means(zero, zero[..., 0], zero[..., 0]) if intercept else None
-        return cls(zero, W, W, sums, None, ridge, noise, forgetting, root, means)
+        priors = None if root is None else TaskPriors.of(root)
+        return cls(zero, W, W, sums, None, ridge, noise, forgetting, root, means, priors)
 
     # Learning: each returns a new posterior
 
@@ -179,8 +114,8 @@ class TaskPosterior:
             return replace(old, means=means)._refactored(phi[..., None, :], reward[..., None], weight)
         z_hat, W = _one_more(self.z_hat, self.factor, phi, reward)
         sums = self.sums.plus(phi, reward, weight)
-        root = self.task_root
-        return TaskPosterior(z_hat, W, W, sums, None, self.ridge, self.given_noise, self.forgetting, root, means)
+        same = self.ridge, self.given_noise, self.forgetting, self.task_root
+        return TaskPosterior(z_hat, W, W, sums, None, *same, means, self.priors)  # ``replace`` is slower
 
     def aged(self) -> "TaskPosterior":
         """The posterior after an update without data: V ← ρV + (1 − ρ)V₀, b ← ρb; unchanged if ρ = 1."""
@@ -237,8 +172,9 @@ class TaskPosterior:
         L: Tensor
         L, failed = torch.linalg.cholesky_ex(V)
         if failed.any() or not all_finite(L):
+            ridge = float(torch.as_tensor(self.ridge).min())
             raise ValueError(
-                f"phi is too large for the ridge {self.ridge:g}: their ratio exceeds double precision; scale the "
+                f"phi is too large for the ridge {ridge:g}: their ratio exceeds double precision; scale the "
                 "features, e.g. with zscout.calibrated"
             )
         return L
@@ -264,15 +200,71 @@ class TaskPosterior:
             means=None if self.means is None else Means(**{name: tensors[f"mean_{name}"] for name in vars(self.means)}),
         )
 
+    def replaced(self, here: Bool[Tensor, "*b"], by: "TaskPosterior") -> "TaskPosterior":
+        """``by`` for the runs here, this posterior for the others."""
+
+        def chosen(new: Tensor, old: Tensor) -> Tensor:
+            return torch.where(here.reshape((*here.shape, *[1] * (new.ndim - here.ndim))), new, old)
+
+        ours, theirs = self.tensors(), by.tensors()
+        return self.with_tensors({name: chosen(theirs[name], ours[name]) for name in ours})
+
     def _faded(self) -> "TaskPosterior":
         """Age all observations by one update; factor and ẑ are stale until ``_refactored``."""
-        rho, root = self.forgetting, self.task_root
-        ridge = self.ridge * (torch.eye(self.dim).to(self.V) if root is None else torch.cholesky_inverse(root))
+        rho, ridge = self.forgetting, self._first_V
         return replace(
             self,
             sums=Sums(rho * self.V + (1 - rho) * ridge, rho * self.b, rho * self.reward_squares, rho * self.weight),
             aged_squares=rho**2 * self.V_squared + (1 - rho**2) * ridge,
         )
+
+    # Another prior
+
+    @property
+    def with_likely_prior(self) -> "TaskPosterior":
+        """The same rewards with the prior that makes them most likely, for each run: LLᵀ or isotropic, and a λ.
+
+        Without a prior over tasks, this posterior.
+        """
+        return self if self._with_other_prior is None else self._with_other_prior
+
+    @cached_property
+    def _with_other_prior(self) -> "TaskPosterior | None":
+        """The same, or None if the prior stays for every run: a posterior that held itself would be freed late."""
+        priors, ridge = self.priors, self.ridge
+        if priors is None or isinstance(ridge, Tensor):
+            return None
+        V, own = self.V, ridge * priors.precisions[0]
+        count = (self.weight if self.means is None else self.weight - 1).clamp(min=0)
+        which, likely = priors.most_likely((V - own, self.b, self.reward_squares, count), ridge)
+        other = (which != 0) | (likely != ridge)
+        if not other.any():
+            return None
+        more = likely[..., None, None] * priors.precisions[which] - own
+        V = V + more
+        L, factors = self._factors(V, self.V_squared + more)
+        new = replace(
+            self,
+            z_hat=torch.cholesky_solve(self.b[..., None], L)[..., 0],
+            sums=replace(self.sums.all, V=V),
+            ridge=likely,
+            task_root=priors.roots[which],
+            **factors,
+        )
+        return new if other.all() else new.replaced(~other, self)  # a run alone equals the same run in a batch, bitwise
+
+    @property
+    def _first_V(self) -> Float[Tensor, "*b d d"]:
+        """λ(LLᵀ)⁻¹."""
+        eye, ridge = torch.eye(self.dim).to(self.z_hat), self.ridge
+        precision = eye if self.task_root is None else torch.cholesky_inverse(self.task_root)
+        scaled: Tensor = (ridge[..., None, None] if isinstance(ridge, Tensor) else ridge) * precision
+        return scaled
+
+    @property
+    def root_ridge(self) -> float | Float[Tensor, "*b"]:
+        """√λ."""
+        return self.ridge.sqrt() if isinstance(self.ridge, Tensor) else math.sqrt(self.ridge)
 
     # Estimates and uncertainty
 
@@ -288,23 +280,23 @@ class TaskPosterior:
         size: Tensor = torch.linalg.vector_norm(x if self.task_root is None else x @ self.task_root, dim=-1)
         return size
 
-    def prior_norm(self, bound: float) -> float:
+    def prior_norm(self, bound: float) -> Float[Tensor, "*b"]:
         """The largest ‖L⁻¹z‖ for ‖z‖ ≤ bound."""
-        return bound if self.task_root is None else bound / float(torch.linalg.svdvals(self.task_root)[-1])
-
-    @cached_property
-    def prior_dimensions(self) -> float:
-        """The number of directions that likely tasks use: (tr S)²/tr S² for the prior covariance S; d without one."""
-        if self.task_root is None:
-            return float(self.dim)
-        S = self.task_root @ self.task_root.mT
-        return float(S.diagonal().sum() ** 2 / S.square().sum())
+        largest = self.z_hat.new_full(self.runs, bound)
+        return largest if self.task_root is None else largest / torch.linalg.svdvals(self.task_root)[..., -1]
 
     @property
-    def prior_log_det(self) -> float:
+    def prior_dimensions(self) -> float:
+        """The number of directions that likely tasks use, in the prior of the model; d without one."""
+        return float(self.dim) if self.priors is None else self.priors.dimensions
+
+    @property
+    def prior_log_det(self) -> float | Float[Tensor, "*b"]:
         """log det V before any reward."""
-        own = 0.0 if self.task_root is None else 2 * float(self.task_root.diagonal().log().sum())
-        return self.dim * math.log(self.ridge) - own
+        log_ridge = self.ridge.log() if isinstance(self.ridge, Tensor) else math.log(self.ridge)
+        if self.task_root is None:
+            return self.dim * log_ridge
+        return self.dim * log_ridge - 2 * self.task_root.diagonal(dim1=-2, dim2=-1).log().sum(-1)
 
     @property
     def V(self) -> Float[Tensor, "*b d d"]:

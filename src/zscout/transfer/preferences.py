@@ -112,7 +112,7 @@ def logit_unit(
     told = apart.any(-1)  # a difference of 0 tells nothing
     squares = rewards.prior_sizes(apart).square().sum(-1)
     size = (squares / told.sum(-1).clamp(min=1)).sqrt()
-    return math.sqrt(rewards.ridge) / (spread * torch.where(size > 0, size, 1.0))
+    return rewards.root_ridge / (spread * torch.where(size > 0, size, 1.0))
 
 
 def most_telling(agent: "OnlineTransfer", clips: Sequence[Obs]) -> tuple[int, int]:

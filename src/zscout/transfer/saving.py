@@ -59,12 +59,12 @@ class AgentState:
     @cached_property
     def preferences(self) -> Preferences:
         """Rewards and answers mixed."""
-        return Preferences.of(self.posterior, self.answers)
+        return Preferences.of(self.posterior.with_likely_prior, self.answers)
 
     @property
     def belief(self) -> TaskPosterior:
-        """The posterior of z given rewards and answers; ``posterior`` has the rewards only."""
-        return self.posterior if self.answers is None else self.preferences.posterior
+        """The posterior of z given rewards and answers; ``posterior`` has the rewards only, with the first prior."""
+        return self.posterior.with_likely_prior if self.answers is None else self.preferences.posterior
 
     def numbers(self) -> dict[str, Any]:
         """The fields that are not tensors, and which of ``PENDING`` are."""

@@ -95,6 +95,7 @@ def _opening(kind: str, text: str, about: dict[str, Any]) -> list[str]:
 def _closed(lines: list[str], about: dict[str, Any]) -> str:
     if command := about.get("command"):
         lines += ["", "Made with", "", "```bash", str(command), "```"]
-    facts = {key: about[key] for key in ("world", "features", "recipe", "seed", "data", "updates", "version") if key in about}
+    keys = ("world", "features", "recipe", "seed", "data", "updates", "version")
+    facts = {key: about[key] for key in keys if key in about}
     lines += ["", *[f"- {key}: {value}" for key, value in facts.items()]]
     return "\n".join(lines).rstrip() + "\n"

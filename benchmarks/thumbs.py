@@ -77,16 +77,17 @@ def row(name: str, values: Float[Tensor, "tasks m"]) -> Sequence[str]:
 
 
 def main(only: tuple[str, ...] = ("walker", "cheetah"), thumbs: int = 150, quick: bool = False) -> None:
-    """Count thumbs for all tasks of the suite and of the benchmarks, and for the held-out ones."""
+    """Count thumbs for all tasks of a body, the held-out ones too."""
     print(" | ".join(HEAD))
     for body in only:
+        values = []
         for rewards in (SUITE, HELD_OUT):
             arena = BodyArena(f"{body}-fb", body=body, rewards=rewards)
             place = Vectors(arena, length=50, horizon=300, starts=4)
             tasks = place.rewards(2 if quick else 100)
             best = taught(place, tasks, 10 if quick else thumbs, arena.world.seconds)
-            values = torch.stack([place.value(task, z) for task, z in enumerate(best)])
-            print(" | ".join(row(f"{body}, {rewards}", values)), flush=True)
+            values += [place.value(task, z) for task, z in enumerate(best)]
+        print(" | ".join(row(body, torch.stack(values))), flush=True)
 
 
 if __name__ == "__main__":

@@ -25,6 +25,8 @@ from zscout.worlds.body_tasks import FIELDS, body_tasks
 
 MILLIMETRES = 3  # digits of positions
 CERTIFY = 25  # steps between two certificates: one costs as much as several steps
+HEADROOM = 1.35  # the stage's height over that of the body at rest: room to jump
+LOWEST_STAGE = 1.75  # metres
 RARE = 0.02  # a share of the saved observations: those beyond it count as the most that a goal feature can be
 
 
@@ -61,10 +63,15 @@ class LiveBody:
 
     @property
     def constants(self) -> dict[str, Any]:
-        """Radii of the capsules in metres, and simulated seconds of a step."""
+        """Radii of the capsules and height of the stage in metres, which capsules are far, and seconds of a step."""
+        world, model = self.arena.world, self.arena.world.model
+        ends, radii = world.segments(torch.zeros(world.state_size, dtype=torch.float64))
+        tall = float((ends[..., 1].amax(-1) + radii).max())
         return {
-            "radii": rounded(self.arena.world.skeleton.radii, MILLIMETRES),
-            "seconds": self.arena.world.seconds,
+            "radii": rounded(radii, MILLIMETRES),
+            "far": [model.geom(k).name.startswith("left") for k in np.flatnonzero(model.geom_bodyid)],
+            "above": round(max(LOWEST_STAGE, HEADROOM * tall), 2),
+            "seconds": world.seconds,
         }
 
     def reward(self, table: Float[Tensor, " n"], obs: Float[Tensor, "*b o"]) -> Float[Tensor, "*b"]:

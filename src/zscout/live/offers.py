@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache, partial
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Literal
 
 import torch
@@ -69,9 +70,10 @@ def _grid(name: str) -> Offer:
     return Offer(GRID_TITLES[name], OF_ARENAS, MODELS, networks, partial(LiveGrid, name))
 
 
-def _body(name: str) -> Offer:
-    model = f"{name}-fb"
-    repeat = json.loads((shipped()[model] / CONFIG).read_text())["about"]["repeat"]  # without loading the model
+def body_offer(name: str, model: str) -> Offer:
+    """A body with a model, by name or folder."""
+    folder = shipped().get(model, Path(model))
+    repeat = json.loads((folder / CONFIG).read_text())["about"].get("repeat", 1)  # without loading the model
     return Offer(
         name.capitalize(),
         (LEARNED,),
@@ -105,7 +107,7 @@ OFFERS = {
         without=("exhaustive", "mbie", "usf-ucb-short"),
         traces=False,
     ),
-    **{name: _body(name) for name in BODIES if f"{name}-fb" in shipped()},
+    **{name: body_offer(name, f"{name}-fb") for name in BODIES if f"{name}-fb" in shipped()},
 }
 
 

@@ -73,12 +73,12 @@ export class Clips {
 
   #draw() {
     if (!this.pair || !this.isOpen) return;
-    const { radii, seconds } = this.session.constants;
+    const { constants } = this.session;
     this.pair.clips.forEach((clip, i) => {
       const screen = this.screens[i];
       if (!screen.visible) return;
-      const ends = clip[this.#at(clip.length, seconds)];
-      drawStage(screen.clean(), screen.width, screen.height, { ends, camera: torsoAt(ends), radii });
+      const ends = clip[this.#at(clip.length, constants.seconds)];
+      drawStage(screen.clean(), screen.width, screen.height, { ends, camera: torsoAt(ends), ...constants });
     });
     this.drawing = requestAnimationFrame(() => this.#draw());
   }

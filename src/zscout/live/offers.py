@@ -40,6 +40,7 @@ class Offer:
     kind: Literal["map", "stage"] = "map"
     body: str = ""  # on a stage
     usual: dict[str, Any] = field(default_factory=dict)  # parts of a set-up with another default here
+    hold: int = 1  # steps for which a z is kept, if the method has no reason of its own
     pace: float | None = None  # steps a second at first; None: the page's
     needs: tuple[str, ...] = ()  # packages that may be missing
 
@@ -86,6 +87,7 @@ def body_offer(name: str, model: str) -> Offer:
         kind="stage",
         body=name,
         usual={"noise": 0.0, "memory": 300, "wait": False, "silence": "zero"},
+        hold=10,  # a fifth of the time for a step; the cheetah learns as fast
         pace=20.0,
         needs=("mujoco", "dm_control"),
     )

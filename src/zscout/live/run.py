@@ -40,7 +40,10 @@ class LiveRun:
         table = setup.hidden_table()
         self._reward, self._noise = table[None].clone(), torch.tensor([setup.noise], dtype=torch.float64)
         asking = self._person and not self._watched
-        self._sides = [MethodRun(setup, name, self._reward, self._noise, asking) for name in setup.methods]
+        self._sides = [
+            MethodRun(setup, name, self._reward, self._noise, asking=asking, stops=self._watched)
+            for name in setup.methods
+        ]
         self._hidden: Hidden | None = None if self._person else setup.live_world.hide(table)
         self._paintings: list[Painting] = []  # every hidden reward, and since which step
         self._record_painting()
@@ -177,11 +180,20 @@ class LiveRun:
         if chosen is not None:
             first, second = self._pair
             good, bad = (second, first) if chosen else (first, second)
-            self._sides[0].agent.prefer(good.observations, bad.observations)
+            self._sides[0].prefer(good, bad)
             self._preferred += 1
         self._pair = None
         self._frames[-1] = self._frame()
-        return self._reply([encode({"is": "preferred", "answers": self._preferred}), self._frames[-1]])
+        told = {"is": "preferred", "answers": self._preferred, "done": self._sides[0].done}
+        return self._reply([encode(told), self._frames[-1]])
+
+    def learn(self) -> Reply:
+        """Go on learning and asking although it is sure."""
+        self._check_who("person")
+        self._check_stage()
+        self._sides[0].learn_on()
+        self._frames[-1] = self._frame()
+        return self._reply([self._frames[-1]])
 
     def trace(self) -> Reply:
         """The whole run: as ``zscout compare --traces`` reads it, or of a body every step."""
@@ -206,7 +218,9 @@ class LiveRun:
     def _credit_silence(self) -> list[bytes]:
         """Reward 0 for the step that no thumb can reach any more, if silence means that."""
         last = out_of_reach(self._newest, Limits.fastest)
-        return self._credit(last, last, 0.0) if self._watched and self.setup.silence == "zero" and last >= 1 else []
+        # Who has been told that it is done need not watch any more: silence means nothing then.
+        counts = self._watched and self.setup.silence == "zero" and last >= 1 and not self._sides[0].done
+        return self._credit(last, last, 0.0) if counts else []
 
     def _credit(self, first: int, last: int, reward: float) -> list[bytes]:
         """Learn the reward of a range of steps that have none, and tell the page."""

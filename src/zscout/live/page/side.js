@@ -121,7 +121,7 @@ export class Side {
     speak(this.find("says"), frame.says);
     const { mode, asks, lost, worth, reward, episode } = frame;
     const at = frame.ends ? torsoAt(frame.ends).toFixed(2) : cell(frame.at);
-    const facts = { at, told: frame.told, return: frame.return, best: cell(frame.best), heading: cell(frame.heading), mode, asks, lost, worth, reward, episode, likes: frame.likes };
+    const facts = { at, told: frame.told, return: frame.return, best: cell(frame.best), heading: cell(frame.heading), mode, asks, lost, worth, reward, episode, likes: frame.likes, sure: frame.sure };
     for (const [name, value] of Object.entries(facts)) mark(this.element, `data-${name}`, value);
     const { horizon } = view.world;
     show(this.find("episode"), horizon !== null);

@@ -21,6 +21,7 @@ from zscout.live.body_world import LiveBody
 from zscout.live.choices import choices
 from zscout.live.goal_words import goals_of, in_words
 from zscout.live.late_credit import credited, out_of_reach
+from zscout.live.limits import Limits
 from zscout.live.run import LiveRun
 from zscout.live.setup import Setup
 from zscout.transfer.agent import OnlineTransfer
@@ -193,11 +194,11 @@ def test_a_thumb_is_about_what_was_shown_from_a_second_to_a_fifth_of_one_before(
 
 def test_a_thumb_is_always_about_a_step_that_was_shown_and_never_about_one_out_of_reach() -> None:
     for step in range(1, 80):
-        for pace in (0.5, 1, 2.5, 7, 20, 30):
+        for pace in (0.5, 1, 2.5, 7, 20, Limits.fastest):
             found = credited(step, pace)
             assert len(found) >= 1
             assert 1 <= found[0] <= found[-1] <= step
-            assert found[0] > out_of_reach(step, 30)
+            assert found[0] > out_of_reach(step, Limits.fastest)
 
 
 def test_a_thumb_teaches_the_steps_it_is_about_and_each_step_once() -> None:
@@ -223,14 +224,14 @@ def test_a_thumb_teaches_the_steps_it_is_about_and_each_step_once() -> None:
 
 
 def test_no_thumb_means_zero_once_none_can_reach_the_step_or_nothing() -> None:
-    for silence, told in (("zero", 8), ("nothing", 0)):
+    for silence, told in (("zero", 20), ("nothing", 0)):  # ten at a time
         run = begun(who="person", silence=silence, seed=2)
-        shown = steps(run, 40)
+        shown = steps(run, 80)
         assert side(shown[-1])["told"] == told
         assert [side(frame)["reward"] for frame in frames(run.begun("key"))] == [
             None,
             *[0] * told,
-            *[None] * (40 - told),
+            *[None] * (80 - told),
         ]
 
 
@@ -388,7 +389,7 @@ def test_a_refused_call_changes_nothing(who: str) -> None:
         *(("show", {"z": value}) for value in broken),
         *(("thumb", {"step": value, "value": 1, "pace": 20}) for value in (0, 4, -1, None, 3.0, "3", True, 10**30)),
         *(("thumb", {"step": 3, "value": value, "pace": 20}) for value in (None, 11, math.nan, "1", [1])),
-        *(("thumb", {"step": 3, "value": 1, "pace": value}) for value in (0, 31, -5, None, "20", math.inf, [20])),
+        *(("thumb", {"step": 3, "value": 1, "pace": value}) for value in (0, 51, -5, None, "20", math.inf, [20])),
         *(("paint", {"cells": value, "value": 1}) for value in ([], None, [-1], [OFFER["entries"]], [0.5])),
         *(("task", {"number": value}) for value in (-1, None, 1.5)),
         *([("clear", {})] if who == "person" else [("thumb", {"step": 3, "value": 1, "pace": 20})]),

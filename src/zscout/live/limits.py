@@ -35,7 +35,7 @@ class Limits:
     strikes: int = 1_000  # messages above the rate before the connection is closed
     keep_seconds: float = 600.0  # how long a run is kept for a disconnected visitor
     slowest: float = 0.5  # steps a second
-    fastest: float = 30.0
+    fastest: float = 50.0  # the cheetah in real time
     send_seconds: float = 30.0  # for a page to read what it was sent
     strangers: int = 64  # connections that have not sent the token …
     token_seconds: float = 10.0  # … and how long they may take

@@ -20,6 +20,9 @@ from zscout.transfer.rollout import Step
 from zscout.transfer.rollout_searches import RolloutSearch
 from zscout.transfer.search import AnyZ, AtEstimate, PosteriorDraw
 
+DOUBTS = 9  # eigenvalues that are shown
+DOUBTS_EVERY = 5  # steps of a body: they change slowly, and take as long as an action
+
 
 class MethodRun:
     """An agent and every step that it took. ``reward`` [1 n] and ``noise`` [1] may be changed in place.
@@ -46,6 +49,7 @@ class MethodRun:
         self._walk = ShownWalk(self.agent, self._env, seed=0)  # the agent's own resets lead to its first start
         self.steps: list[RecordedStep] = []
         self._told, self._answers = Told(), 0
+        self._doubts_due, self._last_doubts = 0, list[float]()
         self._rehearsals: Rehearsals | None = None
         if isinstance(self._world, LiveBody) and type(self.agent) is OnlineTransfer:
             self._rehearsals = Rehearsals(self._world.arena, self.agent)
@@ -142,9 +146,18 @@ class MethodRun:
             "told": self._told.count,
             "asks": last is not None and last.asks,
             "mode": self._judge.mode,
-            "eigen": rounded(1 / self.agent.posterior.eigenvalues.cpu(), DIGITS + 2),
+            "eigen": self._doubts(),
             **self._judge.shown(so_far, hidden),
         }
+
+    def _doubts(self) -> list[float]:
+        """Some eigenvalues of V⁻¹, from the largest to the smallest."""
+        if len(self.steps) >= self._doubts_due:
+            self._doubts_due = len(self.steps) + (DOUBTS_EVERY if isinstance(self._world, LiveBody) else 1)
+            all_of_them = 1 / self.agent.posterior.eigenvalues.cpu()
+            some = np.linspace(0, len(all_of_them) - 1, min(len(all_of_them), DOUBTS)).round().astype(int)
+            self._last_doubts = rounded(all_of_them[some], DIGITS + 2)
+        return self._last_doubts
 
     def traced(self) -> TracedRun:
         """Every step, as ``zscout compare --traces`` reads it."""

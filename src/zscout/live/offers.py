@@ -88,7 +88,7 @@ def body_offer(name: str, model: str) -> Offer:
         body=name,
         usual={"noise": 0.0, "memory": 300, "wait": False, "silence": "zero"},
         hold=10,  # a fifth of the time for a step; the cheetah learns as fast
-        pace=20.0,
+        pace=25.0,
         needs=("mujoco", "dm_control"),
     )
 

@@ -24,7 +24,8 @@ from zscout.live.setup import Setup, reward_in, task_in
 from zscout.live.step_file import step_file
 
 LATE = 5  # steps: an answer may arrive after the agent has moved on
-LATE_THUMB = 30  # the same for a thumb, which is about many steps
+LATE_THUMB = 50  # the same for a thumb, which is about many steps
+SILENT = 10  # steps that learn together that no thumb came
 
 
 class LiveRun:
@@ -216,11 +217,12 @@ class LiveRun:
         return self._reply([encode({"is": "trace", "name": name, "trace": trace.to_json()})])
 
     def _credit_silence(self) -> list[bytes]:
-        """Reward 0 for the step that no thumb can reach any more, if silence means that."""
+        """Reward 0 for the steps that no thumb can reach any more, if silence means that."""
         last = out_of_reach(self._newest, Limits.fastest)
         # Who has been told that it is done need not watch any more: silence means nothing then.
-        counts = self._watched and self.setup.silence == "zero" and last >= 1 and not self._sides[0].done
-        return self._credit(last, last, 0.0) if counts else []
+        counts = self._watched and self.setup.silence == "zero" and not self._sides[0].done
+        due = counts and last >= SILENT and last % SILENT == 0
+        return self._credit(last - SILENT + 1, last, 0.0) if due else []
 
     def _credit(self, first: int, last: int, reward: float) -> list[bytes]:
         """Learn the reward of a range of steps that have none, and tell the page."""

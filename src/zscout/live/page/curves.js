@@ -9,7 +9,6 @@ const MEAN_OVER = 20; // steps of the running mean
 const KNOWN = 0.5; // uncertainty of a place after four answers there
 const EVERY_MS = 90; // about ten drawings a second
 const SHORTEST = 40; // least number of steps on the axis
-const MOST_LINES = 9; // of eigenvalues
 const DASH = [6, 4]; // of the second method
 
 const count = (x) => String(x);
@@ -266,7 +265,7 @@ function unit(sides) {
 function eigenChart(sides) {
   let [low, high] = [0.1, 1];
   const series = sides.flatMap(({ eigen, many, look }) =>
-    spread(many).map((k) => {
+    Array.from({ length: many }, (_, k) => {
       const ys = eigen(k);
       low = ys.reduce((a, b) => Math.min(a, b), low);
       high = ys.reduce((a, b) => Math.max(a, b), high);
@@ -279,12 +278,6 @@ function eigenChart(sides) {
     decades.push([10 ** e, e < -2 ? `1e${e}` : (10 ** e).toFixed(Math.max(0, -e))]);
   }
   return { series, low, high: high * 1.05, log: true, ticks: decades };
-}
-
-/** Indices of the largest, the smallest and some in between: thirty lines would be unreadable. */
-function spread(many) {
-  const lines = Math.min(many, MOST_LINES);
-  return Array.from({ length: lines }, (_, i) => Math.round((i * (many - 1)) / Math.max(1, lines - 1)));
 }
 
 function roundUp(x) {

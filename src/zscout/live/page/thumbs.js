@@ -5,7 +5,7 @@ import { speak } from "./speech.js";
 import { toast } from "./toasts.js";
 
 const AGAIN_MS = 150; // a held thumb is sent so often: the windows of two messages overlap
-const LATEST = 30; // steps back at which a thumb still counts
+const LATEST = 50; // steps back at which a thumb still counts
 
 export class Thumbs {
   constructor(session) {
@@ -62,7 +62,7 @@ export class Thumbs {
   #send() {
     const { session } = this;
     const { history, status } = session;
-    const pace = Math.min(30, Math.max(0.5, session.pace ?? status.speed));
+    const pace = Math.min(50, Math.max(0.5, session.pace ?? status.speed));
     session.send({ do: "thumb", step: history.shown, value: this.held * this.strength, pace });
   }
 

@@ -353,13 +353,37 @@ def test_every_step_is_exported() -> None:
     [told] = messages(run.trace())
     assert told["name"] == "zscout-steps-cheetah.json"
     content = told["trace"]
-    assert content["format"] == "zscout-steps-1"
+    assert content["format"] == "zscout-steps-2"
     assert Setup.from_json(content["setup"]) == run.setup
     for which, one in enumerate(content["runs"]):
         assert one["method"] == ("greedy", "random")[which]
         assert [step["reward"] for step in one["steps"]] == [side(frame, which)["reward"] for frame in shown]
         for before, after in pairwise(one["steps"]):
             assert before["entered"] == after["observation"]
+        for step, recorded in zip(one["steps"], run._sides[which].steps, strict=True):
+            assert close(one["followed"][step["z"]], recorded.z, 5)
+
+
+def test_a_long_run_keeps_the_last_frames_little_of_each_step_and_everything_of_its_export(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("zscout.live.run.KEPT", 60)
+    monkeypatch.setattr("zscout.live.method_run.NEWEST", 40)
+    run = begun(methods=["random-z"], seed=1, reward={"task": 1}, most_steps=10)
+    shown = steps(run, 150)  # more than on a map
+    resumed = frames(run.begun("key", resumed=True))
+    assert [frame["step"] for frame in resumed] == [*range(91, 151)]
+    assert resumed == shown[-60:]
+    assert [frame["step"] for frame in frames(run.begun("key", resumed=True, after=140))] == [*range(141, 151)]
+    [told] = messages(run.trace())
+    [exported] = told["trace"]["runs"]
+    assert [step["reward"] for step in exported["steps"]] == [side(frame)["reward"] for frame in shown]
+    assert len(exported["followed"]) == 15  # a z is held for ten steps
+    assert len({id(step.z) for step in run._sides[0].steps[:100]}) == 10
+    assert all(step.scene is None for step in run._sides[0].steps[:100])
+    steps(run, 50)
+    with pytest.raises(ValueError, match="at most 200 steps"):
+        run.step()
 
 
 # What is refused

@@ -96,6 +96,7 @@ def _world(name: str) -> dict[str, Any]:
         "kind": offer.kind,
         "missing": offer.missing,
         "horizon": offer.horizon,
+        "length": offer.length,
         "features": offer.features,
         "models": offer.models,
         "without": offer.without,

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import numpy as np
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -18,7 +20,10 @@ from zscout.worlds.grid import Cell
 RECENT = 20  # rewards
 
 
-@dataclass(eq=False)
+DROPPED = Belief(False, *[torch.empty(0)] * 3)
+
+
+@dataclass(eq=False, slots=True)
 class RecordedStep:
     """The step from S_t to S_{t+1}; its reward may follow later."""
 
@@ -33,6 +38,15 @@ class RecordedStep:
     shown: bool = False  # it follows a z that a person chose, not the agent's
     done: bool = False  # the agent is sure: it follows the z that it keeps
     reward: float | None = None  # R_{t+1}
+
+    def slim(self, before: "RecordedStep | None") -> None:
+        """Drop what only the newest steps need; a run of a body is long."""
+        self.scene, self.belief, self.action = None, DROPPED, np.asarray(self.action, np.float32)
+        self.entered = np.array(self.entered)  # a copy: the old one holds a tensor
+        if before is not None and torch.equal(before.z, self.z):  # a z is held for a while
+            self.z = before.z
+        if before is not None and before.episode == self.episode:
+            self.state = before.entered
 
 
 @dataclass(eq=False)

@@ -20,6 +20,7 @@ from zscout.transfer.rollout import Step
 from zscout.transfer.rollout_searches import RolloutSearch
 from zscout.transfer.search import AnyZ, AtEstimate, PosteriorDraw
 
+NEWEST = 100  # steps of a body of which everything is kept
 DOUBTS = 9  # eigenvalues that are shown
 DOUBTS_EVERY = 5  # steps of a body: they change slowly, and take as long as an action
 
@@ -68,6 +69,9 @@ class MethodRun:
         shown = self.shown_z is not None
         parts = step.obs, action, step.next_obs, z, step.belief, step.episode, asks, self._env.scene, shown, done
         self.steps.append(RecordedStep(*parts))
+        if isinstance(self._world, LiveBody) and len(self.steps) > NEWEST:
+            older = self.steps[-NEWEST - 2 : -NEWEST]
+            older[-1].slim(older[0] if len(older) > 1 else None)
         self.untold = step
 
     def show(self, z: Any) -> None:

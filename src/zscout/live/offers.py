@@ -17,6 +17,7 @@ from zscout.lab.point_arena import POINT_MAZE, PointArena
 from zscout.lab.trace_file import MODELS
 from zscout.live.body_world import LiveBody
 from zscout.live.grid_world import LiveGrid
+from zscout.live.limits import Limits
 from zscout.live.live_world import LiveWorld
 from zscout.live.point_world import PER_CELL, LivePointMaze
 from zscout.worlds.body import BODIES
@@ -40,6 +41,7 @@ class Offer:
     kind: Literal["map", "stage"] = "map"
     body: str = ""  # on a stage
     usual: dict[str, Any] = field(default_factory=dict)  # parts of a set-up with another default here
+    length: int = 1  # a run has so many times the steps of one on a map
     hold: int = 1  # steps for which a z is kept, if the method has no reason of its own
     pace: float | None = None  # steps a second at first; None: the page's
     needs: tuple[str, ...] = ()  # packages that may be missing
@@ -87,6 +89,7 @@ def body_offer(name: str, model: str) -> Offer:
         kind="stage",
         body=name,
         usual={"noise": 0.0, "memory": 300, "wait": False, "silence": "zero"},
+        length=Limits.longest,
         hold=10,  # a fifth of the time for a step; the cheetah learns as fast
         pace=25.0,
         needs=("mujoco", "dm_control"),

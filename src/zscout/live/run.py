@@ -25,6 +25,7 @@ from zscout.live.step_file import step_file
 
 LATE = 5  # steps: an answer may arrive after the agent has moved on
 LATE_THUMB = 50  # the same for a thumb, which is about many steps
+KEPT = 2_000  # frames of a body that a page can show; of a map, all
 SILENT = 10  # steps that learn together that no thumb came
 
 
@@ -33,7 +34,7 @@ class LiveRun:
 
     def __init__(self, setup: Setup, most_steps: int) -> None:
         self.setup = setup  # would start this run again, with the hidden reward as it is now
-        self._most, self._person = most_steps, setup.who == "person"
+        self._most, self._person = most_steps * OFFERS[setup.world].length, setup.who == "person"
         self._frames: list[bytes] = []
         # On a map the agent asks about places; on a stage a person watches and credits the last second.
         self._on_stage = OFFERS[setup.world].kind == "stage"
@@ -58,7 +59,7 @@ class LiveRun:
         known = as_size(after, "after", -1, self._most)
         head = {"is": "begun", "run": key, "setup": self.setup.to_json(), "resumed": resumed, "reward": self._table()}
         head |= {"constants": self.setup.live_world.constants, "showing": self._sides[0].shown_z is not None}
-        return self._reply([encode(head), *self._reward_messages(), *self._frames[known + 1 :]])
+        return self._reply([encode(head), *self._reward_messages(), *filter(None, self._frames[known + 1 :])])
 
     def step(self) -> Reply:
         """One step of each method."""
@@ -288,6 +289,8 @@ class LiveRun:
         for side in self._sides:
             side.assess(self._hidden)
         self._frames.append(self._frame())
+        if self._on_stage and len(self._frames) > KEPT:
+            self._frames[-KEPT - 1] = b""
 
     def _frame(self) -> bytes:
         step = len(self._sides[0].steps)
@@ -339,7 +342,7 @@ def hello(most_steps: int, seed: int) -> bytes:
     """What the page offers. Called first in each process: one step of a first run loads everything."""
     LiveRun(Setup(), most_steps=1).step()
     gc.freeze()  # what is loaded now stays: the garbage collector need not scan it during a step
-    return encode({"is": "hello", "limits": {"steps": most_steps}, **choices(seed)})
+    return encode({"is": "hello", "limits": {"steps": most_steps, "kept": KEPT}, **choices(seed)})
 
 
 def _run(key: str) -> LiveRun:

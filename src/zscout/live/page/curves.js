@@ -122,7 +122,7 @@ export class Curves {
     mark(canvas, "aria-label", curve.title); // until it is drawn
     const screen = new Screen(canvas, this.changed);
     const scrub = (event) => {
-      if (event.buttons & 1) this.look(stepAt(event.offsetX, screen.width, this.last));
+      if (event.buttons & 1) this.look(stepAt(event.offsetX, screen.width, this.first, this.last));
     };
     canvas.addEventListener("pointerdown", scrub);
     canvas.addEventListener("pointermove", scrub);
@@ -138,12 +138,13 @@ export class Curves {
     texts.forEach((text, i) => write(now.children[i], text));
     const named = texts.map((text, i) => `${view.setup.methods[i]} ${text}`).join(", ");
     mark(screen.canvas, "aria-label", `${curve.title} at step ${view.step}: ${named}`);
+    this.first = view.first;
     this.last = lastStep(view);
     if (screen.visible) drawCurve(curve, screen.clean(), screen.width, screen.height, view);
   }
 }
 
-const lastStep = (view) => Math.max(SHORTEST, view.newest);
+const lastStep = (view) => Math.max(view.first + SHORTEST, view.newest);
 
 /** Those of this mode; exact values are of worlds without episodes, returns of worlds with episodes. */
 export function curvesFor({ setup, world }) {

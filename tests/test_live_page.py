@@ -1,6 +1,7 @@
 """The page in a real Chromium: mouse, touch and keyboard."""
 
 import json
+import re
 import subprocess
 import sys
 import threading
@@ -18,6 +19,7 @@ from playwright.sync_api import Browser, WebSocketRoute
 
 from browsing import Cable, Visitor, browser
 from live import Served, served
+from zscout.bfm.pretrained import shipped
 
 Arrive = Callable[..., Visitor]
 CORNER = [(0, 7), (0, 8), (1, 8)]
@@ -401,6 +403,33 @@ def test_a_body_is_given_a_hidden_task_then_thumbs_and_its_behaviour_is_kept(arr
     page.click("#theme")
     check("on a phone, dark")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+@pytest.mark.skipif("walker-fb" not in shipped(), reason="no model of the walker ships")
+def test_a_person_teaches_the_walker_to_stand_by_thumbs(arrive: Arrive) -> None:
+    """Up while the torso is high, down while it is low: what a person sees, through the real keys."""
+    visitor = arrive()
+    page, heights, held = visitor.page, list[float](), ""
+    visitor.choose(choose_world="walker")
+    page.click("#mode-person")
+    visitor.until(lambda: page.is_visible("#hold-up"), "no thumbs")
+    visitor.play()
+    for _ in range(900):
+        found = re.search(r"torso ([\d.]+) m high", page.get_attribute("#world", "aria-label") or "")
+        assert found is not None
+        heights.append(float(found[1]))
+        wanted = "ArrowUp" if heights[-1] > 0.9 else "ArrowDown"
+        if wanted != held:
+            if held:
+                page.keyboard.up(held)
+            page.keyboard.down(wanted)
+            held = wanted
+        if len(heights) > 100 and min(heights[-40:]) > 0.9 and "high" in visitor.side("likes"):
+            break
+        page.wait_for_timeout(60)
+    page.keyboard.up(held)
+    assert min(heights[-40:]) > 0.9, "it does not stay up"
+    assert "high" in (page.text_content(".likes-text") or "")
 
 
 def test_when_it_is_sure_it_says_so_asks_no_more_and_goes_on_by_one_key(chrome: Browser, server: Served) -> None:

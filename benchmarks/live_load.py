@@ -43,8 +43,8 @@ class Load:
     """Model of their runs."""
     features: str = "laplacian-fine"
     """Features, as on the page; a network takes laplacian."""
-    world: Literal["open-grid", "cheetah"] = "open-grid"
-    """World of their runs; the cheetah has its own model and features."""
+    world: str = "open-grid"
+    """World of their runs; a body has its own model and features."""
     slow: int = 0
     """Further visitors who play and never read."""
     json: Path | None = None

@@ -1,6 +1,7 @@
 """The page in a real Chromium: mouse, touch and keyboard."""
 
 import json
+import re
 import subprocess
 import sys
 import threading
@@ -14,10 +15,11 @@ import numpy as np
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from PIL import Image
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, WebSocketRoute
 
 from browsing import Cable, Visitor, browser
 from live import Served, served
+from zscout.bfm.pretrained import shipped
 
 Arrive = Callable[..., Visitor]
 CORNER = [(0, 7), (0, 8), (1, 8)]
@@ -401,6 +403,99 @@ def test_a_body_is_given_a_hidden_task_then_thumbs_and_its_behaviour_is_kept(arr
     page.click("#theme")
     check("on a phone, dark")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+@pytest.mark.skipif("walker-fb" not in shipped(), reason="no model of the walker ships")
+def test_a_person_teaches_the_walker_to_stand_by_thumbs(arrive: Arrive) -> None:
+    """Up while the torso is high, down while it is low: what a person sees, through the real keys."""
+    visitor = arrive()
+    page, heights, held = visitor.page, list[float](), ""
+    visitor.choose(choose_world="walker")
+    page.click("#mode-person")
+    visitor.until(lambda: page.is_visible("#hold-up"), "no thumbs")
+    visitor.play()
+    for _ in range(900):
+        found = re.search(r"torso ([\d.]+) m high", page.get_attribute("#world", "aria-label") or "")
+        assert found is not None
+        heights.append(float(found[1]))
+        wanted = "ArrowUp" if heights[-1] > 0.9 else "ArrowDown"
+        if wanted != held:
+            if held:
+                page.keyboard.up(held)
+            page.keyboard.down(wanted)
+            held = wanted
+        if len(heights) > 100 and min(heights[-40:]) > 0.9 and "high" in visitor.side("likes"):
+            break
+        page.wait_for_timeout(60)
+    page.keyboard.up(held)
+    assert min(heights[-40:]) > 0.9, "it does not stay up"
+    assert "high" in (page.text_content(".likes-text") or "")
+
+
+def test_when_it_is_sure_it_says_so_asks_no_more_and_goes_on_by_one_key(chrome: Browser, server: Served) -> None:
+    """The server's messages are altered on their way: to be sure takes a minute of good answers."""
+    context = chrome.new_context(viewport={"width": 1440, "height": 900}, reduced_motion="reduce")
+    visitor = Visitor(context.new_page(), server.link)
+    page, axe, sure, sent = visitor.page, Axe(), [False], []
+
+    def altered(socket: WebSocketRoute) -> None:
+        behind = socket.connect_to_server()
+
+        def from_page(text: str | bytes) -> None:
+            sent.append(json.loads(text)["do"])
+            if sent[-1] == "learn":
+                sure[0] = False
+            behind.send(text)
+
+        def from_server(text: str | bytes) -> None:
+            content = json.loads(text)
+            if content["is"] == "frame" and sure[0]:
+                content["sides"][0] |= {"sure": True, "knows": "Sure to 15 %: about 4 % could still be gained."}
+            if content["is"] == "preferred":
+                content["done"] = sure[0]
+            socket.send(json.dumps(content))
+
+        socket.on_message(from_page)
+        behind.on_message(from_server)
+
+    def check(what: str) -> None:
+        found = axe.run(page).response["violations"]
+        assert [f"{v['id']}: {v['nodes'][0]['html'][:120]}" for v in found] == [], what
+
+    page.route_web_socket("**/ws*", altered)
+    visitor.arrive()
+    visitor.choose(choose_world="cheetah")
+    page.click("#mode-person")
+    visitor.until(lambda: page.is_visible("#hold-up"), "no thumbs")
+    page.click("#step")
+    visitor.until_step(1)
+    assert "not known yet" in (page.text_content(".left") or "")
+    assert not page.is_visible("#done")
+    sure[0] = True
+    page.click("#step")
+    visitor.until(lambda: page.is_visible("#done"), "it does not say that it is sure")
+    assert page.text_content("#done-text") == "Sure to 15 %: about 4 % could still be gained. I ask no more."
+    check("it is sure")
+    page.keyboard.press("m")
+    page.click("#step")
+    visitor.until(lambda: not page.is_visible("#done"), "it does not go on")
+    assert sent.count("learn") == 1
+    # The same with clips: it asks for no other pair until it is told to.
+    page.click("#compare-clips")
+    visitor.until(lambda: page.get_attribute("#clips", "data-number") == "1", "no clips")
+    sure[0] = True
+    page.keyboard.press("ArrowLeft")
+    visitor.until(lambda: page.is_visible("#clips-more"), "it asks on")
+    assert "asks no more" in (page.text_content("#clips-count") or "")
+    assert (sent.count("clips"), page.is_disabled("#clip-left")) == (1, True)
+    check("it is sure, in the clips")
+    page.set_viewport_size({"width": 390, "height": 844})
+    check("it is sure, on a phone")
+    page.keyboard.press("Enter")  # the button has the focus
+    visitor.until(lambda: page.get_attribute("#clips", "data-number") == "2", "no other clips")
+    assert (sent.count("learn"), page.is_disabled("#clip-left")) == (2, False)
+    assert visitor.wrong == []
+    context.close()
 
 
 def test_a_lost_connection_is_taken_up_again_where_it_was(arrive: Arrive, server: Served) -> None:

@@ -25,7 +25,7 @@ class Live:
     port: int = 8730  # Port; 0 picks a free one.
     no_browser: Quick = False  # Print the link, do not open a browser.
     visitors: int = 20  # Most visitors at the same time.
-    steps: int = 1000  # Most steps of a run.
+    steps: int = 1000  # Most steps of a run; of a body 20 times as many.
     processes: int = 0  # Number of worker processes; 0: one per core, at most four.
     seed: int = 0  # Seed of the first run; the page can change it.
 

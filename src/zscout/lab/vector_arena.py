@@ -62,9 +62,11 @@ class VectorRuns:
         force = as_finite(action, "action", self.state.device).float()
         self.state = self.entered = self.arena.advance(self.state, force)
         self._t, self._in_episode = self._t + 1, self._in_episode + 1
-        noise = self.noise * Streams(self.seeds, WORLD + 2 * self._t).normal()
         obs = self.arena.observe(self.state)
-        return obs, self.true_reward(obs) + noise, False, self._in_episode >= self.arena.decisions, {}
+        reward = self.true_reward(obs)
+        if self.noise:
+            reward = reward + self.noise * Streams(self.seeds, WORLD + 2 * self._t).normal()
+        return obs, reward, False, self._in_episode >= self.arena.decisions, {}
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ The parts are the body's tasks, each a reward in [0, 1], and its goal features, 
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -19,12 +19,12 @@ from zscout.live.explanation import LiveMode, number
 from zscout.live.goal_words import goals_of, in_words
 from zscout.live.live_world import Hidden, RecordedStep, RunSoFar
 from zscout.live.rounding import rounded
-from zscout.transfer.agent import OnlineTransfer
 from zscout.types import BehaviorModel
 from zscout.worlds.body_tasks import FIELDS, body_tasks
 
 MILLIMETRES = 3  # digits of positions
-CERTIFY = 25  # steps between two certificates: one costs as much as several steps
+HEADROOM = 1.35  # the stage's height over that of the body at rest: room to jump
+LOWEST_STAGE = 1.75  # metres
 RARE = 0.02  # a share of the saved observations: those beyond it count as the most that a goal feature can be
 
 
@@ -47,7 +47,11 @@ class LiveBody:
         self._middle = goals.median(0).values
         ends = torch.quantile(goals, torch.tensor([RARE, 1 - RARE], dtype=goals.dtype), 0)
         self._reach = (ends - self._middle).abs().amax(0)
-        self._standard = (goals - goals.mean(0)) / goals.std(0, correction=0)
+        standard = (goals - goals.mean(0)) / goals.std(0, correction=0)
+        apart = self.phi - self.phi.mean(0)
+        self._with_goals: Float[Tensor, "g d"] = standard.T @ apart / len(apart)
+        self._spread: Float[Tensor, "d d"] = apart.T @ apart / len(apart)
+        self._standard, self._last = standard, (b"", goals[0])
 
     @property
     def model(self) -> BehaviorModel:
@@ -61,16 +65,23 @@ class LiveBody:
 
     @property
     def constants(self) -> dict[str, Any]:
-        """Radii of the capsules in metres, and simulated seconds of a step."""
+        """Radii of the capsules and height of the stage in metres, which capsules are far, and seconds of a step."""
+        world, model = self.arena.world, self.arena.world.model
+        ends, radii = world.segments(torch.zeros(world.state_size, dtype=torch.float64))
+        tall = float((ends[..., 1].amax(-1) + radii).max())
         return {
-            "radii": rounded(self.arena.world.skeleton.radii, MILLIMETRES),
-            "seconds": self.arena.world.seconds,
+            "radii": rounded(radii, MILLIMETRES),
+            "far": [model.geom(k).name.startswith("left") for k in np.flatnonzero(model.geom_bodyid)],
+            "above": round(max(LOWEST_STAGE, HEADROOM * tall), 2),
+            "seconds": world.seconds,
         }
 
     def reward(self, table: Float[Tensor, " n"], obs: Float[Tensor, "*b o"]) -> Float[Tensor, "*b"]:
         """The weighted sum of the parts at observations."""
-        goals = self.arena.world.goal_features(obs).double()
         total = torch.zeros(obs.shape[:-1], dtype=torch.float64)
+        if not table.any():  # a person gives the reward
+            return total
+        goals = self._goals(obs)
         for task, weight in zip(self._tasks, table.tolist(), strict=False):
             if weight:  # a step has no time for parts that do not count
                 total += weight * task.field(goals)
@@ -79,7 +90,24 @@ class LiveBody:
 
     def goal_values(self, obs: Any) -> Float[Tensor, " g"]:
         """The goal features of one observation, in metres and seconds."""
-        return self.arena.world.goal_features(torch.as_tensor(obs))[self._shown]
+        return self._goals(torch.as_tensor(obs))[self._shown]
+
+    def _goals(self, obs: Float[Tensor, "*b o"]) -> Float[Tensor, "*b g"]:
+        """All goal features; of a single observation they are kept, since a step needs them several times."""
+        if obs.ndim > 1 and len(obs) > 1:
+            return self.arena.world.goal_features(obs).double()
+        key = obs.numpy().tobytes()
+        if key != self._last[0]:
+            self._last = key, self.arena.world.goal_features(obs.reshape(-1)).double()
+        return self._last[1].expand(*obs.shape[:-1], -1)
+
+    def linear_correlations(self, z: Float[Tensor, " d"]) -> list[float]:
+        """``correlations`` of the reward φ·z + c, from moments of φ."""
+        variance = float(z @ self._spread @ z)
+        if variance < 1e-18:
+            return [0.0] * len(self.goals)
+        found: list[float] = (self._with_goals @ z / variance**0.5).tolist()
+        return found
 
     def correlations(self, reward: Float[Tensor, " m"]) -> list[float]:
         """Correlation of a reward with each goal feature over saved observations; 0 if the reward is constant."""
@@ -119,19 +147,35 @@ class LiveBody:
         self, reward: Float[Tensor, "1 n"], noise: Float[Tensor, " 1"], seeds: Int[Tensor, " 1"]
     ) -> "_BodyRun":
         """The laboratory's environment for one run."""
-        return _BodyRun(self.arena, VectorRuns(self.arena, lambda obs: self.reward(reward[0], obs), 0.0, seeds), noise)
+        return _BodyRun(self, reward, noise, seeds)
 
     def judge(self, best_z: Float[Tensor, " d"]) -> "BodyJudge":
         """What seems to pay, and the return of each episode."""
         return BodyJudge(self)
 
 
+class BodyScene(NamedTuple):
+    """What is shown of a step."""
+
+    ends: list[float]  # x and z of both ends of each capsule, one after the other
+    true_reward: float  # without noise
+
+
 class _BodyRun:
     """One run, with plain arrays: same seed, same starts and same noise as in the laboratory."""
 
-    def __init__(self, arena: BodyArena, runs: VectorRuns, noise: Float[Tensor, " 1"]) -> None:
-        self._arena, self._runs, self._noise = arena, runs, noise
-        self.scene: Any = None  # x and z of both ends of each capsule, one after the other
+    def __init__(
+        self, world: LiveBody, reward: Float[Tensor, "1 n"], noise: Float[Tensor, " 1"], seeds: Int[Tensor, " 1"]
+    ) -> None:
+        self._arena, self._noise, self._true_reward = world.arena, noise, 0.0
+
+        def reward_of(obs: Float[Tensor, "1 o"]) -> Float[Tensor, " 1"]:
+            found = world.reward(reward[0], obs)
+            self._true_reward = float(found)
+            return found
+
+        self._runs = VectorRuns(world.arena, reward_of, 0.0, seeds)
+        self.scene: BodyScene
 
     def reset(self, *, seed: int | None = None) -> tuple[np.ndarray, dict[str, Any]]:
         obs = self._runs.reset(seed=seed)[0][0].numpy()
@@ -150,7 +194,7 @@ class _BodyRun:
 
     def _see(self, state: Float[Tensor, "1 k"]) -> None:
         ends, _ = self._arena.world.segments(state[0])
-        self.scene = rounded(ends.flatten(), MILLIMETRES)
+        self.scene = BodyScene(rounded(ends.flatten(), MILLIMETRES), self._true_reward)
 
 
 class BodyReward:
@@ -180,7 +224,6 @@ class BodyJudge:
         self.mode: LiveMode = "begins"
         self._world = world
         self._episode, self._decision, self._return = 0, 0, 0.0
-        self._left: tuple[int, float | None] = 0, None  # since which step, and the share that could still be gained
 
     def assess(self, steps: Sequence[RecordedStep], best_z: Float[Tensor, " d"], hidden: Hidden | None) -> None:
         """Whether the last step follows the z that it would keep; add its reward without noise to the episode's."""
@@ -192,37 +235,30 @@ class BodyJudge:
         self._decision += 1
         same = bool(torch.cosine_similarity(last.z, last.belief.best_z, dim=-1) >= SAME)
         self.mode = "wanders" if last.belief.exploring else "keeps" if same else "tries"
-        if last.shown:
-            self.mode = "shows"
+        if last.shown or last.done:
+            self.mode = "shows" if last.shown else "done"
         if hidden is not None:
-            self._return += float(self._world.reward(hidden.table, torch.as_tensor(last.entered)))
+            self._return += last.scene.true_reward
 
     def shown(self, run: RunSoFar, hidden: Hidden | None) -> dict[str, Any]:
         """The body, what seems to pay and what it tries in goal features, and the episode."""
         world, last = self._world, run.steps[-1] if run.steps else None
         z = None if last is None or last.belief.exploring else last.z.cpu().double()
-        pays = world.correlations(run.agent.posterior.reward(world.phi))
-        goal = None if z is None else world.correlations(world.phi @ z)
+        pays = world.linear_correlations(run.agent.z_hat.cpu())
+        goal = None if z is None else world.linear_correlations(z)
         return {
-            "ends": run.scene if last is None else last.scene,
+            "ends": (run.scene if last is None else last.scene).ends,
             "says": self._sentence(run, pays, goal),
             "likes": in_words(world.goals, pays),
             "now": rounded(world.goal_values(run.obs if last is None else last.entered), MILLIMETRES),
             "pays": rounded(np.array(pays), 3),
             "goal": None if goal is None else rounded(np.array(goal), 3),
-            "left": rounded(self._could_gain(run), 3),
+            "knows": run.assurance.in_words(person=hidden is None),
+            "sure": run.assurance.sure,
             "episode": self._episode + 1,
             "decision": self._decision,
             "return": None if hidden is None else rounded(self._return),
         }
-
-    def _could_gain(self, run: RunSoFar) -> float | None:
-        """The share of what a better behaviour is worth that the one to keep may miss; None while it is unknown."""
-        step = len(run.steps)
-        due = step - self._left[0] >= CERTIFY and type(run.agent) is OnlineTransfer
-        if due and (any(run.rewards) or run.agent.preferences.count):  # the count copies the posterior: only when due
-            self._left = step, float(run.agent.certificate(obs=run.obs).share)
-        return self._left[1]
 
     def _sentence(self, run: RunSoFar, pays: list[float], goal: list[float] | None) -> str:
         if self.mode == "begins":
@@ -233,10 +269,12 @@ class BodyJudge:
         what = f": {towards}" if towards else ""
         if self.mode == "shows":
             return f"Showing a saved behaviour{what}. The agent is paused; rewards still count."
-        if not any(run.rewards) and not any(pays):  # comparisons teach without a reward
-            return f"Trying a behaviour{what}. {'Every reward so far was 0' if run.rewards else 'No reward yet'}."
+        if self.mode == "done":
+            return f"I know what you like{what}. I do it and ask no more; your thumbs still count."
+        if not run.told.largest and not any(pays):  # comparisons teach without a reward
+            return f"Trying a behaviour{what}. {'Every reward so far was 0' if run.told.count else 'No reward yet'}."
         if self.mode == "tries":
             why = "It could be worth more than what seems best" if run.weighs else "It is not what seems best now"
             return f"Trying a behaviour{what}. {why}."
-        recent = f" Lately {number(float(np.mean(run.rewards[-20:])))} a step." if run.rewards else ""
+        recent = f" Lately {number(float(np.mean(run.told.recent)))} a step." if run.told.count else ""
         return f"Doing what seems best{what}.{recent}"

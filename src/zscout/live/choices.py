@@ -61,6 +61,8 @@ ABOUT_METHODS = {
     "random": "Random steps forever. It learns, but never uses it.",
     "exhaustive": "Always goes to the place it has seen least.",
 }
+PRESETS = ("stand", "stand-still", "walk", "hop", "run", "walk-backward", "hop-backward", "crouch", "spin")
+"""Tasks of bodies that are shown first, where a body has them."""
 
 
 def choices(seed: int = 0) -> dict[str, Any]:
@@ -94,6 +96,7 @@ def _world(name: str) -> dict[str, Any]:
         "kind": offer.kind,
         "missing": offer.missing,
         "horizon": offer.horizon,
+        "length": offer.length,
         "features": offer.features,
         "models": offer.models,
         "without": offer.without,
@@ -123,7 +126,9 @@ def _stage(offer: Offer) -> dict[str, Any]:
     tasks, goals = task_names(offer.body), goals_of(offer.body)
     return {
         "about": f"A body from the side, moved by MuJoCo. After {offer.horizon} actions it starts anew.",
-        "tasks": [{"name": name, "title": name.replace("-", " ").capitalize()} for name in tasks],
+        "tasks": [
+            {"name": name, "title": name.replace("-", " ").capitalize(), "preset": name in PRESETS} for name in tasks
+        ],
         "goals": [{"name": goal.name, "title": goal.title, "low": goal.low, "high": goal.high} for goal in goals],
         "entries": len(tasks) + len(goals),
     }

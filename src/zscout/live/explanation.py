@@ -6,8 +6,8 @@ from typing import Literal, TypeAlias
 from zscout.lab.viewer import Mode
 from zscout.worlds.grid import Cell
 
-# A body keeps to what it would do without further learning, or shows a behaviour that a person chose.
-LiveMode: TypeAlias = Mode | Literal["begins", "keeps", "shows"]
+# A body keeps to what it would do without further learning, is sure of it, or shows a behaviour that a person chose.
+LiveMode: TypeAlias = Mode | Literal["begins", "keeps", "done", "shows"]
 
 
 @dataclass(frozen=True)

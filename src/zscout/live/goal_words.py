@@ -20,20 +20,20 @@ class Goal:
     high: str
 
 
-# Angular momentum is left out: it goes with the pitch rate.
-GOALS = (
-    Goal(SPEED, "speed", "Speed", "backward", "forward"),
-    Goal(HEIGHT, "height", "Height", "low", "high"),
-    Goal(COS_PITCH, "upright", "Upright", "upside down", "upright"),
-    Goal(SIN_PITCH, "nose", "Nose", "nose up", "nose down"),
-    Goal(PITCH_RATE, "spin", "Spin", "rolling back", "rolling over"),
-)
+PITCH_WORDS = {"cheetah": ("Nose", "nose up", "nose down")}  # the other bodies stand upright and lean
 STRETCH = Goal(EXTENSION, "stretch", "Stretch", "bent", "stretched")
 
 
 def goals_of(body: str) -> tuple[Goal, ...]:
-    """The goal features that the page shows of a body."""
-    return (*GOALS, STRETCH) if body == "hopper" else GOALS
+    """The goal features that the page shows of a body; without angular momentum, which goes with the pitch rate."""
+    goals = (
+        Goal(SPEED, "speed", "Speed", "backward", "forward"),
+        Goal(HEIGHT, "height", "Height", "low", "high"),
+        Goal(COS_PITCH, "upright", "Upright", "upside down", "upright"),
+        Goal(SIN_PITCH, "pitch", *PITCH_WORDS.get(body, ("Lean", "lean back", "lean forward"))),
+        Goal(PITCH_RATE, "spin", "Spin", "rolling back", "rolling over"),
+    )
+    return (*goals, STRETCH) if body == "hopper" else goals
 
 
 def in_words(goals: Sequence[Goal], correlations: Sequence[float]) -> str:

@@ -28,17 +28,23 @@ class Limits:
     """What one visitor, and all together, may use."""
 
     visitors: int = 20  # at once
-    steps: int = 1_000  # of a run; this also bounds its memory, a few kilobytes a step
+    steps: int = 1_000  # of a run on a map; this also bounds its memory, a few kilobytes a step
+    longest: int = 20  # times as many: a run of a body, which keeps about a kilobyte a step
     bytes: int = 4_096  # of a message
     rate: float = 50.0  # messages a second …
     burst: float = 100.0  # … and at once
     strikes: int = 1_000  # messages above the rate before the connection is closed
     keep_seconds: float = 600.0  # how long a run is kept for a disconnected visitor
     slowest: float = 0.5  # steps a second
-    fastest: float = 30.0
+    fastest: float = 50.0  # the cheetah in real time
     send_seconds: float = 30.0  # for a page to read what it was sent
     strangers: int = 64  # connections that have not sent the token …
     token_seconds: float = 10.0  # … and how long they may take
+
+    @property
+    def last_step(self) -> int:
+        """Of any run."""
+        return self.steps * self.longest
 
     @property
     def connections(self) -> int:

@@ -1,20 +1,29 @@
 """A world as the live page sees it: an environment, a hidden reward, and what is shown of a run. Maps are one kind."""
 
+from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import numpy as np
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from zscout.live.explanation import LiveMode
+from zscout.live.rehearsal import Assurance
 from zscout.transfer.agent import OnlineTransfer
 from zscout.transfer.rollout import Belief, Environment
 from zscout.types import BehaviorModel
 from zscout.worlds.grid import Cell
 
+RECENT = 20  # rewards
 
-@dataclass(eq=False)
+
+DROPPED = Belief(False, *[torch.empty(0)] * 3)
+
+
+@dataclass(eq=False, slots=True)
 class RecordedStep:
     """The step from S_t to S_{t+1}; its reward may follow later."""
 
@@ -27,7 +36,31 @@ class RecordedStep:
     asks: bool  # whether the agent wants a reward there
     scene: Any = None  # what the environment shows of S_{t+1} and the observation does not have
     shown: bool = False  # it follows a z that a person chose, not the agent's
+    done: bool = False  # the agent is sure: it follows the z that it keeps
     reward: float | None = None  # R_{t+1}
+
+    def slim(self, before: "RecordedStep | None") -> None:
+        """Drop what only the newest steps need; a run of a body is long."""
+        self.scene, self.belief, self.action = None, DROPPED, np.asarray(self.action, np.float32)
+        self.entered = np.array(self.entered)  # a copy: the old one holds a tensor
+        if before is not None and torch.equal(before.z, self.z):  # a z is held for a while
+            self.z = before.z
+        if before is not None and before.episode == self.episode:
+            self.state = before.entered
+
+
+@dataclass(eq=False)
+class Told:
+    """The rewards that an agent learned from."""
+
+    count: int = 0
+    largest: float = 0.0  # in absolute value
+    recent: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))
+
+    def add(self, reward: float) -> None:
+        """One more."""
+        self.count, self.largest = self.count + 1, max(self.largest, abs(reward))
+        self.recent.append(reward)
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,10 +69,11 @@ class RunSoFar:
 
     agent: OnlineTransfer
     steps: Sequence[RecordedStep]
-    rewards: Sequence[float]  # all that the agent learned from
+    told: Told
     obs: Any  # where it is; a method that tries rollouts may be back at its start
     scene: Any  # of the environment now
     weighs: bool  # whether the method uses uncertainty to choose
+    assurance: Assurance  # of a body
 
 
 class Hidden(Protocol):

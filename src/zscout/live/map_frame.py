@@ -43,7 +43,7 @@ def _explain(
     target = at if heading is None else heading
     place, here = (place_of(world.places[index], world.shape) for index in (target, at))
     radius = float(run.steps[-1].belief.radius) if run.steps else 0.0
-    largest = max(map(abs, run.rewards), default=0.0)
+    largest = run.told.largest
     return Explanation(
         mode=mode,
         place=place,
@@ -53,7 +53,7 @@ def _explain(
         possible=float(estimate[target]) + radius * float(doubt[target]),
         least_known=bool(doubt[target] >= 0.9 * doubt.max()),
         weighs=run.weighs,
-        told=len(run.rewards),
+        told=run.told.count,
         largest=largest,
         # The page's brush and buttons give at most 1; links and messages can give more.
         limit=max(1.0, largest if hidden is None else float(hidden.table.abs().max())),

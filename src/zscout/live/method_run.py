@@ -10,7 +10,8 @@ from zscout.lab.simulation import followed
 from zscout.lab.trace_file import TracedRun
 from zscout.live.body_world import LiveBody
 from zscout.live.clips import Clip, telling_clips
-from zscout.live.live_world import Hidden, RecordedStep, RunSoFar
+from zscout.live.live_world import Hidden, RecordedStep, RunSoFar, Told
+from zscout.live.rehearsal import ACTIONS, OF_AN_ANSWER, Assurance, Rehearsals
 from zscout.live.rounding import DIGITS, rounded
 from zscout.live.setup import Setup
 from zscout.live.shown_walk import ShownWalk, behaviour_in
@@ -19,48 +20,81 @@ from zscout.transfer.rollout import Step
 from zscout.transfer.rollout_searches import RolloutSearch
 from zscout.transfer.search import AnyZ, AtEstimate, PosteriorDraw
 
+NEWEST = 100  # steps of a body of which everything is kept
+DOUBTS = 9  # eigenvalues that are shown
+DOUBTS_EVERY = 5  # steps of a body: they change slowly, and take as long as an action
+
 
 class MethodRun:
-    """An agent and every step that it took. ``reward`` [1 n] and ``noise`` [1] may be changed in place."""
+    """An agent and every step that it took. ``reward`` [1 n] and ``noise`` [1] may be changed in place.
+
+    ``asking``: a person is asked about places. ``stops``: when it is sure, it keeps its z and learns from thumbs only.
+    """
 
     def __init__(
-        self, setup: Setup, name: str, reward: Float[Tensor, "1 n"], noise: Float[Tensor, " 1"], asking: bool
+        self,
+        setup: Setup,
+        name: str,
+        reward: Float[Tensor, "1 n"],
+        noise: Float[Tensor, " 1"],
+        *,
+        asking: bool,
+        stops: bool,
     ) -> None:
         self.name, self._world, self._asking = name, setup.live_world, asking
         method = setup.build(name)
         self.agent = OnlineTransfer(self._world.model, method, seed=setup.seed)
         self._weighs = not isinstance(method.search, AtEstimate | AnyZ | PosteriorDraw | RolloutSearch)
         self._env = self._world.environment(reward, noise, self.agent.seeds.reshape(1))
+        self.shown_z: Float[Tensor, " d"] | None = None  # what a person wants to see; None: the agent chooses
         self._walk = ShownWalk(self.agent, self._env, seed=0)  # the agent's own resets lead to its first start
         self.steps: list[RecordedStep] = []
+        self._told, self._answers = Told(), 0
+        self._doubts_due, self._last_doubts = 0, list[float]()
+        self._rehearsals: Rehearsals | None = None
+        if isinstance(self._world, LiveBody) and type(self.agent) is OnlineTransfer:
+            self._rehearsals = Rehearsals(self._world.arena, self.agent)
+        self._stops = stops
         self.untold: Step | None = None  # the last step, until the agent is told its reward
         self._judge = self._world.judge(self.agent.best_z)
 
     def move(self) -> None:
         """Choose an action and take it; the reward of the last step must have been told."""
+        done = self.shown_z is None and self.done
+        self._walk.z = self.agent.best_z if done else self.shown_z
         step = self._walk.move()
         assert step.belief is not None
         asks = self._asking and bool(self.agent.wants_reward(step.next_obs))
         action, z = np.asarray(step.action).tolist(), followed(step)
-        shown = self._walk.z is not None
-        parts = step.obs, action, step.next_obs, z, step.belief, step.episode, asks, self._env.scene, shown
+        shown = self.shown_z is not None
+        parts = step.obs, action, step.next_obs, z, step.belief, step.episode, asks, self._env.scene, shown, done
         self.steps.append(RecordedStep(*parts))
+        if isinstance(self._world, LiveBody) and len(self.steps) > NEWEST:
+            older = self.steps[-NEWEST - 2 : -NEWEST]
+            older[-1].slim(older[0] if len(older) > 1 else None)
         self.untold = step
 
     def show(self, z: Any) -> None:
         """Pause the agent and follow this z; None: let the agent choose again."""
         if isinstance(self.agent.method.search, RolloutSearch):
             raise ValueError(f"{self.name} scores whole rollouts and cannot pause: choose another method")
-        self._walk.z = None if z is None else behaviour_in(z, self.agent)
+        self.shown_z = None if z is None else behaviour_in(z, self.agent)
 
     @property
-    def shown_z(self) -> Float[Tensor, " d"] | None:
-        """The z that is shown; None: the agent chooses."""
-        return self._walk.z
+    def done(self) -> bool:
+        """Whether it is sure and keeps its z."""
+        return self._stops and self._rehearsals is not None and self._rehearsals.assurance.sure
 
-    @shown_z.setter
-    def shown_z(self, z: Float[Tensor, " d"] | None) -> None:
-        self._walk.z = z
+    def learn_on(self) -> None:
+        """Be sure no more: choose again, and ask."""
+        if self._rehearsals is not None:
+            self._rehearsals.start_anew()
+
+    def prefer(self, better: Clip, worse: Clip) -> None:
+        """Tell the agent which clip a person likes more."""
+        self.agent.prefer(better.observations, worse.observations)
+        self._answers += 1
+        self._rehearse(ACTIONS)  # nobody waits for a step
 
     def clips(self, seed: int) -> tuple[Clip, Clip]:
         """Two behaviours of a body from where it is now, to be compared by a person."""
@@ -71,13 +105,14 @@ class MethodRun:
         """Tell the agent the reward of its last step, or that there is none."""
         assert self.untold is not None
         self._walk.tell(self.untold, reward)
-        self.steps[-1].reward, self.untold = reward, None
+        self._record(self.steps[-1], reward)
+        self.untold = None
 
     def tell_late(self, steps_ago: int, reward: float) -> None:
         """Tell the agent the reward of an earlier step that had none."""
         step = self.steps[-1 - steps_ago]
         self.agent.learn(np.asarray([step.entered]), [reward])
-        step.reward = reward
+        self._record(step, reward)
 
     def credit(self, first: int, last: int, reward: float) -> list[int]:
         """Tell the agent one reward for all steps of a range that have none, counted from 1; returns these."""
@@ -85,29 +120,48 @@ class MethodRun:
         if found:
             self.agent.learn(np.stack([self.steps[step - 1].entered for step in found]), [reward] * len(found))
         for step in found:
-            self.steps[step - 1].reward = reward
+            self._record(self.steps[step - 1], reward)
         return found
+
+    def _record(self, step: RecordedStep, reward: float | None) -> None:
+        step.reward = reward
+        if reward is not None:
+            self._told.add(reward)
+
+    def _rehearse(self, actions: int = 1) -> None:
+        if self._rehearsals is not None and (self._told.largest or self._answers):
+            self._rehearsals.go_on(self._told.count + OF_AN_ANSWER * self._answers, self._env.state, actions)
 
     def assess(self, hidden: Hidden | None) -> None:
         """Judge the last step."""
         self._judge.assess(self.steps, self.agent.best_z, hidden)
+        self._rehearse()
 
     def frame(self, hidden: Hidden | None) -> dict[str, Any]:
         """What the page draws after the last step."""
         last = self.steps[-1] if self.steps else None
-        rewards = [step.reward for step in self.steps if step.reward is not None]
         # A method that tries rollouts may be back at its start.
         at = self.steps[-1].entered if self.untold else self._walk.obs
-        so_far = RunSoFar(self.agent, self.steps, rewards, at, self._env.scene, self._weighs)
+        assurance = Assurance() if self._rehearsals is None else self._rehearsals.assurance
+        so_far = RunSoFar(self.agent, self.steps, self._told, at, self._env.scene, self._weighs, assurance)
         return {
             "action": None if last is None else last.action,
             "reward": None if last is None else last.reward,
-            "told": len(rewards),
+            "told": self._told.count,
             "asks": last is not None and last.asks,
             "mode": self._judge.mode,
-            "eigen": rounded(1 / self.agent.posterior.eigenvalues.cpu(), DIGITS + 2),
+            "eigen": self._doubts(),
             **self._judge.shown(so_far, hidden),
         }
+
+    def _doubts(self) -> list[float]:
+        """Some eigenvalues of V⁻¹, from the largest to the smallest."""
+        if len(self.steps) >= self._doubts_due:
+            self._doubts_due = len(self.steps) + (DOUBTS_EVERY if isinstance(self._world, LiveBody) else 1)
+            all_of_them = 1 / self.agent.posterior.eigenvalues.cpu()
+            some = np.linspace(0, len(all_of_them) - 1, min(len(all_of_them), DOUBTS)).round().astype(int)
+            self._last_doubts = rounded(all_of_them[some], DIGITS + 2)
+        return self._last_doubts
 
     def traced(self) -> TracedRun:
         """Every step, as ``zscout compare --traces`` reads it."""

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache, partial
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Literal
 
 import torch
@@ -16,6 +17,7 @@ from zscout.lab.point_arena import POINT_MAZE, PointArena
 from zscout.lab.trace_file import MODELS
 from zscout.live.body_world import LiveBody
 from zscout.live.grid_world import LiveGrid
+from zscout.live.limits import Limits
 from zscout.live.live_world import LiveWorld
 from zscout.live.point_world import PER_CELL, LivePointMaze
 from zscout.worlds.body import BODIES
@@ -39,6 +41,8 @@ class Offer:
     kind: Literal["map", "stage"] = "map"
     body: str = ""  # on a stage
     usual: dict[str, Any] = field(default_factory=dict)  # parts of a set-up with another default here
+    length: int = 1  # a run has so many times the steps of one on a map
+    hold: int = 1  # steps for which a z is kept, if the method has no reason of its own
     pace: float | None = None  # steps a second at first; None: the page's
     needs: tuple[str, ...] = ()  # packages that may be missing
 
@@ -69,9 +73,10 @@ def _grid(name: str) -> Offer:
     return Offer(GRID_TITLES[name], OF_ARENAS, MODELS, networks, partial(LiveGrid, name))
 
 
-def _body(name: str) -> Offer:
-    model = f"{name}-fb"
-    repeat = json.loads((shipped()[model] / CONFIG).read_text())["about"]["repeat"]  # without loading the model
+def body_offer(name: str, model: str) -> Offer:
+    """A body with a model, by name or folder."""
+    folder = shipped().get(model, Path(model))
+    repeat = json.loads((folder / CONFIG).read_text())["about"].get("repeat", 1)  # without loading the model
     return Offer(
         name.capitalize(),
         (LEARNED,),
@@ -84,7 +89,9 @@ def _body(name: str) -> Offer:
         kind="stage",
         body=name,
         usual={"noise": 0.0, "memory": 300, "wait": False, "silence": "zero"},
-        pace=20.0,
+        length=Limits.longest,
+        hold=10,  # a fifth of the time for a step; the cheetah learns as fast
+        pace=25.0,
         needs=("mujoco", "dm_control"),
     )
 
@@ -105,7 +112,7 @@ OFFERS = {
         without=("exhaustive", "mbie", "usf-ucb-short"),
         traces=False,
     ),
-    **{name: _body(name) for name in BODIES if f"{name}-fb" in shipped()},
+    **{name: body_offer(name, f"{name}-fb") for name in BODIES if f"{name}-fb" in shipped()},
 }
 
 

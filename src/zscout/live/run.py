@@ -24,7 +24,9 @@ from zscout.live.setup import Setup, reward_in, task_in
 from zscout.live.step_file import step_file
 
 LATE = 5  # steps: an answer may arrive after the agent has moved on
-LATE_THUMB = 30  # the same for a thumb, which is about many steps
+LATE_THUMB = 50  # the same for a thumb, which is about many steps
+KEPT = 2_000  # frames of a body that a page can show; of a map, all
+SILENT = 10  # steps that learn together that no thumb came
 
 
 class LiveRun:
@@ -32,7 +34,7 @@ class LiveRun:
 
     def __init__(self, setup: Setup, most_steps: int) -> None:
         self.setup = setup  # would start this run again, with the hidden reward as it is now
-        self._most, self._person = most_steps, setup.who == "person"
+        self._most, self._person = most_steps * OFFERS[setup.world].length, setup.who == "person"
         self._frames: list[bytes] = []
         # On a map the agent asks about places; on a stage a person watches and credits the last second.
         self._on_stage = OFFERS[setup.world].kind == "stage"
@@ -40,7 +42,10 @@ class LiveRun:
         table = setup.hidden_table()
         self._reward, self._noise = table[None].clone(), torch.tensor([setup.noise], dtype=torch.float64)
         asking = self._person and not self._watched
-        self._sides = [MethodRun(setup, name, self._reward, self._noise, asking) for name in setup.methods]
+        self._sides = [
+            MethodRun(setup, name, self._reward, self._noise, asking=asking, stops=self._watched)
+            for name in setup.methods
+        ]
         self._hidden: Hidden | None = None if self._person else setup.live_world.hide(table)
         self._paintings: list[Painting] = []  # every hidden reward, and since which step
         self._record_painting()
@@ -54,7 +59,7 @@ class LiveRun:
         known = as_size(after, "after", -1, self._most)
         head = {"is": "begun", "run": key, "setup": self.setup.to_json(), "resumed": resumed, "reward": self._table()}
         head |= {"constants": self.setup.live_world.constants, "showing": self._sides[0].shown_z is not None}
-        return self._reply([encode(head), *self._reward_messages(), *self._frames[known + 1 :]])
+        return self._reply([encode(head), *self._reward_messages(), *filter(None, self._frames[known + 1 :])])
 
     def step(self) -> Reply:
         """One step of each method."""
@@ -177,11 +182,20 @@ class LiveRun:
         if chosen is not None:
             first, second = self._pair
             good, bad = (second, first) if chosen else (first, second)
-            self._sides[0].agent.prefer(good.observations, bad.observations)
+            self._sides[0].prefer(good, bad)
             self._preferred += 1
         self._pair = None
         self._frames[-1] = self._frame()
-        return self._reply([encode({"is": "preferred", "answers": self._preferred}), self._frames[-1]])
+        told = {"is": "preferred", "answers": self._preferred, "done": self._sides[0].done}
+        return self._reply([encode(told), self._frames[-1]])
+
+    def learn(self) -> Reply:
+        """Go on learning and asking although it is sure."""
+        self._check_who("person")
+        self._check_stage()
+        self._sides[0].learn_on()
+        self._frames[-1] = self._frame()
+        return self._reply([self._frames[-1]])
 
     def trace(self) -> Reply:
         """The whole run: as ``zscout compare --traces`` reads it, or of a body every step."""
@@ -204,9 +218,12 @@ class LiveRun:
         return self._reply([encode({"is": "trace", "name": name, "trace": trace.to_json()})])
 
     def _credit_silence(self) -> list[bytes]:
-        """Reward 0 for the step that no thumb can reach any more, if silence means that."""
+        """Reward 0 for the steps that no thumb can reach any more, if silence means that."""
         last = out_of_reach(self._newest, Limits.fastest)
-        return self._credit(last, last, 0.0) if self._watched and self.setup.silence == "zero" and last >= 1 else []
+        # Who has been told that it is done need not watch any more: silence means nothing then.
+        counts = self._watched and self.setup.silence == "zero" and not self._sides[0].done
+        due = counts and last >= SILENT and last % SILENT == 0
+        return self._credit(last - SILENT + 1, last, 0.0) if due else []
 
     def _credit(self, first: int, last: int, reward: float) -> list[bytes]:
         """Learn the reward of a range of steps that have none, and tell the page."""
@@ -272,6 +289,8 @@ class LiveRun:
         for side in self._sides:
             side.assess(self._hidden)
         self._frames.append(self._frame())
+        if self._on_stage and len(self._frames) > KEPT:
+            self._frames[-KEPT - 1] = b""
 
     def _frame(self) -> bytes:
         step = len(self._sides[0].steps)
@@ -323,7 +342,7 @@ def hello(most_steps: int, seed: int) -> bytes:
     """What the page offers. Called first in each process: one step of a first run loads everything."""
     LiveRun(Setup(), most_steps=1).step()
     gc.freeze()  # what is loaded now stays: the garbage collector need not scan it during a step
-    return encode({"is": "hello", "limits": {"steps": most_steps}, **choices(seed)})
+    return encode({"is": "hello", "limits": {"steps": most_steps, "kept": KEPT}, **choices(seed)})
 
 
 def _run(key: str) -> LiveRun:

@@ -116,7 +116,8 @@ class Setup:
         world = self.live_world
         noise = self.noise if self.who == "hidden" else None  # as in the laboratory, so that runs can be compared
         method = METHODS[name](dim=world.model.dim, noise=noise, **world.method_options(name))
-        return replace(method, forgetting=1.0 if self.memory is None else 1 - 1 / self.memory)
+        hold = OFFERS[self.world].hold if method.hold == 1 and not needs_every_reward(name) else method.hold
+        return replace(method, hold=hold, forgetting=1.0 if self.memory is None else 1 - 1 / self.memory)
 
     def hidden_table(self) -> Float[Tensor, " n"]:
         """The hidden reward: that of the random task, the painting, or 0."""

@@ -194,8 +194,8 @@ class Visits:
 
     async def _resume(self, page: PageSocket, key: Any, after: Any) -> None:
         """Continue a run in this page; another page that has it is closed."""
-        if type(after) is not int or not -1 <= after <= self._limits.steps:
-            raise MessageError(f"after must be the last step that was seen, from -1 to {self._limits.steps}")
+        if type(after) is not int or not -1 <= after <= self._limits.last_step:
+            raise MessageError(f"after must be the last step that was seen, from -1 to {self._limits.last_step}")
         visit = self._by_key.get(key) if isinstance(key, str) else None
         if visit is None:
             raise RunLostError(NOT_KEPT)

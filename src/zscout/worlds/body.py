@@ -73,10 +73,15 @@ class Body:
         return 3 * self._joints + self.kind.touch
 
     @property
+    def observation_size(self) -> int:
+        """Entries of an observation."""
+        entries = 2 * self._joints - 1 if self.kind.sees_angles else 2 * (self._joints - 2) + 1 + self._joints
+        return entries + self.kind.touch
+
+    @property
     def observation_space(self) -> Box:
         """dm_control's observation, flat."""
-        entries = 2 * self._joints - 1 if self.kind.sees_angles else 2 * (self._joints - 2) + 1 + self._joints
-        return Box(-np.inf, np.inf, (entries + self.kind.touch,), np.float32)
+        return Box(-np.inf, np.inf, (self.observation_size,), np.float32)
 
     @property
     def action_space(self) -> Box:
@@ -141,7 +146,7 @@ class Body:
         pitch rate, and the body's angular momentum about its centre of mass; for the hopper also how far the torso is
         above the foot.
         """
-        _check_size(obs, "observation", self.observation_space.shape[0])
+        _check_size(obs, "observation", self.observation_size)  # a Box takes longer than all below
         skeleton, links = self._skeleton(obs), self._joints - 2
         if self.kind.sees_angles:
             angles = skeleton.angles(obs[..., 1 : links + 1])

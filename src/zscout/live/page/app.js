@@ -224,6 +224,7 @@ listenToKeys({
   j: bad,
   "-": bad,
   "−": bad,
+  m: () => clips.more() || (onStage() && thumbs.learnOn()),
   n: () => (onStage() ? false : person.skip()),
   "?": () => keys.open(!keys.isOpen),
   Escape: escape,

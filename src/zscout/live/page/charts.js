@@ -18,7 +18,7 @@ const RIGHT = 4;
 export function drawChart(ctx, width, height, chart) {
   const ink = currentInk();
   const plot = { left: LEFT, top: TOP, width: width - LEFT - RIGHT, height: height - TOP - BOTTOM };
-  const x = (step) => plot.left + (plot.width * step) / Math.max(1, chart.last);
+  const x = (step) => plot.left + (plot.width * (step - chart.first)) / Math.max(1, chart.last - chart.first);
   const scaled = chart.log ? Math.log10 : (v) => v;
   const [low, high] = [scaled(chart.low), scaled(chart.high)];
   const y = (v) => plot.top + plot.height * (1 - (scaled(v) - low) / (high - low || 1));
@@ -35,7 +35,7 @@ export function drawChart(ctx, width, height, chart) {
   }
   ctx.textBaseline = "alphabetic";
   ctx.textAlign = "left";
-  ctx.fillText("0", plot.left, height - 3);
+  ctx.fillText(String(chart.first), plot.left, height - 3);
   ctx.textAlign = "right";
   ctx.fillText(String(chart.last), plot.left + plot.width, height - 3);
 
@@ -53,8 +53,8 @@ export function drawChart(ctx, width, height, chart) {
 }
 
 /** The step at a horizontal position, to look back with the pointer. */
-export function stepAt(px, width, last) {
-  return Math.round((Math.max(0, Math.min(1, (px - LEFT) / (width - LEFT - RIGHT)))) * last);
+export function stepAt(px, width, first, last) {
+  return first + Math.round(Math.max(0, Math.min(1, (px - LEFT) / (width - LEFT - RIGHT))) * (last - first));
 }
 
 function segment(ctx, x0, y, x1) {

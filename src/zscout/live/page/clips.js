@@ -17,6 +17,7 @@ export class Clips {
     byId("clip-left").addEventListener("click", () => this.answer(0));
     byId("clip-right").addEventListener("click", () => this.answer(1));
     byId("clip-neither").addEventListener("click", () => this.answer(null));
+    byId("clips-more").addEventListener("click", () => this.more());
     byId("clips-close").addEventListener("click", () => this.close());
   }
 
@@ -46,6 +47,7 @@ export class Clips {
 
   #ask() {
     this.pair = null;
+    this.#rest(false);
     mark(this.panel, "data-number", "");
     this.session.send({ do: "clips" });
   }
@@ -54,7 +56,16 @@ export class Clips {
   answer(better) {
     if (!this.isOpen || !this.pair) return;
     this.session.send({ do: "prefer", number: this.pair.number, better });
+    this.pair = null; // the last pictures stay until the next pair comes
+  }
+
+  /** It is sure, but the person wants to say more. @returns {boolean} false if it asks anyway */
+  more() {
+    if (!this.isOpen || !this.done) return false;
+    this.session.send({ do: "learn" });
     this.#ask();
+    byId("clips-close").focus();
+    return true;
   }
 
   received(pair) {
@@ -67,18 +78,30 @@ export class Clips {
     this.#draw();
   }
 
-  preferred({ answers }) {
-    write(byId("clips-count"), `It has learned from ${answers} ${answers === 1 ? "answer" : "answers"}. Another pair:`);
+  preferred({ answers, done }) {
+    if (!this.isOpen) return;
+    const learned = `It has learned from ${answers} ${answers === 1 ? "answer" : "answers"}.`;
+    write(byId("clips-count"), `${learned} ${done ? "It is sure now and asks no more." : "Another pair:"}`);
+    if (!done) return this.#ask();
+    this.#rest(true);
+    byId("clips-more").focus();
+  }
+
+  /** Asks no more, or again. */
+  #rest(done) {
+    this.done = done;
+    show(byId("clips-more"), done);
+    for (const id of ["clip-left", "clip-right", "clip-neither"]) byId(id).disabled = done;
   }
 
   #draw() {
     if (!this.pair || !this.isOpen) return;
-    const { radii, seconds } = this.session.constants;
+    const { constants } = this.session;
     this.pair.clips.forEach((clip, i) => {
       const screen = this.screens[i];
       if (!screen.visible) return;
-      const ends = clip[this.#at(clip.length, seconds)];
-      drawStage(screen.clean(), screen.width, screen.height, { ends, camera: torsoAt(ends), radii });
+      const ends = clip[this.#at(clip.length, constants.seconds)];
+      drawStage(screen.clean(), screen.width, screen.height, { ends, camera: torsoAt(ends), ...constants });
     });
     this.drawing = requestAnimationFrame(() => this.#draw());
   }

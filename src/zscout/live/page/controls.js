@@ -3,9 +3,10 @@
 import { byId, mark, write } from "./dom.js";
 import { LONG_MS, toast } from "./toasts.js";
 
-const FASTEST = 30; // slider position p in 0 … 30 means 30^(p/30) steps a second
-const paceAt = (place) => FASTEST ** (place / FASTEST);
-const placeOf = (pace) => (FASTEST * Math.log(Math.max(1, pace))) / Math.log(FASTEST);
+const FASTEST = 50; // slider position p in 0 … 30 means 50^(p/30) steps a second
+const LAST = 30;
+const paceAt = (place) => FASTEST ** (place / LAST);
+const placeOf = (pace) => (LAST * Math.log(Math.max(1, pace))) / Math.log(FASTEST);
 const paceText = (pace) => `${pace < 9.95 ? Number(pace.toFixed(1)) : Math.round(pace)}`;
 const MANY_ANSWERS = 5; // from this number on, ask before discarding them
 

@@ -9,7 +9,6 @@ const MEAN_OVER = 20; // steps of the running mean
 const KNOWN = 0.5; // uncertainty of a place after four answers there
 const EVERY_MS = 90; // about ten drawings a second
 const SHORTEST = 40; // least number of steps on the axis
-const MOST_LINES = 9; // of eigenvalues
 const DASH = [6, 4]; // of the second method
 
 const count = (x) => String(x);
@@ -123,7 +122,7 @@ export class Curves {
     mark(canvas, "aria-label", curve.title); // until it is drawn
     const screen = new Screen(canvas, this.changed);
     const scrub = (event) => {
-      if (event.buttons & 1) this.look(stepAt(event.offsetX, screen.width, this.last));
+      if (event.buttons & 1) this.look(stepAt(event.offsetX, screen.width, this.first, this.last));
     };
     canvas.addEventListener("pointerdown", scrub);
     canvas.addEventListener("pointermove", scrub);
@@ -139,12 +138,13 @@ export class Curves {
     texts.forEach((text, i) => write(now.children[i], text));
     const named = texts.map((text, i) => `${view.setup.methods[i]} ${text}`).join(", ");
     mark(screen.canvas, "aria-label", `${curve.title} at step ${view.step}: ${named}`);
+    this.first = view.first;
     this.last = lastStep(view);
     if (screen.visible) drawCurve(curve, screen.clean(), screen.width, screen.height, view);
   }
 }
 
-const lastStep = (view) => Math.max(SHORTEST, view.newest);
+const lastStep = (view) => Math.max(view.first + SHORTEST, view.newest);
 
 /** Those of this mode; exact values are of worlds without episodes, returns of worlds with episodes. */
 export function curvesFor({ setup, world }) {
@@ -266,7 +266,7 @@ function unit(sides) {
 function eigenChart(sides) {
   let [low, high] = [0.1, 1];
   const series = sides.flatMap(({ eigen, many, look }) =>
-    spread(many).map((k) => {
+    Array.from({ length: many }, (_, k) => {
       const ys = eigen(k);
       low = ys.reduce((a, b) => Math.min(a, b), low);
       high = ys.reduce((a, b) => Math.max(a, b), high);
@@ -279,12 +279,6 @@ function eigenChart(sides) {
     decades.push([10 ** e, e < -2 ? `1e${e}` : (10 ** e).toFixed(Math.max(0, -e))]);
   }
   return { series, low, high: high * 1.05, log: true, ticks: decades };
-}
-
-/** Indices of the largest, the smallest and some in between: thirty lines would be unreadable. */
-function spread(many) {
-  const lines = Math.min(many, MOST_LINES);
-  return Array.from({ length: lines }, (_, i) => Math.round((i * (many - 1)) / Math.max(1, lines - 1)));
 }
 
 function roundUp(x) {

@@ -19,7 +19,7 @@ export class GoalBars {
     const title = person ? "You seem to like" : "What seems to pay";
     write(this.element.querySelector("h3"), title);
     write(this.element.querySelector(".likes-text"), known ? frame.likes || "nothing in particular" : "nothing yet");
-    write(this.element.querySelector(".left"), leftText(frame.left));
+    write(this.element.querySelector(".left"), frame.knows);
     const truth = view.hidden && view.showReward ? view.truth : null;
     goals.forEach((goal, i) => {
       const row = this.rows[i];
@@ -48,12 +48,6 @@ export class GoalBars {
     });
     this.list.replaceChildren(...this.rows.map(({ element }) => element));
   }
-}
-
-/** How much better any behaviour could be, in words; an estimate, since the model is learned. */
-function leftText(share) {
-  if (share === null || share > 0.995) return "How much could still be gained is not known yet.";
-  return `At most about ${Math.round(100 * share)} % could still be gained.`;
 }
 
 /** A bar from the middle. */

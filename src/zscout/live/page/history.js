@@ -12,7 +12,7 @@ function packed(frame) {
 
 export class History {
   constructor() {
-    this.most = 1001; // frames of a run; the server sends the number
+    this.most = 1001; // frames that are kept; the server sends the number
     this.clear();
   }
 

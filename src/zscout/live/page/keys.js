@@ -23,6 +23,7 @@ const LIST = {
     ["↓ j −", "bad; of a body: hold"],
     ["n", "skip: no answer"],
     ["← →", "the better of two clips"],
+    ["m", "ask me more, when it is sure"],
   ],
   "The page": [
     ["?", "these keys"],

@@ -16,7 +16,10 @@ export class Parts {
     if (this.world !== world.name) this.#build(world);
     if (!view.hidden || !values) return;
     const now = view.showReward ? values : values.map(() => 0);
-    this.buttons.forEach((button, i) => mark(button, "aria-pressed", now[i] !== 0));
+    this.buttons.forEach((button, i) => {
+      mark(button, "aria-pressed", now[i] !== 0);
+      if (now[i] !== 0) button.closest("details")?.setAttribute("open", "");
+    });
     this.sliders.forEach(({ input, output, name }, i) => {
       const value = now[world.tasks.length + i];
       const { title, low, high } = world.goals[i];
@@ -39,7 +42,9 @@ export class Parts {
       button.addEventListener("click", () => this.#choose(i));
       return button;
     });
-    byId("tasks").replaceChildren(...this.buttons);
+    const some = (preset) => this.buttons.filter((_, i) => world.tasks[i].preset === preset);
+    byId("tasks").replaceChildren(...some(true));
+    byId("other-tasks").replaceChildren(...some(false));
     this.sliders = world.goals.map((goal, i) => this.#slider(goal, world.tasks.length + i));
     byId("wishes").replaceChildren(...this.sliders.map(({ field }) => field));
   }

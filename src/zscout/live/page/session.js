@@ -92,7 +92,6 @@ export class Session {
     this.worlds = new Map(message.worlds.map((world) => [world.name, numbered(world)]));
     this.connected = true;
     this.lostAt = null;
-    this.history.most = message.limits.steps + 1;
     const before = this.key ? { run: this.key } : !this.setup && thisTab.get("run");
     if (before && (this.key || before.hash === location.hash)) {
       this.send({ do: "resume", run: before.run, after: this.history.newest }); // −1 after a reload: all frames
@@ -104,6 +103,8 @@ export class Session {
     this.key = message.run;
     this.setup = message.setup;
     this.constants = message.constants;
+    const { steps, kept } = this.hello.limits;
+    this.history.most = 1 + (this.world.kind === "stage" ? kept : steps);
     this.showing = message.showing; // whether the agent is paused and a saved behaviour acts
     if (message.resumed) this.#resumed(message);
     else {

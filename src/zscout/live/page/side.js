@@ -95,7 +95,7 @@ export class Side {
     const screen = this.screens.world;
     if (!screen.visible) return moving;
     const colour = view.sides > 1 ? currentInk()[`side${this.number}`] : undefined;
-    drawStage(screen.clean(), screen.width, screen.height, { ends, camera, radii: view.constants.radii, colour });
+    drawStage(screen.clean(), screen.width, screen.height, { ends, camera, colour, ...view.constants });
     return moving;
   }
 
@@ -121,7 +121,7 @@ export class Side {
     speak(this.find("says"), frame.says);
     const { mode, asks, lost, worth, reward, episode } = frame;
     const at = frame.ends ? torsoAt(frame.ends).toFixed(2) : cell(frame.at);
-    const facts = { at, told: frame.told, return: frame.return, best: cell(frame.best), heading: cell(frame.heading), mode, asks, lost, worth, reward, episode, likes: frame.likes };
+    const facts = { at, told: frame.told, return: frame.return, best: cell(frame.best), heading: cell(frame.heading), mode, asks, lost, worth, reward, episode, likes: frame.likes, sure: frame.sure };
     for (const [name, value] of Object.entries(facts)) mark(this.element, `data-${name}`, value);
     const { horizon } = view.world;
     show(this.find("episode"), horizon !== null);
@@ -203,7 +203,8 @@ export class Side {
 /** Where the body is and how it moves, in words. */
 function describeBody({ ends, now, reward }, { goals }) {
   const of = Object.fromEntries(goals.map(({ name }, i) => [name, now[i]]));
-  const posture = of.upright < -0.3 ? "upside down" : of.nose < -0.5 ? "nose up" : of.nose > 0.5 ? "nose down" : "upright";
+  const { low, high } = goals.find(({ name }) => name === "pitch");
+  const posture = of.upright < -0.3 ? "upside down" : of.pitch < -0.5 ? low : of.pitch > 0.5 ? high : "upright";
   const rounded = (x) => plain(Math.round(10 * x) / 10 || 0, 1); // no −0
   const parts = [`At ${rounded(torsoAt(ends))} m`, `${rounded(of.speed)} m/s`, `torso ${plain(of.height, 2)} m high`, posture];
   if (reward !== null) parts.push(`reward ${signed(reward)}`);

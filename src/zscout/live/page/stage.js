@@ -3,8 +3,7 @@
 import { currentInk } from "./colours.js";
 import { calm } from "./dom.js";
 
-const ABOVE = 1.75; // metres shown above the ground …
-const BELOW = 0.3; // … and below
+const BELOW = 0.17; // of the height above the ground, shown below it
 const EASE_MS = 220; // how fast the camera follows
 const JUMP = 2; // metres: further is a new start
 
@@ -41,20 +40,23 @@ export class StageMotion {
   }
 }
 
-/** @param {{ends: number[], camera: number, radii: number[], colour?: string}} scene */
-export function drawStage(ctx, width, height, { ends, camera, radii, colour }) {
+/** @param {{ends: number[], camera: number, radii: number[], far: boolean[], above: number, colour?: string}} scene
+ *   in metres; the limbs on the far side are drawn first, and paler */
+export function drawStage(ctx, width, height, { ends, camera, radii, far, above, colour }) {
   const ink = currentInk();
-  const metre = height / (ABOVE + BELOW);
-  const ground = ABOVE * metre;
+  const ground = height / (1 + BELOW);
+  const metre = ground / above;
   const x = (m) => width / 2 + (m - camera) * metre;
   const y = (m) => ground - m * metre;
   ctx.fillStyle = ink.floor;
   ctx.fillRect(0, 0, width, height);
   drawGround(ctx, width, height, { camera, metre, ground, x });
   ctx.lineCap = "round";
-  for (const [wider, stroke] of [[2.5, ink.floor], [0, colour ?? ink.ink]]) {
+  const sides = [[true, ink.soft], [false, colour ?? ink.ink]];
+  for (const [away, wider, stroke] of sides.flatMap(([away, stroke]) => [[away, 2.5, ink.floor], [away, 0, stroke]])) {
     ctx.strokeStyle = stroke;
     radii.forEach((radius, i) => {
+      if (far[i] !== away) return;
       const [x0, z0, x1, z1] = ends.slice(4 * i, 4 * i + 4);
       ctx.lineWidth = 2 * radius * metre + wider;
       ctx.beginPath();

@@ -13,12 +13,12 @@ const SHADES = 7;
 
 /** The stage of one method, for the exported picture. */
 export function paintStage(ctx, view, frame, width, height) {
-  drawStage(ctx, width, height, { ends: frame.ends, camera: torsoAt(frame.ends), radii: view.constants.radii });
+  drawStage(ctx, width, height, { ends: frame.ends, camera: torsoAt(frame.ends), ...view.constants });
 }
 
 /** A GIF of the last steps up to the one shown, in real time; each picture is of the step nearest to its time. */
 export function stageAnimation(view) {
-  const { seconds, radii } = view.constants;
+  const { seconds } = view.constants;
   const stride = Math.max(1, Math.round(DELAY / 100 / seconds));
   const end = view.step - view.first + 1;
   const frames = view.frames.slice(Math.max(0, end - stride * MOST_PICTURES), end).filter((_, i) => i % stride === 0);
@@ -30,7 +30,7 @@ export function stageAnimation(view) {
   const pictures = frames.map(({ sides: [{ ends }] }) => {
     const x = torsoAt(ends);
     camera = camera === null || Math.abs(x - camera) > 2 ? x : camera + (x - camera) * 0.2;
-    drawStage(ctx, WIDTH, HEIGHT, { ends, camera, radii });
+    drawStage(ctx, WIDTH, HEIGHT, { ends, camera, ...view.constants });
     return palette.indices(ctx.getImageData(0, 0, WIDTH, HEIGHT));
   });
   return encodeGif({ width: WIDTH, height: HEIGHT, palette: palette.colours, pictures, delay: DELAY });

@@ -1,11 +1,11 @@
 // Thumbs while a body is watched: a press is about the last second, a held thumb about all that is shown meanwhile.
 
-import { byId, mark, write } from "./dom.js";
+import { byId, mark, show, write } from "./dom.js";
 import { speak } from "./speech.js";
 import { toast } from "./toasts.js";
 
 const AGAIN_MS = 150; // a held thumb is sent so often: the windows of two messages overlap
-const LATEST = 30; // steps back at which a thumb still counts
+const LATEST = 50; // steps back at which a thumb still counts
 
 export class Thumbs {
   constructor(session) {
@@ -27,6 +27,7 @@ export class Thumbs {
       this.strength = Number(target.value);
       write(byId("hold-strength-now"), this.strength.toFixed(1));
     });
+    byId("learn-on").addEventListener("click", () => this.learnOn());
     byId("hold-silence").addEventListener("change", ({ target }) => session.send({ do: "silence", value: target.value }));
   }
 
@@ -61,7 +62,7 @@ export class Thumbs {
   #send() {
     const { session } = this;
     const { history, status } = session;
-    const pace = Math.min(30, Math.max(0.5, session.pace ?? status.speed));
+    const pace = Math.min(50, Math.max(0.5, session.pace ?? status.speed));
     session.send({ do: "thumb", step: history.shown, value: this.held * this.strength, pace });
   }
 
@@ -83,7 +84,16 @@ export class Thumbs {
     write(byId("credited"), "No thumb yet.");
   }
 
-  show({ hidden, status }) {
-    if (!hidden) byId("hold-silence").value = status.silence;
+  /** It is sure and asks no more: let it go on. @returns {boolean} false if it is not */
+  learnOn() {
+    return this.sure && this.session.send({ do: "learn" });
+  }
+
+  show({ hidden, status, frame, world }) {
+    if (hidden || world.kind !== "stage") return;
+    byId("hold-silence").value = status.silence;
+    this.sure = frame.sides[0].sure;
+    write(byId("done-text"), this.sure ? `${frame.sides[0].knows} I ask no more.` : "");
+    show(byId("done"), this.sure);
   }
 }

@@ -25,7 +25,7 @@ export class Views {
       started: session.started,
       away: session.lostAt !== null && performance.now() - session.lostAt > UNNOTICED_MS,
       hello: session.hello,
-      limit: session.hello?.limits.steps ?? 1000,
+      limit: (session.hello?.limits.steps ?? 1000) * (session.world?.length ?? 1),
       setup,
       world: session.world,
       status: session.status,

@@ -1,0 +1,92 @@
+"""Bodies whose models do not ship yet, on the live page: with untrained models, each offered by one line."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import zscout
+from live_frames import frames, messages, side, steps
+from test_body_training import TINY
+from zscout.bfm.body_training import BodyTrainer
+from zscout.bfm.pretrained import save_observations, shipped
+from zscout.live import choices, offers
+from zscout.live.run import LiveRun
+from zscout.live.setup import Setup
+from zscout.worlds.body import BODIES, body
+
+
+@pytest.fixture(scope="module", params=["walker", "hopper"])
+def untrained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """A body, and the folder of an untrained model of it with 300 observations."""
+    name: str = request.param
+    trainer = BodyTrainer(body(name, threads=1), replace(TINY, goal_features=name), seed=0)
+    trainer._warm_up()
+    trainer.model.about = {"name": f"{name}-fb", "world": name, "repeat": 1}
+    folder = tmp_path_factory.mktemp("models") / f"{name}-fb"
+    zscout.save(trainer.model, folder)
+    save_observations(folder, trainer.observations[:300])
+    return name, str(folder)
+
+
+@pytest.fixture
+def offered(untrained: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> str:
+    """A body that is offered because it has a model."""
+    name, folder = untrained
+    monkeypatch.setitem(offers.OFFERS, name, offers.body_offer(name, folder))
+    monkeypatch.setitem(choices.ABOUT_MODELS, folder, ("Network", "Untrained."))
+    return name
+
+
+def begun(world: str, **setup: Any) -> LiveRun:
+    return LiveRun(Setup.from_json({"world": world, **setup}), 600)
+
+
+def test_every_body_with_a_shipped_model_is_offered() -> None:
+    bodies = {offer["name"] for offer in choices.choices()["worlds"] if offer["kind"] == "stage"}
+    assert bodies == {name for name in BODIES if f"{name}-fb" in shipped()}
+
+
+def test_it_has_presets_goals_and_a_stage_as_high_as_it_needs(offered: str) -> None:
+    [offer] = [offer for offer in choices.choices()["worlds"] if offer["name"] == offered]
+    presets = {task["name"] for task in offer["tasks"] if task["preset"]}
+    wanted = {"stand", "walk", "run", "walk-backward"} if offered == "walker" else {"stand", "hop", "hop-backward"}
+    assert wanted | {"crouch", "spin"} <= presets < {task["name"] for task in offer["tasks"]}
+    words = {word for goal in offer["goals"] for word in (goal["low"], goal["high"])}
+    assert {"lean forward", "backward", "upside down"} <= words
+    assert ("stretched" in words) == (offered == "hopper")
+    assert offer["horizon"] == 1000
+    [begin, *_] = messages(begun(offered).begun("key"))
+    world = body(offered, threads=1)
+    assert begin["constants"]["seconds"] == world.seconds
+    assert len(begin["constants"]["far"]) == len(begin["constants"]["radii"])
+    assert sum(begin["constants"]["far"]) == (3 if offered == "walker" else 0)  # a thigh, a leg and a foot
+    state = torch.zeros(world.state_size, dtype=torch.float64)
+    assert begin["constants"]["above"] > 1.2 * float(world.segments(state)[0][..., 1].max())
+
+
+def test_a_hidden_task_thumbs_and_clips_work(offered: str) -> None:
+    [offer] = [offer for offer in choices.choices()["worlds"] if offer["name"] == offered]
+    table = [0.0] * offer["entries"]
+    table[[task["name"] for task in offer["tasks"]].index("stand")] = 1.0
+    hidden = begun(offered, reward={"table": table})
+    for frame in steps(hidden, 5):
+        one = side(frame)
+        assert len(one["now"]) == len(one["pays"]) == len(offer["goals"])
+        assert np.isfinite([*one["ends"], *one["pays"], *one["now"], one["reward"]]).all()
+    [truth] = [content["truth"] for content in messages(hidden.begun("key")) if content["is"] == "reward"]
+    stands = [goal["name"] for goal in offer["goals"]].index("height" if offered == "walker" else "stretch")
+    assert truth[stands] == max(truth) > 0.3
+    person = begun(offered, who="person", silence="nothing")
+    steps(person, 20)
+    credit, newest = messages(person.thumb(20, 1, 20))
+    assert side(newest)["told"] == len(credit["steps"]) == 16
+    [clips] = messages(person.clips())
+    assert [len(clip) for clip in clips["clips"]] == [50, 50]
+    told, _ = messages(person.prefer(1, 0))
+    assert told["answers"] == 1
+    [saved] = messages(person.behaviour())
+    person.show(saved["z"])
+    assert side(frames(person.step())[0])["mode"] == "shows"

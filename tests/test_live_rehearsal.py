@@ -1,0 +1,171 @@
+"""A body that knows when it is done: behaviours tried out in the simulator, words about it, and no more questions."""
+
+import math
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+import torch
+
+from live_frames import frames, messages, side, steps
+from zscout.lab.body_arena import BodyArena
+from zscout.live import rehearsal
+from zscout.live.rehearsal import EVERY, REHEARSALS, SURE, Assurance, Rehearsals, could_gain
+from zscout.live.run import LiveRun
+from zscout.live.setup import Setup
+from zscout.randomness import Streams
+from zscout.transfer.agent import OnlineTransfer
+from zscout.worlds.body_tasks import body_task
+
+ARENA = BodyArena("cheetah-fb", body="cheetah")
+
+
+def taught(task: str, labels: int) -> OnlineTransfer:
+    """An agent that knows the reward of some saved observations."""
+    agent, obs = OnlineTransfer(ARENA.bfm), ARENA.observations(labels, 0)
+    agent.learn(obs, body_task(ARENA.world, task)(obs).double())
+    return agent
+
+
+def left(agent: OnlineTransfer, seed: int) -> float:
+    running = could_gain(ARENA, agent, ARENA.starts(Streams(torch.tensor([seed])))[0], seed)
+    while True:
+        try:
+            next(running)
+        except StopIteration as end:
+            return float(end.value)
+
+
+def test_little_is_left_when_the_task_is_known_and_much_when_it_is_not() -> None:
+    for task in ("walk-backward", "crouch"):
+        known, unknown = ([left(taught(task, labels), seed) for seed in range(4)] for labels in (5_000, 5))
+        assert sum(known) / 4 < 0.2
+        assert sum(unknown) / 4 > 0.4
+        assert all(0 <= share <= 1 for share in (*known, *unknown))
+
+
+def test_it_is_in_words() -> None:
+    assert "not known yet" in Assurance().in_words(person=True)
+    assert Assurance(0.424).in_words(person=False) == "About 42 % could still be gained."
+    assert Assurance(0.0424, sure=True).in_words(person=True) == "Sure to 15 %: about 4 % could still be gained."
+    assert Assurance(1.0).in_words(person=True) == "Much could still be gained."
+    assert Assurance(0.4, felt=False).in_words(person=True).startswith("What you like is not something I can feel")
+    assert Assurance(0.4, felt=False).in_words(person=False).startswith("This reward is not something I can feel")
+
+
+@pytest.fixture
+def found(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """What each rehearsal finds, instead of a simulation: the last of these."""
+    shares = [0.0]
+
+    def at_once(*_: Any, **__: Any) -> Generator[None, None, float]:
+        return shares[-1]
+        yield
+
+    monkeypatch.setattr(rehearsal, "could_gain", at_once)
+    return shares
+
+
+def test_it_is_sure_after_some_rehearsals_in_a_row_and_no_longer_when_they_find_more(found: list[float]) -> None:
+    agent = taught("crouch", 500)
+    rehearsals, state = Rehearsals(ARENA, agent), ARENA.starts(Streams(torch.tensor([0])))[0]
+    for number in range(1, REHEARSALS + 1):
+        assert not rehearsals.assurance.sure
+        rehearsals.go_on(EVERY * number - 1, state)  # not due yet
+        assert (rehearsals.assurance.left is None) == (number == 1)
+        rehearsals.go_on(EVERY * number, state)
+    assert rehearsals.assurance == Assurance(0.0, sure=True, felt=True)
+    found.append(4.1 * SURE)
+    rehearsals.go_on(EVERY * (REHEARSALS + 1), state)
+    assert not rehearsals.assurance.sure
+    assert rehearsals.assurance.left == pytest.approx(4.1 * SURE / 4)
+    rehearsals.start_anew()
+    assert rehearsals.assurance == Assurance()
+
+
+def test_what_the_features_cannot_tell_is_not_felt_and_then_it_is_never_sure(found: list[float]) -> None:
+    state = ARENA.starts(Streams(torch.tensor([0])))[0]
+    for felt in (True, False):
+        agent, obs = OnlineTransfer(ARENA.bfm), ARENA.observations(2_000, 0)
+        coins = torch.rand(len(obs), generator=torch.Generator().manual_seed(0)).double().round()
+        agent.learn(obs, body_task(ARENA.world, "walk")(obs).double() if felt else coins)
+        rehearsals = Rehearsals(ARENA, agent)
+        for number in range(1, REHEARSALS + 1):
+            rehearsals.go_on(EVERY * number, state)
+        assert (rehearsals.assurance.felt, rehearsals.assurance.sure) == (felt, felt)
+
+
+def person(**setup: Any) -> LiveRun:
+    return LiveRun(Setup.from_json({"world": "cheetah", "who": "person", **setup}), 3_000)
+
+
+def until_sure(run: LiveRun) -> None:
+    step = 0
+    while not run._sides[0].done:
+        step += 1
+        steps(run, 1)
+        if step % 8 == 0:
+            run.thumb(step, 1, 20)
+        assert step <= EVERY * (REHEARSALS + 1)
+
+
+def test_when_it_is_sure_it_keeps_its_behaviour_asks_no_more_and_thumbs_still_count(found: list[float]) -> None:
+    run = person(seed=1)
+    until_sure(run)
+    agent = run._sides[0].agent
+    before, best = agent.t, agent.best_z
+    shown = [side(frame) for frame in steps(run, 60)]
+    assert {(one["mode"], one["sure"]) for one in shown} == {("done", True)}
+    assert "ask no more" in shown[-1]["says"]
+    assert shown[-1]["knows"].startswith("Sure to 15 %")
+    assert (agent.t, shown[-1]["told"]) == (before, shown[0]["told"])  # silence teaches nothing, and nothing fades
+    assert torch.equal(agent.best_z, best)
+    for step in run._sides[0].steps[-60:]:
+        assert torch.allclose(step.z, best)
+    credit, newest = messages(run.thumb(run._newest, -1, 20))
+    assert side(newest)["told"] == shown[-1]["told"] + len(credit["steps"])
+    assert not torch.equal(agent.best_z, best)
+
+
+def test_it_goes_on_when_asked_to_or_when_it_is_no_longer_sure(found: list[float]) -> None:
+    run = person(seed=1)
+    until_sure(run)
+    [frame] = messages(run.learn())
+    assert not side(frame)["sure"]
+    assert side(steps(run, 1)[0])["mode"] != "done"
+    until = run._newest
+    while not run._sides[0].done:  # it can become sure again, after as many rehearsals as at first
+        steps(run, 1)
+    assert run._newest - until >= EVERY * (REHEARSALS - 1)
+    found.append(1.0)
+    for number in range(1, 4 * OF_LABELS):
+        run.clips()
+        told, frame = messages(run.prefer(number, 0))
+        if not told["done"]:
+            break
+    assert not side(frame)["sure"]
+    assert side(steps(run, 1)[0])["mode"] != "done"
+
+
+OF_LABELS = math.ceil(EVERY / rehearsal.OF_AN_ANSWER)
+
+
+def test_answers_about_clips_alone_can_make_it_sure(found: list[float]) -> None:
+    run, answers = person(seed=1), 0
+    while not run._sides[0].done:
+        answers += 1
+        run.clips()
+        told, _ = messages(run.prefer(answers, answers % 2))
+        assert answers <= OF_LABELS * REHEARSALS
+    assert told == {"is": "preferred", "answers": OF_LABELS * REHEARSALS, "done": True}
+    assert side(frames(run.step())[0])["mode"] == "done"
+
+
+def test_only_a_person_is_told_that_it_is_done_and_only_of_a_body(found: list[float]) -> None:
+    hidden = LiveRun(Setup.from_json({"world": "cheetah", "reward": {"task": 1}}), 3_000)
+    shown = [side(frame) for frame in steps(hidden, EVERY * REHEARSALS + 5)]
+    assert shown[-1]["sure"]
+    assert "done" not in {one["mode"] for one in shown}
+    for run in (hidden, LiveRun(Setup(who="person"), 10)):
+        with pytest.raises(ValueError, match="only"):
+            run.learn()

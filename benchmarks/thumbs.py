@@ -36,8 +36,9 @@ def taught(place: Vectors, rewards: Sequence[Reward], thumbs: int, seconds: floa
     arena, runs, rng = place.arena, len(rewards), Generator().manual_seed(0)
     agent = zscout.OnlineTransfer(place.bfm, seed=0, runs=runs)
     credit = zscout.Credit(delay=DELAY / seconds, spread=SPREAD / seconds)
-    state, entered, judged = arena.starts(Streams(torch.arange(runs))), [], []
-    best, step = [agent.best_z], 0
+    state, best, step = arena.starts(Streams(torch.arange(runs))), [agent.best_z], 0
+    entered: list[Tensor] = []
+    judged: list[Tensor] = []
     for thumb in track(range(thumbs), "thumbs", console=Console(stderr=True)):
         for _ in range(round(APART / seconds)):
             obs = arena.observe(state)

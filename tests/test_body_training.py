@@ -220,6 +220,7 @@ def test_the_scale_of_goals_must_fit_them(walker: Body) -> None:
 )
 def test_shipped_bodies_do_their_tasks(name: str, repeat: int, least: dict[str, int]) -> None:
     world, model, obs = body(name, threads=1), zscout.load(f"{name}-fb"), observations_of(f"{name}-fb")
+    assert isinstance(model, FB)
     tasks = [body_task(world, task) for task in least]
     z = torch.stack([zscout.infer_task(model, obs, task(obs)) for task in tasks])
     found = returns(model, world, tasks, z, repeat=repeat, episodes=4, horizon=250, seed=0).mean(1)

@@ -67,16 +67,16 @@ def random_tasks(
 
 def random_rewards(goals: Float[Tensor, "n g"], tasks: int, rng: Generator) -> Float[Tensor, "n tasks"]:
     """Ramps v·g, and bumps exp(−‖(g − g₀)∘m‖²/2l²) around rows g₀, where the mask m selects about half of the g."""
-    size, like = goals.shape[1], {"dtype": goals.dtype, "device": goals.device}
+    size, dtype, device = goals.shape[1], goals.dtype, goals.device
     ramps = round(RAMPS * tasks)
-    slopes = torch.randn(size, ramps, generator=rng, **like)
+    slopes = torch.randn(size, ramps, generator=rng, dtype=dtype, device=device)
     bumps = tasks - ramps
-    centres = goals[torch.randint(len(goals), (bumps,), generator=rng, device=goals.device)]
-    mask = torch.rand(bumps, size, generator=rng, device=goals.device) < 0.5
-    one = torch.randint(size, (bumps, 1), generator=rng, device=goals.device)
+    centres = goals[torch.randint(len(goals), (bumps,), generator=rng, device=device)]
+    mask = torch.rand(bumps, size, generator=rng, device=device) < 0.5
+    one = torch.randint(size, (bumps, 1), generator=rng, device=device)
     mask = mask.scatter(1, one, True)  # at least one
     low, high = (math.log(width) for width in WIDTHS)
-    widths = torch.exp(low + (high - low) * torch.rand(bumps, 1, generator=rng, **like))
+    widths = torch.exp(low + (high - low) * torch.rand(bumps, 1, generator=rng, dtype=dtype, device=device))
     scale = mask / widths  # ‖(g − g₀)∘m‖²/l² without a tensor [n bumps g]
     squares = goals.square() @ scale.square().mT - 2 * goals @ (centres * scale.square()).mT
     squares = squares + (centres * scale).square().sum(-1)

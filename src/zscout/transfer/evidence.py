@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 RIDGES = (1.0, 10.0, 0.1, 0.01)  # candidates for λ, relative to the one given
-DOUBT = 3.0  # nats: another prior is e³ = 20 times less likely beforehand, another λ too
+DOUBT = 2.0  # nats: another prior is e² = 7 times less likely beforehand, another λ too
 SINGULAR = 1e-7  # smallest ÷ largest pivot of V: below, λ is too small beside it
 ROUNDING = 1e-12  # of Σr²: smaller residuals are rounding
 

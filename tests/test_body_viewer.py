@@ -120,7 +120,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         (["--world", "cheetah", "--task=" + ",".join(["0"] * 50)], "there is nothing to find"),
         (["--world", "cheetah", "--features", "clusters"], "--features clusters does not apply to --world cheetah"),
         (["--world", "cheetah", "--model", "pointmaze-fb"], "pointmaze-fb is no model of cheetah"),
-        (["--world", "walker"], "no model of the walker ships"),
+        (["--world", "hopper"], "no model of the hopper ships"),
         (["--world", "chetah"], "cheetah"),
         (["--world", "cheetah", "--steps", "0"], "steps must be at least 1"),
     ],

@@ -237,17 +237,18 @@ def test_no_thumb_means_zero_once_none_can_reach_the_step_or_nothing() -> None:
 
 def test_held_thumbs_teach_it_to_go_where_they_want() -> None:
     """Up while it moves backward, down while it moves forward, as a person who looks at the ground would do."""
-    found = []
-    for seed in (1, 2, 4):
+    found, likes = [], []
+    for seed in range(1, 7):
         run = begun(who="person", seed=seed)
         for step in range(1, 241):
             one = side(steps(run, 1)[0])
             if step % 3 == 0 and abs(one["now"][0]) > 0.2:
                 run.thumb(step, 1 if one["now"][0] < 0 else -1, 10)
         last = side(frames(run.begun("key"))[-1])
-        assert last["likes"]
+        likes.append(last["likes"])
         found.append(last["pays"][GOALS.index("speed")])
-    assert np.mean(found) < -0.25  # −0.47 when measured
+    assert np.mean(found) < -0.15  # −0.41 when measured; a run alone is anything from −0.68 to 0.14
+    assert sum("backward" in words for words in likes) >= 2  # 4 when measured
 
 
 # Two clips

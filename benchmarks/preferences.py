@@ -148,14 +148,21 @@ class Found:
 
     def row(self) -> Sequence[str]:
         """For the table."""
-        good = self.values >= GOOD
-        counts = [EVERY * int(row.int().argmax()) if row.any() else 10**6 for row in good]
-        kept = [EVERY * (int((~row).nonzero().max()) + 1) if not row.all() else 0 for row in good]
-        last = EVERY * (self.values.shape[1] - 1)
-        middle = self.values.median(0).values
-        curve = ", ".join(f"{float(middle[n // EVERY]):.2f}" for n in (0, 10, 20, 40, 60, 80) if n <= last)
         shares = f"{self.flip_rate:.2f}", f"{self.equal:.0%}"
-        return self.name, str(len(good)), _half(counts, last), _half(kept, last), curve, *shares
+        return self.name, *progress(self.values, EVERY, (0, 10, 20, 40, 60, 80)), *shares
+
+
+def progress(values: Float[Tensor, "tasks m"], every: int, shown: Sequence[int]) -> Sequence[str]:
+    """Tasks, answers until half of them are at .8, the same for good, and median values after some answers.
+
+    There is a value after each ``every`` answers.
+    """
+    good, last = values >= GOOD, every * (values.shape[1] - 1)
+    counts = [every * int(row.int().argmax()) if row.any() else 10**6 for row in good]
+    kept = [every * (int((~row).nonzero().max()) + 1) if not row.all() else 0 for row in good]
+    middle = values.median(0).values
+    curve = ", ".join(f"{float(middle[n // every]):.2f}" for n in shown if n <= last)
+    return str(len(good)), _half(counts, last), _half(kept, last), curve
 
 
 def _half(counts: list[int], last: int) -> str:

@@ -19,7 +19,7 @@ from rich.progress import track
 from torch import Generator, Tensor
 
 import zscout
-from benchmarks.preferences import GOOD, Reward, Vectors
+from benchmarks.preferences import Reward, Vectors, progress
 from zscout.lab.body_arena import HELD_OUT, SUITE, BodyArena
 from zscout.randomness import Streams
 
@@ -67,14 +67,7 @@ def likes(judged: Float[Tensor, "n K"], rng: Generator) -> Float[Tensor, " K"]:
 
 def row(name: str, values: Float[Tensor, "tasks m"]) -> Sequence[str]:
     """For the table."""
-    good, last = values >= GOOD, EVERY * (values.shape[1] - 1)
-    first = [EVERY * int(one.int().argmax()) if one.any() else last + 1 for one in good]
-    kept = [EVERY * (int((~one).nonzero().max()) + 1) if not one.all() else 0 for one in good]
-    middles = [sorted(counts)[(len(counts) - 1) // 2] for counts in (first, kept)]
-    told = [str(count) if count <= last else f"> {last}" for count in middles]
-    curve = values.median(0).values
-    shown = ", ".join(f"{float(curve[n // EVERY]):.2f}" for n in (0, 50, 100, 150) if n <= last)
-    return name, str(len(values)), *told, shown
+    return name, *progress(values, EVERY, (0, 50, 100, 150))
 
 
 def main(only: tuple[str, ...] = ("walker", "cheetah"), thumbs: int = 150, quick: bool = False) -> None:

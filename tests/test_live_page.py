@@ -19,7 +19,6 @@ from playwright.sync_api import Browser, WebSocketRoute
 
 from browsing import Cable, Visitor, browser
 from live import Served, served
-from zscout.bfm.pretrained import shipped
 
 Arrive = Callable[..., Visitor]
 CORNER = [(0, 7), (0, 8), (1, 8)]
@@ -405,7 +404,6 @@ def test_a_body_is_given_a_hidden_task_then_thumbs_and_its_behaviour_is_kept(arr
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
-@pytest.mark.skipif("walker-fb" not in shipped(), reason="no model of the walker ships")
 def test_a_person_teaches_the_walker_to_stand_by_thumbs(arrive: Arrive) -> None:
     """Up while the torso is high, down while it is low: what a person sees, through the real keys."""
     visitor = arrive()

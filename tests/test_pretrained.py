@@ -139,34 +139,32 @@ def test_only_what_can_be_loaded_is_saved(tmp_path: Path, laplacian_model: zscou
     assert not (tmp_path / "bad").exists()
 
 
-def test_half_precision_halves_the_file_and_keeps_features_exact(tmp_path: Path) -> None:
+def packed(folder: Path, size: float, error: float, *, half: bool = False, int8: bool = False) -> zscout.USFA:
+    """A model that came back from a packed file: at most ``size`` of the whole, ψ wrong by at most ``error``."""
     model = zscout.load("grid9-clusters")
-    whole, half = zscout.save(model, tmp_path / "whole"), zscout.save(model, tmp_path / "half", half=True)
-    sizes = [(folder / "model.safetensors").stat().st_size for folder in (whole, half)]
-    assert sizes[1] < 0.52 * sizes[0]
-    rounded = zscout.load(half)
+    whole, small = zscout.save(model, folder / "whole"), zscout.save(model, folder / "small", half=half, int8=int8)
+    sizes = [(path / "model.safetensors").stat().st_size for path in (whole, small)]
+    assert sizes[1] < size * sizes[0]
+    rounded = zscout.load(small)
     assert rounded.features.equal(model.features)
-    states = torch.arange(81)
-    psi, near = (m.psi(states, model.sample_z(5, 0)) for m in (model, rounded))
-    assert float((psi - near).norm() / psi.norm()) < 2e-3
+    psi, near = (m.psi(torch.arange(81), model.sample_z(5, 0)) for m in (model, rounded))
+    assert float((psi - near).norm() / psi.norm()) < error
+    return rounded
+
+
+def test_half_precision_halves_the_file_and_keeps_features_exact(tmp_path: Path) -> None:
+    rounded = packed(tmp_path, 0.52, 2e-3, half=True)
     again = zscout.load(zscout.save(rounded, tmp_path / "again", half=True))
     assert all(a.equal(b) for a, b in zip(again.state_dict().values(), rounded.state_dict().values(), strict=True))
 
 
 def test_eight_bits_take_a_quarter_of_the_file(tmp_path: Path) -> None:
-    model = zscout.load("grid9-clusters")
-    whole, small = zscout.save(model, tmp_path / "whole"), zscout.save(model, tmp_path / "small", int8=True)
-    sizes = [(folder / "model.safetensors").stat().st_size for folder in (whole, small)]
-    assert sizes[1] < 0.28 * sizes[0]
-    rounded = zscout.load(small)
-    assert rounded.features.equal(model.features)
-    psi, near = (m.psi(torch.arange(81), model.sample_z(5, 0)) for m in (model, rounded))
-    assert float((psi - near).norm() / psi.norm()) < 0.02
+    rounded = packed(tmp_path, 0.28, 0.02, int8=True)
     again = zscout.load(zscout.save(rounded, tmp_path / "again", int8=True))
     for name, tensor in rounded.state_dict().items():
         torch.testing.assert_close(again.state_dict()[name], tensor, rtol=1e-6, atol=0)
     with pytest.raises(ValueError, match="half and int8 exclude each other"):
-        zscout.save(model, tmp_path / "both", half=True, int8=True)
+        zscout.save(rounded, tmp_path / "both", half=True, int8=True)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ import zscout
 from zscout import OnlineTransfer
 from zscout.transfer.evidence import RIDGES, TaskPriors
 from zscout.transfer.posterior import TaskPosterior
+from zscout.transfer.sums import Sums
 
 D = 6
 SMOOTH = torch.diag(torch.tensor([2.9, 2.9, 0.05, 0.05, 0.05, 0.05], dtype=torch.float64))  # mean variance 1
@@ -47,13 +48,14 @@ def _is_isotropic(posterior: TaskPosterior) -> bool:
 @given(seed=st.integers(0, 10_000), n=st.integers(2, 30), ridge=st.floats(0.1, 10))
 def test_the_evidence_is_that_of_the_rewards_covariance(seed: int, n: int, ridge: float) -> None:
     phi, reward = _draws(n, D, seed=seed), _draws(n, seed=seed + 1)
-    priors, count = TaskPriors.of(torch.linalg.cholesky(SMOOTH)), torch.tensor(float(n)).double()
-    found = priors.log_evidence((phi.mT @ phi, phi.mT @ reward, reward @ reward, count), ridge)
+    count, first = torch.tensor(float(n)).double(), ridge * torch.linalg.inv(SMOOTH)
+    sums = Sums(first + phi.mT @ phi, phi.mT @ reward, reward @ reward, count)
+    found, _, _ = TaskPriors.of(torch.linalg.cholesky(SMOOTH), ridge).fitted(sums, count)
     for k, S in enumerate([SMOOTH, torch.eye(D).double()]):
         for m, share in enumerate(RIDGES):
             C = torch.eye(n).double() + phi @ S @ phi.mT / (share * ridge)  # r ~ N(0, σ²C), ∫ over d log σ
             direct = -0.5 * torch.logdet(C) - 0.5 * n * torch.log(reward @ torch.linalg.solve(C, reward))
-            assert_close(found[k, m], direct, rtol=1e-6, atol=1e-6)
+            assert_close(found[k * len(RIDGES) + m], direct, rtol=1e-6, atol=1e-6)
 
 
 def test_rewards_choose_the_prior_and_the_ridge() -> None:

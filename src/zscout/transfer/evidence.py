@@ -72,7 +72,7 @@ class TaskPriors:
         half = torch.linalg.solve_triangular(R, b, upper=False)
         left = torch.maximum(squares - half.square().sum((-2, -1)), ROUNDING * squares) + TINY
         pivots = R.diagonal(dim1=-2, dim2=-1)
-        gained = 2 * pivots.log().sum(-1) - self.log_dets
+        lost = 0.5 * self.log_dets - pivots.log().sum(-1)  # −½ log(det V ÷ det λ(LLᵀ)⁻¹)
         low, high = pivots.aminmax(dim=-1)
-        found: Tensor = -0.5 * (gained + count[..., None] * left.log())
+        found = torch.addcmul(lost, count[..., None], left.log(), value=-0.5)
         return found.masked_fill((failed != 0) | (low < SINGULAR * high), -math.inf), R, half

@@ -146,3 +146,25 @@ def test_a_saved_agent_keeps_its_choice(tmp_path: Path) -> None:
     assert torch.equal(agent.radius, again.radius)
     again.prefer(np.stack([obs, obs + 1]), np.stack([obs, obs]))  # answers follow the same prior
     assert float(again.posterior.ridge) == float(agent.posterior.ridge)
+
+
+def test_the_likely_prior_is_found_only_when_a_score_needs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[int] = []
+    fitted = TaskPriors.fitted
+
+    def counted(*given: Any) -> Any:
+        found.append(1)
+        return fitted(*given)
+
+    monkeypatch.setattr(TaskPriors, "fitted", counted)
+    model = zscout.load("pointmaze-fb")
+    agent = OnlineTransfer(model, zscout.METHODS["usf-ucb"](dim=model.dim, hold=5))
+    obs = np.array([2.0, 2.0, 0.0, 0.0], dtype=np.float32)
+    for t in range(10):
+        agent.ask(obs)
+        agent.tell(obs, float(t))
+    assert len(found) == 2  # at steps 0 and 5
+    agent.ask(obs)
+    with pytest.raises(ValueError, match="overflow"):
+        agent.tell(obs + 1, 1e60)
+    assert agent.t == 10

@@ -104,5 +104,7 @@ def product(x: Float[Tensor, "*copies n k"], weight: Tensor, bias: Tensor) -> Fl
 
 def waves(x: Float[Tensor, "n k"], rates: Float[Tensor, "f 1"]) -> Float[Tensor, "n e"]:
     """x, and sines and cosines of x at each rate."""
+    if not len(rates):
+        return x
     turns = x[:, None] * rates
     return torch.cat([x, torch.stack([turns.sin(), turns.cos()], 2).flatten(1)], -1)

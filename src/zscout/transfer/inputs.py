@@ -102,9 +102,9 @@ def check_observation(
         )
     wanted = (*runs, *(space.shape or ()))
     size = int(space.start + space.n) if isinstance(space, Discrete) else None
-    if size is None and type(obs) is np.ndarray and obs.dtype.kind == "f" and obs.shape == wanted:
-        if np.isfinite(obs).all():  # fast path: the observation of a single run
-            return
+    usual = size is None and type(obs) is np.ndarray and obs.dtype.kind == "f" and obs.shape == wanted
+    if usual and np.isfinite(obs).all():  # fast path: the observation of a single run
+        return
     values = as_real(obs, name) if size is None else as_index(obs, size, name)
     if tuple(values.shape) != wanted:
         kind = "one run" if not runs else f"{runs[0]} runs"

@@ -32,6 +32,7 @@ from benchmarks.problems import (
     situations,
     streams,
 )
+from benchmarks.shipped import shipped
 from zscout.bfm.pretrained import load
 from zscout.lab.arena import Tasks
 from zscout.lab.exact_evaluation import evaluate_exactly
@@ -75,6 +76,7 @@ def live(setting: Setting) -> Iterator[Row]:
         (default,) = (row for row in searches if row.what == DEFAULT)
         yield from _whole_steps(arena, setting, default)
     yield from _point_maze(setting)
+    yield from shipped(setting)
 
 
 def searches_for(arena: GridArena, setting: Setting) -> dict[str, Search]:

@@ -15,6 +15,7 @@ import zscout
 from zscout import OnlineTransfer
 from zscout.transfer.evidence import RIDGES, TaskPriors
 from zscout.transfer.posterior import TaskPosterior
+from zscout.transfer.sums import Sums
 
 D = 6
 SMOOTH = torch.diag(torch.tensor([2.9, 2.9, 0.05, 0.05, 0.05, 0.05], dtype=torch.float64))  # mean variance 1
@@ -47,13 +48,14 @@ def _is_isotropic(posterior: TaskPosterior) -> bool:
 @given(seed=st.integers(0, 10_000), n=st.integers(2, 30), ridge=st.floats(0.1, 10))
 def test_the_evidence_is_that_of_the_rewards_covariance(seed: int, n: int, ridge: float) -> None:
     phi, reward = _draws(n, D, seed=seed), _draws(n, seed=seed + 1)
-    priors, count = TaskPriors.of(torch.linalg.cholesky(SMOOTH)), torch.tensor(float(n)).double()
-    found = priors.log_evidence((phi.mT @ phi, phi.mT @ reward, reward @ reward, count), ridge)
+    count, first = torch.tensor(float(n)).double(), ridge * torch.linalg.inv(SMOOTH)
+    sums = Sums(first + phi.mT @ phi, phi.mT @ reward, reward @ reward, count)
+    found, _, _ = TaskPriors.of(torch.linalg.cholesky(SMOOTH), ridge).fitted(sums, count)
     for k, S in enumerate([SMOOTH, torch.eye(D).double()]):
         for m, share in enumerate(RIDGES):
             C = torch.eye(n).double() + phi @ S @ phi.mT / (share * ridge)  # r ~ N(0, σ²C), ∫ over d log σ
             direct = -0.5 * torch.logdet(C) - 0.5 * n * torch.log(reward @ torch.linalg.solve(C, reward))
-            assert_close(found[k, m], direct, rtol=1e-6, atol=1e-6)
+            assert_close(found[k * len(RIDGES) + m], direct, rtol=1e-6, atol=1e-6)
 
 
 def test_rewards_choose_the_prior_and_the_ridge() -> None:
@@ -144,3 +146,25 @@ def test_a_saved_agent_keeps_its_choice(tmp_path: Path) -> None:
     assert torch.equal(agent.radius, again.radius)
     again.prefer(np.stack([obs, obs + 1]), np.stack([obs, obs]))  # answers follow the same prior
     assert float(again.posterior.ridge) == float(agent.posterior.ridge)
+
+
+def test_the_likely_prior_is_found_only_when_a_score_needs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[int] = []
+    fitted = TaskPriors.fitted
+
+    def counted(*given: Any) -> Any:
+        found.append(1)
+        return fitted(*given)
+
+    monkeypatch.setattr(TaskPriors, "fitted", counted)
+    model = zscout.load("pointmaze-fb")
+    agent = OnlineTransfer(model, zscout.METHODS["usf-ucb"](dim=model.dim, hold=5))
+    obs = np.array([2.0, 2.0, 0.0, 0.0], dtype=np.float32)
+    for t in range(10):
+        agent.ask(obs)
+        agent.tell(obs, float(t))
+    assert len(found) == 2  # at steps 0 and 5
+    agent.ask(obs)
+    with pytest.raises(ValueError, match="overflow"):
+        agent.tell(obs + 1, 1e60)
+    assert agent.t == 10

@@ -1,6 +1,7 @@
 """FB: the protocol, losses by hand, files, trainings that are resumed, learning on a small map, the shipped model."""
 
 import json
+import math
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -252,6 +253,16 @@ def test_bad_recipes() -> None:
 
 
 # The shipped model
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_z_that_is_not_finite_is_refused(shipped: FB, bad: float) -> None:
+    z = torch.ones(2, shipped.dim).double()
+    z[1, 3] = bad
+    obs = np.array([2.0, 2.0, 0.0, 0.0], dtype=np.float32)
+    for call in (shipped.project_z, lambda z: shipped.psi(obs, z), lambda z: shipped.act(np.stack([obs, obs]), z)):
+        with pytest.raises(ValueError, match="z holds NaN or inf"):
+            call(z)
 
 
 def test_the_shipped_model_follows_its_psi(shipped: FB) -> None:

@@ -55,6 +55,13 @@ def test_ties_are_broken_evenly_and_only_ties() -> None:
     assert ((counts[[1, 2, 4]] - 10_000).abs() < 5 * math.sqrt(10_000 * 2 / 3)).all()
 
 
+def test_a_single_run_takes_the_same_of_equal_scores_as_in_a_batch() -> None:
+    scores = torch.randint(4, (200, 12), generator=Generator().manual_seed(0)).double() - 1  # many ties
+    together = argmax_at_random(scores, Streams(torch.arange(200)))
+    alone = [argmax_at_random(own, Streams(torch.tensor(seed))) for seed, own in enumerate(scores)]
+    assert torch.equal(together, torch.stack(alone))
+
+
 def test_shooting_finds_the_best_of_its_own_draws_and_of_the_anchors(laplacian_model: ExactModel) -> None:
     now = problem(laplacian_model, last=laplacian_model.sample_z(1, 5)[0])
     found = score(now, Shooting(200)(now, Streams(torch.tensor(3))))

@@ -39,6 +39,8 @@ def as_finite(value: Any, name: str, device: torch.device | None = None) -> Floa
     """Finite real numbers as a float64 tensor; keeps gradients."""
     if type(value) is float and math.isfinite(value):  # fast path: the reward of a single run
         return torch.tensor(value, dtype=torch.float64, device=device)
+    if type(value) is np.ndarray and value.dtype.kind == "f" and np.isfinite(value).all():  # fast path: an observation
+        return torch.from_numpy(np.array(value, dtype=np.float64, order="C")).to(device)
     numbers = as_real(value, name, device)
     if not all_finite(numbers):
         raise ValueError(f"{name} holds NaN or inf")
@@ -70,10 +72,15 @@ def as_table(value: Vectors, rows: int, name: str) -> Float[Tensor, "S d"]:
 
 
 def as_vectors(
-    value: Vectors, dim: int, name: str = "z", device: torch.device | None = None, candidates: bool = False
+    value: Vectors,
+    dim: int,
+    name: str = "z",
+    device: torch.device | None = None,
+    candidates: bool = False,
+    finite: bool = True,
 ) -> Float[Tensor, "*b d"]:
-    """Finite vectors of d entries; with ``candidates`` at least two dimensions, [*b n d]."""
-    vectors = as_finite(value, name, device)
+    """Vectors of d entries, finite unless that is checked later; with ``candidates`` at least [*b n d]."""
+    vectors = as_finite(value, name, device) if finite else as_real(value, name, device)
     if vectors.ndim == 0:
         raise ValueError(f"{name} is a single number, expected {dim} entries")
     if vectors.shape[-1] != dim:

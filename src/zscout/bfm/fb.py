@@ -304,4 +304,6 @@ class FB(Freezable):
         return given.to(self.mean.dtype)
 
     def _z(self, z: Vectors, candidates: bool = False) -> Float[Tensor, "*b d"]:
-        return as_vectors(z, self.dim, device=self.device, candidates=candidates).to(self.mean.dtype)
+        later = self.device.type == "cpu"  # there, ``project_sphere`` raises if z is not finite
+        vectors = as_vectors(z, self.dim, device=self.device, candidates=candidates, finite=not later)
+        return vectors.to(self.mean.dtype)

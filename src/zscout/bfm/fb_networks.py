@@ -35,23 +35,26 @@ class Perceptrons(nn.Module):
 
 
 class Layers:
-    """Weights [copies in out] and biases [copies 1 out] of perceptrons."""
+    """Weights [copies in out] and biases [copies 1 out] of perceptrons; without copies if there is one, and frozen."""
 
     def __init__(self, weights: Iterable[Tensor], biases: Iterable[Tensor]) -> None:
         self.weights, self.biases = list(weights), list(biases)
-        self.hidden = self.weights[1].shape[1]
-        self.gated = self.weights[0].shape[2] == 2 * self.hidden
+        if len(self.weights[0]) == 1 and not self.weights[0].requires_grad:  # batches of one are slower
+            self.weights, self.biases = ([each[0] for each in part] for part in (self.weights, self.biases))
+        self.hidden = self.weights[1].shape[-2]
+        self.gated = self.weights[0].shape[-1] == 2 * self.hidden
 
     def __call__(
-        self, x: Float[Tensor, "n k"], bias: Float[Tensor, "copies _ first"] | None = None
+        self, x: Float[Tensor, "n k"], bias: Float[Tensor, "*copies _ first"] | None = None
     ) -> Float[Tensor, "copies n out"]:
         """The outputs of each copy; ``bias`` replaces that of the first layer."""
         out = product(x, self.weights[0], self.biases[0] if bias is None else bias)
         gate, out = out.chunk(2, -1) if self.gated else (1.0, out)
         out = gate * torch.tanh(torch.layer_norm(out, (self.hidden,)))
         for weight, shift in zip(self.weights[1:-1], self.biases[1:-1], strict=True):
-            out = rectified(torch.baddbmm(shift, out, weight))
-        return torch.baddbmm(self.biases[-1], out, self.weights[-1])
+            out = rectified(product(out, weight, shift))
+        out = product(out, self.weights[-1], self.biases[-1])
+        return out if out.ndim == 3 else out[None]
 
 
 class Split:
@@ -59,8 +62,8 @@ class Split:
 
     def __init__(self, layers: Layers, k: int) -> None:
         first, *others = layers.weights
-        self._on_obs, self._bias = first[:, :k].contiguous(), layers.biases[0]
-        self._rest = Layers([first[:, k:].contiguous(), *others], layers.biases)
+        self._on_obs, self._bias = first[..., :k, :].contiguous(), layers.biases[0]
+        self._rest = Layers([first[..., k:, :].contiguous(), *others], layers.biases)
         self._last: tuple[Tensor | None, Tensor] = (None, self._bias)
 
     def __call__(self, encoded: Float[Tensor, "r k"], x: Float[Tensor, "rn i"]) -> Float[Tensor, "copies rn out"]:
@@ -69,7 +72,7 @@ class Split:
         if last[0] is not encoded:
             last = (encoded, product(encoded, self._on_obs, self._bias))
             if encoded.shape[0] > 1:
-                return self._rest(x, last[1].repeat_interleave(x.shape[0] // encoded.shape[0], 1))
+                return self._rest(x, last[1].repeat_interleave(x.shape[0] // encoded.shape[0], -2))
             self._last = last
         return self._rest(x, last[1])
 
@@ -92,12 +95,16 @@ class FBInference:
         return self._forward_map(encoded, torch.cat([self.actions(encoded, z), z], -1))
 
 
-def product(x: Float[Tensor, "n k"], weight: Tensor, bias: Tensor) -> Float[Tensor, "copies n out"]:
-    """xW + b of each copy."""
-    return torch.baddbmm(bias, x.expand(weight.shape[0], *x.shape), weight)
+def product(x: Float[Tensor, "*copies n k"], weight: Tensor, bias: Tensor) -> Float[Tensor, "*copies n out"]:
+    """xW + b, of each copy if there are some."""
+    if weight.ndim == 2:
+        return torch.addmm(bias, x, weight)
+    return torch.baddbmm(bias, x if x.ndim == 3 else x.expand(weight.shape[0], *x.shape), weight)
 
 
 def waves(x: Float[Tensor, "n k"], rates: Float[Tensor, "f 1"]) -> Float[Tensor, "n e"]:
     """x, and sines and cosines of x at each rate."""
+    if not len(rates):
+        return x
     turns = x[:, None] * rates
     return torch.cat([x, torch.stack([turns.sin(), turns.cos()], 2).flatten(1)], -1)

@@ -7,8 +7,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
-from zscout.edge import as_generator, as_index, as_size, as_vectors
+from zscout.edge import all_finite, as_generator, as_index, as_size, as_vectors
 from zscout.types import Obs, Vectors
+
+FEW = 64  # norms that are faster compared in Python
 
 
 def sample_sphere(n: int, dim: int, rng: Generator, dtype: torch.dtype = torch.float64) -> Float[Tensor, "n d"]:
@@ -30,9 +32,11 @@ def project_sphere(z: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
     # On a GPU, the check would wait for the device; a trace has no branches.
     if z.device.type == "cpu" and z.numel() and not tracing:
         norm: Tensor = torch.linalg.vector_norm(z, dim=-1, keepdim=True)
-        low, high = torch.aminmax(norm)
-        if low.item() > 1e-15 and high.item() < 1e15:
+        sizes = norm.flatten().tolist() if norm.numel() <= FEW else [end.item() for end in torch.aminmax(norm)]
+        if all(1e-15 < size < 1e15 for size in sizes):
             return z / (norm * (1 / math.sqrt(z.shape[-1])))
+        if not all_finite(z):
+            raise ValueError("z holds NaN or inf")
     # Divide by the largest entry first, so that ‖z‖ neither overflows nor underflows.
     size: Tensor = torch.linalg.vector_norm(z, ord=math.inf, dim=-1, keepdim=True)
     direction = torch.where(size > 0, z / torch.where(size > 0, size, 1), 1)  # avoids NaN, also in gradients

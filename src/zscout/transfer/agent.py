@@ -34,6 +34,7 @@ from zscout.types import Action, BehaviorModel, DrawsForEachRun, HasTaskPrior, H
 
 EMPTY = object()
 ASK, TELL, ACT, STREAMS = 0, 1, 2, 3  # a step draws from three streams; each depends only on seed and t
+FAR = 1e-14  # from overflow: another prior changes ẑ by less, the condition number of V
 CERTIFY = 2**39  # where the draws of certificates begin: beyond those of any step
 
 
@@ -190,7 +191,7 @@ class OnlineTransfer:
                 raise ValueError("each tell needs an ask(obs) or act(obs) before it")
             inputs.check_observation(next_obs, self.bfm.observation_space, self.runs)
             ended = inputs.flags_of_runs(done, self.runs, "done").to(state.age.device)
-            recent, restarted = state.recent, torch.zeros_like(ended)
+            recent, restarted = state.recent, None
             if reward is not None:
                 phi = inputs.checked_phi(self.bfm, next_obs, self.runs, state.asked, state.action)
                 posterior = state.posterior.update(phi, reward, seen)  # eq. 3
@@ -203,9 +204,10 @@ class OnlineTransfer:
             last, age = state.last, state.age
             if state.z is not None:
                 last, age = state.z, age.masked_fill(self._due(), 0.0) + 1
-            age = age.masked_fill(ended | restarted, math.inf)  # a new episode or task needs a new z
-            answers = state.answers  # those about an old task say nothing: a difference of 0
-            answers = answers if answers is None else answers.masked_fill(restarted[..., None, None], 0.0)
+            over = ended if restarted is None else ended | restarted
+            age, answers = age.masked_fill(over, math.inf), state.answers  # a new episode or task needs a new z
+            if answers is not None and restarted is not None:  # those about an old task say nothing: a difference of 0
+                answers = answers.masked_fill(restarted[..., None, None], 0.0)
             after = AgentState(posterior, age, state.t + 1, last, memory=state.memory, answers=answers, recent=recent)
             after = after if reward is None else self._usable(after)
             self._state, self._entered = self._after(after, next_obs, reward, ended, seen), inputs.copied(next_obs)
@@ -416,6 +418,9 @@ class OnlineTransfer:
 
     def _usable(self, state: AgentState) -> AgentState:
         """The state; raises if its ẑ overflows the model's dtype."""
+        first = state.posterior
+        if state.answers is None and first.forgetting == 1 and first.z_hat.abs().max().item() < FAR * self._largest_z:
+            return state  # whichever prior is likely: it is found when a score needs it
         if torch.linalg.vector_norm(state.belief.z_hat, math.inf).item() > self._largest_z:
             largest = f"{self._largest_z:.2g}"
             raise ValueError(f"ẑ has entries over {largest}, which overflow the model's dtype: scale the reward down")

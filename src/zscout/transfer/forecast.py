@@ -3,6 +3,7 @@
 import weakref
 from collections.abc import Callable
 from copy import copy
+from functools import partial
 from typing import Any, TypeAlias, TypeGuard, TypeVar, cast
 
 import torch
@@ -87,13 +88,7 @@ class Forecast:
     def _ask(self, name: str, *gamma: float) -> AskModel:
         """Asks for ``model.name(obs, z, *gamma)``; raises unless it is a tensor of the right shape."""
 
-        def ask(obs: Obs, z: Float[Tensor, "*b n d"]) -> Float[Tensor, "..."]:
-            *runs, n, d = z.shape
-            shape = {"psi_heads": (None, n, d), "second_moment": (n, d, d)}.get(name, (n, d))
-            runs = runs or runs_of(obs, self.model.observation_space)  # candidates [n d] are shared by all runs
-            return checked_output(getattr(self.model, name)(obs, z, *gamma), (*runs, *shape), f"the model's {name}")
-
-        return ask
+        return partial(_asked, self.model, name, gamma)
 
     @property
     def psi_heads(self) -> Float[Tensor, "*b h n d"]:
@@ -168,8 +163,8 @@ class Forecast:
         if not offers_moments(self.model, means is not None):
             return self.width(posterior, self._horizon(gamma)) ** 2
 
-        def moments(obs: Obs, z: Float[Tensor, "*b n d"]) -> Float[Tensor, "*b n k"]:
-            """M(s;z) as one row per candidate; with an intercept followed by ψ(s;z), to centre M."""
+        def moments(obs: Any, z: Any) -> Any:  # plain types: jaxtyping's would be built at each call
+            """M(s;z) as one row [*b n k] per candidate; with an intercept followed by ψ(s;z), to centre M."""
             M = self._ask("second_moment", gamma)(obs, z).flatten(-2)
             return M if means is None else torch.cat([M, self._ask("psi_at", gamma)(obs, z).to(M)], -1)
 
@@ -183,6 +178,15 @@ class Forecast:
     def _horizon(self, gamma: float) -> float | None:
         """γ if the model has ``psi_at``, else None: the model's own γ."""
         return gamma if offers(self.model, HasHorizons) else None
+
+
+def _asked(
+    model: BehaviorModel, name: str, gamma: tuple[float, ...], obs: Obs, z: Float[Tensor, "*b n d"]
+) -> Float[Tensor, "..."]:
+    *runs, n, d = z.shape
+    shape = {"psi_heads": (None, n, d), "second_moment": (n, d, d)}.get(name, (n, d))
+    runs = runs or runs_of(obs, model.observation_space)  # candidates [n d] are shared by all runs
+    return checked_output(getattr(model, name)(obs, z, *gamma), (*runs, *shape), f"the model's {name}")
 
 
 def offers_moments(model: object, intercept: bool) -> bool:
@@ -202,6 +206,8 @@ def offers(model: object, ability: Callable[..., T]) -> TypeGuard[T]:
 
 def pick(rows: Float[Tensor, "*b n d"], index: Int[Tensor, "*b"]) -> Float[Tensor, "*b d"]:
     """The row of each run at its index."""
+    if not index.ndim:
+        return rows[index]
     return rows.gather(-2, index[..., None, None].expand(*index.shape, 1, rows.shape[-1]))[..., 0, :]
 
 

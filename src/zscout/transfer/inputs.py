@@ -100,9 +100,12 @@ def check_observation(
             f"the {name} is a dict with {', '.join(map(str, obs))}, this model expects {space}: wrap the "
             "environment in gymnasium.wrappers.FlattenObservation"
         )
-    size = int(space.start + space.n) if isinstance(space, Discrete) else None
-    values = as_real(obs, name) if size is None else as_index(obs, size, name)
     wanted = (*runs, *(space.shape or ()))
+    size = int(space.start + space.n) if isinstance(space, Discrete) else None
+    usual = size is None and type(obs) is np.ndarray and obs.dtype.kind == "f" and obs.shape == wanted
+    if usual and np.isfinite(obs).all():  # fast path: the observation of a single run
+        return
+    values = as_real(obs, name) if size is None else as_index(obs, size, name)
     if tuple(values.shape) != wanted:
         kind = "one run" if not runs else f"{runs[0]} runs"
         raise ValueError(f"the {name} has shape {tuple(values.shape)}, expected {wanted} for {kind}")

@@ -83,7 +83,7 @@ class TaskPosterior:
         W, zero = W / math.sqrt(ridge), eye.new_zeros(*runs, dim)
         sums = Sums(ridge * V, zero, zero[..., 0], zero[..., 0])
         means = Means(zero, zero[..., 0], zero[..., 0]) if intercept else None
-        priors = None if root is None else TaskPriors.of(root)
+        priors = None if root is None else TaskPriors.of(root, ridge)
         return cls(zero, W, W, sums, None, ridge, noise, forgetting, root, means, priors)
 
     # Learning: each returns a new posterior
@@ -142,12 +142,12 @@ class TaskPosterior:
         products = phi.mT @ phi
         V, V_squared = self.V + products, self.V_squared + products
         b = self.b + (phi.mT @ reward[..., None])[..., 0]
-        L, factors = self._factors(V, V_squared)
+        L = self._cholesky(V)
         return replace(
             self,
             z_hat=torch.cholesky_solve(b[..., None], L)[..., 0],
             sums=Sums(V, b, self.reward_squares + (reward**2).sum(-1), self.weight + weight),
-            **factors,
+            **self._factors(L, V_squared),
         )
 
     def moved(self, z_hat: Float[Tensor, "*b d"], products: Float[Tensor, "*b d d"]) -> "TaskPosterior":
@@ -156,17 +156,16 @@ class TaskPosterior:
         b = (V @ z_hat[..., None])[..., 0]
         count = (self.weight if self.means is None else self.weight - 1).clamp(min=0)
         squares = (b * z_hat).sum(-1) + count * self.noise**2  # so that the estimate of σ is the same
-        _, factors = self._factors(V, self.V_squared + products)
+        factors = self._factors(self._cholesky(V), self.V_squared + products)
         return replace(self, z_hat=z_hat, sums=Sums(V, b, squares, self.weight), **factors)
 
-    def _factors(self, V: Float[Tensor, "*b d d"], V_squared: Float[Tensor, "*b d d"]) -> tuple[Tensor, dict[str, Any]]:
-        """The Cholesky factor of V, and the fields that follow from V and Ṽ."""
-        L = self._cholesky(V)
+    def _factors(self, L: Float[Tensor, "*b d d"], V_squared: Float[Tensor, "*b d d"]) -> dict[str, Any]:
+        """The fields that follow from V = LLᵀ and Ṽ."""
         W = torch.linalg.solve_triangular(L.mT, torch.eye(L.shape[-1]).to(L).expand_as(L), upper=True)  # L⁻ᵀ
         if self.forgetting == 1:
-            return L, {"factor": W, "width_factor": W, "aged_squares": None}
+            return {"factor": W, "width_factor": W, "aged_squares": None}
         width_factor = torch.cholesky_solve(self._cholesky(V_squared), L)
-        return L, {"factor": W, "width_factor": width_factor, "aged_squares": V_squared}
+        return {"factor": W, "width_factor": width_factor, "aged_squares": V_squared}
 
     def _cholesky(self, V: Float[Tensor, "*b d d"]) -> Float[Tensor, "*b d d"]:
         L: Tensor
@@ -231,25 +230,22 @@ class TaskPosterior:
     @cached_property
     def _with_other_prior(self) -> "TaskPosterior | None":
         """The same, or None if the prior stays for every run: a posterior that held itself would be freed late."""
-        priors, ridge = self.priors, self.ridge
-        if priors is None or isinstance(ridge, Tensor):
+        priors = self.priors
+        if priors is None or isinstance(self.ridge, Tensor):
             return None
-        V, own = self.V, ridge * priors.precisions[0]
         count = (self.weight if self.means is None else self.weight - 1).clamp(min=0)
-        which, likely = priors.most_likely((V - own, self.b, self.reward_squares, count), ridge)
-        other = (which != 0) | (likely != ridge)
+        which, R, half = priors.most_likely(self.sums.all, count)
+        other = which != 0
         if not other.any():
             return None
-        more = likely[..., None, None] * priors.precisions[which] - own
-        V = V + more
-        L, factors = self._factors(V, self.V_squared + more)
+        more = priors.changes[which]
         new = replace(
             self,
-            z_hat=torch.cholesky_solve(self.b[..., None], L)[..., 0],
-            sums=replace(self.sums.all, V=V),
-            ridge=likely,
+            z_hat=torch.linalg.solve_triangular(R.mT, half, upper=True)[..., 0],
+            sums=replace(self.sums.all, V=self.V + more),
+            ridge=priors.ridges[which],
             task_root=priors.roots[which],
-            **factors,
+            **self._factors(R, self.V_squared + more),
         )
         return new if other.all() else new.replaced(~other, self)  # a run alone equals the same run in a batch, bitwise
 

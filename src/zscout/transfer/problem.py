@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 
 import torch
 from jaxtyping import Float
@@ -11,12 +11,13 @@ from torch import Tensor
 from zscout.edge import all_finite
 from zscout.randomness import Rng, Streams, uniform
 from zscout.transfer.acquisition import Acquisition
-from zscout.transfer.forecast import Forecast, offers
+from zscout.transfer.forecast import Forecast, discount_of, offers
 from zscout.transfer.inputs import checked_output
 from zscout.transfer.offline import ConstantPart
 from zscout.transfer.posterior import TaskPosterior
 from zscout.types import BehaviorModel, Obs, SamplesForEachRun
 
+FEW = 64  # scores that are faster compared in Python
 TIE = 1e-9  # relative: scores this close are ties, because many z share a policy and rounding differs
 
 
@@ -46,6 +47,12 @@ class Problem:
         scores = self.acquisition(forecast, self.posterior, self.radius, rng)
         return checked_output(scores, (*self.posterior.runs, forecast.candidates.count), "the acquisition's output")
 
+    @cached_property
+    def centre(self) -> Float[Tensor, "*b 1 d"] | None:
+        """φ̄/(1 − γ), by which ψ is centred with an intercept."""
+        means = self.posterior.means
+        return None if means is None else means.phi[..., None, :] / (1 - discount_of(self.model))
+
     @property
     def anchors(self) -> Float[Tensor, "*b k d"]:
         """ẑ (if not 0) and the last z: candidates of most searches."""
@@ -64,19 +71,21 @@ class Problem:
         elif offers(model, SamplesForEachRun) and _from_one_hand(type(model), "sample_z", "sample_z_each"):
             draws = model.sample_z_each(n, rng.generators())
         else:
-            draws = torch.stack([model.sample_z(n, own) for own in rng.generators()])
+            each = [model.sample_z(n, own) for own in rng.generators()]
+            draws = torch.stack(each) if runs else each[0]
         draws = draws.double() if self.constant is None else self.project(draws.double())
         return draws.reshape(*runs, n, model.dim).to(self.radius.device)
 
     def best(self, forecasts: list[Forecast], rng: Rng) -> Float[Tensor, "*b d"]:
         """The candidate with the highest score, ties broken at random."""
         forecasts = [forecast for forecast in forecasts if forecast.candidates.count]
-        scores = torch.cat([self.scores(forecast, rng) for forecast in forecasts], -1)
+        each = [self.scores(forecast, rng) for forecast in forecasts]
+        scores = torch.cat(each, -1) if len(each) > 1 else each[0]
         if not all_finite(scores):
             raise ValueError("the scores of the candidates hold NaN or inf: check the acquisition and the model's ψ")
         index = argmax_at_random(scores, rng)
         first, *others = (forecast.candidates for forecast in forecasts)
-        z, before = first.pick(index.clamp(max=first.count - 1)), first.count
+        z, before = first.pick(index.clamp(max=first.count - 1) if others else index), first.count
         for candidates in others:
             own = index - before
             z = torch.where((own >= 0)[..., None], candidates.pick(own.clamp(0, candidates.count - 1)), z)
@@ -93,6 +102,11 @@ def _from_one_hand(kind: type, one: str, other: str) -> bool:
 
 def argmax_at_random(scores: Float[Tensor, "*b n"], rng: Rng) -> Tensor:
     """The index of the highest score; ties within ``TIE`` are broken uniformly at random."""
+    if scores.ndim == 1 and len(scores) <= FEW:  # a single run: Python is faster
+        numbers = scores.tolist()
+        least = max(numbers) - TIE * max(map(abs, numbers))
+        ties = [index for index, score in enumerate(numbers) if score >= least]
+        return torch.tensor(ties[int(uniform((), rng).item() * len(ties))], device=scores.device)
     greatest = scores.amax(-1, keepdim=True)
     tied = scores >= greatest - TIE * scores.abs().amax(-1, keepdim=True)
     order = tied.cumsum(-1)

@@ -111,7 +111,8 @@ class FixedPoint(Checked):
         anchors = problem.anchors
         z = torch.cat([anchors, problem.fresh(self.starts, rng)], -2)
         for _ in range(self.rounds):
-            u = problem.forecast(z).centred(posterior) @ F
+            psi = problem.forecast(z).psi
+            u = (psi if problem.centre is None else psi - problem.centre) @ F
             norm = torch.linalg.vector_norm(u, dim=-1, keepdim=True).clamp(min=1e-12)
             z = problem.project(z_hat + u / norm @ back)
         return problem.best([problem.forecast(torch.cat([anchors, z], -2))], rng)

@@ -33,12 +33,10 @@ class Sums:
         """The sums with no pair waiting; pairs are added in order, so the call time does not matter."""
         if not self.waiting:
             return self
-        V, b, reward_squares, weights = (sums.clone() for sums in (self.V, self.b, self.reward_squares, self.weight))
+        V, b, reward_squares, weights = self.V, self.b, self.reward_squares, self.weight
         for phi, reward, weight in self.waiting:
-            V.addcmul_(phi[..., None], phi[..., None, :])
-            b.addcmul_(phi, reward[..., None])
-            reward_squares.addcmul_(reward, reward)
-            weights.add_(weight)
+            V, b = V.addcmul(phi[..., None], phi[..., None, :]), b.addcmul(phi, reward[..., None])
+            reward_squares, weights = reward_squares.addcmul(reward, reward), weights + weight
         return Sums(V, b, reward_squares, weights)
 
 
@@ -59,7 +57,7 @@ class Means:
     def plus(self, phi: Float[Tensor, "*b d"], reward: Float[Tensor, "*b"], seen: Weight) -> "Centred":
         """The means with one more pair where ``seen`` is 1, and the centred pair for the plain regression."""
         weight = self.weight + seen
-        share = weight.clamp(min=1e-300).reciprocal() * seen
+        share = weight.clamp(min=1e-300).reciprocal() * seen if isinstance(seen, Tensor) else seen / weight
         scale = (self.weight * share).sqrt()
         apart, missed = phi - self.phi, reward - self.reward
         means = Means(torch.addcmul(self.phi, share[..., None], apart), self.reward + share * missed, weight)

@@ -110,7 +110,7 @@ def _described(entrant: Entrant) -> tuple[str, str, str]:
             return arena.rewards, f"{arena.rewards}, {', '.join(names)} model", f"{options} {rewards}"
         return "-".join(names), "{}, {}, {} model".format(*names), options
     assert isinstance(arena, PointArena)
-    model, kind = Path(arena.model).name, POINT_MAZE + ("-linear" if arena.rewards == "linear" else "")
+    model, kind = Path(arena.model).name, POINT_MAZE + ("" if arena.rewards == "named" else f"-{arena.rewards}")
     options = f"--arena {kind} --model {model} --noise {entrant.noise:g} --steps {entrant.steps}"
     return f"{kind}-{model}-{entrant.noise:g}", f"{kind}, {model}, σ = {entrant.noise:g}", options
 

@@ -69,6 +69,7 @@ def test_the_whole_paper_on_a_small_scale(tmp_path: Path) -> None:
         "errors-and-rewards",
         "framework",
         "league",
+        "point-maze-labels",
     ):
         for suffix in ("svg", "png"):
             assert (tmp_path / f"out/figures/{name}.{suffix}").stat().st_size > 1000

@@ -1,6 +1,7 @@
 """What a point-maze model holds: returns, the search for the best z, labels, and the stored measures."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import gymnasium
@@ -10,9 +11,11 @@ import torch
 
 from zscout.lab import point_measures
 from zscout.lab.arena import Tasks
-from zscout.lab.paper.continuous import _measured_row
+from zscout.lab.paper.continuous import SHOWN, _measured_row, labels_figure
 from zscout.lab.point_arena import PointArena, task_named
 from zscout.lab.point_measures import TaskMeasures, best_z, main, returns, stored_measures
+from zscout.lab.statistics import Estimate
+from zscout.lab.stored_results import StoredCell, stored_point_maze
 
 ARENA = PointArena()
 NAMES = ["goal 3", "velocity 5"]
@@ -64,6 +67,31 @@ def test_stored_measures_are_of_the_tasks_of_compare() -> None:
         assert all(set(task.labels) == set(point_measures.LABEL_COUNTS) for task in tasks)
     shipped = stored_measures()["pointmaze-fb"][0]
     assert ARENA.fit(shipped.task).expressed == pytest.approx(shipped.expressed, abs=1e-3)
+
+
+def test_the_figure_has_labels_offline_and_episodes_online() -> None:
+    counts = point_measures.LABEL_COUNTS
+    tasks = [TaskMeasures("goal 1", 0.5, 0.0, {n: n / 25_000 for n in counts}, 2.0, 3.0, 4.0)] * 2
+    row = stored_point_maze()[0].rows[0]
+    rows = [replace(row, method=method, episodes=[Estimate(k / 5, 0.0, 1.0) for k in (1, 2)]) for method in SHOWN[::-1]]
+    (panels,) = labels_figure(tasks, {"online": StoredCell("", "", "", rows)}).rows.values()
+    offline, online = panels
+    assert [*offline.curves[0].x] == [*counts]
+    assert offline.logarithmic_x
+    assert offline.curves[0].y == pytest.approx([n / 50_000 for n in counts])
+    assert [curve.label for curve in online.curves] == [*SHOWN]
+    assert [[*curve.x] for curve in online.curves] == [[1, 2]] * len(SHOWN)
+    assert online.curves[0].y == [0.2, 0.4]
+
+
+def test_stored_runs_are_of_fresh_tasks_without_tuning() -> None:
+    cells = stored_point_maze()
+    assert [cell.name for cell in cells] == [
+        f"{arena}-pointmaze-fb-{noise}" for arena in ("point-maze", "point-maze-linear") for noise in ("0", "0.3")
+    ]
+    for cell in cells:
+        assert cell.command.endswith("--settings default --tasks 100 --seeds 1 --seed 17")
+        assert all(not row.settings and len(row.episodes) == 5 and row.runs == 100 for row in cell.rows)
 
 
 def test_a_row_of_the_table_is_a_ratio_of_means() -> None:

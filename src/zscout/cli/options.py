@@ -109,8 +109,9 @@ class RunOptions:
     """Options of simulated runs."""
 
     arena: str = "grid"
-    """grid; point-maze: continuous, with goals, regions, directions, velocities; walker, cheetah, hopper: the suite's
-    tasks; walker-held-out …: other tasks; point-maze-linear, walker-linear …: rewards φ·z_r."""
+    """grid; point-maze: continuous, with goals, regions, directions, velocities; point-maze-pits: with pits that end an
+    episode; walker, cheetah, hopper: the suite's tasks; walker-held-out …: other tasks; point-maze-linear,
+    walker-linear …: rewards φ·z_r."""
     world: str = Usual("open-grid")  # open-grid, four-rooms, maze, or a text file with a map of '#' and '.'.
     features: str = Usual("laplacian")
     """clusters, laplacian, laplacian-fine, or module:name: your table [S d], or a function of the world."""
@@ -138,11 +139,11 @@ class RunOptions:
         from zscout.lab.body_arena import BodyArena
         from zscout.lab.grid_arena import GridArena
         from zscout.lab.patches import DECOY, PATCH, PatchArena
-        from zscout.lab.point_arena import POINT_MAZE, PointArena
+        from zscout.lab.point_arena import PITS, POINT_MAZE, PointArena
         from zscout.worlds.body import BODIES
 
         device = device_named(self.device)
-        points = {POINT_MAZE: "named", f"{POINT_MAZE}-linear": "linear"}
+        points = {POINT_MAZE: "named", f"{POINT_MAZE}-linear": "linear", f"{POINT_MAZE}-pits": PITS}
         bodies = {name + ending: (name, ending[1:] or "suite") for name in BODIES for ending in ("", *BODY_ENDINGS)}
         if known_name(self.arena, ("grid", *points, *bodies), "arena") == "grid":
             check_world(self.world)

@@ -6,16 +6,33 @@ from functools import cache
 from typing import ClassVar
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Generator, Tensor
 
 from zscout.bfm.fb_data import random_forces
-from zscout.lab.vector_arena import LABELS, LINEAR, VectorArena
+from zscout.lab.arena import Batch
+from zscout.lab.vector_arena import LABELS, LINEAR, Reward, VectorArena
 from zscout.randomness import Streams
+from zscout.worlds.maps import FOUR_ROOMS
 from zscout.worlds.point_maze import PointMaze, at_rest, point_maze
 from zscout.worlds.point_tasks import KINDS, PointTask, point_tasks
 
 POINT_MAZE = "point-maze"
+PITS = "pits"
+# Each pit is between the two doors of its room.
+WITH_PITS = """
+.....#.....
+.....#.....
+...........
+...o.#.....
+.....#.....
+#.####.....
+.....###.##
+.....#.....
+.....#.o...
+...........
+.....#.....
+"""
 
 
 @dataclass(frozen=True)
@@ -23,10 +40,10 @@ class PointArena(VectorArena):
     """A point maze in four rooms, a model, and a kind of rewards."""
 
     model: str = "pointmaze-fb"
-    rewards: str = "named"  # named: tasks of KINDS; linear: φ·z_r
+    rewards: str = "named"  # named: tasks of KINDS; linear: φ·z_r; pits: the named tasks on a map with two pits
     horizon: int = 70
 
-    kinds: ClassVar = ("named", LINEAR)
+    kinds: ClassVar = ("named", LINEAR, PITS)
 
     @property
     def place(self) -> str:
@@ -35,17 +52,21 @@ class PointArena(VectorArena):
 
     @property
     def world(self) -> PointMaze:
-        """Four rooms."""
-        return _world()
+        """Four rooms, with or without pits."""
+        return _world(WITH_PITS if self.rewards == PITS else FOUR_ROOMS)
 
     def starts(self, draws: Streams) -> Float[Tensor, "R 4"]:
         """At rest at a random place."""
-        draw, cells = draws.uniform(3), self.world.grid.cells  # [R 3]
+        draw, cells = draws.uniform(3), self.world.grid.cells[~self.world.is_pit]  # [R 3]
         return at_rest(cells[(draw[:, 0] * len(cells)).long()], draw[:, 1:]).float()
 
     def advance(self, state: Float[Tensor, "R 4"], action: Float[Tensor, "R 2"]) -> Float[Tensor, "R 4"]:
-        """The next states; four rooms have no pits."""
+        """The next states; a point in a pit stays there."""
         return self.world.advance(state, action)[0]
+
+    def over(self, state: Float[Tensor, "R 4"]) -> Bool[Tensor, " R"] | None:
+        """Whether each point is in a pit."""
+        return self.world.in_pit(state) if self.rewards == PITS else None
 
     def observe(self, state: Float[Tensor, "R 4"]) -> Float[Tensor, "R 4"]:
         """The state."""
@@ -64,6 +85,12 @@ class PointArena(VectorArena):
         """Observations entered under random forces, distributed as the shipped model's training data."""
         return _observations(n, seed)
 
+    def _reward(self, batch: Batch) -> Reward:
+        reward = super()._reward(batch)
+        if self.rewards != PITS:
+            return reward
+        return lambda obs: reward(obs).masked_fill(self.world.in_pit(obs), 0.0)  # a run that waits there earns nothing
+
 
 @cache
 def task_named(name: str) -> PointTask:
@@ -75,8 +102,8 @@ def task_named(name: str) -> PointTask:
 
 
 @cache
-def _world() -> PointMaze:
-    return point_maze()
+def _world(map: str = FOUR_ROOMS) -> PointMaze:
+    return point_maze(map)
 
 
 @cache

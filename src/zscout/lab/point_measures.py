@@ -105,9 +105,14 @@ def returns(
     return episode_returns(arena.bfm, arena.world, tasks, z, starts, arena.horizon).mean(-1).cpu()
 
 
-def main(out: Path, model: str = PointArena.model, tasks: int = TASKS, device: str = "cpu") -> None:
-    """Measure a model: the planner, the best z found, and z from 50 to 50,000 labels; writes a JSON file."""
-    arena = PointArena(model, device=device)
+def main(
+    out: Path, model: str = PointArena.model, rewards: str = "named", tasks: int = TASKS, device: str = "cpu"
+) -> None:
+    """Measure a model: the planner, the best z found, and z from 50 to 50,000 labels; writes a JSON file.
+
+    ``rewards=pits``: on the map with pits.
+    """
+    arena = PointArena(model, rewards, device=device)
     names = [str(name) for name in Tasks(tasks, 1).draw(arena)]
     planned = [planned_return(arena, name) for name in names]
     write_json(out, [asdict(found) for found in measure(arena, names, planned)])

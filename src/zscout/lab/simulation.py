@@ -77,11 +77,17 @@ class Trace:
 
 
 def simulated(agent: OnlineTransfer, env: Environment, least: float | None = None) -> Iterator[Step]:
-    """Endless steps of the agent, with beliefs. With ``least`` it only gets the rewards that it ``wants_reward``."""
+    """Endless steps of the agent, with beliefs. With ``least`` it only gets the rewards that it ``wants_reward``.
+
+    Runs that are not ``alive`` in an environment with such flags learn nothing.
+    """
     walk = Walk(agent, env, seed=0, beliefs=True)  # a reset that the agent asks for leads to the first start
     while True:
         step = walk.move()
-        seen = None if least is None else torch.as_tensor(agent.wants_reward(step.next_obs, least))
+        seen: Tensor | None = getattr(env, "alive", None)
+        if least is not None:
+            wanted = torch.as_tensor(agent.wants_reward(step.next_obs, least))
+            seen = wanted if seen is None else wanted & seen
         walk.tell(step, step.reward, seen)
         yield step if seen is None else replace(step, seen=seen)
 

@@ -1,7 +1,7 @@
 """Stored trainings and comparisons, which `zscout reproduce` shows without repeating them.
 
     python -m zscout.lab.stored_results FOLDER > training.json
-    python -m zscout.lab.stored_results FILE.json FILE.json … > league.json
+    python -m zscout.lab.stored_results FILE.json FILE.json … > league.json, or point_maze_online.json
 
 collect the logs of all trainings in a folder (docs/training.md has the command of each), or files written by
 ``zscout compare --json``. The results are stored in ``lab/stored/``.
@@ -64,7 +64,16 @@ def stored_trainings() -> list[Training]:
 
 def stored_league() -> list[StoredCell]:
     """All stored comparisons, best method first in each."""
-    return [StoredCell(**{**c, "rows": [Row.from_json(row) for row in c["rows"]]}) for c in stored("league.json")]
+    return _cells("league.json")
+
+
+def stored_point_maze() -> list[StoredCell]:
+    """The stored comparisons of the point maze, best method first in each."""
+    return _cells("point_maze_online.json")
+
+
+def _cells(name: str) -> list[StoredCell]:
+    return [StoredCell(**{**c, "rows": [Row.from_json(row) for row in c["rows"]]}) for c in stored(name)]
 
 
 def collect_league(paths: Sequence[Path]) -> list[dict[str, Any]]:
@@ -84,6 +93,7 @@ def _cell(arena: Arena, outcomes: Sequence[Outcome]) -> dict[str, Any]:
     methods = ",".join(name for name in METHODS if name in {outcome.entrant.method for outcome in outcomes})
     name, title, where = _described(one)
     chosen = stored_settings().get(arena.key, {})
+    settings = SETTLING if any(outcome.settings for outcome in outcomes) else "default"
 
     def note(row: Row) -> str:
         """The choices that have the row's settings, or where a row without settings has its from."""
@@ -94,7 +104,8 @@ def _cell(arena: Arena, outcomes: Sequence[Outcome]) -> dict[str, Any]:
     return {
         "name": name,
         "title": f"{title}, {tasks * seeds} runs",
-        "command": f"zscout compare {where} --methods {methods} --settings {SETTLING} --tasks {tasks} --seeds {seeds}",
+        "command": f"zscout compare {where} --methods {methods} --settings {settings} --tasks {tasks} --seeds {seeds}"
+        + (f" --seed {one.tasks.seed}" if one.tasks.seed else ""),
         "rows": [_rounded(replace(row, note=note(row)).to_json()) for row in comparison(outcomes)],
     }
 
@@ -110,7 +121,7 @@ def _described(entrant: Entrant) -> tuple[str, str, str]:
             return arena.rewards, f"{arena.rewards}, {', '.join(names)} model", f"{options} {rewards}"
         return "-".join(names), "{}, {}, {} model".format(*names), options
     assert isinstance(arena, PointArena)
-    model, kind = Path(arena.model).name, POINT_MAZE + ("-linear" if arena.rewards == "linear" else "")
+    model, kind = Path(arena.model).name, POINT_MAZE + ("" if arena.rewards == "named" else f"-{arena.rewards}")
     options = f"--arena {kind} --model {model} --noise {entrant.noise:g} --steps {entrant.steps}"
     return f"{kind}-{model}-{entrant.noise:g}", f"{kind}, {model}, σ = {entrant.noise:g}", options
 

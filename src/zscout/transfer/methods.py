@@ -101,7 +101,7 @@ def usf_ucb(
 
 
 def usf_ucb_norm(*, norm_bound: float | None, ridge: float = 0.1, kappa: float = 2.2, gamma: float = 0.8) -> Method:
-    """USF-UCB for known ‖z_r‖ (``norm_bound``, default √d); loses fewer steps than usf-ucb."""
+    """USF-UCB for known ‖z_r‖ (``norm_bound``, default √d); in grid worlds it loses fewer steps than usf-ucb."""
     return Method(ridge=ridge, confidence=KnownNorm(kappa, norm_bound), acquisition=PathUCB(gamma))
 
 

@@ -119,6 +119,10 @@ class PointMaze:
         chosen = cells[torch.randint(len(cells), (n,), generator=rng, device=rng.device)]
         return at_rest(chosen, torch.rand(n, 2, generator=rng, device=rng.device))
 
+    def in_pit(self, state: Float[Tensor, "*b 4"]) -> Bool[Tensor, "*b"]:
+        """Which states are in a pit."""
+        return self._in_pit(self._tables(state.device)[1], state[..., 0], state[..., 1])
+
     def picture(self, state: np.ndarray | None = None) -> str:
         """The map as text, with '@' at the point."""
         marks = np.full(self.grid.shape, WALL)
@@ -143,7 +147,7 @@ class PointMaze:
             known[device] = (walls.to(device), pits.to(device))
         return known[device]
 
-    def _in_pit(self, pits: Bool[Tensor, " m"], x: Float[Tensor, " n"], y: Float[Tensor, " n"]) -> Bool[Tensor, " n"]:
+    def _in_pit(self, pits: Bool[Tensor, " m"], x: Float[Tensor, "*b"], y: Float[Tensor, "*b"]) -> Bool[Tensor, "*b"]:
         return pits[(y.floor() * self.grid.shape[1] + x.floor()).long()]
 
     def check_free(self, state: Float[Tensor, "*b 4"]) -> None:

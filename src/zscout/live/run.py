@@ -52,6 +52,7 @@ class LiveRun:
         self._pair: tuple[Clip, Clip] | None = None  # shown to the person
         self._asked_pairs = self._preferred = 0
         self._skipped = 0  # the last step that a person skipped
+        self._ghosts: dict[int, bytes] = {}  # the newest of each method
         self._add_frame()
 
     def begun(self, key: str, resumed: bool = False, after: Any = -1) -> Reply:
@@ -59,7 +60,9 @@ class LiveRun:
         known = as_size(after, "after", -1, self._most)
         head = {"is": "begun", "run": key, "setup": self.setup.to_json(), "resumed": resumed, "reward": self._table()}
         head |= {"constants": self.setup.live_world.constants, "showing": self._sides[0].shown_z is not None}
-        return self._reply([encode(head), *self._reward_messages(), *filter(None, self._frames[known + 1 :])])
+        return self._reply(
+            [encode(head), *self._reward_messages(), *filter(None, self._frames[known + 1 :]), *self._ghosts.values()]
+        )
 
     def step(self) -> Reply:
         """One step of each method."""
@@ -76,7 +79,7 @@ class LiveRun:
                 side.tell(None)  # a thumb comes later, if at all
         credit = self._credit_silence()
         self._add_frame()
-        return self._reply([*credit, self._frames[-1]])
+        return self._reply([*credit, self._frames[-1], *self._new_ghosts()])
 
     def thumb(self, step: Any, value: Any, pace: Any) -> Reply:
         """A person's thumb while ``step`` is shown at ``pace`` steps a second: see ``late_credit``."""
@@ -187,7 +190,7 @@ class LiveRun:
         self._pair = None
         self._frames[-1] = self._frame()
         told = {"is": "preferred", "answers": self._preferred, "done": self._sides[0].done}
-        return self._reply([encode(told), self._frames[-1]])
+        return self._reply([encode(told), self._frames[-1], *self._new_ghosts()])
 
     def learn(self) -> Reply:
         """Go on learning and asking although it is sure."""
@@ -233,6 +236,17 @@ class LiveRun:
             frame["sides"][0]["reward"] = reward
             self._frames[step] = encode(frame)
         return [encode({"is": "credit", "steps": steps, "value": reward})] if steps else []
+
+    def _new_ghosts(self) -> list[bytes]:
+        """What each method would keep, if it has just been rehearsed."""
+        poses = {number: side.ghost() for number, side in enumerate(self._sides)}
+        new = {
+            number: encode({"is": "ghost", "side": number, "since": self._newest, "poses": found})
+            for number, found in poses.items()
+            if found
+        }
+        self._ghosts |= new
+        return [*new.values()]
 
     @property
     def _newest(self) -> int:

@@ -5,6 +5,7 @@ import { calm } from "./dom.js";
 
 const BELOW = 0.17; // of the height above the ground, shown below it
 const EASE_MS = 220; // how fast the camera follows
+const LABEL = 44; // pixels that the words at a mark need
 const JUMP = 2; // metres: further is a new start
 
 /** The middle of the first capsule, the torso. */
@@ -92,7 +93,8 @@ function drawGround(ctx, width, height, { camera, metre, ground, x }) {
     if (whole) line(ctx, at, 0, at, ground, ink.grid);
     line(ctx, at, ground, at, ground + (whole ? 7 : 4), ink.soft);
     ctx.fillStyle = ink.soft;
-    if (whole) ctx.fillText(`${half / 2} m`.replace("-", "−"), at, ground + (height - ground) * 0.62);
+    const inside = Math.min(at, width - at) > LABEL / 2;
+    if (whole && inside) ctx.fillText(`${half / 2} m`.replace("-", "−"), at, ground + (height - ground) * 0.62);
   }
   line(ctx, 0, ground, width, ground, ink.soft);
 }

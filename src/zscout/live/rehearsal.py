@@ -118,7 +118,4 @@ def rehearsed(
     arena: VectorArena, state: Float[Tensor, " k"], z: Float[Tensor, "m d"], actions: int
 ) -> Iterator[Float[Tensor, "m k"]]:
     """The states that π(·,z) enters from one state, for each z, one action after the other."""
-    states = state.expand(len(z), -1).clone()
-    for _ in range(actions):
-        states = arena.advance(states, torch.as_tensor(arena.bfm.act(arena.observe(states), z)).float())
-        yield states
+    return arena.followed(state.expand(len(z), -1).clone(), z, actions)

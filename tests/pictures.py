@@ -97,14 +97,14 @@ def _search_maze(visitor: Visitor) -> None:
 
 
 def _watch_body(visitor: Visitor) -> None:
-    """Until the walker walks and its ghost is ahead; its behaviour is saved."""
+    """Until the walker walks beside its ghost; its behaviour is saved."""
     visitor.choose(choose_world="walker")
     visitor.page.click("[data-task=walk]")
     visitor.fast()
     visitor.play()
-    visitor.until_step(140)
+    visitor.until_step(340)
     visitor.page.click("#play")
-    while visitor.step() < 184:  # 24 steps after the ghost came
+    while visitor.step() < 392:  # late in the ghost's loop, when it is beside the body
         visitor.page.click("#step")
         visitor.page.wait_for_timeout(40)
     visitor.page.fill("#behaviour-name", "Walk")

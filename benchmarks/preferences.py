@@ -22,7 +22,7 @@ from torch import Generator, Tensor
 
 import zscout
 from zscout.lab.arena import Task, Tasks
-from zscout.lab.body_arena import BodyArena
+from zscout.lab.body_arena import HELD_OUT, SUITE, BodyArena
 from zscout.lab.grid_arena import GridArena
 from zscout.lab.point_arena import PointArena
 from zscout.lab.vector_arena import VectorArena
@@ -129,12 +129,8 @@ class Vectors:
         return (found[11:] - random) / (found[0] - random)
 
     def _followed(self, state: Tensor, z: Float[Tensor, "n d"], steps: int) -> Tensor:
-        entered = []
-        for _ in range(steps):
-            action = torch.as_tensor(self.bfm.act(self.arena.observe(state), z))
-            state = self.arena.advance(state, action.float())
-            entered.append(self.arena.observe(state))
-        return torch.stack(entered, 1)
+        """Observations entered [n steps o]."""
+        return torch.stack([self.arena.observe(entered) for entered in self.arena.followed(state, z, steps)], 1)
 
 
 @dataclass(frozen=True)
@@ -172,12 +168,17 @@ def _half(counts: list[int], last: int) -> str:
 
 
 def asked(
-    place: Place, rewards: Sequence[Reward], usual: Float[Tensor, "K 8 8"], questions: int, name: str = ""
+    place: Place,
+    rewards: Sequence[Reward],
+    usual: Float[Tensor, "K 8 8"],
+    questions: int,
+    name: str = "",
+    seed: int = 0,
 ) -> tuple[Float[Tensor, "K m d"], list[float]]:
     """For each task the best z after every fifth answer, and the estimated share of flips."""
     bfm, constant = place.bfm, constant_part_of(place.bfm)
-    agents = [zscout.OnlineTransfer(bfm, seed=task) for task in range(len(rewards))]
-    rngs = [Generator().manual_seed(task) for task in range(len(rewards))]
+    agents = [zscout.OnlineTransfer(bfm, seed=100 * seed + task) for task in range(len(rewards))]
+    rngs = [Generator().manual_seed(100 * seed + task) for task in range(len(rewards))]
     scales = LOGITS / (usual - usual.mean(2, keepdim=True)).flatten(1).std(1)
     best = [torch.stack([agent.best_z for agent in agents])]
     for question in track(range(questions), name, console=Console(stderr=True)):
@@ -186,7 +187,7 @@ def asked(
         )
         drawn = bfm.project_z(drawn if constant is None else constant.removed_from(drawn)).double()
         kept = torch.stack([agent.best_z for agent in agents])
-        shown = place.clips(torch.cat([kept[:, None], drawn], 1), question)
+        shown = place.clips(torch.cat([kept[:, None], drawn], 1), 5_000 * seed + question)
         for agent, reward, clips, scale, rng in zip(agents, rewards, shown, scales, rngs, strict=True):
             i, j = zscout.most_telling(agent, list(clips))
             apart = reward(clips[i]).double().mean() - reward(clips[j]).double().mean()
@@ -212,32 +213,46 @@ def equal_pairs(usual: Float[Tensor, "K 8 8"]) -> float:
     return float((usual[..., first] == usual[..., second]).double().mean())
 
 
-def measured(name: str, place: Place, tasks: int, questions: int) -> Found:
+def measured(name: str, place: Place, tasks: int, questions: int, seed: int = 0) -> Found:
     """Values along the answers, for each task."""
     rewards = place.rewards(tasks)
     usual = usual_rewards(place, rewards)
-    best, flips = asked(place, rewards, usual, questions, name)
+    best, flips = asked(place, rewards, usual, questions, name, seed)
     values = [place.value(task, z) for task, z in enumerate(best)]
     return Found(name, torch.stack(values), sum(flips) / len(flips), equal_pairs(usual))
 
 
+def joined(parts: Sequence[Found]) -> Found:
+    """Several kinds of tasks of one world as one row."""
+    values = torch.cat([part.values for part in parts])
+    flips = sum(part.flip_rate * len(part.values) for part in parts) / len(values)
+    equal = sum(part.equal * len(part.values) for part in parts) / len(values)
+    return Found(parts[0].name, values, flips, equal)
+
+
 def main(
-    only: tuple[str, ...] = ("grid", "point maze", "point maze, linear", "cheetah"),
+    only: tuple[str, ...] = ("grid", "point maze", "point maze, linear", "walker", "cheetah"),
     tasks: int = 20,
     questions: int = 60,
+    seed: int = 0,
     quick: bool = False,
 ) -> None:
-    """Count answers on a grid, in the point maze and with the cheetah (extra mujoco)."""
-    places: dict[str, Callable[[], Place]] = {
-        "grid": Grid,
-        "point maze": lambda: Vectors(PointArena(), length=40, horizon=70, starts=16),
-        "point maze, linear": lambda: Vectors(PointArena(rewards="linear"), length=40, horizon=70, starts=16),
-        "cheetah": lambda: Vectors(BodyArena("cheetah-fb", body="cheetah"), length=50, horizon=250, starts=4),
+    """Count answers on a grid, in the point maze and with the walker and the cheetah (extra mujoco)."""
+    places: dict[str, Callable[[], Sequence[Place]]] = {
+        "grid": lambda: [Grid()],
+        "point maze": lambda: [Vectors(PointArena(), length=40, horizon=70, starts=16)],
+        "point maze, linear": lambda: [Vectors(PointArena(rewards="linear"), length=40, horizon=70, starts=16)],
+        "walker": lambda: [
+            Vectors(BodyArena("walker-fb", rewards, body="walker"), length=40, horizon=250, starts=4)
+            for rewards in (SUITE, HELD_OUT)
+        ],
+        "cheetah": lambda: [Vectors(BodyArena("cheetah-fb", body="cheetah"), length=50, horizon=250, starts=4)],
     }
     print(" | ".join(HEAD))
     for name in only:
-        found = measured(name, places[name](), 2 if quick else tasks, 5 if quick else questions)
-        print(" | ".join(found.row()), flush=True)
+        count = (2, 5) if quick else (tasks, questions)
+        found = [measured(name, place, *count, seed) for place in places[name]()]
+        print(" | ".join(joined(found).row()), flush=True)
 
 
 if __name__ == "__main__":

@@ -63,6 +63,7 @@ class Visitor:
             self.page.add_init_script("localStorage.setItem('zscout-toured', 'true')")
         self.page.goto(self.link)
         self.until(lambda: self.body("connected") == "true" and self.body("run"), "the page is not connected")
+        self.until(lambda: self.page.is_hidden("#starting"), "no first frame: controls are still disabled")
 
     # What it shows
 

@@ -266,7 +266,7 @@ def test_the_better_of_two_clips_teaches_it_what_to_do() -> None:
         assert (told["number"], [len(clip) for clip in told["clips"]]) == (answers, [50, 50])
         assert np.abs(np.subtract([clip[0] for clip in told["clips"]], here)).max() < 0.5  # from where it is
         first, second = told["clips"]
-        preferred, frame = messages(run.prefer(answers, 0 if _way(first) < _way(second) else 1))
+        preferred, frame, *_ = messages(run.prefer(answers, 0 if _way(first) < _way(second) else 1))
         assert preferred == {"is": "preferred", "answers": answers, "done": False}
     assert side(frame)["pays"][GOALS.index("speed")] < -0.3  # −0.56 when measured
     assert "backward" in side(frame)["likes"]

@@ -15,8 +15,8 @@ from starlette.applications import Starlette
 
 from benchmarks.live_load import resident
 from live import PATIENCE, SERVE, SMALL, SMALL_MAZE, Page, page, served
-from zscout.live import run as worker_side
 from zscout.live import server
+from zscout.live import worker_calls as worker_side
 from zscout.live.limits import Limits
 from zscout.live.messages import FIELDS, RunLostError
 from zscout.live.workers import Worker

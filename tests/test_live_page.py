@@ -426,6 +426,10 @@ def test_a_person_teaches_the_walker_to_stand_by_thumbs(arrive: Arrive) -> None:
             break
         page.wait_for_timeout(60)
     page.keyboard.up(held)
+    visitor.until(lambda: "its torso" in visitor.side("ghost"), "no ghost of what it would keep")
+    assert "A ghost shows" in (page.get_attribute("#world", "aria-label") or "")
+    page.keyboard.press("g")
+    visitor.until(lambda: visitor.side("ghost") == "" and not page.is_checked("#ghost-on"), "the ghost stays")
     assert min(heights[-40:]) > 0.9, "it does not stay up"
     assert "high" in (page.text_content(".likes-text") or "")
 

@@ -6,11 +6,21 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
-from live_frames import frames, messages, side, steps
+from live_frames import close, frames, messages, side, steps
 from zscout.lab.body_arena import BodyArena
 from zscout.live import rehearsal
-from zscout.live.rehearsal import EVERY, REHEARSALS, SURE, Assurance, Rehearsals, could_gain
+from zscout.live.rehearsal import (
+    ACTIONS,
+    EVERY,
+    REHEARSALS,
+    SURE,
+    Assurance,
+    Rehearsals,
+    could_gain,
+    rehearsed,
+)
 from zscout.live.run import LiveRun
 from zscout.live.setup import Setup
 from zscout.randomness import Streams
@@ -58,9 +68,9 @@ def found(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """What each rehearsal finds, instead of a simulation: the last of these."""
     shares = [0.0]
 
-    def at_once(*_: Any, **__: Any) -> Generator[None, None, float]:
+    def at_once(*_: Any, **__: Any) -> Generator[Tensor, None, float]:
         return shares[-1]
-        yield
+        yield torch.empty(0)
 
     monkeypatch.setattr(rehearsal, "could_gain", at_once)
     return shares
@@ -93,6 +103,29 @@ def test_what_the_features_cannot_tell_is_not_felt_and_then_it_is_never_sure(fou
         for number in range(1, REHEARSALS + 1):
             rehearsals.go_on(EVERY * number, state)
         assert (rehearsals.assurance.felt, rehearsals.assurance.sure) == (felt, felt)
+
+
+def test_a_ghost_is_the_behaviour_to_keep_as_it_was_rehearsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Few actions: a batch of another size rounds differently, and a body that touches the ground amplifies it.
+    for name, number in (("EVERY", 8), ("ACTIONS", 12), ("STARTING", 4)):
+        monkeypatch.setattr(rehearsal, name, number)
+    run = LiveRun(Setup.from_json({"world": "cheetah", "seed": 3, "reward": {"task": 2}, "methods": ["greedy"]}), 600)
+    side = run._sides[0]
+    while side._rehearsals is not None and side._rehearsals._running is None:
+        assert not [content for content in messages(run.step()) if content["is"] == "ghost"]
+    state, z = side._env.state, side.agent.best_z  # the first rehearsal begins with these
+    [ghost] = [content for _ in range(12) for content in messages(run.step()) if content["is"] == "ghost"]
+    assert (ghost["side"], ghost["since"]) == (0, run._newest)
+    entered = [states[0] for states in rehearsed(ARENA, state, z.double()[None], 12)]
+    ends, _ = ARENA.world.segments(torch.stack(entered[4:]))
+    assert close(ghost["poses"], ends.flatten(1), 2)
+    assert messages(run.begun("key", resumed=True))[-1] == ghost  # a page that comes back has it too
+
+
+def test_there_is_no_ghost_before_anything_is_known() -> None:
+    run = LiveRun(Setup.from_json({"world": "cheetah", "who": "person", "silence": "zero"}), 600)
+    heard = [content["is"] for _ in range(EVERY + ACTIONS) for content in messages(run.step())]
+    assert {*heard} == {"frame", "credit"}
 
 
 def person(**setup: Any) -> LiveRun:

@@ -11,7 +11,7 @@ import torch
 from torch import Generator, Tensor
 
 import zscout
-from benchmarks.preferences import Grid, measured
+from benchmarks.preferences import Found, Grid, joined, measured
 from toys import Compass
 from zscout import ExactModel, OnlineTransfer, TaskPosterior
 from zscout.transfer.preferences import FLIPS, LOGITS, Preferences, logit_unit
@@ -159,6 +159,12 @@ def test_preferences_alone_find_the_corner(laplacian_model: ExactModel) -> None:
     assert found.values[:, -1].median() > 0.8
     assert found.values[:, 0].median() < 0.5
     assert found.row()[:2] == ("grid", "3")
+
+
+def test_two_kinds_of_tasks_are_one_row_and_each_task_counts_alike() -> None:
+    one = Found("walker", torch.tensor([[0.0, 0.9]]), flip_rate=0.1, equal=0.4)
+    other = Found("walker", torch.tensor([[0.0, 0.0], [0.0, 0.9], [0.0, 0.9]]), flip_rate=0.2, equal=0.0)
+    assert joined([one, other]).row() == ("walker", "4", "5", "5", "0.00", "0.18", "10%")
 
 
 FAULTS: list[tuple[Any, Any, str]] = [

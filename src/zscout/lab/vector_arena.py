@@ -2,7 +2,7 @@
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any, ClassVar
@@ -127,6 +127,14 @@ class VectorArena(ABC):
     def decisions(self) -> int:
         """Actions in an episode."""
         return self.horizon
+
+    def followed(
+        self, state: Float[Tensor, "R k"], z: Float[Tensor, "R d"], actions: int
+    ) -> Iterator[Float[Tensor, "R k"]]:
+        """The states that π(·,z) enters, one action after the other."""
+        for _ in range(actions):
+            state = self.advance(state, torch.as_tensor(self.bfm.act(self.observe(state), z)).float())
+            yield state
 
     # An Arena
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from zscout.lab.simulation import followed
 from zscout.lab.trace_file import TracedRun
-from zscout.live.body_world import LiveBody
+from zscout.live.body_world import MILLIMETRES, LiveBody
 from zscout.live.clips import Clip, telling_clips
 from zscout.live.live_world import Hidden, RecordedStep, RunSoFar, Told
 from zscout.live.rehearsal import ACTIONS, OF_AN_ANSWER, Assurance, Rehearsals
@@ -89,6 +89,15 @@ class MethodRun:
         """Be sure no more: choose again, and ask."""
         if self._rehearsals is not None:
             self._rehearsals.start_anew()
+
+    def ghost(self) -> list[list[float]] | None:
+        """The behaviour that it would keep, as the ends of the capsules at each action; once after each rehearsal."""
+        if self._rehearsals is None or self._rehearsals.kept is None:
+            return None
+        assert isinstance(self._world, LiveBody)
+        ends, self._rehearsals.kept = self._world.arena.world.segments(self._rehearsals.kept)[0], None
+        poses: list[list[float]] = rounded(ends.flatten(1), MILLIMETRES)
+        return poses
 
     def prefer(self, better: Clip, worse: Clip) -> None:
         """Tell the agent which clip a person likes more."""

@@ -57,7 +57,9 @@ class Rehearsals:
         self._arena, self._agent = arena, agent
         self._shares: deque[float] = deque(maxlen=REHEARSALS)
         self._since = self._begun = 0  # labels at the last one, and how many there were
-        self._running: Generator[None, None, float] | None = None
+        self._running: Generator[Float[Tensor, " k"], None, float] | None = None
+        self._entered: list[Float[Tensor, " k"]] = []  # by the z to keep
+        self.kept: Float[Tensor, "n k"] | None = None  # the same of the last rehearsal, without its start
         self.assurance = Assurance()
 
     def go_on(self, labels: int, state: Float[Tensor, " k"], actions: int = 1) -> None:
@@ -66,13 +68,15 @@ class Rehearsals:
             self._since, self._begun = labels, self._begun + 1
             elsewhere = self._arena.starts(Streams(torch.tensor([labels])))[0]
             begin = state if self._begun % 2 else elsewhere
-            self._running = could_gain(self._arena, self._agent, begin, seed=labels)
+            self._running, self._entered = could_gain(self._arena, self._agent, begin, seed=labels), []
         for _ in range(actions if self._running else 0):
             try:
-                next(self._running)  # type: ignore[arg-type]
+                self._entered.append(next(self._running))  # type: ignore[arg-type]
             except StopIteration as end:
                 self._shares.append(end.value)
                 self._running = None
+                if self._entered:
+                    self.kept = torch.stack(self._entered[STARTING:])
                 self._conclude()
                 break
 
@@ -91,10 +95,10 @@ class Rehearsals:
 
 def could_gain(
     arena: VectorArena, agent: OnlineTransfer, state: Float[Tensor, " k"], seed: int
-) -> Generator[None, None, float]:
+) -> Generator[Float[Tensor, " k"], None, float]:
     """(best − kept) ÷ (best − average of random behaviours), the most for 95 % of plausible tasks; 1 if it is more.
 
-    Yields after each action.
+    Yields, after each action, the state that the behaviour to keep enters.
     """
     rng, model, posterior = torch.Generator().manual_seed(seed), arena.bfm, agent.posterior
     tasks = posterior.sample(TASKS, rng, plausible_spread(posterior)).cpu()
@@ -102,7 +106,7 @@ def could_gain(
     entered = []
     for states in rehearsed(arena, state, torch.cat([z.double().cpu() for z in tried]), ACTIONS):
         entered.append(states)
-        yield
+        yield states[0]
     phi = model.phi(arena.observe(torch.stack(entered[STARTING:], 1))).double().cpu().mean(1)
     value = phi @ tasks.T
     best, average = value.amax(0), value[-RANDOM:].mean(0)
@@ -114,7 +118,4 @@ def rehearsed(
     arena: VectorArena, state: Float[Tensor, " k"], z: Float[Tensor, "m d"], actions: int
 ) -> Iterator[Float[Tensor, "m k"]]:
     """The states that π(·,z) enters from one state, for each z, one action after the other."""
-    states = state.expand(len(z), -1).clone()
-    for _ in range(actions):
-        states = arena.advance(states, torch.as_tensor(arena.bfm.act(arena.observe(states), z)).float())
-        yield states
+    return arena.followed(state.expand(len(z), -1).clone(), z, actions)

@@ -1,25 +1,20 @@
-"""A live run: one or two methods, a reward that a person hides or gives; and the runs of a worker process by key."""
+"""A live run: one or two methods, and a reward that a person hides or gives."""
 
-import gc
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
-import torch
-
 from zscout.edge import as_index, as_size, in_range
-from zscout.lab.trace_file import Painting, TraceFile
-from zscout.live.choices import choices
+from zscout.lab.trace_file import TraceFile
 from zscout.live.clips import Clip
 from zscout.live.late_credit import credited, out_of_reach
 from zscout.live.limits import Limits
-from zscout.live.live_world import Hidden
-from zscout.live.messages import NOT_KEPT, SETTINGS, Reply, RunLostError, encode
+from zscout.live.messages import SETTINGS, Reply, encode
 from zscout.live.method_run import MethodRun
 from zscout.live.offers import OFFERS
 from zscout.live.rounding import rounded
+from zscout.live.run_reward import RunReward
 from zscout.live.setup import Setup, reward_in, task_in
 from zscout.live.step_file import step_file
 
@@ -39,27 +34,32 @@ class LiveRun:
         # On a map the agent asks about places; on a stage a person watches and credits the last second.
         self._on_stage = OFFERS[setup.world].kind == "stage"
         self._watched = self._person and self._on_stage
-        table = setup.hidden_table()
-        self._reward, self._noise = table[None].clone(), torch.tensor([setup.noise], dtype=torch.float64)
+        self._reward = RunReward(setup)
         asking = self._person and not self._watched
         self._sides = [
-            MethodRun(setup, name, self._reward, self._noise, asking=asking, stops=self._watched)
+            MethodRun(setup, name, self._reward.table, self._reward.noise, asking=asking, stops=self._watched)
             for name in setup.methods
         ]
-        self._hidden: Hidden | None = None if self._person else setup.live_world.hide(table)
-        self._paintings: list[Painting] = []  # every hidden reward, and since which step
-        self._record_painting()
         self._pair: tuple[Clip, Clip] | None = None  # shown to the person
         self._asked_pairs = self._preferred = 0
         self._skipped = 0  # the last step that a person skipped
+        self._ghosts: dict[int, bytes] = {}  # the newest of each method
         self._add_frame()
 
     def begun(self, key: str, resumed: bool = False, after: Any = -1) -> Reply:
         """The set-up, the hidden reward, and the frames of the steps after ``after``."""
         known = as_size(after, "after", -1, self._most)
-        head = {"is": "begun", "run": key, "setup": self.setup.to_json(), "resumed": resumed, "reward": self._table()}
+        head = {
+            "is": "begun",
+            "run": key,
+            "setup": self.setup.to_json(),
+            "resumed": resumed,
+            "reward": self._reward.listed(),
+        }
         head |= {"constants": self.setup.live_world.constants, "showing": self._sides[0].shown_z is not None}
-        return self._reply([encode(head), *self._reward_messages(), *filter(None, self._frames[known + 1 :])])
+        return self._reply(
+            [encode(head), *self._reward.messages(), *filter(None, self._frames[known + 1 :]), *self._ghosts.values()]
+        )
 
     def step(self) -> Reply:
         """One step of each method."""
@@ -76,7 +76,7 @@ class LiveRun:
                 side.tell(None)  # a thumb comes later, if at all
         credit = self._credit_silence()
         self._add_frame()
-        return self._reply([*credit, self._frames[-1]])
+        return self._reply([*credit, self._frames[-1], *self._new_ghosts()])
 
     def thumb(self, step: Any, value: Any, pace: Any) -> Reply:
         """A person's thumb while ``step`` is shown at ``pace`` steps a second: see ``late_credit``."""
@@ -117,10 +117,10 @@ class LiveRun:
     def paint(self, cells: Any, value: Any) -> Reply:
         """Set the hidden reward of some states."""
         self._check_who("hidden")
-        n = self._reward.shape[1]
-        if not isinstance(cells, list) or not cells or (states := as_index(cells, n, "state")).ndim != 1:
+        table = self._reward.table[0]
+        if not isinstance(cells, list) or not cells or (states := as_index(cells, len(table), "state")).ndim != 1:
             raise ValueError("cells must be a list of states")
-        return self._hide(table=tuple(self._reward[0].index_fill(0, states, reward_in(value)).tolist()))
+        return self._hide(table=tuple(table.index_fill(0, states, reward_in(value)).tolist()))
 
     def task(self, number: Any) -> Reply:
         """Hide the reward of a random task."""
@@ -130,7 +130,7 @@ class LiveRun:
     def clear(self) -> Reply:
         """Set the hidden reward to 0 everywhere."""
         self._check_who("hidden")
-        return self._hide(table=(0.0,) * self._reward.shape[1])
+        return self._hide(table=(0.0,) * self._reward.table.shape[1])
 
     def change(self, name: str, value: Any) -> Reply:
         """Change the set-up's ``noise`` (of a hidden reward), ``silence`` or ``wait`` from now on."""
@@ -138,15 +138,14 @@ class LiveRun:
             self._check_who("hidden")
         self.setup = replace(self.setup, **{name: value})
         if name == "noise":
-            self._noise.fill_(self.setup.noise)
-            self._record_painting()
+            self._reward.set_noise(self.setup.noise, self._newest)
         return self._reply([])
 
     def behaviour(self) -> Reply:
         """The z that the first method would keep, and what goes with it."""
         self._check_stage()
         side, setup = self._sides[0], self.setup
-        z, likes = rounded(side.agent.best_z.cpu(), 6), side.frame(self._hidden)["likes"]
+        z, likes = rounded(side.agent.best_z.cpu(), 6), side.frame(self._reward.hidden)["likes"]
         return self._reply(
             [encode({"is": "behaviour", "world": setup.world, "model": setup.model, "z": z, "likes": likes})]
         )
@@ -187,7 +186,7 @@ class LiveRun:
         self._pair = None
         self._frames[-1] = self._frame()
         told = {"is": "preferred", "answers": self._preferred, "done": self._sides[0].done}
-        return self._reply([encode(told), self._frames[-1]])
+        return self._reply([encode(told), self._frames[-1], *self._new_ghosts()])
 
     def learn(self) -> Reply:
         """Go on learning and asking although it is sure."""
@@ -210,8 +209,8 @@ class LiveRun:
             return self._reply([encode({"is": "trace", "name": f"zscout-steps-{setup.world}.json", "trace": steps})])
         trace = TraceFile(
             **{name: getattr(setup, name) for name in ("world", "features", "model", "who", "memory", "seed")},
-            noise=self._paintings[0].noise if self._paintings else setup.noise,
-            rewards=self._paintings,
+            noise=self._reward.paintings[0].noise if self._reward.paintings else setup.noise,
+            rewards=self._reward.paintings,
             runs=[side.traced() for side in self._sides],
         )
         name = f"zscout-trace-{setup.world}-{setup.seed}.json"
@@ -234,6 +233,17 @@ class LiveRun:
             self._frames[step] = encode(frame)
         return [encode({"is": "credit", "steps": steps, "value": reward})] if steps else []
 
+    def _new_ghosts(self) -> list[bytes]:
+        """What each method would keep, if it has just been rehearsed."""
+        poses = {number: side.ghost() for number, side in enumerate(self._sides)}
+        new = {
+            number: encode({"is": "ghost", "side": number, "since": self._newest, "poses": found})
+            for number, found in poses.items()
+            if found
+        }
+        self._ghosts |= new
+        return [*new.values()]
+
     @property
     def _newest(self) -> int:
         return max(0, len(self._frames) - 1)
@@ -253,99 +263,22 @@ class LiveRun:
 
     def _hide(self, task: int | None = None, table: tuple[float, ...] | None = None) -> Reply:
         self.setup = replace(self.setup, task=task, table=table)
-        hidden = self.setup.hidden_table()
-        self._reward[0] = hidden
-        self._hidden = self.setup.live_world.hide(hidden)
-        self._record_painting()
-        return self._reply(self._reward_messages())
-
-    def _record_painting(self) -> None:
-        """Record the hidden reward and its noise from now on."""
-        if self._person:
-            return
-        if self._paintings and self._paintings[-1].since == self._newest:  # no step was taken under the last one
-            self._paintings.pop()
-        self._paintings.append(Painting(self._newest, self._reward[0].tolist(), self.setup.noise))
-
-    def _table(self) -> list[float] | None:
-        return None if self._person else [round(worth, 4) for worth in self._reward[0].tolist()]
-
-    def _reward_messages(self) -> list[bytes]:
-        if self._hidden is None:
-            return []
-        expressed, attainable = self._hidden.expressed, self._hidden.attainable
-        content = {
-            "is": "reward",
-            "reward": self._table(),
-            "expressed": None if expressed is None else round(expressed, 3),
-            "attainable": None if attainable is None else round(attainable, 4),
-            "since": self._paintings[-1].since,
-        }
-        if self._hidden.truth is not None:
-            content["truth"] = self._hidden.truth
-        return [encode(content)]
+        self._reward.hide(self.setup, self._newest)
+        return self._reply(self._reward.messages())
 
     def _add_frame(self) -> None:
         for side in self._sides:
-            side.assess(self._hidden)
+            side.assess(self._reward.hidden)
         self._frames.append(self._frame())
         if self._on_stage and len(self._frames) > KEPT:
             self._frames[-KEPT - 1] = b""
 
     def _frame(self) -> bytes:
         step = len(self._sides[0].steps)
-        return encode({"is": "frame", "step": step, "sides": [side.frame(self._hidden) for side in self._sides]})
+        return encode({"is": "frame", "step": step, "sides": [side.frame(self._reward.hidden) for side in self._sides]})
 
     def _reply(self, messages: Sequence[bytes]) -> Reply:
         side, setup = self._sides[0], self.setup
         unanswered = side.untold is not None and self._skipped < self._newest
         asks = self._person and unanswered and side.steps[-1].asks
         return Reply(messages, asks, self._ended, {name: getattr(setup, name) for name in SETTINGS})
-
-
-# The calls that the server makes, in the worker process
-
-RUNS: dict[str, LiveRun] = {}  # of this process
-
-
-def begin(key: str, setup: Any, most_steps: int) -> Reply:
-    """Start a run."""
-    RUNS[key] = LiveRun(Setup.from_json(setup), most_steps)
-    return RUNS[key].begun(key)
-
-
-def reset(key: str, most_steps: int) -> Reply:
-    """Start a run again, with the hidden reward as it is now."""
-    RUNS[key] = LiveRun(_run(key).setup, most_steps)
-    return RUNS[key].begun(key)
-
-
-def resume(key: str, after: Any) -> Reply:
-    """What a page has missed since the step ``after``."""
-    return _run(key).begun(key, resumed=True, after=after)
-
-
-def command(key: str, name: str, fields: dict[str, Any]) -> Reply:
-    """One of the run's own commands (``messages.FIELDS``)."""
-    run = _run(key)
-    reply: Reply = run.change(name, **fields) if name in SETTINGS else getattr(run, name)(**fields)
-    return reply
-
-
-def forget(key: str) -> None:
-    """Delete a run."""
-    RUNS.pop(key, None)
-
-
-@cache
-def hello(most_steps: int, seed: int) -> bytes:
-    """What the page offers. Called first in each process: one step of a first run loads everything."""
-    LiveRun(Setup(), most_steps=1).step()
-    gc.freeze()  # what is loaded now stays: the garbage collector need not scan it during a step
-    return encode({"is": "hello", "limits": {"steps": most_steps, "kept": KEPT}, **choices(seed)})
-
-
-def _run(key: str) -> LiveRun:
-    if key not in RUNS:
-        raise RunLostError(NOT_KEPT)
-    return RUNS[key]

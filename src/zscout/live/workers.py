@@ -47,7 +47,7 @@ class Worker:
         self._pool = WorkerPool(1)
 
     async def call(self, name: str, *arguments: Any) -> Any:
-        """Call a function of ``live.run`` in the process; raises ``RunLostError`` if the run or process is gone."""
+        """Call a function of ``live.worker_calls`` there; raises ``RunLostError`` if the run or process is gone."""
         for _ in range(ATTEMPTS.get(name, 1)):
             pool = self._pool
             try:
@@ -67,7 +67,7 @@ def _call(name: str, *arguments: Any) -> Any:
     # Imported in the worker only: the server process does not load torch.
     import torch
 
-    from zscout.live import run
+    from zscout.live import worker_calls
 
     with torch.inference_mode():
-        return getattr(run, name)(*arguments)
+        return getattr(worker_calls, name)(*arguments)

@@ -6,7 +6,7 @@ import { Clips } from "./clips.js";
 import { startTheme } from "./colours.js";
 import { Controls } from "./controls.js";
 import { Curves } from "./curves.js";
-import { byId, mark, show } from "./dom.js";
+import { always, byId, mark, show } from "./dom.js";
 import { EnabledControls } from "./enabled_controls.js";
 import { Export, saveTrace } from "./export.js";
 import { Hints } from "./hints.js";
@@ -124,6 +124,7 @@ function arrange(view) {
     byId(sides.length ? "curves" : "hand").before(side.element);
     side.attach();
     brush.attach(side);
+    side.find("ghost-on")?.addEventListener("change", () => turnGhost());
     side.find("compare").addEventListener("click", () => setup.open(true, "choose-second"));
     side.find("stop").addEventListener("click", stopComparing);
     sides.push(side);
@@ -133,6 +134,12 @@ function arrange(view) {
 
 /** A map without walls: there is room for an invitation. */
 const open = ({ kind, cells, rows, columns }) => kind === "map" && cells.length === rows * columns;
+
+function turnGhost() {
+  views.showGhost = !views.showGhost;
+  always.set("ghost", views.showGhost);
+  changed();
+}
 
 function stopComparing() {
   session.begin({ methods: session.setup.methods.slice(0, 1) });
@@ -214,7 +221,7 @@ listenToKeys({
   ArrowLeft: () => (clips.isOpen ? clips.answer(0) : false),
   r: () => controls.reset(),
   l: () => controls.live(),
-  g: choose("good"),
+  g: () => (onStage() ? turnGhost() : choose("good")()),
   b: choose("bad"),
   e: choose("erase"),
   ArrowUp: good,

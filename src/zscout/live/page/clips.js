@@ -1,6 +1,7 @@
 // Which of two clips is better: both loop side by side until one is chosen.
 
-import { byId, calm, mark, plain, show, write } from "./dom.js";
+import { byId, calm, mark, show, write } from "./dom.js";
+import { inWords } from "./ghost.js";
 import { Screen } from "./screen.js";
 import { drawStage, torsoAt } from "./stage.js";
 import { toast } from "./toasts.js";
@@ -72,7 +73,7 @@ export class Clips {
     if (!this.isOpen) return;
     this.pair = pair;
     this.began = performance.now();
-    pair.clips.forEach((clip, i) => mark(byId(`clip-${SIDES[i]}-view`), "aria-label", describe(clip, SIDES[i])));
+    pair.clips.forEach((clip, i) => mark(byId(`clip-${SIDES[i]}-view`), "aria-label", `The ${SIDES[i]} clip: it ${inWords(clip)}`));
     mark(this.panel, "data-number", pair.number);
     cancelAnimationFrame(this.drawing);
     this.#draw();
@@ -115,10 +116,3 @@ export class Clips {
   }
 }
 
-/** A clip in words. */
-function describe(clip, side) {
-  const way = torsoAt(clip.at(-1)) - torsoAt(clip[0]);
-  const height = (clip.at(-1)[1] + clip.at(-1)[3]) / 2;
-  const moves = Math.abs(way) < 0.1 ? "stays where it is" : `moves ${plain(Math.abs(way), 1)} m ${way < 0 ? "backward" : "forward"}`;
-  return `The ${side} clip: it ${moves}, and ends with its torso ${plain(height, 1)} m high.`;
-}

@@ -108,7 +108,7 @@ function drawSide(ctx, view, side, number, { x, y, width, lens }) {
   wrapped(ctx, side.says, x, y + 34, width, view.sides > 1 ? 20 : 22);
   const top = y + 76;
   const { world, scale } = view;
-  if (world.kind === "stage") return drawBody(ctx, view, side, x, top);
+  if (world.kind === "stage") return drawBody(ctx, view, number, x, top);
   place(ctx, x, top, new Grid(world, WORLD, (WORLD * world.rows) / world.columns), (grid) => {
     const values = view.showReward ? view.values : null;
     drawReward(ctx, grid, values, scale);
@@ -129,9 +129,10 @@ function drawSide(ctx, view, side, number, { x, y, width, lens }) {
 }
 
 /** The body, and beside it what seems to pay. */
-function drawBody(ctx, view, side, x, top) {
+function drawBody(ctx, view, number, x, top) {
+  const side = view.frame.sides[number];
   const height = (WORLD * 9) / 16;
-  place(ctx, x, top, { width: WORLD, height }, () => paintStage(ctx, view, side, WORLD, height));
+  place(ctx, x, top, { width: WORLD, height }, () => paintStage(ctx, view, number, WORLD, height));
   const left = x + WORLD + GAP;
   drawText(ctx, view.hidden ? "What seems to pay" : "You seem to like", left, top + 12, 13, "ink", 600);
   view.world.goals.forEach(({ title }, i) => {

@@ -1,6 +1,7 @@
 // The frames of the run, and which one is shown.
 
 const MAPS = ["estimate", "doubt", "after", "eigen"];
+const MOST_GHOSTS = 50;
 
 /** Stores maps as 32-bit arrays: a quarter of the memory. */
 function packed(frame) {
@@ -18,6 +19,7 @@ export class History {
 
   clear() {
     this.frames = [];
+    this.ghosts = []; // what each method would keep, and since which step
     this.first = 0; // the step of frames[0]
     this.pinned = null; // the step shown; null: the newest
     this.mostDoubt = 1e-9; // one scale for the whole run, so that fog clears visibly
@@ -57,6 +59,13 @@ export class History {
       this.first += 1;
     }
     for (const side of frame.sides) for (const x of side.doubt ?? []) if (x > this.mostDoubt) this.mostDoubt = x;
+    this.version += 1;
+  }
+
+  /** @param {{side: number, since: number, poses: number[][]}} ghost */
+  putGhost(ghost) {
+    const others = this.ghosts.filter(({ side, since }) => side !== ghost.side || since !== ghost.since);
+    this.ghosts = [...others, ghost].slice(-MOST_GHOSTS);
     this.version += 1;
   }
 

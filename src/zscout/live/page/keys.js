@@ -12,6 +12,7 @@ const LIST = {
     ["s or →", "one step"],
     ["r", "reset"],
     ["l", "back to live"],
+    ["g", "of a body: ghost of the best so far"],
   ],
   "Hide a reward": [
     ["g, b, e", "brush: good, bad, erase"],

@@ -167,6 +167,10 @@ export class Session {
     this.history.put(message);
   }
 
+  on_ghost({ is, ...ghost }) {
+    this.history.putGhost(ghost);
+  }
+
   /** Rewards of earlier steps: a person's thumb, or silence. */
   on_credit(message) {
     for (const step of message.steps) {

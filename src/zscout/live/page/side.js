@@ -23,10 +23,12 @@ export class Side {
     this.find("method").id = `method-${number}`;
     mark(this.element, "aria-labelledby", `method-${number}`);
     show(this.find("stop"), number > 0);
+    if (number) this.find("ghost-on").closest("label").remove(); // one switch for both
     this.screens = {};
     this.onResize = onResize;
     this.motion = new Motion();
     this.stage = new StageMotion();
+    this.ghost = new StageMotion(); // its camera is not used
     this.bars = new GoalBars(this.find("likes"));
     this.drawn = {};
     // Cached pictures of what changes seldom: the floor below the path, the signs above it.
@@ -83,11 +85,10 @@ export class Side {
       const glides = this.drawn.run === view.key && before?.episode === frame.episode && this.drawn.frame === before;
       this.stage.aim({ ends: frame.ends, glides, pace: view.pace, now });
       this.#tell(view, frame);
-      const place = describeBody(frame, view.world);
-      mark(this.canvas, "aria-label", `The body from the side. ${place}`);
-      write(this.find("readout"), place);
+      write(this.find("readout"), describeBody(frame, view.world));
       show(this.find("scale"), false);
     }
+    const ghost = this.#followGhost(view, frame, now);
     const look = [view.key, view.step, view.version, view.showReward, view.truth].join();
     if (this.drawn.look !== look) this.bars.draw(view, frame);
     Object.assign(this.drawn, { frame, look, run: view.key });
@@ -95,8 +96,24 @@ export class Side {
     const screen = this.screens.world;
     if (!screen.visible) return moving;
     const colour = view.sides > 1 ? currentInk()[`side${this.number}`] : undefined;
-    drawStage(screen.clean(), screen.width, screen.height, { ends, camera, colour, ...view.constants });
+    drawStage(screen.clean(), screen.width, screen.height, { ends, camera, colour, ghost, ...view.constants });
     return moving;
+  }
+
+  /** The ghost between two steps. */
+  #followGhost(view, frame, now) {
+    const ghost = view.ghost(this.number);
+    const key = [view.key, view.step, ghost?.about].join();
+    if (key !== this.drawn.ghost || frame !== this.drawn.frame) {
+      const next = view.step === this.drawn.ghostStep + 1 && ghost?.phase > 0;
+      if (ghost) this.ghost.aim({ ends: ghost.ends, glides: next, pace: view.pace, now });
+      const about = ghost ? ` A ghost shows what it would keep: it ${ghost.about}` : "";
+      mark(this.canvas, "aria-label", `The body from the side. ${describeBody(frame, view.world)}.${about}`);
+      mark(this.element, "data-ghost", ghost?.about);
+    }
+    Object.assign(this.drawn, { ghost: key, ghostStep: view.step });
+    if (!this.number) this.find("ghost-on").checked = view.showGhost;
+    return ghost && { ends: this.ghost.at(now).ends, strength: ghost.strength };
   }
 
   #resized() {

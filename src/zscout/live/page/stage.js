@@ -1,10 +1,11 @@
 // Draws a body from the side: capsules, a camera that follows, and ground with a mark every metre.
 
-import { currentInk } from "./colours.js";
+import { currentInk, fog } from "./colours.js";
 import { calm } from "./dom.js";
 
 const BELOW = 0.17; // of the height above the ground, shown below it
 const EASE_MS = 220; // how fast the camera follows
+const LABEL = 44; // pixels that the words at a mark need
 const JUMP = 2; // metres: further is a new start
 
 /** The middle of the first capsule, the torso. */
@@ -40,9 +41,10 @@ export class StageMotion {
   }
 }
 
-/** @param {{ends: number[], camera: number, radii: number[], far: boolean[], above: number, colour?: string}} scene
+/** @param {{ends: number[], camera: number, radii: number[], far: boolean[], above: number, colour?: string,
+ *   ghost?: {ends: number[], strength: number} | null}} scene
  *   in metres; the limbs on the far side are drawn first, and paler */
-export function drawStage(ctx, width, height, { ends, camera, radii, far, above, colour }) {
+export function drawStage(ctx, width, height, { ends, camera, radii, far, above, colour, ghost }) {
   const ink = currentInk();
   const ground = height / (1 + BELOW);
   const metre = ground / above;
@@ -51,12 +53,19 @@ export function drawStage(ctx, width, height, { ends, camera, radii, far, above,
   ctx.fillStyle = ink.floor;
   ctx.fillRect(0, 0, width, height);
   drawGround(ctx, width, height, { camera, metre, ground, x });
+  const body = (poses, away, near) => drawBody(ctx, poses, { radii, far, metre, x, y }, away, near);
+  if (ghost) body(ghost.ends, fog(0.22 * ghost.strength, 1), fog(0.34 * ghost.strength, 1));
+  body(ends, ink.soft, colour ?? ink.ink);
+}
+
+/** Capsules with an outline, in one colour for the limbs on the far side and another for the rest. */
+function drawBody(ctx, ends, { radii, far, metre, x, y }, away, near) {
+  const sides = [[true, away], [false, near]];
   ctx.lineCap = "round";
-  const sides = [[true, ink.soft], [false, colour ?? ink.ink]];
-  for (const [away, wider, stroke] of sides.flatMap(([away, stroke]) => [[away, 2.5, ink.floor], [away, 0, stroke]])) {
+  for (const [side, wider, stroke] of sides.flatMap(([side, stroke]) => [[side, 2.5, currentInk().floor], [side, 0, stroke]])) {
     ctx.strokeStyle = stroke;
     radii.forEach((radius, i) => {
-      if (far[i] !== away) return;
+      if (far[i] !== side) return;
       const [x0, z0, x1, z1] = ends.slice(4 * i, 4 * i + 4);
       ctx.lineWidth = 2 * radius * metre + wider;
       ctx.beginPath();
@@ -84,7 +93,8 @@ function drawGround(ctx, width, height, { camera, metre, ground, x }) {
     if (whole) line(ctx, at, 0, at, ground, ink.grid);
     line(ctx, at, ground, at, ground + (whole ? 7 : 4), ink.soft);
     ctx.fillStyle = ink.soft;
-    if (whole) ctx.fillText(`${half / 2} m`.replace("-", "−"), at, ground + (height - ground) * 0.62);
+    const inside = Math.min(at, width - at) > LABEL / 2;
+    if (whole && inside) ctx.fillText(`${half / 2} m`.replace("-", "−"), at, ground + (height - ground) * 0.62);
   }
   line(ctx, 0, ground, width, ground, ink.soft);
 }

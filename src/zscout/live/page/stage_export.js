@@ -12,8 +12,9 @@ const DELAY = 4; // hundredths of a second: 25 pictures a second
 const SHADES = 7;
 
 /** The stage of one method, for the exported picture. */
-export function paintStage(ctx, view, frame, width, height) {
-  drawStage(ctx, width, height, { ends: frame.ends, camera: torsoAt(frame.ends), ...view.constants });
+export function paintStage(ctx, view, number, width, height) {
+  const { ends } = view.frame.sides[number];
+  drawStage(ctx, width, height, { ends, camera: torsoAt(ends), ghost: view.ghost(number), ...view.constants });
 }
 
 /** A GIF of the last steps up to the one shown, in real time; each picture is of the step nearest to its time. */

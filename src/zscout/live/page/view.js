@@ -1,5 +1,7 @@
 // Everything that a drawing needs, collected once per drawing.
 
+import { always } from "./dom.js";
+import { ghostAt } from "./ghost.js";
 import { continues, wayOf } from "./places.js";
 import { UNNOTICED_MS } from "./toasts.js";
 
@@ -10,6 +12,7 @@ export class Views {
     this.session = session;
     this.brush = brush;
     this.showReward = true;
+    this.showGhost = always.get("ghost") ?? true;
   }
 
   now() {
@@ -56,6 +59,8 @@ export class Views {
       fresh: this.showReward ? [] : brush.fresh(),
       cursorStrong: brush.cursor !== null,
       path: (number) => this.#path(number, step),
+      showGhost: this.showGhost,
+      ghost: (number) => (this.showGhost ? ghostAt(history, number, step) : null),
     };
   }
 

@@ -45,6 +45,8 @@ def test_real_numbers() -> None:
         for value in (bad_number, [1.0, bad_number], torch.tensor([bad_number, -bad_number])):
             with pytest.raises(ValueError, match="x holds NaN or inf"):
                 as_finite(value, "x")
+    with pytest.raises(ValueError, match="x must be real numbers"):
+        as_finite(np.array([np.longdouble("1e400")]), "x")  # finite there, not in float64
     assert as_finite([1e308, 1e308], "x").tolist() == [1e308, 1e308]  # each is finite, their sum is not
     assert in_range(np.float32(0.5), "gamma", 0.0, 1.0) == 0.5
     for other in ("0.9", None, True, [0.5]):

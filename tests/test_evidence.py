@@ -168,3 +168,15 @@ def test_the_likely_prior_is_found_only_when_a_score_needs_it(monkeypatch: pytes
     with pytest.raises(ValueError, match="overflow"):
         agent.tell(obs + 1, 1e60)
     assert agent.t == 10
+
+
+def test_what_a_user_does_with_the_likely_posterior_does_not_reach_the_priors() -> None:
+    likely = (first := _learned(smooth=False, noise=0.0)).with_likely_prior
+    assert first.priors is not None
+    assert isinstance(likely.ridge, Tensor)
+    assert likely.task_root is not None
+    before = first.priors.ridges.clone(), first.priors.roots.clone()
+    likely.ridge.mul_(5)
+    likely.task_root.mul_(5)
+    assert torch.equal(first.priors.ridges, before[0])
+    assert torch.equal(first.priors.roots, before[1])

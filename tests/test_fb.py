@@ -98,10 +98,12 @@ def test_bad_input_says_why() -> None:
 # Inference
 
 
-@pytest.mark.parametrize("changes", [{}, {"gated": False, "frequencies": 0}, {"heads": 1, "layers": 1}])
+@pytest.mark.parametrize(
+    "changes", [{}, {"gated": False, "frequencies": 0}, {"heads": 1, "layers": 1}, {"dim": 1, "quadratic": False}]
+)
 def test_inference_equals_the_trained_networks(changes: dict[str, object]) -> None:
     model, states = random_model(**changes), SMALL.random_states(5, torch.Generator().manual_seed(2))
-    z = model.sample_z(15, 3).reshape(5, 3, 10)
+    z = model.sample_z(15, 3).reshape(5, 3, -1)
     encoded, own = model.encode(states.repeat_interleave(3, 0)), model.to_z(z.flatten(0, 1))
     with torch.no_grad():
         action = model.action_of(encoded, own)

@@ -12,7 +12,6 @@ from live_frames import close, frames, messages, side, steps
 from zscout.lab.body_arena import BodyArena
 from zscout.live import rehearsal
 from zscout.live.rehearsal import (
-    ACTIONS,
     EVERY,
     REHEARSALS,
     SURE,
@@ -122,9 +121,11 @@ def test_a_ghost_is_the_behaviour_to_keep_as_it_was_rehearsed(monkeypatch: pytes
     assert messages(run.begun("key", resumed=True))[-1] == ghost  # a page that comes back has it too
 
 
-def test_there_is_no_ghost_before_anything_is_known() -> None:
+def test_there_is_no_ghost_before_anything_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, number in (("EVERY", 8), ("ACTIONS", 12), ("STARTING", 4)):
+        monkeypatch.setattr(rehearsal, name, number)
     run = LiveRun(Setup.from_json({"world": "cheetah", "who": "person", "silence": "zero"}), 600)
-    heard = [content["is"] for _ in range(EVERY + ACTIONS) for content in messages(run.step())]
+    heard = [content["is"] for _ in range(EVERY) for content in messages(run.step())]
     assert {*heard} == {"frame", "credit"}
 
 

@@ -103,6 +103,16 @@ def test_a_run_that_falls_into_a_pit_earns_and_learns_nothing_until_the_next_epi
     assert agent.posterior.weight.tolist() == [3, 13]
 
 
+@pytest.mark.parametrize("method", ["unroll", "lola"])
+def test_a_method_that_scores_whole_rollouts_goes_on_in_a_pit(method: str) -> None:
+    env = replace(PITS, horizon=4).environment(Batch(["direction 1"] * 2, [0, 1]))
+    moving = simulated(OnlineTransfer(PITS.bfm, method, seed=[0, 1], runs=2), env)
+    next(moving)
+    env.state[0] = torch.tensor([3.5, 2.9, 0.0, 0.29])
+    steps = [next(moving) for _ in range(4)]
+    assert [float(step.reward[0]) for step in steps[:3]] == [0, 0, 0]
+
+
 def test_no_run_starts_in_a_pit() -> None:
     starts = PITS.starts(Streams(torch.arange(2_000)))
     assert not PITS.world.in_pit(starts).any()

@@ -163,7 +163,9 @@ def test_a_bank_limits_the_choice_to_its_z() -> None:
         assert any(torch.allclose(z, one) for one in bank)
         obs = obs + z.numpy()
         agent.tell(obs, float(obs[0]))  # the reward is x
-    assert torch.allclose(agent.best_z, bank[bank[:, 0].argmax()])
+    assert torch.allclose(agent.best_z, best := bank[bank[:, 0].argmax()])
+    agent.best_z.zero_()  # a copy: the bank stays
+    assert torch.allclose(agent.best_z, best)
 
 
 @pytest.mark.parametrize("bad", [[], [[1.0]], [1.0, 2.0], [[math.nan] * 2]])

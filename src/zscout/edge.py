@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 import gymnasium
 import numpy as np
@@ -35,11 +35,16 @@ def as_index(
     return index
 
 
+def is_double(value: object) -> TypeGuard[np.ndarray]:
+    """Whether it is an array of floats that float64 holds."""
+    return type(value) is np.ndarray and value.dtype.kind == "f" and value.dtype.itemsize <= 8
+
+
 def as_finite(value: Any, name: str, device: torch.device | None = None) -> Float[Tensor, "*shape"]:
     """Finite real numbers as a float64 tensor; keeps gradients."""
     if type(value) is float and math.isfinite(value):  # fast path: the reward of a single run
         return torch.tensor(value, dtype=torch.float64, device=device)
-    if type(value) is np.ndarray and value.dtype.kind == "f" and np.isfinite(value).all():  # fast path: an observation
+    if is_double(value) and np.isfinite(value).all():  # fast path: an observation
         return torch.from_numpy(np.array(value, dtype=np.float64, order="C")).to(device)
     numbers = as_real(value, name, device)
     if not all_finite(numbers):

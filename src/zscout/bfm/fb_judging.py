@@ -73,8 +73,8 @@ def episode_returns(
     for _ in range(horizon):
         state, over = world.advance(state, torch.as_tensor(model.act(state, rows)))
         each = state.reshape(K, n * m, -1)
+        alive = alive * ~over.reshape(K, n * m)  # a pit pays nothing
         total += alive * torch.stack([task(own) for task, own in zip(tasks, each, strict=True)])
-        alive = alive * ~over.reshape(K, n * m)
     return total.reshape(K, n, m)
 
 

@@ -35,11 +35,12 @@ class Perceptrons(nn.Module):
 
 
 class Layers:
-    """Weights [copies in out] and biases [copies 1 out] of perceptrons; without copies if there is one, and frozen."""
+    """Weights [copies in out] and biases [copies 1 out] of perceptrons; a single frozen one has none of the copies."""
 
     def __init__(self, weights: Iterable[Tensor], biases: Iterable[Tensor]) -> None:
         self.weights, self.biases = list(weights), list(biases)
-        if len(self.weights[0]) == 1 and not self.weights[0].requires_grad:  # batches of one are slower
+        first = self.weights[0]
+        if first.ndim == 3 and len(first) == 1 and not first.requires_grad:  # batches of one are slower
             self.weights, self.biases = ([each[0] for each in part] for part in (self.weights, self.biases))
         self.hidden = self.weights[1].shape[-2]
         self.gated = self.weights[0].shape[-1] == 2 * self.hidden

@@ -6,7 +6,7 @@
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 import tyro
@@ -106,7 +106,11 @@ def returns(
 
 
 def main(
-    out: Path, model: str = PointArena.model, rewards: str = "named", tasks: int = TASKS, device: str = "cpu"
+    out: Path,
+    model: str = PointArena.model,
+    rewards: Literal["named", "pits"] = "named",
+    tasks: int = TASKS,
+    device: str = "cpu",
 ) -> None:
     """Measure a model: the planner, the best z found, and z from 50 to 50,000 labels; writes a JSON file.
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from zscout.edge import as_index, in_range
 from zscout.randomness import Streams
-from zscout.transfer.agent import OnlineTransfer
+from zscout.transfer.agent import OnlineTransfer, RolloutAgent
 from zscout.transfer.rollout import Environment, Step, Walk
 from zscout.types import Action, FiniteWorld, Obs
 
@@ -79,12 +79,13 @@ class Trace:
 def simulated(agent: OnlineTransfer, env: Environment, least: float | None = None) -> Iterator[Step]:
     """Endless steps of the agent, with beliefs. With ``least`` it only gets the rewards that it ``wants_reward``.
 
-    Runs that are not ``alive`` in an environment with such flags learn nothing.
+    Runs that are not ``alive`` in an environment with such flags learn nothing; a method that scores whole rollouts
+    counts their rewards, which are 0.
     """
     walk = Walk(agent, env, seed=0, beliefs=True)  # a reset that the agent asks for leads to the first start
     while True:
         step = walk.move()
-        seen: Tensor | None = getattr(env, "alive", None)
+        seen: Tensor | None = None if isinstance(agent, RolloutAgent) else getattr(env, "alive", None)
         if least is not None:
             wanted = torch.as_tensor(agent.wants_reward(step.next_obs, least))
             seen = wanted if seen is None else wanted & seen

@@ -103,7 +103,7 @@ class MethodRun:
         """Tell the agent which clip a person likes more."""
         self.agent.prefer(better.observations, worse.observations)
         self._answers += 1
-        self._rehearse(ACTIONS)  # nobody waits for a step
+        self._rehearse(ACTIONS + 1)  # to its end: nobody waits for a step
 
     def clips(self, seed: int) -> tuple[Clip, Clip]:
         """Two behaviours of a body from where it is now, to be compared by a person."""

@@ -34,7 +34,7 @@ from zscout.types import Action, BehaviorModel, DrawsForEachRun, HasTaskPrior, H
 
 EMPTY = object()
 ASK, TELL, ACT, STREAMS = 0, 1, 2, 3  # a step draws from three streams; each depends only on seed and t
-FAR = 1e-14  # from overflow: another prior changes ẑ by less, the condition number of V
+FAR = 1e-14  # of the largest ẑ: below, no other prior makes ẑ overflow, as V's condition number is smaller than 1e14
 CERTIFY = 2**39  # where the draws of certificates begin: beyond those of any step
 
 

@@ -207,7 +207,7 @@ def offers(model: object, ability: Callable[..., T]) -> TypeGuard[T]:
 def pick(rows: Float[Tensor, "*b n d"], index: Int[Tensor, "*b"]) -> Float[Tensor, "*b d"]:
     """The row of each run at its index."""
     if not index.ndim:
-        return rows[index]
+        return rows[index].clone()  # ``gather`` copies, too
     return rows.gather(-2, index[..., None, None].expand(*index.shape, 1, rows.shape[-1]))[..., 0, :]
 
 

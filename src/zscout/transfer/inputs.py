@@ -25,6 +25,7 @@ from zscout.edge import (
     check_array_space,
     for_each_entry,
     in_range,
+    is_double,
 )
 from zscout.types import Action, BehaviorModel, HasTransitionFeatures, Obs
 
@@ -102,8 +103,7 @@ def check_observation(
         )
     wanted = (*runs, *(space.shape or ()))
     size = int(space.start + space.n) if isinstance(space, Discrete) else None
-    usual = size is None and type(obs) is np.ndarray and obs.dtype.kind == "f" and obs.shape == wanted
-    if usual and np.isfinite(obs).all():  # fast path: the observation of a single run
+    if size is None and is_double(obs) and obs.shape == wanted and np.isfinite(obs).all():  # fast path: a single run
         return
     values = as_real(obs, name) if size is None else as_index(obs, size, name)
     if tuple(values.shape) != wanted:

@@ -243,8 +243,8 @@ class TaskPosterior:
             self,
             z_hat=torch.linalg.solve_triangular(R.mT, half, upper=True)[..., 0],
             sums=replace(self.sums.all, V=self.V + more),
-            ridge=priors.ridges[which],
-            task_root=priors.roots[which],
+            ridge=priors.ridges[which].clone(),  # of a single run these are views
+            task_root=priors.roots[which].clone(),
             **self._factors(R, self.V_squared + more),
         )
         return new if other.all() else new.replaced(~other, self)  # a run alone equals the same run in a batch, bitwise

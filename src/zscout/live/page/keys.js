@@ -12,7 +12,7 @@ const LIST = {
     ["s or →", "one step"],
     ["r", "reset"],
     ["l", "back to live"],
-    ["g", "of a body: ghost of the best so far"],
+    ["g", "ghost on or off (bodies)"],
   ],
   "Hide a reward": [
     ["g, b, e", "brush: good, bad, erase"],

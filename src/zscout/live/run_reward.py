@@ -1,4 +1,4 @@
-"""The reward of a run: what is hidden now, what was hidden before, and what the page is told of it."""
+"""The hidden reward of a run, its history, and its messages to the page."""
 
 import torch
 from jaxtyping import Float

@@ -87,7 +87,6 @@ class Forecast:
 
     def _ask(self, name: str, *gamma: float) -> AskModel:
         """Asks for ``model.name(obs, z, *gamma)``; raises unless it is a tensor of the right shape."""
-
         return partial(_asked, self.model, name, gamma)
 
     @property

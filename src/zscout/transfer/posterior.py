@@ -154,8 +154,7 @@ class TaskPosterior:
         """V ← V + products with another ẑ, by labels that are no rewards; noise and number of rewards stay."""
         V = self.V + products
         b = (V @ z_hat[..., None])[..., 0]
-        count = (self.weight if self.means is None else self.weight - 1).clamp(min=0)
-        squares = (b * z_hat).sum(-1) + count * self.noise**2  # so that the estimate of σ is the same
+        squares = (b * z_hat).sum(-1) + self._count * self.noise**2  # so that the estimate of σ is the same
         factors = self._factors(self._cholesky(V), self.V_squared + products)
         return replace(self, z_hat=z_hat, sums=Sums(V, b, squares, self.weight), **factors)
 
@@ -233,8 +232,7 @@ class TaskPosterior:
         priors = self.priors
         if priors is None or isinstance(self.ridge, Tensor):
             return None
-        count = (self.weight if self.means is None else self.weight - 1).clamp(min=0)
-        which, R, half = priors.most_likely(self.sums.all, count)
+        which, R, half = priors.most_likely(self.sums.all, self._count)
         other = which != 0
         if not other.any():
             return None
@@ -335,10 +333,14 @@ class TaskPosterior:
         if self.given_noise is not None:
             return torch.full_like(self.reward_squares, self.given_noise)
         # The minimum is Σr² − b·ẑ; rounding may take it below 0 if there is no noise.
-        # With an intercept, the first reward carries no information about the noise.
-        count = self.weight if self.means is None else self.weight - 1
+        count = self._count
         left = (self.reward_squares - (self.b * self.z_hat).sum(-1)) / count
         return torch.where(count > 0, left.clamp(min=0).sqrt(), 1.0)
+
+    @property
+    def _count(self) -> Float[Tensor, "*b"]:
+        """The number of rewards that tell of the noise: with an intercept, the first does not."""
+        return (self.weight if self.means is None else self.weight - 1).clamp(min=0)
 
     def width(self, x: Any) -> Float[Tensor, "*b_and_n"]:
         """‖x‖_{V⁻¹} for x [*b d] or [*b n d]."""

@@ -17,7 +17,7 @@ from zscout.worlds.point_tasks import KINDS
 
 TASKS, STEPS = 12, 140  # two episodes
 METHODS = ("usf-ucb", "thompson", "greedy")
-SHOWN = ("usf-ucb", "opti", "thompson", "greedy", "usf-ucb-paper")  # the order of the stored methods in the figure
+SHOWN = ("usf-ucb", "opti", "thompson")  # the order of the stored methods in the figure
 REWARDS = {"linear": "rewards φ·z_r", "named": "goals, regions, directions, avoid, velocities"}
 
 

@@ -115,4 +115,3 @@ export class Clips {
     return Math.min(length - 1, Math.floor(((since % (lasts + REST_MS)) / lasts) * length));
   }
 }
-

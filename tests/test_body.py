@@ -19,7 +19,7 @@ from scipy.stats import ks_2samp
 
 import zscout
 from zscout.worlds import Body, BodyEnv, body, body_task, body_tasks
-from zscout.worlds.body import BODIES
+from zscout.worlds.body import BODIES, COS_PITCH
 from zscout.worlds.body_tasks import tolerance
 
 SUITE = [(name, task) for name, task in suite.BENCHMARKING if name in BODIES]
@@ -110,6 +110,18 @@ def test_starts_are_distributed_as_dm_controls(name: str, rng: torch.Generator) 
             assert ks_2samp(one, other).pvalue > 1e-3, entry
         else:
             np.testing.assert_allclose(one, other[0], atol=1e-9)
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_upright_starts_stand_on_the_ground(name: str, rng: torch.Generator) -> None:
+    world = WORLDS[name]
+    state = world.upright_states(50, rng)
+    ends, radii = world.segments(state)
+    torch.testing.assert_close((ends[..., 1].amin(-1) - radii).amin(-1), torch.zeros(50).double())
+    assert (world.goal_features(world.observe(state))[:, COS_PITCH] > 0.9).all()
+    assert len(state.unique(dim=0)) == 50
+    again = world.upright_states(50, torch.Generator().manual_seed(rng.initial_seed()))
+    torch.testing.assert_close(state, again, rtol=0, atol=0)
 
 
 def test_tolerance_is_dm_controls() -> None:

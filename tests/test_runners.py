@@ -20,7 +20,7 @@ import pytest
 import zscout.lab.chunks
 from zscout.cli import main
 from zscout.lab.arena import Tasks
-from zscout.lab.chunks import run_all
+from zscout.lab.chunks import FEW, LEAST, MOST, _least_runs, run_all
 from zscout.lab.comparison import Entrant
 from zscout.lab.executor import Executor, InProcess, LocalProcesses, Result, executor_named
 from zscout.lab.grid_arena import GridArena
@@ -55,6 +55,16 @@ def stored(specs: Sequence[Spec], folder: Path, executor: Executor | None = None
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(zscout.lab.chunks, "LEAST", 2)
     monkeypatch.setattr(zscout.lab.chunks, "MOST", 2)
+
+
+def test_the_size_of_chunks_follows_the_model() -> None:
+    def least(model: str, steps: int, device: str = "cpu") -> int:
+        return _least_runs(Spec(GridArena(model=model, device=device), "usf-ucb", (), steps=steps))
+
+    assert least("network", 200) == LEAST
+    assert least("network", 100_000) == FEW  # in batches of one a network takes twice as long
+    assert least("exact", 100_000) == 1
+    assert least("network", 100_000, "cuda") == MOST
 
 
 # The seam, with executors that lose chunks

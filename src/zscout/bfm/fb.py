@@ -1,7 +1,7 @@
 """Forward-backward representations (Touati and Ollivier 2021): a BehaviorModel for vectors, with an actor."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -232,11 +232,21 @@ class FB(Freezable):
 
     def sample_z(self, n: int, rng: Generator | int) -> Float[Tensor, "n d"]:
         """n draws as in training: half uniform on the sphere of radius √d, half z of goals, which are observations."""
-        rng = as_generator(rng, self.device)
-        z = torch.randn(as_size(n, "n", 0), self.dim, generator=rng, dtype=self.mean.dtype, device=rng.device)
-        goal = self.goals[torch.randint(GOALS, (n,), generator=rng, device=rng.device).to(self.device)]
-        wanted = torch.rand(n, 1, generator=rng, device=rng.device).to(self.device) < 0.5
-        return project_sphere(torch.where(wanted & goal.any(-1, keepdim=True), goal, z.to(self.device)))
+        return self.sample_z_each(n, [as_generator(rng, self.device)])[0]
+
+    def sample_z_each(self, n: int, rngs: Sequence[Generator]) -> Float[Tensor, "runs n d"]:
+        """``sample_z`` for each generator, stacked."""
+        as_size(n, "n", 0)
+        each = [self._drawn(n, rng) for rng in rngs]
+        z, goal, wanted = (torch.stack(part).to(self.device) for part in zip(*each, strict=True))
+        goals = self.goals[goal]
+        return project_sphere(torch.where((wanted < 0.5) & goals.any(-1, keepdim=True), goals, z))
+
+    def _drawn(self, n: int, rng: Generator) -> tuple[Tensor, Tensor, Tensor]:
+        """The random numbers of n z: uniform z, the number of a goal, and which of both."""
+        z = torch.randn(n, self.dim, generator=rng, dtype=self.mean.dtype, device=rng.device)
+        goal = torch.randint(GOALS, (n,), generator=rng, device=rng.device)
+        return z, goal, torch.rand(n, 1, generator=rng, device=rng.device)
 
     def project_z(self, z: Vectors) -> Float[Tensor, "*b d"]:
         """z projected to the sphere of radius √d; 0 maps to (1, …, 1)."""

@@ -64,6 +64,10 @@ class Arena(TaskSource, Protocol):
         """Arenas are keys of caches."""
 
     @property
+    def device(self) -> str:
+        """cpu or cuda, of the model."""
+
+    @property
     def key(self) -> str:
         """Its name in records, such as open-grid/laplacian/exact."""
 

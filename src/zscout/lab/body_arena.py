@@ -41,8 +41,11 @@ class BodyArena(VectorArena):
 
     @property
     def world(self) -> Body:
-        """The body, on one thread: runs are spread over processes. An action is held as in the model's training."""
-        return _world(self.body, int(self.bfm.about.get("repeat", 1)))
+        """The body; an action is held as in the model's training.
+
+        One thread on a CPU, where runs are spread over processes; all cores beside a GPU, which takes runs in one.
+        """
+        return _world(self.body, int(self.bfm.about.get("repeat", 1)), 1 if self.device == "cpu" else None)
 
     @property
     def decisions(self) -> int:
@@ -90,5 +93,5 @@ class BodyArena(VectorArena):
 
 
 @cache
-def _world(name: str, repeat: int) -> Body:
-    return body(name, repeat=repeat, threads=1)
+def _world(name: str, repeat: int, threads: int | None) -> Body:
+    return body(name, repeat=repeat, threads=threads)

@@ -22,7 +22,7 @@ from zscout.transfer.saving import method_to_json
 from zscout.transfer.search import Ellipsoid, Shooting
 
 SECONDS = 5.0  # the aim for one chunk: a stop loses no more
-LEAST, MOST = 48, 300  # runs in a chunk: with a network, 48 take hardly more time than 12
+FEW, LEAST, MOST = 8, 48, 300  # runs in a chunk: with a small network, 48 take hardly more time than 12
 SOLVES = 5_000  # z that dynamic programming solves in a second, for a first guess
 MEASURED = 2_000  # z solved to measure that rate
 
@@ -151,9 +151,7 @@ class _Plan:
         self._left: dict[Spec, list[Spec]] = {}
         for spec in specs:
             self._left.setdefault(spec.group, []).append(spec)
-        # Fewer runs if each step solves many z by dynamic programming.
-        guesses = {group: int(SECONDS * SOLVES / (group.steps * _solves(group))) for group in self._left}
-        self._least = {group: max(1, min(LEAST, guess)) for group, guess in guesses.items()}
+        self._least = {group: _least_runs(group) for group in self._left}
         self._sizes = dict(self._least)
 
     def take(self) -> list[Spec]:
@@ -171,6 +169,15 @@ class _Plan:
         share = SECONDS / max(chunk.seconds, 1e-3)
         size = runs * min(4.0, max(2.0, share)) if share > 1 else runs * share
         self._sizes[group] = max(self._least[group], min(MOST, int(size)))
+
+
+def _least_runs(group: Spec) -> int:
+    """The smallest chunk: fewer runs if each step solves many z by dynamic programming, or if there are many steps."""
+    if group.arena.device != "cpu":
+        return MOST  # on a GPU further runs cost nothing
+    guess = int(SECONDS * SOLVES / (group.steps * _solves(group)))
+    # Single runs of a large network take twice the time that they take in a batch of eight.
+    return max(1 if isinstance(group.arena.bfm, ExactModel) else FEW, min(LEAST, guess))
 
 
 def _solves(group: Spec) -> int:

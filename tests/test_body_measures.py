@@ -167,15 +167,16 @@ def test_the_command_says_in_one_line_what_is_wrong(
     assert out.read_text() == before
 
 
-def test_the_documented_table_is_the_stored_measurement_of_the_shipped_model() -> None:
-    found = stored("cheetah.json")
-    header = body_measures._about(zscout.load("cheetah-fb"), "cheetah", 0)
-    assert {name: found[name] for name in header} == header
+@pytest.mark.parametrize("name", ["walker", "cheetah"])
+def test_the_documented_table_is_the_stored_measurement_of_the_shipped_model(name: str) -> None:
+    found = stored(f"{name}.json")
+    header = body_measures._about(zscout.load(f"{name}-fb"), name, 0)
+    assert {key: found[key] for key in header} == header
     text = (Path(__file__).parents[1] / "docs/bodies.md").read_text()
     tasks = found["tasks"]
-    assert [task["task"] for task in tasks] == [task.name for task in body_tasks(body("cheetah", threads=1))]
+    assert [task["task"] for task in tasks] == [task.name for task in body_tasks(body(name, threads=1))]
     for task in tasks:
-        numbers = [f"{task[name]:.0f}" for name in ("oracle", "ceiling")]
+        numbers = [f"{task[key]:.0f}" for key in ("oracle", "ceiling")]
         few = f"{task['labels']['500']:.0f}"
         row = f"| {task['task']} | {task['expressed']:.2f} | {task['random_z']:.0f} | {few} | {' | '.join(numbers)} |"
         assert row.replace(" 0.", " .") in text

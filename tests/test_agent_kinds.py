@@ -17,7 +17,7 @@ from torch import Tensor
 from toys import Compass
 from zscout import METHODS, ExactModel, Method, OnlineTransfer, load
 from zscout.transfer.acquisition import OneStepBonus, OverHeads, PathUCB, Thompson
-from zscout.transfer.agent import ExplorerAgent, RolloutAgent
+from zscout.transfer.agent_kinds import ExplorerAgent, RolloutAgent
 from zscout.transfer.explorers import RandomWalk
 from zscout.transfer.rollout import Step, Walk
 from zscout.transfer.rollout_searches import Unroll

@@ -170,7 +170,9 @@ def test_the_command_says_in_one_line_what_is_wrong(
 @pytest.mark.parametrize("name", ["walker", "cheetah"])
 def test_the_documented_table_is_the_stored_measurement_of_the_shipped_model(name: str) -> None:
     found = stored(f"{name}.json")
-    header = body_measures._about(zscout.load(f"{name}-fb"), name, 0)
+    model = zscout.load(f"{name}-fb")
+    assert isinstance(model, zscout.FB)
+    header = body_measures._about(model, name, 0)
     assert {key: found[key] for key in header} == header
     text = (Path(__file__).parents[1] / "docs/bodies.md").read_text()
     tasks = found["tasks"]

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from zscout.edge import as_index, in_range
 from zscout.randomness import Streams
-from zscout.transfer.agent import OnlineTransfer, RolloutAgent
+from zscout.transfer.agent import OnlineTransfer
+from zscout.transfer.agent_kinds import RolloutAgent
 from zscout.transfer.rollout import Environment, Step, Walk
 from zscout.types import Action, FiniteWorld, Obs
 

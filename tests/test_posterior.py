@@ -19,6 +19,7 @@ from torch.testing import assert_close
 
 from zscout import TaskPosterior
 from zscout.randomness import Streams
+from zscout.transfer.methods import Method
 
 Pairs = tuple[np.ndarray, np.ndarray]
 NUMBERS = st.floats(-3, 3)
@@ -152,6 +153,53 @@ def test_log_det_grows_by_what_is_learned(data: Pairs) -> None:
         assert gain > -1e-9
         to_1e_9(gain, torch.log1p(posterior.width(phi) ** 2))
         posterior = after
+
+
+# Balance
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_what_was_seen_often_counts_less(intercept: bool) -> None:
+    """A weighted ridge regression, with weights by what was known before each reward."""
+    phi, reward = random_pairs(60, 3)
+    phi[10:50] = phi[10] + 0.01 * phi[10:50]  # the agent stays near one place
+    V, weights = RIDGE * torch.eye(3).double(), torch.zeros(0).double()
+    for t, row in enumerate(phi):
+        total = float(weights.sum())
+        mean = (weights[:, None] * phi[:t]).sum(0) / total if intercept and total else torch.zeros(3).double()
+        apart = row - mean
+        weight = min(1.0, 2.0 * float(apart @ torch.linalg.solve(V, apart)))
+        share = total * weight / (total + weight) if intercept else weight
+        V, weights = (
+            V + share * torch.outer(apart, apart),
+            torch.cat([weights, torch.tensor([weight], dtype=torch.float64)]),
+        )
+    fitted = (weights[:, None] * phi).sum(0) / weights.sum() if intercept else torch.zeros(3).double()
+    offset = (weights * reward).sum() / weights.sum() if intercept else 0.0
+    b = (weights[:, None] * (phi - fitted) * (reward - offset)[:, None]).sum(0)
+    assert weights[50:].mean() > 2 * weights[20:50].mean()
+
+    posterior = told(phi, reward, noise=None, intercept=intercept, balance=2.0)
+    to_1e_9(posterior.V, V)
+    to_1e_9(posterior.z_hat, torch.linalg.solve(V, b))
+    to_1e_9(posterior.weight, weights.sum())
+    prior = TaskPosterior.prior(dim=3, ridge=RIDGE, noise=None, intercept=intercept, balance=2.0)
+    assert_same(prior.learn(phi[:20], reward[:20]).learn(phi[20:], reward[20:]), posterior)
+    pair = torch.stack([phi, phi.flip(0)], 1), torch.stack([reward, reward.flip(0)], 1)
+    both = told(*pair, runs=(2,), noise=None, intercept=intercept, balance=2.0)
+    to_1e_9(both.z_hat[0], posterior.z_hat)
+    blind = both.update(phi[:2], [1.0, math.nan], seen=[True, False])
+    assert torch.equal(blind.z_hat[1], both.z_hat[1])
+    assert not torch.equal(blind.z_hat[0], both.z_hat[0])
+
+
+def test_with_much_balance_every_reward_counts() -> None:
+    phi, reward = random_pairs(30, 3)
+    assert_same(told(phi, reward, noise=None, balance=1e12), told(phi, reward, noise=None))
+    with pytest.raises(ValueError, match="balance must be above 0"):
+        TaskPosterior.prior(dim=3, ridge=0.1, balance=0.0)
+    with pytest.raises(ValueError, match="both weigh rewards"):
+        Method(balance=1.0, forgetting=0.9)
 
 
 # Forgetting

@@ -111,6 +111,7 @@ class OnlineTransfer:
             noise=noise,
             forgetting=self.method.forgetting,
             intercept=self.method.intercept,
+            balance=self.method.balance,
             runs=self.runs,
             device=example.device,
         )

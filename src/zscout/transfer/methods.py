@@ -46,6 +46,7 @@ class Method(Checked):
     hold: int | str = 1  # steps for which a z is kept, or 'episode'
     forgetting: Positive = 1.0  # ρ: a reward k updates old has weight ρᵏ
     intercept: Flag = True  # fit r ≈ φ·z + c with c free: a constant in the reward has no effect
+    balance: Positive | None = None  # k: a reward has weight min(1, k‖φ‖²_{V⁻¹}); None: 1
     explorer: Explorer | None = None  # chooses actions instead of z …
     explore_for: Whole | None = None  # … for this many steps; None: always
     change: ChangeTest | None = None  # restarts the posterior when the task has changed
@@ -66,6 +67,8 @@ class Method(Checked):
             raise ValueError(f"change must be a ChangeTest or None, got {self.change!r}")
         if self.change is not None and self.forgetting != 1:
             raise ValueError("a change test needs all rewards: drop forgetting, or change")
+        if self.balance is not None and self.forgetting != 1:
+            raise ValueError("balance and forgetting both weigh rewards: drop one")
         rollouts = isinstance(self.search, RolloutSearch)
         if isinstance(self.search, type) or not (callable(self.search) or rollouts):
             raise ValueError(f"search must be a callable or a RolloutSearch, got {self.search!r}")
@@ -90,14 +93,18 @@ def usf_ucb(
     prior_ridge: float | None = 1.0,
     burst: float = 2.2,
     hold: int = 1,
+    balance: float | None = None,
 ) -> Method:
     """USF-UCB with a radius scaled to the rewards, M in the bonus and a prior over tasks if the model has them.
 
     ``ridge`` is λ for a model without a prior over tasks, ``prior_ridge`` for one with it (None: ignore the prior).
-    ``burst=1``: no bursts, for a body whose model has no prior.
+    ``burst=1``: no bursts, for a body whose model has no prior. ``balance=1``: what was seen often counts less, for
+    rewards that φ·z cannot express.
     """
     radius, score = ScaleFree(kappa, burst=burst), PathUCB(gamma)
-    return Method(ridge=ridge, prior_ridge=prior_ridge, confidence=radius, acquisition=score, hold=hold)
+    return Method(
+        ridge=ridge, prior_ridge=prior_ridge, confidence=radius, acquisition=score, hold=hold, balance=balance
+    )
 
 
 def usf_ucb_norm(*, norm_bound: float | None, ridge: float = 0.1, kappa: float = 2.2, gamma: float = 0.8) -> Method:

@@ -46,6 +46,10 @@ class TaskPosterior:
 
     With a prior covariance LLᵀ of tasks, V begins as λ(LLᵀ)⁻¹ instead of λI. ``with_likely_prior``
     has a λ and an L for each run.
+
+    With ``balance`` k a reward has the weight min(1, k‖φ‖²_{V⁻¹}): the more often something was seen, the less one
+    more reward of it counts. If φ·z cannot express the reward, ẑ is then the fit over all that was seen, not the fit
+    where the agent happens to stay.
     """
 
     z_hat: Float[Tensor, "*b d"]
@@ -59,6 +63,7 @@ class TaskPosterior:
     task_root: Float[Tensor, "*b d d"] | None = None  # L, tasks are L·N(0, s²I): V begins as λ(LLᵀ)⁻¹; None: L = I
     means: Means | None = None  # φ̄ and r̄, with an intercept
     priors: TaskPriors | None = None  # between which the rewards choose
+    balance: float | None = None  # k; None: all rewards have weight 1
 
     @classmethod
     def prior(
@@ -70,6 +75,7 @@ class TaskPosterior:
         forgetting: float = 1.0,
         intercept: bool = False,
         covariance: Float[Tensor, "d d"] | None = None,
+        balance: float | None = None,
         runs: tuple[int, ...] = (),
         device: torch.device | None = None,
     ) -> "TaskPosterior":
@@ -77,6 +83,7 @@ class TaskPosterior:
         dim, ridge = as_size(dim, "dim", 1), as_positive(ridge, "ridge")
         noise = None if noise is None else in_range(noise, "noise", 0.0, math.inf, open_end=True)
         forgetting = in_range(forgetting, "forgetting", 0.0, 1.0)
+        balance = None if balance is None else as_positive(balance, "balance")
         eye = torch.eye(dim, dtype=torch.float64, device=device).expand(*runs, dim, dim)
         root = None if covariance is None else _root(covariance, dim).to(eye)
         W, V = (eye, eye) if root is None else (root.expand_as(eye), torch.cholesky_inverse(root).expand_as(eye))
@@ -84,7 +91,7 @@ class TaskPosterior:
         sums = Sums(ridge * V, zero, zero[..., 0], zero[..., 0])
         means = Means(zero, zero[..., 0], zero[..., 0]) if intercept else None
         priors = None if root is None else TaskPriors.of(root, ridge)
-        return cls(zero, W, W, sums, None, ridge, noise, forgetting, root, means, priors)
+        return cls(zero, W, W, sums, None, ridge, noise, forgetting, root, means, priors, balance)
 
     # Learning: each returns a new posterior
 
@@ -104,18 +111,27 @@ class TaskPosterior:
             numbers = as_real(reward, "reward", self.device)  # an unseen reward may be NaN
             reward = torch.where(weight > 0, numbers, 0.0) if numbers.shape == weight.shape else numbers
         phi, reward = self._pair(phi, reward)
-        if isinstance(weight, Tensor):
-            phi = weight[..., None] * phi  # φ = 0 leaves V⁻¹ and ẑ bitwise unchanged
         old = self if self.forgetting == 1 else self._faded()
         means = old.means
+        if self.balance is not None:
+            weight = weight * self._balancing(phi, self.balance)
         if means is not None:
             means, phi, reward = means.plus(phi, reward, weight)
+        elif isinstance(weight, Tensor):
+            phi, reward = weight[..., None].sqrt() * phi, weight.sqrt() * reward  # φ = 0 leaves V⁻¹ and ẑ unchanged
         if self.forgetting < 1:
             return replace(old, means=means)._refactored(phi[..., None, :], reward[..., None], weight)
         z_hat, W = _one_more(self.z_hat, self.factor, phi, reward)
         sums = self.sums.plus(phi, reward, weight)
         same = self.ridge, self.given_noise, self.forgetting, self.task_root
-        return TaskPosterior(z_hat, W, W, sums, None, *same, means, self.priors)  # ``replace`` is slower
+        return TaskPosterior(z_hat, W, W, sums, None, *same, means, self.priors, self.balance)  # ``replace`` is slower
+
+    def _balancing(self, phi: Float[Tensor, "*b d"], balance: float) -> Float[Tensor, "*b"]:
+        """min(1, k‖φ‖²_{V⁻¹}); with an intercept, of φ − φ̄."""
+        apart = phi if self.means is None else phi - self.means.phi
+        width = torch.linalg.vector_norm(self.factor.mT @ apart[..., None], dim=(-2, -1))
+        weight: Tensor = (balance * width.square()).clamp(max=1.0)
+        return weight
 
     def aged(self) -> "TaskPosterior":
         """The posterior after an update without data: V ← ρV + (1 − ρ)V₀, b ← ρb; unchanged if ρ = 1."""
@@ -131,6 +147,11 @@ class TaskPosterior:
         pairs, means = phi.shape[-2], self.means
         if not pairs:
             return self
+        if self.balance is not None:  # the weight of each depends on those before
+            told = self
+            for x, r in zip(phi.unbind(-2), reward.unbind(-1), strict=True):
+                told = told.update(x, r)
+            return told
         if means is not None:
             means, phi, reward = means.plus_many(phi, reward)
         return replace(self, means=means)._refactored(phi, reward, float(pairs))

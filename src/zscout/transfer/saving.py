@@ -27,7 +27,7 @@ from zscout.types import Action, Obs
 FILE = "agent.safetensors"
 FORMAT = 4
 BEFORE_INTERCEPT = 2  # the format before intercepts existed; 3: before preferences
-LEARNS_BY = ("ridge", "prior_ridge", "forgetting", "intercept")  # settings that a saved posterior depends on
+LEARNS_BY = ("ridge", "prior_ridge", "forgetting", "intercept", "balance")  # settings that a saved posterior depends on
 PENDING = ("asked", "action")  # of any type that a user passes; tensors in the file, one for each entry of a dict
 ROLES: dict[str, tuple[ModuleType, ...]] = {
     "confidence": (confidence,),

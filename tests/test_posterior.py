@@ -19,7 +19,9 @@ from torch.testing import assert_close
 
 from zscout import TaskPosterior
 from zscout.randomness import Streams
+from zscout.transfer.change import ChangeTest
 from zscout.transfer.methods import Method
+from zscout.transfer.search import CountBonus
 
 Pairs = tuple[np.ndarray, np.ndarray]
 NUMBERS = st.floats(-3, 3)
@@ -168,7 +170,8 @@ def test_what_was_seen_often_counts_less(intercept: bool) -> None:
         total = float(weights.sum())
         mean = (weights[:, None] * phi[:t]).sum(0) / total if intercept and total else torch.zeros(3).double()
         apart = row - mean
-        weight = min(1.0, 2.0 * float(apart @ torch.linalg.solve(V, apart)))
+        unsure = float(apart @ torch.linalg.solve(V, apart)) + (1 / max(total, 1e-300) if intercept else 0.0)
+        weight = min(1.0, 2.0 * unsure)
         share = total * weight / (total + weight) if intercept else weight
         V, weights = (
             V + share * torch.outer(apart, apart),
@@ -198,8 +201,23 @@ def test_with_much_balance_every_reward_counts() -> None:
     assert_same(told(phi, reward, noise=None, balance=1e12), told(phi, reward, noise=None))
     with pytest.raises(ValueError, match="balance must be above 0"):
         TaskPosterior.prior(dim=3, ridge=0.1, balance=0.0)
-    with pytest.raises(ValueError, match="both weigh rewards"):
-        Method(balance=1.0, forgetting=0.9)
+    with pytest.raises(ValueError, match="drop one"):
+        TaskPosterior.prior(dim=3, ridge=0.1, balance=1.0, forgetting=0.9)
+    for other in ({"forgetting": 0.9}, {"change": ChangeTest()}, {"search": CountBonus()}):
+        with pytest.raises(ValueError, match="balance"):
+            Method(balance=1.0, **other)
+
+
+def test_balance_keeps_the_intercept_and_shifts_of_features() -> None:
+    """An agent that stays in one place learns its mean reward; a constant added to φ changes only the offset."""
+    rng = torch.Generator().manual_seed(0)
+    noise = torch.randn(500, generator=rng).double()
+    stays = told(torch.zeros(500, 3).double(), 5 + noise, noise=None, intercept=True, balance=1.0)
+    assert float(stays.offset) == pytest.approx(5, abs=0.3)
+    assert float(stays.noise) == pytest.approx(1, abs=0.3)
+    phi, reward = random_pairs(60, 3)
+    shifted = told(phi + 7, reward, noise=None, intercept=True, balance=1.0)
+    assert_close(shifted.z_hat, told(phi, reward, noise=None, intercept=True, balance=1.0).z_hat)
 
 
 # Forgetting

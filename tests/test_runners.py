@@ -20,7 +20,7 @@ import pytest
 import zscout.lab.chunks
 from zscout.cli import main
 from zscout.lab.arena import Tasks
-from zscout.lab.chunks import FEW, LEAST, MOST, _least_runs, run_all
+from zscout.lab.chunks import FEW, LEAST, _least_runs, _Plan, run_all
 from zscout.lab.comparison import Entrant
 from zscout.lab.executor import Executor, InProcess, LocalProcesses, Result, executor_named
 from zscout.lab.grid_arena import GridArena
@@ -58,13 +58,14 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_size_of_chunks_follows_the_model() -> None:
-    def least(model: str, steps: int, device: str = "cpu") -> int:
-        return _least_runs(Spec(GridArena(model=model, device=device), "usf-ucb", (), steps=steps))
+    def least(model: str, steps: int) -> int:
+        return _least_runs(Spec(GridArena(model=model), "usf-ucb", (), steps=steps))
 
     assert least("network", 200) == LEAST
     assert least("network", 100_000) == FEW  # in batches of one a network takes twice as long
     assert least("exact", 100_000) == 1
-    assert least("network", 100_000, "cuda") == MOST
+    plan = _Plan(specs_of(entrants(tasks=6)), slots=4)  # 12 runs
+    assert [len(plan.take()) for _ in range(5)] == [3, 3, 3, 3, 0]
 
 
 # The seam, with executors that lose chunks

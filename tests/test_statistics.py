@@ -61,9 +61,17 @@ def test_few_tasks_do_not_make_it_sure(tasks: int) -> None:
     assert np.mean(told) < 0.1
 
 
+def test_a_ratio_to_nothing_has_no_interval() -> None:
+    """With few tasks, a draw may have only those in which the oracle gets nothing."""
+    bootstrap, ours, theirs = Bootstrap(3, 1), np.array([[1.0], [2.0], [3.0]]), np.array([[0.0], [0.0], [4.0]])
+    assert f"{bootstrap.ratio(ours, theirs):.1f}" == "1.5 (too few tasks)"
+    assert np.isnan(bootstrap.ratio(ours, 0 * theirs).value)
+    assert bootstrap.ratio(ours, theirs + 1).low > 0
+
+
 def test_one_task_says_nothing_of_others() -> None:
     bootstrap, ours = Bootstrap(1, 3), np.array([[1.0, 2.0, 3.0]])
-    assert f"{bootstrap.mean(ours):.1f}" == "2.0 (one task)"
+    assert f"{bootstrap.mean(ours):.1f}" == "2.0 (too few tasks)"
     assert bootstrap.mean(ours).to_json() == {"value": 2.0, "low": None, "high": None}
     assert ranks({"a": ours, "b": ours + 9}, bootstrap) == {"a": (1, 2, ["b"]), "b": (1, 2, ["a"])}
     rows = comparison([outcome("random", ours + 9), outcome("greedy", ours)], against="random")

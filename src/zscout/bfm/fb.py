@@ -237,6 +237,8 @@ class FB(Freezable):
     def sample_z_each(self, n: int, rngs: Sequence[Generator]) -> Float[Tensor, "runs n d"]:
         """``sample_z`` for each generator, stacked."""
         as_size(n, "n", 0)
+        if not rngs:
+            return self.mean.new_empty(0, n, self.dim)
         each = [self._drawn(n, rng) for rng in rngs]
         z, goal, wanted = (torch.stack(part).to(self.device) for part in zip(*each, strict=True))
         goals = self.goals[goal]

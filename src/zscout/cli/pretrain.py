@@ -72,10 +72,9 @@ class Pretrain:
     def _training(self) -> Any:
         """The training of this model, new or resumed."""
         if (self.model == "fb") != (self.world in FB_WORLDS) or self.model not in ("usfa", "fb"):
-            raise ValueError(
-                f"--world {self.world} --model {self.model}: expected a grid and usfa, or fb and one of "
-                f"{', '.join(FB_WORLDS)}"
-            )
+            if self.world in FB_WORLDS:
+                raise ValueError(f"--world {self.world} needs --model fb")
+            raise ValueError(f"--model {self.model}: expected usfa for a grid, fb for {', '.join(FB_WORLDS)}")
         if self.model == "fb":
             from zscout.lab.fb_pretraining import FBPretraining, FBRun
 

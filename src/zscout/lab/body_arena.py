@@ -43,7 +43,8 @@ class BodyArena(VectorArena):
     def world(self) -> Body:
         """The body; an action is held as in the model's training.
 
-        One thread on a CPU, where runs are spread over processes; all cores beside a GPU, which takes runs in one.
+        Its physics has one thread if the model is on a CPU: there, runs are spread over processes. With a model on a
+        GPU, one process has all runs, and its physics has all cores.
         """
         return _world(self.body, int(self.bfm.about.get("repeat", 1)), 1 if self.device == "cpu" else None)
 

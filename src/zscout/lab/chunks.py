@@ -21,7 +21,7 @@ from zscout.lab.store import Answer, Failure, Record, Sealed, Store
 from zscout.transfer.saving import method_to_json
 from zscout.transfer.search import Ellipsoid, Shooting
 
-SECONDS = 5.0  # the aim for one chunk: a stop loses no more
+SECONDS = 5.0  # the aim for one chunk: a stop loses no more, unless the fewest runs of a network take longer
 FEW, LEAST, MOST = 8, 48, 300  # runs in a chunk: with a small network, 48 take hardly more time than 12
 SOLVES = 5_000  # z that dynamic programming solves in a second, for a first guess
 MEASURED = 2_000  # z solved to measure that rate
@@ -38,7 +38,7 @@ class Chunk:
 def run_all(specs: Sequence[Spec], store: Store, executor: Executor | None = None) -> Iterator[Chunk]:
     """Run what the store lacks and store it, chunk by chunk; without an executor, in this process."""
     executor = InProcess() if executor is None else executor
-    plan = _Plan(store.missing(specs))
+    plan = _Plan(store.missing(specs), executor.slots)
     try:
         for chunk in _computed(plan, executor):
             plan.took(chunk)
@@ -147,11 +147,12 @@ def _computed(plan: "_Plan", executor: Executor) -> Iterator[Chunk]:
 class _Plan:
     """The order of runs: chunks of one group, whose size follows the time of the last one."""
 
-    def __init__(self, specs: Sequence[Spec]) -> None:
+    def __init__(self, specs: Sequence[Spec], slots: int) -> None:
+        share = -(-len(specs) // max(slots, 1))  # no worker has all runs while others have none
         self._left: dict[Spec, list[Spec]] = {}
         for spec in specs:
             self._left.setdefault(spec.group, []).append(spec)
-        self._least = {group: _least_runs(group) for group in self._left}
+        self._least = {group: min(_least_runs(group), max(share, 1)) for group in self._left}
         self._sizes = dict(self._least)
 
     def take(self) -> list[Spec]:
@@ -173,11 +174,11 @@ class _Plan:
 
 def _least_runs(group: Spec) -> int:
     """The smallest chunk: fewer runs if each step solves many z by dynamic programming, or if there are many steps."""
-    if group.arena.device != "cpu":
-        return MOST  # on a GPU further runs cost nothing
-    guess = int(SECONDS * SOLVES / (group.steps * _solves(group)))
-    # Single runs of a large network take twice the time that they take in a batch of eight.
-    return max(1 if isinstance(group.arena.bfm, ExactModel) else FEW, min(LEAST, guess))
+    guess = min(LEAST, int(SECONDS * SOLVES / (group.steps * _solves(group))))
+    if isinstance(group.arena.bfm, ExactModel):
+        return max(1, guess)
+    # On a GPU further runs cost nothing; on a CPU single runs take twice the time that they take in a batch of eight.
+    return max(FEW, guess) if group.arena.device == "cpu" else MOST
 
 
 def _solves(group: Spec) -> int:

@@ -31,7 +31,7 @@ class Estimate:
         """``15.6 (14.9–16.3)``, or ``-0.2 (-1.8…1.4)`` if a dash could be read as a minus sign."""
         value, low, high = (_written(number, spec) for number in (self.value, self.low, self.high))
         if math.isnan(self.low):
-            return f"{value} (one task)"
+            return f"{value} (too few tasks)"
         return f"{value} ({low}{'…' if low.startswith('-') else '–'}{high})"
 
     def to_json(self) -> dict[str, float | None]:
@@ -80,10 +80,13 @@ class Bootstrap:
         return self.estimate(value, drawn, _limits(table))
 
     def ratio(self, ours: np.ndarray, theirs: np.ndarray) -> Estimate:
-        """Mean of ours ÷ mean of theirs, paired."""
-        drawn = self.runs(ours).mean(1) / self.runs(theirs).mean(1)
+        """Mean of ours ÷ mean of theirs, paired; without an interval if theirs is 0 in a draw of few tasks."""
+        above, below = self.runs(ours).mean(1), self.runs(theirs).mean(1)
+        value = ours.mean() / theirs.mean() if theirs.mean() else math.nan
+        if not below.all():
+            return Estimate(float(value), math.nan, math.nan)
         positive = min(ours.min(), theirs.min()) >= -ROUNDING
-        return self.estimate(ours.mean() / theirs.mean(), drawn, (0.0, math.inf) if positive else ANYWHERE)
+        return self.estimate(value, above / below, (0.0, math.inf) if positive else ANYWHERE)
 
     def difference(self, ours: np.ndarray, theirs: np.ndarray) -> Estimate:
         """Mean of ours − mean of theirs, paired."""

@@ -47,9 +47,10 @@ class TaskPosterior:
     With a prior covariance LLᵀ of tasks, V begins as λ(LLᵀ)⁻¹ instead of λI. ``with_likely_prior``
     has a λ and an L for each run.
 
-    With ``balance`` k a reward has the weight min(1, k‖φ‖²_{V⁻¹}): the more often something was seen, the less one
-    more reward of it counts. If φ·z cannot express the reward, ẑ is then the fit over all that was seen, not the fit
-    where the agent happens to stay.
+    With ``balance`` k a reward has the weight min(1, k‖φ‖²_{V⁻¹}), V of the rewards before it; with an intercept
+    min(1, k‖φ − φ̄‖²_{V⁻¹} + k/n). The more often something was seen, the less one more reward of it counts. If φ·z
+    cannot express the reward, ẑ depends less on where the agent stays. The order of the rewards matters, and σ is
+    estimated as if Σw were a count.
     """
 
     z_hat: Float[Tensor, "*b d"]
@@ -63,7 +64,7 @@ class TaskPosterior:
     task_root: Float[Tensor, "*b d d"] | None = None  # L, tasks are L·N(0, s²I): V begins as λ(LLᵀ)⁻¹; None: L = I
     means: Means | None = None  # φ̄ and r̄, with an intercept
     priors: TaskPriors | None = None  # between which the rewards choose
-    balance: float | None = None  # k; None: all rewards have weight 1
+    balance: float | None = None  # k; None: every reward has weight 1
 
     @classmethod
     def prior(
@@ -84,6 +85,8 @@ class TaskPosterior:
         noise = None if noise is None else in_range(noise, "noise", 0.0, math.inf, open_end=True)
         forgetting = in_range(forgetting, "forgetting", 0.0, 1.0)
         balance = None if balance is None else as_positive(balance, "balance")
+        if balance is not None and forgetting != 1:
+            raise ValueError("balance and forgetting both weigh rewards: drop one")
         eye = torch.eye(dim, dtype=torch.float64, device=device).expand(*runs, dim, dim)
         root = None if covariance is None else _root(covariance, dim).to(eye)
         W, V = (eye, eye) if root is None else (root.expand_as(eye), torch.cholesky_inverse(root).expand_as(eye))
@@ -127,10 +130,11 @@ class TaskPosterior:
         return TaskPosterior(z_hat, W, W, sums, None, *same, means, self.priors, self.balance)  # ``replace`` is slower
 
     def _balancing(self, phi: Float[Tensor, "*b d"], balance: float) -> Float[Tensor, "*b"]:
-        """min(1, k‖φ‖²_{V⁻¹}); with an intercept, of φ − φ̄."""
+        """The weight of a reward at φ; with an intercept, the first one has weight 1."""
         apart = phi if self.means is None else phi - self.means.phi
         width = torch.linalg.vector_norm(self.factor.mT @ apart[..., None], dim=(-2, -1))
-        weight: Tensor = (balance * width.square()).clamp(max=1.0)
+        unsure = width.square() if self.means is None else width.square() + 1 / self.means.weight.clamp(min=1e-300)
+        weight: Tensor = (balance * unsure).clamp(max=1.0)
         return weight
 
     def aged(self) -> "TaskPosterior":
@@ -141,7 +145,10 @@ class TaskPosterior:
         return self._faded()._refactored(nothing, nothing[..., 0], 0.0)
 
     def learn(self, phi: Any, reward: Any) -> "TaskPosterior":
-        """Learn labelled pairs at any time, φ [*b m d] and r [*b m]; forgetting treats all as new."""
+        """Learn labelled pairs at any time, φ [*b m d] and r [*b m]; forgetting treats all as new.
+
+        With ``balance`` they are learned one by one.
+        """
         phi = as_vectors(phi, self.dim, "phi", self.device).detach()
         phi, reward = self._pair(phi, reward, pairs=True)
         pairs, means = phi.shape[-2], self.means
@@ -330,7 +337,7 @@ class TaskPosterior:
 
     @property
     def weight(self) -> Float[Tensor, "*b"]:
-        """Σ1, the number of rewards seen; one seen k updates ago counts ρᵏ."""
+        """Σ1, the number of rewards seen; one seen k updates ago counts ρᵏ; with ``balance`` Σ of their weights."""
         return self.sums.all.weight
 
     @property

@@ -34,7 +34,7 @@ class BodyRecipe(LearnerRecipe):
     candidates: int = 16  # … of this number of z
     random: float = 0.1  # share of the bodies with random controls
     archive: float = 0.25  # share of the episodes that start in a state seen before, rare ones first
-    upright: float = 0.0  # share of the other episodes that start upright on the ground, not as the suite's do
+    upright: float = 0.0  # share of the other episodes that start upright, on the ground
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -71,9 +71,9 @@ class Pretrain:
 
     def _training(self) -> Any:
         """The training of this model, new or resumed."""
-        if (self.model == "fb") != (self.world in FB_WORLDS) or self.model not in ("usfa", "fb"):
-            if self.world in FB_WORLDS:
-                raise ValueError(f"--world {self.world} needs --model fb")
+        if self.world in FB_WORLDS and self.model != "fb":
+            raise ValueError(f"--world {self.world} needs --model fb")
+        if self.world not in FB_WORLDS and self.model != "usfa":
             raise ValueError(f"--model {self.model}: expected usfa for a grid, fb for {', '.join(FB_WORLDS)}")
         if self.model == "fb":
             from zscout.lab.fb_pretraining import FBPretraining, FBRun

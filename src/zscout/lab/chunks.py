@@ -152,7 +152,7 @@ class _Plan:
         self._left: dict[Spec, list[Spec]] = {}
         for spec in specs:
             self._left.setdefault(spec.group, []).append(spec)
-        self._least = {group: min(_least_runs(group), max(share, 1)) for group in self._left}
+        self._least = {group: min(_least_runs(group), share) for group in self._left}
         self._sizes = dict(self._least)
 
     def take(self) -> list[Spec]:

@@ -131,11 +131,8 @@ class TaskPosterior:
 
     def _balancing(self, phi: Float[Tensor, "*b d"], balance: float) -> Float[Tensor, "*b"]:
         """The weight of a reward at φ; with an intercept, the first one has weight 1."""
-        apart = phi if self.means is None else phi - self.means.phi
-        width = torch.linalg.vector_norm(self.factor.mT @ apart[..., None], dim=(-2, -1))
-        unsure = width.square() if self.means is None else width.square() + 1 / self.means.weight.clamp(min=1e-300)
-        weight: Tensor = (balance * unsure).clamp(max=1.0)
-        return weight
+        weight = (balance * self.reward_width(phi) ** 2).clamp(max=1.0)
+        return weight if self.means is None else weight.masked_fill(self.means.weight == 0, 1.0)
 
     def aged(self) -> "TaskPosterior":
         """The posterior after an update without data: V ← ρV + (1 − ρ)V₀, b ← ρb; unchanged if ρ = 1."""

@@ -19,9 +19,6 @@ from torch.testing import assert_close
 
 from zscout import TaskPosterior
 from zscout.randomness import Streams
-from zscout.transfer.change import ChangeTest
-from zscout.transfer.methods import Method
-from zscout.transfer.search import CountBonus
 
 Pairs = tuple[np.ndarray, np.ndarray]
 NUMBERS = st.floats(-3, 3)
@@ -163,61 +160,71 @@ def test_log_det_grows_by_what_is_learned(data: Pairs) -> None:
 @pytest.mark.parametrize("intercept", [False, True])
 def test_what_was_seen_often_counts_less(intercept: bool) -> None:
     """A weighted ridge regression, with weights by what was known before each reward."""
-    phi, reward = random_pairs(60, 3)
-    phi[10:50] = phi[10] + 0.01 * phi[10:50]  # the agent stays near one place
-    V, weights = RIDGE * torch.eye(3).double(), torch.zeros(0).double()
+    phi, _ = random_pairs(200, 3)
+    phi[10:150] = phi[10] + 0.01 * phi[10:150]  # the agent stays near one place
+    reward = phi[:, 0] + torch.linspace(0, 20, 200).sin().double()  # what φ·z cannot express changes slowly
+    V, weights, errors = RIDGE * torch.eye(3).double(), torch.zeros(0).double(), [0.0]
     for t, row in enumerate(phi):
         total = float(weights.sum())
         mean = (weights[:, None] * phi[:t]).sum(0) / total if intercept and total else torch.zeros(3).double()
+        offset = (weights * reward[:t]).sum() / total if intercept and total else 0.0
+        b = (weights[:, None] * (phi[:t] - mean) * (reward[:t] - offset)[:, None]).sum(0)
         apart = row - mean
-        unsure = float(apart @ torch.linalg.solve(V, apart)) + (1 / max(total, 1e-300) if intercept else 0.0)
-        weight = min(1.0, 2.0 * unsure)
+        unsure = float(apart @ torch.linalg.solve(V, apart)) + (1 / max(total, 1.0) if intercept else 0.0)
+        e = torch.tensor(errors, dtype=torch.float64)
+        alike = float((e[1:] * e[:-1]).sum() / max(float((e**2).sum()), 1e-300)) - 1 / math.sqrt(max(t, 1))
+        rho = min(max(alike, 1e-9), 1.0)
+        weight = min(1.0, max(1.0, (1 - rho) / rho) * unsure)
+        missed = float(reward[t] - offset - apart @ torch.linalg.solve(V, b))
+        errors.append(0.0 if intercept and not t else missed / math.sqrt(1 + unsure))
         share = total * weight / (total + weight) if intercept else weight
-        V, weights = (
-            V + share * torch.outer(apart, apart),
-            torch.cat([weights, torch.tensor([weight], dtype=torch.float64)]),
-        )
-    fitted = (weights[:, None] * phi).sum(0) / weights.sum() if intercept else torch.zeros(3).double()
+        V = V + share * torch.outer(apart, apart)
+        weights = torch.cat([weights, torch.tensor([weight], dtype=torch.float64)])
+    mean = (weights[:, None] * phi).sum(0) / weights.sum() if intercept else torch.zeros(3).double()
     offset = (weights * reward).sum() / weights.sum() if intercept else 0.0
-    b = (weights[:, None] * (phi - fitted) * (reward - offset)[:, None]).sum(0)
-    assert weights[50:].mean() > 2 * weights[20:50].mean()
+    b = (weights[:, None] * (phi - mean) * (reward - offset)[:, None]).sum(0)
+    assert weights[150:160].mean() > 2 * weights[50:150].mean()  # somewhere else again
 
-    posterior = told(phi, reward, noise=None, intercept=intercept, balance=2.0)
+    posterior = told(phi, reward, noise=None, intercept=intercept, balance=True)
     to_1e_9(posterior.V, V)
     to_1e_9(posterior.z_hat, torch.linalg.solve(V, b))
     to_1e_9(posterior.weight, weights.sum())
-    prior = TaskPosterior.prior(dim=3, ridge=RIDGE, noise=None, intercept=intercept, balance=2.0)
+    prior = TaskPosterior.prior(dim=3, ridge=RIDGE, noise=None, intercept=intercept, balance=True)
     assert_same(prior.learn(phi[:20], reward[:20]).learn(phi[20:], reward[20:]), posterior)
     pair = torch.stack([phi, phi.flip(0)], 1), torch.stack([reward, reward.flip(0)], 1)
-    both = told(*pair, runs=(2,), noise=None, intercept=intercept, balance=2.0)
+    both = told(*pair, runs=(2,), noise=None, intercept=intercept, balance=True)
     to_1e_9(both.z_hat[0], posterior.z_hat)
     blind = both.update(phi[:2], [1.0, math.nan], seen=[True, False])
-    assert torch.equal(blind.z_hat[1], both.z_hat[1])
+    for name, value in blind.tensors().items():
+        assert torch.equal(value[1], both.tensors()[name][1]), name
     assert not torch.equal(blind.z_hat[0], both.z_hat[0])
 
 
-def test_with_much_balance_every_reward_counts() -> None:
+def test_with_white_noise_every_reward_counts() -> None:
+    phi, reward = random_pairs(400, 3)
+    assert float(told(phi, reward, noise=None, balance=True).weight) == pytest.approx(400, rel=0.02)
+    slow = reward.cumsum(0)  # errors that stay
+    assert float(told(phi, slow, noise=None, balance=True).weight) < 100
+
+
+def test_balance_and_forgetting_multiply() -> None:
     phi, reward = random_pairs(30, 3)
-    assert_same(told(phi, reward, noise=None, balance=1e12), told(phi, reward, noise=None))
-    with pytest.raises(ValueError, match="balance must be above 0"):
-        TaskPosterior.prior(dim=3, ridge=0.1, balance=0.0)
-    with pytest.raises(ValueError, match="drop one"):
-        TaskPosterior.prior(dim=3, ridge=0.1, balance=1.0, forgetting=0.9)
-    for other in ({"forgetting": 0.9}, {"change": ChangeTest()}, {"search": CountBonus()}):
-        with pytest.raises(ValueError, match="balance"):
-            Method(balance=1.0, **other)
+    faded = told(phi, reward, noise=None, forgetting=0.9, balance=True)
+    assert float(faded.weight) <= float(told(phi, reward, noise=None, forgetting=0.9).weight)
+    assert faded.balance is not None
+    assert float(faded.balance.count) == 30
 
 
 def test_balance_keeps_the_intercept_and_shifts_of_features() -> None:
     """An agent that stays in one place learns its mean reward; a constant added to φ changes only the offset."""
     rng = torch.Generator().manual_seed(0)
     noise = torch.randn(500, generator=rng).double()
-    stays = told(torch.zeros(500, 3).double(), 5 + noise, noise=None, intercept=True, balance=1.0)
+    stays = told(torch.zeros(500, 3).double(), 5 + noise, noise=None, intercept=True, balance=True)
     assert float(stays.offset) == pytest.approx(5, abs=0.3)
     assert float(stays.noise) == pytest.approx(1, abs=0.3)
     phi, reward = random_pairs(60, 3)
-    shifted = told(phi + 7, reward, noise=None, intercept=True, balance=1.0)
-    assert_close(shifted.z_hat, told(phi, reward, noise=None, intercept=True, balance=1.0).z_hat)
+    shifted = told(phi + 7, reward, noise=None, intercept=True, balance=True)
+    assert_close(shifted.z_hat, told(phi, reward, noise=None, intercept=True, balance=True).z_hat)
 
 
 # Forgetting

@@ -111,7 +111,7 @@ class OnlineTransfer:
             noise=noise,
             forgetting=self.method.forgetting,
             intercept=self.method.intercept,
-            balance=self.method.balance,
+            balance=self.method.balance and covariance is not None and self.method.change is None,
             runs=self.runs,
             device=example.device,
         )

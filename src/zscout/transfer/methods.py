@@ -46,7 +46,7 @@ class Method(Checked):
     hold: int | str = 1  # steps for which a z is kept, or 'episode'
     forgetting: Positive = 1.0  # ρ: a reward k updates old has weight ρᵏ
     intercept: Flag = True  # fit r ≈ φ·z + c with c free: a constant in the reward has no effect
-    balance: Positive | None = None  # k: what was seen often counts less, see TaskPosterior; None: all rewards count 1
+    balance: Flag = False  # what φ·z cannot express counts less where the agent stays; if the model has a task prior
     explorer: Explorer | None = None  # chooses actions instead of z …
     explore_for: Whole | None = None  # … for this many steps; None: always
     change: ChangeTest | None = None  # restarts the posterior when the task has changed
@@ -67,10 +67,6 @@ class Method(Checked):
             raise ValueError(f"change must be a ChangeTest or None, got {self.change!r}")
         if self.change is not None and self.forgetting != 1:
             raise ValueError("a change test needs all rewards: drop forgetting, or change")
-        if self.balance is not None and (self.forgetting != 1 or self.change is not None):
-            raise ValueError("balance weighs rewards, and so do forgetting and a change test: use one of the three")
-        if self.balance is not None and isinstance(self.search, CountBonus):
-            raise ValueError("CountBonus counts visits, and balance does not count all of them: drop balance")
         rollouts = isinstance(self.search, RolloutSearch)
         if isinstance(self.search, type) or not (callable(self.search) or rollouts):
             raise ValueError(f"search must be a callable or a RolloutSearch, got {self.search!r}")
@@ -95,13 +91,13 @@ def usf_ucb(
     prior_ridge: float | None = 1.0,
     burst: float = 2.2,
     hold: int = 1,
-    balance: float | None = None,
+    balance: bool = True,
 ) -> Method:
     """USF-UCB with a radius scaled to the rewards, M in the bonus and a prior over tasks if the model has them.
 
     ``ridge`` is λ for a model without a prior over tasks, ``prior_ridge`` for one with it (None: ignore the prior).
-    ``burst=1``: no bursts, for a body whose model has no prior. ``balance=1``: what was seen often counts less, for
-    rewards that φ·z cannot express.
+    ``burst=1``: no bursts, for a body whose model has no prior. ``balance`` (with a prior over tasks only): what was
+    seen often counts less, if φ·z cannot express the rewards.
     """
     radius, score = ScaleFree(kappa, burst=burst), PathUCB(gamma)
     return Method(

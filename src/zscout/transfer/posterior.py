@@ -1,7 +1,7 @@
 """ẑ_t and V_t: ridge regression as a frozen value, with rank-1 updates, forgetting and late feedback."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -9,18 +9,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from zscout.edge import (
-    all_finite,
-    as_finite,
-    as_generator,
-    as_positive,
-    as_real,
-    as_size,
-    as_vectors,
-    common_shape,
-    in_range,
-)
-from zscout.randomness import Rng, Streams, normal, uniform
+from zscout.edge import all_finite, as_finite, as_positive, as_real, as_size, as_vectors, in_range
+from zscout.transfer.balance import Balance
+from zscout.transfer.estimate import TaskEstimate
 from zscout.transfer.evidence import TaskPriors
 from zscout.transfer.inputs import flags_of_runs
 from zscout.transfer.sums import Means, Sums, Weight
@@ -29,8 +20,7 @@ LARGEST = 1e100  # largest input: sums of squares stay finite
 TENSORS = ("V", "z_hat", "factor", "width_factor", "V_squared", "b", "reward_squares", "weight")  # one for each run
 
 
-@dataclass(frozen=True, eq=False)
-class TaskPosterior:
+class TaskPosterior(TaskEstimate):
     """The posterior over z_r: N(ẑ, σ²V⁻¹), V = λI + Σφφᵀ, ẑ = V⁻¹Σφr  (eq. 3).
 
     V⁻¹ is stored as a square root, V⁻¹ = WWᵀ, which stays positive definite under rounding. An update multiplies W by
@@ -47,24 +37,9 @@ class TaskPosterior:
     With a prior covariance LLᵀ of tasks, V begins as λ(LLᵀ)⁻¹ instead of λI. ``with_likely_prior``
     has a λ and an L for each run.
 
-    With ``balance`` k a reward has the weight min(1, k‖φ‖²_{V⁻¹}), V of the rewards before it; with an intercept
-    min(1, k‖φ − φ̄‖²_{V⁻¹} + k/n). The more often something was seen, the less one more reward of it counts. If φ·z
-    cannot express the reward, ẑ depends less on where the agent stays. The order of the rewards matters, and σ is
-    estimated as if Σw were a count.
+    With ``balance`` what was seen often counts less if φ·z cannot express the rewards (``Balance``): V and b have
+    weights. Their order matters, and σ is estimated as if Σw were a count.
     """
-
-    z_hat: Float[Tensor, "*b d"]
-    factor: Float[Tensor, "*b d d"]  # W, V⁻¹ = WWᵀ
-    width_factor: Float[Tensor, "*b d d"]  # F, width(x) = ‖Fᵀx‖; F = W without forgetting
-    sums: Sums  # V, b, Σr² and Σ1
-    aged_squares: Float[Tensor, "*b d d"] | None  # Ṽ, with forgetting
-    ridge: float | Float[Tensor, "*b"]  # λ
-    given_noise: float | None  # σ; None: estimated
-    forgetting: float  # ρ
-    task_root: Float[Tensor, "*b d d"] | None = None  # L, tasks are L·N(0, s²I): V begins as λ(LLᵀ)⁻¹; None: L = I
-    means: Means | None = None  # φ̄ and r̄, with an intercept
-    priors: TaskPriors | None = None  # between which the rewards choose
-    balance: float | None = None  # k; None: every reward has weight 1
 
     @classmethod
     def prior(
@@ -76,7 +51,7 @@ class TaskPosterior:
         forgetting: float = 1.0,
         intercept: bool = False,
         covariance: Float[Tensor, "d d"] | None = None,
-        balance: float | None = None,
+        balance: bool = False,
         runs: tuple[int, ...] = (),
         device: torch.device | None = None,
     ) -> "TaskPosterior":
@@ -84,9 +59,6 @@ class TaskPosterior:
         dim, ridge = as_size(dim, "dim", 1), as_positive(ridge, "ridge")
         noise = None if noise is None else in_range(noise, "noise", 0.0, math.inf, open_end=True)
         forgetting = in_range(forgetting, "forgetting", 0.0, 1.0)
-        balance = None if balance is None else as_positive(balance, "balance")
-        if balance is not None and forgetting != 1:
-            raise ValueError("balance and forgetting both weigh rewards: drop one")
         eye = torch.eye(dim, dtype=torch.float64, device=device).expand(*runs, dim, dim)
         root = None if covariance is None else _root(covariance, dim).to(eye)
         W, V = (eye, eye) if root is None else (root.expand_as(eye), torch.cholesky_inverse(root).expand_as(eye))
@@ -94,7 +66,8 @@ class TaskPosterior:
         sums = Sums(ridge * V, zero, zero[..., 0], zero[..., 0])
         means = Means(zero, zero[..., 0], zero[..., 0]) if intercept else None
         priors = None if root is None else TaskPriors.of(root, ridge)
-        return cls(zero, W, W, sums, None, ridge, noise, forgetting, root, means, priors, balance)
+        balanced = Balance(*[zero[..., 0]] * 4) if balance else None
+        return cls(zero, W, W, sums, None, ridge, noise, forgetting, root, means, priors, balanced)
 
     # Learning: each returns a new posterior
 
@@ -115,24 +88,24 @@ class TaskPosterior:
             reward = torch.where(weight > 0, numbers, 0.0) if numbers.shape == weight.shape else numbers
         phi, reward = self._pair(phi, reward)
         old = self if self.forgetting == 1 else self._faded()
-        means = old.means
-        if self.balance is not None:
-            weight = weight * self._balancing(phi, self.balance)
+        means, balance = old.means, self.balance
+        if balance is not None:
+            unsure, error = self.reward_width(phi) ** 2, reward - self.reward(phi)
+            if means is not None:
+                error = error.masked_fill(means.weight == 0, 0.0)  # the first reward is the offset, not an error
+            seen_here = weight > 0 if isinstance(weight, Tensor) else None
+            weight, balance = weight * balance.weight(unsure), balance.plus(error, unsure, seen_here)
         if means is not None:
             means, phi, reward = means.plus(phi, reward, weight)
         elif isinstance(weight, Tensor):
             phi, reward = weight[..., None].sqrt() * phi, weight.sqrt() * reward  # φ = 0 leaves V⁻¹ and ẑ unchanged
         if self.forgetting < 1:
-            return replace(old, means=means)._refactored(phi[..., None, :], reward[..., None], weight)
+            told = replace(old, means=means, balance=balance)
+            return told._refactored(phi[..., None, :], reward[..., None], weight)
         z_hat, W = _one_more(self.z_hat, self.factor, phi, reward)
         sums = self.sums.plus(phi, reward, weight)
         same = self.ridge, self.given_noise, self.forgetting, self.task_root
-        return TaskPosterior(z_hat, W, W, sums, None, *same, means, self.priors, self.balance)  # ``replace`` is slower
-
-    def _balancing(self, phi: Float[Tensor, "*b d"], balance: float) -> Float[Tensor, "*b"]:
-        """The weight of a reward at φ; with an intercept, the first one has weight 1."""
-        weight = (balance * self.reward_width(phi) ** 2).clamp(max=1.0)
-        return weight if self.means is None else weight.masked_fill(self.means.weight == 0, 1.0)
+        return TaskPosterior(z_hat, W, W, sums, None, *same, means, self.priors, balance)  # ``replace`` is slower
 
     def aged(self) -> "TaskPosterior":
         """The posterior after an update without data: V ← ρV + (1 − ρ)V₀, b ← ρb; unchanged if ρ = 1."""
@@ -204,8 +177,9 @@ class TaskPosterior:
 
     def tensors(self) -> dict[str, Tensor]:
         """The per-run tensors, by name."""
-        means = {} if self.means is None else {f"mean_{name}": value for name, value in vars(self.means).items()}
-        return {name: getattr(self, name) for name in TENSORS} | means
+        parts = {"mean": self.means, "balance": self.balance}
+        own = {name: getattr(self, name) for name in TENSORS}
+        return own | {f"{part}_{name}": x for part, it in parts.items() if it for name, x in vars(it).items()}
 
     def copy(self) -> "TaskPosterior":
         """A copy that shares no memory."""
@@ -220,7 +194,8 @@ class TaskPosterior:
             width_factor=tensors["width_factor"],
             sums=Sums(tensors["V"], tensors["b"], tensors["reward_squares"], tensors["weight"]),
             aged_squares=None if self.forgetting == 1 else tensors["V_squared"],
-            means=None if self.means is None else Means(**{name: tensors[f"mean_{name}"] for name in vars(self.means)}),
+            means=self.means and Means(**{name: tensors[f"mean_{name}"] for name in vars(self.means)}),
+            balance=self.balance and Balance(**{name: tensors[f"balance_{name}"] for name in vars(self.balance)}),
         )
 
     def replaced(self, here: Bool[Tensor, "*b"], by: "TaskPosterior") -> "TaskPosterior":
@@ -271,196 +246,6 @@ class TaskPosterior:
             **self._factors(R, self.V_squared + more),
         )
         return new if other.all() else new.replaced(~other, self)  # a run alone equals the same run in a batch, bitwise
-
-    @property
-    def _first_V(self) -> Float[Tensor, "*b d d"]:
-        """λ(LLᵀ)⁻¹."""
-        eye, ridge = torch.eye(self.dim).to(self.z_hat), self.ridge
-        precision = eye if self.task_root is None else torch.cholesky_inverse(self.task_root)
-        scaled: Tensor = (ridge[..., None, None] if isinstance(ridge, Tensor) else ridge) * precision
-        return scaled
-
-    @property
-    def root_ridge(self) -> float | Float[Tensor, "*b"]:
-        """√λ."""
-        return self.ridge.sqrt() if isinstance(self.ridge, Tensor) else math.sqrt(self.ridge)
-
-    # Estimates and uncertainty
-
-    def in_prior_units(self, z: Float[Tensor, "*b d k"]) -> Float[Tensor, "*b d k"]:
-        """L⁻¹z: in these units all entries of a task are equally likely to be large."""
-        if self.task_root is None:
-            return z
-        scaled: Tensor = torch.linalg.solve_triangular(self.task_root, z, upper=False)
-        return scaled
-
-    def prior_sizes(self, x: Float[Tensor, "*b n d"]) -> Float[Tensor, "*b n"]:
-        """‖Lᵀx‖: how much x·z varies over tasks before any reward, in units of s."""
-        size: Tensor = torch.linalg.vector_norm(x if self.task_root is None else x @ self.task_root, dim=-1)
-        return size
-
-    def prior_norm(self, bound: float) -> Float[Tensor, "*b"]:
-        """The largest ‖L⁻¹z‖ for ‖z‖ ≤ bound."""
-        largest = self.z_hat.new_full(self.runs, bound)
-        return largest if self.task_root is None else largest / torch.linalg.svdvals(self.task_root)[..., -1]
-
-    @property
-    def prior_dimensions(self) -> float:
-        """The number of directions that likely tasks use, in the prior of the model; d without one."""
-        return float(self.dim) if self.priors is None else self.priors.dimensions
-
-    @property
-    def prior_log_det(self) -> float | Float[Tensor, "*b"]:
-        """log det V before any reward."""
-        log_ridge = self.ridge.log() if isinstance(self.ridge, Tensor) else math.log(self.ridge)
-        if self.task_root is None:
-            return self.dim * log_ridge
-        return self.dim * log_ridge - 2 * self.task_root.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-
-    @property
-    def V(self) -> Float[Tensor, "*b d d"]:
-        """λI + Σφφᵀ; with an intercept, of φ − φ̄."""
-        return self.sums.all.V
-
-    @property
-    def b(self) -> Float[Tensor, "*b d"]:
-        """Σφr; with an intercept, of φ − φ̄ and r − r̄."""
-        return self.sums.all.b
-
-    @property
-    def reward_squares(self) -> Float[Tensor, "*b"]:
-        """Σr²."""
-        return self.sums.all.reward_squares
-
-    @property
-    def weight(self) -> Float[Tensor, "*b"]:
-        """Σ1, the number of rewards seen; one seen k updates ago counts ρᵏ; with ``balance`` Σ of their weights."""
-        return self.sums.all.weight
-
-    @property
-    def V_squared(self) -> Float[Tensor, "*b d d"]:
-        """Ṽ."""
-        return self.V if self.aged_squares is None else self.aged_squares
-
-    @property
-    def dim(self) -> int:
-        """d, the number of features."""
-        return self.z_hat.shape[-1]
-
-    @property
-    def runs(self) -> tuple[int, ...]:
-        """*b, the batch shape."""
-        return tuple(self.z_hat.shape[:-1])
-
-    @property
-    def noise(self) -> Float[Tensor, "*b"]:
-        """σ if given, else σ̂² = min_z (Σ(r − φ·z)² + λ‖z‖²) ÷ Σ1; 1 before any reward."""
-        if self.given_noise is not None:
-            return torch.full_like(self.reward_squares, self.given_noise)
-        # The minimum is Σr² − b·ẑ; rounding may take it below 0 if there is no noise.
-        count = self._count
-        left = (self.reward_squares - (self.b * self.z_hat).sum(-1)) / count
-        return torch.where(count > 0, left.clamp(min=0).sqrt(), 1.0)
-
-    @property
-    def _count(self) -> Float[Tensor, "*b"]:
-        """The number of rewards that tell of the noise: with an intercept, the first does not."""
-        return (self.weight if self.means is None else self.weight - 1).clamp(min=0)
-
-    def width(self, x: Any) -> Float[Tensor, "*b_and_n"]:
-        """‖x‖_{V⁻¹} for x [*b d] or [*b n d]."""
-        rows, shape = self._rows(x, "x")
-        width: Tensor = torch.linalg.vector_norm(rows @ self.width_factor, dim=-1)
-        return width.reshape(shape)
-
-    @property
-    def offset(self) -> Float[Tensor, "*b"]:
-        """The estimate of c in r ≈ φ·z + c: r̄ − φ̄·ẑ, or 0 without an intercept."""
-        if self.means is None:
-            return torch.zeros_like(self.z_hat[..., 0])
-        return self.means.reward - (self.means.phi * self.z_hat).sum(-1)
-
-    def reward(self, phi: Any) -> Float[Tensor, "*b_and_n"]:
-        """The expected reward φ·ẑ + c, for φ [*b d] or [*b n d]."""
-        rows, shape = self._rows(phi, "phi")
-        expected: Tensor = (rows @ self.z_hat[..., None])[..., 0] + self.offset[..., None]
-        return expected.reshape(shape)
-
-    def reward_width(self, phi: Any) -> Float[Tensor, "*b_and_n"]:
-        """Uncertainty of that reward, in units of σ: ‖φ‖_{V⁻¹}, or with an intercept √(‖φ − φ̄‖²_{V⁻¹} + 1/n)."""
-        if self.means is None:
-            return self.width(phi)
-        rows, shape = self._rows(phi, "phi")
-        width: Tensor = torch.linalg.vector_norm((rows - self.means.phi[..., None, :]) @ self.width_factor, dim=-1)
-        return (width**2 + 1 / self.means.weight.clamp(min=1)[..., None]).sqrt().reshape(shape)
-
-    def distance(self, z: Any) -> Float[Tensor, "*b_and_n"]:
-        """‖z − ẑ‖_V for z [*b d] or [*b n d]: at most √β_t inside the ellipsoid  (eq. 4)."""
-        rows, shape = self._rows(z, "z")
-        gap = rows - self.z_hat[..., None, :]
-        return ((gap @ self.V) * gap).sum(-1).clamp(min=0).sqrt().reshape(shape)
-
-    def sample(self, n: int, rng: Rng | int, noise: Float[Tensor, "*b"] | None = None) -> Float[Tensor, "*b n d"]:
-        """n samples ~ N(ẑ, σ²V⁻¹), with another σ if ``noise`` is given."""
-        draws = normal((*self.runs, as_size(n, "n", 0), self.dim), self._rng(rng))
-        sigma = self.noise if noise is None else noise
-        return self.z_hat[..., None, :] + sigma[..., None, None] * (draws.to(self.z_hat) @ self.factor.mT)
-
-    def sample_ellipsoid(self, n: int, radius: Any, rng: Rng | int, surface: bool = False) -> Float[Tensor, "*b n d"]:
-        """n samples, uniform in {z : ‖z − ẑ‖_V ≤ radius}; with ``surface``, on its boundary."""
-        size = as_finite(radius, "radius", self.device)
-        if (size < 0).any():
-            raise ValueError(f"radius must be ≥ 0, got {float(size.min())}")
-        rng, shape = self._rng(rng), (*self.runs, as_size(n, "n", 0), self.dim)
-        ball = torch.nn.functional.normalize(normal(shape, rng), dim=-1)
-        if not surface:
-            ball = ball * uniform((*shape[:-1], 1), rng) ** (1 / self.dim)
-        size = size.expand(common_shape(size.shape, self.runs, "the radius and the runs"))[..., None, None]
-        return self.z_hat[..., None, :] + size * (ball.to(self.z_hat) @ self.factor.mT)
-
-    @property
-    def log_det(self) -> Float[Tensor, "*b"]:
-        """log det V."""
-        log_det: Tensor = torch.linalg.slogdet(self.V).logabsdet
-        return log_det
-
-    @property
-    def eigenvalues(self) -> Float[Tensor, "*b d"]:
-        """Eigenvalues of V, ascending; the uncertainty matrix V⁻¹ has their inverses."""
-        ascending: Tensor = torch.linalg.eigvalsh(self.V)
-        return ascending
-
-    @property
-    def covariance(self) -> Float[Tensor, "*b d d"]:
-        """σ²V⁻¹."""
-        return self.noise[..., None, None] ** 2 * (self.factor @ self.factor.mT)
-
-    @property
-    def precision(self) -> Float[Tensor, "*b d d"]:
-        """V/σ²; without noise, infinite where V ≠ 0."""
-        sigma = self.noise[..., None, None]
-        return torch.where((sigma == 0) & (self.V == 0), 0.0, self.V / sigma**2)
-
-    # Input checks
-
-    @property
-    def device(self) -> torch.device:
-        """The device of all tensors."""
-        return self.z_hat.device
-
-    def _rng(self, rng: Rng | int) -> Rng:
-        return rng if isinstance(rng, Streams) else as_generator(rng, self.device)
-
-    def _rows(self, x: Any, name: str) -> tuple[Float[Tensor, "*b n d"], tuple[int, ...]]:
-        """The vectors as [*b n d], and the shape of the result with one number per vector."""
-        vectors = as_vectors(x, self.dim, name, self.device)
-        depth = len(self.runs)
-        if vectors.ndim <= depth:
-            raise ValueError(
-                f"{name} has shape {tuple(vectors.shape)}, expected [*b … {self.dim}] with *b = {self.runs}"
-            )
-        shape = (*common_shape(vectors.shape[:depth], self.runs, f"{name} and the runs"), *vectors.shape[depth:-1])
-        return vectors.reshape(*vectors.shape[:depth], -1, self.dim), shape
 
     def _pair(self, phi: Any, reward: Any, pairs: bool = False) -> tuple[Tensor, Tensor]:
         reward = as_finite(reward, "reward", self.device).detach()

@@ -25,8 +25,8 @@ from zscout.transfer.rollout_searches import Memory
 from zscout.types import Action, Obs
 
 FILE = "agent.safetensors"
-FORMAT = 4
-BEFORE_INTERCEPT = 2  # the format before intercepts existed; 3: before preferences
+FORMAT = 5
+BEFORE_INTERCEPT = 2  # the format before intercepts existed; 3: before preferences; 4: before balance was a flag
 LEARNS_BY = ("ridge", "prior_ridge", "forgetting", "intercept", "balance")  # settings that a saved posterior depends on
 PENDING = ("asked", "action")  # of any type that a user passes; tensors in the file, one for each entry of a dict
 ROLES: dict[str, tuple[ModuleType, ...]] = {
@@ -201,6 +201,10 @@ def read_agent(folder: Path, dim: int, method: Method | None) -> tuple[Method, d
         description["intercept"] = False
         if isinstance(description.get("method"), dict):
             description["method"]["intercept"] = False
+    if description["format"] < FORMAT:
+        description["balance"] = bool(description.get("balance"))
+        if isinstance(description.get("method"), dict):
+            description["method"]["balance"] = description["balance"]
     if method is None and description["method"] is None:
         raise ValueError("its method has parts from outside zscout: pass method=")
     found: Method = method or _from_json(description["method"], "method", (Method,))

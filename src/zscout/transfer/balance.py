@@ -1,0 +1,49 @@
+"""The weight of a reward: one that repeats what φ·z cannot express counts less."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+LEAST = 1.0  # of k: with a smaller one nothing would be learned from rewards without noise
+
+
+@dataclass(frozen=True, eq=False)
+class Balance:
+    """Weighs rewards by how new they are, as far as their errors are alike from one step to the next.
+
+    Let r = φ·z + m + ε, with noise ε of variance σ² and a part m of variance τ² that φ·z cannot express. Where the
+    agent stays, m is the same each time. So n rewards of one place tell its mean only up to τ² + σ²/n, and each should
+    have a weight ∝ 1/(σ² + nτ²), not 1/σ². With h = ‖φ‖²_{V⁻¹} ≈ 1/n this is about min(1, kh), k = σ²/τ².
+
+    ρ = τ²/(σ² + τ²) is the correlation of successive errors, each of a reward predicted before it was learned and
+    divided by √(1 + h). If φ·z is right they are uncorrelated: they are the innovations of a Kalman filter. One
+    standard error, 1/√n, is subtracted; then k = (1 − ρ)/ρ. White noise gives k → ∞ and plain ridge regression.
+    """
+
+    last: Float[Tensor, "*b"]  # the last error
+    squares: Float[Tensor, "*b"]  # Σe²
+    products: Float[Tensor, "*b"]  # Σe·(the one before)
+    count: Float[Tensor, "*b"]
+
+    @property
+    def correlation(self) -> Float[Tensor, "*b"]:
+        """ρ, at least 0."""
+        found = self.products / torch.where(self.squares > 0, self.squares, 1.0)
+        return (found - self.count.clamp(min=1).rsqrt()).clamp(0.0, 1.0)
+
+    def weight(self, unsure: Float[Tensor, "*b"]) -> Float[Tensor, "*b"]:
+        """min(1, kh) for h = ``unsure``."""
+        rho = self.correlation
+        return (torch.maximum((1 - rho) / rho.clamp(min=1e-9), torch.full_like(rho, LEAST)) * unsure).clamp(max=1.0)
+
+    def plus(
+        self, error: Float[Tensor, "*b"], unsure: Float[Tensor, "*b"], seen: Bool[Tensor, "*b"] | None
+    ) -> "Balance":
+        """With the error of one more reward; a run that has not ``seen`` one keeps what it had."""
+        e = error / (1 + unsure).sqrt()
+        new = Balance(e, self.squares + e**2, self.products + e * self.last, self.count + 1)
+        if seen is None:
+            return new
+        return Balance(**{name: torch.where(seen, value, vars(self)[name]) for name, value in vars(new).items()})

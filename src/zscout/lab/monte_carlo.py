@@ -19,6 +19,7 @@ from zscout.transfer.rollout import Step, Walk
 from zscout.transfer.search import Known
 
 STARTS = 16  # reference runs of each task: the same seeds for the oracle, random actions and every z
+LONGEST = 1_000  # their steps at most: 16 starts say enough, and ten episodes of a body would cost more than the run
 EPISODES = 10  # at most: returns of the first episodes
 START_SEEDS = list(range(3_000_000_000, 3_000_000_000 + STARTS))  # tuning and report runs use others
 
@@ -29,8 +30,9 @@ def evaluate_returns(arena: Arena, batch: Batch, agent: OnlineTransfer, steps: S
     Lost steps: (reward of the oracle on the same seed − the run's) ÷ (what the oracle gains over random actions in one
     step, mean over 20 tasks). Negative if the run beats the oracle. return_k and oracle_k: returns of episode k, the
     run's and the oracle's from the same start; methods that request resets (unroll, lola) begin each episode at the
-    first start. Value of a z: its reward from 16 reference starts; 0 is random actions, 1 is the oracle. Settled: the
-    value of the final z is ≥ .95. If the oracle is no better than random actions, a run loses nothing and is settled.
+    first start. Value of a z: its reward from 16 reference starts, for at most 1,000 steps; 0 is random actions, 1 is
+    the oracle. Settled: the value of the final z is ≥ .95. If the oracle is no better than random actions, a run loses
+    nothing and is settled.
     """
     if batch.outside:
         raise ValueError("--outside needs exact evaluation: the reference runs would get another reward")
@@ -38,11 +40,12 @@ def evaluate_returns(arena: Arena, batch: Batch, agent: OnlineTransfer, steps: S
     task, clean = arena.vectors(batch.tasks), replace(batch, noise=0.0)
     own = torch.stack([env.true_reward(step.next_obs).cpu() for step in steps])  # [T R]
     oracle = played(arena, clean, _following(task), length)
-    references = _references(arena, batch.tasks, length, batch.offset)
+    shorter = min(length, LONGEST)
+    references = _references(arena, batch.tasks, shorter, batch.offset)
     random, gap = references[:, 0], references[:, 1] - references[:, 0]  # of a step, by task
     unit = torch.where(gap > FLAT * references.abs().amax(1), 1 / gap, 0.0)
-    step = torch.where(unit > 0, 1 / _gap(arena, length), 0.0)  # lost steps of one unit of reward
-    best = _rates(arena, clean, agent.best_z.cpu().double(), length)
+    step = torch.where(unit > 0, 1 / _gap(arena, shorter), 0.0)  # lost steps of one unit of reward
+    best = _rates(arena, clean, agent.best_z.cpu().double(), shorter)
     value = torch.where(unit > 0, (best - random) * unit, 1.0)
     beliefs = [step.belief for step in steps if step.belief is not None]
     z_hat = torch.stack([*(belief.z_hat.cpu() for belief in beliefs[1:]), agent.z_hat.cpu()])

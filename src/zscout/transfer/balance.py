@@ -7,6 +7,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 LEAST = 1.0  # of k: with a smaller one nothing would be learned from rewards without noise
+GUESS, GUESSES = 0.75, 20  # ρ before any reward, and the number of rewards that weigh as much
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,8 +19,9 @@ class Balance:
     have a weight ∝ 1/(σ² + nτ²), not 1/σ². With h = ‖φ‖²_{V⁻¹} ≈ 1/n this is about min(1, kh), k = σ²/τ².
 
     ρ = τ²/(σ² + τ²) is the correlation of successive errors, each of a reward predicted before it was learned and
-    divided by √(1 + h). If φ·z is right they are uncorrelated: they are the innovations of a Kalman filter. One
-    standard error, 1/√n, is subtracted; then k = (1 − ρ)/ρ. White noise gives k → ∞ and plain ridge regression.
+    divided by √(1 + h). If φ·z is right they are uncorrelated: they are the innovations of a Kalman filter. The
+    estimate begins at ¾ with the weight of 20 rewards, and one standard error is subtracted; k = (1 − ρ)/ρ, at least 1.
+    White noise gives k → ∞: plain ridge regression.
     """
 
     last: Float[Tensor, "*b"]  # the last error
@@ -29,9 +31,10 @@ class Balance:
 
     @property
     def correlation(self) -> Float[Tensor, "*b"]:
-        """ρ, at least 0."""
+        """ρ, one standard error below its estimate."""
         found = self.products / torch.where(self.squares > 0, self.squares, 1.0)
-        return (found - self.count.clamp(min=1).rsqrt()).clamp(0.0, 1.0)
+        n = self.count + GUESSES
+        return ((found * self.count + GUESS * GUESSES) / n - n.rsqrt()).clamp(0.0, 1.0)
 
     def weight(self, unsure: Float[Tensor, "*b"]) -> Float[Tensor, "*b"]:
         """min(1, kh) for h = ``unsure``."""

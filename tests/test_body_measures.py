@@ -167,6 +167,19 @@ def test_the_command_says_in_one_line_what_is_wrong(
     assert out.read_text() == before
 
 
+def test_the_documented_comparison_is_the_stored_one() -> None:
+    text, found = (Path(__file__).parents[1] / "docs/bodies.md").read_text(), stored("bodies_online.json")
+    for cell in found["comparisons"]:
+        assert cell["runs"] == 10 * len(cell["oracle"])
+        part = text.partition(f"`{cell['command']}`")[2].partition("\n\n")[2].partition("\n\n")[0]
+        for method, rows in cell["methods"].items():
+            shares = ["{:.2f} ({:.2f}–{:.2f})".format(*rows["episodes"][k - 1]) for k in (1, 2, 5, 10)]
+            assert f"| `{method}` | {' | '.join(shares)} |".replace("0.", ".") in part
+    (record,) = found["tuning"].values()
+    best = min(record["tried"]["opti"], key=lambda row: row["lost"])
+    assert best["settings"] == {"intercept": False, "radius": 0.1, "ridge": 1.0}  # OpTI's published ones
+
+
 @pytest.mark.parametrize("name", ["walker", "cheetah"])
 def test_the_documented_table_is_the_stored_measurement_of_the_shipped_model(name: str) -> None:
     found = stored(f"{name}.json")

@@ -39,7 +39,7 @@ def evaluate_returns(arena: Arena, batch: Batch, agent: OnlineTransfer, steps: S
     length, env = len(steps), arena.environment(batch)
     task, clean = arena.vectors(batch.tasks), replace(batch, noise=0.0)
     own = torch.stack([env.true_reward(step.next_obs).cpu() for step in steps])  # [T R]
-    oracle = played(arena, clean, _following(task), length)
+    oracle = played(arena, clean, following(task), length)
     shorter = min(length, LONGEST)
     references = _references(arena, batch.tasks, shorter, batch.offset)
     random, gap = references[:, 0], references[:, 1] - references[:, 0]  # of a step, by task
@@ -85,7 +85,8 @@ def played(arena: Arena, batch: Batch, method: Method, length: int) -> Float[Ten
     return torch.stack(rewards)
 
 
-def _following(z: Float[Tensor, "R d"]) -> Method:
+def following(z: Float[Tensor, "R d"]) -> Method:
+    """A method that keeps to these z, one for each run."""
     return Method(search=Known.of(z), intercept=False)
 
 
@@ -93,7 +94,7 @@ def _rates(arena: Arena, batch: Batch, z: Float[Tensor, "R d"], length: int) -> 
     """Mean reward of a step of π(·,z) from the reference starts, one z for each task of the batch."""
     tasks = [task for task in batch.tasks for _ in range(STARTS)]
     many = replace(batch, tasks=tasks, seeds=START_SEEDS * len(batch.tasks))
-    rewards = played(arena, many, _following(z.repeat_interleave(STARTS, 0)), length)
+    rewards = played(arena, many, following(z.repeat_interleave(STARTS, 0)), length)
     return rewards.mean(0).reshape(-1, STARTS).mean(1)
 
 

@@ -85,8 +85,9 @@ class PointArena(VectorArena):
         """Observations entered under random forces, distributed as the shipped model's training data."""
         return _observations(n, seed)
 
-    def _reward(self, batch: Batch) -> Reward:
-        reward = super()._reward(batch)
+    def rewards_of(self, batch: Batch) -> Reward:
+        """The rewards of a batch of tasks, by what was entered."""
+        reward = super().rewards_of(batch)
         if self.rewards != PITS:
             return reward
         return lambda obs: reward(obs).masked_fill(self.world.in_pit(obs), 0.0)  # a run that waits there earns nothing

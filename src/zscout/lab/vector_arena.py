@@ -52,6 +52,10 @@ class VectorRuns:
         """R_{t+1} of each run without noise."""
         return self._reward(torch.as_tensor(next_obs))
 
+    def change_to(self, batch: Batch) -> None:
+        """Other tasks from the next step on."""
+        self._reward = self.arena.rewards_of(batch)
+
     def reset(self, *, seed: int | None = None) -> tuple[Float[Tensor, "R o"], dict[str, Any]]:
         """The start of an episode: with a seed always the first one, else the next."""
         self._resets = self._resets + 1 if seed is None else 0
@@ -203,13 +207,14 @@ class VectorArena(ABC):
         """Episodes of ``horizon`` steps from random starts."""
         if batch.outside:
             raise ValueError("--outside adds to rewards of a finite world; here named rewards are not linear in φ")
-        return VectorRuns(self, self._reward(batch), batch.noise, torch.tensor(batch.seeds))
+        return VectorRuns(self, self.rewards_of(batch), batch.noise, torch.tensor(batch.seeds))
 
     def evaluate(self, batch: Batch, agent: OnlineTransfer, steps: Sequence[Step]) -> Evaluation:
         """Monte-Carlo returns."""
         return evaluate_returns(self, batch, agent, steps)
 
-    def _reward(self, batch: Batch) -> Reward:
+    def rewards_of(self, batch: Batch) -> Reward:
+        """The rewards of a batch of tasks, by what was entered."""
         if self.rewards == LINEAR:
             task = self.vectors(batch.tasks)
             return lambda obs: (self.bfm.phi(obs).double().cpu() * task).sum(-1) + batch.offset

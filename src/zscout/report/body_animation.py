@@ -74,7 +74,7 @@ class _Pictures:
         about = "the oracle: z from labelled observations"
         self.oracle = _Lane(place((0.02, 0.325, 0.63, 0.26)), about, QUIET, scene.radii)
         self.head = self.figure.text(0.02, 0.945, "", fontsize=13, fontweight="bold", color=INK)
-        self.doing = self.figure.text(0.98, 0.945, "", fontsize=10.5, ha="right")
+        self.doing = self.figure.text(0.65, 0.86, "", fontsize=10.5, ha="right")  # beside the name of the upper lane
         self._bars(place((0.81, 0.325, 0.165, 0.5)), scene)
         self._chart(place((0.07, 0.085, 0.91, 0.155)), scene)
 

@@ -216,6 +216,7 @@ def unused_gamma(score: Acquisition, model: BehaviorModel, intercept: bool) -> s
     if knows_own_discount and (offers_moments(model, intercept, score.gamma) or offers_horizon(model, score.gamma)):
         return None
     lacks = "psi_at" if knows_own_discount else "gamma"
+    lacks += f" at {score.gamma}, only at {model.moment_gamma}" if isinstance(model, HasMomentDiscount) else ""
     return (
         f"gamma={score.gamma} of {type(score).__name__} has no effect: {type(model).__name__} has no {lacks}, so the "
         "bonus uses ‖ψ‖_{V⁻¹} at the model's own discount"

@@ -30,7 +30,16 @@ from zscout.types import (
 )
 
 MEMBERS = ("dim", "observation_space", "action_space", "phi", "psi", "act", "sample_z", "project_z")
-OPTIONAL = ("gamma", "states", "sample_z_each", "psi_heads", "psi_at", "second_moment", "phi_of_transition")
+OPTIONAL = (
+    "gamma",
+    "states",
+    "sample_z_each",
+    "psi_heads",
+    "psi_at",
+    "second_moment",
+    "moment_gamma",
+    "phi_of_transition",
+)
 CANDIDATES = 5
 RUNS = (2, 3)  # batch dimensions of the test inputs
 SAME = 1e-4  # relative: a batch and its entries may round differently in float32

@@ -119,8 +119,10 @@ def test_other_discounts_are_refused(model: MomentUSFA) -> None:
         replace(model.config, moment_gamma=1.0)
     with pytest.raises(ValueError, match="moment_hidden must be at least 1"):
         replace(model.config, moment_hidden=0)
-    with pytest.raises(ValueError, match="moment_gamma is None"):
+    with pytest.raises(ValueError, match="moment_gamma is None, expected a discount"):
         MomentUSFA(replace(model.config, moment_gamma=None), model.features, model.state_inputs)
+    with pytest.raises(ValueError, match="moment_gamma is 0.8, expected None, or a MomentUSFA"):
+        USFA(model.config, model.features, model.state_inputs)
 
 
 def test_a_changed_model_answers_anew_and_z_has_a_gradient(plain: USFA) -> None:

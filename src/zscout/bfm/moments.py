@@ -17,12 +17,13 @@ class MomentUSFA(USFA):
     centred. The network's inputs are s, z, ψ(s;z), which says where the policy ends, and π(·|s,z), how it starts.
     """
 
+    with_moments = True
+
     def __init__(
         self, config: USFAConfig, features: Float[Tensor, "S d"], state_inputs: Float[Tensor, "S k"], seed: int = 0
     ) -> None:
         super().__init__(config, features, state_inputs, seed)
-        if config.moment_gamma is None:
-            raise ValueError("moment_gamma is None, expected a discount; a USFA needs none")
+        assert config.moment_gamma is not None  # checked above
         self.moment_gamma = config.moment_gamma
         rng = Generator().manual_seed(seed + 1)  # + 1: not the first weights of the other networks again
         hidden = [config.moment_hidden] * config.moment_layers

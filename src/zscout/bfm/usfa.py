@@ -81,11 +81,15 @@ class USFA(SphereModel, Freezable):
 
     state_inputs: Tensor
     draws_for_each_run = True
+    with_moments = False  # True: MomentUSFA
 
     def __init__(
         self, config: USFAConfig, features: Float[Tensor, "S d"], state_inputs: Float[Tensor, "S k"], seed: int = 0
     ) -> None:
         super().__init__()
+        if (config.moment_gamma is not None) != self.with_moments:
+            wanted = "a discount" if self.with_moments else "None, or a MomentUSFA"
+            raise ValueError(f"moment_gamma is {config.moment_gamma}, expected {wanted}")
         shapes = dict(islice(config.shapes(), 2))
         for name, table in (("features", features), ("state_inputs", state_inputs)):
             if tuple(table.shape) != shapes[name]:

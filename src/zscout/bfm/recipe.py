@@ -26,7 +26,7 @@ class Recipe:
     gamma: float = 0.99
     hidden: int = 256
     layers: int = 4
-    moment_steps: int = 4_000  # steps that train M of the fixed policies, see moment_training; 0: a model without M
+    moment_steps: int = 0  # steps that train M of the fixed policies, see moment_training; 0: a model without M
     moment_gamma: float = 0.8  # M's discount: that of the default score
     moment_hidden: int = 96
     moment_layers: int = 2
@@ -75,7 +75,6 @@ RECIPES = {
         chain=0,
         softness=0.0,
         averaged=False,
-        moment_steps=0,
     ),
     "robust": Recipe(),
 }

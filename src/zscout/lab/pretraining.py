@@ -113,7 +113,7 @@ class Run:
         """Continue where the training of a finished model ended."""
         trainer, ours = self.trainer, self.trainer.average.config
         if not trainer.recipe.moment_steps:
-            raise ValueError("moment_steps is 0: there is nothing to train")
+            raise ValueError("moment_steps is 0: there is nothing to train; add --set moment_steps=4000")
         moments = {name: getattr(ours, name) for name in ("moment_gamma", "moment_hidden", "moment_layers")}
         same = replace(base.config, **moments) == ours
         if not same or not torch.allclose(base.features, self.phi.float(), atol=1e-5):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from toys import Compass, Drifter, Fixed
-from zscout import METHODS, USFA, ExactModel, Method, OnlineTransfer, check_model, load, rollout
+from zscout import METHODS, ExactModel, Method, OnlineTransfer, check_model, load, rollout
 from zscout.randomness import Streams
 from zscout.transfer.acquisition import UCB, Thompson
 from zscout.transfer.saving import AgentState
@@ -238,7 +238,7 @@ def test_seeds_matter(laplacian_model: ExactModel) -> None:
 
 def test_models_that_take_streams_draw_for_each_run(laplacian_model: ExactModel) -> None:
     shipped = load("grid9-laplacian")
-    drawing = USFA(replace(shipped.config, temperature=20.0), shipped.features, shipped.state_inputs)
+    drawing = type(shipped)(replace(shipped.config, temperature=20.0), shipped.features, shipped.state_inputs)
     drawing.load_state_dict(shipped.state_dict())
     together = OnlineTransfer(drawing.freeze(), "greedy", seed=5, runs=3)
     acted = []

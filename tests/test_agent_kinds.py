@@ -197,7 +197,9 @@ def test_a_setting_of_the_method_is_pointed_to_its_place(laplacian_model: ExactM
 
 @pytest.mark.parametrize("score", [PathUCB(0.5), OverHeads(PathUCB(0.5)), OneStepBonus()])
 def test_a_gamma_without_effect_is_said_once(score: Any, laplacian_model: ExactModel) -> None:
-    with pytest.warns(UserWarning, match=r"gamma=0\.\d of \w+ has no effect: USFA has no psi_at") as said:
+    with pytest.warns(
+        UserWarning, match=r"gamma=0\.\d of \w+ has no effect: MomentUSFA has no psi_at at 0\.\d, only at 0\.8"
+    ) as said:
         agent = OnlineTransfer(load("grid9-laplacian"), Method(acquisition=score))
     assert len(said) == 1
     agent.ask(0)  # a second warning would be an error

@@ -180,6 +180,13 @@ class HasSecondMoment(Protocol):
 
 
 @runtime_checkable
+class HasMomentDiscount(Protocol):
+    """A model that learned M and ψ at a short horizon: they answer for one discount only."""
+
+    moment_gamma: float  # that discount
+
+
+@runtime_checkable
 class HasTransitionFeatures(Protocol):
     """A model with features of a transition, e.g. for action costs, or φ = f(S_{t+1}) − f(S_t)."""
 

@@ -18,6 +18,7 @@ from zscout.types import (
     HasExactPsi,
     HasHeads,
     HasHorizons,
+    HasMomentDiscount,
     HasMoments,
     HasSecondMoment,
     HasStates,
@@ -217,6 +218,7 @@ _EXTRAS: dict[tuple[type, ...], dict[str, Any]] = {
     (HasTransitionFeatures,): {"phi_of_transition": _phi_of_transition},
     (HasHorizons,): {"psi_at": _psi_at},
     (HasSecondMoment, HasHorizons): {"second_moment": _second_moment},
+    (HasMomentDiscount,): {"moment_gamma": property(lambda self: self.model.moment_gamma)},
     # ``Problem.fresh`` requires both in the same class.
     (SamplesForEachRun,): {"sample_z": Calibrated.sample_z, "sample_z_each": _sample_z_each},
     (HasStates,): {"states": lambda self: self.model.states()},

@@ -29,6 +29,8 @@ def model_card(config: USFAConfig, about: dict[str, Any]) -> str:
             f"| its 5th percentile over z | {verdict['value_p5']:.4f} |",
             f"| relative error of ψ for its own policy | {verdict['psi_error']:.4f} |",
         ]
+        if "moment_error" in verdict:
+            lines.append(f"| the same of M at γ = {config.moment_gamma:g} | {verdict['moment_error']:.3f} |")
     return _closed(lines, about)
 
 
@@ -95,6 +97,8 @@ def _opening(kind: str, text: str, about: dict[str, Any]) -> list[str]:
 def _closed(lines: list[str], about: dict[str, Any]) -> str:
     if command := about.get("command"):
         lines += ["", "Made with", "", "```bash", str(command), "```"]
+    if command := about.get("moment_command"):
+        lines += ["", "M was added with", "", "```bash", str(command), "```"]
     keys = ("world", "features", "recipe", "seed", "data", "updates", "version")
     facts = {key: about[key] for key in keys if key in about}
     lines += ["", *[f"- {key}: {value}" for key, value in facts.items()]]

@@ -21,6 +21,7 @@ from zscout.types import (
     FiniteWorld,
     HasHeads,
     HasHorizons,
+    HasMomentDiscount,
     HasSecondMoment,
     HasStates,
     HasTransitionFeatures,
@@ -29,11 +30,20 @@ from zscout.types import (
 )
 
 MEMBERS = ("dim", "observation_space", "action_space", "phi", "psi", "act", "sample_z", "project_z")
-OPTIONAL = ("gamma", "states", "sample_z_each", "psi_heads", "psi_at", "second_moment", "phi_of_transition")
+OPTIONAL = (
+    "gamma",
+    "states",
+    "sample_z_each",
+    "psi_heads",
+    "psi_at",
+    "second_moment",
+    "moment_gamma",
+    "phi_of_transition",
+)
 CANDIDATES = 5
 RUNS = (2, 3)  # batch dimensions of the test inputs
 SAME = 1e-4  # relative: a batch and its entries may round differently in float32
-SHORT = 0.5  # the discount at which psi_at and second_moment are checked
+SHORT = 0.5  # the discount at which psi_at and second_moment are checked, unless the model has only one
 GAMMAS = (0.5, 0.7, 0.8, 0.9, 0.95, 0.97, 0.98, 0.99, 0.995, 0.999)  # tried if the model has no gamma
 
 
@@ -189,7 +199,7 @@ def _check_act(model: BehaviorModel, obs: Obs) -> None:
 
 
 def _check_extras(model: BehaviorModel, obs: Obs) -> None:
-    n, d = CANDIDATES, model.dim
+    n, d, short = CANDIDATES, model.dim, _short_discount(model)
     z = model.sample_z(n, Generator().manual_seed(4))
     if isinstance(model, HasTransitionFeatures):
         following = for_each_entry(lambda part: part.flip(0), obs)
@@ -204,14 +214,14 @@ def _check_extras(model: BehaviorModel, obs: Obs) -> None:
         _demand(isinstance(heads, Tensor) and heads.ndim == 5, f"psi_heads returned {shape}, expected [*b h n d]")
         _check_tensor("psi_heads(obs, z) of obs [2 3]", heads, (*RUNS, heads.shape[2], n, d))
     if isinstance(model, HasHorizons):
-        _check_tensor("psi_at(obs, z, .5) of obs [2 3]", model.psi_at(obs, z, 0.5), (*RUNS, n, d))
+        _check_tensor(f"psi_at(obs, z, {short}) of obs [2 3]", model.psi_at(obs, z, short), (*RUNS, n, d))
         gamma = getattr(model, "gamma", None)
         if gamma is not None:
             same = _close(model.psi_at(obs, z, gamma), model.psi(obs, z))
             _demand(same, "psi_at at the model's gamma differs from psi")
     if isinstance(model, HasSecondMoment):
-        moment = model.second_moment(obs, z, 0.5)
-        _check_tensor("second_moment(obs, z, .5) of obs [2 3]", moment, (*RUNS, n, d, d))
+        moment = model.second_moment(obs, z, short)
+        _check_tensor(f"second_moment(obs, z, {short}) of obs [2 3]", moment, (*RUNS, n, d, d))
         _demand(_close(moment.mT, moment), "second_moment is not symmetric")
         lowest = torch.linalg.eigvalsh(moment.double()).min()
         _demand(bool(lowest >= -SAME * moment.abs().max()), f"second_moment has a negative eigenvalue, {lowest:.3g}")
@@ -250,16 +260,20 @@ def _check_in_world(model: BehaviorModel, world: FiniteWorld, tolerance: float) 
         f"{tolerance:.3g}) at γ = {gamma:g}, {'the nearest tried' if own is None else 'its own'}: does it match this "
         "policy, these features and this world, and is it trained enough?",
     )
-    extras = {}
+    extras, short = {}, _short_discount(model)
     if isinstance(model, HasHorizons):
-        extras["psi_at"] = model.psi_at(states, z, SHORT), truth
+        extras["psi_at"] = model.psi_at(states, z, short), truth
     if isinstance(model, HasSecondMoment):
         outer = ExactModel(world, (phi[:, :, None] * phi[:, None, :]).flatten(1))
-        extras["second_moment"] = model.second_moment(states, z, SHORT).flatten(2), outer
+        extras["second_moment"] = model.second_moment(states, z, short).flatten(2), outer
     for name, (given, exact) in extras.items():
-        error = _error(given.double().cpu().transpose(0, 1), exact.evaluate(policy, SHORT))
-        differs = f"{name} at γ = {SHORT} differs from the exact one of the model's policy by {error:.3g} of its size"
+        error = _error(given.double().cpu().transpose(0, 1), exact.evaluate(policy, short))
+        differs = f"{name} at γ = {short} differs from the exact one of the model's policy by {error:.3g} of its size"
         _demand(error <= tolerance, f"{differs} (tolerance {tolerance:.3g})")
+
+
+def _short_discount(model: BehaviorModel) -> float:
+    return model.moment_gamma if isinstance(model, HasMomentDiscount) else SHORT
 
 
 def _policy_table(model: BehaviorModel, world: FiniteWorld, z: Float[Tensor, "n d"]) -> Float[Tensor, "n S A"]:

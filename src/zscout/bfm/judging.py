@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from zscout.bfm.exact import ExactModel
+from zscout.bfm.moments import MomentUSFA
 from zscout.types import Obs, Vectors
 
 
@@ -56,6 +57,16 @@ class Judge:
     def _values(self, psi: Float[Tensor, "*n S d"]) -> Float[Tensor, " n"]:
         """Mean over states of ψ·z."""
         return (psi.mean(-2) * self.z).sum(-1)
+
+
+def moment_error(model: MomentUSFA, exact: ExactModel, z: Float[Tensor, "n d"]) -> float:
+    """Mean ‖M_θ − M_π‖ ÷ mean ‖M_π‖ over states and z, M_π exact for the model's own policy."""
+    phi, gamma, states = exact.features, model.moment_gamma, exact.states()
+    outer = ExactModel(exact.world, (phi[:, :, None] * phi[:, None, :]).flatten(1))
+    truth = outer.evaluate(certain(model.policy(z)), gamma)  # [n S d²]
+    with torch.no_grad():
+        given = torch.stack([model.second_moment(states, own[None], gamma)[:, 0].flatten(1) for own in z]).to(truth)
+    return float((given - truth).norm(dim=-1).mean() / truth.norm(dim=-1).mean())
 
 
 def certain(policy: Float[Tensor, "n S A"]) -> Tensor:

@@ -19,6 +19,7 @@ from torch import Tensor
 from zscout.bfm.card import fb_card, model_card
 from zscout.bfm.fb import FB, FBConfig
 from zscout.bfm.hub import PREFIX, fetched
+from zscout.bfm.moments import MomentUSFA
 from zscout.bfm.packing import in_bytes, in_half, may_be_packed, unpacked
 from zscout.bfm.usfa import USFA, USFAConfig
 from zscout.files import parse_json, write_bytes
@@ -26,6 +27,14 @@ from zscout.names import nearest
 
 FORMAT, FB_FORMAT = "zscout-usfa-1", "zscout-fb-1"
 CONFIGS: dict[str, type[USFAConfig] | type[FBConfig]] = {FORMAT: USFAConfig, FB_FORMAT: FBConfig}
+LATER: dict[type, dict[str, Any]] = {  # fields that old files lack
+    USFAConfig: {
+        "moment_gamma": None,
+        "moment_hidden": USFAConfig.moment_hidden,
+        "moment_layers": USFAConfig.moment_layers,
+    },
+    FBConfig: {"prior": False},
+}
 CONFIG, WEIGHTS, CARD, OBSERVATIONS = "config.json", "model.safetensors", "README.md", "observations.safetensors"
 
 
@@ -40,8 +49,8 @@ def save(
 ) -> Path:
     """Write a model that ``load`` restores exactly; existing files are replaced atomically.
 
-    With ``half`` weight matrices are stored as float16, in half the space, with ``int8`` as integers with a scale for
-    each column, in a quarter; ``load`` then gives the rounded values.
+    With ``half`` weight matrices are stored as float16, in half the space (those of M as with ``int8``), with ``int8``
+    as integers with a scale for each column, in a quarter; ``load`` then gives the rounded values.
     The folder can be uploaded to the Hugging Face Hub as it is: README.md is its card. ``license`` is the Hub's name of
     one, such as "mit"; the model keeps it.
     """
@@ -57,8 +66,10 @@ def save(
     if half and int8:
         raise ValueError("half and int8 exclude each other")
     if half:
-        tensors = in_half(tensors)
+        exact, tensors = tensors, in_half(tensors)
         _check_tensors(tensors, "the model, in half precision,")
+        # M's own error is far larger than that of 8 bits.
+        tensors |= in_bytes({name: tensor for name, tensor in exact.items() if name.startswith("occupancy_network.")})
     if int8:
         tensors = in_bytes(tensors)
     card = model_card(model.config, about) if isinstance(model, USFA) else fb_card(model.config, about)
@@ -89,7 +100,8 @@ def load(name_or_folder: str | Path, device: torch.device | str = "cpu") -> USFA
     if isinstance(config, FBConfig):
         model: USFA | FB = FB(config)
     else:
-        model = USFA(config, tensors["features"], tensors["state_inputs"])
+        kind = USFA if config.moment_gamma is None else MomentUSFA
+        model = kind(config, tensors["features"], tensors["state_inputs"])
     model.load_state_dict({name: tensor.float() for name, tensor in tensors.items()})
     model.about = about
     return model.freeze().to(device)
@@ -154,8 +166,8 @@ def _read_config(path: Path) -> tuple[USFAConfig | FBConfig, dict[str, Any]]:
     if not isinstance(config["format"], str) or config["format"] not in CONFIGS:
         raise ValueError(f"{path} has format {config['format']!r}, this version reads {' and '.join(CONFIGS)}")
     kind, given = CONFIGS[config["format"]], config["model"]
-    if kind is FBConfig and isinstance(given, dict):
-        given.setdefault("prior", False)  # files from before models had a prior over tasks
+    if isinstance(given, dict):
+        given = {**LATER[kind], **given}
     _check_keys(path, given, {field.name for field in fields(kind)})
     for field in fields(kind):
         came = given[field.name]
@@ -163,6 +175,9 @@ def _read_config(path: Path) -> tuple[USFAConfig | FBConfig, dict[str, Any]]:
             if not isinstance(came, list) or not all(type(entry) in (int, float, type(None)) for entry in came):
                 raise ValueError(f"{path}: {field.name} is {came!r}, expected a list of numbers, or null for no bound")
             given[field.name] = tuple(None if entry is None else float(entry) for entry in came)
+        elif field.type == float | None:
+            if type(came) not in (float, int, type(None)):
+                raise ValueError(f"{path}: {field.name} is {came!r}, expected a number or null")
         elif type(came) is not field.type and not (field.type is float and type(came) is int):
             raise ValueError(f"{path}: {field.name} is {came!r}, expected {field.type.__name__}")  # type: ignore[union-attr]
     if not isinstance(config["about"], dict):

@@ -26,11 +26,15 @@ class Recipe:
     gamma: float = 0.99
     hidden: int = 256
     layers: int = 4
+    moment_steps: int = 0  # steps that train M of the fixed policies, see moment_training; 0: a model without M
+    moment_gamma: float = 0.8  # M's discount: that of the default score
+    moment_hidden: int = 96
+    moment_layers: int = 2
 
     def __post_init__(self) -> None:
-        for name in ("policy_steps", "tasks", "heads", "hidden", "layers"):
+        for name in ("policy_steps", "tasks", "heads", "hidden", "layers", "moment_hidden", "moment_layers"):
             as_size(getattr(self, name), name, 1)
-        for name in ("evaluation_steps", "chain"):
+        for name in ("evaluation_steps", "chain", "moment_steps"):
             as_size(getattr(self, name), name, 0)
         for name in ("cosine", "ball", "place", "actor", "averaged"):
             if not isinstance(getattr(self, name), bool):
@@ -38,6 +42,7 @@ class Recipe:
         if self.chain & (self.chain - 1):
             raise ValueError(f"chain must be 0 or a power of two, got {self.chain}")
         as_discount(self.gamma)
+        in_range(self.moment_gamma, "moment_gamma", 0.0, 1.0, open_end=True)
         in_range(self.dropout, "dropout", 0.0, 1.0, open_end=True)
         in_range(self.tau, "tau", 0.0, 1.0)
         in_range(self.learning_rate, "learning_rate", 0.0, 1.0)
@@ -47,7 +52,7 @@ class Recipe:
 
     @property
     def steps(self) -> int:
-        """Steps of both phases."""
+        """Steps of policies and ψ."""
         return self.policy_steps + self.evaluation_steps
 
     @property

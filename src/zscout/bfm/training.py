@@ -232,7 +232,7 @@ class Trainer:
         if not self.recipe.chain:
             assert psi is not None  # chain = 0 always bootstraps
             return psi
-        reached = self._draw_outcomes(self._every.expand_as(action), action)
+        reached = self.data.draw(self._every.expand_as(action), action, self.rng)
         total, weight = self.online.features[reached], self.recipe.gamma
         if self.data.outcomes.shape[-1] == 1:  # pointer doubling: after j rounds 2ʲ steps are summed
             for _ in range(int(math.log2(self.recipe.chain))):
@@ -240,19 +240,9 @@ class Trainer:
                 reached, weight = reached.gather(1, reached), weight * weight
         else:
             for _ in range(self.recipe.chain - 1):
-                reached = self._draw_outcomes(reached, action.gather(1, reached))
+                reached = self.data.draw(reached, action.gather(1, reached), self.rng)
                 total, weight = total + weight * self.online.features[reached], weight * self.recipe.gamma
         return total if psi is None else total + weight * _pick(psi, reached)
-
-    def _draw_outcomes(self, state: Int[Tensor, "n S"], action: Int[Tensor, "n S"]) -> Int[Tensor, "n S"]:
-        """Draw a stored outcome of each state and action by frequency; untried pairs stay in place."""
-        outcomes = self.data.outcomes[state, action]
-        if outcomes.shape[-1] == 1:
-            return torch.where(self._tried[state, action], outcomes[..., 0], state)
-        u = torch.rand(*state.shape, 1, generator=self.rng, device=self.device, dtype=torch.float64)
-        index = (self.data.frequency[state, action].cumsum(-1) <= u).sum(-1, keepdim=True)
-        drawn = outcomes.gather(-1, index.clamp(max=outcomes.shape[-1] - 1))[..., 0]
-        return torch.where(self._tried[state, action], drawn, state)
 
 
 def _least(

@@ -69,6 +69,16 @@ class Transitions:
         """The states with at least one tried action."""
         return self.tried.any(1).nonzero()[:, 0]
 
+    def draw(self, state: Int[Tensor, "*n"], action: Int[Tensor, "*n"], rng: Generator) -> Int[Tensor, "*n"]:
+        """Draw a stored outcome of each state and action by frequency; untried pairs stay in place."""
+        outcomes, frequency = self.outcomes[state, action], self.frequency[state, action]
+        if outcomes.shape[-1] == 1:
+            return torch.where(frequency[..., 0] > 0, outcomes[..., 0], state)
+        u = torch.rand(*state.shape, 1, generator=rng, device=rng.device, dtype=torch.float64)
+        index = (frequency.cumsum(-1) <= u).sum(-1, keepdim=True)
+        drawn = outcomes.gather(-1, index.clamp(max=outcomes.shape[-1] - 1))[..., 0]
+        return torch.where(frequency.sum(-1) > 0, drawn, state)
+
     def to(self, device: torch.device | str) -> "Transitions":
         """A copy on another device."""
         return Transitions(self.outcomes.to(device), self.frequency.to(device))

@@ -34,11 +34,18 @@ class USFAConfig:
     dropout: float = 0.0
     unit_z: bool = True  # project z to Z first, so that z and 2z have the same policy
     temperature: float = 0.0  # of the policy's softmax; 0: argmax
+    moment_gamma: float | None = None  # the discount of M and of a second ψ, see MomentUSFA; None: without them
+    moment_hidden: int = 96
+    moment_layers: int = 2
 
     def __post_init__(self) -> None:
         for name in ("n_states", "n_actions", "dim", "inputs", "hidden", "layers", "heads"):
             as_size(getattr(self, name), name, 1)
+        for name in ("moment_hidden", "moment_layers"):
+            as_size(getattr(self, name), name, 1)
         as_discount(self.gamma)
+        if self.moment_gamma is not None:
+            in_range(self.moment_gamma, "moment_gamma", 0.0, 1.0, open_end=True)
         in_range(self.dropout, "dropout", 0.0, 1.0, open_end=True)
         in_range(self.temperature, "temperature", 0.0, math.inf, open_end=True)
 
@@ -46,14 +53,24 @@ class USFAConfig:
         """Name and shape of every tensor in a saved file."""
         yield "features", (self.n_states, self.dim)
         yield "state_inputs", (self.n_states, self.inputs)
-        networks = {"psi_networks": (self.heads, self.n_actions * self.dim)}
-        networks |= {"actor": (1, self.n_actions)} if self.actor else {}
-        for name, (copies, outputs) in networks.items():
-            for layer in range(self.layers + 1):
-                fan_in = self.hidden if layer else self.inputs + self.dim
-                fan_out = self.hidden if layer < self.layers else outputs
+        inputs = self.inputs + self.dim
+        networks = {"psi_networks": (self.heads, inputs, self.hidden, self.layers, self.n_actions * self.dim)}
+        if self.actor:
+            networks["actor"] = (1, inputs, self.hidden, self.layers, self.n_actions)
+        if self.moment_gamma is not None:
+            inputs = self.inputs + self.moment_inputs
+            networks["occupancy_network"] = (1, inputs, self.moment_hidden, self.moment_layers, self.n_states)
+        for name, (copies, inputs, hidden, layers, outputs) in networks.items():
+            for layer in range(layers + 1):
+                fan_in = hidden if layer else inputs
+                fan_out = hidden if layer < layers else outputs
                 yield f"{name}.weights.{layer}", (copies, fan_in, fan_out)
                 yield f"{name}.biases.{layer}", (copies, 1, fan_out)
+
+    @property
+    def moment_inputs(self) -> int:
+        """Inputs of the occupancy network beside the state's: z, ψ(s;z) and π(·|s,z)."""
+        return 2 * self.dim + self.n_actions
 
 
 class USFA(SphereModel, Freezable):
@@ -64,11 +81,15 @@ class USFA(SphereModel, Freezable):
 
     state_inputs: Tensor
     draws_for_each_run = True
+    with_moments = False  # True: MomentUSFA
 
     def __init__(
         self, config: USFAConfig, features: Float[Tensor, "S d"], state_inputs: Float[Tensor, "S k"], seed: int = 0
     ) -> None:
         super().__init__()
+        if (config.moment_gamma is not None) != self.with_moments:
+            wanted = "a discount" if self.with_moments else "None, or a MomentUSFA"
+            raise ValueError(f"moment_gamma is {config.moment_gamma}, expected {wanted}")
         shapes = dict(islice(config.shapes(), 2))
         for name, table in (("features", features), ("state_inputs", state_inputs)):
             if tuple(table.shape) != shapes[name]:

@@ -10,7 +10,7 @@ from zscout.cli.options import OutputFile, Quick, check_world, device_named, usa
 from zscout.cli.output import say
 from zscout.cli.progress import bar_with_time_left, stopped
 
-OF_USFA = ("features", "dim", "slip", "recipe", "walks", "length", "patience", "keep")
+OF_USFA = ("features", "dim", "slip", "recipe", "walks", "length", "patience", "keep", "base")
 FB_WORLDS = ("point-maze", "walker", "cheetah", "hopper")
 
 
@@ -36,6 +36,9 @@ class Pretrain:
     patience: int = 20  # Stop training the policy after this many log lines (of 250 steps) without improvement.
     keep: str = "value"
     """Criterion for the best weights and for stopping: value (best policies), or psi (smallest error of ψ)."""
+    base: str = (
+        ""  # A trained model, by name or folder: only its M is trained, the second moment for the default score.
+    )
     device: str = "cpu"  # cpu or cuda.
     quick: Quick = False  # Quick test: a few hundred steps; do not use the model.
     json: OutputFile = None  # Also write the log and the final quality to this file; creates its folder.
@@ -51,16 +54,16 @@ class Pretrain:
             run = self._training()
         start, trainer = time.perf_counter(), run.trainer
         if run.resumed:
-            say(console, f"resuming at step {trainer.step:,} of {trainer.recipe.steps:,}")
+            say(console, f"resuming at step {trainer.step:,} of {run.steps:,}")
         with bar_with_time_left(console) as bar:
-            task = bar.add_task("resuming" if run.resumed else "training", total=trainer.recipe.steps)
+            task = bar.add_task("resuming" if run.resumed else "training", total=run.steps)
             bar.update(task, completed=trainer.step)
             try:
                 for line in run.train(every=100 if self.quick else 250):
                     told = run.told(line)
                     bar.update(task, completed=line.step, description=told)
                     if not console.is_terminal:  # lines, not a bar, in a log file
-                        say(console, f"step {line.step:,} of {trainer.recipe.steps:,}  {told}")
+                        say(console, f"step {line.step:,} of {run.steps:,}  {told}")
             except KeyboardInterrupt as stop:
                 stopped(f"stopped at step {trainer.step}; run the same command again to resume", stop)
         log = run.finish(time.perf_counter() - start)

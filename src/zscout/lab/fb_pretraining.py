@@ -93,6 +93,11 @@ class FBRun:
             self.trainer = FBTrainer(point_maze(), recipe, what.seed, what.device)
         self.resumed = read_checkpoint(self.trainer, out / CHECKPOINT)
 
+    @property
+    def steps(self) -> int:
+        """Steps of all phases."""
+        return self.trainer.recipe.steps
+
     def train(self, every: int = 250) -> Iterator[FBProgress]:
         """Lines of the log; a checkpoint every 20 s, after a line: only there a resumed training is the same."""
         written = 0.0

@@ -13,11 +13,14 @@ from torch import Generator, Tensor
 import zscout
 from zscout.bfm.checkpoint import read_checkpoint, write_checkpoint
 from zscout.bfm.exact import ExactModel
-from zscout.bfm.judging import Judge, Verdict
-from zscout.bfm.pretrained import CARD, CONFIG, WEIGHTS, save
+from zscout.bfm.judging import Judge, Verdict, moment_error
+from zscout.bfm.moment_training import MomentTrainer
+from zscout.bfm.moments import MomentUSFA
+from zscout.bfm.pretrained import CARD, CONFIG, WEIGHTS, load, save
 from zscout.bfm.recipe import RECIPES, Recipe
 from zscout.bfm.training import Progress, Trainer
 from zscout.bfm.transitions import Transitions
+from zscout.bfm.usfa import USFA
 from zscout.edge import as_size, known_name
 from zscout.files import parse_json, write_json
 from zscout.lab.ground import features_named, world_named
@@ -26,6 +29,7 @@ from zscout.worlds import GridWorld
 CHECKPOINT, LOG = "checkpoint.safetensors", "training.json"
 SELECTION_TASKS, SELECTION_SEED = 200, 10_001  # the z that select the weights
 TEST_TASKS, TEST_SEED = 1_000, 20_002  # the z of the model card
+MOMENT_TASKS = 200  # as many of them judge M
 KEEP: dict[str, Callable[[Verdict], float]] = {
     "value": lambda verdict: verdict.value,
     "psi": lambda verdict: -verdict.psi_error,
@@ -49,6 +53,7 @@ class Pretraining:
     keep: str = "value"  # the criterion for the weights to keep: see KEEP
     device: str = "cpu"
     quick: bool = False
+    base: str = ""  # a trained model: only its M is trained
 
     def build_features(self, world: GridWorld) -> Float[Tensor, "S d"]:
         """The features of the world."""
@@ -62,6 +67,7 @@ class Pretraining:
         recipe = RECIPES[known_name(self.recipe, RECIPES, "recipe")]
         if self.quick:
             recipe = replace(recipe, policy_steps=200, evaluation_steps=100 if recipe.actor else 0, tasks=16)
+            recipe = replace(recipe, moment_steps=min(100, recipe.moment_steps))
         known = [field.name for field in fields(Recipe)]
         return replace(recipe, **dict(parse_change(text, known) for text in self.changes))
 
@@ -76,7 +82,7 @@ class Pretraining:
         """The command that repeats this training."""
         words = ["zscout", "pretrain", "--world", self.world, "--features", self.features]
         default = Pretraining(world=self.world, features=self.features)
-        for name in ("dim", "slip", "recipe", "walks", "length", "seed", "patience", "keep", "device"):
+        for name in ("dim", "slip", "recipe", "walks", "length", "seed", "patience", "keep", "device", "base"):
             if getattr(self, name) != getattr(default, name):
                 words += [f"--{name}", str(getattr(self, name))]
         words += ["--set", *self.changes] if self.changes else []
@@ -97,8 +103,30 @@ class Run:
         )
         self.exact = ExactModel(self.world, self.phi, self.trainer.recipe.gamma)
         self.score = KEEP[known_name(what.keep, KEEP, "rule for what to keep,")]
+        self.model: USFA = self.trainer.model
         self._rule = f"patience {what.patience}" + (f", keep {what.keep}" if what.keep != "value" else "")
         self.resumed = read_checkpoint(self.trainer, out / CHECKPOINT, self._rule)
+        if what.base:
+            self._take(load(what.base))
+
+    def _take(self, base: USFA) -> None:
+        """Continue where the training of a finished model ended."""
+        trainer, ours = self.trainer, self.trainer.average.config
+        if not trainer.recipe.moment_steps:
+            raise ValueError("moment_steps is 0: there is nothing to train; add --set moment_steps=4000")
+        moments = {name: getattr(ours, name) for name in ("moment_gamma", "moment_hidden", "moment_layers")}
+        same = replace(base.config, **moments) == ours
+        if not same or not torch.allclose(base.features, self.phi.float(), atol=1e-5):
+            raise ValueError(f"{self.what.base} is not a model of this world, these features and this recipe")
+        weights = {name: base.state_dict()[name] for name in trainer.average.state_dict()}
+        for network in (trainer.online, trainer.average):
+            network.load_state_dict(weights)
+        trainer.step = trainer.recipe.steps
+
+    @property
+    def steps(self) -> int:
+        """Steps of all phases."""
+        return self.trainer.recipe.steps + self.trainer.recipe.moment_steps
 
     def train(self, every: int = 250) -> Iterator[Progress]:
         """Train; yields lines of the log, and writes a checkpoint after each."""
@@ -106,24 +134,35 @@ class Run:
         for progress in self.trainer.train(judge, every, self.what.patience, self.score):
             write_checkpoint(self.trainer, self.out / CHECKPOINT, self._rule)
             yield progress
+        # M is short to train and the same each time, so it has no checkpoint.
+        self.model = self.trainer.model
+        if self.trainer.recipe.moment_steps:
+            moments = MomentTrainer(self.model, self.trainer.data, self.trainer.recipe, self.what.seed)
+            for loss in moments.train(every):
+                yield Progress(self.trainer.recipe.steps + moments.step, loss, 0.0, None)
+            self.model = moments.model
 
     def told(self, line: Progress) -> str:
         """A line of the log in words."""
         verdict = line.verdict
-        return f"value {verdict.value:.3f}  ψ error {verdict.psi_error:.3f}" if verdict else "training"
+        return f"value {verdict.value:.3f}  ψ error {verdict.psi_error:.3f}" if verdict else f"M: loss {line.loss:.3f}"
 
     def summary(self, log: dict[str, Any]) -> str:
         """The result in one line."""
         final = log["verdict"]
         return (
             f"normalised value {final['value']:.4f} (5th percentile {final['value_p5']:.4f}), "
-            f"ψ error {final['psi_error']:.4f}, on {final['tasks']:,} held-out z; {log['seconds']:.0f} s"
+            f"ψ error {final['psi_error']:.4f}, "
+            + (f"M error {final['moment_error']:.3f}, " if "moment_error" in final else "")
+            + f"on {final['tasks']:,} held-out z; {log['seconds']:.0f} s"
         )
 
     def finish(self, seconds: float) -> dict[str, Any]:
         """Evaluate on z that selection did not use, save the model and its log, delete the checkpoint."""
-        model = self.trainer.model.cpu()
-        verdict = Judge(self.exact, self.exact.sample_z(TEST_TASKS, TEST_SEED))(model)
+        model, tasks = self.model.cpu(), self.exact.sample_z(TEST_TASKS, TEST_SEED)
+        verdict = asdict(Judge(self.exact, tasks)(model))
+        if isinstance(model, MomentUSFA):
+            verdict["moment_error"] = moment_error(model, self.exact, tasks[:MOMENT_TASKS])
         name = self.out.resolve().name
         model.about = {
             "name": name,
@@ -136,8 +175,11 @@ class Run:
             "seed": self.what.seed,
             "version": zscout.__version__,
             "command": self.what.command(name),
-            "verdict": {**asdict(verdict), "tasks": TEST_TASKS},
+            "verdict": {**verdict, "tasks": TEST_TASKS},
         }
+        if self.what.base:
+            kept = {name: fact for name, fact in load(self.what.base).about.items() if name != "verdict"}
+            model.about = model.about | kept | {"moment_command": self.what.command(name)}
         save(model, self.out)
         log = {
             "what": asdict(self.what),

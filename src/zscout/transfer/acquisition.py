@@ -13,10 +13,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from zscout.randomness import Rng, Streams, normal
-from zscout.transfer.forecast import Forecast, discount_of, offers, offers_moments
+from zscout.transfer.forecast import Forecast, discount_of, offers, offers_horizon, offers_moments
 from zscout.transfer.inputs import Checked, Count, Discount, NotNegative, finite
 from zscout.transfer.posterior import TaskPosterior
-from zscout.types import BehaviorModel, HasDiscount, HasHorizons, Obs
+from zscout.types import BehaviorModel, HasDiscount, HasMomentDiscount, Obs
 
 Radius: TypeAlias = Float[Tensor, "*b"]
 Scores: TypeAlias = Float[Tensor, "*b n"]
@@ -49,20 +49,23 @@ class PathUCB(Checked):
 
     ‖ψ‖²_{V⁻¹} = tr(V⁻¹ψψᵀ) sums features first, so directions cancel. M sums the information of each state on the
     path. g is a shorter horizon than the value's γ; H = 1/(1 − γ) and √(1 − g) scale the bonus to the size of ψ.
+    If M is learned, the bonus is ``learned`` times as large: its errors differ between z, and a run settles too early.
     Fallbacks: H(1 − g)‖ψ_g‖_{V⁻¹} for a model with ``psi_at`` only, ‖ψ‖_{V⁻¹} (eq. 5) for a model with neither; an
     agent then warns that g has no effect, unless g is the default.
     """
 
     gamma: Discount = 0.8  # g
+    learned: NotNegative = 1.2
 
     def __call__(self, forecast: Forecast, posterior: TaskPosterior, radius: Radius, rng: Rng) -> Scores:
         """Value plus bonus."""
         model, g = forecast.model, self.gamma
         rest, known = 1 - discount_of(model), offers(model, HasDiscount)
-        if known and offers_moments(model, posterior.means is not None):
+        if known and offers_moments(model, posterior.means is not None, g):
             width = ((1 - g) * forecast.information(posterior, g)).clamp(min=0).sqrt() / rest
+            width = width * (self.learned if offers(model, HasMomentDiscount) else 1.0)
             value = forecast.value(posterior)
-        elif known and offers(model, HasHorizons):
+        elif known and offers_horizon(model, g):
             value, width = forecast.value(posterior), (1 - g) / rest * forecast.width(posterior, g)
         else:
             value, width = forecast.value_and_width(posterior)
@@ -210,9 +213,10 @@ def unused_gamma(score: Acquisition, model: BehaviorModel, intercept: bool) -> s
     if not isinstance(score, PathUCB | OneStepBonus) or score == PathUCB():
         return None
     knows_own_discount = isinstance(model, HasDiscount) or isinstance(score, OneStepBonus)
-    if knows_own_discount and (offers_moments(model, intercept) or isinstance(model, HasHorizons)):
+    if knows_own_discount and (offers_moments(model, intercept, score.gamma) or offers_horizon(model, score.gamma)):
         return None
     lacks = "psi_at" if knows_own_discount else "gamma"
+    lacks += f" at {score.gamma}, only at {model.moment_gamma}" if isinstance(model, HasMomentDiscount) else ""
     return (
         f"gamma={score.gamma} of {type(score).__name__} has no effect: {type(model).__name__} has no {lacks}, so the "
         "bonus uses ‖ψ‖_{V⁻¹} at the model's own discount"

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from zscout.transfer.inputs import checked_output, finite, runs_of
 from zscout.transfer.posterior import TaskPosterior
-from zscout.types import BehaviorModel, HasDiscount, HasHeads, HasHorizons, HasSecondMoment, Obs
+from zscout.types import BehaviorModel, HasDiscount, HasHeads, HasHorizons, HasMomentDiscount, HasSecondMoment, Obs
 
 T = TypeVar("T")
 AskModel: TypeAlias = Callable[[Obs, Tensor], Tensor]  # (obs, z [*b n d]) → an output [*b n …]
@@ -146,7 +146,7 @@ class Forecast:
 
     def centred_moment(self, posterior: TaskPosterior, gamma: float) -> Float[Tensor, "*b n d d"]:
         """M(s;z), or its rank-1 approximation ψψᵀ; with an intercept, of φ − φ̄."""
-        if not offers_moments(self.model, posterior.means is not None):
+        if not offers_moments(self.model, posterior.means is not None, gamma):
             apart = self.centred(posterior, self._horizon(gamma))
             return apart[..., :, None] * apart[..., None, :]
         M = self.second_moment(gamma)
@@ -159,7 +159,7 @@ class Forecast:
     def information(self, posterior: TaskPosterior, gamma: float) -> Float[Tensor, "*b n"]:
         """tr(V⁻¹M(s;z)) = E Σγᵏ‖φ(S_{t+k+1})‖²_{V⁻¹}, or ‖ψ‖²_{V⁻¹} without M; with an intercept, of φ − φ̄."""
         means = posterior.means
-        if not offers_moments(self.model, means is not None):
+        if not offers_moments(self.model, means is not None, gamma):
             return self.width(posterior, self._horizon(gamma)) ** 2
 
         def moments(obs: Any, z: Any) -> Any:  # plain types: jaxtyping's would be built at each call
@@ -175,8 +175,8 @@ class Forecast:
         return self.candidates.weighted(key, moments, weights) + (constant / (1 - gamma))[..., None]
 
     def _horizon(self, gamma: float) -> float | None:
-        """γ if the model has ``psi_at``, else None: the model's own γ."""
-        return gamma if offers(self.model, HasHorizons) else None
+        """γ if the model has ``psi_at`` at γ, else None: the model's own γ."""
+        return gamma if offers_horizon(self.model, gamma) else None
 
 
 def _asked(
@@ -188,9 +188,20 @@ def _asked(
     return checked_output(getattr(model, name)(obs, z, *gamma), (*runs, *shape), f"the model's {name}")
 
 
-def offers_moments(model: object, intercept: bool) -> bool:
-    """Whether the model has M and, if an intercept is fitted, ``psi_at``, which centring M needs."""
-    return offers(model, HasSecondMoment) and (not intercept or offers(model, HasHorizons))
+def offers_moments(model: object, intercept: bool, gamma: float) -> bool:
+    """Whether the model has M at γ and, if an intercept is fitted, ``psi_at``, which centring M needs."""
+    known = offers(model, HasSecondMoment) and (not intercept or offers(model, HasHorizons))
+    return known and _answers_for(model, gamma)
+
+
+def offers_horizon(model: object, gamma: float) -> TypeGuard[HasHorizons]:
+    """Whether the model has ``psi_at`` at γ."""
+    return offers(model, HasHorizons) and _answers_for(model, gamma)
+
+
+def _answers_for(model: object, gamma: float) -> bool:
+    """Whether γ is a discount of the model: a learned M has one."""
+    return not offers(model, HasMomentDiscount) or model.moment_gamma == gamma
 
 
 def discount_of(model: object) -> float:

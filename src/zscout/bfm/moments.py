@@ -1,0 +1,78 @@
+"""A USFA with M and ψ at a short horizon, from a network of the states that its policies visit."""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Generator, Tensor
+
+from zscout.bfm.networks import Inference, Networks, in_parts
+from zscout.bfm.usfa import USFA, USFAConfig
+from zscout.edge import common_shape
+from zscout.types import Obs, Vectors
+
+
+class MomentUSFA(USFA):
+    """A USFA with a network for the occupancy p(s'|s,z) = (1 − g) E Σ_{k≥0} gᵏ 1[S_{t+k+1} = s'], g = ``moment_gamma``.
+
+    ψ_g = Σ p(s')φ(s')/(1 − g) and M_g = Σ p(s')φ(s')φ(s')ᵀ/(1 − g). So M has no negative eigenvalue, also when
+    centred. The network's inputs are s, z, ψ(s;z), which says where the policy ends, and π(·|s,z), how it starts.
+    """
+
+    with_moments = True
+
+    def __init__(
+        self, config: USFAConfig, features: Float[Tensor, "S d"], state_inputs: Float[Tensor, "S k"], seed: int = 0
+    ) -> None:
+        super().__init__(config, features, state_inputs, seed)
+        assert config.moment_gamma is not None  # checked above
+        self.moment_gamma = config.moment_gamma
+        rng = Generator().manual_seed(seed + 1)  # + 1: not the first weights of the other networks again
+        hidden = [config.moment_hidden] * config.moment_layers
+        sizes = [config.inputs + config.moment_inputs, *hidden, config.n_states]
+        self.occupancy_network = Networks(1, sizes, config.inputs, 0.0, rng)
+
+    def second_moment(self, obs: Obs, z: Vectors, gamma: float) -> Float[Tensor, "*b n d d"]:
+        """M(s;z), for γ = ``moment_gamma`` only."""
+        self._check_discount(gamma, self.moment_gamma)
+        outer = self.derived("outer", lambda: (self.features[:, :, None] * self.features[:, None, :]).flatten(1))
+        M: Tensor = (self.occupancy(obs, z) @ outer).unflatten(-1, (self.dim, self.dim))
+        return M / (1 - gamma)
+
+    def psi_at(self, obs: Obs, z: Vectors, gamma: float) -> Float[Tensor, "*b n d"]:
+        """ψ(s;z), for γ = ``moment_gamma`` and the model's own."""
+        self._check_discount(gamma, self.moment_gamma, self.gamma)
+        return self.psi(obs, z) if gamma == self.gamma else self.occupancy(obs, z) @ self.features / (1 - gamma)
+
+    def occupancy(self, obs: Obs, z: Vectors) -> Float[Tensor, "*b n S"]:
+        """p(s'|s,z) of every s'."""
+        state, z = self._states(obs), self._z(z, candidates=True)
+        runs = common_shape(state.shape, z.shape[:-2], "observations and z") if z.ndim > 2 else tuple(state.shape)
+        pairs = (*runs, z.shape[-2])
+        state, z = state[..., None].expand(pairs).flatten(), z.expand(*pairs, -1).reshape(-1, self.dim)
+        last = self.derived("last", dict[str, Tensor])  # M and ψ are asked for one after the other
+        if last and torch.equal(last["state"], state) and torch.equal(last["z"], z) and not z.requires_grad:
+            return last["p"].reshape(*pairs, -1)
+        parts = [self.occupancy_logits(s, path_inputs(self, s, own)) for s, own in in_parts(state, z)]
+        p = torch.cat(parts).softmax(-1)
+        if not z.requires_grad and not torch.is_inference_mode_enabled():
+            last.update(state=state, z=z, p=p)
+        return p.reshape(*pairs, -1)
+
+    def occupancy_logits(self, state: Int[Tensor, " n"], inputs: Float[Tensor, "n k"]) -> Float[Tensor, "n S"]:
+        """The network's output."""
+        if not self._frozen:
+            logits: Tensor = self.occupancy_network(self.state_inputs, state[:, None], inputs)[0, :, 0]
+            return logits
+        network = self.derived("occupancy", lambda: Inference([self.occupancy_network], self.state_inputs))
+        return network(state, inputs)[0][0]
+
+    def _check_discount(self, gamma: float, *known: float) -> None:
+        if gamma not in known:
+            raise ValueError(f"{gamma=}, but this model learned γ = {' and '.join(map(str, known))} only")
+
+
+def path_inputs(model: USFA, state: Int[Tensor, " n"], z: Float[Tensor, "n d"]) -> Float[Tensor, "n k"]:
+    """Inputs of the occupancy network beside the state's: z, ψ(s;z) in features per step, and π(·|s,z)."""
+    psi, logits = model.outputs(state, z, with_psi=True)
+    pi = model.probabilities(logits)
+    mean = (pi[:, None] @ psi.mean(0))[:, 0]
+    return torch.cat([model._seen_z(z), mean * (1 - model.gamma), pi], -1)

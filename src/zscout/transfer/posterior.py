@@ -117,18 +117,13 @@ class TaskPosterior(TaskEstimate):
     def learn(self, phi: Any, reward: Any) -> "TaskPosterior":
         """Learn labelled pairs at any time, φ [*b m d] and r [*b m]; forgetting treats all as new.
 
-        With ``balance`` they are learned one by one.
+        With ``balance`` each has weight 1: they need not follow each other in time.
         """
         phi = as_vectors(phi, self.dim, "phi", self.device).detach()
         phi, reward = self._pair(phi, reward, pairs=True)
         pairs, means = phi.shape[-2], self.means
         if not pairs:
             return self
-        if self.balance is not None:  # the weight of each depends on those before
-            told = self
-            for x, r in zip(phi.unbind(-2), reward.unbind(-1), strict=True):
-                told = told.update(x, r)
-            return told
         if means is not None:
             means, phi, reward = means.plus_many(phi, reward)
         return replace(self, means=means)._refactored(phi, reward, float(pairs))

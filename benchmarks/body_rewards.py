@@ -88,7 +88,7 @@ def main(
             print(f"| {least:g} | {told:.0%} | {', '.join(f'{s:.2f}' for s in shares(own, best, seeds))} |", flush=True)
     if "drift" in only:
         later = Batch(names[seeds:] + names[:seeds], tasks.run_seeds, noise)
-        both = torch.cat([best, oracle(arena, later, episodes)])
+        both = torch.cat([best, oracle(arena, later, 2 * episodes)[episodes:]])  # from the same starts
         methods = {
             "default": default,
             f"forgetting {FORGETTING}": replace(default, forgetting=FORGETTING),

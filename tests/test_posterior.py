@@ -210,9 +210,11 @@ def test_with_white_noise_every_reward_counts() -> None:
 def test_balance_and_forgetting_multiply() -> None:
     phi, reward = random_pairs(30, 3)
     faded = told(phi, reward, noise=None, forgetting=0.9, balance=True)
-    assert float(faded.weight) <= float(told(phi, reward, noise=None, forgetting=0.9).weight)
-    assert faded.balance is not None
-    assert float(faded.balance.count) == 30
+    before = told(phi[:-1], reward[:-1], noise=None, forgetting=0.9, balance=True)
+    assert before.balance is not None
+    unsure = phi[-1] @ torch.linalg.solve(before.V, phi[-1])
+    to_1e_9(faded.weight, 0.9 * before.weight + before.balance.weight(unsure))
+    to_1e_9(faded.learn(phi[:9], reward[:9]).weight, faded.weight + 9)  # labels are all new
 
 
 def test_balance_keeps_the_intercept_and_shifts_of_features() -> None:

@@ -48,13 +48,15 @@ class MomentUSFA(USFA):
         runs = common_shape(state.shape, z.shape[:-2], "observations and z") if z.ndim > 2 else tuple(state.shape)
         pairs = (*runs, z.shape[-2])
         state, z = state[..., None].expand(pairs).flatten(), z.expand(*pairs, -1).reshape(-1, self.dim)
-        last = self.derived("last", dict[str, Tensor])  # M and ψ are asked for one after the other
-        if last and torch.equal(last["state"], state) and torch.equal(last["z"], z) and not z.requires_grad:
-            return last["p"].reshape(*pairs, -1)
+        last = self.derived("last", list[tuple[Tensor, Tensor, Tensor]])  # M and ψ are asked for one after the other
+        if (found := last[-1:]) and not z.requires_grad:  # one tuple, read once: other threads replace it
+            old_state, old_z, p = found[0]
+            if torch.equal(old_state, state) and torch.equal(old_z, z):
+                return p.clone().reshape(*pairs, -1)
         parts = [self.occupancy_logits(s, path_inputs(self, s, own)) for s, own in in_parts(state, z)]
         p = torch.cat(parts).softmax(-1)
         if not z.requires_grad and not torch.is_inference_mode_enabled():
-            last.update(state=state, z=z, p=p)
+            last[:] = [(state.clone(), z.clone(), p.clone())]  # copies: the caller may reuse its memory
         return p.reshape(*pairs, -1)
 
     def occupancy_logits(self, state: Int[Tensor, " n"], inputs: Float[Tensor, "n k"]) -> Float[Tensor, "n S"]:

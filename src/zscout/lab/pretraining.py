@@ -109,8 +109,10 @@ class Run:
         if what.base:
             self._take(load(what.base))
 
-    def _take(self, base: USFA) -> None:
+    def _take(self, base: object) -> None:
         """Continue where the training of a finished model ended."""
+        if not isinstance(base, USFA):
+            raise ValueError(f"{self.what.base} is a {type(base).__name__}, expected a USFA of a grid")
         trainer, ours = self.trainer, self.trainer.average.config
         if not trainer.recipe.moment_steps:
             raise ValueError("moment_steps is 0: there is nothing to train; add --set moment_steps=4000")

@@ -256,8 +256,9 @@ class OnlineTransfer:
 
             agent.tell(obs, ask_the_person() if agent.wants_reward(obs) else None)
 
-        The width is in units of σ, the noise of one reward: .5 is the uncertainty left after four rewards there. With
-        ``until`` it is False while the run is certified at ``next_obs``.
+        The width is in units of σ, the noise of one reward: .5 is the uncertainty left after four rewards there; after
+        more, if they have weights (``Method.balance``). With ``until`` it is False while the run is certified at
+        ``next_obs``.
         """
         least = in_range(least, "least", 0.0, math.inf, open_end=True)
         inputs.check_observation(next_obs, self.bfm.observation_space, self.runs)

@@ -16,7 +16,9 @@ class Balance:
 
     Let r = φ·z + m + ε, with noise ε of variance σ² and a part m of variance τ² that φ·z cannot express. Where the
     agent stays, m is the same each time. So n rewards of one place tell its mean only up to τ² + σ²/n, and each should
-    have a weight ∝ 1/(σ² + nτ²), not 1/σ². With h = ‖φ‖²_{V⁻¹} ≈ 1/n this is about min(1, kh), k = σ²/τ².
+    have a weight ∝ 1/(σ² + nτ²), not 1/σ²: about min(1, k/n) with k = σ²/τ². The weight here is min(1, kh) with
+    h = ‖φ‖²_{V⁻¹}, about one over the sum of the weights so far. It falls more slowly, as √(k/2n): k is an estimate,
+    and m is not the same everywhere that φ is.
 
     ρ = τ²/(σ² + τ²) is the correlation of successive errors, each of a reward predicted before it was learned and
     divided by √(1 + h). If φ·z is right they are uncorrelated: they are the innovations of a Kalman filter. The

@@ -67,6 +67,8 @@ class Method(Checked):
             raise ValueError(f"change must be a ChangeTest or None, got {self.change!r}")
         if self.change is not None and self.forgetting != 1:
             raise ValueError("a change test needs all rewards: drop forgetting, or change")
+        if self.balance and isinstance(self.search, CountBonus):
+            raise ValueError("CountBonus counts visits, and balance does not count all of them: drop balance")
         rollouts = isinstance(self.search, RolloutSearch)
         if isinstance(self.search, type) or not (callable(self.search) or rollouts):
             raise ValueError(f"search must be a callable or a RolloutSearch, got {self.search!r}")

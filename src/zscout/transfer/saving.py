@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
 from types import ModuleType, UnionType
@@ -202,9 +202,12 @@ def read_agent(folder: Path, dim: int, method: Method | None) -> tuple[Method, d
         if isinstance(description.get("method"), dict):
             description["method"]["intercept"] = False
     if description["format"] < FORMAT:
-        description["balance"] = bool(description.get("balance"))
+        if description.get("balance"):
+            raise ValueError("it learned with a number as balance, which this version does not know")
+        description["balance"] = False
+        method = None if method is None else replace(method, balance=False)  # it goes on as it began
         if isinstance(description.get("method"), dict):
-            description["method"]["balance"] = description["balance"]
+            description["method"]["balance"] = False
     if method is None and description["method"] is None:
         raise ValueError("its method has parts from outside zscout: pass method=")
     found: Method = method or _from_json(description["method"], "method", (Method,))

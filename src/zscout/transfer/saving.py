@@ -202,7 +202,7 @@ def read_agent(folder: Path, dim: int, method: Method | None) -> tuple[Method, d
         if isinstance(description.get("method"), dict):
             description["method"]["intercept"] = False
     if description["format"] < FORMAT:
-        if description.get("balance"):
+        if type(description.get("balance")) in (int, float):
             raise ValueError("it learned with a number as balance, which this version does not know")
         description["balance"] = False
         method = None if method is None else replace(method, balance=False)  # it goes on as it began

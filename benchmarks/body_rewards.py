@@ -1,6 +1,6 @@
 """Bodies that get only the rewards that they ask for, and bodies whose task changes.
 
-    python -m benchmarks.body_rewards
+    python -m benchmarks.body_rewards --episodes 2 --seeds 1
 
 prints the two tables of docs/bodies.md (extra mujoco; ``--quick`` takes a minute).
 """

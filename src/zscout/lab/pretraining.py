@@ -120,6 +120,7 @@ class Run:
         same = replace(base.config, **moments) == ours
         if not same or not torch.allclose(base.features, self.phi.float(), atol=1e-5):
             raise ValueError(f"{self.what.base} is not a model of this world, these features and this recipe")
+        self._base_facts = {name: fact for name, fact in base.about.items() if name != "verdict"}
         weights = {name: base.state_dict()[name] for name in trainer.average.state_dict()}
         for network in (trainer.online, trainer.average):
             network.load_state_dict(weights)
@@ -180,8 +181,7 @@ class Run:
             "verdict": {**verdict, "tasks": TEST_TASKS},
         }
         if self.what.base:
-            kept = {name: fact for name, fact in load(self.what.base).about.items() if name != "verdict"}
-            model.about = model.about | kept | {"moment_command": self.what.command(name)}
+            model.about |= self._base_facts | {"moment_command": self.what.command(name)}
         save(model, self.out)
         log = {
             "what": asdict(self.what),

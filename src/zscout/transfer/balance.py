@@ -41,7 +41,8 @@ class Balance:
     def weight(self, unsure: Float[Tensor, "*b"]) -> Float[Tensor, "*b"]:
         """min(1, kh) for h = ``unsure``."""
         rho = self.correlation
-        return (torch.maximum((1 - rho) / rho.clamp(min=1e-9), torch.full_like(rho, LEAST)) * unsure).clamp(max=1.0)
+        k = ((1 - rho) / rho.clamp(min=1e-9)).clamp(min=LEAST)
+        return (k * unsure).clamp(max=1.0)
 
     def plus(
         self, error: Float[Tensor, "*b"], unsure: Float[Tensor, "*b"], seen: Bool[Tensor, "*b"] | None

@@ -153,8 +153,13 @@ class TaskEstimate:
         if self.means is None:
             return self.width(phi)
         rows, shape = self._rows(phi, "phi")
-        width: Tensor = torch.linalg.vector_norm((rows - self.means.phi[..., None, :]) @ self.width_factor, dim=-1)
-        return (width**2 + 1 / self.means.weight.clamp(min=1)[..., None]).sqrt().reshape(shape)
+        return self._novelty(rows, self.width_factor).sqrt().reshape(shape)
+
+    def _novelty(self, rows: Float[Tensor, "*b n d"], factor: Float[Tensor, "*b d d"]) -> Float[Tensor, "*b n"]:
+        """‖φ‖²_{V⁻¹}, or with an intercept ‖φ − φ̄‖²_{V⁻¹} + 1/n, for V⁻¹ = factor · factorᵀ."""
+        apart = rows if self.means is None else rows - self.means.phi[..., None, :]
+        squares: Tensor = torch.linalg.vector_norm(apart @ factor, dim=-1) ** 2
+        return squares if self.means is None else squares + 1 / self.means.weight.clamp(min=1)[..., None]
 
     def distance(self, z: Any) -> Float[Tensor, "*b_and_n"]:
         """‖z − ẑ‖_V for z [*b d] or [*b n d]: at most √β_t inside the ellipsoid  (eq. 4)."""

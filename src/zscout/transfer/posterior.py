@@ -91,7 +91,8 @@ class TaskPosterior(TaskEstimate):
         old = self if self.forgetting == 1 else self._faded()
         means, balance = old.means, self.balance
         if balance is not None:
-            unsure, error = self._novelty(phi), reward - self.reward(phi)
+            unsure = self._novelty(phi[..., None, :], self.factor)[..., 0]  # by V, also with forgetting
+            error = reward - self.reward(phi)
             if means is not None:
                 error = error.masked_fill(means.weight == 0, 0.0)  # the first reward is the offset, not an error
             seen_here = weight > 0 if isinstance(weight, Tensor) else None
@@ -107,12 +108,6 @@ class TaskPosterior(TaskEstimate):
         sums = self.sums.plus(phi, reward, weight)
         same = self.ridge, self.given_noise, self.forgetting, self.task_root
         return TaskPosterior(z_hat, W, W, sums, None, *same, means, self.priors, balance)  # ``replace`` is slower
-
-    def _novelty(self, phi: Float[Tensor, "*b d"]) -> Float[Tensor, "*b"]:
-        """‖φ‖²_{V⁻¹}, or with an intercept ‖φ − φ̄‖²_{V⁻¹} + 1/n; by V also with forgetting."""
-        apart = phi if self.means is None else phi - self.means.phi
-        found = (apart[..., None, :] @ self.factor).square().sum((-2, -1))
-        return found if self.means is None else found + 1 / self.means.weight.clamp(min=1)
 
     def aged(self) -> "TaskPosterior":
         """The posterior after an update without data: V ← ρV + (1 − ρ)V₀, b ← ρb; unchanged if ρ = 1."""

@@ -99,7 +99,7 @@ def watch_run(spec: Spec) -> tuple[BodyScene, Iterator[BodyFrame]]:
     scene = BodyScene(
         spec,
         about=f"{arena.body}: {spec.task if isinstance(spec.task, str) else 'φ·z_r'}",
-        radii=arena.world.skeleton.radii.numpy(),
+        radii=arena.world.segments(arena.world.rest)[1].numpy(),
         correlations=correlated.of(env.true_reward(correlated.obs)),
         seconds=arena.world.seconds,
     )

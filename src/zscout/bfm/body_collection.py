@@ -41,7 +41,7 @@ class BodyWorld(BatchWorld, Protocol):
 def cells_of(world: BodyWorld, obs: Float[Tensor, "n o"]) -> Int[Tensor, " n"]:
     """The cell of each observation in the map of two goal features, such as heights and speeds."""
     first, second = world.mapped
-    goals = world.goal_features(obs)[:, [first.index, second.index]]
+    goals = world.goal_features(obs)[:, [first.feature, second.feature]]
     low, high = (torch.tensor(ends, dtype=goals.dtype) for ends in zip(first[1:], second[1:], strict=True))
     row, column = ((goals - low) / (high - low)).clamp(0, 0.999).mul(CELLS).long().unbind(1)
     cell: Int[Tensor, " n"] = row * CELLS + column

@@ -29,9 +29,9 @@ class Parts(NamedTuple):
 
 
 class Mapped(NamedTuple):
-    """A goal feature by which training tells rare states from common ones; what is beyond its range counts as its end."""
+    """A goal feature that tells rare states from common ones; what is beyond its range counts as its end."""
 
-    index: int
+    feature: int
     low: float
     high: float
 
@@ -54,6 +54,7 @@ class Body(ABC):
     name: str
     physics_steps: int  # in one control step
     observation_size: int
+    goal_names: tuple[str, ...]  # of the goal features
     mapped: tuple[Mapped, Mapped]
 
     def __init__(self, model: Any, sensors: Sequence[int], repeat: int, threads: int | None) -> None:
@@ -169,6 +170,8 @@ class Body(ABC):
             for part, values in zip(parts, (each for each in given[:4] if each.shape[1]), strict=True):
                 part[:] = values
             batch.bind("ctrl")[:n] = controls
+            if self._sensors:
+                sensed = batch.bind("sensordata")  # what is bound later is not filled
             batch.warning[:] = 0
             if steps:
                 batch.step(which, steps)
@@ -176,7 +179,7 @@ class Body(ABC):
                 batch.forward(which)
             diverged = torch.from_numpy(batch.warning[:n].any((1, 2)))
             if self._sensors:
-                parts.append(batch.bind("sensordata")[:n, self._sensors])
+                parts.append(sensed[:n, self._sensors])
             entered = torch.from_numpy(np.concatenate(parts, 1))
         return entered.to(state), diverged.to(state.device)
 

@@ -227,8 +227,8 @@ def _level_torso(g: Tensor) -> Tensor:
 
 def _walking(entry: int, speed: float, direction: int = 1) -> Field:
     """The suite's walk and run: torso level, and at least that fast; half of it without any speed."""
-    return lambda g: _level_torso(g) * tolerance(
-        direction * g[..., entry], speed, margin=speed, at_margin=0.5, linear=True
+    return lambda g: (
+        _level_torso(g) * tolerance(direction * g[..., entry], speed, margin=speed, at_margin=0.5, linear=True)
     )
 
 

@@ -12,6 +12,7 @@ from zscout.worlds.skeleton import Skeleton, directions
 
 # Entries of the goal features. All planar bodies have the first six; the hopper has the last one, too.
 HEIGHT, COS_PITCH, SIN_PITCH, SPEED, PITCH_RATE, SPIN, EXTENSION = range(7)
+NAMES = ("height", "upright", "pitched down", "speed", "pitch rate", "angular momentum", "extension")
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,7 @@ class PlanarBody(Body):
         model = load_model(name, sensors=touch > 0)
         super().__init__(model, range(model.nsensordata)[model.nsensordata - touch :], repeat, threads)
         self.physics_steps = self.kind.physics_steps
+        self.goal_names = NAMES if touch else NAMES[:-1]
         self.skeleton = Skeleton.of(model)
         self._skeletons: dict[tuple[torch.device, torch.dtype], Skeleton] = {}
         self._joints = joints = int(model.nq)

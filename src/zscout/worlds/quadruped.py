@@ -26,25 +26,27 @@ class Quadruped(Body):
     """
 
     name, physics_steps, observation_size = QUADRUPED, 4, 78
+    goal_names = ("upright", "forward", "leftward", "upward", "roll rate", "pitch rate", "turn rate", "stretch")
     mapped = (Mapped(UPRIGHT, -1.0, 1.0), Mapped(FORWARD, -4.0, 4.0))
 
     def __init__(self, *, repeat: int = 1, threads: int | None = None) -> None:
         model = load_model(QUADRUPED, _only_body, sensors=True)
         names = ["imu_accel", *(f"{kind}_toe_{leg}" for kind in ("force", "torque") for leg in LEGS)]
-        super().__init__(model, [int(model.sensor(name).adr[0]) + k for name in names for k in range(3)], repeat, threads)
+        columns = [int(model.sensor(name).adr[0]) + k for name in names for k in range(3)]
+        super().__init__(model, columns, repeat, threads)
         hips = [model.body(f"hip_{leg}") for leg in LEGS]
         self._hips = torch.tensor(np.stack([hip.pos for hip in hips]))
         self._headings = torch.tensor([2 * np.arctan2(hip.quat[3], hip.quat[0]) for hip in hips])  # of the legs
         # from joint to joint of a leg, in its plane: outward, up
-        self._bones = torch.tensor(
-            np.stack([model.body(f"{joint}_{LEGS[0]}").pos[[0, 2]] for joint in ("knee", "ankle", "toe")])
-        )
+        bones = np.stack([model.body(f"{joint}_{LEGS[0]}").pos[[0, 2]] for joint in ("knee", "ankle", "toe")])
+        self._bones = torch.tensor(bones)
+        self._copies: dict[tuple[torch.device, torch.dtype], Tensor] = {}  # of the bones; a captured graph cannot copy
         self._radii = torch.tensor(
             [0.2, 0.05, *(model.geom(f"{bone}_{leg}").size[0] for leg in LEGS for bone in ("thigh", "shin", "foot"))]
         )
 
     def random_states(self, n: int, rng: Generator) -> Float[Tensor, "n k"]:
-        """Starts as dm_control's: any orientation, all joints at 0, as low above the floor as whole centimetres allow."""
+        """Starts as dm_control's: any orientation, all joints at 0, less than a centimetre above the floor."""
         turned = torch.randn(n, 4, generator=rng, device=rng.device, dtype=torch.float64).cpu()
         state = self.rest.repeat(n, 1)
         state[:, 3:7] = turned / turned.norm(dim=-1, keepdim=True)
@@ -117,9 +119,16 @@ class Quadruped(Body):
         """Hip, knee, ankle and toe of each leg in its plane, from the hip: outward, up along the torso's axis."""
         turn = hinges.unflatten(-1, (4, 4))[..., 1:].cumsum(-1)  # about y: pitch, then knee, then ankle
         cos, sin = turn.cos(), turn.sin()
-        out, up = self._bones.to(hinges).unbind(-1)
+        out, up = self._like(hinges)
         steps = torch.stack([out * cos + up * sin, up * cos - out * sin], -1)
         return torch.cat([torch.zeros_like(steps[..., :1, :]), steps.cumsum(-2)], -2)
+
+    def _like(self, like: Tensor) -> Float[Tensor, "2 3"]:
+        """The bones with the device and precision of a tensor."""
+        key = like.device, like.dtype
+        if key not in self._copies:
+            self._copies[key] = self._bones.T.to(like)
+        return self._copies[key]
 
     def _depth(self, state: Float[Tensor, "n k"]) -> Float[Tensor, " n"]:
         """How far the lowest point is below the torso's centre, for bodies with all joints at 0."""

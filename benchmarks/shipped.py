@@ -17,7 +17,7 @@ from zscout.bfm.pretrained import load, observations_of
 from zscout.transfer.agent import OnlineTransfer
 from zscout.worlds import point_maze
 
-NAMES = ("pointmaze-fb", "walker-fb", "cheetah-fb")
+NAMES = ("pointmaze-fb", "walker-fb", "cheetah-fb", "quadruped-fb")
 PLACES = 997
 NOISE = 0.3
 SIDE = 1024  # rows of the square matrices whose product gives the core's FLOP per second

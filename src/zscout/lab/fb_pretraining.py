@@ -49,11 +49,8 @@ RECIPES: dict[str, FBRecipe | BodyRecipe] = {
     "quadruped": BodyRecipe(
         goal_features="quadruped",
         goal_scale=(1.0, 1.5, 1.0, 1.0, 3.0, 3.0, 3.0, 0.3),
-        hidden=448,
-        layers=3,
         balance=0.5,
         task_share=0.4,
-        upright=0.3,
         steps=140_000,
     ),
 }

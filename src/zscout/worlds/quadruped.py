@@ -117,7 +117,7 @@ class Quadruped(Body):
 
     def _legs(self, hinges: Float[Tensor, "*b 16"]) -> Float[Tensor, "*b 4 4 2"]:
         """Hip, knee, ankle and toe of each leg in its plane, from the hip: outward, up along the torso's axis."""
-        turn = hinges.unflatten(-1, (4, 4))[..., 1:].cumsum(-1)  # about y: pitch, then knee, then ankle
+        turn = torch.stack([hinges[..., joint::4] for joint in (1, 2, 3)], -1).cumsum(-1)  # pitch, knee, ankle
         cos, sin = turn.cos(), turn.sin()
         out, up = self._like(hinges)
         steps = torch.stack([out * cos + up * sin, up * cos - out * sin], -1)

@@ -204,18 +204,23 @@ class FB(Freezable):
 
     def psi(self, obs: Obs, z: Vectors) -> Float[Tensor, "*b n d"]:
         """ψ(s;z): the mean of the heads."""
-        return self.psi_heads(obs, z).mean(-3)
+        return self._psi(obs, z, FBInference.psi)
 
-    @torch.no_grad()
     def psi_heads(self, obs: Obs, z: Vectors) -> Float[Tensor, "*b h n d"]:
         """ψ(s;z) of each head: C^{1/2}F(s, π(s,z), z)."""
+        return self._psi(obs, z, FBInference.psi_heads)
+
+    @torch.no_grad()
+    def _psi(
+        self, obs: Obs, z: Vectors, by: Callable[[FBInference, Tensor, Tensor], Tensor]
+    ) -> Float[Tensor, "*b _ d"]:
         networks, own = self._inference(), self.to_z(self._z(z, candidates=True))
         runs, encoded = self._encoded(obs, networks, tuple(own.shape[:-2]))
         if not runs:
-            return networks.psi_heads(encoded, own)
+            return by(networks, encoded, own)
         pairs = (*runs, *own.shape[-2:])
-        psi = networks.psi_heads(encoded, own.expand(pairs).reshape(-1, self.dim))
-        return psi.reshape(len(psi), *pairs).movedim(0, -3)
+        psi = by(networks, encoded, own.expand(pairs).reshape(-1, self.dim))
+        return psi.reshape(pairs) if psi.ndim == 2 else psi.reshape(len(psi), *pairs).movedim(0, -3)
 
     @property
     def draws_for_each_run(self) -> bool:

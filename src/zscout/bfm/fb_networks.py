@@ -80,7 +80,8 @@ class Split:
 
     def __init__(self, layers: Layers, k: int) -> None:
         first, *others = layers.weights
-        self._on_obs, self._bias = first[..., :k, :].contiguous(), layers.biases[0]
+        # Stored by columns: a product with a single row is then faster
+        self._on_obs, self._bias = first[..., :k, :].mT.contiguous().mT, layers.biases[0]
         self.rest = Layers([first[..., k:, :].contiguous(), *others], layers.biases)
         self._last: tuple[Tensor | None, Tensor] = (None, self._bias)
 

@@ -237,7 +237,7 @@ class FB(Freezable):
 
     def sample_z(self, n: int, rng: Generator | int) -> Float[Tensor, "n d"]:
         """n draws as in training: half uniform on the sphere of radius √d, half z of goals, which are observations."""
-        return self.sample_z_each(n, [as_generator(rng, self.device)])[0]
+        return self._chosen(*self._drawn(as_size(n, "n", 0), as_generator(rng, self.device)))
 
     def sample_z_each(self, n: int, rngs: Sequence[Generator]) -> Float[Tensor, "runs n d"]:
         """``sample_z`` for each generator, stacked."""
@@ -245,15 +245,19 @@ class FB(Freezable):
         if not rngs:
             return self.mean.new_empty(0, n, self.dim)
         each = [self._drawn(n, rng) for rng in rngs]
-        z, goal, wanted = (torch.stack(part).to(self.device) for part in zip(*each, strict=True))
-        goals = self.goals[goal]
-        return project_sphere(torch.where((wanted < 0.5) & goals.any(-1, keepdim=True), goals, z))
+        return self._chosen(*(torch.stack(part) for part in zip(*each, strict=True)))
 
     def _drawn(self, n: int, rng: Generator) -> tuple[Tensor, Tensor, Tensor]:
         """The random numbers of n z: uniform z, the number of a goal, and which of both."""
         z = torch.randn(n, self.dim, generator=rng, dtype=self.mean.dtype, device=rng.device)
         goal = torch.randint(GOALS, (n,), generator=rng, device=rng.device)
         return z, goal, torch.rand(n, 1, generator=rng, device=rng.device)
+
+    def _chosen(self, z: Tensor, goal: Tensor, wanted: Tensor) -> Float[Tensor, "*runs n d"]:
+        """The z that these random numbers stand for."""
+        goals = self.goals[goal.to(self.device)]
+        wanted = (wanted.to(self.device) < 0.5) & goals.any(-1, keepdim=True)
+        return project_sphere(torch.where(wanted, goals, z.to(self.device)))
 
     def project_z(self, z: Vectors) -> Float[Tensor, "*b d"]:
         """z projected to the sphere of radius √d; 0 maps to (1, …, 1)."""

@@ -74,6 +74,8 @@ class Pretrain:
 
     def _training(self) -> Any:
         """The training of this model, new or resumed."""
+        if self.world not in FB_WORLDS:
+            check_world(self.world, *FB_WORLDS)
         if self.world in FB_WORLDS and self.model != "fb":
             raise ValueError(f"--world {self.world} needs --model fb")
         if self.world not in FB_WORLDS and self.model != "usfa":
@@ -89,6 +91,5 @@ class Pretrain:
             return FBRun(FBPretraining(changes=self.set, **named), self.out)
         from zscout.lab.pretraining import Pretraining, Run
 
-        check_world(self.world)
         named = {field.name: getattr(self, field.name) for field in fields(Pretraining) if field.name != "changes"}
         return Run(Pretraining(changes=self.set, **named), self.out)

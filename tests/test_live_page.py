@@ -434,6 +434,19 @@ def test_a_person_teaches_the_walker_to_stand_by_thumbs(arrive: Arrive) -> None:
     assert "high" in (page.text_content(".likes-text") or "")
 
 
+def test_a_quadruped_has_its_own_tasks_and_words(arrive: Arrive) -> None:
+    visitor = arrive()
+    page = visitor.page
+    visitor.choose(choose_world="quadruped")
+    visitor.until(lambda: page.is_visible("[data-task=stand]"), "no tasks")
+    page.click("[data-task=stand]")
+    visitor.play()
+    visitor.until_step(5)
+    label = page.get_attribute("#world", "aria-label") or ""
+    assert re.search(r"m/s · (upside down|on its side|upright) · reward", label)  # neither pitch nor height
+    assert not visitor.wrong
+
+
 def test_when_it_is_sure_it_says_so_asks_no_more_and_goes_on_by_one_key(chrome: Browser, server: Served) -> None:
     """The server's messages are altered on their way: to be sure takes a minute of good answers."""
     context = chrome.new_context(viewport={"width": 1440, "height": 900}, reduced_motion="reduce")

@@ -104,6 +104,21 @@ def test_m_is_positive_also_when_centred(model: MomentUSFA) -> None:
     torch.testing.assert_close(M - cross - cross.mT + mean[:, None] * mean / 0.2, centred, atol=1e-4, rtol=1e-4)
 
 
+def test_the_table_of_psi_follows_from_the_occupancy(model: MomentUSFA, monkeypatch: pytest.MonkeyPatch) -> None:
+    exact, z = ExactModel(WORLD, PHI), model.sample_z(70, 3)  # more than are solved at once
+    policy = model.policy(z).argmax(-1)
+    truth = exact.evaluate(policy).movedim(0, 1)
+
+    def error(psi: torch.Tensor) -> float:
+        return float((psi - truth).norm(dim=-1).mean() / truth.norm(dim=-1).mean())
+
+    assert error(model.psi_table(z)) < 0.5 * error(model.psi(model.states(), z))  # measured: .16 and .83
+    visits = ExactModel(WORLD, torch.eye(25)).evaluate(policy, 0.8) * 0.2  # [n S S]
+    parts = iter(visits.movedim(0, 1).split(64, dim=1))
+    monkeypatch.setattr(model, "occupancy", lambda obs, z: next(parts))
+    torch.testing.assert_close(model.psi_table(z), truth)  # a true occupancy gives the true ψ
+
+
 def test_other_discounts_are_refused(model: MomentUSFA) -> None:
     z = model.sample_z(3, 0)
     with pytest.raises(ValueError, match=r"gamma=0.9, but this model learned γ = 0.8 only"):
@@ -147,10 +162,10 @@ def test_the_score_uses_m_at_its_own_discount_only(plain: USFA, model: MomentUSF
     assert not torch.allclose(score(model, 0.8, intercept), score(plain, 0.8, intercept), rtol=1e-2)
 
 
-def test_the_bonus_of_a_learned_m_is_larger(model: MomentUSFA) -> None:
+def test_the_bonus_of_a_learned_m_can_be_larger(model: MomentUSFA) -> None:
     posterior = TaskPosterior.prior(dim=4, ridge=0.1)
     forecast, radius = Forecast(model, 6, model.sample_z(9, 0).double()), torch.tensor(0.7)
-    with_m = PathUCB()(forecast, posterior, radius, torch.Generator())
+    with_m = PathUCB(learned=1.2)(forecast, posterior, radius, torch.Generator())
     by_hand = ((0.2 * forecast.information(posterior, 0.8)).sqrt() * 100 * 0.7 * 1.2) + forecast.value(posterior)
     torch.testing.assert_close(with_m, by_hand)
 

@@ -153,6 +153,21 @@ def test_a_changed_model_answers_anew_and_z_has_a_gradient(plain: USFA) -> None:
     torch.testing.assert_close(model.psi_at(2, z, 0.8), inside)
 
 
+def test_a_certificate_compares_psi_of_tables(model: MomentUSFA, monkeypatch: pytest.MonkeyPatch) -> None:
+    agent, batch = zscout.OnlineTransfer(model, seed=1), zscout.OnlineTransfer(model, seed=0, runs=3)
+    for state in (3, 12, 20, 6):
+        agent.ask(state)
+        agent.tell(state + 1, state / 20)
+        batch.ask([state] * 3)
+        batch.tell([state + 1] * 3, [0.5, state / 20, 1.0])
+    monkeypatch.setattr(model, "psi", lambda obs, z: pytest.fail("the network's ψ has other errors than the table's"))
+    alone, together = agent.certificate(), batch.certificate()
+    assert not alone.exact
+    assert 0 < float(alone.share) <= 1
+    torch.testing.assert_close(together.share[1], alone.share, rtol=1e-3, atol=1e-3)
+    torch.testing.assert_close(together.gain[1], alone.gain, rtol=1e-3, atol=0.0)
+
+
 # The default score
 
 

@@ -25,14 +25,15 @@ class Certificate:
     """At one observation, with probability 1 − δ under the posterior: no candidate is worth ``gain`` more than best_z.
 
     The probability is over tasks of the prior and noise, at any step. It needs an exact ψ, a reward linear in φ, and no
-    forgetting; otherwise it is an estimate.
+    forgetting; otherwise it is an estimate. How often an estimate holds was measured for the shipped networks of the
+    9×9 grid only, see docs/transfer.md.
     """
 
     gain: Float[Tensor, "*b"]  # what the best candidate may be worth above best_z: ψ(s;z)·z_r − ψ(s;best_z)·z_r
     share: Float[Tensor, "*b"]  # gain ÷ what that candidate is worth above an average z: 0 nothing left, 1 unknown
     better: Float[Tensor, "*b d"]  # that candidate; best_z itself if the gain is 0
     delta: float
-    exact: bool  # whether ψ is exact
+    exact: bool  # whether ψ is exact: if not, this is an estimate
 
 
 @dataclass(frozen=True)
@@ -63,8 +64,8 @@ def certify(
 ) -> Certificate:
     """The 1 − δ quantile, over plausible tasks θ, of what the best candidate for θ is worth above ``keep``.
 
-    Candidates are random z and, since π(·,θ) should be best for θ, all the sampled tasks. With an exact ψ of a small
-    world they are a tabulated bank, as in ``Automatic``. With a ``bank``, they are its z.
+    Candidates are random z and, since π(·,θ) should be best for θ, all the sampled tasks. Where ``Automatic`` has a
+    tabulated bank, they are one, too. With a ``bank``, they are its z.
     """
     model, theta = problem.model, problem.posterior.sample(SAMPLES, rng, plausible_spread(problem.posterior))
     kept = _psi(problem, keep[..., None, :])

@@ -12,7 +12,7 @@ from zscout.worlds import body, body_task
 
 BATCH = 256
 ALONE = 100  # control steps of dm_control's loop in a call, which then takes about as long as a batch
-TASKS = {"walker": "walk", "cheetah": "run", "hopper": "hop"}
+TASKS = {"walker": "walk", "cheetah": "run", "hopper": "hop", "quadruped": "walk"}
 
 
 def bodies(setting: Setting) -> Iterator[Row]:
@@ -53,10 +53,15 @@ class _Loop:
 
     def run(self) -> None:
         for action in self.actions():
-            self.env.step(action)
+            self.env.step(self.controls(action))
 
     def actions(self) -> np.ndarray:
         return self.draws.uniform(-1, 1, (ALONE, *self.env.action_spec().shape))
+
+    def controls(self, action: np.ndarray) -> np.ndarray:
+        """An action in dm_control's ranges."""
+        low, high = self.env.action_spec().minimum, self.env.action_spec().maximum
+        return np.asarray((high + low) / 2 + (high - low) / 2 * action)
 
     def difference(self, name: str) -> float:
         """The largest difference between a world's states and dm_control's after the same actions."""
@@ -66,9 +71,10 @@ class _Loop:
         start = torch.tensor(np.r_[data.qpos, data.qvel, data.qacc_warmstart])
         state[: len(start)] = start
         for action in self.actions():
-            self.env.step(action)
+            self.env.step(self.controls(action))
             state, _ = world.step(state, action)
-        return float(np.abs(state[: 2 * len(data.qpos)].numpy() - np.r_[data.qpos, data.qvel]).max())
+        found = np.r_[data.qpos, data.qvel]
+        return float(np.abs(state[: len(found)].numpy() - found).max())
 
 
 class _Batch:
@@ -82,7 +88,6 @@ class _Batch:
         self.rng = torch.Generator().manual_seed(seed)
         self.state = self.world.random_states(BATCH, self.rng)
         self.physics = Batch(self.world.model, BATCH, threads)
-        self.joints = self.world.model.nq
 
     def step(self) -> None:
         action = 2 * torch.rand(BATCH, *self.world.action_space.shape, generator=self.rng) - 1
@@ -90,7 +95,8 @@ class _Batch:
         self.task(self.world.observe(self.state), action)
 
     def physics_alone(self) -> None:
-        rows = self.state.numpy()
-        for number, name in enumerate(("qpos", "qvel", "qacc_warmstart")):
-            self.physics.bind(name)[:] = rows[:, number * self.joints : (number + 1) * self.joints]
-        self.physics.step(None, self.world.kind.physics_steps)
+        parts = self.world.parts(self.state)
+        for name, part in zip(("qpos", "qvel", "qacc_warmstart", "act"), parts, strict=False):
+            if part.shape[1]:
+                self.physics.bind(name)[:] = part.numpy()
+        self.physics.step(None, self.world.physics_steps)

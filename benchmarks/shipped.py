@@ -1,4 +1,4 @@
-"""Recommendations a second with the shipped FB models and the default, one thread.
+"""Recommendations a second with the shipped FB models and the default, and whole steps of bodies, one thread.
 
 ``python -m benchmarks.shipped`` takes processor time, the best of several rounds: a busy machine slows it less.
 """
@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from importlib.util import find_spec
 
+import gymnasium
 import torch
 from torch import Generator
 
@@ -17,7 +18,7 @@ from zscout.bfm.pretrained import load, observations_of
 from zscout.transfer.agent import OnlineTransfer
 from zscout.worlds import point_maze
 
-NAMES = ("pointmaze-fb", "walker-fb", "cheetah-fb")
+NAMES = ("pointmaze-fb", "walker-fb", "cheetah-fb", "quadruped-fb")
 PLACES = 997
 NOISE = 0.3
 SIDE = 1024  # rows of the square matrices whose product gives the core's FLOP per second
@@ -51,6 +52,21 @@ def _step(agent: OnlineTransfer, places: object, rewards: list[float]) -> None:
     agent.tell(places[there], rewards[there])  # type: ignore[index]
 
 
+def body_step(name: str, setting: Setting) -> Callable[[], None]:
+    """A whole step of a body: a recommendation, the policy, the physics, and what the agent learns from the reward."""
+    model = load(name, setting.device)
+    world, repeat = name.removesuffix("-fb").capitalize(), int(model.about["repeat"])
+    env = gymnasium.make(f"zscout/{world}-v0", reward="walk", horizon=None, repeat=repeat)
+    agent, (obs, _) = OnlineTransfer(model, seed=setting.seed), env.reset(seed=setting.seed)
+
+    def step() -> None:
+        nonlocal obs
+        obs, reward, *_ = env.step(agent.act(obs))
+        agent.tell(obs, reward)
+
+    return step
+
+
 def processor_seconds(work: Callable[[], object], each: int = EACH) -> float:
     """Processor seconds of one call, the best of several rounds."""
     rounds = []
@@ -63,15 +79,21 @@ def processor_seconds(work: Callable[[], object], each: int = EACH) -> float:
 
 
 def main() -> None:
-    """Print a line for each model."""
-    with one_thread():
+    """Print a line for each model; in inference mode, as on the live page."""
+    setting = Setting()
+    made = steps(setting)  # outside: weights that are loaded in inference mode are converted at each step
+    whole = {name: body_step(name, setting) for name in made if name != NAMES[0]}
+    with one_thread(), torch.inference_mode():
         square = torch.ones(SIDE, SIDE)
         rate = 2 * SIDE**3 / processor_seconds(lambda: square @ square, 1)
-        for name, step in steps(Setting()).items():
+        for name, step in made.items():
             for _ in range(BEFORE):
                 step()
             best, least = processor_seconds(step), flops_of(step) / rate
-            print(f"{name}: {1 / best:.0f} recommendations/s, {best * 1e3:.2f} ms; products alone {least * 1e3:.2f} ms")
+            told = f"{1 / best:.0f} recommendations/s, {best * 1e3:.2f} ms; products alone {least * 1e3:.2f} ms"
+            if name in whole:
+                told += f"; {1 / processor_seconds(whole[name]):.0f} whole steps/s"
+            print(f"{name}: {told}")
 
 
 if __name__ == "__main__":

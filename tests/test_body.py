@@ -19,10 +19,13 @@ from scipy.stats import ks_2samp
 
 import zscout
 from zscout.worlds import Body, BodyEnv, body, body_task, body_tasks
-from zscout.worlds.body import BODIES, COS_PITCH
+from zscout.worlds.body import BODIES
 from zscout.worlds.body_tasks import tolerance
+from zscout.worlds.planar import COS_PITCH, PLANAR
+from zscout.worlds.quadruped import UPRIGHT, Quadruped
 
 SUITE = [(name, task) for name, task in suite.BENCHMARKING if name in BODIES]
+SUITE += [("quadruped", "walk"), ("quadruped", "run")]
 WORLDS = {name: body(name, threads=2) for name in BODIES}
 
 
@@ -32,8 +35,15 @@ def dm_control(name: str) -> Any:
 
 
 def state_of(world: Body, physics: Any) -> torch.Tensor:
-    touch = physics.data.sensordata[-world.kind.touch :] if world.kind.touch else []
-    return torch.tensor(np.r_[physics.data.qpos, physics.data.qvel, physics.data.qacc_warmstart, touch])
+    data = physics.data
+    sensors = data.sensordata[world._sensors] if world._sensors else []  # dm_control computes more of them
+    return torch.tensor(np.r_[data.qpos, data.qvel, data.qacc_warmstart, data.act, sensors])
+
+
+def controls(env: Any, action: np.ndarray) -> np.ndarray:
+    """dm_control's action, which is not always in [−1, 1]."""
+    low, high = env.action_spec().minimum, env.action_spec().maximum
+    return np.asarray((high + low) / 2 + (high - low) / 2 * action)
 
 
 def some_states(world: Body, n: int, rng: torch.Generator, steps: int = 20) -> torch.Tensor:
@@ -58,7 +68,7 @@ def test_episodes_equal_dm_controls(name: str) -> None:
         state = state_of(world, env.physics)
         for _ in range(length):
             action = draws.uniform(-1, 1, world.action_space.shape)
-            entered = env.step(action)
+            entered = env.step(controls(env, action))
             (state,), (diverged,) = world.advance(state[None], torch.tensor(action)[None])
             assert torch.equal(state, state_of(world, env.physics))  # bit for bit
             assert not diverged
@@ -68,7 +78,7 @@ def test_episodes_equal_dm_controls(name: str) -> None:
                 assert float(ours(obs, action)) == pytest.approx(theirs(env.physics), abs=1e-12)
 
 
-@pytest.mark.parametrize("name", BODIES)
+@pytest.mark.parametrize("name", PLANAR)
 def test_goal_features_and_segments_are_mujocos(name: str) -> None:
     world, env = WORLDS[name], dm_control(name)
     draws = np.random.default_rng(1)
@@ -97,6 +107,40 @@ def test_goal_features_and_segments_are_mujocos(name: str) -> None:
         np.testing.assert_array_equal(radii, model.geom_size[capsules, 0])
 
 
+def test_goal_features_and_segments_of_the_quadruped_are_mujocos() -> None:
+    world, env = WORLDS["quadruped"], dm_control("quadruped")
+    draws = np.random.default_rng(1)
+    env.reset()
+    for _ in range(60):
+        env.step(controls(env, draws.uniform(-1, 1, 12)))
+        physics, named = env.physics, env.physics.named.data
+        state = state_of(world, physics)
+        expected = [
+            physics.torso_upright(),
+            *physics.torso_velocity(),
+            *named.sensordata["imu_gyro"],
+            -physics.toe_positions()[:, 2].mean(),
+        ]
+        np.testing.assert_allclose(world.goal_features(world.observe(state)), expected, rtol=0, atol=1e-11)
+        ends, _ = world.segments(state)
+        places = ["toe_front_left", "toe_front_right", "toe_back_right", "toe_back_left"]
+        torso, toes = named.xpos["torso"], named.xpos[places]
+        seen = np.stack([toes[:, 0] + toes[:, 1] / 2, toes[:, 2] + (toes[:, 1] - torso[1]) / 4], 1)
+        np.testing.assert_allclose(ends[4::3, 1], seen, rtol=0, atol=1e-11)
+        np.testing.assert_allclose(ends[2:-1:3, 1], ends[3::3, 0], rtol=0, atol=1e-12)  # knees
+
+
+def test_a_quadruped_starts_just_above_the_floor(rng: torch.Generator) -> None:
+    world, data = WORLDS["quadruped"], mujoco.MjData(WORLDS["quadruped"].model)
+    assert isinstance(world, Quadruped)
+    for state in world.random_states(30, rng):
+        for lower, touches in ((0.0, False), (0.01, True)):
+            data.qpos[:] = state[:23]
+            data.qpos[2] -= lower
+            mujoco.mj_forward(world.model, data)
+            assert (data.ncon > 0) == touches
+
+
 @pytest.mark.parametrize("name", BODIES)
 def test_starts_are_distributed_as_dm_controls(name: str, rng: torch.Generator) -> None:
     world, env = WORLDS[name], dm_control(name)
@@ -116,9 +160,14 @@ def test_starts_are_distributed_as_dm_controls(name: str, rng: torch.Generator) 
 def test_upright_starts_stand_on_the_ground(name: str, rng: torch.Generator) -> None:
     world = WORLDS[name]
     state = world.upright_states(50, rng)
-    ends, radii = world.segments(state)
-    torch.testing.assert_close((ends[..., 1].amin(-1) - radii).amin(-1), torch.zeros(50).double())
-    assert (world.goal_features(world.observe(state))[:, COS_PITCH] > 0.9).all()
+    upright = COS_PITCH
+    if name in PLANAR:
+        ends, radii = world.segments(state)
+        torch.testing.assert_close((ends[..., 1].amin(-1) - radii).amin(-1), torch.zeros(50).double())
+    else:
+        upright = UPRIGHT
+        torch.testing.assert_close(state[:, 2], torch.full((50,), 0.52).double())  # toes 0.44 m below, of 0.08 m
+    assert (world.goal_features(world.observe(state))[:, upright] > 0.9).all()
     assert len(state.unique(dim=0)) == 50
     again = world.upright_states(50, torch.Generator().manual_seed(rng.initial_seed()))
     torch.testing.assert_close(state, again, rtol=0, atol=0)

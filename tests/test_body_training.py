@@ -230,7 +230,11 @@ def test_the_scale_of_goals_must_fit_them(walker: Body) -> None:
 
 @pytest.mark.parametrize(
     ("name", "repeat", "least"),
-    [("walker", 1, {"stand": 175, "walk": 185}), ("cheetah", 2, {"walk": 165, "walk-backward": 195})],
+    [
+        ("walker", 1, {"stand": 175, "walk": 185}),
+        ("cheetah", 2, {"walk": 165, "walk-backward": 195}),
+        ("quadruped", 1, {"walk": 130, "stand": 170}),
+    ],
 )
 def test_shipped_bodies_do_their_tasks(name: str, repeat: int, least: dict[str, int]) -> None:
     world, model, obs = body(name, threads=1), zscout.load(f"{name}-fb"), observations_of(f"{name}-fb")

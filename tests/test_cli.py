@@ -117,9 +117,15 @@ def test_version() -> None:
         (["comapre"], "there is no command 'comapre': did you mean compare? there are reproduce, pretrain"),
         (["compare", "--dim", "12"], "zscout compare has no option --dim; zscout pretrain has it; see zscout compare"),
         (["compare", "--metods=opti"], "has no option --metods; did you mean --methods?"),
+        (["compare", "--bogus"], "zscout compare has no option --bogus; see zscout compare --help"),
         (["pretrain", "--out", "a-file"], "a-file is a file; --out names a folder"),
         (["pretrain", "--out", "x", "--device", "cuda:77"], "there is no CUDA device here"),
-        (["pretrain", "--out", "x", "--world", "mars"], "there is no world 'mars'"),
+        (
+            ["pretrain", "--out", "x", "--world", "mars"],
+            "there is no world 'mars': there are open-grid, four-rooms, maze",
+        ),
+        (["pretrain", "--out", "x", "--world", "mars"], "maze, point-maze, walker, cheetah, hopper, or a map file"),
+        (["pretrain", "--out", "x", "--world", "mars", "--model", "fb"], "there is no world 'mars'"),
         (["compare", "--world", "ofice.txt"], "there is no file 'ofice.txt': expected a map file, or one of"),
         (["compare", "--features", "mine:places"], "No module named 'mine'; run in the folder of mine.py"),
         (["pretrain", "--out", "x", "--world", "a-file"], "a-file: map row 1 holds 'e'"),
@@ -196,7 +202,9 @@ def test_a_users_mistake_is_one_line_and_exit_code_2(
     ("words", "message"),
     [
         (["compare", "--methods", "usf-ubc"], "zscout: there is no method 'usf-ubc': did you mean usf-ucb"),
-        (["reproduce", "--seed", "one"], "Error parsing --seed"),
+        (["compare", "--tasks", "x"], "zscout: --tasks must be a whole number, got 'x'; see zscout compare --help"),
+        (["compare", "--noise", "much"], "zscout: --noise must be a number, got 'much'; see zscout compare --help"),
+        (["compare", "--jobs", "1.5"], "zscout: --jobs must be a whole number, got '1.5'; see zscout compare --help"),
         (["pretrain"], "--out"),
     ],
 )
@@ -205,6 +213,18 @@ def test_a_mistake_in_a_process_of_its_own(words: list[str], message: str, tmp_p
     assert done.returncode == 2
     assert message in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_help_for_a_reader_that_leaves_ends_silently(tmp_path: Path) -> None:
+    for words in (["--help"], ["--version"]):  # more and less than a buffer
+        command = [sys.executable, "-m", "zscout", *words]
+        process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        process.stdout.close()
+        process.stdout = None
+        _, errors = process.communicate(timeout=60)
+        assert errors == ""
+        assert process.returncode == 1
 
 
 def test_ctrl_c_is_one_line_and_leaves_no_half_file(tmp_path: Path) -> None:

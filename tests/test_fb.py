@@ -110,10 +110,12 @@ def test_inference_equals_the_trained_networks(changes: dict[str, object]) -> No
         psi = (model.forward_of(encoded, action, own) @ model.root).unflatten(1, (5, 3))  # [h 5 3 d]
     close = partial(torch.testing.assert_close, rtol=1e-5, atol=1e-6 * float(psi.abs().max()))
     close(model.psi_heads(states, z), psi.movedim(0, 1))
+    close(model.psi(states, z), psi.mean(0))
     close(model.act(states, z[:, 0]), action[::3])
     for _ in range(2):  # one observation at a time: what is kept of the last one serves it alone
         for i, obs in enumerate(states.numpy()):
             close(model.psi_heads(obs, z[i]), psi[:, i])
+            close(model.psi(obs, z[i]), psi[:, i].mean(0))
             close(model.psi(obs, z), model.psi(states[i].expand(5, 4), z))
             close(torch.as_tensor(model.act(obs, z[i, 0])), action[3 * i])
             close(model.psi(obs.astype("f8"), z[i]), model.psi(states[i], z[i]))

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 import zscout
 from live_frames import frames, messages, side, steps
@@ -18,7 +17,7 @@ from zscout.live.setup import Setup
 from zscout.worlds.body import BODIES, body
 
 
-@pytest.fixture(scope="module", params=["walker", "hopper"])
+@pytest.fixture(scope="module", params=["quadruped", "hopper"])
 def untrained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     """A body, and the folder of an untrained model of it with 300 observations."""
     name: str = request.param
@@ -52,19 +51,18 @@ def test_every_body_with_a_shipped_model_is_offered() -> None:
 def test_it_has_presets_goals_and_a_stage_as_high_as_it_needs(offered: str) -> None:
     [offer] = [offer for offer in choices.choices()["worlds"] if offer["name"] == offered]
     presets = {task["name"] for task in offer["tasks"] if task["preset"]}
-    wanted = {"stand", "walk", "run", "walk-backward"} if offered == "walker" else {"stand", "hop", "hop-backward"}
-    assert wanted | {"crouch", "spin"} <= presets < {task["name"] for task in offer["tasks"]}
+    hopper = offered == "hopper"
+    wanted = {"stand", "hop", "hop-backward", "spin"} if hopper else {"stand", "walk", "run", "walk-backward"}
+    assert wanted | {"crouch"} <= presets < {task["name"] for task in offer["tasks"]}
     words = {word for goal in offer["goals"] for word in (goal["low"], goal["high"])}
-    assert {"lean forward", "backward", "upside down"} <= words
-    assert ("stretched" in words) == (offered == "hopper")
+    assert {"backward", "upside down"} | ({"lean forward", "stretched"} if hopper else {"turning left"}) <= words
     assert offer["horizon"] == 1000
     [begin, *_] = messages(begun(offered).begun("key"))
     world = body(offered, threads=1)
     assert begin["constants"]["seconds"] == world.seconds
     assert len(begin["constants"]["far"]) == len(begin["constants"]["radii"])
-    assert sum(begin["constants"]["far"]) == (3 if offered == "walker" else 0)  # a thigh, a leg and a foot
-    state = torch.zeros(world.state_size, dtype=torch.float64)
-    assert begin["constants"]["above"] > 1.2 * float(world.segments(state)[0][..., 1].max())
+    assert sum(begin["constants"]["far"]) == (0 if hopper else 6)  # two legs of three bones
+    assert begin["constants"]["above"] > 1.2 * float(world.segments(world.rest)[0][..., 1].max())
 
 
 def test_a_hidden_task_thumbs_and_clips_work(offered: str) -> None:
@@ -77,7 +75,7 @@ def test_a_hidden_task_thumbs_and_clips_work(offered: str) -> None:
         assert len(one["now"]) == len(one["pays"]) == len(offer["goals"])
         assert np.isfinite([*one["ends"], *one["pays"], *one["now"], one["reward"]]).all()
     [truth] = [content["truth"] for content in messages(hidden.begun("key")) if content["is"] == "reward"]
-    stands = [goal["name"] for goal in offer["goals"]].index("height" if offered == "walker" else "stretch")
+    stands = [goal["name"] for goal in offer["goals"]].index("stretch" if offered == "hopper" else "upright")
     assert truth[stands] == max(truth) > 0.3
     person = begun(offered, who="person", silence="nothing")
     steps(person, 20)

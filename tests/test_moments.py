@@ -168,6 +168,23 @@ def test_a_certificate_compares_psi_of_tables(model: MomentUSFA, monkeypatch: py
     torch.testing.assert_close(together.gain[1], alone.gain, rtol=1e-3, atol=0.0)
 
 
+@pytest.mark.parametrize("inference", [False, True])
+def test_m_and_psi_at_share_one_pass(plain: USFA, inference: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, passes = trained(plain, seed=1), list[int]()
+    network = model.occupancy_logits
+
+    def counted(state: torch.Tensor, inputs: torch.Tensor) -> torch.Tensor:
+        passes.append(len(inputs))
+        return network(state, inputs)
+
+    monkeypatch.setattr(model, "occupancy_logits", counted)
+    with torch.inference_mode(inference):
+        z = model.sample_z(3, 0)
+        model.second_moment(2, z, 0.8)
+        model.psi_at(2, z, 0.8)
+    assert passes == [3]
+
+
 # The default score
 
 

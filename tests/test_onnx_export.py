@@ -35,6 +35,7 @@ MODELS: dict[str, Callable[[], Any]] = {
     "pointmaze-fb": lambda: zscout.load("pointmaze-fb"),
     "cheetah-fb": lambda: zscout.load("cheetah-fb"),  # its B sees kinematics
     "walker-fb": lambda: zscout.load("walker-fb"),
+    "quadruped-fb": lambda: zscout.load("quadruped-fb"),
     "grid9-laplacian": lambda: zscout.load("grid9-laplacian"),
     "grid9-laplacian-paper": lambda: zscout.load("grid9-laplacian-paper"),  # no actor: greedy in ψ·z
     "plain FB": lambda: small_fb(gated=False, frequencies=0, heads=1, goal_features="0,2"),
@@ -63,7 +64,7 @@ def test_onnxruntime_gives_the_models_numbers(name: str, tmp_path: Path) -> None
     for n in (1, 7):
         if isinstance(model, USFA):
             obs: Any = np.arange(n) * 11 % model.config.n_states
-        elif name in ("cheetah-fb", "walker-fb"):  # observations without bounds
+        elif name in ("cheetah-fb", "quadruped-fb", "walker-fb"):  # observations without bounds
             obs = observations_of(name)[:n].numpy()
         else:
             model.observation_space.seed(n)

@@ -73,6 +73,7 @@ def test_the_whole_paper_on_a_small_scale(tmp_path: Path) -> None:
     ):
         for suffix in ("svg", "png"):
             assert (tmp_path / f"out/figures/{name}.{suffix}").stat().st_size > 1000
+        assert f"drew out/figures/{name}.svg\n" in done.stdout  # so that it is not silent for minutes
     assert "search-times" in json.loads((tmp_path / "out/timings.json").read_text())["tables"]
     assert "search-times" not in (tmp_path / "out/results.json").read_text()
     assert (tmp_path / "out/tables/claims.csv").read_text().count("\n") >= len(claims)

@@ -30,7 +30,7 @@ from zscout.lab.report_model import (
 from zscout.report.ink import INK
 from zscout.report.markup import plain, to_html
 from zscout.report.page import render
-from zscout.report.report import write_report
+from zscout.report.report import number_of_files, write_report
 from zscout.report.tables import to_csv, to_markdown
 
 HOSTILE = "<script>alert('&')</script>\"><img src=x>"
@@ -92,6 +92,7 @@ def folder(story: Story, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("report")
     written = write_report(story, folder)
     assert sorted(written) == sorted(path for path in folder.rglob("*") if path.is_file())
+    assert len(written) == number_of_files(story)
     return folder
 
 

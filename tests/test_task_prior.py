@@ -103,12 +103,15 @@ def test_random_tasks_are_those_of_random_rewards() -> None:
     assert float(np.median(fits)) > 0.5
 
 
-@pytest.mark.parametrize("name", ["cheetah-fb", "walker-fb"])
-def test_a_shipped_model_has_the_prior_of_its_observations(name: Literal["cheetah-fb", "walker-fb"]) -> None:
+@pytest.mark.parametrize("name", ["cheetah-fb", "quadruped-fb", "walker-fb"])
+def test_a_shipped_model_has_the_prior_of_its_observations(
+    name: Literal["cheetah-fb", "quadruped-fb", "walker-fb"],
+) -> None:
     model, obs = zscout.load(name), observations_of(name)
     found = model.task_covariance()
     assert found is not None
-    assert torch.allclose(found.double(), task_covariance(model, obs, model.config.goals(obs)), atol=2e-3)
+    expected = task_covariance(model, obs, model.config.goals(obs))  # of other observations of the same data
+    assert (found.double() - expected).norm() < 0.2 * expected.norm()
 
 
 def test_the_prior_of_the_point_maze_has_few_directions() -> None:

@@ -42,7 +42,7 @@ def small(seed: int = 0, **changes: object) -> USFA:
 
 
 def test_all_are_shipped_and_small() -> None:
-    assert set(shipped()) == {*SHIPPED, *PAPERS, "pointmaze-fb", "cheetah-fb", "walker-fb"}
+    assert set(shipped()) == {*SHIPPED, *PAPERS, "pointmaze-fb", "cheetah-fb", "quadruped-fb", "walker-fb"}
     for folder in shipped().values():
         assert sum(path.stat().st_size for path in folder.iterdir()) < 5e6
         assert {path.name for path in folder.iterdir()} >= {"config.json", "model.safetensors", "README.md"}

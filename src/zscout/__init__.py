@@ -102,5 +102,5 @@ def __dir__() -> list[str]:
 for _id, _world in (("OpenGrid", "open-grid"), ("FourRooms", "four-rooms"), ("Maze", "maze")):
     _gymnasium.register(f"zscout/{_id}-v0", "zscout.worlds.gym:make_env", kwargs={"world": _world})
 _gymnasium.register("zscout/PointMaze-v0", "zscout.worlds.point_maze_env:make_point_maze")
-for _name in ("walker", "cheetah", "hopper"):
+for _name in ("walker", "cheetah", "hopper", "quadruped"):
     _gymnasium.register(f"zscout/{_name.title()}-v0", "zscout.worlds.body_env:make_body", kwargs={"name": _name})

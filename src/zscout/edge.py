@@ -57,7 +57,7 @@ def as_real(value: Any, name: str, device: torch.device | None = None) -> Float[
     numbers = _as_tensor(value, name, "real numbers", device)
     if numbers.is_complex():
         raise ValueError(f"{name} must be real numbers, got {numbers.dtype}")
-    return numbers.double()
+    return numbers if numbers.dtype == torch.float64 else numbers.double()
 
 
 def all_finite(numbers: Tensor) -> bool:

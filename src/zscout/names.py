@@ -5,10 +5,10 @@ from collections.abc import Collection
 from typing import Any
 
 
-def nearest(name: object, known: Collection[str], most: int = 1) -> str:
-    """The words "did you mean a or b? " with up to ``most`` similar names; empty if there is none."""
+def nearest(name: object, known: Collection[str], most: int = 1, prefix: str = "") -> str:
+    """The words "did you mean a or b? " with up to ``most`` similar names, shown with a prefix; empty if none."""
     near = difflib.get_close_matches(str(name), known, n=most, cutoff=0.6)
-    return f"did you mean {' or '.join(near)}? " if near else ""
+    return f"did you mean {' or '.join(prefix + one for one in near)}? " if near else ""
 
 
 def known_name(name: Any, known: Collection[str], what: str, else_: str = "") -> str:

@@ -29,7 +29,8 @@ CONVERT = (
 
 @overload
 def load(  # type: ignore[overload-overlap]
-    name_or_folder: Literal["pointmaze-fb", "cheetah-fb", "walker-fb"], device: torch.device | str = "cpu"
+    name_or_folder: Literal["pointmaze-fb", "cheetah-fb", "quadruped-fb", "walker-fb"],
+    device: torch.device | str = "cpu",
 ) -> FB: ...
 
 

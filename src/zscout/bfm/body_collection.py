@@ -12,11 +12,10 @@ from zscout.bfm.fb_data import BatchWorld, narrowed, widest
 from zscout.bfm.fb_losses import centred
 from zscout.bfm.sphere import goals_or_uniform, project_sphere
 from zscout.bfm.task_prior import random_tasks
-from zscout.worlds.body import HEIGHT, SPEED
+from zscout.worlds.body_physics import Mapped
 
 ARCHIVE, SEEN, COMPARED = 50_000, 16, 64  # states kept; added in each step; compared for each start
-CELLS = 20  # a side of the map of heights and speeds that says which states are rare
-RANGES = ((0.0, 2.0), (-6.0, 6.0))  # of that map, in m and m/s; what is beyond counts as the last cell
+CELLS = 20  # a side of the map of two goal features that says which states are rare
 TASKS = 2_048  # random rewards, from which those of a step's new z are drawn
 NOISE, DRIFT = 0.2, 0.9  # of actions; of random controls, from step to step
 
@@ -24,6 +23,10 @@ NOISE, DRIFT = 0.2, 0.9  # of actions; of random controls, from step to step
 @runtime_checkable
 class BodyWorld(BatchWorld, Protocol):
     """A world whose states are more than observations, many runs at once; its physics runs on the CPU."""
+
+    @property
+    def mapped(self) -> tuple[Mapped, Mapped]:
+        """The goal features that tell rare states from common ones."""
 
     def observe(self, state: Float[Tensor, "*b k"]) -> Float[Tensor, "*b o"]:
         """Observations of states."""
@@ -36,9 +39,10 @@ class BodyWorld(BatchWorld, Protocol):
 
 
 def cells_of(world: BodyWorld, obs: Float[Tensor, "n o"]) -> Int[Tensor, " n"]:
-    """The cell of each observation in the map of heights and speeds."""
-    goals = world.goal_features(obs)[:, [HEIGHT, SPEED]]
-    low, high = torch.tensor(RANGES, dtype=goals.dtype).T
+    """The cell of each observation in the map of two goal features, such as heights and speeds."""
+    first, second = world.mapped
+    goals = world.goal_features(obs)[:, [first.feature, second.feature]]
+    low, high = (torch.tensor(ends, dtype=goals.dtype) for ends in zip(first[1:], second[1:], strict=True))
     row, column = ((goals - low) / (high - low)).clamp(0, 0.999).mul(CELLS).long().unbind(1)
     cell: Int[Tensor, " n"] = row * CELLS + column
     return cell

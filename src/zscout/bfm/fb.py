@@ -204,18 +204,23 @@ class FB(Freezable):
 
     def psi(self, obs: Obs, z: Vectors) -> Float[Tensor, "*b n d"]:
         """ψ(s;z): the mean of the heads."""
-        return self.psi_heads(obs, z).mean(-3)
+        return self._psi(obs, z, FBInference.psi)
 
-    @torch.no_grad()
     def psi_heads(self, obs: Obs, z: Vectors) -> Float[Tensor, "*b h n d"]:
         """ψ(s;z) of each head: C^{1/2}F(s, π(s,z), z)."""
+        return self._psi(obs, z, FBInference.psi_heads)
+
+    @torch.no_grad()
+    def _psi(
+        self, obs: Obs, z: Vectors, by: Callable[[FBInference, Tensor, Tensor], Tensor]
+    ) -> Float[Tensor, "*b _ d"]:
         networks, own = self._inference(), self.to_z(self._z(z, candidates=True))
         runs, encoded = self._encoded(obs, networks, tuple(own.shape[:-2]))
         if not runs:
-            return networks.psi_heads(encoded, own)
+            return by(networks, encoded, own)
         pairs = (*runs, *own.shape[-2:])
-        psi = networks.psi_heads(encoded, own.expand(pairs).reshape(-1, self.dim))
-        return psi.reshape(len(psi), *pairs).movedim(0, -3)
+        psi = by(networks, encoded, own.expand(pairs).reshape(-1, self.dim))
+        return psi.reshape(pairs) if psi.ndim == 2 else psi.reshape(len(psi), *pairs).movedim(0, -3)
 
     @property
     def draws_for_each_run(self) -> bool:
@@ -232,7 +237,7 @@ class FB(Freezable):
 
     def sample_z(self, n: int, rng: Generator | int) -> Float[Tensor, "n d"]:
         """n draws as in training: half uniform on the sphere of radius √d, half z of goals, which are observations."""
-        return self.sample_z_each(n, [as_generator(rng, self.device)])[0]
+        return self._chosen(*self._drawn(as_size(n, "n", 0), as_generator(rng, self.device)))
 
     def sample_z_each(self, n: int, rngs: Sequence[Generator]) -> Float[Tensor, "runs n d"]:
         """``sample_z`` for each generator, stacked."""
@@ -240,15 +245,19 @@ class FB(Freezable):
         if not rngs:
             return self.mean.new_empty(0, n, self.dim)
         each = [self._drawn(n, rng) for rng in rngs]
-        z, goal, wanted = (torch.stack(part).to(self.device) for part in zip(*each, strict=True))
-        goals = self.goals[goal]
-        return project_sphere(torch.where((wanted < 0.5) & goals.any(-1, keepdim=True), goals, z))
+        return self._chosen(*(torch.stack(part) for part in zip(*each, strict=True)))
 
     def _drawn(self, n: int, rng: Generator) -> tuple[Tensor, Tensor, Tensor]:
         """The random numbers of n z: uniform z, the number of a goal, and which of both."""
         z = torch.randn(n, self.dim, generator=rng, dtype=self.mean.dtype, device=rng.device)
         goal = torch.randint(GOALS, (n,), generator=rng, device=rng.device)
         return z, goal, torch.rand(n, 1, generator=rng, device=rng.device)
+
+    def _chosen(self, z: Tensor, goal: Tensor, wanted: Tensor) -> Float[Tensor, "*runs n d"]:
+        """The z that these random numbers stand for."""
+        goals = self.goals[goal.to(self.device)]
+        wanted = (wanted.to(self.device) < 0.5) & goals.any(-1, keepdim=True)
+        return project_sphere(torch.where(wanted, goals, z.to(self.device)))
 
     def project_z(self, z: Vectors) -> Float[Tensor, "*b d"]:
         """z projected to the sphere of radius √d; 0 maps to (1, …, 1)."""

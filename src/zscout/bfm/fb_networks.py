@@ -44,18 +44,35 @@ class Layers:
             self.weights, self.biases = ([each[0] for each in part] for part in (self.weights, self.biases))
         self.hidden = self.weights[1].shape[-2]
         self.gated = self.weights[0].shape[-1] == 2 * self.hidden
+        self.minus_two = self.biases[0].new_full((self.hidden,), -2.0)
 
     def __call__(
         self, x: Float[Tensor, "n k"], bias: Float[Tensor, "*copies _ first"] | None = None
     ) -> Float[Tensor, "copies n out"]:
         """The outputs of each copy; ``bias`` replaces that of the first layer."""
+        out = self.outputs(x, bias)
+        return out if out.ndim == 3 else out[None]
+
+    def outputs(
+        self, x: Float[Tensor, "n k"], bias: Float[Tensor, "*copies _ first"] | None = None
+    ) -> Float[Tensor, "*copies n out"]:
+        """The same, without a dimension for copies if there is a single frozen one."""
+        return product(self.inner(x, bias), self.weights[-1], self.biases[-1])
+
+    def inner(
+        self, x: Float[Tensor, "n k"], bias: Float[Tensor, "*copies _ first"] | None = None
+    ) -> Float[Tensor, "*copies n hidden"]:
+        """What the last layer sees."""
         out = product(x, self.weights[0], self.biases[0] if bias is None else bias)
-        gate, out = out.chunk(2, -1) if self.gated else (1.0, out)
-        out = gate * torch.tanh(torch.layer_norm(out, (self.hidden,)))
+        if not self.gated:
+            out = torch.tanh(torch.layer_norm(out, (self.hidden,)))
+        else:  # gate · tanh x with tanh x = 1 − 2σ(−2x): on a CPU, torch's σ takes a third of the time of its tanh
+            gate, out = out.chunk(2, -1)
+            share = torch.layer_norm(out, (self.hidden,), self.minus_two).sigmoid_()
+            out = torch.addcmul(gate, gate, share, value=-2)
         for weight, shift in zip(self.weights[1:-1], self.biases[1:-1], strict=True):
             out = rectified(product(out, weight, shift))
-        out = product(out, self.weights[-1], self.biases[-1])
-        return out if out.ndim == 3 else out[None]
+        return out
 
 
 class Split:
@@ -63,19 +80,20 @@ class Split:
 
     def __init__(self, layers: Layers, k: int) -> None:
         first, *others = layers.weights
-        self._on_obs, self._bias = first[..., :k, :].contiguous(), layers.biases[0]
-        self._rest = Layers([first[..., k:, :].contiguous(), *others], layers.biases)
+        # Stored by columns: a product with a single row is then faster
+        self._on_obs, self._bias = first[..., :k, :].mT.contiguous().mT, layers.biases[0]
+        self.rest = Layers([first[..., k:, :].contiguous(), *others], layers.biases)
         self._last: tuple[Tensor | None, Tensor] = (None, self._bias)
 
-    def __call__(self, encoded: Float[Tensor, "r k"], x: Float[Tensor, "rn i"]) -> Float[Tensor, "copies rn out"]:
-        """The outputs of each copy for n further inputs at each of r encoded observations."""
+    def bias(self, encoded: Float[Tensor, "r k"], rows: int) -> Float[Tensor, "*copies _ first"]:
+        """The bias of ``rest`` for rows of further inputs, equally many at each of r encoded observations."""
         last = self._last
         if last[0] is not encoded:
             last = (encoded, product(encoded, self._on_obs, self._bias))
             if encoded.shape[0] > 1:
-                return self._rest(x, last[1].repeat_interleave(x.shape[0] // encoded.shape[0], -2))
+                return last[1].repeat_interleave(rows // encoded.shape[0], -2)
             self._last = last
-        return self._rest(x, last[1])
+        return last[1]
 
 
 class FBInference:
@@ -85,15 +103,26 @@ class FBInference:
         for part in (forward_map.weights, forward_map.biases):
             part[-1] = part[-1] @ to_psi
         self._actor, self._forward_map = Split(actor, k), Split(forward_map, k)
+        # The mean of the heads is one product: of what the last layers of all heads see
+        weight, bias = forward_map.weights[-1], forward_map.biases[-1]
+        self._to_mean = (weight, bias) if weight.ndim == 2 else (weight.flatten(0, 1) / len(weight), bias.mean(0))
         self.last: tuple[object, Tensor] = (None, to_psi)  # the last single observation, and its encoding
 
     def actions(self, encoded: Float[Tensor, "r k"], z: Float[Tensor, "rn d"]) -> Float[Tensor, "rn a"]:
         """π(s,z)."""
-        return torch.tanh(self._actor(encoded, z)[0])
+        return torch.tanh(self._actor.rest.outputs(z, self._actor.bias(encoded, len(z))))
 
     def psi_heads(self, encoded: Float[Tensor, "r k"], z: Float[Tensor, "rn d"]) -> Float[Tensor, "h rn d"]:
         """ψ(s;z) of each head."""
-        return self._forward_map(encoded, torch.cat([self.actions(encoded, z), z], -1))
+        x = torch.cat([self.actions(encoded, z), z], -1)
+        return self._forward_map.rest(x, self._forward_map.bias(encoded, len(z)))
+
+    def psi(self, encoded: Float[Tensor, "r k"], z: Float[Tensor, "rn d"]) -> Float[Tensor, "rn d"]:
+        """ψ(s;z): the mean of the heads."""
+        x = torch.cat([self.actions(encoded, z), z], -1)
+        inner = self._forward_map.rest.inner(x, self._forward_map.bias(encoded, len(z)))
+        weight, bias = self._to_mean
+        return product(inner if inner.ndim == 2 else inner.transpose(0, 1).flatten(1), weight, bias)
 
 
 def product(x: Float[Tensor, "*copies n k"], weight: Tensor, bias: Tensor) -> Float[Tensor, "*copies n out"]:

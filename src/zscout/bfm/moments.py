@@ -69,7 +69,7 @@ class MomentUSFA(USFA):
                 return p.clone().reshape(*pairs, -1)
         parts = [self.occupancy_logits(s, path_inputs(self, s, own)) for s, own in in_parts(state, z)]
         p = torch.cat(parts).softmax(-1)
-        if not z.requires_grad and not torch.is_inference_mode_enabled():
+        if not z.requires_grad:
             last[:] = [(state.clone(), z.clone(), p.clone())]  # copies: the caller may reuse its memory
         return p.reshape(*pairs, -1)
 

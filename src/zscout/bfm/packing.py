@@ -19,15 +19,17 @@ def in_half(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 def in_bytes(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     """Weight matrices [*b in out] as int8, with scales [*b 1 out]: the largest weight of a column is ±127."""
-    packed = {}
+    packed: dict[str, Tensor] = {}
     for name, tensor in tensors.items():
-        if may_be_packed(name):
-            largest = tensor.abs().amax(-2, keepdim=True)
-            scale = torch.where(largest > 0, largest / LEVELS, 1.0)
-            packed[name], packed[name + SCALE] = (tensor / scale).round().to(torch.int8), scale
-        else:
-            packed[name] = tensor
+        packed |= by_columns(name, tensor) if may_be_packed(name) else {name: tensor}
     return packed
+
+
+def by_columns(name: str, tensor: Tensor) -> dict[str, Tensor]:
+    """A matrix [*b n k] as int8, and the scales [*b 1 k]."""
+    largest = tensor.abs().amax(-2, keepdim=True)
+    scale = torch.where(largest > 0, largest / LEVELS, 1.0)
+    return {name: (tensor / scale).round().to(torch.int8), name + SCALE: scale}
 
 
 def unpacked(tensors: dict[str, Tensor], where: str) -> dict[str, Tensor]:

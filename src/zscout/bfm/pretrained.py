@@ -20,7 +20,7 @@ from zscout.bfm.card import fb_card, model_card
 from zscout.bfm.fb import FB, FBConfig
 from zscout.bfm.hub import PREFIX, fetched
 from zscout.bfm.moments import MomentUSFA
-from zscout.bfm.packing import in_bytes, in_half, may_be_packed, unpacked
+from zscout.bfm.packing import by_columns, in_bytes, in_half, may_be_packed, unpacked
 from zscout.bfm.usfa import USFA, USFAConfig
 from zscout.files import parse_json, write_bytes
 from zscout.names import nearest
@@ -81,7 +81,8 @@ def save(
 
 @overload
 def load(  # type: ignore[overload-overlap]
-    name_or_folder: Literal["pointmaze-fb", "cheetah-fb", "walker-fb"], device: torch.device | str = "cpu"
+    name_or_folder: Literal["pointmaze-fb", "cheetah-fb", "quadruped-fb", "walker-fb"],
+    device: torch.device | str = "cpu",
 ) -> FB: ...
 
 
@@ -107,18 +108,18 @@ def load(name_or_folder: str | Path, device: torch.device | str = "cpu") -> USFA
     return model.freeze().to(device)
 
 
-def save_observations(folder: str | Path, observations: Float[Tensor, "n k"]) -> None:
-    """Write observations of the training data beside a model, as float16: to calibrate, or to label."""
-    write_bytes(
-        Path(folder) / OBSERVATIONS, bytes_of({"observations": observations.detach().cpu().half().contiguous()})
-    )
+def save_observations(folder: str | Path, observations: Float[Tensor, "n k"], *, int8: bool = False) -> None:
+    """Write observations of the training data beside a model, to calibrate or to label: in 16 bits, or in 8."""
+    rows = observations.detach().cpu().float().contiguous()
+    tensors = by_columns("observations", rows) if int8 else {"observations": rows.half()}
+    write_bytes(Path(folder) / OBSERVATIONS, bytes_of(tensors))
 
 
 def observations_of(name_or_folder: str | Path) -> Float[Tensor, "n k"]:
     """The observations saved with a model."""
     path = _find(name_or_folder) / OBSERVATIONS
     try:
-        found = tensors_of(path.read_bytes())["observations"].float()
+        found = unpacked(tensors_of(path.read_bytes()), str(path))["observations"].float()
     except FileNotFoundError:
         raise ValueError(f"{name_or_folder} has no {OBSERVATIONS}") from None
     except (SafetensorError, ValueError, KeyError) as error:

@@ -11,6 +11,7 @@ from zscout.edge import all_finite, as_generator, as_index, as_size, as_vectors
 from zscout.types import Obs, Vectors
 
 FEW = 64  # norms that are faster compared in Python
+ZERO = torch.zeros(())
 
 
 def sample_sphere(n: int, dim: int, rng: Generator, dtype: torch.dtype = torch.float64) -> Float[Tensor, "n d"]:
@@ -34,7 +35,7 @@ def project_sphere(z: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
         norm: Tensor = torch.linalg.vector_norm(z, dim=-1, keepdim=True)
         sizes = norm.flatten().tolist() if norm.numel() <= FEW else [end.item() for end in torch.aminmax(norm)]
         if all(1e-15 < size < 1e15 for size in sizes):
-            return z / (norm * (1 / math.sqrt(z.shape[-1])))
+            return torch.addcdiv(ZERO, z, norm, value=math.sqrt(z.shape[-1]))  # one operation
         if not all_finite(z):
             raise ValueError("z holds NaN or inf")
     # Divide by the largest entry first, so that ‖z‖ neither overflows nor underflows.

@@ -16,7 +16,7 @@ from zscout.cli.bench import Bench
 from zscout.cli.compare import Compare, Tune
 from zscout.cli.export import Export
 from zscout.cli.live import Live
-from zscout.cli.output import UsageError, fail
+from zscout.cli.output import UsageError, fail, silent_without_reader
 from zscout.cli.pretrain import Pretrain
 from zscout.cli.progress import signals_stop_it, stopped
 from zscout.cli.reproduce import Reproduce
@@ -36,10 +36,11 @@ DESCRIPTION = (
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command; a user error prints one line and exits with code 2."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    if words == ["--version"]:
-        print(f"zscout {zscout.__version__}")
-        return
-    command = _parse(words or ["--help"])
+    with silent_without_reader():
+        if words == ["--version"]:
+            print(f"zscout {zscout.__version__}")
+            return
+        command = _parse(words or ["--help"])
     try:
         if not isinstance(command, Export) and not 0 <= command.seed < 2**63:
             raise UsageError(f"--seed must be from 0 to {2**63 - 1}, got {command.seed}")
@@ -67,21 +68,30 @@ def _parse(words: list[str]) -> Command:
             raise
         known = f"{words[0]} " if words[0] in COMMANDS else ""
         unknown = _unknown_option(words[0], words[1:]) if known else ""
-        fail(f"{unknown or _unboxed(errors.getvalue())}; see zscout {known}--help", code=2)
+        fail(f"{unknown or _plain(_unboxed(errors.getvalue()))}; see zscout {known}--help", code=2)
 
 
 def _unknown_option(command: str, words: Sequence[str]) -> str:
     """A message for the first unknown option: a similar one, or the commands that have it."""
-    options = {name: {f"--{field.name.replace('_', '-')}" for field in fields(kind)} for name, kind in COMMANDS.items()}
+    options = {name: {field.name.replace("_", "-") for field in fields(kind)} for name, kind in COMMANDS.items()}
     for word in words:
-        option = word.partition("=")[0].replace("_", "-")
-        if not option.startswith("--") or option in options[command] | {"--help"}:
+        option = word.partition("=")[0].replace("_", "-").removeprefix("--")  # dashes would make all names alike
+        if not word.startswith("--") or option in options[command] | {"help"}:
             continue
         owners = [f"zscout {name}" for name, known in options.items() if option in known]
         has = f"{' and '.join(owners)} {'has' if len(owners) == 1 else 'have'} it" if owners else ""
-        hint = has or nearest(option, options[command]).rstrip()
-        return f"zscout {command} has no option {option}{'; ' if hint else ''}{hint}"
+        hint = has or nearest(option, options[command], prefix="--").rstrip()
+        return f"zscout {command} has no option --{option}{'; ' if hint else ''}{hint}"
     return ""
+
+
+def _plain(error: str) -> str:
+    """Python's words about a number as ours; any other error unchanged."""
+    found = re.match(r"Error parsing (--\S+): .*(int\(\) with base 10|string to float): (.*)", error)
+    if not found:
+        return error
+    option, kind, given = found.groups()
+    return f"{option} must be a {'whole number' if kind.startswith('int') else 'number'}, got {given}"
 
 
 def _unboxed(box: str) -> str:

@@ -110,7 +110,7 @@ class RunOptions:
 
     arena: str = "grid"
     """grid; point-maze: continuous, with goals, regions, directions, velocities; point-maze-pits: with pits that end an
-    episode; walker, cheetah, hopper: the suite's tasks; walker-held-out …: other tasks; point-maze-linear,
+    episode; walker, cheetah, quadruped: the suite's tasks; walker-held-out …: other tasks; point-maze-linear,
     walker-linear …: rewards φ·z_r."""
     world: str = Usual("open-grid")  # open-grid, four-rooms, maze, or a text file with a map of '#' and '.'.
     features: str = Usual("laplacian")

@@ -1,7 +1,9 @@
 """What commands print and write: text, files, and errors of one line with an exit code."""
 
+import contextlib
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -16,6 +18,19 @@ def fail(message: str, code: int) -> NoReturn:
     """Print one line and exit."""
     print(f"zscout: {' '.join(message.split())}", file=sys.stderr)
     raise SystemExit(code)
+
+
+@contextlib.contextmanager
+def silent_without_reader() -> Iterator[None]:
+    """End silently if nobody reads stdout any more, as in ``zscout --help | head -1``."""
+    try:
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else the flush at exit fails, too
+        raise SystemExit(1) from None
 
 
 def say(console: Console, text: str, style: str = "") -> None:

@@ -11,7 +11,7 @@ from zscout.cli.output import say
 from zscout.cli.progress import bar_with_time_left, stopped
 
 OF_USFA = ("features", "dim", "slip", "recipe", "walks", "length", "patience", "keep", "base")
-FB_WORLDS = ("point-maze", "walker", "cheetah", "hopper")
+FB_WORLDS = ("point-maze", "walker", "cheetah", "hopper", "quadruped")
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Pretrain:
     out: Path  # Folder for the model, its log and, during training, its checkpoint.
     world: str = "open-grid"
     """open-grid, four-rooms, maze, a text file with a map of '#' and '.'; or with --model fb: point-maze, walker,
-    cheetah, hopper."""
+    cheetah, hopper, quadruped."""
     model: str = "usfa"
     """usfa (grids), or fb (point maze, bodies): a forward-backward model; only --set, --seed, --device and --quick
     apply."""
@@ -74,6 +74,8 @@ class Pretrain:
 
     def _training(self) -> Any:
         """The training of this model, new or resumed."""
+        if self.world not in FB_WORLDS:
+            check_world(self.world, *FB_WORLDS)
         if self.world in FB_WORLDS and self.model != "fb":
             raise ValueError(f"--world {self.world} needs --model fb")
         if self.world not in FB_WORLDS and self.model != "usfa":
@@ -89,6 +91,5 @@ class Pretrain:
             return FBRun(FBPretraining(changes=self.set, **named), self.out)
         from zscout.lab.pretraining import Pretraining, Run
 
-        check_world(self.world)
         named = {field.name: getattr(self, field.name) for field in fields(Pretraining) if field.name != "changes"}
         return Run(Pretraining(changes=self.set, **named), self.out)

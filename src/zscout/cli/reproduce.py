@@ -13,7 +13,7 @@ from zscout.cli.progress import bar_with_time_left, run_with_bar
 
 if TYPE_CHECKING:
     from zscout.lab.paper import Runs, Scale
-    from zscout.lab.report_model import Section
+    from zscout.lab.report_model import Section, Story
 
 RESULTS, TIMINGS, REPORT = "results.json", "timings.json", "report.html"
 
@@ -40,7 +40,6 @@ class Reproduce:
         from zscout.files import write_json
         from zscout.lab.paper import Runs, Scale, specs, story
         from zscout.lab.store import Store
-        from zscout.report.report import write_report
 
         began, scale = time.perf_counter(), Scale(self.seed, self.quick)
         with usage_errors():
@@ -58,8 +57,7 @@ class Reproduce:
             ran, runs = time.perf_counter(), Runs(store)
             told, seconds = self._tell(scale, runs, console)
             told_at, whole = time.perf_counter(), story(scale, told)
-            with console.status("drawing"):
-                write_report(whole, self.out)
+            self._draw(whole, console)
             results = {"seed": self.seed, "quick": self.quick, **whole.to_json()}
             for path in (self.out / RESULTS, *([self.json] if self.json else [])):
                 write_json(path, results)
@@ -101,6 +99,17 @@ class Reproduce:
             raise UsageError(f"{self.out} holds the report of {kind}: name another --out, or move it")
         if code != code_digest()[:12]:
             console.print(f"{self.out} was made by other code: runs and report are made again")
+
+    def _draw(self, story: "Story", console: Console) -> None:
+        """Write the report, and show which file was written last."""
+        from zscout.report.report import number_of_files, written_files
+
+        with bar_with_time_left(console) as bar:
+            task = bar.add_task("drawing", total=number_of_files(story))
+            for path in written_files(story, self.out):
+                bar.update(task, advance=1, description=f"drawing {path.name}")
+                if not console.is_terminal and path.suffix == ".svg":  # lines, not a bar, in a log file
+                    say(console, f"drew {path}")
 
     @staticmethod
     def _tell(scale: "Scale", runs: "Runs", console: Console) -> "tuple[list[Section], dict[str, float]]":

@@ -25,13 +25,13 @@ class Transfer:
     """Watch one run step by step: the world, the method's estimate of the reward, and the value it gets."""
 
     world: str = "open-grid"
-    """open-grid, four-rooms, maze, a text file with a map of '#' and '.'; point-maze; or a body: walker, cheetah, or
-    with --model FOLDER hopper."""
+    """open-grid, four-rooms, maze, a text file with a map of '#' and '.'; point-maze; or a body: walker, cheetah,
+    quadruped, or with --model FOLDER hopper."""
     features: str = Usual("laplacian")
     """clusters, laplacian, or module:name: your table, or a function of the world; only for grids."""
     model: str = Usual("network")
     """exact, network (the shipped one), the name or folder of a saved model, or module:name of your own; for
-    point-maze pointmaze-fb or a folder, for a body walker-fb, cheetah-fb or a folder."""
+    point-maze pointmaze-fb or a folder, for a body walker-fb, cheetah-fb, quadruped-fb or a folder."""
     method: str = "usf-ucb"  # A method of zscout compare, or module:name of your own.
     task: str = "0"
     """The number of a task of zscout compare, 0 to 99; or z_r itself, comma-separated: --task=1,0,0,0,0,0,0,0,-1. In

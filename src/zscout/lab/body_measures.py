@@ -23,7 +23,7 @@ from zscout.lab.body_arena import BodyArena
 from zscout.lab.body_judging import HORIZON, episode_returns
 from zscout.lab.cross_entropy import cross_entropy
 from zscout.transfer.offline import fit_task
-from zscout.worlds.body import Body
+from zscout.worlds.body import body as make_body
 from zscout.worlds.body_tasks import BodyTask, body_task, body_tasks
 
 LABEL_COUNTS = (50, 150, 500, 1_500, 5_000)  # and all observations that are saved with the model
@@ -109,7 +109,7 @@ def main(
     """Measure a model of a body on its tasks, and write a JSON file; tasks that are in the file are not measured again.
 
     Args:
-        body: walker, cheetah or hopper.
+        body: walker, cheetah, hopper or quadruped.
         model: A saved model's name or folder.
         out: The JSON file, written after each task.
         tasks: Names of tasks; by default all of the body.
@@ -119,7 +119,7 @@ def main(
     """
     try:
         bfm = BodyArena(model, body=body, device=device).bfm
-        world, observations = Body(body, threads=threads), observations_of(model)
+        world, observations = make_body(body, threads=threads), observations_of(model)
         names = [task.name for task in body_tasks(world)]
         wanted = [body_task(world, name) for name in dict.fromkeys(tasks or names)]
         about = _about(bfm, body, as_size(seed, "seed", 0, 2**63 - 1))

@@ -21,7 +21,6 @@ from zscout.worlds.body import body
 from zscout.worlds.body_env import side_view
 from zscout.worlds.body_tasks import body_tasks
 
-GOALS = ("height", "upright", "pitched down", "speed", "pitch rate", "angular momentum", "extension")
 COMPARED = 2_000  # saved observations on which the estimate is compared with goal features
 PIXELS = 16  # a metre, of the picture for a terminal
 SAME = 0.99  # behaviours whose z have this cosine are shown as the same
@@ -99,7 +98,7 @@ def watch_run(spec: Spec) -> tuple[BodyScene, Iterator[BodyFrame]]:
     scene = BodyScene(
         spec,
         about=f"{arena.body}: {spec.task if isinstance(spec.task, str) else 'φ·z_r'}",
-        radii=arena.world.skeleton.radii.numpy(),
+        radii=arena.world.segments(arena.world.rest)[1].numpy(),
         correlations=correlated.of(env.true_reward(correlated.obs)),
         seconds=arena.world.seconds,
     )
@@ -151,7 +150,7 @@ class Correlations:
     def __init__(self, arena: BodyArena) -> None:
         self.obs = arena.observations(COMPARED, 0)
         self.phi = arena.bfm.phi(self.obs).double().cpu()
-        goals = arena.world.goal_features(self.obs).double()
+        goals, self._names = arena.world.goal_features(self.obs).double(), arena.world.goal_names
         self._goals = (goals - goals.mean(0)) / goals.std(0, correction=0)
 
     def of(self, reward: Float[Tensor, " n"]) -> dict[str, float]:
@@ -159,4 +158,4 @@ class Correlations:
         apart = reward.double().cpu() - reward.double().mean().cpu()
         spread = float(apart.square().mean().sqrt())
         found = (self._goals * apart[:, None]).mean(0) / spread if spread > 1e-9 else 0 * self._goals[0]
-        return {name: round(value, 4) for name, value in zip(GOALS, found.tolist(), strict=False)}
+        return {name: round(value, 4) for name, value in zip(self._names, found.tolist(), strict=True)}

@@ -45,6 +45,14 @@ RECIPES: dict[str, FBRecipe | BodyRecipe] = {
         balance=0.5,
         task_share=0.4,
     ),
+    # upright, speed forward, to the left and upward, rates of roll, pitch and turn, stretch
+    "quadruped": BodyRecipe(
+        goal_features="quadruped",
+        goal_scale=(1.0, 1.5, 1.0, 1.0, 3.0, 3.0, 3.0, 0.3),
+        balance=0.5,
+        task_share=0.4,
+        steps=140_000,
+    ),
 }
 SMALL = {"dim": 12, "hidden": 32, "batch": 64}
 SMALL_POINT = {"transitions": 20_000, "feature_steps": 100, "policy_steps": 100, "evaluation_steps": 50, "runs": 64}

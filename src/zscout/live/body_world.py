@@ -66,12 +66,12 @@ class LiveBody:
     @property
     def constants(self) -> dict[str, Any]:
         """Radii of the capsules and height of the stage in metres, which capsules are far, and seconds of a step."""
-        world, model = self.arena.world, self.arena.world.model
-        ends, radii = world.segments(torch.zeros(world.state_size, dtype=torch.float64))
+        world = self.arena.world
+        ends, radii = world.segments(world.rest)
         tall = float((ends[..., 1].amax(-1) + radii).max())
         return {
             "radii": rounded(radii, MILLIMETRES),
-            "far": [model.geom(k).name.startswith("left") for k in np.flatnonzero(model.geom_bodyid)],
+            "far": world.far,
             "above": round(max(LOWEST_STAGE, HEADROOM * tall), 2),
             "seconds": world.seconds,
         }

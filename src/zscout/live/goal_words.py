@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from zscout.worlds.body import COS_PITCH, EXTENSION, HEIGHT, PITCH_RATE, SIN_PITCH, SPEED
+from zscout.worlds import quadruped
+from zscout.worlds.planar import COS_PITCH, EXTENSION, HEIGHT, PITCH_RATE, SIN_PITCH, SPEED
 
 WORTH_SAYING = 0.25  # correlations below this are not put into words
 MOST = 3  # features in a sentence
@@ -24,8 +25,20 @@ PITCH_WORDS = {"cheetah": ("Nose", "nose up", "nose down")}  # the other bodies 
 STRETCH = Goal(EXTENSION, "stretch", "Stretch", "bent", "stretched")
 
 
+QUADRUPED = (
+    Goal(quadruped.FORWARD, "speed", "Speed", "backward", "forward"),
+    Goal(quadruped.LEFTWARD, "sideways", "Sideways", "to the right", "to the left"),
+    Goal(quadruped.TURN_RATE, "turn", "Turn", "turning right", "turning left"),
+    Goal(quadruped.UPRIGHT, "upright", "Upright", "upside down", "upright"),
+    Goal(quadruped.STRETCH, "stretch", "Stretch", "low", "tall"),
+    Goal(quadruped.ROLL_RATE, "roll", "Roll", "rolling left", "rolling right"),
+)
+
+
 def goals_of(body: str) -> tuple[Goal, ...]:
     """The goal features that the page shows of a body; without angular momentum, which goes with the pitch rate."""
+    if body == quadruped.QUADRUPED:
+        return QUADRUPED
     goals = (
         Goal(SPEED, "speed", "Speed", "backward", "forward"),
         Goal(HEIGHT, "height", "Height", "low", "high"),

@@ -1,6 +1,7 @@
 """The story as a folder: the page, and every figure and table as separate files."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -21,25 +22,35 @@ _POINTER = re.compile(r"url\(#([^)]+)\)")
 
 def write_report(story: Story, folder: Path) -> list[Path]:
     """``figures/`` (SVG and PNG, rewards in both palettes), ``tables/`` (CSV and Markdown) and ``report.html``."""
+    return list(written_files(story, folder))
+
+
+def number_of_files(story: Story) -> int:
+    """How many files ``write_report`` writes."""
+    pictures = 1 + sum(len(palettes(figure)) for section in story.sections for figure in section.figures)
+    return 2 * (pictures + 1 + sum(len(section.tables) for section in story.sections)) + 1
+
+
+def written_files(story: Story, folder: Path) -> Iterator[Path]:
+    """Each file of ``write_report`` as soon as it is written."""
     check(story)  # first: an invalid story writes nothing
-    written: list[Path] = []
     pictures: dict[str, dict[Palette, str]] = {}
 
-    def add(figure: Figure, name: str, palette: Palette, alt: str) -> None:
+    def add(figure: Figure, name: str, palette: Palette, alt: str) -> tuple[Path, Path]:
         key = name if palette == "safe" else f"{name}-{palette}"
         svg, png = save_figure(figure, folder / "figures", key)
         # Drawn once for page and file.
         pictures.setdefault(name, {})[palette] = to_inline(svg.read_bytes(), key, alt, without_caption(figure))
-        written.extend((svg, png))
+        return svg, png
 
-    add(framework.draw_framework(), framework.NAME, "safe", framework.ALT)
+    yield from add(framework.draw_framework(), framework.NAME, "safe", framework.ALT)
     for shown in (figure for section in story.sections for figure in section.figures):
         for palette in palettes(shown):
-            add(draw(shown, palette), shown.name, palette, plain(shown.alt or shown.caption))
+            yield from add(draw(shown, palette), shown.name, palette, plain(shown.alt or shown.caption))
     for table in (claims_table(story), *(table for section in story.sections for table in section.tables)):
         for suffix, content in (("csv", to_csv(table)), ("md", to_markdown(table))):
-            written.append(write_bytes(folder / "tables" / f"{table.name}.{suffix}", content.encode()))
-    return [*written, write_bytes(folder / "report.html", render(story, pictures).encode())]
+            yield write_bytes(folder / "tables" / f"{table.name}.{suffix}", content.encode())
+    yield write_bytes(folder / "report.html", render(story, pictures).encode())
 
 
 def to_inline(svg: bytes, key: str, alt: str, height: float) -> str:

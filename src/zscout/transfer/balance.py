@@ -7,6 +7,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 LEAST = 1.0  # of k: with a smaller one nothing would be learned from rewards without noise
+TINY = torch.finfo(torch.float64).tiny
 GUESS, GUESSES = 0.75, 20  # ρ before any reward, and the number of rewards that weigh as much
 
 
@@ -34,7 +35,7 @@ class Balance:
     @property
     def correlation(self) -> Float[Tensor, "*b"]:
         """ρ, one standard error below its estimate."""
-        found = self.products / torch.where(self.squares > 0, self.squares, 1.0)
+        found = self.products / self.squares.clamp(min=TINY)  # 0 if there are no errors yet
         n = self.count + GUESSES
         return ((found * self.count + GUESS * GUESSES) / n - n.rsqrt()).clamp(0.0, 1.0)
 

@@ -105,7 +105,7 @@ def typical_entry(posterior: TaskPosterior, caution: float = ScaleFree.caution) 
     """ŝ: the typical entry of z_r, in units of the prior; 1 while ẑ = 0, when every radius gives the same argmax."""
     seen = directions_seen(posterior)
     size = _squares(posterior)
-    return (size / seen * (caution * seen.reciprocal() + 1)).sqrt().masked_fill(size == 0, 1.0)
+    return ((size * (seen + caution)).sqrt() / seen).masked_fill(size == 0, 1.0)
 
 
 def plausible_spread(posterior: TaskPosterior) -> Float[Tensor, "*b"]:

@@ -92,7 +92,7 @@ class TaskPosterior(TaskEstimate):
         means, balance = old.means, self.balance
         if balance is not None:
             unsure = self._novelty(phi[..., None, :], self.factor)[..., 0]  # by V, also with forgetting
-            error = reward - self.reward(phi)
+            error = reward - self.offset - torch.linalg.vecdot(phi, self.z_hat)
             if means is not None:
                 error = error.masked_fill(means.weight == 0, 0.0)  # the first reward is the offset, not an error
             seen_here = weight > 0 if isinstance(weight, Tensor) else None
@@ -155,7 +155,8 @@ class TaskPosterior(TaskEstimate):
 
     def _factors(self, L: Float[Tensor, "*b d d"], V_squared: Float[Tensor, "*b d d"]) -> dict[str, Any]:
         """The fields that follow from V = LLᵀ and Ṽ."""
-        W = torch.linalg.solve_triangular(L.mT, torch.eye(L.shape[-1]).to(L).expand_as(L), upper=True)  # L⁻ᵀ
+        eye = torch.eye(L.shape[-1], dtype=L.dtype, device=L.device)
+        W = torch.linalg.solve_triangular(L.mT, eye if L.ndim == 2 else eye.expand_as(L), upper=True)  # L⁻ᵀ
         if self.forgetting == 1:
             return {"factor": W, "width_factor": W, "aged_squares": None}
         width_factor = torch.cholesky_solve(self._cholesky(V_squared), L)
@@ -234,13 +235,14 @@ class TaskPosterior(TaskEstimate):
         if not other.any():
             return None
         more = priors.changes[which]
+        V = self.V + more
         new = replace(
             self,
             z_hat=torch.linalg.solve_triangular(R.mT, half, upper=True)[..., 0],
-            sums=replace(self.sums.all, V=self.V + more),
+            sums=replace(self.sums.all, V=V),
             ridge=priors.ridges[which].clone(),  # of a single run these are views
             task_root=priors.roots[which].clone(),
-            **self._factors(R, self.V_squared + more),
+            **self._factors(R, V if self.aged_squares is None else self.aged_squares + more),
         )
         return new if other.all() else new.replaced(~other, self)  # a run alone equals the same run in a batch, bitwise
 

@@ -68,7 +68,7 @@ class Problem:
         runs, model = self.posterior.runs, self.model
         if not isinstance(rng, Streams):
             draws = model.sample_z(n * math.prod(runs), rng)
-        elif offers(model, SamplesForEachRun) and _from_one_hand(type(model), "sample_z", "sample_z_each"):
+        elif runs and offers(model, SamplesForEachRun) and _from_one_hand(type(model), "sample_z", "sample_z_each"):
             draws = model.sample_z_each(n, rng.generators())
         else:
             each = [model.sample_z(n, own) for own in rng.generators()]

@@ -82,7 +82,7 @@ class BodyEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         """The body from the side, at the middle of the frame; the floor has a mark every metre."""
         if self.render_mode is None:
             return None
-        state = torch.zeros(self.world.state_size) if self.state is None else torch.from_numpy(self.state)
+        state = self.world.rest if self.state is None else torch.from_numpy(self.state)
         ends, radii = self.world.segments(state)
         return side_view(ends.numpy(), radii.numpy())
 

@@ -15,7 +15,9 @@ from torch import Tensor
 
 from zscout.edge import known_name
 from zscout.types import Action, Obs
-from zscout.worlds.body import COS_PITCH, EXTENSION, HEIGHT, PITCH_RATE, SIN_PITCH, SPEED, SPIN, Body
+from zscout.worlds import quadruped
+from zscout.worlds.body_physics import Body
+from zscout.worlds.planar import COS_PITCH, EXTENSION, HEIGHT, PITCH_RATE, SIN_PITCH, SPEED, SPIN
 
 Field: TypeAlias = Callable[[Float[Tensor, "*b g"]], Float[Tensor, "*b"]]
 
@@ -216,4 +218,52 @@ HOPPER: dict[str, dict[str, Field]] = {
     },
 }
 
-FIELDS = {"walker": WALKER, "cheetah": CHEETAH, "hopper": HOPPER}
+# Quadruped
+
+
+def _level_torso(g: Tensor) -> Tensor:
+    return (1 + g[..., quadruped.UPRIGHT]) / 2
+
+
+def _walking(entry: int, speed: float, direction: int = 1) -> Field:
+    """The suite's walk and run: torso level, and at least that fast; half of it without any speed."""
+    return lambda g: (
+        _level_torso(g) * tolerance(direction * g[..., entry], speed, margin=speed, at_margin=0.5, linear=True)
+    )
+
+
+def _resting(low: float, high: float) -> Field:
+    """Torso level, between two heights over the toes, slow."""
+
+    def field(g: Tensor) -> Tensor:
+        speed = g[..., [quadruped.FORWARD, quadruped.LEFTWARD]].norm(dim=-1)
+        height = tolerance(g[..., quadruped.STRETCH], low, high, margin=0.2)
+        return _level_torso(g) * height * tolerance(speed, 0.0, 0.1, margin=0.5)
+
+    return field
+
+
+def _turning(direction: int) -> Field:
+    return lambda g: _level_torso(g) * _ramp(direction * g[..., quadruped.TURN_RATE], 2.0)
+
+
+QUADRUPED: dict[str, dict[str, Field]] = {
+    "suite": {"walk": _walking(quadruped.FORWARD, 0.5), "run": _walking(quadruped.FORWARD, 5.0)},
+    "benchmark": {"stand": _level_torso},
+    "held-out": {
+        "walk-backward": _walking(quadruped.FORWARD, 0.5, -1),
+        "run-backward": _walking(quadruped.FORWARD, 5.0, -1),
+        "walk-left": _walking(quadruped.LEFTWARD, 0.5),
+        "walk-right": _walking(quadruped.LEFTWARD, 0.5, -1),
+        "turn-left": _turning(1),
+        "turn-right": _turning(-1),
+        "stand-still": _resting(0.4, 0.6),
+        "stand-tall": _resting(0.65, math.inf),
+        "crouch": _resting(-math.inf, 0.25),
+        "upside-down": lambda g: (1 - g[..., quadruped.UPRIGHT]) / 2,
+        "roll": lambda g: _ramp(g[..., quadruped.ROLL_RATE], 3.0),
+        "roll-left": lambda g: _ramp(-g[..., quadruped.ROLL_RATE], 3.0),
+    },
+}
+
+FIELDS = {"walker": WALKER, "cheetah": CHEETAH, "hopper": HOPPER, "quadruped": QUADRUPED}

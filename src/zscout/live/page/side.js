@@ -220,10 +220,14 @@ export class Side {
 /** Where the body is and how it moves, in words. */
 function describeBody({ ends, now, reward }, { goals }) {
   const of = Object.fromEntries(goals.map(({ name }, i) => [name, now[i]]));
-  const { low, high } = goals.find(({ name }) => name === "pitch");
-  const posture = of.upright < -0.3 ? "upside down" : of.pitch < -0.5 ? low : of.pitch > 0.5 ? high : "upright";
+  const pitch = goals.find(({ name }) => name === "pitch"); // only planar bodies have one pitch
+  const leans = pitch && (of.pitch < -0.5 ? pitch.low : of.pitch > 0.5 && pitch.high);
+  const lies = !pitch && of.upright < 0.7 ? "on its side" : "upright";
+  const posture = of.upright < -0.3 ? "upside down" : leans || lies;
   const rounded = (x) => plain(Math.round(10 * x) / 10 || 0, 1); // no −0
-  const parts = [`At ${rounded(torsoAt(ends))} m`, `${rounded(of.speed)} m/s`, `torso ${plain(of.height, 2)} m high`, posture];
+  const parts = [`At ${rounded(torsoAt(ends))} m`, `${rounded(of.speed)} m/s`];
+  if ("height" in of) parts.push(`torso ${plain(of.height, 2)} m high`);
+  parts.push(posture);
   if (reward !== null) parts.push(`reward ${signed(reward)}`);
   return parts.join(" · ");
 }

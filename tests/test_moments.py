@@ -104,6 +104,21 @@ def test_m_is_positive_also_when_centred(model: MomentUSFA) -> None:
     torch.testing.assert_close(M - cross - cross.mT + mean[:, None] * mean / 0.2, centred, atol=1e-4, rtol=1e-4)
 
 
+def test_the_table_of_psi_follows_from_the_occupancy(model: MomentUSFA, monkeypatch: pytest.MonkeyPatch) -> None:
+    exact, z = ExactModel(WORLD, PHI), model.sample_z(70, 3)  # more than are solved at once
+    policy = model.policy(z).argmax(-1)
+    truth = exact.evaluate(policy).movedim(0, 1)
+
+    def error(psi: torch.Tensor) -> float:
+        return float((psi - truth).norm(dim=-1).mean() / truth.norm(dim=-1).mean())
+
+    assert error(model.psi_table(z)) < 0.5 * error(model.psi(model.states(), z))  # measured: .16 and .83
+    visits = ExactModel(WORLD, torch.eye(25)).evaluate(policy, 0.8) * 0.2  # [n S S]
+    parts = iter(visits.movedim(0, 1).split(64, dim=1))
+    monkeypatch.setattr(model, "occupancy", lambda obs, z: next(parts))
+    torch.testing.assert_close(model.psi_table(z), truth)  # a true occupancy gives the true ψ
+
+
 def test_other_discounts_are_refused(model: MomentUSFA) -> None:
     z = model.sample_z(3, 0)
     with pytest.raises(ValueError, match=r"gamma=0.9, but this model learned γ = 0.8 only"):
@@ -138,6 +153,21 @@ def test_a_changed_model_answers_anew_and_z_has_a_gradient(plain: USFA) -> None:
     torch.testing.assert_close(model.psi_at(2, z, 0.8), inside)
 
 
+def test_a_certificate_compares_psi_of_tables(model: MomentUSFA, monkeypatch: pytest.MonkeyPatch) -> None:
+    agent, batch = zscout.OnlineTransfer(model, seed=1), zscout.OnlineTransfer(model, seed=0, runs=3)
+    for state in (3, 12, 20, 6):
+        agent.ask(state)
+        agent.tell(state + 1, state / 20)
+        batch.ask([state] * 3)
+        batch.tell([state + 1] * 3, [0.5, state / 20, 1.0])
+    monkeypatch.setattr(model, "psi", lambda obs, z: pytest.fail("the network's ψ has other errors than the table's"))
+    alone, together = agent.certificate(), batch.certificate()
+    assert not alone.exact
+    assert 0 < float(alone.share) <= 1
+    torch.testing.assert_close(together.share[1], alone.share, rtol=1e-3, atol=1e-3)
+    torch.testing.assert_close(together.gain[1], alone.gain, rtol=1e-3, atol=0.0)
+
+
 @pytest.mark.parametrize("inference", [False, True])
 def test_m_and_psi_at_share_one_pass(plain: USFA, inference: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     model, passes = trained(plain, seed=1), list[int]()
@@ -164,10 +194,10 @@ def test_the_score_uses_m_at_its_own_discount_only(plain: USFA, model: MomentUSF
     assert not torch.allclose(score(model, 0.8, intercept), score(plain, 0.8, intercept), rtol=1e-2)
 
 
-def test_the_bonus_of_a_learned_m_is_larger(model: MomentUSFA) -> None:
+def test_the_bonus_of_a_learned_m_can_be_larger(model: MomentUSFA) -> None:
     posterior = TaskPosterior.prior(dim=4, ridge=0.1)
     forecast, radius = Forecast(model, 6, model.sample_z(9, 0).double()), torch.tensor(0.7)
-    with_m = PathUCB()(forecast, posterior, radius, torch.Generator())
+    with_m = PathUCB(learned=1.2)(forecast, posterior, radius, torch.Generator())
     by_hand = ((0.2 * forecast.information(posterior, 0.8)).sqrt() * 100 * 0.7 * 1.2) + forecast.value(posterior)
     torch.testing.assert_close(with_m, by_hand)
 

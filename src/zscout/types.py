@@ -187,6 +187,14 @@ class HasMomentDiscount(Protocol):
 
 
 @runtime_checkable
+class HasPsiTable(Protocol):
+    """A model of a finite world whose learned ψ is better if it is computed for all states at once."""
+
+    def psi_table(self, z: Vectors) -> Float[Tensor, "S n d"]:
+        """ψ(s;z) of every state s."""
+
+
+@runtime_checkable
 class HasTransitionFeatures(Protocol):
     """A model with features of a transition, e.g. for action costs, or φ = f(S_{t+1}) − f(S_t)."""
 

@@ -20,6 +20,7 @@ from zscout.types import (
     HasHorizons,
     HasMomentDiscount,
     HasMoments,
+    HasPsiTable,
     HasSecondMoment,
     HasStates,
     HasTaskPrior,
@@ -192,6 +193,11 @@ def _psi_at(self: Calibrated, obs: Obs, z: Vectors, gamma: float) -> Float[Tenso
     return self._whitened(self.model.psi_at(obs, self.to_z(z, candidates=True), gamma), gamma)
 
 
+def _psi_table(self: Calibrated, z: Vectors) -> Float[Tensor, "S n k"]:
+    """ψ′ of every state."""
+    return self._whitened(self.model.psi_table(self.to_z(z, candidates=True)), self.gamma)
+
+
 def _second_moment(self: Calibrated, obs: Obs, z: Vectors, gamma: float) -> Float[Tensor, "*b n k k"]:
     """M of φ′: A(M − ψφ̄ᵀ − φ̄ψᵀ + φ̄φ̄ᵀ/(1 − γ))Aᵀ."""
     own, mean, A = self.to_z(z, candidates=True), self.mean, self.whitening
@@ -218,6 +224,7 @@ _EXTRAS: dict[tuple[type, ...], dict[str, Any]] = {
     (HasTransitionFeatures,): {"phi_of_transition": _phi_of_transition},
     (HasHorizons,): {"psi_at": _psi_at},
     (HasSecondMoment, HasHorizons): {"second_moment": _second_moment},
+    (HasPsiTable,): {"psi_table": _psi_table},
     (HasMomentDiscount,): {"moment_gamma": property(lambda self: self.model.moment_gamma)},
     # ``Problem.fresh`` requires both in the same class.
     (SamplesForEachRun,): {"sample_z": Calibrated.sample_z, "sample_z_each": _sample_z_each},

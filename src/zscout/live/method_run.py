@@ -166,7 +166,8 @@ class MethodRun:
     def _doubts(self) -> list[float]:
         """Some eigenvalues of V⁻¹, from the largest to the smallest."""
         if len(self.steps) >= self._doubts_due:
-            self._doubts_due = len(self.steps) + (DOUBTS_EVERY if isinstance(self._world, LiveBody) else 1)
+            # A late reward changes V without a step, so 0.
+            self._doubts_due = len(self.steps) + (DOUBTS_EVERY if isinstance(self._world, LiveBody) else 0)
             all_of_them = 1 / self.agent.posterior.eigenvalues.cpu()
             some = np.linspace(0, len(all_of_them) - 1, min(len(all_of_them), DOUBTS)).round().astype(int)
             self._last_doubts = rounded(all_of_them[some], DIGITS + 2)

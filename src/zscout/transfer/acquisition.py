@@ -49,13 +49,13 @@ class PathUCB(Checked):
 
     ‖ψ‖²_{V⁻¹} = tr(V⁻¹ψψᵀ) sums features first, so directions cancel. M sums the information of each state on the
     path. g is a shorter horizon than the value's γ; H = 1/(1 − γ) and √(1 − g) scale the bonus to the size of ψ.
-    If M is learned, the bonus is ``learned`` times as large: its errors differ between z, and a run settles too early.
+    If M is learned, the bonus is ``learned`` times as large: with ``FixedPoint``, 1.2 settles more often.
     Fallbacks: H(1 − g)‖ψ_g‖_{V⁻¹} for a model with ``psi_at`` only, ‖ψ‖_{V⁻¹} (eq. 5) for a model with neither; an
     agent then warns that g has no effect, unless g is the default.
     """
 
     gamma: Discount = 0.8  # g
-    learned: NotNegative = 1.2
+    learned: NotNegative = 1.0
 
     def __call__(self, forecast: Forecast, posterior: TaskPosterior, radius: Radius, rng: Rng) -> Scores:
         """Value plus bonus."""

@@ -19,7 +19,7 @@ from zscout.transfer.forecast import (
 )
 from zscout.transfer.inputs import finite
 from zscout.transfer.offline import ConstantPart
-from zscout.types import BehaviorModel, HasStates, Obs
+from zscout.types import BehaviorModel, HasPsiTable, HasStates, Obs
 
 ROOM = 2**27  # bytes of cached single rows
 COLUMNS = 3  # cached columns, including ψ
@@ -45,7 +45,8 @@ class Table:
         if constant is not None:
             self.bank = model.project_z(constant.removed_from(self.bank)).double()
         with torch.no_grad():
-            psi = finite(model.psi(self.states, self.bank))
+            psi = model.psi_table(self.bank) if isinstance(model, HasPsiTable) else model.psi(self.states, self.bank)
+        psi = finite(psi)
         self.rows: Int[Tensor, "S m"] = distinct_rows(psi)
         kept = psi[torch.arange(len(psi), device=psi.device)[:, None], self.rows]
         if ROWS // kept.shape[1] < FEW:  # read run by run: this memory order is faster there

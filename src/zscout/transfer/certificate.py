@@ -7,14 +7,14 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from zscout.edge import as_size, in_range
+from zscout.edge import as_index, as_size, in_range
 from zscout.randomness import Rng
 from zscout.transfer.bank import table_of
 from zscout.transfer.confidence import plausible_spread
 from zscout.transfer.forecast import offers
 from zscout.transfer.problem import Problem
-from zscout.transfer.search import exact_and_small
-from zscout.types import HasExactPsi
+from zscout.transfer.search import tabulates
+from zscout.types import HasExactPsi, HasPsiTable
 
 SAMPLES, DRAWN, BANK = 200, 64, 1_000  # plausible tasks; random z; z of a bank
 TOGETHER = 64  # runs whose candidates are compared in one product
@@ -25,14 +25,15 @@ class Certificate:
     """At one observation, with probability 1 − δ under the posterior: no candidate is worth ``gain`` more than best_z.
 
     The probability is over tasks of the prior and noise, at any step. It needs an exact ψ, a reward linear in φ, and no
-    forgetting; otherwise it is an estimate.
+    forgetting; otherwise it is an estimate. How often an estimate holds was measured for the shipped networks of the
+    9×9 grid only, see docs/transfer.md.
     """
 
     gain: Float[Tensor, "*b"]  # what the best candidate may be worth above best_z: ψ(s;z)·z_r − ψ(s;best_z)·z_r
     share: Float[Tensor, "*b"]  # gain ÷ what that candidate is worth above an average z: 0 nothing left, 1 unknown
     better: Float[Tensor, "*b d"]  # that candidate; best_z itself if the gain is 0
     delta: float
-    exact: bool  # whether ψ is exact
+    exact: bool  # whether ψ is exact: if not, this is an estimate
 
 
 @dataclass(frozen=True)
@@ -63,18 +64,18 @@ def certify(
 ) -> Certificate:
     """The 1 − δ quantile, over plausible tasks θ, of what the best candidate for θ is worth above ``keep``.
 
-    Candidates are random z and, since π(·,θ) should be best for θ, all the sampled tasks. With an exact ψ of a small
-    world they are a tabulated bank, as in ``Automatic``. With a ``bank``, they are its z.
+    Candidates are random z and, since π(·,θ) should be best for θ, all the sampled tasks. Where ``Automatic`` has a
+    tabulated bank, they are one, too. With a ``bank``, they are its z.
     """
     model, theta = problem.model, problem.posterior.sample(SAMPLES, rng, plausible_spread(problem.posterior))
-    kept = problem.forecast(keep[..., None, :]).psi
+    kept = _psi(problem, keep[..., None, :])
     fresh = problem.fresh(DRAWN, rng)
     if bank is not None:
         tried = problem.forecast(bank.to(theta).expand(*problem.posterior.runs, -1, -1))
         drawn = tried.psi
-    elif exact_and_small(model):
+    elif tabulates(model):
         tried = table_of(model, BANK, 0, problem.constant).forecast(model, problem.obs)
-        drawn = problem.forecast(fresh).psi
+        drawn = tried.psi if offers(model, HasPsiTable) else problem.forecast(fresh).psi
     else:
         tried = problem.forecast(torch.cat([fresh, problem.project(theta)], -2))
         drawn = tried.psi[..., :DRAWN, :]
@@ -87,6 +88,17 @@ def certify(
     gain, share, best = (values.gather(-1, at)[..., 0] for values in (gain, share, best))
     better = torch.where((gain > 0)[..., None], tried.candidates.pick(best), keep)
     return Certificate(gain, share, better, delta, exact=offers(model, HasExactPsi) and model.psi_is_exact)
+
+
+def _psi(problem: Problem, z: Float[Tensor, "*b n d"]) -> Float[Tensor, "*b n d"]:
+    """ψ of z at the observation; if candidates come from a table of a learned ψ, from one like it, with its errors."""
+    model = problem.model
+    if not (tabulates(model) and offers(model, HasPsiTable)):
+        return problem.forecast(z).psi
+    table = model.psi_table(z.flatten(0, -2))  # [S m d]
+    state = as_index(problem.obs, len(table), "observation", table.device)[..., None].expand(z.shape[:-1])
+    psi: Tensor = table[state.flatten(), torch.arange(table.shape[1], device=table.device)]
+    return psi.double().reshape(z.shape)
 
 
 def _best(

@@ -19,7 +19,7 @@ from zscout.transfer.forecast import offers
 from zscout.transfer.inputs import Checked, Count, Flag, NotNegative, Positive, Whole, instance
 from zscout.transfer.posterior import TaskPosterior
 from zscout.transfer.problem import Problem
-from zscout.types import BehaviorModel, HasExactPsi, HasStates, Vectors
+from zscout.types import BehaviorModel, HasExactPsi, HasPsiTable, HasStates, Vectors
 
 Search: TypeAlias = Callable[[Problem, Rng], Float[Tensor, "*b d"]]
 
@@ -208,7 +208,7 @@ class Ellipsoid(Checked):
 
 @dataclass(frozen=True)
 class Automatic(Checked):
-    """``Bank`` if ψ is exact and the world has at most ``most_states`` states, else ``FixedPoint``."""
+    """``Bank`` for at most ``most_states`` states and a ψ that is exact or has a ``psi_table``; else ``FixedPoint``."""
 
     bank: Bank = field(default_factory=Bank)
     otherwise: FixedPoint = field(default_factory=FixedPoint)
@@ -216,14 +216,14 @@ class Automatic(Checked):
 
     def __call__(self, problem: Problem, rng: Rng) -> Float[Tensor, "*b d"]:
         """The result of the search that fits the model."""
-        tabulates = exact_and_small(problem.model, self.most_states)
-        return self.bank(problem, rng) if tabulates else self.otherwise(problem, rng)
+        search = self.bank if tabulates(problem.model, self.most_states) else self.otherwise
+        return search(problem, rng)
 
 
-def exact_and_small(model: BehaviorModel, most_states: int = Automatic.most_states) -> bool:
-    """Whether ψ is exact and the world has few states: then a bank of z is tabulated."""
-    exact = offers(model, HasExactPsi) and model.psi_is_exact
-    return exact and offers(model, HasStates) and len(model.states()) <= most_states
+def tabulates(model: BehaviorModel, most_states: int = Automatic.most_states) -> bool:
+    """Whether a bank of z is tabulated: the world has few states, and ψ is exact or better in a table."""
+    good = offers(model, HasPsiTable) or (offers(model, HasExactPsi) and model.psi_is_exact)
+    return good and offers(model, HasStates) and len(model.states()) <= most_states
 
 
 # Searches without a score

@@ -180,7 +180,7 @@ def test_the_documented_comparison_is_the_stored_one() -> None:
     assert best["settings"] == {"intercept": False, "radius": 0.1, "ridge": 1.0}  # OpTI's published ones
 
 
-@pytest.mark.parametrize("name", ["walker", "cheetah"])
+@pytest.mark.parametrize("name", ["walker", "cheetah", "quadruped"])
 def test_the_documented_table_is_the_stored_measurement_of_the_shipped_model(name: str) -> None:
     found = stored(f"{name}.json")
     model = zscout.load(f"{name}-fb")

@@ -124,7 +124,10 @@ def test_version() -> None:
             ["pretrain", "--out", "x", "--world", "mars"],
             "there is no world 'mars': there are open-grid, four-rooms, maze",
         ),
-        (["pretrain", "--out", "x", "--world", "mars"], "maze, point-maze, walker, cheetah, hopper, quadruped, or a map file"),
+        (
+            ["pretrain", "--out", "x", "--world", "mars"],
+            "maze, point-maze, walker, cheetah, hopper, quadruped, or a map file",
+        ),
         (["pretrain", "--out", "x", "--world", "mars", "--model", "fb"], "there is no world 'mars'"),
         (["compare", "--world", "ofice.txt"], "there is no file 'ofice.txt': expected a map file, or one of"),
         (["compare", "--features", "mine:places"], "No module named 'mine'; run in the folder of mine.py"),

@@ -121,6 +121,16 @@ def test_inference_equals_the_trained_networks(changes: dict[str, object]) -> No
             close(model.psi(obs.astype("f8"), z[i]), model.psi(states[i], z[i]))
 
 
+def test_a_model_that_is_not_frozen_answers_the_same() -> None:
+    model, states = random_model(), SMALL.random_states(4, torch.Generator().manual_seed(2))
+    z = model.sample_z(8, 3).reshape(4, 2, -1)
+    loose = FB(model.config)
+    loose.load_state_dict(model.state_dict())
+    with torch.no_grad():
+        torch.testing.assert_close(loose.psi(states, z), model.psi(states, z))
+        torch.testing.assert_close(loose.psi_heads(states, z), model.psi_heads(states, z))
+
+
 def test_a_frozen_model_that_is_changed_answers_anew() -> None:
     model, obs = random_model(), np.array([1.0, 0.5, 0.1, 0.0], dtype=np.float32)
     z, shift = model.sample_z(3, 0), np.array([0.5, 0.0, 0.0, 0.0], dtype=np.float32)

@@ -60,6 +60,7 @@ def test_it_has_presets_goals_and_a_stage_as_high_as_it_needs(offered: str) -> N
     [begin, *_] = messages(begun(offered).begun("key"))
     world = body(offered, threads=1)
     assert begin["constants"]["seconds"] == world.seconds
+    assert begin["constants"]["planar"] == hopper
     assert len(begin["constants"]["far"]) == len(begin["constants"]["radii"])
     assert sum(begin["constants"]["far"]) == (0 if hopper else 6)  # two legs of three bones
     assert begin["constants"]["above"] > 1.2 * float(world.segments(world.rest)[0][..., 1].max())

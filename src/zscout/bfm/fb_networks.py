@@ -110,7 +110,8 @@ class FBInference:
 
     def actions(self, encoded: Float[Tensor, "r k"], z: Float[Tensor, "rn d"]) -> Float[Tensor, "rn a"]:
         """π(s,z)."""
-        return torch.tanh(self._actor.rest.outputs(z, self._actor.bias(encoded, len(z))))
+        out = self._actor.rest.outputs(z, self._actor.bias(encoded, len(z)))
+        return torch.tanh(out if out.ndim == 2 else out[0])  # a model that is not frozen keeps the dimension of copies
 
     def psi_heads(self, encoded: Float[Tensor, "r k"], z: Float[Tensor, "rn d"]) -> Float[Tensor, "h rn d"]:
         """ψ(s;z) of each head."""

@@ -45,7 +45,7 @@ class MomentUSFA(USFA):
         return self.psi(obs, z) if gamma == self.gamma else self.occupancy(obs, z) @ self.features / (1 - gamma)
 
     def psi_table(self, z: Vectors) -> Float[Tensor, "S n d"]:
-        """ψ(s;z) of every state, from the occupancy instead of the network of ψ: its errors are half as large.
+        """ψ(s;z) of every state, from the occupancy instead of the network of ψ: with .4 to .6 times its error.
 
         With R_γ = Σ_{k≥0} γᵏP^{k+1}, R_γ = R_g + (γ − g)R_gR_γ and ψ = R_γφ. So ψ solves (I − (γ − g)R_g)ψ = R_gφ.
         """

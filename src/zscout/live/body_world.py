@@ -21,6 +21,7 @@ from zscout.live.live_world import Hidden, RecordedStep, RunSoFar
 from zscout.live.rounding import rounded
 from zscout.types import BehaviorModel
 from zscout.worlds.body_tasks import FIELDS, body_tasks
+from zscout.worlds.planar import PlanarBody
 
 MILLIMETRES = 3  # digits of positions
 HEADROOM = 1.35  # the stage's height over that of the body at rest: room to jump
@@ -65,13 +66,14 @@ class LiveBody:
 
     @property
     def constants(self) -> dict[str, Any]:
-        """Radii of the capsules and height of the stage in metres, which capsules are far, and seconds of a step."""
+        """Radii of the capsules and height of the stage in metres, which are far, whether planar, seconds of a step."""
         world = self.arena.world
         ends, radii = world.segments(world.rest)
         tall = float((ends[..., 1].amax(-1) + radii).max())
         return {
             "radii": rounded(radii, MILLIMETRES),
             "far": world.far,
+            "planar": isinstance(world, PlanarBody),
             "above": round(max(LOWEST_STAGE, HEADROOM * tall), 2),
             "seconds": world.seconds,
         }

@@ -46,7 +46,10 @@ class Table:
             self.bank = model.project_z(constant.removed_from(self.bank)).double()
         with torch.no_grad():
             psi = model.psi_table(self.bank) if isinstance(model, HasPsiTable) else model.psi(self.states, self.bank)
-        psi = finite(psi)
+        psi, expected = finite(psi), (len(self.states), n, model.dim)
+        if psi.shape != expected:
+            name, shape = type(model).__name__, tuple(psi.shape)
+            raise ValueError(f"ψ of all states of {name} has shape {shape}, expected [S n d] = {expected}")
         self.rows: Int[Tensor, "S m"] = distinct_rows(psi)
         kept = psi[torch.arange(len(psi), device=psi.device)[:, None], self.rows]
         if ROWS // kept.shape[1] < FEW:  # read run by run: this memory order is faster there

@@ -14,7 +14,7 @@ from zscout.transfer.confidence import plausible_spread
 from zscout.transfer.forecast import offers
 from zscout.transfer.problem import Problem
 from zscout.transfer.search import tabulates
-from zscout.types import HasExactPsi, HasPsiTable
+from zscout.types import HasExactPsi, HasPsiTable, Obs
 
 SAMPLES, DRAWN, BANK = 200, 64, 1_000  # plausible tasks; random z; z of a bank
 TOGETHER = 64  # runs whose candidates are compared in one product
@@ -68,17 +68,20 @@ def certify(
     tabulated bank, they are one, too. With a ``bank``, they are its z.
     """
     model, theta = problem.model, problem.posterior.sample(SAMPLES, rng, plausible_spread(problem.posterior))
-    kept = _psi(problem, keep[..., None, :])
-    fresh = problem.fresh(DRAWN, rng)
+    fresh, kept = problem.fresh(DRAWN, rng), None
     if bank is not None:
         tried = problem.forecast(bank.to(theta).expand(*problem.posterior.runs, -1, -1))
         drawn = tried.psi
     elif tabulates(model):
         tried = table_of(model, BANK, 0, problem.constant).forecast(model, problem.obs)
-        drawn = tried.psi if offers(model, HasPsiTable) else problem.forecast(fresh).psi
+        if isinstance(model, HasPsiTable):  # what is compared must have errors of the same kind
+            kept, drawn = _tabled(model, problem.obs, keep[..., None, :]), tried.psi
+        else:
+            drawn = problem.forecast(fresh).psi
     else:
         tried = problem.forecast(torch.cat([fresh, problem.project(theta)], -2))
         drawn = tried.psi[..., :DRAWN, :]
+    kept = problem.forecast(keep[..., None, :]).psi if kept is None else kept
     gain, best = _best(tried.psi - kept, theta)
     gain = gain.clamp(min=0)  # keep is a candidate, too
     average = ((drawn.mean(-2, keepdim=True) - kept) @ theta.mT)[..., 0, :]
@@ -90,13 +93,10 @@ def certify(
     return Certificate(gain, share, better, delta, exact=offers(model, HasExactPsi) and model.psi_is_exact)
 
 
-def _psi(problem: Problem, z: Float[Tensor, "*b n d"]) -> Float[Tensor, "*b n d"]:
-    """ψ of z at the observation; if candidates come from a table of a learned ψ, from one like it, with its errors."""
-    model = problem.model
-    if not (tabulates(model) and offers(model, HasPsiTable)):
-        return problem.forecast(z).psi
+def _tabled(model: HasPsiTable, obs: Obs, z: Float[Tensor, "*b n d"]) -> Float[Tensor, "*b n d"]:
+    """ψ of z at the observation, from a table."""
     table = model.psi_table(z.flatten(0, -2))  # [S m d]
-    state = as_index(problem.obs, len(table), "observation", table.device)[..., None].expand(z.shape[:-1])
+    state = as_index(obs, len(table), "observation", table.device)[..., None].expand(z.shape[:-1])
     psi: Tensor = table[state.flatten(), torch.arange(table.shape[1], device=table.device)]
     return psi.double().reshape(z.shape)
 

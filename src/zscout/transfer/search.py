@@ -208,7 +208,7 @@ class Ellipsoid(Checked):
 
 @dataclass(frozen=True)
 class Automatic(Checked):
-    """``Bank`` for at most ``most_states`` states and a ψ that is exact or has a ``psi_table``; else ``FixedPoint``."""
+    """``Bank`` for few states (2,000 if ψ is exact, 200 if it has a ``psi_table``), else ``FixedPoint``."""
 
     bank: Bank = field(default_factory=Bank)
     otherwise: FixedPoint = field(default_factory=FixedPoint)
@@ -220,10 +220,15 @@ class Automatic(Checked):
         return search(problem, rng)
 
 
+MOST_SOLVED = 200  # states up to which a ``psi_table`` is used: it solves a system of all states for each z
+
+
 def tabulates(model: BehaviorModel, most_states: int = Automatic.most_states) -> bool:
     """Whether a bank of z is tabulated: the world has few states, and ψ is exact or better in a table."""
-    good = offers(model, HasPsiTable) or (offers(model, HasExactPsi) and model.psi_is_exact)
-    return good and offers(model, HasStates) and len(model.states()) <= most_states
+    states = len(model.states()) if offers(model, HasStates) else most_states + 1
+    if offers(model, HasPsiTable):
+        return states <= min(most_states, MOST_SOLVED)
+    return offers(model, HasExactPsi) and model.psi_is_exact and states <= most_states
 
 
 # Searches without a score

@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Generator, Tensor
 
+from zscout.edge import known_name
 from zscout.worlds.body_physics import Body, Mapped, check_entries, load_model
 from zscout.worlds.skeleton import Skeleton, directions
 
@@ -39,7 +40,8 @@ class PlanarBody(Body):
     mapped = (Mapped(HEIGHT, 0.0, 2.0), Mapped(SPEED, -6.0, 6.0))
 
     def __init__(self, name: str, *, repeat: int = 1, threads: int | None = None) -> None:
-        self.name, self.kind = name, PLANAR[name]
+        self.name = known_name(name, PLANAR, "planar body")
+        self.kind = PLANAR[name]
         touch = self.kind.touch
         model = load_model(name, sensors=touch > 0)
         super().__init__(model, range(model.nsensordata)[model.nsensordata - touch :], repeat, threads)

@@ -108,7 +108,7 @@ class Quadruped(Body):
         body = torch.cat([fixed.expand(*legs.shape[:-3], 2, 2, 3), legs], -3)
         aside, across, up = (body @ _axes(position[..., 3:7])[..., None, :, :].mT).unbind(-1)
         x, y, z = (part[..., None, None] for part in position[..., :3].unbind(-1))
-        return torch.stack([x + aside + VIEW[0] * (y + across), z + up + VIEW[1] * across], -1), self._radii
+        return torch.stack([x + aside + VIEW[0] * (y + across), z + up + VIEW[1] * across], -1), self._radii.to(state)
 
     @property
     def far(self) -> list[bool]:

@@ -73,7 +73,7 @@ export class Clips {
     if (!this.isOpen) return;
     this.pair = pair;
     this.began = performance.now();
-    pair.clips.forEach((clip, i) => mark(byId(`clip-${SIDES[i]}-view`), "aria-label", `The ${SIDES[i]} clip: it ${inWords(clip)}`));
+    pair.clips.forEach((clip, i) => mark(byId(`clip-${SIDES[i]}-view`), "aria-label", `The ${SIDES[i]} clip: it ${inWords(clip, this.session.constants)}`));
     mark(this.panel, "data-number", pair.number);
     cancelAnimationFrame(this.drawing);
     this.#draw();

@@ -225,9 +225,8 @@ function describeBody({ ends, now, reward }, { goals }) {
   const lies = !pitch && of.upright < 0.7 ? "on its side" : "upright";
   const posture = of.upright < -0.3 ? "upside down" : leans || lies;
   const rounded = (x) => plain(Math.round(10 * x) / 10 || 0, 1); // no −0
-  const parts = [`At ${rounded(torsoAt(ends))} m`, `${rounded(of.speed)} m/s`];
-  if ("height" in of) parts.push(`torso ${plain(of.height, 2)} m high`);
-  parts.push(posture);
+  const parts = [`${rounded(of.speed)} m/s`, posture];
+  if (pitch) parts.splice(0, 1, `At ${rounded(torsoAt(ends))} m`, `${rounded(of.speed)} m/s`, `torso ${plain(of.height, 2)} m high`);
   if (reward !== null) parts.push(`reward ${signed(reward)}`);
   return parts.join(" · ");
 }

@@ -60,7 +60,7 @@ export class Views {
       cursorStrong: brush.cursor !== null,
       path: (number) => this.#path(number, step),
       showGhost: this.showGhost,
-      ghost: (number) => (this.showGhost ? ghostAt(history, number, step) : null),
+      ghost: (number) => (this.showGhost ? ghostAt(history, number, step, session.constants) : null),
     };
   }
 

@@ -175,6 +175,8 @@ def test_the_documented_comparison_is_the_stored_one() -> None:
         for method, rows in cell["methods"].items():
             shares = ["{:.2f} ({:.2f}–{:.2f})".format(*rows["episodes"][k - 1]) for k in (1, 2, 5, 10)]
             assert f"| `{method}` | {' | '.join(shares)} |".replace("0.", ".") in part
+            if method != "usf-ucb" and (cell["body"] == "walker" or "held-out" in cell["command"]):
+                assert "{:.2f} ({:.2f}–{:.2f})".format(*rows["default_to_it"]).replace("(0.", "(.") in text
     (record,) = found["tuning"].values()
     best = min(record["tried"]["opti"], key=lambda row: row["lost"])
     assert best["settings"] == {"intercept": False, "radius": 0.1, "ridge": 1.0}  # OpTI's published ones

@@ -248,7 +248,7 @@ def test_what_cannot_be_compared(tmp_path: Path) -> None:
         (Entrant(GridArena(), "greedy", tasks=few, steps=0), "steps"),
         (Entrant(GridArena(), "greedy", tasks=few, outside=1.0), "outside"),
         (Entrant(GridArena(), "mbie", tasks=few), "one-hot"),
-        (Entrant(GridArena(features="clusters", model="network"), "usf-ucb-short", tasks=few), "no psi_at"),
+        (Entrant(GridArena("maze", "laplacian", "network"), "usf-ucb-short", tasks=few), "no psi_at"),
         (Entrant(GridArena(model="network"), "usf-ucb-short", tasks=few), "learned γ = 0.8"),
     ):
         with pytest.raises(ValueError, match=says):

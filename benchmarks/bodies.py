@@ -9,6 +9,7 @@ import torch
 
 from benchmarks.measurement import Row, Setting, interleaved
 from zscout.worlds import body, body_task
+from zscout.worlds.body_physics import STATE
 
 BATCH = 256
 ALONE = 100  # control steps of dm_control's loop in a call, which then takes about as long as a batch
@@ -96,7 +97,7 @@ class _Batch:
 
     def physics_alone(self) -> None:
         parts = self.world.parts(self.state)
-        for name, part in zip(("qpos", "qvel", "qacc_warmstart", "act"), parts, strict=False):
+        for name, part in zip(STATE, parts, strict=False):
             if part.shape[1]:
                 self.physics.bind(name)[:] = part.numpy()
         self.physics.step(None, self.world.physics_steps)

@@ -66,7 +66,7 @@ def differences(name: str) -> str:
     z = model.sample_z(PAIRS, 0)
     if isinstance(model, USFA):
         obs = np.arange(PAIRS) % model.config.n_states
-    elif name in ("cheetah-fb", "quadruped-fb", "walker-fb"):  # observations without bounds
+    elif not model.observation_space.is_bounded():  # such as a body's, which are saved with it
         obs = np.resize(observations_of(name).numpy(), (PAIRS, len(model.obs_mean)))
     else:
         model.observation_space.seed(0)

@@ -17,6 +17,8 @@ from torch import Generator, Tensor
 from zscout.edge import as_finite, as_size, common_shape
 from zscout.types import Action, Obs
 
+STATE = ("qpos", "qvel", "qacc_warmstart", "act")  # MuJoCo's names of the parts of a state before its sensors
+
 
 class Parts(NamedTuple):
     """A state taken apart."""
@@ -162,11 +164,7 @@ class Body(ABC):
 
                 self._batch = Batch(self.model, max(n, 1), self.threads)
             batch, given = self._batch, np.split(rows, np.cumsum(self._sizes[:-1]), 1)
-            parts = [
-                batch.bind(name)[:n]
-                for name, size in zip(("qpos", "qvel", "qacc_warmstart", "act"), self._sizes, strict=False)
-                if size
-            ]
+            parts = [batch.bind(name)[:n] for name, size in zip(STATE, self._sizes, strict=False) if size]
             for part, values in zip(parts, (each for each in given[:4] if each.shape[1]), strict=True):
                 part[:] = values
             batch.bind("ctrl")[:n] = controls

@@ -475,8 +475,8 @@ def test_a_restored_agent_goes_on_as_if_it_had_never_stopped(
     play(agent, model, 13)
     agent.act(20)  # in the middle: asked, not told
     agent.save(tmp_path / "agent")
-    custom = {"method": chosen} if name == "exhaustive" else {}  # a look-ahead is code, which no file holds
-    restored = OnlineTransfer.load(tmp_path / "agent", model, **custom)
+    custom = chosen if name == "exhaustive" else None  # a look-ahead is code, which no file holds
+    restored = OnlineTransfer.load(tmp_path / "agent", model, custom)
     assert same(agent._state, restored._state)
     for one in (agent, restored):
         one.tell(21, 0.7)

@@ -14,7 +14,8 @@ import zscout
 from toys import Compass
 from zscout import OnlineTransfer
 from zscout.bfm.pretrained import observations_of
-from zscout.bfm.task_prior import LEAST, covariance_of_rewards, random_rewards, random_tasks, task_covariance
+from zscout.bfm.task_prior import LEAST, covariance_of_rewards, random_tasks, task_covariance
+from zscout.smooth_rewards import random_rewards
 from zscout.transfer.confidence import ScaleFree, directions_seen, in_burst
 from zscout.transfer.fit import RewardFit, fit_of
 from zscout.transfer.posterior import TaskPosterior

@@ -23,8 +23,11 @@ if TYPE_CHECKING:
     from zscout.bfm.usfa import USFA
     from zscout.transfer.agent import OnlineTransfer
     from zscout.transfer.asynchronous import AsyncTransfer
+    from zscout.transfer.atlas import Atlas
+    from zscout.transfer.behaviours import Behaviours
     from zscout.transfer.certificate import Certificate, Certified
     from zscout.transfer.change import ChangeTest
+    from zscout.transfer.charting import chart
     from zscout.transfer.credit import Credit
     from zscout.transfer.methods import METHODS, Method
     from zscout.transfer.offline import infer_task
@@ -39,7 +42,9 @@ __all__ = [
     "USFA",
     "Agent",
     "AsyncTransfer",
+    "Atlas",
     "BehaviorModel",
+    "Behaviours",
     "Certificate",
     "Certified",
     "ChangeTest",
@@ -50,6 +55,7 @@ __all__ = [
     "TaskPosterior",
     "adapters",
     "calibrated",
+    "chart",
     "check_model",
     "export",
     "features",
@@ -74,6 +80,9 @@ _HOMES = {
     "bfm.usfa": ["USFA"],
     "transfer.agent": ["OnlineTransfer"],
     "transfer.asynchronous": ["AsyncTransfer"],
+    "transfer.atlas": ["Atlas"],
+    "transfer.behaviours": ["Behaviours"],
+    "transfer.charting": ["chart"],
     "transfer.certificate": ["Certificate", "Certified"],
     "transfer.change": ["ChangeTest"],
     "transfer.credit": ["Credit"],

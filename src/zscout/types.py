@@ -148,6 +148,47 @@ class HasMoments(Protocol):
 
 
 @runtime_checkable
+class HasGoalFeatures(Protocol):
+    """A model that declares what tasks are made of."""
+
+    def goal_features(self, obs: Float[Tensor, "*b o"]) -> Float[Tensor, "*b g"]:
+        """The goal features of observations."""
+
+
+@runtime_checkable
+class HasAtlas(Protocol):
+    """A model with an atlas (``zscout.Atlas``) of its behaviours, or None."""
+
+    atlas: Any
+
+
+@runtime_checkable
+class PolicySet(Protocol):
+    """A frozen policy π(a|s,z) without φ and ψ: enough for an agent with an atlas."""
+
+    @property
+    def dim(self) -> int:
+        """d, the number of entries of z."""
+
+    @property
+    def observation_space(self) -> "gymnasium.Space[Any]":
+        """The space of a single observation."""
+
+    @property
+    def action_space(self) -> "gymnasium.Space[Any]":
+        """The space of a single action."""
+
+    def act(self, obs: Obs, z: Vectors, rng: Any = None) -> Action:
+        """A ~ π(·|s,z)."""
+
+    def sample_z(self, n: int, rng: Generator | int) -> Float[Tensor, "n d"]:
+        """n draws from Z."""
+
+    def project_z(self, z: Vectors) -> Float[Tensor, "*b d"]:
+        """z mapped to Z."""
+
+
+@runtime_checkable
 class HasTaskPrior(Protocol):
     """A model with a prior over tasks."""
 

@@ -17,6 +17,8 @@ from zscout.bfm.hub import PREFIX, fetched
 from zscout.bfm.pretrained import CONFIG, WEIGHTS
 from zscout.bfm.usfa import USFA
 from zscout.edge import in_range
+from zscout.transfer.atlas import FILE as ATLAS
+from zscout.transfer.atlas import Atlas
 from zscout.types import Obs
 
 ARGUMENTS = "init_kwargs.json"
@@ -41,16 +43,26 @@ def load(name_or_folder: str | Path, device: torch.device | str = "cpu") -> USFA
 def load(name_or_folder: str | Path, device: torch.device | str = "cpu") -> USFA | FB | Adapter:
     """Load a model, frozen: a shipped name, a folder, or hf://owner/name[@revision] of the Hugging Face Hub.
 
-    A folder is a saved model or a public project's checkpoint.
+    A folder is a saved model or a public project's checkpoint; an atlas in it becomes ``model.atlas``.
     A shipped name takes precedence over a folder of the same name: write ``./name``, or pass a Path, for the folder.
     Public projects: metamotivo, TD-JEPA, BFM-Zero, and converted agents of HILP and controllable_agent.
     """
-    if isinstance(name_or_folder, str) and name_or_folder in pretrained.shipped():
-        return pretrained.load(name_or_folder, device)
+    shipped = pretrained.shipped()
+    if isinstance(name_or_folder, str) and name_or_folder in shipped:
+        return _with_atlas(pretrained.load(name_or_folder, device), shipped[name_or_folder])
     on_hub = isinstance(name_or_folder, str) and name_or_folder.startswith(PREFIX)
     path = fetched(str(name_or_folder)) if on_hub else Path(name_or_folder)
     _refuse_pickles(path)
-    return load_checkpoint(path, device=device) if _is_public(path) else pretrained.load(name_or_folder, device)
+    if _is_public(path):
+        return load_checkpoint(path, device=device)
+    return _with_atlas(pretrained.load(name_or_folder, device), path)
+
+
+def _with_atlas(model: USFA | FB, folder: Path) -> USFA | FB:
+    """The model with the atlas in its folder, if there is one."""
+    if isinstance(model, FB) and (folder / ATLAS).is_file():
+        model.atlas = Atlas.load(folder, model)
+    return model
 
 
 def load_checkpoint(

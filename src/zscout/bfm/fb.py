@@ -129,6 +129,7 @@ class FB(Freezable):
         rng = Generator().manual_seed(seed)
         self.config = config
         self.about: dict[str, Any] = {}  # origin, for the model card
+        self.atlas: Any = None  # of its behaviours, if there is one
         shapes = dict(config.shapes())
         for name, shape in shapes.items():
             if "." not in name:  # not a network's
@@ -266,6 +267,10 @@ class FB(Freezable):
     def feature_moments(self) -> tuple[Float[Tensor, " d"], Float[Tensor, "d d"]]:
         """φ̄ = 0 and Cov(φ) = I over the data, by construction."""
         return torch.zeros_like(self.mean), torch.eye(self.dim, device=self.device)
+
+    def goal_features(self, obs: Float[Tensor, "*b k"]) -> Float[Tensor, "*b g"]:
+        """What B sees of an observation."""
+        return self.config.goals(obs)
 
     def task_covariance(self) -> Float[Tensor, "d d"] | None:
         """The prior over tasks w: their covariance over random smooth rewards; None if the model has none."""

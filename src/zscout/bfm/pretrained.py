@@ -20,10 +20,10 @@ from zscout.bfm.card import fb_card, model_card
 from zscout.bfm.fb import FB, FBConfig
 from zscout.bfm.hub import PREFIX, fetched
 from zscout.bfm.moments import MomentUSFA
-from zscout.bfm.packing import by_columns, in_bytes, in_half, may_be_packed, unpacked
 from zscout.bfm.usfa import USFA, USFAConfig
 from zscout.files import parse_json, write_bytes
 from zscout.names import nearest
+from zscout.packing import by_columns, in_bytes, in_half, may_be_packed, unpacked
 
 FORMAT, FB_FORMAT = "zscout-usfa-1", "zscout-fb-1"
 CONFIGS: dict[str, type[USFAConfig] | type[FBConfig]] = {FORMAT: USFAConfig, FB_FORMAT: FBConfig}

@@ -1,6 +1,5 @@
 """A prior over tasks: the covariance of z_r over random smooth rewards of the goal features."""
 
-import math
 from typing import Any
 
 import torch
@@ -9,12 +8,11 @@ from torch import Generator, Tensor
 
 from zscout.bfm.sphere import project_sphere
 from zscout.edge import all_finite, as_finite
+from zscout.smooth_rewards import random_rewards
 from zscout.types import BehaviorModel
 
 TASKS = 1_024  # random rewards
 OBSERVATIONS = 10_000  # used at most
-RAMPS = 0.25  # share of rewards that are linear in the goal features; the others are bumps
-WIDTHS = (0.3, 1.0)  # of a bump, in standard deviations of a goal feature
 NO_VARIANCE = 1e-6  # relative to the largest variance of φ: directions that vary less are rounding
 LEAST = 0.2  # added to every direction, relative to their mean: rough rewards are possible, too
 
@@ -63,21 +61,3 @@ def random_tasks(
     """z = E[B r] of random rewards, on the sphere of radius √d; ``B`` is centred, both are of the same observations."""
     scaled = (goals - goals.mean(0)) / goals.std(0).clamp(min=1e-6)
     return project_sphere(random_rewards(scaled, tasks, rng).mT @ B)
-
-
-def random_rewards(goals: Float[Tensor, "n g"], tasks: int, rng: Generator) -> Float[Tensor, "n tasks"]:
-    """Ramps v·g, and bumps exp(−‖(g − g₀)∘m‖²/2l²) around rows g₀, where the mask m selects about half of the g."""
-    size, dtype, device = goals.shape[1], goals.dtype, goals.device
-    ramps = round(RAMPS * tasks)
-    slopes = torch.randn(size, ramps, generator=rng, dtype=dtype, device=device)
-    bumps = tasks - ramps
-    centres = goals[torch.randint(len(goals), (bumps,), generator=rng, device=device)]
-    mask = torch.rand(bumps, size, generator=rng, device=device) < 0.5
-    one = torch.randint(size, (bumps, 1), generator=rng, device=device)
-    mask = mask.scatter(1, one, True)  # at least one
-    low, high = (math.log(width) for width in WIDTHS)
-    widths = torch.exp(low + (high - low) * torch.rand(bumps, 1, generator=rng, dtype=dtype, device=device))
-    scale = mask / widths  # ‖(g − g₀)∘m‖²/l² without a tensor [n bumps g]
-    squares = goals.square() @ scale.square().mT - 2 * goals @ (centres * scale.square()).mT
-    squares = squares + (centres * scale).square().sum(-1)
-    return torch.cat([goals @ slopes, torch.exp(-0.5 * squares.clamp(min=0))], -1)

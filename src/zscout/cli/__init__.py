@@ -13,6 +13,7 @@ from rich.console import Console
 
 import zscout
 from zscout.cli.bench import Bench
+from zscout.cli.chart import Chart
 from zscout.cli.compare import Compare, Tune
 from zscout.cli.export import Export
 from zscout.cli.live import Live
@@ -23,7 +24,7 @@ from zscout.cli.reproduce import Reproduce
 from zscout.cli.transfer import Transfer
 from zscout.names import known_name, nearest
 
-Command: TypeAlias = Reproduce | Pretrain | Transfer | Compare | Tune | Bench | Live | Export
+Command: TypeAlias = Reproduce | Pretrain | Chart | Transfer | Compare | Tune | Bench | Live | Export
 COMMANDS: dict[str, type[Command]] = {kind.__name__.lower(): kind for kind in get_args(Command)}
 DESCRIPTION = (
     "Online transfer with Behavioral Foundation Models: find the task vector z from rewards seen while acting. Worlds, "

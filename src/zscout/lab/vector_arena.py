@@ -11,8 +11,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor
 
+from zscout.adapters.checkpoints import load
 from zscout.bfm.fb import FB
-from zscout.bfm.pretrained import load
 from zscout.bfm.sphere import sample_sphere
 from zscout.edge import as_finite, as_size, as_vectors, known_name
 from zscout.lab.arena import Batch, Evaluation, Task

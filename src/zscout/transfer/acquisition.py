@@ -98,7 +98,7 @@ class Thompson:
 
     def __call__(self, forecast: Forecast, posterior: TaskPosterior, radius: Radius, rng: Rng) -> Scores:
         """The value for a sampled task."""
-        return (forecast.centred(posterior) @ posterior.sample(1, rng)[..., 0, :, None])[..., 0]
+        return forecast.value_for(posterior.sample(1, rng)[..., 0, :])
 
 
 @dataclass(frozen=True)

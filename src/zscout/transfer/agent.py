@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -16,12 +16,14 @@ from zscout.edge import as_finite, as_positive, as_vectors, in_range
 from zscout.randomness import Streams
 from zscout.transfer import inputs
 from zscout.transfer.acquisition import unused_gamma
+from zscout.transfer.atlas import RIDGES, Atlas
 from zscout.transfer.certificate import Certificate, Certified, as_delta, certify
+from zscout.transfer.charted import Charted, Experience, OverAtlas
 from zscout.transfer.credit import Credit
 from zscout.transfer.fit import RewardFit, fit_of
 from zscout.transfer.forecast import offers
 from zscout.transfer.inputs import Flags, OneThread, Rewards
-from zscout.transfer.methods import Method, among, resolved
+from zscout.transfer.methods import Method, among, over_atlas, resolved, usf_ucb_atlas
 from zscout.transfer.offline import constant_part_of
 from zscout.transfer.posterior import TaskPosterior
 from zscout.transfer.preferences import Preferences, clip_features, difference
@@ -29,9 +31,20 @@ from zscout.transfer.problem import Problem
 from zscout.transfer.rollout_searches import RolloutSearch
 from zscout.transfer.saving import AgentState, read_agent, write_agent
 from zscout.transfer.search import Among, Known
-from zscout.types import Action, BehaviorModel, DrawsForEachRun, HasTaskPrior, HasTransitionFeatures, Obs, Vectors
+from zscout.types import (
+    Action,
+    BehaviorModel,
+    DrawsForEachRun,
+    HasAtlas,
+    HasTaskPrior,
+    HasTransitionFeatures,
+    Obs,
+    PolicySet,
+    Vectors,
+)
 
 EMPTY = object()
+OWN = "own"  # the model's atlas, if the default method is better with it
 ASK, TELL, ACT, STREAMS = 0, 1, 2, 3  # a step draws from three streams; each depends only on seed and t
 FAR = 1e-14  # of the largest ẑ: below, no other prior makes ẑ overflow, as V's condition number is smaller than 1e14
 CERTIFY = 2**39  # where the draws of certificates begin: beyond those of any step
@@ -49,14 +62,17 @@ class OnlineTransfer:
     seed + i, or the i-th of a list of seeds, and gives the same result alone as in the batch (a model with random
     actions must declare ``DrawsForEachRun``). ``noise=None`` estimates σ. ``norm_bound``: ‖z_r‖ (default √d), used by
     the method named ``"usf-ucb-norm"`` only; a ``Method`` has its own. ``bank`` [n d]: choose among these z only.
+    ``atlas``: choose among its behaviours, by its features. If z decides more of what a behaviour does than the start
+    (``Atlas.is_steady``), the default method uses the model's own atlas; ``atlas=None`` switches it off.
     A call that raises leaves the agent unchanged.
     """
 
     method: Method
+    _model: BehaviorModel  # what is believed and scored: the model, or the model as its atlas shows it
 
     def __new__(
         cls,
-        bfm: BehaviorModel | object = EMPTY,
+        bfm: PolicySet | object = EMPTY,
         method: str | Method = "usf-ucb",
         *,
         seed: object = 0,
@@ -64,15 +80,20 @@ class OnlineTransfer:
         noise: float | None = None,
         norm_bound: float | None = None,
         bank: Vectors | None = None,
+        atlas: Atlas | str | None = OWN,
         **settings: object,
     ) -> "OnlineTransfer":
         """Create the class that the method needs: this one, ``RolloutAgent`` or ``ExplorerAgent``."""
         if bfm is EMPTY:  # copy and pickle create an empty instance
             return object.__new__(cls)
-        inputs.check_model_kind(bfm)
-        assert isinstance(bfm, BehaviorModel)
+        chosen = choose_atlas(bfm, method, bank, atlas)
+        inputs.check_model_kind(bfm, charted=chosen is not None)
+        assert isinstance(bfm, PolicySet)
         found = resolved(method, bfm.dim, noise, norm_bound, settings)
+        if chosen is not None:
+            found = usf_ucb_atlas(hold=chosen.hold) if method == "usf-ucb" else over_atlas(found)
         if bank is not None:
+            assert isinstance(bfm, BehaviorModel)
             found = among(found, Among.of(bank, bfm))
         from zscout.transfer.agent_kinds import KINDS, kind_for  # subclasses of this class
 
@@ -81,11 +102,12 @@ class OnlineTransfer:
             raise ValueError(f"{cls.__name__} cannot run this method: create OnlineTransfer(bfm, method)")
         agent: OnlineTransfer = object.__new__(kind if cls is OnlineTransfer else cls)
         agent.method = found
+        agent._model = cast(BehaviorModel, bfm) if chosen is None else Charted(bfm, chosen)
         return agent
 
     def __init__(
         self,
-        bfm: BehaviorModel,
+        bfm: PolicySet,
         method: str | Method = "usf-ucb",
         *,
         seed: int | Sequence[int] = 0,
@@ -93,20 +115,21 @@ class OnlineTransfer:
         noise: float | None = None,
         norm_bound: float | None = None,
         bank: Vectors | None = None,
+        atlas: Atlas | str | None = OWN,
         **settings: object,
     ) -> None:
-        self.bfm = bfm
+        self.bfm = cast(BehaviorModel, bfm)  # without φ and ψ only if there is an atlas
         self.method_name = method if isinstance(method, str) else None
         self.noise = None if noise is None else in_range(noise, "noise", 0.0, math.inf, open_end=True)
         self.norm_bound = None if norm_bound is None else as_positive(norm_bound, "norm_bound")
         self.seeds = inputs.seeds_of_runs(seed, runs)
         self.runs = tuple(self.seeds.shape)
-        self._constant = constant_part_of(bfm) if self.method.intercept else None
+        self._constant = constant_part_of(self.bfm) if self.method.intercept and self.atlas is None else None
         example = bfm.sample_z(1, 0)
         covariance = self._task_covariance()
         prior = TaskPosterior.prior(
-            dim=bfm.dim,
-            ridge=self.method.ridge if covariance is None else self.method.prior_ridge or self.method.ridge,
+            dim=self._model.dim,
+            ridge=self._ridge if covariance is None else self.method.prior_ridge or self._ridge,
             covariance=covariance,
             noise=noise,
             forgetting=self.method.forgetting,
@@ -123,7 +146,9 @@ class OnlineTransfer:
         self._prior, change = prior, self.method.change
         new = torch.full(self.runs, math.inf, dtype=torch.float64, device=prior.device)
         self._state = AgentState(prior, new, recent={} if change is None else change.begin(prior))
-        if unused := unused_gamma(self.method.acquisition, bfm, self.method.intercept):
+        if isinstance(self._model, Charted):
+            self._state = replace(self._state, experience=Experience.none(self.runs, self._model.atlas.psi))
+        if unused := unused_gamma(self.method.acquisition, self.bfm, self.method.intercept):
             warnings.warn(unused, stacklevel=2)
 
     # The algorithm
@@ -147,6 +172,8 @@ class OnlineTransfer:
                 found = self._search(self._problem(obs), self._streams(ASK))  # eq. 5
             best = inputs.checked_z(found, (*self.runs, self.bfm.dim))
             z = best if z is None else torch.where(due[..., None], best, z)
+            if state.experience is not None:
+                state = replace(state, experience=state.experience.changed_to(self._row(z)))
         return replace(state, z=z), z
 
     def act(self, obs: Obs) -> Action:
@@ -169,6 +196,7 @@ class OnlineTransfer:
             last = as_vectors(z, self.bfm.dim, device=self._state.age.device)
             if last.shape != (*self.runs, self.bfm.dim):
                 raise ValueError(f"z has shape {tuple(last.shape)}, expected {(*self.runs, self.bfm.dim)}")
+            seen = self._state.experience
             self._state = replace(
                 self._state,
                 asked=inputs.copied(obs),
@@ -176,6 +204,7 @@ class OnlineTransfer:
                 last=last.clone(),
                 z=None,
                 age=torch.full_like(self._state.age, math.inf),
+                experience=None if seen is None else seen.changed_to(self._row(last)),
             )
 
     def tell(
@@ -192,9 +221,11 @@ class OnlineTransfer:
                 raise ValueError("each tell needs an ask(obs) or act(obs) before it")
             inputs.check_observation(next_obs, self.bfm.observation_space, self.runs)
             ended = inputs.flags_of_runs(done, self.runs, "done").to(state.age.device)
-            recent, restarted = state.recent, None
+            recent, restarted, experience = state.recent, None, state.experience
+            if reward is not None or experience is not None:
+                phi = inputs.checked_phi(self._model, next_obs, self.runs, state.asked, state.action)
+                experience = None if experience is None else experience.plus(phi)
             if reward is not None:
-                phi = inputs.checked_phi(self.bfm, next_obs, self.runs, state.asked, state.action)
                 posterior = state.posterior.update(phi, reward, seen)  # eq. 3
                 if self.method.change is not None:
                     posterior, recent, restarted = self.method.change(self._prior, posterior, recent, phi, reward, seen)
@@ -209,7 +240,16 @@ class OnlineTransfer:
             age, answers = age.masked_fill(over, math.inf), state.answers  # a new episode or task needs a new z
             if answers is not None and restarted is not None:  # those about an old task say nothing: a difference of 0
                 answers = answers.masked_fill(restarted[..., None, None], 0.0)
-            after = AgentState(posterior, age, state.t + 1, last, memory=state.memory, answers=answers, recent=recent)
+            after = AgentState(
+                posterior,
+                age,
+                state.t + 1,
+                last,
+                memory=state.memory,
+                answers=answers,
+                recent=recent,
+                experience=experience,
+            )
             after = after if reward is None else self._usable(after)
             self._state, self._entered = self._after(after, next_obs, reward, ended, seen), inputs.copied(next_obs)
 
@@ -221,7 +261,7 @@ class OnlineTransfer:
 
     def learn(self, observations: Obs, rewards: Rewards) -> None:
         """Learn labelled pairs at any time, observations [*b m …] and rewards [*b m]: warm start or late feedback."""
-        phi = inputs.checked_phi(self.bfm, observations)
+        phi = inputs.checked_phi(self._model, observations)
         with self._one_thread:
             self._state = self._usable(replace(self._state, posterior=self._state.posterior.learn(phi, rewards)))
 
@@ -230,7 +270,7 @@ class OnlineTransfer:
 
         agent.credit(entered[-20:], reward, zscout.Credit(delay=2, spread=6))
         """
-        phi = inputs.checked_phi(self.bfm, observations)
+        phi = inputs.checked_phi(self._model, observations)
         with self._one_thread:
             label = by.mean(phi)[..., None, :]
             rewards = as_finite(reward, "reward", phi.device)[..., None]
@@ -244,7 +284,7 @@ class OnlineTransfer:
         """
         with self._one_thread:
             clips = {"the better clip": better, "the worse clip": worse}
-            first, second = (clip_features(self.bfm, clip, self.runs, name) for name, clip in clips.items())
+            first, second = (clip_features(self._model, clip, self.runs, name) for name, clip in clips.items())
             new, old = difference(first, second)[..., None, :], self._state.answers
             answers = new if old is None else torch.cat([old, new], -2)
             self._state = self._usable(replace(self._state, answers=answers))
@@ -262,9 +302,9 @@ class OnlineTransfer:
         """
         least = in_range(least, "least", 0.0, math.inf, open_end=True)
         inputs.check_observation(next_obs, self.bfm.observation_space, self.runs)
-        if isinstance(self.bfm, HasTransitionFeatures) and self._state.asked is None:
+        if isinstance(self._model, HasTransitionFeatures) and self._state.asked is None:
             raise ValueError("this model has transition features: call wants_reward between act(obs) and tell")
-        phi = inputs.checked_phi(self.bfm, next_obs, self.runs, self._state.asked, self._state.action)
+        phi = inputs.checked_phi(self._model, next_obs, self.runs, self._state.asked, self._state.action)
         wanted = self._state.belief.reward_width(phi) > least
         if until is not None:
             wanted = wanted & ~until.of(self.certificate(until.delta, obs=next_obs))
@@ -280,10 +320,15 @@ class OnlineTransfer:
         inputs.check_observation(here, self.bfm.observation_space, self.runs)
         with self._one_thread, torch.no_grad():
             search = self.method.search
-            bank = search.given if isinstance(search, Among) else None
-            return certify(self._problem(here), self.best_z, delta, self._streams(CERTIFY), bank)
+            listed = search if isinstance(search, Among | OverAtlas) else None
+            return certify(self._problem(here), self.best_z, delta, self._streams(CERTIFY), listed)
 
     # What it has learned
+
+    @property
+    def atlas(self) -> Atlas | None:
+        """The atlas that it uses, if it uses one."""
+        return self._model.atlas if isinstance(self._model, Charted) else None
 
     @property
     def fit(self) -> RewardFit:
@@ -319,7 +364,7 @@ class OnlineTransfer:
 
     @property
     def z_hat(self) -> Float[Tensor, "*b d"]:
-        """ẑ_t, the estimate of z_r, not projected."""
+        """ẑ_t, the estimate of z_r, not projected; with an atlas the D weights of its features."""
         return self._state.belief.z_hat.clone()
 
     @property
@@ -328,6 +373,8 @@ class OnlineTransfer:
         search = self.method.search
         if isinstance(search, Known):
             return search.best_z(self.bfm, self._state.belief)
+        if isinstance(search, OverAtlas):
+            return search.best_z(self._problem(()))  # the same from every start
         if isinstance(search, Among):
             seen = self._state.asked is not None or self._entered is not None
             return search.best_z(self._problem(self._last_observation())) if seen else search.first(self.runs)
@@ -362,20 +409,33 @@ class OnlineTransfer:
 
     def save(self, folder: str | Path) -> None:
         """Write method, seeds and state to one file in ``folder``."""
-        given = {"name": self.method_name, "noise": self.noise, "norm_bound": self.norm_bound}
+        digest = None if self.atlas is None else self.atlas.digest
+        given = {"name": self.method_name, "noise": self.noise, "norm_bound": self.norm_bound, "atlas": digest}
         write_agent(Path(folder), self.method, self.seeds, self._state, **given)
 
     @classmethod
-    def load(cls, folder: str | Path, bfm: BehaviorModel, method: Method | None = None) -> "OnlineTransfer":
-        """Load a saved agent, to continue it; pass ``method`` if it has parts from outside zscout."""
-        inputs.check_model_kind(bfm)
+    def load(
+        cls, folder: str | Path, bfm: PolicySet, method: Method | None = None, atlas: Atlas | None = None
+    ) -> "OnlineTransfer":
+        """Load a saved agent, to continue it; pass ``method`` if it has parts from outside zscout.
+
+        Pass the ``atlas`` that it had, unless that is the model's own.
+        """
+        atlas = own_atlas(bfm) if atlas is None else atlas
+        inputs.check_model_kind(bfm, charted=atlas is not None)
         method = None if method is None else resolved(method, bfm.dim)
         try:
-            found, tensors, saved = read_agent(Path(folder), bfm.dim, method)
+            found, tensors, saved = read_agent(Path(folder), method)
+            digest = saved.get("atlas")
+            if digest is not None and (atlas is None or atlas.digest != digest):
+                raise ValueError("it learned with another atlas: pass the same atlas=")
             rest = {name: saved[name] for name in ("runs", "noise", "norm_bound")}
-            agent = cls(bfm, found, seed=tensors["seeds"].tolist(), **rest)
+            atlas = None if digest is None else atlas
+            agent = cls(bfm, found, seed=tensors["seeds"].tolist(), atlas=atlas, **rest)
+            if saved["dim"] != agent._model.dim:
+                raise ValueError(f"it was saved with {saved['dim']} features, this one has {agent._model.dim}")
             agent.method_name = saved["name"]
-            agent._state = agent._state.restored(saved["state"], tensors)
+            agent._state = agent._state.restored(saved["state"], tensors, bfm.dim)
         except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
             raise ValueError(f"cannot restore the agent in {folder}: {error}") from error
         return agent
@@ -406,17 +466,27 @@ class OnlineTransfer:
         return self._state.age >= (math.inf if isinstance(hold, str) else hold)
 
     def _problem(self, obs: Obs) -> Problem:
-        state = self._state
-        return Problem(obs, self.bfm, state.belief, self.radius, self.method.acquisition, state.last, self._constant)
+        state, score = self._state, self.method.acquisition
+        parts = state.last, self._constant, state.experience
+        return Problem(obs, self._model, state.belief, self.radius, score, *parts)
+
+    def _row(self, z: Float[Tensor, "*b d"]) -> Int[Tensor, "*b"]:
+        """The row of z in the atlas."""
+        assert isinstance(self._model, Charted)
+        return self._model.atlas.index_of(z.float())
+
+    @property
+    def _ridge(self) -> float | tuple[float, ...]:
+        return RIDGES if self.method.evidence else self.method.ridge
 
     def _streams(self, which: int) -> Streams:
         return Streams(self.seeds.to(self._state.posterior.device), STREAMS * self.t + which)
 
     def _task_covariance(self) -> Float[Tensor, "d d"] | None:
         """The model's prior over tasks, if it has one and the method uses it."""
-        if self.method.prior_ridge is None or not isinstance(self.bfm, HasTaskPrior):
+        if self.method.prior_ridge is None or not isinstance(self._model, HasTaskPrior):
             return None
-        return self.bfm.task_covariance()
+        return self._model.task_covariance()
 
     def _usable(self, state: AgentState) -> AgentState:
         """The state; raises if its ẑ overflows the model's dtype."""
@@ -427,6 +497,30 @@ class OnlineTransfer:
             largest = f"{self._largest_z:.2g}"
             raise ValueError(f"ẑ has entries over {largest}, which overflow the model's dtype: scale the reward down")
         return state
+
+
+def own_atlas(bfm: object) -> Atlas | None:
+    """The model's atlas, if it has one."""
+    found = bfm.atlas if isinstance(bfm, HasAtlas) else None
+    return found if isinstance(found, Atlas) else None
+
+
+def choose_atlas(bfm: object, method: object, bank: object, atlas: object) -> Atlas | None:
+    """The atlas to use: the one given, or the model's own by the rule of ``OnlineTransfer``."""
+    if isinstance(atlas, Atlas):
+        if bank is not None:
+            raise ValueError("got a bank and an atlas: pass one of them")
+        return atlas
+    if atlas is not None and atlas != OWN:
+        raise ValueError(f"atlas must be a zscout.Atlas or None, got {type(atlas).__name__}")
+    found = own_atlas(bfm)
+    needs = isinstance(method, Method) and isinstance(method.search, OverAtlas)
+    if needs and (found is None or atlas is None):
+        raise ValueError("this method needs an atlas: pass atlas=zscout.chart(bfm, env)")
+    if needs:
+        return found
+    wanted = atlas == OWN and method == "usf-ucb" and bank is None
+    return found if wanted and found is not None and found.is_steady else None
 
 
 def drawn_action(bfm: BehaviorModel, obs: Obs, z: Float[Tensor, "*b d"], streams: Streams) -> Action:

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -10,13 +11,15 @@ from torch import Tensor
 from zscout.edge import as_index, as_size, in_range
 from zscout.randomness import Rng
 from zscout.transfer.bank import table_of
+from zscout.transfer.charted import OverAtlas
 from zscout.transfer.confidence import plausible_spread
-from zscout.transfer.forecast import offers
+from zscout.transfer.forecast import offers, pick
 from zscout.transfer.problem import Problem
-from zscout.transfer.search import tabulates
+from zscout.transfer.search import Among, tabulates
 from zscout.types import HasExactPsi, HasPsiTable, Obs
 
 SAMPLES, DRAWN, BANK = 200, 64, 1_000  # plausible tasks; random z; z of a bank
+Listed: TypeAlias = Among | OverAtlas  # searches that know all of their candidates
 TOGETHER = 64  # runs whose candidates are compared in one product
 
 
@@ -60,26 +63,27 @@ def as_delta(delta: float) -> float:
 
 
 def certify(
-    problem: Problem, keep: Float[Tensor, "*b d"], delta: float, rng: Rng, bank: Float[Tensor, "n d"] | None = None
+    problem: Problem, keep: Float[Tensor, "*b d"], delta: float, rng: Rng, listed: Listed | None = None
 ) -> Certificate:
     """The 1 − δ quantile, over plausible tasks θ, of what the best candidate for θ is worth above ``keep``.
 
     Candidates are random z and, since π(·,θ) should be best for θ, all the sampled tasks. Where ``Automatic`` has a
-    tabulated bank, they are one, too. With a ``bank``, they are its z.
+    tabulated bank, they are one, too. With a bank or an atlas (``listed``), they are its z.
     """
     model, theta = problem.model, problem.posterior.sample(SAMPLES, rng, plausible_spread(problem.posterior))
-    fresh, kept = problem.fresh(DRAWN, rng), None
-    if bank is not None:
-        tried = problem.forecast(bank.to(theta).expand(*problem.posterior.runs, -1, -1))
+    kept = None
+    if listed is not None:
+        tried = listed.forecast(problem)
         drawn = tried.psi
+        kept = pick(drawn, tried.value(problem.posterior).argmax(-1))[..., None, :]
     elif tabulates(model):
         tried = table_of(model, BANK, 0, problem.constant).forecast(model, problem.obs)
         if isinstance(model, HasPsiTable):  # what is compared must have errors of the same kind
             kept, drawn = _tabled(model, problem.obs, keep[..., None, :]), tried.psi
         else:
-            drawn = problem.forecast(fresh).psi
+            drawn = problem.forecast(problem.fresh(DRAWN, rng)).psi
     else:
-        tried = problem.forecast(torch.cat([fresh, problem.project(theta)], -2))
+        tried = problem.forecast(torch.cat([problem.fresh(DRAWN, rng), problem.project(theta)], -2))
         drawn = tried.psi[..., :DRAWN, :]
     kept = problem.forecast(keep[..., None, :]).psi if kept is None else kept
     gain, best = _best(tried.psi - kept, theta)

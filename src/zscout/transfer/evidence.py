@@ -1,6 +1,7 @@
 """Which prior over tasks, and which λ, make the rewards seen so far most likely."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -27,7 +28,7 @@ class TaskPriors:
     Each comes with several λ. The first is the one that V begins with.
     """
 
-    roots: Float[Tensor, "k d d"]  # L
+    roots: Float[Tensor, "k d d"] | None  # L; None: L = I
     ridges: Float[Tensor, " k"]  # λ
     changes: Float[Tensor, "k d d"]  # λ(LLᵀ)⁻¹, less that of the first
     log_dets: Float[Tensor, " k"]  # of λ(LLᵀ)⁻¹
@@ -46,6 +47,13 @@ class TaskPriors:
         doubts = DOUBT * ((other >= len(shares)).to(root) + (other % len(shares) > 0).to(root))
         p = float(S.diagonal().sum() ** 2 / S.square().sum())
         return cls(roots, ridges, precisions - precisions[0], log_dets, doubts, p)
+
+    @classmethod
+    def of_ridges(cls, eye: Float[Tensor, "d d"], ridges: Sequence[float]) -> "TaskPriors":
+        """Isotropic priors with these λ, equally likely beforehand."""
+        each = eye.new_tensor(ridges)
+        precisions, dim = each[:, None, None] * eye, len(eye)
+        return cls(None, each, precisions - precisions[0], dim * each.log(), torch.zeros_like(each), float(dim))
 
     def most_likely(self, sums: Sums, count: Float[Tensor, "*b"]) -> tuple[Int[Tensor, "*b"], Tensor, Tensor]:
         """The number of the prior with the largest evidence, the Cholesky factor R of V with this prior, and R⁻¹b.

@@ -53,6 +53,10 @@ class Candidates:
         """The weighted sum of the entries of an output [*b n k]."""
         return (self.output(key, ask_model) @ weights[..., None])[..., 0]
 
+    def value(self, ask_psi: AskModel, weights: Float[Tensor, "*b d"]) -> Numbers:
+        """ψ·w."""
+        return (self.output("psi", ask_psi) @ weights[..., None])[..., 0]
+
     def value_and_width(self, ask_psi: AskModel, both: Both, centre: Centre) -> tuple[Numbers, Numbers]:
         """ψ·ẑ and ‖Fᵀψ − centre‖."""
         return value_and_width(self.output("psi", ask_psi), both, centre)
@@ -119,7 +123,13 @@ class Forecast:
 
     def value(self, posterior: TaskPosterior) -> Float[Tensor, "*b n"]:
         """ψ·ẑ, the estimated value of π(·,z)."""
-        return (self.psi @ posterior.z_hat[..., None])[..., 0]
+        return self.value_for(posterior.z_hat)
+
+    def value_for(self, weights: Float[Tensor, "*b d"]) -> Float[Tensor, "*b n"]:
+        """ψ·w."""
+        if self._given_psi is not None:
+            return (self._given_psi @ weights[..., None])[..., 0]
+        return self.candidates.value(self._ask("psi"), weights)
 
     def value_and_width(self, posterior: TaskPosterior) -> tuple[Numbers, Numbers]:
         """ψ·ẑ and ‖ψ‖_{V⁻¹}, the two parts of eq. 5, in one product; with an intercept, the norm of ``centred`` ψ."""
@@ -182,7 +192,8 @@ class Forecast:
 def _asked(
     model: BehaviorModel, name: str, gamma: tuple[float, ...], obs: Obs, z: Float[Tensor, "*b n d"]
 ) -> Float[Tensor, "..."]:
-    *runs, n, d = z.shape
+    *runs, n, _ = z.shape
+    d = model.dim
     shape = {"psi_heads": (None, n, d), "second_moment": (n, d, d)}.get(name, (n, d))
     runs = runs or runs_of(obs, model.observation_space)  # candidates [n d] are shared by all runs
     return checked_output(getattr(model, name)(obs, z, *gamma), (*runs, *shape), f"the model's {name}")

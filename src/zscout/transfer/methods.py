@@ -12,9 +12,20 @@ from types import MappingProxyType
 from typing import Annotated, Any
 
 from zscout.edge import as_positive, as_size, as_vectors, in_range, known_name
-from zscout.transfer.acquisition import UCB, Acquisition, LogDet, Optimism, OverHeads, PathUCB
+from zscout.transfer.acquisition import (
+    UCB,
+    Acquisition,
+    AveragedOverZ,
+    Greedy,
+    LogDet,
+    Optimism,
+    OverHeads,
+    PathUCB,
+    Thompson,
+)
 from zscout.transfer.change import ChangeTest
-from zscout.transfer.confidence import Confidence, Constant, KnownNorm, PaperSchedule, ScaleFree
+from zscout.transfer.charted import OverAtlas
+from zscout.transfer.confidence import Confidence, Constant, KnownNorm, PaperSchedule, Residual, ScaleFree
 from zscout.transfer.explorers import Exhaustive, Explorer, LookAhead, RandomWalk
 from zscout.transfer.inputs import Checked, Flag, Positive, Whole, instance
 from zscout.transfer.rollout_searches import LoLA, RolloutSearch, Unroll
@@ -39,6 +50,7 @@ class Method(Checked):
     """The parts of a method; swap one with ``replace(method, acquisition=Thompson())``."""
 
     ridge: Positive = 0.1  # λ
+    evidence: Flag = False  # the most likely λ of ``atlas.RIDGES`` instead
     prior_ridge: Positive | None = None  # λ with the model's prior over tasks, if it has one; None: without the prior
     confidence: Annotated[Confidence, instance] = field(default_factory=Constant)  # √β_t
     acquisition: Annotated[Acquisition, instance] = field(default_factory=UCB)  # the score of a z
@@ -105,6 +117,11 @@ def usf_ucb(
     return Method(
         ridge=ridge, prior_ridge=prior_ridge, confidence=radius, acquisition=score, hold=hold, balance=balance
     )
+
+
+def usf_ucb_atlas(*, kappa: float = 1.0, hold: int = 50) -> Method:
+    """What usf-ucb is with an atlas: ψ measured, rewards fitted by rich features, a z kept for a while."""
+    return Method(evidence=True, confidence=Residual(kappa), search=OverAtlas(), hold=hold)
 
 
 def usf_ucb_norm(*, norm_bound: float | None, ridge: float = 0.1, kappa: float = 2.2, gamma: float = 0.8) -> Method:
@@ -289,6 +306,22 @@ def among(method: Method, search: Among) -> Method:
     return replace(method, search=search)
 
 
+def over_atlas(method: Method) -> Method:
+    """The method with an atlas: its ridge, radius and score, over the behaviours of the atlas.
+
+    Sampling z becomes sampling of a task (Thompson), following ẑ the highest ψ·ẑ. An atlas has one head.
+    """
+    if isinstance(method.search, RolloutSearch) or method.explorer is not None:
+        raise ValueError("this method chooses actions or whole rollouts, so it cannot use an atlas: use usf-ucb")
+    scores: dict[type, Acquisition] = {PosteriorDraw: Thompson(), AtEstimate: Greedy()}
+    score = scores.get(type(method.search), method.acquisition)
+    while isinstance(score, OverHeads | AveragedOverZ):
+        score = score.score
+    if type(method.search) not in scores and isinstance(method.search, WITHOUT_SCORE):
+        raise ValueError(f"{type(method.search).__name__} has no score, so it cannot use an atlas: use usf-ucb")
+    return replace(method, search=OverAtlas(), acquisition=score, prior_ridge=None, balance=False)
+
+
 def resolved(
     method: object,
     dim: int,
@@ -305,6 +338,6 @@ def resolved(
             right = f"OnlineTransfer(bfm, zscout.METHODS[{method!r}](dim={dim}, {name}={value!r}))"
             raise TypeError(f"settings belong to the method: {right}")
         raise TypeError(
-            f"OnlineTransfer has no argument {name!r}: there are method, seed, runs, noise, norm_bound, bank"
+            f"OnlineTransfer has no argument {name!r}: there are method, seed, runs, noise, norm_bound, bank, atlas"
         )
     return METHODS[method](dim=dim, noise=noise, norm_bound=norm_bound) if isinstance(method, str) else method

@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from zscout.edge import as_finite
+from zscout.transfer.atlas import Atlas
 from zscout.transfer.forecast import once_per_model
 from zscout.transfer.inputs import checked_phi, finite
 from zscout.transfer.posterior import TaskPosterior
@@ -55,9 +56,19 @@ def fit_task(
 
 
 def infer_task(
-    bfm: BehaviorModel, observations: Obs, rewards: Vectors, ridge: float = 1e-3, intercept: bool = True
+    bfm: BehaviorModel,
+    observations: Obs,
+    rewards: Vectors,
+    ridge: float = 1e-3,
+    intercept: bool = True,
+    atlas: Atlas | None = None,
 ) -> Float[Tensor, " d"]:
-    """z for a reward given by labelled observations: ridge regression on φ, projected to Z."""
+    """z for a reward given by labelled observations: ridge regression on φ, projected to Z.
+
+    With an ``atlas``: the z of the atlas with the highest value, by regression on its features.
+    """
+    if atlas is not None:
+        return atlas.z[atlas.values_of_labels(observations, rewards).argmax()].clone()
     return fit_task(bfm, observations, rewards, ridge, intercept).z
 
 

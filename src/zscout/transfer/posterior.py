@@ -1,10 +1,12 @@
 """ẑ_t and V_t: ridge regression as a frozen value, with rank-1 updates, forgetting and late feedback."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
@@ -47,7 +49,7 @@ class TaskPosterior(TaskEstimate):
         cls,
         *,
         dim: int,
-        ridge: float,
+        ridge: float | Sequence[float],
         noise: float | None = 1.0,
         forgetting: float = 1.0,
         intercept: bool = False,
@@ -56,8 +58,14 @@ class TaskPosterior(TaskEstimate):
         runs: tuple[int, ...] = (),
         device: torch.device | None = None,
     ) -> "TaskPosterior":
-        """The prior: ẑ = 0, V = λI, or λ·``covariance``⁻¹. With ``noise=None`` σ is estimated from the rewards."""
-        dim, ridge = as_size(dim, "dim", 1), as_positive(ridge, "ridge")
+        """The prior: ẑ = 0, V = λI, or λ·``covariance``⁻¹. With ``noise=None`` σ is estimated from the rewards.
+
+        Of several λ the first is the one that V begins with; ``with_likely_prior`` has the most likely one.
+        """
+        dim, ridges = as_size(dim, "dim", 1), [as_positive(one, "ridge") for one in np.atleast_1d(ridge).tolist()]
+        ridge = ridges[0]
+        if len(ridges) > 1 and covariance is not None:
+            raise ValueError("got several ridges and a covariance of tasks: pass one of them")
         noise = None if noise is None else in_range(noise, "noise", 0.0, math.inf, open_end=True)
         forgetting = in_range(forgetting, "forgetting", 0.0, 1.0)
         eye = torch.eye(dim, dtype=torch.float64, device=device).expand(*runs, dim, dim)
@@ -67,6 +75,8 @@ class TaskPosterior(TaskEstimate):
         sums = Sums(ridge * V, zero, zero[..., 0], zero[..., 0])
         means = Means(zero, zero[..., 0], zero[..., 0]) if intercept else None
         priors = None if root is None else TaskPriors.of(root, ridge)
+        if len(ridges) > 1:
+            priors = TaskPriors.of_ridges(torch.eye(dim, dtype=torch.float64, device=device), ridges)
         balanced = Balance(*[zero[..., 0]] * 4) if balance else None
         return cls(zero, W, W, sums, None, ridge, noise, forgetting, root, means, priors, balanced)
 
@@ -241,7 +251,7 @@ class TaskPosterior(TaskEstimate):
             z_hat=torch.linalg.solve_triangular(R.mT, half, upper=True)[..., 0],
             sums=replace(self.sums.all, V=V),
             ridge=priors.ridges[which].clone(),  # of a single run these are views
-            task_root=priors.roots[which].clone(),
+            task_root=None if priors.roots is None else priors.roots[which].clone(),
             **self._factors(R, V if self.aged_squares is None else self.aged_squares + more),
         )
         return new if other.all() else new.replaced(~other, self)  # a run alone equals the same run in a batch, bitwise

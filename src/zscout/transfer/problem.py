@@ -32,6 +32,7 @@ class Problem:
     acquisition: Acquisition
     last: Float[Tensor, "*b d"] | None = None  # Z_{t−1}
     constant: ConstantPart | None = None  # removed from every z, with an intercept
+    experience: object = None  # with an atlas, what the agent saw of its behaviours: ``charted.Experience``
 
     def project(self, z: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
         """z without its constant part, projected to Z."""

@@ -17,7 +17,8 @@ from torch import Tensor
 
 from zscout.edge import as_finite
 from zscout.files import parse_json, write_bytes
-from zscout.transfer import acquisition, change, confidence, explorers, rollout_searches, search
+from zscout.transfer import acquisition, change, charted, confidence, explorers, rollout_searches, search
+from zscout.transfer.charted import Experience
 from zscout.transfer.methods import Method
 from zscout.transfer.posterior import TaskPosterior
 from zscout.transfer.preferences import Preferences
@@ -27,13 +28,21 @@ from zscout.types import Action, Obs
 FILE = "agent.safetensors"
 FORMAT = 5
 BEFORE_INTERCEPT = 2  # the format before intercepts existed; 3: before preferences; 4: before balance was a flag
-LEARNS_BY = ("ridge", "prior_ridge", "forgetting", "intercept", "balance")  # settings that a saved posterior depends on
+EXPERIENCE = "experience."  # begins the names of its tensors
+LEARNS_BY = (
+    "ridge",
+    "evidence",
+    "prior_ridge",
+    "forgetting",
+    "intercept",
+    "balance",
+)  # settings that a saved posterior depends on
 PENDING = ("asked", "action")  # of any type that a user passes; tensors in the file, one for each entry of a dict
 ROLES: dict[str, tuple[ModuleType, ...]] = {
     "confidence": (confidence,),
     "acquisition": (acquisition,),
     "score": (acquisition,),
-    "search": (search, rollout_searches),
+    "search": (search, rollout_searches, charted),
     "start": (search,),
     "explorer": (explorers,),
     "change": (change,),
@@ -55,6 +64,7 @@ class AgentState:
     memory: Memory = field(default_factory=dict)  # of a rollout search or an explorer
     answers: Float[Tensor, "*b n d"] | None = None  # Φ_better − Φ_worse of each preference
     recent: Memory = field(default_factory=dict)  # the last rewards, for a change test
+    experience: Experience | None = None  # of the behaviours followed, with an atlas
 
     @cached_property
     def preferences(self) -> Preferences:
@@ -87,14 +97,17 @@ class AgentState:
             | {name: value for name, value in optional.items() if value is not None}
             | {f"memory.{name}": value for name, value in self.memory.items()}
             | {f"recent.{name}": value for name, value in self.recent.items()}
+            | ({} if self.experience is None else {f"{EXPERIENCE}{n}": v for n, v in vars(self.experience).items()})
         )
 
     def _pending(self) -> dict[str, Any]:
         return {key: value for name in PENDING for key, value in _flattened(getattr(self, name), name).items()}
 
-    def restored(self, numbers: dict[str, Any], tensors: dict[str, Tensor]) -> "AgentState":
-        """The saved state, checked against this new one."""
-        like = self.tensors() | {name: self.posterior.z_hat for name in ("last", "z") if name in tensors}
+    def restored(self, numbers: dict[str, Any], tensors: dict[str, Tensor], dim: int) -> "AgentState":
+        """The saved state, checked against this new one; ``dim``: entries of z."""
+        z = self.posterior.z_hat.new_empty(*self.posterior.runs, dim)
+        like = self.tensors() | {name: z for name in ("last", "z") if name in tensors}
+        like = {name: value for name, value in like.items() if not name.startswith(EXPERIENCE)}
         if not _same_prior(self.posterior.task_root, tensors.get("task_root")):
             raise ValueError("it learned with another prior over tasks than this model's: pass the same model")
         checked = {name: _like(tensors.get(name), value, name) for name, value in like.items()}
@@ -119,12 +132,21 @@ class AgentState:
                 }
             ),
             recent={name: checked[f"recent.{name}"] for name in self.recent},
+            experience=self._experience(tensors),
             memory={  # counters (scalars) stay on the CPU
                 name.removeprefix("memory."): value.to(device) if value.ndim else value
                 for name, value in tensors.items()
                 if name.startswith("memory.")
             },
         )
+
+    def _experience(self, tensors: dict[str, Tensor]) -> Experience | None:
+        if self.experience is None:
+            return None
+        found = {name: tensors[EXPERIENCE + name] for name in vars(self.experience)}
+        room = found["tried"].shape[-1] if found["tried"].ndim else 0
+        like = vars(self.experience.with_room(room))
+        return Experience(**{name: _like(value, like[name], name) for name, value in found.items()})
 
     def _answers(self, saved: Tensor | None) -> Tensor | None:
         if saved is None:
@@ -183,7 +205,7 @@ def write_agent(
     write_bytes(folder / FILE, to_bytes(content, metadata=header))
 
 
-def read_agent(folder: Path, dim: int, method: Method | None) -> tuple[Method, dict[str, Tensor], dict[str, Any]]:
+def read_agent(folder: Path, method: Method | None) -> tuple[Method, dict[str, Tensor], dict[str, Any]]:
     """Method, tensors and the rest of what ``write_agent`` wrote; pass a method with parts from outside zscout."""
     path = folder / FILE
     if not path.is_file():
@@ -208,14 +230,13 @@ def read_agent(folder: Path, dim: int, method: Method | None) -> tuple[Method, d
         method = None if method is None else replace(method, balance=False)  # it goes on as it began
         if isinstance(description.get("method"), dict):
             description["method"]["balance"] = False
+    description.setdefault("evidence", False)
     if method is None and description["method"] is None:
         raise ValueError("its method has parts from outside zscout: pass method=")
     found: Method = method or _from_json(description["method"], "method", (Method,))
     for piece in LEARNS_BY:
         if getattr(found, piece) != description.get(piece):  # prior_ridge is missing in older files: there was no prior
             raise ValueError(f"it learned with {piece} = {description.get(piece)}, this method has a different value")
-    if description["dim"] != dim:
-        raise ValueError(f"it was saved with a model of {description['dim']} features, this one has {dim}")
     shape, runs = tuple(tensors["seeds"].shape), description["runs"]
     if shape != (() if runs is None else (runs,)):
         raise ValueError(f"seeds have shape {shape}, runs = {runs}")

@@ -15,7 +15,7 @@ from torch import Tensor
 from zscout.edge import as_finite, as_size, as_vectors, in_range
 from zscout.randomness import Rng
 from zscout.transfer.bank import table_of
-from zscout.transfer.forecast import offers
+from zscout.transfer.forecast import Forecast, offers
 from zscout.transfer.inputs import Checked, Count, Flag, NotNegative, Positive, Whole, instance
 from zscout.transfer.posterior import TaskPosterior
 from zscout.transfer.problem import Problem
@@ -77,8 +77,12 @@ class Among:
 
     def __call__(self, problem: Problem, rng: Rng) -> Float[Tensor, "*b d"]:
         """The given z with the highest score."""
+        return problem.best([self.forecast(problem)], rng)
+
+    def forecast(self, problem: Problem) -> Forecast:
+        """The model's predictions for the given z."""
         z = self.given.to(problem.radius.device).expand(*problem.posterior.runs, -1, -1)
-        return problem.best([problem.forecast(z)], rng)
+        return problem.forecast(z)
 
     def first(self, runs: tuple[int, ...]) -> Float[Tensor, "*b d"]:
         """The first of the given z, for an agent that has seen nothing yet."""
@@ -86,8 +90,7 @@ class Among:
 
     def best_z(self, problem: Problem) -> Float[Tensor, "*b d"]:
         """The given z with the highest ψ·ẑ at the observation of the problem."""
-        z = self.given.to(problem.radius.device).expand(*problem.posterior.runs, -1, -1)
-        forecast = problem.forecast(z)
+        forecast = self.forecast(problem)
         return forecast.candidates.pick(forecast.value(problem.posterior).argmax(-1))
 
 

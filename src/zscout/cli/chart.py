@@ -1,0 +1,77 @@
+"""zscout chart."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+from rich.console import Console
+
+from zscout.cli.options import device_named, usage_errors
+from zscout.cli.output import UsageError, say
+from zscout.cli.progress import bar_with_time_left, stopped
+from zscout.names import known_name
+
+MODELS = {name: f"{name}-fb" for name in ("walker", "cheetah", "quadruped")} | {"point-maze": "pointmaze-fb"}
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Follow a model's behaviours once and keep what they do: an atlas; resumes if interrupted."""
+
+    out: Annotated[Path, tyro.conf.arg(metavar="DIR")]  # Folder for atlas.safetensors.
+    world: str = "walker"  # walker, cheetah, quadruped or point-maze.
+    model: str = ""  # A shipped model's name, a folder, or hf://owner/name; default: the world's shipped model.
+    behaviours: int = 2048  # Number of z: half of sample_z, half of random smooth rewards.
+    starts: int = 6  # Starts from which each is followed.
+    steps: int = 300  # Actions from each start; the first fifth is not counted.
+    seed: int = 0  # Seed of the z, the starts and the features.
+    device: str = "cpu"  # cpu or cuda, for the networks.
+
+    def run(self, console: Console) -> None:
+        """Chart with a progress bar, then save."""
+        with usage_errors():
+            device_named(self.device)
+            run = self._charting()
+        if run.resumed:
+            say(console, f"resuming in {self.out}")
+        told = 0
+        with bar_with_time_left(console) as bar:
+            task = bar.add_task("charting", total=run.total)
+            try:
+                for done in run:
+                    bar.update(task, completed=done)
+                    if not console.is_terminal and done * 20 // run.total > told:  # lines, not a bar, in a log file
+                        told = done * 20 // run.total
+                        say(console, f"{done:,} of {run.total:,} steps")
+            except KeyboardInterrupt as stop:
+                stopped("stopped; run the same command again to resume", stop)
+        atlas = run.atlas()
+        size = (self.out / "atlas.safetensors").stat().st_size / 2**20
+        say(console, f"wrote {self.out}: {atlas}, {size:.2f} MB")
+        start = f"the start decides {atlas.start_share:.0%} of what a behaviour does"
+        use = "uses" if atlas.is_steady else "does not use"
+        say(console, f"{start}, so the default {use} this atlas; it keeps a z for {atlas.hold} steps")
+
+    def _charting(self) -> Any:
+        import zscout
+        from zscout.transfer.charting import Charting
+
+        known_name(self.world, MODELS, "world to chart")
+        if self.out.exists() and not self.out.is_dir():
+            raise UsageError(f"{self.out} is a file; --out names a folder")
+        model = zscout.load(self.model or MODELS[self.world], self.device)
+        if self.world == "point-maze":
+            from zscout.worlds.point_maze import point_maze
+
+            world: Any = point_maze()
+        else:
+            from zscout.worlds.body import body
+
+            world = body(self.world, repeat=int(getattr(model, "about", {}).get("repeat", 1)))
+        if model.observation_space.shape != world.observation_space.shape:
+            raise ValueError(
+                f"{self.model} is a model of another world: its observations differ from the {self.world}'s"
+            )
+        settings = self.behaviours, self.starts, self.steps, self.seed
+        return Charting(model, world, *settings, folder=self.out)

@@ -1,0 +1,377 @@
+"""The atlas: measured consequences of behaviours, and agents that choose by them."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Generator, Tensor
+
+import zscout
+from toys import Drift, Drifter
+from zscout import METHODS, Atlas, Behaviours, OnlineTransfer, chart
+from zscout.transfer.atlas import SETTLED, assembled, settling_time
+from zscout.transfer.charted import WORTH, Experience
+from zscout.transfer.charting import CHUNK, PARTIAL, Charting
+
+PLACES = {"east": (0.9, 0.0), "west": (-0.9, 0.0), "north": (0.0, 0.9), "south": (0.0, -0.9)}
+
+
+class DriftWorld:
+    """Drift, many at once and without noise: states are observations."""
+
+    observation_space, action_space = Drift.observation_space, Drift.action_space
+
+    def random_states(self, n: int, rng: Generator) -> Tensor:
+        at = 4 * torch.rand(n, 2, generator=rng) - 2
+        return torch.cat([at, at], 1)
+
+    def advance(self, state: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:
+        at = Drift.rho * state[:, :2] + (1 - Drift.rho) * action
+        return torch.cat([at, state[:, :2]], 1), torch.zeros(len(state), dtype=torch.bool)
+
+    def __repr__(self) -> str:
+        return "DriftWorld"
+
+
+def compass() -> Behaviours:
+    policies = {name: (lambda obs, place=place: np.array(place, dtype=np.float32)) for name, place in PLACES.items()}
+    return Behaviours(policies)
+
+
+def near(*place: float) -> Callable[[Any], Tensor]:
+    """A reward that is 1 at a place and falls around it: not linear in the position."""
+    return lambda obs: torch.exp(-2 * (torch.as_tensor(obs)[..., :2] - torch.tensor(place)).square().sum(-1).double())
+
+
+@pytest.fixture(scope="module")
+def atlas() -> Atlas:
+    """200 places in the unit disc: π(·,z) goes to z."""
+    angle, size = 2 * np.pi * torch.rand(2, 200, generator=Generator().manual_seed(0))
+    z = (size / (2 * np.pi)).sqrt()[:, None] * torch.stack([angle.cos(), angle.sin()], 1)
+    return chart(Drifter(), DriftWorld(), z=z, starts=3, steps=60, progress=False)
+
+
+def steps_with(agent: OnlineTransfer, reward: Callable[[Any], Any], steps: int, seed: int = 0) -> list[Tensor]:
+    """The z of each step in Drift."""
+    env, found = Drift(noise=0.02), []
+    obs, _ = env.reset(seed=seed)
+    for _ in range(steps):
+        found.append(agent.ask(obs))
+        obs, *_ = env.step(agent.bfm.act(obs, found[-1]))
+        agent.tell(obs, float(reward(obs)))
+    return found
+
+
+# What is measured
+
+
+def test_psi_is_the_mean_of_the_features_over_what_a_behaviour_visits() -> None:
+    rng = Generator().manual_seed(0)
+    paths = torch.randn(6, 50, 3, generator=rng)
+    found = Atlas.from_rollouts(torch.eye(3).repeat(2, 1), paths, features=lambda obs: torch.as_tensor(obs).double())
+    means = paths[:, round(SETTLED * 50) :].double().mean(1)
+    psi = (means[:3] + means[3:]) / 2
+    order = [int(found.z[k].argmax()) for k in range(3)]
+    # shrunk towards the mean of all behaviours, and no further than that
+    apart, measured = found.psi - found.psi.mean(0), psi[order] - psi.mean(0)
+    shares = (apart * measured).sum(1) / measured.square().sum(1)
+    assert torch.allclose(apart.mean(0), torch.zeros(3).double(), atol=1e-12)
+    assert torch.all((shares > -1e-9) & (shares <= 1 + 1e-9))
+
+
+def test_shares_of_the_start_and_of_the_behaviour() -> None:
+    rng = Generator().manual_seed(0)
+    z, row = torch.eye(400), torch.arange(400).repeat_interleave(8)
+    by_z, by_start = torch.randn(400, 5, generator=rng).double(), torch.randn(3200, 5, generator=rng).double()
+    args = (torch.zeros(1, 1), torch.ones(4), 8.0, lambda obs: obs)
+    shares = [assembled(z, row, a * by_z[row] + b * by_start, *args).start_share for a, b in ((1, 0), (1, 1), (0, 1))]
+    assert shares[0] == pytest.approx(0.0, abs=1e-9)
+    assert shares[1] == pytest.approx(0.5, abs=0.05)
+    assert shares[2] == pytest.approx(1.0, abs=0.05)
+    # of pure noise of the starts hardly anything is kept, of pure differences of behaviours everything
+    noise = assembled(z, row, by_start, *args).psi
+    assert noise.std() < 0.2 * by_start.reshape(400, 8, 5).mean(1).std()
+    assert torch.allclose(assembled(z, row, by_z[row], *args).psi, by_z)
+
+
+def test_settling_time_is_the_area_of_the_way_there() -> None:
+    t = torch.arange(400.0)
+    assert settling_time(3 + torch.exp(-t / 20)) == pytest.approx(1 / (1 - np.exp(-1 / 20)), rel=0.01)
+    assert settling_time(torch.ones(10), every=5) == 5
+
+
+def test_values_are_mean_rewards_also_of_rewards_that_are_not_linear(atlas: Atlas) -> None:
+    reward = near(0.6, 0.3)
+    values, ends = atlas.values(reward), reward(torch.cat([atlas.z, atlas.z], 1))  # it ends at its z, by ρ
+    assert np.corrcoef(values, ends)[0, 1] > 0.98
+    assert float(reward(atlas.best(reward))) > 0.95 * float(ends.max())
+    assert float(reward(zscout.infer_task(Drifter(), atlas.sample, reward(atlas.sample), atlas=atlas))) > 0.9
+    linear = zscout.infer_task(Drifter(), atlas.sample, reward(atlas.sample))  # a direction at best
+    assert float(reward(atlas.best(reward))) > float(reward(linear)) + 0.05
+
+
+@pytest.mark.parametrize("kind", ["env", "vector", "batch"])
+def test_charts_of_all_kinds_of_environments_agree(kind: str) -> None:
+    def make() -> Drift:
+        return Drift(noise=0.0)
+
+    env: Any = {
+        "env": make,
+        "vector": lambda: gymnasium.vector.SyncVectorEnv([make] * 5),
+        "batch": DriftWorld,
+    }[kind]()
+    z = torch.tensor([[0.8, 0.0], [0.0, 0.8], [-0.8, 0.0]])
+    found = chart(Drifter(), env, z=z, starts=4, steps=60, progress=False)
+    assert torch.equal(found.z, z)
+    late = found.features(torch.cat([z, z], 1))  # where each is after 12 steps
+    assert torch.allclose(found.psi, late, atol=0.05)
+    assert found.start_share < 0.1
+
+
+def test_a_chart_that_was_stopped_goes_on(tmp_path: Path) -> None:
+    def one(folder: Path | None) -> Charting:
+        return Charting(Drifter(), DriftWorld(), CHUNK + 30, starts=2, steps=20, folder=folder)
+
+    whole = one(None)
+    list(whole)
+    first = one(tmp_path)
+    for done in first:
+        if done > CHUNK * 2 * 20:  # in the second chunk
+            break
+    assert (tmp_path / PARTIAL).is_file()
+    second = one(tmp_path)
+    assert second.resumed
+    assert next(iter(second)) > CHUNK * 2 * 20
+    list(second)
+    assert torch.equal(second.atlas().psi, whole.atlas().psi)
+    assert not (tmp_path / PARTIAL).exists()
+    list(one(tmp_path))
+    with pytest.raises(ValueError, match="other"):
+        Charting(Drifter(), DriftWorld(), CHUNK + 31, starts=2, steps=20, folder=tmp_path)
+
+
+# Files
+
+
+def test_a_saved_atlas_comes_back(atlas: Atlas, tmp_path: Path) -> None:
+    found = Atlas.load(atlas.save(tmp_path), Drifter())
+    assert torch.equal(found.z, atlas.z)  # small tables are stored as they are
+    assert (found.psi - atlas.psi).abs().max() < 0.01 * atlas.psi.abs().max()
+    assert (found.start_share, found.settling, found.visits) == (atlas.start_share, atlas.settling, atlas.visits)
+    assert found.values(near(0.5, 0.5)).argmax() == atlas.values(near(0.5, 0.5)).argmax()
+
+
+class Other(Drifter):
+    def phi(self, obs: Any) -> Tensor:
+        return -super().phi(obs)
+
+
+def test_what_is_no_atlas_of_this_model_is_refused(atlas: Atlas, tmp_path: Path) -> None:
+    file = atlas.save(tmp_path) / "atlas.safetensors"
+    whole, tensors = file.read_bytes(), load_file(file)
+    with pytest.raises(ValueError, match="another model"):
+        Atlas.load(tmp_path, Other())
+    with pytest.raises(ValueError, match="φ"):
+        Atlas.load(tmp_path)
+    with pytest.raises(ValueError, match="missing"):
+        Atlas.load(tmp_path / "nowhere", Drifter())
+    about = {"format": 1, "start_share": 0.1, "settling": 1.0, "visits": 1.0, "features": "rich", "phi": True}
+    changes: list[tuple[dict[str, Any], dict[str, Tensor]]] = [
+        (about | {"format": 2}, {}),
+        (about | {"start_share": "much"}, {}),
+        (about | {"settling": -1.0}, {}),
+        (about, {"z": torch.full((200, 2), torch.nan)}),
+        (about, {"psi.centre": torch.zeros(3)}),
+        (about, {"sample": torch.zeros(0, 4, dtype=torch.int8)}),
+        (about, {"entries.rates": torch.zeros(4, 7)}),
+    ]
+    for words, parts in changes:
+        save_file(tensors | parts, file, {"atlas": json.dumps(words)})
+        with pytest.raises(ValueError, match="atlas"):
+            Atlas.load(tmp_path, Drifter())
+    for content in (b"", b"\x80\x04.", whole[: len(whole) // 2]):
+        file.write_bytes(content)
+        with pytest.raises(ValueError, match="atlas"):
+            Atlas.load(tmp_path, Drifter())
+
+
+@pytest.mark.parametrize(
+    ("options", "wrong"),
+    [
+        ({"starts": 0}, "starts"),
+        ({"steps": 3}, "steps"),
+        ({"behaviours": 0}, "behaviours"),
+        ({"z": torch.zeros(3)}, "z has"),
+        ({"z": torch.full((1, 2), torch.nan)}, "z holds NaN"),
+        ({"seed": -1}, "seed"),
+    ],
+)
+def test_bad_settings_of_a_chart_are_refused(options: dict[str, Any], wrong: str) -> None:
+    with pytest.raises(ValueError, match=wrong):
+        chart(Drifter(), DriftWorld(), progress=False, **options)
+
+
+def test_logs_that_do_not_match_are_refused() -> None:
+    for z, paths in ((torch.eye(2), [torch.zeros(3, 1)]), (torch.eye(1), []), (torch.eye(1), [torch.zeros(0, 2)])):
+        with pytest.raises(ValueError, match="z has|path"):
+            Atlas.from_rollouts(z, paths)
+    with pytest.raises(ValueError, match="NaN"):
+        Atlas.from_rollouts(torch.eye(1), [torch.full((4, 2), torch.nan)])
+
+
+# Agents
+
+
+def test_the_default_finds_a_reward_that_is_not_linear(atlas: Atlas) -> None:
+    reward = near(0.5, -0.4)
+    best = [OnlineTransfer(Drifter(), seed=seed, atlas=atlas) for seed in range(5)]
+    for seed, agent in enumerate(best):
+        steps_with(agent, reward, 150, seed)
+    assert np.mean([float(reward(agent.best_z)) for agent in best]) > 0.85
+
+
+def test_named_policies_without_features_are_enough() -> None:
+    behaviours = compass()
+    found = chart(behaviours, Drift(noise=0.02), starts=2, steps=40, progress=False)
+    for name, place in PLACES.items():
+        agent = OnlineTransfer(behaviours, atlas=found, seed=1)
+        steps_with(agent, near(*place), 8 * found.hold)
+        assert behaviours.name_of(agent.best_z) == name
+    with pytest.raises(ValueError, match="phi"):
+        OnlineTransfer(behaviours)
+    with pytest.raises(ValueError, match="other|another"):
+        OnlineTransfer(Drifter(), atlas=found)
+
+
+def test_behaviours_by_number_and_what_they_refuse() -> None:
+    numbered = Behaviours(lambda obs, k: np.array([k, 0]), Drift.observation_space, Drift.action_space, n=3)
+    obs = np.zeros((2, 4))
+    assert np.array_equal(np.asarray(numbered.act(obs, numbered.sorted_z()[[2, 1]])), [[2, 0], [1, 0]])
+    assert numbered.project_z([0.1, 0.5, 0.2]).tolist() == [0, 1, 0]
+    for wrong, why in (({}, "names"), ({"a": 3}, "callables"), (3, "int")):
+        with pytest.raises(ValueError, match=why):
+            Behaviours(wrong)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="observation_space"):
+        Behaviours({"a": lambda obs: obs}).observation_space  # noqa: B018
+    with pytest.raises(ValueError, match="soutth"):
+        compass().z_of("soutth")
+
+
+@pytest.mark.parametrize("name", ["usf-ucb", "thompson", "greedy"])
+def test_scale_and_offset_of_the_reward_change_no_action(atlas: Atlas, name: str) -> None:
+    reward = near(0.5, 0.2)
+    method = METHODS[name](dim=2) if name == "usf-ucb" else replace(METHODS[name](dim=2, intercept=True), hold=5)
+    agents = [OnlineTransfer(Drifter(), "usf-ucb" if name == "usf-ucb" else method, atlas=atlas) for _ in range(2)]
+    z = steps_with(agents[0], reward, 60)
+    scaled = steps_with(agents[1], lambda obs: 32 * reward(obs) - 5, 60)
+    assert all(torch.equal(one, other) for one, other in zip(z, scaled, strict=True))
+
+
+def test_a_run_alone_is_the_same_run_in_a_batch(atlas: Atlas) -> None:
+    obs = torch.randn(40, 3, 4, generator=Generator().manual_seed(0)).double()
+    rewards = obs[..., 0] * torch.tensor([1.0, -2.0, 5.0]) + obs[..., 1] ** 2
+    many = OnlineTransfer(Drifter(), seed=7, runs=3, atlas=atlas)
+    alone = [OnlineTransfer(Drifter(), seed=7 + k, atlas=atlas) for k in range(3)]
+    for t in range(39):
+        z = many.ask(obs[t])
+        for k, agent in enumerate(alone):
+            assert torch.equal(agent.ask(obs[t, k]), z[k])
+            agent.tell(obs[t + 1, k], float(rewards[t + 1, k]), done=t == 20)
+        many.tell(obs[t + 1], rewards[t + 1], done=t == 20)
+    assert torch.equal(many.best_z, torch.stack([agent.best_z for agent in alone]))
+
+
+def test_a_saved_agent_goes_on_the_same(atlas: Atlas, tmp_path: Path) -> None:
+    agent = OnlineTransfer(Drifter(), seed=3, atlas=atlas)
+    steps_with(agent, near(0.5, 0.5), 47)
+    agent.save(tmp_path)
+    restored = OnlineTransfer.load(tmp_path, Drifter(), atlas=atlas)
+    assert torch.equal(restored.best_z, agent.best_z)
+    one, other = (steps_with(each, near(0.5, 0.5), 40, seed=1) for each in (agent, restored))
+    assert torch.equal(torch.stack(one), torch.stack(other))
+    another = chart(Drifter(), DriftWorld(), behaviours=30, starts=2, steps=20, progress=False)
+    for wrong in (None, another):
+        with pytest.raises(ValueError, match="atlas"):
+            OnlineTransfer.load(tmp_path, Drifter(), atlas=wrong)
+
+
+def test_all_kinds_of_feedback_work_with_an_atlas(atlas: Atlas) -> None:
+    agent = OnlineTransfer(Drifter(), atlas=atlas)
+    reward, sample = near(0.7, 0.0), atlas.sample
+    assert agent.wants_reward(sample[0])
+    agent.learn(sample[:200], reward(sample[:200]))
+    assert float(reward(agent.best_z)) > 0.8
+    assert float(agent.fit.r2) > 0.9
+    assert not agent.wants_reward(sample[0])
+    steps_with(agent, reward, 20)
+    assert 0 <= float(agent.certificate().share) <= 1
+    agent.credit(sample[:5], 0.3, zscout.Credit(delay=1, spread=2))
+    judged = OnlineTransfer(Drifter(), atlas=atlas)
+    for k in range(0, 80, 2):
+        clips = sorted(sample[k : k + 2, None], key=lambda clip: float(reward(clip).mean()))
+        judged.prefer(clips[1], clips[0])
+    assert float(reward(judged.best_z)) > 0.7
+    judged.ask(sample[0].numpy())
+    before = judged.best_z
+    with pytest.raises(ValueError, match="NaN"):
+        judged.tell(sample[1].numpy(), float("nan"))
+    assert torch.equal(judged.best_z, before)
+
+
+def test_own_experience_adds_to_the_atlas() -> None:
+    charted = torch.randn(5, 3, generator=Generator().manual_seed(0)).double()
+    seen = Experience.none((2,), charted).changed_to(torch.tensor([1, 4]))
+    ones = torch.ones(2, 3).double()
+    for _ in range(3):
+        seen = seen.plus(ones)
+    seen = seen.changed_to(torch.tensor([2, -1])).plus(5 * ones).changed_to(torch.tensor([1, 4])).plus(ones)
+    seen = seen.changed_to(torch.tensor([0, 0]))
+    tried = {
+        (run, int(row)): psi for run in (0, 1) for row, psi in zip(seen.tried[run], seen.psi(charted)[run], strict=True)
+    }
+    assert torch.allclose(tried[0, 1], (WORTH * charted[1] + 4) / (WORTH + 4))
+    assert torch.allclose(tried[0, 2], (WORTH * charted[2] + 5) / (WORTH + 1))
+    assert torch.allclose(tried[1, 4], (WORTH * charted[4] + 4) / (WORTH + 4))
+    assert (1, 2) not in tried  # a z that is not in the atlas leaves no trace
+
+
+def test_which_atlas_an_agent_uses(atlas: Atlas) -> None:
+    model: Any = Drifter()
+    model.atlas = atlas
+    assert OnlineTransfer(model).atlas is not None
+    assert OnlineTransfer(model, atlas=None).atlas is None
+    assert OnlineTransfer(model, "opti").atlas is None
+    model.atlas = replace(atlas, start_share=0.6)
+    assert OnlineTransfer(model).atlas is None
+    assert OnlineTransfer(model, atlas=model.atlas).atlas is not None
+    for wrong in ("mine", 3):
+        with pytest.raises(ValueError, match="atlas"):
+            OnlineTransfer(model, atlas=wrong)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="bank"):
+        OnlineTransfer(model, atlas=atlas, bank=atlas.z[:2])
+    for name in ("lola", "random", "random-z"):
+        with pytest.raises(ValueError, match="atlas"):
+            OnlineTransfer(model, name, atlas=atlas)
+    agent = OnlineTransfer(model, atlas=atlas)
+    agent.follow(np.zeros(4), [0.123, 0.4])  # a z of one's own teaches rewards, too
+    agent.tell(np.ones(4), 1.0)
+    assert agent.t == 1
+
+
+@pytest.mark.parametrize("name", ["walker", "cheetah", "quadruped"])
+def test_shipped_bodies_have_a_steady_atlas(name: str) -> None:
+    model = cast(Any, zscout.load(f"{name}-fb"))
+    folder = Path(zscout.__file__).parent / "bfm" / "models" / f"{name}-fb"
+    assert (folder / "atlas.safetensors").stat().st_size < 2**20
+    assert model.atlas.is_steady
+    assert len(model.atlas.z) == 2048
+    agent = OnlineTransfer(model)
+    assert agent.atlas is model.atlas
+    assert torch.allclose(model.atlas.z.norm(dim=1), torch.tensor(model.dim**0.5), rtol=1e-4)

@@ -327,12 +327,13 @@ def test_all_kinds_of_feedback_work_with_an_atlas(atlas: Atlas) -> None:
 
 def test_own_experience_adds_to_the_atlas() -> None:
     charted = torch.randn(5, 3, generator=Generator().manual_seed(0)).double()
-    seen = Experience.none((2,), charted).changed_to(torch.tensor([1, 4]))
+    both = torch.ones(2, dtype=torch.bool)
+    seen = Experience.none((2,), charted).changed_to(torch.tensor([1, 4]), both)
     ones = torch.ones(2, 3).double()
     for _ in range(3):
         seen = seen.plus(ones)
-    seen = seen.changed_to(torch.tensor([2, -1])).plus(5 * ones).changed_to(torch.tensor([1, 4])).plus(ones)
-    seen = seen.changed_to(torch.tensor([0, 0]))
+    seen = seen.changed_to(torch.tensor([2, -1]), both).plus(5 * ones).changed_to(torch.tensor([1, 4]), both).plus(ones)
+    seen = seen.changed_to(torch.tensor([0, 0]), both)
     tried = {
         (run, int(row)): psi for run in (0, 1) for row, psi in zip(seen.tried[run], seen.psi(charted)[run], strict=True)
     }
@@ -372,6 +373,6 @@ def test_shipped_bodies_have_a_steady_atlas(name: str) -> None:
     assert (folder / "atlas.safetensors").stat().st_size < 2**20
     assert model.atlas.is_steady
     assert len(model.atlas.z) == 2048
-    agent = OnlineTransfer(model)
-    assert agent.atlas is model.atlas
-    assert torch.allclose(model.atlas.z.norm(dim=1), torch.tensor(model.dim**0.5), rtol=1e-4)
+    used: Any = OnlineTransfer(model).atlas
+    assert used is model.atlas
+    assert torch.allclose(used.z.norm(dim=1), torch.tensor(model.dim**0.5), rtol=1e-4)

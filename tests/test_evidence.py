@@ -175,6 +175,7 @@ def test_what_a_user_does_with_the_likely_posterior_does_not_reach_the_priors() 
     assert first.priors is not None
     assert isinstance(likely.ridge, Tensor)
     assert likely.task_root is not None
+    assert first.priors.roots is not None
     before = first.priors.ridges.clone(), first.priors.roots.clone()
     likely.ridge.mul_(5)
     likely.task_root.mul_(5)

@@ -173,7 +173,7 @@ class OnlineTransfer:
             best = inputs.checked_z(found, (*self.runs, self.bfm.dim))
             z = best if z is None else torch.where(due[..., None], best, z)
             if state.experience is not None:
-                state = replace(state, experience=state.experience.changed_to(self._row(z)))
+                state = replace(state, experience=state.experience.changed_to(self._row(z), due))
         return replace(state, z=z), z
 
     def act(self, obs: Obs) -> Action:
@@ -204,7 +204,9 @@ class OnlineTransfer:
                 last=last.clone(),
                 z=None,
                 age=torch.full_like(self._state.age, math.inf),
-                experience=None if seen is None else seen.changed_to(self._row(last)),
+                experience=None
+                if seen is None
+                else seen.changed_to(self._row(last), torch.ones_like(seen.row, dtype=torch.bool)),
             )
 
     def tell(

@@ -24,7 +24,6 @@ from zscout.types import Obs, Vectors
 FILE, FORMAT = "atlas.safetensors", 1
 LARGEST_FILE = 2**28  # bytes
 RIDGES = (1.0, 0.3, 0.1, 3.0)  # λ, by evidence; chosen on the walker's held-out tasks
-HOLD = 1.5  # settling times; chosen on the walker's held-out tasks: 50 steps of 25, 50, 100 and 200
 SAMPLE = 4_096  # visited observations that are kept, for ``values``
 SETTLED = 0.2  # of the steps after a start are not counted: the way to where a behaviour goes
 EXACT = 16_384  # entries: smaller tables are stored as they are
@@ -59,8 +58,8 @@ class Atlas:
 
     @property
     def hold(self) -> int:
-        """Steps for which an agent follows a z: long enough to see where it leads."""
-        return max(1, round(HOLD * self.settling))
+        """Steps for which an agent follows a z: the settling time."""
+        return max(1, round(self.settling))
 
     @property
     def is_steady(self) -> bool:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor
 
 from zscout.randomness import Rng, uniform
@@ -76,6 +76,7 @@ class Experience:
     tried: Int[Tensor, "*b K"]  # rows; −1: free
     sums: Float[Tensor, "*b K D"]
     counts: Float[Tensor, "*b K"]
+    choices: Int[Tensor, "*b"]  # how often a behaviour was chosen
 
     @classmethod
     def none(cls, runs: tuple[int, ...], like: Float[Tensor, "N D"]) -> "Experience":
@@ -83,15 +84,15 @@ class Experience:
         zero = like.new_zeros(*runs, like.shape[1])
         nowhere = torch.full(runs, -1, device=like.device)
         empty = zero[..., None, :].expand(*runs, 0, -1)
-        return cls(nowhere, zero, zero[..., 0], nowhere[..., None][..., :0], empty, empty[..., 0])
+        return cls(nowhere, zero, zero[..., 0], nowhere[..., None][..., :0], empty, empty[..., 0], nowhere + 1)
 
     def plus(self, phi: Float[Tensor, "*b D"]) -> "Experience":
         """One more step of the behaviour followed now."""
         known = (self.row >= 0).to(phi)
         return replace(self, now=self.now + known[..., None] * phi, steps=self.steps + known)
 
-    def changed_to(self, row: Int[Tensor, "*b"]) -> "Experience":
-        """With another behaviour followed from now on."""
+    def changed_to(self, row: Int[Tensor, "*b"], due: Bool[Tensor, "*b"]) -> "Experience":
+        """With another behaviour followed from now on; ``due``: the runs that chose."""
         had = self if (self.tried < 0).any(-1).all() else self.with_room(ROOM)
         same, free = had.tried == had.row[..., None], had.tried < 0
         slot = torch.where(same.any(-1)[..., None], same, free).to(torch.uint8).argmax(-1)[..., None]
@@ -99,7 +100,14 @@ class Experience:
         tried = had.tried.scatter(-1, slot, torch.where(used, had.row[..., None], had.tried.gather(-1, slot)))
         counts = had.counts.scatter_add(-1, slot, had.steps[..., None])
         sums = had.sums.scatter_add(-2, slot[..., None].expand(*slot.shape, had.sums.shape[-1]), had.now[..., None, :])
-        return Experience(row, torch.zeros_like(had.now), torch.zeros_like(had.steps), tried, sums, counts)
+        rest = torch.zeros_like(had.now), torch.zeros_like(had.steps), tried, sums, counts
+        return Experience(row, *rest, had.choices + due.long())
+
+    @property
+    def tries(self) -> Bool[Tensor, "*b"]:
+        """Whether the next choice tries what is least known: the 2nd, 4th, 8th, …"""
+        number = self.choices + 1
+        return (number > 1) & (number & (number - 1) == 0)
 
     def with_room(self, more: int) -> "Experience":
         """With more free slots for each run."""
@@ -172,14 +180,23 @@ class ChartedCandidates(Candidates):
 
 @dataclass(frozen=True)
 class OverAtlas:
-    """The behaviour of the atlas with the highest score; before any reward a random one."""
+    """The behaviour of the atlas with the highest score.
+
+    Before any reward it is a random one; at the 2nd, 4th, 8th, … choice the least known, with the largest ‖ψ‖_{V⁻¹}.
+    Rewards that hardly differ so far say nothing about the best ones, and no radius that scales with them would.
+    """
 
     def __call__(self, problem: Problem, rng: Rng) -> Float[Tensor, "*b d"]:
         """The best z of the atlas."""
         forecast = self.forecast(problem)
         first = (uniform(problem.posterior.runs, rng).to(problem.radius) * forecast.candidates.count).long()
         known = (problem.posterior.z_hat != 0).any(-1, keepdim=True)
-        return torch.where(known, problem.best([forecast], rng), forecast.candidates.pick(first))
+        best = problem.best([forecast], rng)
+        assert isinstance(problem.experience, Experience)
+        if (tries := problem.experience.tries).any():
+            _, width = forecast.value_and_width(problem.posterior)
+            best = torch.where(tries[..., None], forecast.candidates.pick(width.argmax(-1)), best)
+        return torch.where(known, best, forecast.candidates.pick(first))
 
     def forecast(self, problem: Problem) -> Forecast:
         """ψ of all behaviours."""

@@ -105,7 +105,7 @@ class Experience:
 
     @property
     def tries(self) -> Bool[Tensor, "*b"]:
-        """Whether the next choice tries what is least known: the 2nd, 4th, 8th, …"""
+        """Whether the next choice tries what is least known, as the 2nd, 4th, 8th, … do."""
         number = self.choices + 1
         return (number > 1) & (number & (number - 1) == 0)
 

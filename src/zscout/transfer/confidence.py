@@ -35,19 +35,14 @@ class Constant(Checked):
 
 @dataclass(frozen=True)
 class Residual(Checked):
-    """√β_t = κ·max(σ̂_t, f√λ·ŝ_t): σ̂ is what the features leave unexplained, noise included.
-
-    Without noise few rewards are fitted perfectly, and σ̂ is too small: ŝ, the typical weight, then keeps the agent
-    trying. 1 while all rewards are equal.
-    """
+    """√β_t = κσ̂_t: σ̂ is what the features leave unexplained, noise included; 1 while all rewards are equal."""
 
     kappa: Positive = 1.0
-    floor: NotNegative = 0.5  # f
 
     def __call__(self, t: int, posterior: TaskPosterior) -> Float[Tensor, "*b"]:
         """√β_t."""
-        size = torch.maximum(posterior.noise, self.floor * posterior.root_ridge * typical_entry(posterior))
-        return self.kappa * torch.where(size > 0, size, 1.0)
+        sigma = posterior.noise
+        return self.kappa * torch.where(sigma > 0, sigma, 1.0)
 
 
 @dataclass(frozen=True)

@@ -1,20 +1,56 @@
-"""What all tests share: one thread each (they run in parallel) and reproducible hypothesis examples."""
+"""What all tests share: one thread each, reproducible examples, and what is dear, made once for each worker."""
 
 import os
 
 os.environ["OMP_NUM_THREADS"] = "1"  # before torch is there, and for the programs that tests start
 
+from collections.abc import Iterator
+
+import jaxtyping
 import pytest
 import torch
 from hypothesis import settings
+from playwright.sync_api import Browser
 
+from browsing import browser
+from live import Served, served
 from zscout import ExactModel
 from zscout.features import grid_clusters, laplacian
 from zscout.worlds import open_grid
 
 torch.set_num_threads(1)
-settings.register_profile("zscout", deadline=None, derandomize=True, max_examples=50)
-settings.load_profile("zscout")
+for profile, examples in (("short", 15), ("long", 100)):
+    settings.register_profile(profile, deadline=None, derandomize=True, max_examples=examples)
+settings.load_profile("short")
+
+LONGEST: tuple[str, ...] = ()  # the files that take longest begin first, so that no worker is left with one at the end
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    order = {name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: order.get(item.path.stem, len(order)))
+
+
+@pytest.fixture(autouse=True)
+def shapes_unchecked_where_types_are_wrong(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.node.get_closest_marker("wrong_types"):
+        monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Served]:
+    """A live server; at the end it still runs, and has written no error."""
+    with served() as running:
+        yield running
+        assert running.process.poll() is None
+    assert running.said == []
+    assert running.process.returncode == 0
+
+
+@pytest.fixture(scope="session")
+def chrome() -> Iterator[Browser]:
+    with browser() as running:
+        yield running
 
 
 @pytest.fixture(scope="session")

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import zscout
@@ -269,7 +269,6 @@ sizes = st.floats(-170, 110).map(lambda exponent: 10.0**exponent)
 
 
 @given(rewards=st.lists(st.tuples(sizes, st.sampled_from([-1.0, 1.0])), min_size=1, max_size=4), kind=st.integers(0, 2))
-@settings(max_examples=60, deadline=None)
 def test_after_any_accepted_tell_ask_succeeds(rewards: list[tuple[float, float]], kind: int) -> None:
     name = ("usf-ucb", "usf-ucb-paper", "opti")[kind]
     agent = zscout.OnlineTransfer(NETWORK, name)
@@ -458,34 +457,3 @@ def test_methods_say_which_name_is_near() -> None:
     assert str(error.value).startswith("there is no method 'usf_ucb'")
     assert METHODS.get("usf_ucb") is None
     assert "usf_ucb" not in METHODS
-
-
-# The tests of the page
-
-
-@pytest.mark.parametrize(("user", "ci", "may"), [(0, "1", True), (0, "", False), (1000, "1", False), (1000, "", False)])
-def test_packages_are_installed_by_root_in_ci_only(
-    user: int, ci: str, may: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import chromium
-
-    monkeypatch.setattr(os, "geteuid", lambda: user)
-    monkeypatch.setenv("CI", ci)
-    monkeypatch.setattr(Path, "exists", lambda path: False)  # no mark of a container
-    assert chromium.may_install_packages() is may
-
-
-def test_without_a_chromium_the_page_is_skipped_loudly(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    environment = {**os.environ, "ZSCOUT_CHROMIUM": str(tmp_path / "none")}
-    words = [sys.executable, str(Path(__file__).with_name("chromium.py"))]
-    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0
-    assert "the tests of the page are skipped. Install Chromium" in done.stdout
-    import browsing
-    import chromium
-
-    monkeypatch.setenv("ZSCOUT_CHROMIUM", str(tmp_path / "none"))
-    chromium.chromium.cache_clear()
-    with pytest.raises(pytest.skip.Exception, match="the tests of the page are skipped"), browsing.browser():
-        raise AssertionError
-    chromium.chromium.cache_clear()

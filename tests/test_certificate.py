@@ -23,6 +23,7 @@ def model() -> ExactModel:
     return ExactModel(world, laplacian(world))
 
 
+@pytest.mark.long
 def test_few_promises_are_broken() -> None:
     """60 runs: at their first certificate, what is left is at most the promised share in all but a few."""
     found = certified_runs("clusters", 3.0, Tasks(60, 1, "tuning"), 120)

@@ -10,7 +10,7 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 from torch.testing import assert_close
@@ -46,7 +46,6 @@ def some_pairs(n: int, d: int, seed: int = 0) -> tuple[Tensor, Tensor]:
 # The posterior
 
 
-@settings(max_examples=40, deadline=None)
 @given(n=st.integers(1, 30), d=st.integers(1, 6), seed=st.integers(0, 1000), offset=st.floats(-1e4, 1e4))
 def test_the_intercept_is_that_of_centred_ridge_regression(n: int, d: int, seed: int, offset: float) -> None:
     phi, reward = some_pairs(n, d, seed)

@@ -113,6 +113,7 @@ def test_it_is_ridge_regression_in_512_dimensions() -> None:
     to_1e_9(posterior.covariance, torch.linalg.inv(V))
 
 
+@pytest.mark.long
 def test_100_000_updates_do_not_drift(unchecked: None) -> None:
     phi, reward = random_pairs(100_000, 4)
     phi[:, 3] *= 1e-3  # hardly seen: V's condition number is 1e6

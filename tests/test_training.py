@@ -225,6 +225,7 @@ def test_a_checkpoint_of_another_training_is_refused(tmp_path: Path) -> None:
         read_checkpoint(trainer(), path)
 
 
+@pytest.mark.long
 def test_pretrain_survives_being_killed(tmp_path: Path) -> None:
     (tmp_path / "map.txt").write_text("....\n.##.\n....\n")
     settings = ["--world", "map.txt", "--dim", "5", "--quick", "--set", "hidden=32", "tasks=8", "chain=64"]

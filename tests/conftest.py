@@ -5,6 +5,7 @@ import os
 os.environ["OMP_NUM_THREADS"] = "1"  # before torch is there, and for the programs that tests start
 
 from collections.abc import Iterator
+from typing import cast
 
 import jaxtyping
 import pytest
@@ -14,8 +15,9 @@ from playwright.sync_api import Browser
 
 from browsing import browser
 from live import Served, served
-from zscout import ExactModel
+from zscout import USFA, ExactModel
 from zscout.features import grid_clusters, laplacian
+from zscout.lab.grid_arena import GridArena
 from zscout.worlds import open_grid
 
 torch.set_num_threads(1)
@@ -66,6 +68,17 @@ def laplacian_model() -> ExactModel:
 @pytest.fixture(scope="session")
 def slippery_model() -> ExactModel:
     return ExactModel(open_grid(slip=0.2), laplacian(open_grid()))
+
+
+@pytest.fixture(scope="session")
+def clusters_network() -> USFA:
+    """The shipped network, with its tables once they were asked for. Not to be changed."""
+    return cast(USFA, GridArena(features="clusters", model="network").ground.model)
+
+
+@pytest.fixture(scope="session")
+def laplacian_network() -> USFA:
+    return cast(USFA, GridArena(model="network").ground.model)
 
 
 @pytest.fixture

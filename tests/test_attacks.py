@@ -33,9 +33,6 @@ from zscout.lab.report_model import TextTable
 from zscout.lab.store import FILE, Store, StoreError
 from zscout.transfer.methods import METHODS, Method
 
-NETWORK = zscout.load("grid9-laplacian")
-
-
 def greedy_but_deadly(*, deadly: float = 0.0) -> Method:
     """Kills its process where it is told to."""
     if deadly:
@@ -201,23 +198,23 @@ def tampered(change: Callable[[dict[str, Any]], Any], path: Path) -> None:
         {"hold": 10**400},
     ],
 )
-def test_a_tampered_method_is_refused_when_it_is_loaded(change: dict[str, Any], tmp_path: Path) -> None:
-    model = zscout.load("grid9-clusters")
-    agent = zscout.OnlineTransfer(model)
+def test_a_tampered_method_is_refused_when_it_is_loaded(
+    change: dict[str, Any], clusters_network: zscout.USFA, tmp_path: Path
+) -> None:
+    agent = zscout.OnlineTransfer(clusters_network)
     agent.tell(agent.act(3), 1.0)
     agent.save(tmp_path)
-    zscout.OnlineTransfer.load(tmp_path, model)
+    zscout.OnlineTransfer.load(tmp_path, clusters_network)
     tampered(lambda method: method.update(change), tmp_path / "agent.safetensors")
     with pytest.raises(ValueError, match="cannot restore the agent"):
-        zscout.OnlineTransfer.load(tmp_path, model)
+        zscout.OnlineTransfer.load(tmp_path, clusters_network)
 
 
-@pytest.mark.parametrize("name", [name for name in METHODS if name not in ("oracle", "exhaustive")])
-def test_every_method_of_ours_is_saved_and_loaded(name: str, tmp_path: Path) -> None:
-    model = zscout.load("grid9-clusters")
-    agent = zscout.OnlineTransfer(model, name)
-    agent.save(tmp_path)
-    assert zscout.OnlineTransfer.load(tmp_path, model).method == agent.method
+def test_every_method_of_ours_is_saved_and_loaded(clusters_network: zscout.USFA, tmp_path: Path) -> None:
+    for name in set(METHODS) - {"oracle", "exhaustive"}:
+        agent = zscout.OnlineTransfer(clusters_network, name)
+        agent.save(tmp_path)
+        assert zscout.OnlineTransfer.load(tmp_path, clusters_network).method == agent.method
 
 
 # The agent
@@ -269,9 +266,11 @@ sizes = st.floats(-170, 110).map(lambda exponent: 10.0**exponent)
 
 
 @given(rewards=st.lists(st.tuples(sizes, st.sampled_from([-1.0, 1.0])), min_size=1, max_size=4), kind=st.integers(0, 2))
-def test_after_any_accepted_tell_ask_succeeds(rewards: list[tuple[float, float]], kind: int) -> None:
+def test_after_any_accepted_tell_ask_succeeds(
+    laplacian_network: zscout.USFA, rewards: list[tuple[float, float]], kind: int
+) -> None:
     name = ("usf-ucb", "usf-ucb-paper", "opti")[kind]
-    agent = zscout.OnlineTransfer(NETWORK, name)
+    agent = zscout.OnlineTransfer(laplacian_network, name)
     for state, (size, sign) in enumerate(rewards):
         agent.ask(state)
         before = agent.z_hat
@@ -283,12 +282,12 @@ def test_after_any_accepted_tell_ask_succeeds(rewards: list[tuple[float, float]]
         assert agent.best_z.isfinite().all()
 
 
-def test_a_model_in_half_precision_learns() -> None:
+def test_a_model_in_half_precision_learns(laplacian_network: zscout.USFA) -> None:
     class Half:
         """The network, answering in float16."""
 
         def __getattr__(self, name: str) -> Any:
-            found = getattr(NETWORK, name)
+            found = getattr(laplacian_network, name)
             if name not in ("phi", "psi", "sample_z", "project_z"):
                 return found
             return lambda *arguments: found(*arguments).half()
@@ -300,8 +299,8 @@ def test_a_model_in_half_precision_learns() -> None:
     assert agent.z_hat.abs().max() > 0.5
 
 
-def test_a_reward_that_the_model_cannot_hold_is_refused() -> None:
-    agent = zscout.OnlineTransfer(NETWORK)
+def test_a_reward_that_the_model_cannot_hold_is_refused(laplacian_network: zscout.USFA) -> None:
+    agent = zscout.OnlineTransfer(laplacian_network)
     agent.ask(0)
     agent.tell(1, 0.0)
     agent.ask(1)

@@ -33,6 +33,7 @@ from zscout.lab.report_model import TextTable
 from zscout.lab.store import FILE, Store, StoreError
 from zscout.transfer.methods import METHODS, Method
 
+
 def greedy_but_deadly(*, deadly: float = 0.0) -> Method:
     """Kills its process where it is told to."""
     if deadly:

@@ -110,6 +110,7 @@ def test_four_hundred_silent_connections_keep_no_visitor_waiting() -> None:
     assert sum(map(len, running.said)) < 10_000
 
 
+@pytest.mark.long
 def test_garbage_by_the_hundred_leaves_a_short_log() -> None:
     with served() as running:
         for line in crowd(running, 400, b"\0garbage\r\n\r\n"):

@@ -45,6 +45,7 @@ def left(agent: OnlineTransfer, seed: int) -> float:
             return float(end.value)
 
 
+@pytest.mark.long
 def test_little_is_left_when_the_task_is_known_and_much_when_it_is_not() -> None:
     for task in ("walk-backward", "crouch"):
         known, unknown = ([left(taught(task, labels), seed) for seed in range(4)] for labels in (5_000, 5))

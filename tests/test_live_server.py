@@ -217,20 +217,6 @@ def test_play_pause_step_speed_and_reset(server: Served) -> None:
         assert visitor.hear("frame") == first  # the same set-up, the same run
 
 
-def test_a_run_that_has_ended_says_so() -> None:
-    with served("--steps", "3") as short, page(short) as visitor:
-        visitor.begin()
-        visitor.say("speed", value=30)
-        visitor.say("play")
-        visitor.frame(3)
-        status = visitor.hear("status")
-        assert (status["ended"], status["playing"]) == (True, False)
-        assert "at most 3 steps" in visitor.refusal("step")
-        visitor.say("reset")
-        visitor.hear("begun")
-        assert visitor.hear("status") | {"speed": 30} == {**visitor_status(), "speed": 30}
-
-
 def test_reset_and_begin_stop_a_run_at_once(server: Served) -> None:
     with page(server) as visitor:
         visitor.begin()
@@ -244,11 +230,6 @@ def test_reset_and_begin_stop_a_run_at_once(server: Served) -> None:
             visitor.hear("status")
             visitor.say("speed", value=30)
             assert visitor.hear()["is"] == "status"  # and no step of the old run
-
-
-def visitor_status() -> dict[str, Any]:
-    settings = {"noise": 0.1, "silence": "nothing", "wait": True}
-    return {"is": "status", "playing": False, "waiting": False, "ended": False, **settings}
 
 
 def test_a_person_is_waited_for(server: Served) -> None:
@@ -390,10 +371,20 @@ def test_the_second_tab_takes_over_and_the_first_is_told(server: Served) -> None
         second.frame(seen + 5)
 
 
-def test_too_many_visitors_are_refused_and_runs_of_absent_ones_are_replaced() -> None:
-    with served("--visitors", "2") as small:
+def test_a_small_server_ends_runs_in_time_and_refuses_or_replaces_visitors() -> None:
+    with served("--visitors", "2", "--steps", "3") as small:
         with page(small) as one, page(small) as two:
             one.begin()
+            one.say("speed", value=30)
+            one.say("play")
+            one.frame(3)
+            status = one.hear("status")
+            assert (status["ended"], status["playing"]) == (True, False)
+            assert "at most 3 steps" in one.refusal("step")
+            one.say("reset")
+            one.hear("begun")
+            status = one.hear("status")
+            assert (status["ended"], status["playing"], status["waiting"]) == (False, False, False)
             two.begin()
             assert Page(small).closed() == 4429
             two.drop()
@@ -420,6 +411,7 @@ def _has_room(server: Served) -> bool:
         visitor.close()
 
 
+@pytest.mark.long
 def test_a_page_that_does_not_read_delays_nobody_else() -> None:
     # The server waits for the page that does not read without a limit, so any visitor blocked by it would miss frames.
     with served(script=SERVE.format(limits="send_seconds=1e6, rate=1e9, burst=1e9")) as running:
@@ -614,7 +606,7 @@ def ended(server: Served, by: signal.Signals = signal.SIGINT) -> tuple[int, str]
     return server.process.wait(PATIENCE), said
 
 
-@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "terminated"])
+@pytest.mark.parametrize("by", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
 def test_ctrl_c_ends_it_in_one_line_and_leaves_no_process(by: signal.Signals) -> None:
     with served("--processes", "2") as running:
         with page(running) as visitor:
@@ -631,7 +623,7 @@ def test_ctrl_c_ends_it_in_one_line_and_leaves_no_process(by: signal.Signals) ->
         until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in started), "processes are left")
 
 
-@pytest.mark.parametrize("somebody", [False, True])
+@pytest.mark.parametrize("somebody", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_ctrl_c_before_it_is_ready_is_as_clean(somebody: bool) -> None:
     with served() as running, contextlib.ExitStack() as stack:
         until(lambda: running.children, "no process holds runs")
@@ -659,11 +651,10 @@ def _lives(pid: int) -> bool:
         return False
 
 
-def test_a_port_in_use_is_said_in_one_line_that_names_a_free_one() -> None:
+def test_a_port_in_use_is_said_in_one_line_that_names_a_free_one(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        words = [*zscout(), "--port", str(port)]
-        done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE, check=False)
+        done = run_zscout([*zscout()[3:], "--port", str(port)], tmp_path)
     assert done.returncode == 2
     found = re.fullmatch(rf"zscout: port {port} is in use; --port (\d+) is free\n", done.stderr)
     assert found is not None, done.stderr
@@ -722,7 +713,7 @@ def test_a_missing_dependency_is_named_with_the_install_command() -> None:
     assert done.stderr == "zscout: the page needs uvicorn: pip install 'zscout[live]'\n"
 
 
-@pytest.mark.parametrize("playing", [True, False])
+@pytest.mark.parametrize("playing", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_a_process_that_was_killed_takes_its_runs_with_it_and_nothing_else(playing: bool) -> None:
     with served() as running:
         with page(running) as visitor:
@@ -750,6 +741,7 @@ def test_a_process_that_was_killed_takes_its_runs_with_it_and_nothing_else(playi
         assert running.said == []
 
 
+@pytest.mark.long
 def test_a_process_killed_while_it_starts_is_started_again() -> None:
     with served() as running:
         until(lambda: running.workers, "no process holds runs")

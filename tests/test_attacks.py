@@ -41,6 +41,7 @@ def greedy_but_deadly(*, deadly: float = 0.0) -> Method:
     return METHODS["greedy"](dim=9)
 
 
+@pytest.mark.long
 def test_a_worker_that_dies_costs_the_run_that_kills_it(tmp_path: Path) -> None:
     arena, tasks = GridArena(features="clusters"), Tasks(3, 1)
     entrants = [
@@ -62,7 +63,7 @@ class Stop(BaseException):
     """A kill, as far as the file system sees it."""
 
 
-@pytest.mark.parametrize("what", ["killed", "disk full"])
+@pytest.mark.parametrize("what", ["killed", pytest.param("disk full", marks=pytest.mark.long)])
 def test_reproduce_goes_on_after_a_stop_at_any_rename(
     what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -382,9 +383,11 @@ def heard() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("heard")
-@pytest.mark.parametrize(("first", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("first", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.long)]
+)
 def test_signals_end_in_one_line(first: signal.Signals, code: int, tmp_path: Path) -> None:
-    words = ["compare", "--methods", "usf-ucb", "--steps", "200", "--tasks", "500", "--jobs", "1"]
+    words = ["compare", "--methods", "greedy", "--steps", "200", "--tasks", "3000", "--jobs", "1"]
     command = [sys.executable, "-m", "zscout", *words, "--out", str(tmp_path)]
     run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert run.stdout is not None

@@ -195,7 +195,10 @@ def test_what_is_asked_for_has_no_constant_part(laplacian_network: USFA, laplaci
 # Agents
 
 
-@pytest.mark.parametrize("method", ["usf-ucb", "usf-ucb-norm", "usf-ucb-short", "log-det"])
+@pytest.mark.parametrize(
+    "method",
+    ["usf-ucb", *(pytest.param(name, marks=pytest.mark.long) for name in ("usf-ucb-norm", "usf-ucb-short", "log-det"))],
+)
 def test_offsets_leave_every_action_as_it_was(method: str, laplacian_model: ExactModel) -> None:
     tasks = laplacian_model.sample_z(16, 3)
     table = tasks @ laplacian_model.features.T

@@ -146,6 +146,7 @@ def test_workers_give_what_one_process_gives(tmp_path: Path) -> None:
         assert [one.numbers(spec) for spec in specs] == [two.numbers(spec) for spec in specs]
 
 
+@pytest.mark.long
 def test_workers_end_when_their_parent_is_killed(tmp_path: Path) -> None:
     process = start(tmp_path / "store", workers=2)
     assert process.stdout is not None

@@ -80,7 +80,13 @@ def repainted(forgetting: float = 1.0) -> tuple[Trace, torch.Tensor]:
 
 @pytest.mark.parametrize("method", ["usf-ucb", "explore-then-commit", "lola"])
 @pytest.mark.parametrize(
-    "arena", [ARENA, GridArena("four-rooms", "laplacian", "network"), GridArena("open-grid", "laplacian-fine")], ids=str
+    "arena",
+    [
+        ARENA,
+        pytest.param(GridArena("four-rooms", "laplacian", "network"), marks=pytest.mark.long),
+        pytest.param(GridArena("open-grid", "laplacian-fine"), marks=pytest.mark.long),
+    ],
+    ids=["exact", "network", "fine"],
 )
 def test_a_trace_is_worth_what_compare_says_up_to_what_a_step_is_worth(method: str, arena: GridArena) -> None:
     ground, trace = arena.ground, one_run(method, arena=arena)

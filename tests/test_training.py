@@ -163,6 +163,7 @@ def test_a_few_hundred_steps_of_the_robust_recipe_on_a_small_world_are_good_alre
     assert verdict.psi_error < 0.45
 
 
+@pytest.mark.long
 def test_the_papers_recipe_learns_something(clusters_model: ExactModel) -> None:
     phi = grid_clusters(WORLD, 2, 2)
     exact = ExactModel(WORLD, phi)

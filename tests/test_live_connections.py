@@ -90,6 +90,7 @@ def crowd(server: Served, count: int, says: bytes = b"") -> list[socket.socket]:
     return lines
 
 
+@pytest.mark.long
 def test_four_hundred_silent_connections_keep_no_visitor_waiting() -> None:
     with served() as running:
         # Without our limit the process would run out of files, which stops every visitor and fills the log.

@@ -12,7 +12,6 @@ from live_frames import close, frames, messages, side, steps
 from zscout.lab.body_arena import BodyArena
 from zscout.live import rehearsal
 from zscout.live.rehearsal import (
-    EVERY,
     REHEARSALS,
     SURE,
     Assurance,
@@ -27,6 +26,7 @@ from zscout.transfer.agent import OnlineTransfer
 from zscout.worlds.body_tasks import body_task
 
 ARENA = BodyArena("cheetah-fb", body="cheetah")
+EVERY = 30  # labels from one rehearsal to the next, where nothing is simulated
 
 
 def taught(task: str, labels: int) -> OnlineTransfer:
@@ -73,6 +73,7 @@ def found(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         yield torch.empty(0)
 
     monkeypatch.setattr(rehearsal, "could_gain", at_once)
+    monkeypatch.setattr(rehearsal, "EVERY", EVERY)
     return shares
 
 
@@ -126,7 +127,7 @@ def test_there_is_no_ghost_before_anything_is_known(monkeypatch: pytest.MonkeyPa
     for name, number in (("EVERY", 8), ("ACTIONS", 12), ("STARTING", 4)):
         monkeypatch.setattr(rehearsal, name, number)
     run = LiveRun(Setup.from_json({"world": "cheetah", "who": "person", "silence": "zero"}), 600)
-    heard = [content["is"] for _ in range(EVERY) for content in messages(run.step())]
+    heard = [content["is"] for _ in range(100) for content in messages(run.step())]
     assert {*heard} == {"frame", "credit"}
 
 

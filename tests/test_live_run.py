@@ -190,7 +190,7 @@ def test_the_same_set_up_gives_the_same_frames() -> None:
 @pytest.mark.parametrize(
     "method", ["usf-ucb", "thompson", "explore-then-commit", "exhaustive", "lola", "unroll", "opti"]
 )
-@pytest.mark.parametrize("memory", [None, 40])
+@pytest.mark.parametrize("memory", [40, pytest.param(None, marks=pytest.mark.long)])
 def test_a_run_is_the_one_that_the_laboratory_has_for_that_seed(method: str, memory: int | None) -> None:
     count = 110 if method in ("lola", "unroll") else 60  # longer than a rollout, which ends with a reset
     run = begun(methods=[method], memory=memory, noise=0.2, seed=11, reward={"task": 6})

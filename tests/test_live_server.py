@@ -432,6 +432,7 @@ def test_a_page_that_does_not_read_delays_nobody_else() -> None:
         assert running.said == []
 
 
+@pytest.mark.long
 def test_a_page_that_does_not_read_for_long_loses_its_place() -> None:
     with served(script=SERVE.format(limits="visitors=1, send_seconds=1, rate=1e9, burst=1e9")) as running:
         with _deaf(running) as (key, newest):
@@ -634,6 +635,7 @@ def test_ctrl_c_before_it_is_ready_is_as_clean(somebody: bool) -> None:
         assert (code, said, running.said) == (0, "Ctrl-C ends it.\nzscout live has ended.\n", [])
 
 
+@pytest.mark.long
 def test_a_server_that_was_killed_leaves_no_process() -> None:
     with served() as running:
         with page(running) as visitor:

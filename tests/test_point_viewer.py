@@ -33,6 +33,7 @@ def watched(task: str, method: str = "usf-ucb", steps: int = 6, seed: int = 0) -
     return scene, list(frames)
 
 
+@pytest.mark.long
 def test_frames_are_the_run_that_compare_has() -> None:
     scene, frames = watched("7", "greedy", 75, 2)
     spec = Entrant(PointArena(), "greedy", tasks=Tasks(100, 3), steps=75).specs[7 * 3 + 2]

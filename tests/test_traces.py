@@ -408,6 +408,14 @@ def test_a_method_of_ones_own_stands_beside_them_or_is_left_out(
     assert "own_for_traces:angry: it failed, so it is left out: RuntimeError: not [today]" in capsys.readouterr().out
     rows = json.loads(Path("t.json").read_text())["rows"]
     assert {row["method"] for row in rows} == {"usf-ucb (run.json)", "own_for_traces:steady"}
+
+
+@pytest.mark.long
+def test_all_methods_stand_beside_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    written(file_of(), tmp_path / "run.json")
     main(["compare", "--traces", "run.json", "--quick", "--methods", "all", "--settings", "tuned"])
     shown = capsys.readouterr().out
     assert "left out: mbie" in shown

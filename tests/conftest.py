@@ -5,20 +5,21 @@ import os
 os.environ["OMP_NUM_THREADS"] = "1"  # before torch is there, and for the programs that tests start
 
 from collections.abc import Iterator
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import jaxtyping
 import pytest
 import torch
 from hypothesis import settings
-from playwright.sync_api import Browser
 
-from browsing import browser
 from live import Served, served
 from zscout import USFA, ExactModel
 from zscout.features import grid_clusters, laplacian
 from zscout.lab.grid_arena import GridArena
 from zscout.worlds import open_grid
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 torch.set_num_threads(1)
 for profile, examples in (("short", 15), ("long", 100)):
@@ -54,8 +55,10 @@ def server() -> Iterator[Served]:
     assert running.process.returncode == 0
 
 
-@pytest.fixture(scope="session")
-def chrome() -> Iterator[Browser]:
+@pytest.fixture(scope="module")  # while it runs, the thread has an event loop, which other files need for themselves
+def chrome() -> Iterator["Browser"]:
+    from browsing import browser  # not with the oldest dependencies, see minimum.py
+
     with browser() as running:
         yield running
 

@@ -146,7 +146,7 @@ def test_a_quadruped_starts_just_above_the_floor(rng: torch.Generator) -> None:
 def test_starts_are_distributed_as_dm_controls(name: str, rng: torch.Generator) -> None:
     world, env = WORLDS[name], dm_control(name)
     theirs = []
-    for _ in range(100):
+    for _ in range(300):
         env.reset()
         theirs.append(state_of(world, env.physics).numpy())
     ours = world.random_states(1_000, rng).numpy()

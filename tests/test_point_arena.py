@@ -71,6 +71,7 @@ def test_the_oracle_is_the_reference_and_the_numbers_are_those_of_every_arena(tm
     assert comparison([again])[0].episodes[0].value == rows[1].episodes[0].value
 
 
+@pytest.mark.long
 def test_realisable_rewards_are_found_within_two_episodes() -> None:
     """Measured with 20 tasks: .87 of the oracle's return in the first episode, 1.01 in the second."""
     records = run_batch(Entrant(LINEAR, "usf-ucb", tasks=Tasks(4, 1), steps=140, noise=0.0).specs)

@@ -118,7 +118,7 @@ WRONG: list[tuple[Any, str]] = [  # a set-up, and the name of what is wrong with
     *(({"reward": bad}, "reward") for bad in (3, {}, {"task": 1, "table": [0.0] * 81}, {"seed": 1})),
     *(({"reward": {"task": bad}}, "number of a task") for bad in (10**6, -1, "7")),
     *(({"reward": {"table": bad}}, "table") for bad in ("0" * 81, [], [0.0] * 1_001, [0.0] * 80)),
-    *(({"reward": {"table": [0.0] * 80 + [bad]}}, "a reward") for bad in (10.1, math.nan, None, [0.0] * 81)),
+    *(({"reward": {"table": [*[0.0] * 80, bad]}}, "a reward") for bad in (10.1, math.nan, None, [0.0] * 81)),
 ]
 
 

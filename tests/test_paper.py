@@ -17,12 +17,13 @@ from zscout.lab.chunks import run_all, run_batch
 from zscout.lab.grid_arena import GridArena
 from zscout.lab.paper import EXPERIMENTS, Scale, _quick_claim, specs
 from zscout.lab.paper.experiment import posteriors
+from zscout.lab.paper.feature_maps import FEATURES_AND_POLICIES
 from zscout.lab.paper.league import entrants
-from zscout.lab.paper.model_errors import _gains
+from zscout.lab.paper.model_errors import WRONG_PSI, _gains
 from zscout.lab.paper.online_transfer import settling_times
 from zscout.lab.paper.pure_exploration import _coverage, _steps_to_cover
 from zscout.lab.paper.regret_bounds import _identity, _variance
-from zscout.lab.paper.searches import _climb
+from zscout.lab.paper.searches import GRADIENT, SEARCH_COMPARISON, _climb
 from zscout.lab.paper.summaries import banded, mean, median, verdict
 from zscout.lab.report_model import Claim
 from zscout.lab.spec import Spec
@@ -54,7 +55,7 @@ def numbers_of(claims: list[dict[str, str]]) -> set[int]:
 
 def test_claims_are_told_from_three_short_runs_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All but the sections whose searches take long."""
-    costly = (paper.FEATURES_AND_POLICIES, paper.GRADIENT, paper.SEARCH_COMPARISON, paper.WRONG_PSI)
+    costly = (FEATURES_AND_POLICIES, GRADIENT, SEARCH_COMPARISON, WRONG_PSI)
     monkeypatch.setattr(paper, "EXPERIMENTS", tuple(each for each in EXPERIMENTS if each not in costly))
     monkeypatch.setattr(Scale, "runs", lambda scale, full: 3)
     monkeypatch.setattr(Scale, "steps", lambda scale, full: min(full, 25))

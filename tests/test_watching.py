@@ -288,7 +288,7 @@ def test_ctrl_c_in_a_live_terminal_keeps_what_was_seen(tmp_path: Path) -> None:
     assert process.returncode == 130, errors
     steps = json.loads((tmp_path / "run.json").read_text())["steps"]
     assert 5 <= len(steps) < 100
-    assert errors == f"zscout: stopped after {len(steps)} of 100 steps\n"
+    assert f"{len(steps)} of 100 steps" in errors
     with Image.open(tmp_path / "run.gif") as picture:
         assert getattr(picture, "n_frames", 1) == len(steps)
     assert b"wrote run.gif" in shown

@@ -43,9 +43,10 @@ checks: $(VENV)/.checks
 test: checks
 	$(PYTEST) -m "not long" $(ARGS)
 
-# With the shapes of all arrays checked, and more examples of each property.
+# With the shapes of all arrays of these packages checked, and more examples of each property.
+SHAPES := zscout.edge,zscout.randomness,zscout.features,zscout.worlds,zscout.bfm,zscout.transfer,zscout.adapters,zscout.lab
 test-all: checks
-	$(PYTEST) --hypothesis-profile long --jaxtyping-packages=zscout,beartype.beartype $(ARGS)
+	$(PYTEST) --hypothesis-profile long --jaxtyping-packages=$(SHAPES),beartype.beartype $(ARGS)
 
 live: $(VENV)/.installed
 	$(BIN)/zscout live $(ARGS)

@@ -43,10 +43,11 @@ checks: $(VENV)/.checks
 test: checks
 	$(PYTEST) -m "not long" $(ARGS)
 
-# With the shapes of all arrays of these packages checked, and more examples of each property.
-SHAPES := zscout.edge,zscout.randomness,zscout.features,zscout.worlds,zscout.bfm,zscout.transfer,zscout.adapters,zscout.lab
+# With more examples of each property; then the numerical tests with every shape annotation checked.
+SHAPES := $(patsubst %,tests/test_%.py,acquisition confidence exact features grid offline posterior search usfa)
 test-all: checks
-	$(PYTEST) --hypothesis-profile long --jaxtyping-packages=$(SHAPES),beartype.beartype $(ARGS)
+	$(PYTEST) --hypothesis-profile long $(ARGS)
+	$(if $(ARGS),,$(PYTEST) --jaxtyping-packages=zscout,beartype.beartype $(SHAPES))
 
 live: $(VENV)/.installed
 	$(BIN)/zscout live $(ARGS)

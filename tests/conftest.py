@@ -7,7 +7,6 @@ os.environ["OMP_NUM_THREADS"] = "1"  # before torch is there, and for the progra
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, cast
 
-import jaxtyping
 import pytest
 import torch
 from hypothesis import settings
@@ -37,12 +36,6 @@ LONGEST = (
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     order = {name: place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: order.get(item.path.stem, len(order)))
-
-
-@pytest.fixture(autouse=True)
-def shapes_unchecked_where_types_are_wrong(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if request.node.get_closest_marker("wrong_types"):
-        monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
 
 
 @pytest.fixture(scope="session")

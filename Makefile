@@ -1,19 +1,19 @@
-# Two commands do everything on a machine that has python3 (3.11 or newer), make and a package index:
+# Three commands do everything on a machine that has python3 (3.11 or newer), make and a package index:
 #   make reproduce    the whole paper, into out/report.html
-#   make test         every check that CI runs
+#   make test         what CI checks: eight minutes on two cores
+#   make test-all     also what takes long: every program of the docs, notebooks, package, all journeys in the browser
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 ARGS   ?=
-# The tests of these run with every shape annotation checked, which takes three times as long.
-SHAPES := $(patsubst %,tests/test_%.py,acquisition confidence exact features grid offline posterior search usfa)
-OTHERS  = $(or $(ARGS),$(filter-out $(SHAPES),$(wildcard tests/test_*.py)))
+# Files stay on one worker, which keeps their server, browser and models; tests/conftest.py puts the longest first.
+PYTEST := $(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder
 
-.PHONY: help reproduce test live bench cluster docs package pictures format minimum clean
+.PHONY: help reproduce checks test test-all live bench cluster docs package pictures format minimum clean
 .DEFAULT_GOAL := help
 
 help:
-	@sed -n '1,3p' Makefile; echo "#   make live | make bench | make cluster | make docs | make package | make pictures | make format | make minimum | make clean"
+	@sed -n '1,4p' Makefile; echo "#   make live | make bench | make cluster | make docs | make package | make pictures | make format | make minimum | make clean"
 
 # Installed again only when pyproject.toml changed. Users get what they need, the checks the developers' tools too.
 $(VENV)/.made:
@@ -33,15 +33,21 @@ $(VENV)/.checks: pyproject.toml | $(VENV)/.made
 reproduce: $(VENV)/.installed
 	$(BIN)/zscout reproduce $(ARGS)
 
-# What fails beside other tests runs once more alone: a browser that shares two cores can be late. It must pass then.
-test: $(VENV)/.checks
+checks: $(VENV)/.checks
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/mypy
 	$(BIN)/python tests/chromium.py
-	$(if $(ARGS),,$(BIN)/pytest -n auto --jaxtyping-packages=zscout,beartype.beartype $(SHAPES))
-	$(BIN)/pytest -n auto $(OTHERS) || { [ $$? = 1 ] && $(BIN)/pytest -v --last-failed --last-failed-no-failures none $(OTHERS); }
+
+test: checks
+	$(PYTEST) -m "not long" $(ARGS)
+
+# With more examples of each property; then the numerical tests with every shape annotation checked.
+SHAPES := $(patsubst %,tests/test_%.py,acquisition confidence exact features grid offline posterior search usfa)
+test-all: checks
+	$(PYTEST) --hypothesis-profile long $(ARGS)
+	$(if $(ARGS),,$(PYTEST) --jaxtyping-packages=zscout,beartype.beartype $(SHAPES))
 
 live: $(VENV)/.installed
 	$(BIN)/zscout live $(ARGS)

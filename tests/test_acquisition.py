@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 import pytest
 import torch
 from hypothesis import given
@@ -61,10 +59,13 @@ def test_scores_in_closed_form(score: Acquisition, expected: list[float]) -> Non
 
 
 def test_thompson_scores_by_one_task_drawn_from_the_posterior() -> None:
-    posterior = replace(hand_made(), z_hat=torch.tensor([1.0, 2.0], dtype=torch.float64))
-    scores = torch.stack(
-        [Thompson()(two_candidates(), posterior, RADIUS, Streams(torch.tensor(i))) for i in range(4000)]
+    posterior = hand_made()
+    runs = TaskPosterior.prior(dim=2, ridge=1.0, noise=0.5, runs=(4000,)).learn(
+        torch.tensor([[1.0, 0.0]] * 3).expand(4000, 3, 2), torch.full((4000, 3), 2 / 3)
     )
+    scores = Thompson()(two_candidates(), runs, RADIUS, Streams(torch.arange(4000)))
+    alone = Thompson()(two_candidates(), posterior, RADIUS, Streams(torch.tensor(7)))
+    assert torch.allclose(scores[7], alone)
     psi = two_candidates().psi
     assert torch.allclose(scores.mean(0), psi @ posterior.z_hat, atol=0.15)
     assert torch.allclose(scores.T.cov(), psi @ posterior.covariance @ psi.T, rtol=0.1)

@@ -199,9 +199,9 @@ def test_rewards_times_100_change_nothing(laplacian_model: ExactModel) -> None:
     assert paths[0] == paths[1] == paths[2]
 
 
-@pytest.mark.parametrize("kind", ["clusters", "laplacian"])
-def test_the_best_state_is_found_and_kept(kind: str) -> None:
-    bfm, hidden = load(f"grid9-{kind}"), torch.randn(9, generator=torch.Generator().manual_seed(2))
+@pytest.mark.parametrize("network", ["clusters_network", "laplacian_network"])
+def test_the_best_state_is_found_and_kept(network: str, request: pytest.FixtureRequest) -> None:
+    bfm, hidden = request.getfixturevalue(network), torch.randn(9, generator=torch.Generator().manual_seed(2))
     worth = (bfm.phi(bfm.states()) @ hidden).numpy()
     env = gymnasium.make("zscout/OpenGrid-v0", reward=lambda s: float(worth[s]))
     agent = OnlineTransfer(bfm, seed=0)

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import zscout
@@ -33,8 +33,6 @@ from zscout.lab.report_model import TextTable
 from zscout.lab.store import FILE, Store, StoreError
 from zscout.transfer.methods import METHODS, Method
 
-NETWORK = zscout.load("grid9-laplacian")
-
 
 def greedy_but_deadly(*, deadly: float = 0.0) -> Method:
     """Kills its process where it is told to."""
@@ -43,6 +41,7 @@ def greedy_but_deadly(*, deadly: float = 0.0) -> Method:
     return METHODS["greedy"](dim=9)
 
 
+@pytest.mark.long
 def test_a_worker_that_dies_costs_the_run_that_kills_it(tmp_path: Path) -> None:
     arena, tasks = GridArena(features="clusters"), Tasks(3, 1)
     entrants = [
@@ -64,7 +63,7 @@ class Stop(BaseException):
     """A kill, as far as the file system sees it."""
 
 
-@pytest.mark.parametrize("what", ["killed", "disk full"])
+@pytest.mark.parametrize("what", ["killed", pytest.param("disk full", marks=pytest.mark.long)])
 def test_reproduce_goes_on_after_a_stop_at_any_rename(
     what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -201,23 +200,23 @@ def tampered(change: Callable[[dict[str, Any]], Any], path: Path) -> None:
         {"hold": 10**400},
     ],
 )
-def test_a_tampered_method_is_refused_when_it_is_loaded(change: dict[str, Any], tmp_path: Path) -> None:
-    model = zscout.load("grid9-clusters")
-    agent = zscout.OnlineTransfer(model)
+def test_a_tampered_method_is_refused_when_it_is_loaded(
+    change: dict[str, Any], clusters_network: zscout.USFA, tmp_path: Path
+) -> None:
+    agent = zscout.OnlineTransfer(clusters_network)
     agent.tell(agent.act(3), 1.0)
     agent.save(tmp_path)
-    zscout.OnlineTransfer.load(tmp_path, model)
+    zscout.OnlineTransfer.load(tmp_path, clusters_network)
     tampered(lambda method: method.update(change), tmp_path / "agent.safetensors")
     with pytest.raises(ValueError, match="cannot restore the agent"):
-        zscout.OnlineTransfer.load(tmp_path, model)
+        zscout.OnlineTransfer.load(tmp_path, clusters_network)
 
 
-@pytest.mark.parametrize("name", [name for name in METHODS if name not in ("oracle", "exhaustive")])
-def test_every_method_of_ours_is_saved_and_loaded(name: str, tmp_path: Path) -> None:
-    model = zscout.load("grid9-clusters")
-    agent = zscout.OnlineTransfer(model, name)
-    agent.save(tmp_path)
-    assert zscout.OnlineTransfer.load(tmp_path, model).method == agent.method
+def test_every_method_of_ours_is_saved_and_loaded(clusters_network: zscout.USFA, tmp_path: Path) -> None:
+    for name in set(METHODS) - {"oracle", "exhaustive"}:
+        agent = zscout.OnlineTransfer(clusters_network, name)
+        agent.save(tmp_path)
+        assert zscout.OnlineTransfer.load(tmp_path, clusters_network).method == agent.method
 
 
 # The agent
@@ -269,10 +268,11 @@ sizes = st.floats(-170, 110).map(lambda exponent: 10.0**exponent)
 
 
 @given(rewards=st.lists(st.tuples(sizes, st.sampled_from([-1.0, 1.0])), min_size=1, max_size=4), kind=st.integers(0, 2))
-@settings(max_examples=60, deadline=None)
-def test_after_any_accepted_tell_ask_succeeds(rewards: list[tuple[float, float]], kind: int) -> None:
+def test_after_any_accepted_tell_ask_succeeds(
+    laplacian_network: zscout.USFA, rewards: list[tuple[float, float]], kind: int
+) -> None:
     name = ("usf-ucb", "usf-ucb-paper", "opti")[kind]
-    agent = zscout.OnlineTransfer(NETWORK, name)
+    agent = zscout.OnlineTransfer(laplacian_network, name)
     for state, (size, sign) in enumerate(rewards):
         agent.ask(state)
         before = agent.z_hat
@@ -284,12 +284,12 @@ def test_after_any_accepted_tell_ask_succeeds(rewards: list[tuple[float, float]]
         assert agent.best_z.isfinite().all()
 
 
-def test_a_model_in_half_precision_learns() -> None:
+def test_a_model_in_half_precision_learns(laplacian_network: zscout.USFA) -> None:
     class Half:
         """The network, answering in float16."""
 
         def __getattr__(self, name: str) -> Any:
-            found = getattr(NETWORK, name)
+            found = getattr(laplacian_network, name)
             if name not in ("phi", "psi", "sample_z", "project_z"):
                 return found
             return lambda *arguments: found(*arguments).half()
@@ -301,8 +301,8 @@ def test_a_model_in_half_precision_learns() -> None:
     assert agent.z_hat.abs().max() > 0.5
 
 
-def test_a_reward_that_the_model_cannot_hold_is_refused() -> None:
-    agent = zscout.OnlineTransfer(NETWORK)
+def test_a_reward_that_the_model_cannot_hold_is_refused(laplacian_network: zscout.USFA) -> None:
+    agent = zscout.OnlineTransfer(laplacian_network)
     agent.ask(0)
     agent.tell(1, 0.0)
     agent.ask(1)
@@ -383,9 +383,11 @@ def heard() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("heard")
-@pytest.mark.parametrize(("first", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("first", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.long)]
+)
 def test_signals_end_in_one_line(first: signal.Signals, code: int, tmp_path: Path) -> None:
-    words = ["compare", "--methods", "usf-ucb", "--steps", "200", "--tasks", "500", "--jobs", "1"]
+    words = ["compare", "--methods", "greedy", "--steps", "200", "--tasks", "3000", "--jobs", "1"]
     command = [sys.executable, "-m", "zscout", *words, "--out", str(tmp_path)]
     run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert run.stdout is not None
@@ -417,7 +419,7 @@ with signals_stop_it():
         run.send_signal(signal.SIGINT)
     _, said = run.communicate(timeout=30)
     assert run.returncode == 130
-    assert said == "zscout: stopped at once; finished work is kept\n"
+    assert (said.count("\n"), "stopped" in said) == (1, True)
 
 
 def test_signals_are_as_before_when_a_command_has_ended(capsys: pytest.CaptureFixture[str]) -> None:
@@ -450,42 +452,3 @@ def test_an_80_column_table_breaks_no_name(monkeypatch: pytest.MonkeyPatch, tmp_
     for word in [*name.replace("(", " (").split(), "108.9", "(106.8–111.9)", *head[2:]]:
         assert word in shown
     assert max(map(len, shown.splitlines())) <= 80
-
-
-def test_methods_say_which_name_is_near() -> None:
-    with pytest.raises(KeyError, match="did you mean usf-ucb") as error:
-        METHODS["usf_ucb"]
-    assert str(error.value).startswith("there is no method 'usf_ucb'")
-    assert METHODS.get("usf_ucb") is None
-    assert "usf_ucb" not in METHODS
-
-
-# The tests of the page
-
-
-@pytest.mark.parametrize(("user", "ci", "may"), [(0, "1", True), (0, "", False), (1000, "1", False), (1000, "", False)])
-def test_packages_are_installed_by_root_in_ci_only(
-    user: int, ci: str, may: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import chromium
-
-    monkeypatch.setattr(os, "geteuid", lambda: user)
-    monkeypatch.setenv("CI", ci)
-    monkeypatch.setattr(Path, "exists", lambda path: False)  # no mark of a container
-    assert chromium.may_install_packages() is may
-
-
-def test_without_a_chromium_the_page_is_skipped_loudly(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    environment = {**os.environ, "ZSCOUT_CHROMIUM": str(tmp_path / "none")}
-    words = [sys.executable, str(Path(__file__).with_name("chromium.py"))]
-    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0
-    assert "the tests of the page are skipped. Install Chromium" in done.stdout
-    import browsing
-    import chromium
-
-    monkeypatch.setenv("ZSCOUT_CHROMIUM", str(tmp_path / "none"))
-    chromium.chromium.cache_clear()
-    with pytest.raises(pytest.skip.Exception, match="the tests of the page are skipped"), browsing.browser():
-        raise AssertionError
-    chromium.chromium.cache_clear()

@@ -56,14 +56,15 @@ def some_states(world: Body, n: int, rng: torch.Generator, steps: int = 20) -> t
 # Equal to dm_control
 
 
+@pytest.mark.parametrize("lengths", [(60, 20), pytest.param((1_000, 100, 100), marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", BODIES)
-def test_episodes_equal_dm_controls(name: str) -> None:
+def test_episodes_equal_dm_controls(name: str, lengths: tuple[int, ...]) -> None:
     world, env = WORLDS[name], dm_control(name)
     rewards = [
         (body_task(world, task), suite.load(name, task).task.get_reward) for domain, task in SUITE if domain == name
     ]
     draws = np.random.default_rng(0)
-    for length in (1_000, 100, 100):  # a whole episode, and other starts
+    for length in lengths:  # from other starts
         entered = env.reset()
         state = state_of(world, env.physics)
         for _ in range(length):

@@ -63,14 +63,14 @@ def test_starts_come_from_the_seed_of_a_run_and_rewards_are_the_tasks(saved: str
     assert not torch.equal(env.reset()[0], first)
 
 
-def test_methods_are_compared(saved: str) -> None:
-    for rewards in ("suite", "linear"):
-        arena = BodyArena(saved, rewards, horizon=20)
-        specs = Entrant(arena, "thompson", tasks=Tasks(2, 1), steps=20, noise=0.1).specs
-        together, (alone,) = run_batch(specs), run_batch(specs[1:])
-        first = slice(0, 5)  # later, rounding of the network grows: contacts are chaotic
-        assert np.allclose(alone.steps["reward"][first], together[1].steps["reward"][first], atol=1e-3)
-        assert {"lost", "return_1", "oracle_1", "return_2"} <= set(together[0].numbers)
+@pytest.mark.parametrize("rewards", ["suite", pytest.param("linear", marks=pytest.mark.long)])
+def test_methods_are_compared(saved: str, rewards: str) -> None:
+    arena = BodyArena(saved, rewards, horizon=12)
+    specs = Entrant(arena, "thompson", tasks=Tasks(2, 1), steps=12, noise=0.1).specs
+    together, (alone,) = run_batch(specs), run_batch(specs[1:])
+    first = slice(0, 5)  # later, rounding of the network grows: contacts are chaotic
+    assert np.allclose(alone.steps["reward"][first], together[1].steps["reward"][first], atol=1e-3)
+    assert {"lost", "return_1", "oracle_1", "return_2"} <= set(together[0].numbers)
 
 
 def test_the_oracle_uses_the_observations_saved_with_a_model(saved: str, tmp_path: Path) -> None:

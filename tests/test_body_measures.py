@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from zscout.transfer.offline import fit_task
 from zscout.worlds.body import Body, body
 from zscout.worlds.body_tasks import body_task, body_tasks
 
+STORED = Path(body_measures.__file__).parent / "stored"
 SMALL = {
     "HORIZON": 24,
     "EPISODES": 3,
@@ -167,33 +169,26 @@ def test_the_command_says_in_one_line_what_is_wrong(
     assert out.read_text() == before
 
 
-def test_the_documented_comparison_is_the_stored_one() -> None:
-    text, found = (Path(__file__).parents[1] / "docs/bodies.md").read_text(), stored("bodies_online.json")
-    for cell in found["comparisons"]:
-        assert cell["runs"] == (3 if "held-out" in cell["command"] else 10) * len(cell["oracle"])
-        part = text.partition(f"`{cell['command']}`")[2].partition("\n\n")[2].partition("\n\n")[0]
-        for method, rows in cell["methods"].items():
-            shares = ["{:.2f} ({:.2f}–{:.2f})".format(*rows["episodes"][k - 1]) for k in (1, 2, 5, 10)]
-            assert f"| `{method}` | {' | '.join(shares)} |".replace("0.", ".") in part
-            if method != "usf-ucb" and (cell["body"] == "walker" or "held-out" in cell["command"]):
-                assert "{:.2f} ({:.2f}–{:.2f})".format(*rows["default_to_it"]).replace("(0.", "(.") in text
-    (record,) = found["tuning"].values()
-    best = min(record["tried"]["opti"], key=lambda row: row["lost"])
-    assert best["settings"] == {"intercept": False, "radius": 0.1, "ridge": 1.0}  # OpTI's published ones
+QUOTED = {  # by docs/bodies.md. When a file changes, write its tables there anew, then its digest here.
+    "bodies_online.json": "421fa2ec91dc53be",
+    "walker.json": "cc1ff21b84b37df6",
+    "cheetah.json": "87dabaa12aef7172",
+    "quadruped.json": "0fb3921c043192df",
+}
+
+
+def test_the_files_that_docs_quote_are_as_they_were_when_quoted() -> None:
+    found = {name: sha256((STORED / name).read_bytes()).hexdigest()[:16] for name in QUOTED}
+    assert found == QUOTED
 
 
 @pytest.mark.parametrize("name", ["walker", "cheetah", "quadruped"])
-def test_the_documented_table_is_the_stored_measurement_of_the_shipped_model(name: str) -> None:
-    found = stored(f"{name}.json")
-    model = zscout.load(f"{name}-fb")
-    assert isinstance(model, zscout.FB)
+def test_the_stored_measurement_is_of_the_shipped_model_and_all_its_tasks_are_documented(name: str) -> None:
+    found, model = stored(f"{name}.json"), zscout.load(f"{name}-fb")
+    assert isinstance(model, FB)
     header = body_measures._about(model, name, 0)
     assert {key: found[key] for key in header} == header
+    tasks = [task["task"] for task in found["tasks"]]
+    assert tasks == [task.name for task in body_tasks(body(name, threads=1))]
     text = (Path(__file__).parents[1] / "docs/bodies.md").read_text()
-    tasks = found["tasks"]
-    assert [task["task"] for task in tasks] == [task.name for task in body_tasks(body(name, threads=1))]
-    for task in tasks:
-        numbers = [f"{task[key]:.0f}" for key in ("oracle", "ceiling")]
-        few = f"{task['labels']['500']:.0f}"
-        row = f"| {task['task']} | {task['expressed']:.2f} | {task['random_z']:.0f} | {few} | {' | '.join(numbers)} |"
-        assert row.replace(" 0.", " .") in text
+    assert all(f"| {task} |" in text for task in tasks)

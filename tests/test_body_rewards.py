@@ -8,6 +8,8 @@ from benchmarks import body_rewards
 from zscout.lab.arena import Batch, Tasks
 from zscout.lab.body_arena import BodyArena
 
+pytestmark = pytest.mark.long
+
 
 def test_tasks_change_and_rewards_are_told_on_demand(capsys: pytest.CaptureFixture[str]) -> None:
     arena = BodyArena("cheetah-fb", body="cheetah", horizon=8)

@@ -112,23 +112,23 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "step 20 of 20" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["--world", "cheetah", "--task", "fly"], "a task is a name (run, walk"),
-        (["--world", "cheetah", "--task", "100"], "the number of a task must be from 0 to 99"),
-        (["--world", "cheetah", "--task=" + ",".join(["0"] * 50)], "there is nothing to find"),
-        (["--world", "cheetah", "--features", "clusters"], "--features clusters does not apply to --world cheetah"),
-        (["--world", "cheetah", "--model", "pointmaze-fb"], "pointmaze-fb is no model of cheetah"),
-        (["--world", "hopper"], "no model of the hopper ships"),
-        (["--world", "chetah"], "cheetah"),
-        (["--world", "cheetah", "--steps", "0"], "steps must be at least 1"),
-    ],
-)
-def test_mistakes_are_one_line(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as stopped:
-        main(["transfer", *words])
-    assert stopped.value.code == 2
-    error = capsys.readouterr().err
-    assert said in error
-    assert error.count("\n") <= 2
+MISTAKES = {  # options, and the name of what is wrong with them
+    "--world cheetah --task fly": "run, walk",
+    "--world cheetah --task 100": "got 100",
+    f"--world cheetah --task={','.join(['0'] * 50)}": "nothing to find",
+    "--world cheetah --features clusters": "--features",
+    "--world cheetah --model pointmaze-fb": "pointmaze-fb",
+    "--world hopper": "hopper",
+    "--world chetah": "cheetah",
+    "--world cheetah --steps 0": "steps",
+}
+
+
+def test_a_mistake_is_a_line_that_names_it_and_exit_code_2(capsys: pytest.CaptureFixture[str]) -> None:
+    for options, name in MISTAKES.items():
+        with pytest.raises(SystemExit) as stopped:
+            main(["transfer", *options.split()])
+        error = capsys.readouterr().err
+        assert stopped.value.code == 2
+        assert name in error, options
+        assert error.count("\n") <= 2, options

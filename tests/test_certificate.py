@@ -23,6 +23,7 @@ def model() -> ExactModel:
     return ExactModel(world, laplacian(world))
 
 
+@pytest.mark.long
 def test_few_promises_are_broken() -> None:
     """60 runs: at their first certificate, what is left is at most the promised share in all but a few."""
     found = certified_runs("clusters", 3.0, Tasks(60, 1, "tuning"), 120)
@@ -33,9 +34,9 @@ def test_few_promises_are_broken() -> None:
     assert found.row()[:3] == ("clusters", "3", "60")
 
 
-def test_with_one_given_z_there_is_nothing_to_gain() -> None:
-    network = zscout.load("grid9-laplacian")  # its ψ of a table and of the network differ
-    agent = OnlineTransfer(network, bank=network.sample_z(1, 0), seed=0)
+def test_with_one_given_z_there_is_nothing_to_gain(laplacian_network: zscout.USFA) -> None:
+    bank = laplacian_network.sample_z(1, 0)
+    agent = OnlineTransfer(laplacian_network, bank=bank, seed=0)  # ψ of its table and of the network differ
     agent.ask(3)
     agent.tell(4, 1.0)
     assert float(agent.certificate(obs=3).gain) == 0

@@ -168,6 +168,7 @@ def test_what_cannot_be_combined_is_refused() -> None:
         ChangeTest(evidence=0.0)
 
 
+@pytest.mark.long
 def test_it_loses_far_less_after_a_change_than_without(capsys: pytest.CaptureFixture[str]) -> None:
     """Measured with 100 runs of 200 + 200 steps: 127 lost steps without, about 20 with it."""
     drift = Drift(tasks=8, steps=120)

@@ -103,119 +103,92 @@ def test_a_method_of_ones_own_that_fails_is_reported_and_the_others_go_on(tmp_pa
     assert "| mine:steady |" in (tmp_path / "c.md").read_text()
     alone = run("compare", "--quick", "--steps", "8", "--methods", "mine:angry", cwd=tmp_path)
     assert alone.returncode == 1
-    assert alone.stderr == "zscout: no method finished all of its runs\n"
+    assert alone.stderr.count("\n") == 1
 
 
 def test_version() -> None:
     assert run("--version", cwd=Path.cwd()).stdout == f"zscout {zscout.__version__}\n"
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["reproduce", "--sed", "1"], "zscout reproduce has no option --sed; did you mean --seed?"),
-        (["comapre"], "there is no command 'comapre': did you mean compare? there are reproduce, pretrain"),
-        (["compare", "--dim", "12"], "zscout compare has no option --dim; zscout pretrain has it; see zscout compare"),
-        (["compare", "--metods=opti"], "has no option --metods; did you mean --methods?"),
-        (["compare", "--bogus"], "zscout compare has no option --bogus; see zscout compare --help"),
-        (["pretrain", "--out", "a-file"], "a-file is a file; --out names a folder"),
-        (["pretrain", "--out", "x", "--device", "cuda:77"], "there is no CUDA device here"),
-        (
-            ["pretrain", "--out", "x", "--world", "mars"],
-            "there is no world 'mars': there are open-grid, four-rooms, maze",
-        ),
-        (
-            ["pretrain", "--out", "x", "--world", "mars"],
-            "maze, point-maze, walker, cheetah, hopper, quadruped, or a map file",
-        ),
-        (["pretrain", "--out", "x", "--world", "mars", "--model", "fb"], "there is no world 'mars'"),
-        (["compare", "--world", "ofice.txt"], "there is no file 'ofice.txt': expected a map file, or one of"),
-        (["compare", "--features", "mine:places"], "No module named 'mine'; run in the folder of mine.py"),
-        (["pretrain", "--out", "x", "--world", "a-file"], "a-file: map row 1 holds 'e'"),
-        (
-            ["pretrain", "--out", "x", "--features", "zscout.features:laplacian", "--dim", "12"],
-            "has 9 features; leave --dim",
-        ),
-        (["live", "--no-no-browser"], "has no option --no-no-browser"),
-        (["pretrain", "--out", "x", "--set", "tua=1"], "a recipe has no 'tua'"),
-        (["pretrain", "--out", "x", "--dim", "2"], "use dim=1 or dim=3"),
-        (["reproduce", "--quick", "--out", "a-file"], "a-file"),
-        (["compare", "--methods", "greedy,nope"], "there is no method 'nope': there are usf-ucb"),
-        (["compare", "--methods", "greedy", "--against", "opti"], "--against opti is not among the methods greedy"),
-        (["compare", "--methods", "usf-ubc"], "did you mean usf-ucb"),
-        (["compare", "--world", "mase"], "did you mean maze?"),
-        (["compare", "--methods", "nowhere:method"], "nowhere:method cannot be imported"),
-        (["compare", "--methods", "json:nothing"], "the module json has no nothing"),
-        (["compare", "--methods", "math:pi"], "math:pi must be a Method or a function"),
-        (["compare", "--model", "math:pi"], "math:pi must be a model or a function"),
-        (["compare", "--psi-error", "-1"], "psi-error"),
-        (["compare", "--methods", "all", "--steps", "0"], "steps must be at least 1"),
-        (["compare", "--methods", "all", "--world", "moon"], "there is no world 'moon'"),
-        (["compare", "--quick", "--methods", "random", "--json", "."], "is a folder, expected a file"),
-        (["compare", "--quick", "--methods", "random", "--csv", "a-file/x.csv"], "a-file/x.csv cannot be written"),
-        (["reproduce", "--seed", "5000"], "seed must be from 0 to 1000"),
-        (["compare", "--outside", "1"], "outside must be in [0.0, 1.0)"),
-        (["compare", "--model", "network", "--heads", "2"], "psi-error and heads need --model exact"),
-        (["compare", "--tasks", "0"], "tasks must be at least 1"),
-        (["compare", "--features", "waves"], "there is no feature set 'waves': there are clusters"),
-        (["compare", "--model", "mine"], "mine"),
-        (["compare", "--noise", "-1"], "noise"),
-        (["compare", "--settings", "none.json"], "settings are auto, default, settling, fewest or a file"),
-        (["compare", "--features", "math:pi"], "math:pi"),
-        (["compare", "--methods", "greedy", "--settings", "bad.json"], "greedy: ridge"),
-        (["tune", "--methods", "math:cos"], "math does not say what to try for cos"),
-        (["compare", "--methods", "mbie"], "one-hot"),
-        (["compare", "--quick", "--methods", "random", "--jobs", "0"], "jobs must be at least 1"),
-        (["compare", "--quick", "--methods", "random", "--out", "a-file"], "a-file"),
-        (["compare", "--device", "cuda:77"], "there is no CUDA device here"),
-        (["compare", "--traces", "none.json"], "none.json cannot be read: No such file"),
-        (["compare", "--traces", "a-file"], "a-file is no JSON, which a trace is"),
-        (["compare", "--traces", "."], ". cannot be read: Is a directory"),
-        (["compare", "--traces", ","], "--traces names no file"),
-        (["compare", "--traces", "a-file,a-file"], "a-file is named twice"),
-        (["tune", "--methods", "oracle"], "there is no method to tune, 'oracle'"),
-        (["bench", "--seed", "-1"], "--seed must be from 0"),
-        (["bench", "--only", "lives"], "there is no group 'lives': did you mean live?"),
-        (["bench", "--only", "live", "--device", "cuda:77"], "there is no CUDA device here"),
-        (["bench", "--out", "a-file"], "a-file is a file; --out names a folder"),
-        (["bench", "--json", "a-file/x.json"], "a-file/x.json cannot be written"),
-        (["reproduce", "--seed", "9" * 30], "--seed must be from 0"),
-    ],
-)
-def test_a_users_mistake_is_one_line_and_exit_code_2(
-    words: list[str],
-    message: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+MISTAKES = {  # a command, and the name of what is wrong with it
+    "comapre": "comapre",
+    "reproduce --sed 1": "--sed",
+    "reproduce --seed 5000": "seed",
+    f"reproduce --seed {'9' * 30}": "--seed",
+    "reproduce --quick --out a-file": "a-file",
+    "compare --dim 12": "--dim",
+    "compare --metods=opti": "--metods",
+    "compare --methods usf-ubc": "'usf-ubc': did you mean usf-ucb",
+    "compare --methods greedy --against opti": "--against opti",
+    "compare --methods nowhere:method": "nowhere:method",
+    "compare --methods json:nothing": "nothing",
+    "compare --methods math:pi": "math:pi",
+    "compare --methods mbie": "one-hot",
+    "compare --methods all --steps 0": "steps",
+    "compare --methods greedy --settings bad.json": "greedy: ridge",
+    "compare --settings none.json": "settings",
+    "compare --model math:pi": "math:pi",
+    "compare --model network --heads 2": "heads",
+    "compare --features waves": "'waves'",
+    "compare --features math:pi": "math:pi",
+    "compare --features mine:places": "'mine'",
+    "compare --world mase": "did you mean maze?",
+    "compare --world ofice.txt": "'ofice.txt'",
+    "compare --psi-error -1": "psi-error",
+    "compare --outside 1": "outside",
+    "compare --tasks 0": "tasks",
+    "compare --noise -1": "noise",
+    "compare --device cuda:77": "CUDA",
+    "compare --quick --methods random --jobs 0": "jobs",
+    "compare --quick --methods random --out a-file": "a-file",
+    "compare --quick --methods random --json .": "folder",
+    "compare --quick --methods random --csv a-file/x.csv": "a-file/x.csv",
+    "compare --traces none.json": "none.json",
+    "compare --traces a-file": "a-file",
+    "compare --traces .": "directory",
+    "compare --traces ,": "--traces",
+    "compare --traces a-file,a-file": "twice",
+    "tune --methods math:cos": "cos",
+    "tune --methods oracle": "'oracle'",
+    "pretrain --out a-file": "--out",
+    "pretrain --out x --device cuda:77": "CUDA",
+    "pretrain --out x --world mars": "'mars'",
+    "pretrain --out x --world mars --model fb": "'mars'",
+    "pretrain --out x --world a-file": "row 1 holds 'e'",
+    "pretrain --out x --features zscout.features:laplacian --dim 12": "--dim",
+    "pretrain --out x --set tua=1": "'tua'",
+    "pretrain --out x --dim 2": "dim=3",
+    "live --no-no-browser": "--no-no-browser",
+    "bench --seed -1": "--seed",
+    "bench --only lives": "did you mean live?",
+    "bench --only live --device cuda:77": "CUDA",
+    "bench --out a-file": "a-file",
+    "bench --json a-file/x.json": "a-file/x.json",
+}
+
+
+def test_a_users_mistake_is_one_line_that_names_it_and_exit_code_2(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a-file").write_text("mine")
     (tmp_path / "bad.json").write_text('{"greedy": {"ridge": "x"}}')
-    with pytest.raises(SystemExit) as stop:
-        main(words)
-    assert stop.value.code == 2
-    errors = capsys.readouterr().err
-    assert errors.count("\n") == 1
-    assert message in errors
+    for command, name in MISTAKES.items():
+        with pytest.raises(SystemExit) as stop:
+            main(command.split())
+        errors = capsys.readouterr().err
+        assert (stop.value.code, errors.count("\n")) == (2, 1), command
+        assert name in errors, command
     assert (tmp_path / "a-file").read_text() == "mine"
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["compare", "--methods", "usf-ubc"], "zscout: there is no method 'usf-ubc': did you mean usf-ucb"),
-        (["compare", "--tasks", "x"], "zscout: --tasks must be a whole number, got 'x'; see zscout compare --help"),
-        (["compare", "--noise", "much"], "zscout: --noise must be a number, got 'much'; see zscout compare --help"),
-        (["compare", "--jobs", "1.5"], "zscout: --jobs must be a whole number, got '1.5'; see zscout compare --help"),
-        (["pretrain"], "--out"),
-    ],
-)
-def test_a_mistake_in_a_process_of_its_own(words: list[str], message: str, tmp_path: Path) -> None:
-    done = run(*words, cwd=tmp_path)
-    assert done.returncode == 2
-    assert message in done.stderr
-    assert done.stderr.count("\n") == 1
+def test_a_mistake_in_a_process_of_its_own(tmp_path: Path) -> None:
+    named = {"compare --methods usf-ubc": "'usf-ubc'", "compare --tasks x": "--tasks", "pretrain": "--out"}
+    for command, name in named.items():
+        done = run(*command.split(), cwd=tmp_path)
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1), command
+        assert done.stderr.startswith("zscout: ")
+        assert name in done.stderr
 
 
 def test_help_for_a_reader_that_leaves_ends_silently(tmp_path: Path) -> None:
@@ -246,5 +219,5 @@ def test_ctrl_c_is_one_line_and_leaves_no_half_file(tmp_path: Path) -> None:
     os.kill(process.pid, signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert re.fullmatch(r"zscout: stopped after \d+ of \d+ runs; run the same command again to resume\n", errors)
+    assert re.fullmatch(r"zscout: .*\d+ of \d+ runs.*\n", errors)
     assert not list(first.parent.glob(".*"))

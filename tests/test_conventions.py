@@ -119,8 +119,8 @@ def test_the_right_model_is_accepted_and_its_error_measured(gamma: float) -> Non
     assert noisy.high < 0.15
 
 
-@pytest.mark.parametrize("gamma", [0.9, 0.99])
-@pytest.mark.parametrize("kind", [Rough, Long])
+@pytest.mark.parametrize("gamma", [0.9, pytest.param(0.99, marks=pytest.mark.long)])
+@pytest.mark.parametrize("kind", [Rough, pytest.param(Long, marks=pytest.mark.long)])
 def test_ten_per_cent_of_error_is_measured_and_not_refused(kind: type[Drifter], gamma: float) -> None:
     report = check_model(kind(gamma), env=Drift(noise=0.1), steps=20_000)
     assert isinstance(report, PsiReport)

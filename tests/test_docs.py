@@ -47,6 +47,7 @@ PROGRAMS = [[page] for page in LONG if "```python" in page.read_text()] + [sorte
 
 
 @pytest.mark.parametrize("pages", PROGRAMS, ids=lambda pages: pages[0].stem if len(pages) == 1 else "methods")
+@pytest.mark.long
 def test_programs_run(pages: list[Path], tmp_path: Path) -> None:
     """Those of a page in one process."""
     done = run_programs([code for _, code in blocks("python", pages)], tmp_path)
@@ -60,24 +61,13 @@ def test_programs_run(pages: list[Path], tmp_path: Path) -> None:
         assert "[2 2 2 2 2 2 2 2]\ntensor([60., 60.," in done.stdout
 
 
-def test_faults_of_a_model_are_quoted_as_they_are_said() -> None:
-    rows = re.search(r"^\| it says \| do \|\n\|---\|---\|\n(.*?)\n\n", OWN_MODEL.read_text(), re.MULTILINE | re.DOTALL)
-    assert rows
-    source = "".join(
-        (ROOT / f"src/zscout/bfm/{name}.py").read_text() for name in ("checking", "conventions", "rollouts")
-    )
-    source = re.sub(r'"\s*\n\s*f?"', "", source)  # strings over several lines
-    for row in rows[1].splitlines():
-        for words in re.split("[…;]", row.split("|")[1]):
-            assert words.strip() in source, words
-
-
 def test_the_readmes_program_does_what_its_comment_says(tmp_path: Path) -> None:
     ((_, code),) = blocks("python", [ROOT / "README.md"])
     done = run_programs([code], tmp_path)
     assert done.stdout.startswith("1.0 tensor(["), done.stderr
 
 
+@pytest.mark.long
 def test_the_model_of_ones_own_can_be_saved_and_compared(tmp_path: Path) -> None:
     (code,) = [code for _, code in blocks("python", [OWN_MODEL]) if code.startswith("# nearsighted.py")]
     (tmp_path / "nearsighted.py").write_text(code)
@@ -87,6 +77,7 @@ def test_the_model_of_ones_own_can_be_saved_and_compared(tmp_path: Path) -> None
     assert "failed" not in done.stdout
 
 
+@pytest.mark.long
 def test_a_map_and_features_of_ones_own_are_compared_tuned_and_trained(tmp_path: Path) -> None:
     page = ROOT / "docs" / "own-map-and-features.md"
     assert run_programs([blocks("python", [page])[0][1]], tmp_path).returncode == 0
@@ -97,6 +88,7 @@ def test_a_map_and_features_of_ones_own_are_compared_tuned_and_trained(tmp_path:
 
 
 @pytest.mark.parametrize(("page", "commands"), new_commands())
+@pytest.mark.long
 def test_commands_run(page: str, commands: list[str], tmp_path: Path) -> None:
     targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
     for line in commands:
@@ -111,27 +103,20 @@ def test_commands_run(page: str, commands: list[str], tmp_path: Path) -> None:
             assert done.returncode == 0, f"{page}: {line}: {done.stderr}"
 
 
-def test_what_takes_long_is_shown_once() -> None:
-    """Each takes a minute or so even with --quick, and has tests of its own; further ones are for the prose."""
-    lines = [line for _, lines in new_commands() for line in lines]
-    for command in ("zscout reproduce", "zscout pretrain", "zscout bench"):
-        assert sum(line.startswith(command) for line in lines) <= 1, command
-
-
 def headings(page: Path) -> set[str]:
     """The anchors that a page's headings give, as repositories make them."""
     titles = re.findall(r"^#+ (.+)$", BLOCK.sub("", page.read_text()), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in titles}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_links_lead_somewhere(page: Path) -> None:
-    prose = re.sub("`[^`]*`", "", BLOCK.sub("", page.read_text()))  # code is no link, whatever its brackets
-    for target, anchor in re.findall(r"\]\(([^)#\s]*)#?([^)\s]*)\)", prose):
-        if "://" not in target:
-            there = page.parent / target if target else page
-            assert there.exists(), f"{page.name} links to {target}"
-            assert not anchor or anchor in headings(there), f"{page.name} links to {target}#{anchor}"
+def test_links_lead_somewhere() -> None:
+    for page in PAGES:
+        prose = re.sub("`[^`]*`", "", BLOCK.sub("", page.read_text()))  # code is no link, whatever its brackets
+        for target, anchor in re.findall(r"\]\(([^)#\s]*)#?([^)\s]*)\)", prose):
+            if "://" not in target:
+                there = page.parent / target if target else page
+                assert there.exists(), f"{page.name} links to {target}"
+                assert not anchor or anchor in headings(there), f"{page.name} links to {target}#{anchor}"
 
 
 def test_every_page_can_be_reached_from_the_index() -> None:

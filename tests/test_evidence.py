@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Generator, Tensor
 from torch.testing import assert_close
@@ -44,7 +44,6 @@ def _is_isotropic(posterior: TaskPosterior) -> bool:
     return bool(torch.allclose(posterior.task_root, torch.eye(D).double()))
 
 
-@settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 10_000), n=st.integers(2, 30), ridge=st.floats(0.1, 10))
 def test_the_evidence_is_that_of_the_rewards_covariance(seed: int, n: int, ridge: float) -> None:
     phi, reward = _draws(n, D, seed=seed), _draws(n, seed=seed + 1)

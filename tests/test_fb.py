@@ -222,6 +222,7 @@ def test_a_resumed_training_equals_an_uninterrupted_one(explore: float, tmp_path
         read_checkpoint(FBTrainer(SMALL, recipe, seed=4), tmp_path / "5")
 
 
+@pytest.mark.long
 def test_a_short_training_improves_zero_shot_values_and_psi(rng: torch.Generator) -> None:
     recipe = replace(TINY, hidden=48, feature_steps=200, policy_steps=150, evaluation_steps=300, batch=96)
     trainer = FBTrainer(SMALL, replace(recipe, transitions=20_000, refresh=25, chain=10), seed=0)

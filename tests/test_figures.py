@@ -2,8 +2,6 @@
 
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +25,7 @@ from zscout.lab.report_model import (
     Strip,
     to_json,
 )
-from zscout.lab.stored_results import stored_trainings
+from zscout.lab.stored_results import collect, stored_trainings
 from zscout.report.draw_curves import draw_curves
 from zscout.report.draw_framework import draw_framework
 from zscout.report.draw_maps import FINE, draw_panels
@@ -217,9 +215,7 @@ def test_logs_are_collected_into_what_is_stored(tmp_path: Path) -> None:
     for name, folder in grids.items():
         (tmp_path / name).mkdir()
         shutil.copy(folder / "training.json", tmp_path / name)
-    command = [sys.executable, "-m", "zscout.lab.stored_results", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    collected = {entry["name"]: entry for entry in json.loads(done.stdout)}
+    collected = {entry["name"]: entry for entry in collect(tmp_path)}
     assert set(collected) == set(grids)
     assert collected["maze-laplacian"]["world"] == "maze"
     stored = {training.name: training for training in stored_trainings()}

@@ -17,6 +17,7 @@ from zscout.lab.simulation import WORLD
 from zscout.lab.spec import Spec
 from zscout.randomness import Streams
 
+pytestmark = pytest.mark.long
 ARENA = GridArena(features="clusters")
 
 

@@ -235,6 +235,7 @@ def test_no_thumb_means_zero_once_none_can_reach_the_step_or_nothing() -> None:
         ]
 
 
+@pytest.mark.long
 def test_held_thumbs_teach_it_to_go_where_they_want() -> None:
     """Up while it moves backward, down while it moves forward, as a person who looks at the ground would do."""
     found, likes = [], []

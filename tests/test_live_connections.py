@@ -90,6 +90,7 @@ def crowd(server: Served, count: int, says: bytes = b"") -> list[socket.socket]:
     return lines
 
 
+@pytest.mark.long
 def test_four_hundred_silent_connections_keep_no_visitor_waiting() -> None:
     with served() as running:
         # Without our limit the process would run out of files, which stops every visitor and fills the log.
@@ -110,6 +111,7 @@ def test_four_hundred_silent_connections_keep_no_visitor_waiting() -> None:
     assert sum(map(len, running.said)) < 10_000
 
 
+@pytest.mark.long
 def test_garbage_by_the_hundred_leaves_a_short_log() -> None:
     with served() as running:
         for line in crowd(running, 400, b"\0garbage\r\n\r\n"):

@@ -190,28 +190,29 @@ def heard() -> Iterator[list[tuple[str, str]]]:
     _heard = None
 
 
-def test_ten_thousand_hostile_messages_change_nothing(
-    monkeypatch: pytest.MonkeyPatch, heard: list[tuple[str, str]], caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("count", [800, pytest.param(12_000, marks=pytest.mark.long)])
+def test_hostile_messages_change_nothing(
+    count: int, monkeypatch: pytest.MonkeyPatch, heard: list[tuple[str, str]], caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(server, "Worker", Here)
     caplog.set_level(logging.WARNING)
-    counts = asyncio.run(_ten_thousand(random.Random(0)))
-    assert counts["hostile"] >= 10_000
+    counts = asyncio.run(_told(random.Random(0), count))
+    assert counts["hostile"] >= 0.85 * count
     assert counts["refused"] > 0.8 * counts["hostile"]
-    assert counts["steps"] > 30  # valid messages still work
+    assert counts["steps"] > count / 400  # valid messages still work
     assert counts["grown"] < 60 * 2**20
     assert heard == []
     assert not [name for name in sys.modules if "hostile" in name]
     assert caplog.records == []
 
 
-async def _ten_thousand(rng: random.Random) -> dict[str, int]:
+async def _told(rng: random.Random, count: int) -> dict[str, int]:
     live = server.LiveServer("token", ["127.0.0.1"], 1, Limits(steps=60, rate=1e9, burst=1e9))
     visitor, counts = Visitor(), dict.fromkeys(("hostile", "refused", "steps", "grown"), 0)
     async with live._lifespan(Starlette()), visitor.visiting(live):
         await visitor.say(json.dumps({"do": "begin", "setup": SMALL}))
-        for number in range(12_000):
-            if number == 2_000:
+        for number in range(count):
+            if number == count // 6:
                 before = resident(os.getpid())
             right = rng.random() < 0.1
             text = json.dumps(valid(rng)) if right else hostile(rng)
@@ -270,6 +271,7 @@ def test_processes_that_are_not_ready_at_first_are_asked_again(monkeypatch: pyte
 # Over a socket
 
 
+@pytest.mark.long
 def test_two_thousand_hostile_messages_over_a_socket_change_nothing() -> None:
     rng, batches, size = random.Random(1), 45, 50
     with served(script=SERVE.format(limits="steps=60, rate=1e9, burst=1e9")) as running:

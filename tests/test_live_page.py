@@ -17,25 +17,12 @@ from axe_playwright_python.sync_playwright import Axe
 from PIL import Image
 from playwright.sync_api import Browser, WebSocketRoute
 
-from browsing import Cable, Visitor, browser
-from live import Served, served
+from browsing import Cable, Visitor
+from live import Served
 
 Arrive = Callable[..., Visitor]
 CORNER = [(0, 7), (0, 8), (1, 8)]
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Served]:
-    with served() as running:
-        yield running
-    assert running.said == []
-
-
-@pytest.fixture(scope="module")
-def chrome() -> Iterator[Browser]:
-    with browser() as running:
-        yield running
 
 
 @pytest.fixture
@@ -55,6 +42,7 @@ def arrive(server: Served, chrome: Browser) -> Iterator[Arrive]:
     assert [wrong for visitor in visitors for wrong in visitor.wrong] == []
 
 
+@pytest.mark.long
 def test_a_painted_reward_is_found_and_when_repainted_followed(arrive: Arrive) -> None:
     visitor = arrive()
     visitor.paint("good", *CORNER)
@@ -86,6 +74,7 @@ def test_a_painted_reward_is_found_and_when_repainted_followed(arrive: Arrive) -
     visitor.until(lambda: visitor.cell("best") in [(8, 0), (8, 1)], "it does not know where it is")
 
 
+@pytest.mark.long
 def test_a_person_teaches_it_a_corner_by_keys_and_it_stays(arrive: Arrive) -> None:
     visitor = arrive()
 
@@ -151,7 +140,7 @@ def test_two_methods_side_by_side_on_the_same_reward(arrive: Arrive) -> None:
     visitor.choose(choose_second="greedy")
     visitor.fast()
     visitor.play()
-    visitor.until_step(80)
+    visitor.until_step(30)
     assert visitor.page.is_visible("#world-1")
     lost = [float(visitor.side("lost", which)) for which in (0, 1)]
     assert min(lost) > 0
@@ -163,9 +152,9 @@ def test_two_methods_side_by_side_on_the_same_reward(arrive: Arrive) -> None:
 @pytest.mark.parametrize(
     ("world", "features", "model", "rows"),
     [
-        ("four-rooms", "laplacian", "network", 11),
         ("maze", "laplacian-fine", "exact", 15),
-        ("open-grid", "clusters", "network", 9),
+        pytest.param("four-rooms", "laplacian", "network", 11, marks=pytest.mark.long),
+        pytest.param("open-grid", "clusters", "network", 9, marks=pytest.mark.long),
     ],
 )
 def test_worlds_features_and_models_can_be_chosen(
@@ -185,6 +174,7 @@ def test_worlds_features_and_models_can_be_chosen(
     assert max(visitor.cell("at")) < rows
 
 
+@pytest.mark.long
 def test_a_reward_painted_in_the_point_maze_is_found(arrive: Arrive, tmp_path: Path) -> None:
     visitor = arrive(viewport={"width": 1280, "height": 900}, accept_downloads=True)
     page = visitor.page
@@ -236,6 +226,7 @@ def test_a_reward_painted_in_the_point_maze_is_found(arrive: Arrive, tmp_path: P
     assert page.is_enabled("#export-json")
 
 
+@pytest.mark.long
 def test_in_the_point_maze_the_dot_glides_and_does_not_jump(arrive: Arrive) -> None:
     visitor = arrive()
     visitor.choose(choose_world="point-maze")
@@ -257,6 +248,7 @@ def test_in_the_point_maze_the_dot_glides_and_does_not_jump(arrive: Arrive) -> N
     assert pictures > 4  # of one step
 
 
+@pytest.mark.long
 def test_a_person_teaches_in_the_point_maze_by_keyboard_alone(arrive: Arrive) -> None:
     visitor = arrive()
     page = visitor.page
@@ -288,6 +280,7 @@ def test_a_person_teaches_in_the_point_maze_by_keyboard_alone(arrive: Arrive) ->
     assert page.text_content("figure:has(#curve-told) .now") == "4"
 
 
+@pytest.mark.long
 def test_a_body_is_given_a_hidden_task_then_thumbs_and_its_behaviour_is_kept(arrive: Arrive, tmp_path: Path) -> None:
     visitor = arrive()
     page, axe = visitor.page, Axe()
@@ -404,6 +397,7 @@ def test_a_body_is_given_a_hidden_task_then_thumbs_and_its_behaviour_is_kept(arr
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
+@pytest.mark.long
 def test_a_person_teaches_the_walker_to_stand_by_thumbs(arrive: Arrive) -> None:
     """Up while the torso is high, down while it is low: what a person sees, through the real keys."""
     visitor = arrive()
@@ -447,6 +441,7 @@ def test_a_quadruped_has_its_own_tasks_and_words(arrive: Arrive) -> None:
     assert not visitor.wrong
 
 
+@pytest.mark.long
 def test_when_it_is_sure_it_says_so_asks_no_more_and_goes_on_by_one_key(chrome: Browser, server: Served) -> None:
     """The server's messages are altered on their way: to be sure takes a minute of good answers."""
     context = chrome.new_context(viewport={"width": 1440, "height": 900}, reduced_motion="reduce")
@@ -594,6 +589,7 @@ def test_by_keyboard_alone(arrive: Arrive) -> None:
     assert visitor.cell("best") in [(0, 0), (1, 0)]
 
 
+@pytest.mark.long
 def test_what_is_exported_can_be_used(arrive: Arrive, tmp_path: Path) -> None:
     visitor = arrive(accept_downloads=True)
     page = visitor.page
@@ -681,8 +677,11 @@ def test_the_first_visit_is_shown_around_once(arrive: Arrive) -> None:
     assert not visitor.page.is_visible("#hint")
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_axe_finds_nothing_serious(arrive: Arrive, theme: Any) -> None:
+@pytest.mark.parametrize(
+    ("theme", "places"),
+    [("light", "some"), *(pytest.param(theme, "all", marks=pytest.mark.long) for theme in ("light", "dark"))],
+)
+def test_axe_finds_nothing_serious(arrive: Arrive, theme: Any, places: str) -> None:
     visitor = arrive(color_scheme=theme)
     page, axe = visitor.page, Axe()
 
@@ -700,6 +699,8 @@ def test_axe_finds_nothing_serious(arrive: Arrive, theme: Any) -> None:
     page.click("#setup-open")
     check("two methods, the set-up open")
     page.click("#setup-close")
+    if places == "some":
+        return
     page.click("#export-open")
     check("the export menu")
     page.keyboard.press("Escape")
@@ -743,7 +744,7 @@ CUT = """() => {
 }"""
 
 
-@pytest.mark.parametrize("second", ["", "greedy"])
+@pytest.mark.parametrize("second", ["", pytest.param("greedy", marks=pytest.mark.long)])
 def test_at_1280_by_900_no_words_are_cut_and_a_single_cell_is_explained(arrive: Arrive, second: str) -> None:
     visitor = arrive(viewport={"width": 1280, "height": 900})
     if second:
@@ -765,6 +766,7 @@ def test_at_1280_by_900_no_words_are_cut_and_a_single_cell_is_explained(arrive: 
     assert "it is after" not in (visitor.page.text_content("body") or "")
 
 
+@pytest.mark.long
 def test_curves_go_on_where_nobody_is_asked(arrive: Arrive) -> None:
     visitor = arrive(viewport={"width": 1280, "height": 900})
     visitor.page.click("#mode-person")

@@ -218,6 +218,7 @@ def test_all_of_a_direction_is_expressed_and_little_of_one_square() -> None:
     assert constant["expressed"] is None
 
 
+@pytest.mark.long
 def test_it_finds_a_painted_patch_and_stays_there() -> None:
     found = 0
     for seed in range(3):

@@ -17,6 +17,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from benchmarks.live_load import family
+from commands import run_zscout
 from live import PATIENCE, SERVE, SMALL, Page, Served, page, served, until, zscout
 
 ROOT = Path(__file__).parents[1]
@@ -31,15 +32,6 @@ HEADERS = {
 
 
 GONE = {"is": "gone", "about": "The server no longer has this run."}
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Served]:
-    with served() as running:
-        yield running
-        assert running.process.poll() is None
-    assert running.said == []  # no traceback in any test below
-    assert running.process.returncode == 0
 
 
 # The page
@@ -225,20 +217,6 @@ def test_play_pause_step_speed_and_reset(server: Served) -> None:
         assert visitor.hear("frame") == first  # the same set-up, the same run
 
 
-def test_a_run_that_has_ended_says_so() -> None:
-    with served("--steps", "3") as short, page(short) as visitor:
-        visitor.begin()
-        visitor.say("speed", value=30)
-        visitor.say("play")
-        visitor.frame(3)
-        status = visitor.hear("status")
-        assert (status["ended"], status["playing"]) == (True, False)
-        assert "at most 3 steps" in visitor.refusal("step")
-        visitor.say("reset")
-        visitor.hear("begun")
-        assert visitor.hear("status") | {"speed": 30} == {**visitor_status(), "speed": 30}
-
-
 def test_reset_and_begin_stop_a_run_at_once(server: Served) -> None:
     with page(server) as visitor:
         visitor.begin()
@@ -252,11 +230,6 @@ def test_reset_and_begin_stop_a_run_at_once(server: Served) -> None:
             visitor.hear("status")
             visitor.say("speed", value=30)
             assert visitor.hear()["is"] == "status"  # and no step of the old run
-
-
-def visitor_status() -> dict[str, Any]:
-    settings = {"noise": 0.1, "silence": "nothing", "wait": True}
-    return {"is": "status", "playing": False, "waiting": False, "ended": False, **settings}
 
 
 def test_a_person_is_waited_for(server: Served) -> None:
@@ -273,7 +246,7 @@ def test_a_person_is_waited_for(server: Served) -> None:
         visitor.frame(2)  # it continues
         visitor.say("skip", step=2)
         visitor.frame(3)
-        assert visitor.refusal("give", step=3, value=11) == "a reward must be in [-10.0, 10.0], got 11.0"
+        assert "got 11.0" in visitor.refusal("give", step=3, value=11)
         visitor.say("wait", value=False)
         visitor.frame(8)
 
@@ -289,7 +262,7 @@ def test_two_visitors_do_not_see_each_other(server: Served) -> None:
         assert other.hear("frame")["step"] == 1
         other.say("reset")
         assert other.hear("begun")["reward"][0] == 0
-        assert one.refusal("give", step=1, value=1) == "this works only in runs where a person gives the reward"
+        assert "person" in one.refusal("give", step=1, value=1)
 
 
 # Disconnecting and resuming
@@ -315,7 +288,7 @@ def test_a_lost_connection_is_taken_up_again_where_it_was(server: Served, abrupt
         assert steps == list(range(steps[0], steps[0] + 5))  # it continues, and no step is missing
 
 
-def test_the_point_maze_is_played_refused_and_resumed_as_grids_are(server: Served) -> None:
+def test_the_point_maze_is_played_and_resumed_as_grids_are(server: Served) -> None:
     maze: dict[str, Any] = {"world": "point-maze", "methods": ["thompson"], "seed": 3}
     with page(server) as visitor:
         visitor.say("begin", setup={**maze, "reward": {"task": 2}})  # a direction: every place has another reward
@@ -326,18 +299,7 @@ def test_the_point_maze_is_played_refused_and_resumed_as_grids_are(server: Serve
         assert len(visitor.hear("begun")["reward"]) == len(table)
         visitor.say("begin", setup=maze)
         assert visitor.hear("begun")["setup"]["features"] == "learned"
-        for text, why in (
-            ('{"do":"trace"}', "traces are of grid worlds"),
-            (f'{{"do":"paint","cells":[{len(table)}],"value":1}}', f"state {len(table)} is outside"),
-            ('{"do":"begin","setup":{"world":"point-maze","model":"exact"}}', "there is no model 'exact'"),
-            (
-                '{"do":"begin","setup":{"world":"point-maze","features":"clusters"}}',
-                "there is no feature set 'clusters'",
-            ),
-            ('{"do":"begin","setup":{"world":"point-maze","methods":["mbie"]}}', "mbie does not work in point-maze"),
-            ('{"do":"begin","setup":{"world":"Point-Maze"}}', "there is no world 'Point-Maze'"),
-        ):
-            assert visitor.refused(text).startswith(why)
+        visitor.frame(0)
         visitor.say("paint", cells=[0, 1, 22, 23], value=1)
         assert sum(visitor.hear("reward")["reward"]) == 4
         visitor.say("speed", value=30)
@@ -398,10 +360,20 @@ def test_the_second_tab_takes_over_and_the_first_is_told(server: Served) -> None
         second.frame(seen + 5)
 
 
-def test_too_many_visitors_are_refused_and_runs_of_absent_ones_are_replaced() -> None:
-    with served("--visitors", "2") as small:
+def test_a_small_server_ends_runs_in_time_and_refuses_or_replaces_visitors() -> None:
+    with served("--visitors", "2", "--steps", "3") as small:
         with page(small) as one, page(small) as two:
             one.begin()
+            one.say("speed", value=30)
+            one.say("play")
+            one.frame(3)
+            status = one.hear("status")
+            assert (status["ended"], status["playing"]) == (True, False)
+            assert "at most 3 steps" in one.refusal("step")
+            one.say("reset")
+            one.hear("begun")
+            status = one.hear("status")
+            assert (status["ended"], status["playing"], status["waiting"]) == (False, False, False)
             two.begin()
             assert Page(small).closed() == 4429
             two.drop()
@@ -428,6 +400,7 @@ def _has_room(server: Served) -> bool:
         visitor.close()
 
 
+@pytest.mark.long
 def test_a_page_that_does_not_read_delays_nobody_else() -> None:
     # The server waits for the page that does not read without a limit, so any visitor blocked by it would miss frames.
     with served(script=SERVE.format(limits="send_seconds=1e6, rate=1e9, burst=1e9")) as running:
@@ -448,6 +421,7 @@ def test_a_page_that_does_not_read_delays_nobody_else() -> None:
         assert running.said == []
 
 
+@pytest.mark.long
 def test_a_page_that_does_not_read_for_long_loses_its_place() -> None:
     with served(script=SERVE.format(limits="visitors=1, send_seconds=1, rate=1e9, burst=1e9")) as running:
         with _deaf(running) as (key, newest):
@@ -493,78 +467,46 @@ def _deaf(server: Served) -> Iterator[tuple[str, int]]:
 
 # Invalid messages
 
-BAD: list[tuple[str | bytes, str]] = [
-    ("", "a message must be a JSON object"),
-    ("{", "a message must be a JSON object"),
-    ("[]", "a message must be a JSON object"),
-    ("null", "a message must be a JSON object"),
-    ('"play"', "a message must be a JSON object"),
-    ("1e999", "a message must be a JSON object"),
-    ('{"do":"step"', "a message must be a JSON object"),
-    ('{"do":"speed","value":NaN}', "a message must be a JSON object"),
-    ('{"do":"speed","value":Infinity}', "a message must be a JSON object"),
-    ("[" * 4000, "a message must be a JSON object"),
-    ("{}", '"do" must be one of'),
-    ('{"do":null}', '"do" must be one of'),
-    ('{"do":["step"]}', '"do" must be one of'),
-    ('{"do":{"do":"step"}}', '"do" must be one of'),
-    ('{"do":"__class__"}', '"do" must be one of'),
-    ('{"do":"begun","key":"x"}', '"do" must be one of'),
-    ('{"do":"_hide","table":[]}', '"do" must be one of'),
-    ('{"do":"forget"}', '"do" must be one of'),
-    ('{"do":"setup"}', '"do" must be one of'),
-    ('{"do":"<script>alert(1)</script>"}', '"do" must be one of'),
-    ('{"Do":"step"}', '"do" must be one of'),
-    ('{"do":"step","step":1}', '"step" must have no other field'),
-    ('{"do":"play","__proto__":{}}', '"play" must have no other field'),
-    ('{"do":"speed"}', '"speed" must have value'),
-    ('{"do":"speed","value":5,"values":5}', '"speed" must have value'),
-    ('{"do":"give","value":5}', '"give" must have step and value'),
-    ('{"do":"begin"}', '"begin" must have setup'),
-    ('{"do":"begin","setup":{"world":"../../etc/passwd"}}', "there is no world '../../etc/passwd'"),
-    ('{"do":"begin","setup":{"model":"os:system"}}', "there is no model 'os:system'"),
-    ('{"do":"begin","setup":{"methods":["os:system"]}}', "there is no method 'os:system'"),
-    ('{"do":"begin","setup":{"seed":1e5}}', "seed must be a whole number"),
-    ('{"do":"speed","value":51}', "speed must be from 0.5 to 50.0 steps a second"),
-    ('{"do":"speed","value":0}', "speed must be from 0.5 to 50.0 steps a second"),
-    ('{"do":"speed","value":1e999}', "speed must be from 0.5 to 50.0 steps a second"),
-    ('{"do":"speed","value":true}', "speed must be from 0.5 to 50.0 steps a second"),
-    ('{"do":"speed","value":"5"}', "speed must be from 0.5 to 50.0 steps a second"),
-    ('{"do":"speed","value":[]}', "speed must be from 0.5 to 50.0 steps a second"),
-    ('{"do":"paint","cells":[81],"value":1}', "state 81 is outside 0 … 80"),
-    ('{"do":"paint","cells":"0","value":1}', "cells must be a list of states"),
-    ('{"do":"paint","cells":[0],"value":"1"}', "a reward must be a number"),
-    ('{"do":"task","number":-1}', "the number of a task must be from 0"),
-    ('{"do":"noise","value":-1}', "noise must be in"),
-    ('{"do":"silence","value":"\\ud800"}', "there is no meaning of silence"),
-    ('{"do":"wait","value":"\\u0000<b>"}', "wait must be true or false"),
-    ('{"do":"give","step":1,"value":1}', "this works only in runs where a person gives the reward"),
-    ('{"do":"skip","step":0}', "this works only in runs where a person gives the reward"),
-    ('{"do":"trace"}', "there is no step yet"),
-    ('{"do":"thumb","step":1,"value":1}', '"thumb" must have step and value and pace'),
-    ('{"do":"thumb","step":1,"value":1,"pace":5}', "this works only in runs where a person gives the reward"),
-    ('{"do":"show","z":[0]}', "behaviours are saved and shown of bodies only"),
-    ('{"do":"behaviour"}', "behaviours are saved and shown of bodies only"),
-    (f'{{"do":"speed","value":{"9" * 4000}}}', "speed must be from 0.5 to 50.0 steps a second"),
-    (" " * 4097, "a message has at most 4096 bytes, got 4097"),
-    ("€" * 1400, "a message has at most 4096 bytes, got 4200"),
-    (b'{"do":"step"}', "messages must be text"),
-    (b"\xff\xfe", "messages must be text"),
-    (b"", "messages must be text"),
+BAD: list[tuple[str | bytes, str]] = [  # a message, and the name of what is wrong with it
+    *((text, "JSON object") for text in ("", "{", "[]", "null", '"play"', "1e999", '{"do":"step"', "[" * 4000)),
+    *((f'{{"do":"speed","value":{number}}}', "JSON object") for number in ("NaN", "Infinity")),
+    ("{}", '"do"'),
+    *(
+        (f'{{"do":{name}}}', '"do"')
+        for name in ("null", '["step"]', '{"do":"step"}', '"__class__"', '"_hide"', '"setup"')
+    ),
+    ('{"do":"<script>alert(1)</script>"}', '"do"'),
+    ('{"Do":"step"}', '"do"'),
+    ('{"do":"step","step":1}', '"step"'),
+    ('{"do":"play","__proto__":{}}', '"play"'),
+    ('{"do":"speed"}', "value"),
+    ('{"do":"speed","value":5,"values":5}', "value"),
+    ('{"do":"give","value":5}', "step and value"),
+    ('{"do":"begin"}', "setup"),
+    ('{"do":"begin","setup":{"world":"../../etc/passwd"}}', "'../../etc/passwd'"),
+    ('{"do":"begin","setup":{"methods":["os:system"]}}', "'os:system'"),
+    *((f'{{"do":"speed","value":{bad}}}', "speed") for bad in (51, 0, "1e999", "true", '"5"', "[]", "9" * 4000)),
+    ('{"do":"paint","cells":[81],"value":1}', "state 81"),
+    ('{"do":"silence","value":"\\ud800"}', "silence"),
+    ('{"do":"give","step":1,"value":1}', "person"),
+    ('{"do":"trace"}', "no step"),
+    ('{"do":"show","z":[0]}', "bodies"),
+    *((long, "4096 bytes") for long in (" " * 4097, "€" * 1400)),
+    *((raw, "text") for raw in (b'{"do":"step"}', b"\xff\xfe", b"")),
 ]
 
 
 def test_an_invalid_message_gets_an_error_and_the_run_continues(server: Served) -> None:
     with page(server) as visitor:
         for do, fields in (("step", {}), ("play", {}), ("reset", {}), ("give", {"step": 1, "value": 1}), ("trace", {})):
-            assert visitor.refusal(do, **fields) == "there is no run yet: begin one"
+            assert "no run yet" in visitor.refusal(do, **fields)
         visitor.begin()
         assert visitor.hear()["is"] == "status"
         for text, why in BAD:
             visitor.socket.send(text)
             answer = visitor.hear()
             assert answer["is"] == "error", (text, answer)
-            assert answer["about"].startswith(why), (text, answer)
+            assert why in answer["about"], (text, answer)
             assert len(answer["about"]) <= 241
             assert "\n" not in answer["about"]
         visitor.say("step")
@@ -622,7 +564,7 @@ def ended(server: Served, by: signal.Signals = signal.SIGINT) -> tuple[int, str]
     return server.process.wait(PATIENCE), said
 
 
-@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "terminated"])
+@pytest.mark.parametrize("by", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
 def test_ctrl_c_ends_it_in_one_line_and_leaves_no_process(by: signal.Signals) -> None:
     with served("--processes", "2") as running:
         with page(running) as visitor:
@@ -634,12 +576,12 @@ def test_ctrl_c_ends_it_in_one_line_and_leaves_no_process(by: signal.Signals) ->
             code, said = ended(running, by)
             assert visitor.closed() == 1012
         assert code == 0
-        assert said == "Ctrl-C ends it.\nzscout live has ended.\n"
+        assert said.endswith("ended.\n")
         assert running.said == []
         until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in started), "processes are left")
 
 
-@pytest.mark.parametrize("somebody", [False, True])
+@pytest.mark.parametrize("somebody", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_ctrl_c_before_it_is_ready_is_as_clean(somebody: bool) -> None:
     with served() as running, contextlib.ExitStack() as stack:
         until(lambda: running.children, "no process holds runs")
@@ -647,9 +589,10 @@ def test_ctrl_c_before_it_is_ready_is_as_clean(somebody: bool) -> None:
             visitor = Page(running)
             stack.callback(visitor.close)
         code, said = ended(running)
-        assert (code, said, running.said) == (0, "Ctrl-C ends it.\nzscout live has ended.\n", [])
+        assert (code, said.count("\n"), running.said) == (0, 2, [])
 
 
+@pytest.mark.long
 def test_a_server_that_was_killed_leaves_no_process() -> None:
     with served() as running:
         with page(running) as visitor:
@@ -667,34 +610,32 @@ def _lives(pid: int) -> bool:
         return False
 
 
-def test_a_port_in_use_is_said_in_one_line_that_names_a_free_one() -> None:
+def test_a_port_in_use_is_said_in_one_line_that_names_a_free_one(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        words = [*zscout(), "--port", str(port)]
-        done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE, check=False)
+        done = run_zscout([*zscout()[3:], "--port", str(port)], tmp_path)
     assert done.returncode == 2
-    found = re.fullmatch(rf"zscout: port {port} is in use; --port (\d+) is free\n", done.stderr)
+    found = re.fullmatch(rf"zscout: port {port} .*--port (\d+) .*\n", done.stderr)
     assert found is not None, done.stderr
     with socket.create_server(("127.0.0.1", int(found[1]))):
         pass
 
 
-@pytest.mark.parametrize(
-    ("words", "why"),
-    [
-        (["--port", "70000"], "--port must be from 0 to 65535, got 70000"),
-        (["--visitors", "0"], "--visitors must be from 1 to 1000, got 0"),
-        (["--steps", "0"], "--steps must be from 1 to 10000, got 0"),
-        (["--processes", "-1"], "--processes must be from 0 to 64, got -1"),
-        (["--host", "no.such.host.invalid"], "there is no host 'no.such.host.invalid'"),
-        (["--host", "192.0.2.1"], "192.0.2.1 port 0 is not available"),
-    ],
-)
-def test_a_users_mistake_is_one_line_and_exit_code_2(words: list[str], why: str) -> None:
-    done = subprocess.run([*zscout(), *words], capture_output=True, text=True, timeout=PATIENCE, check=False)
-    assert done.returncode == 2
-    assert done.stderr.count("\n") == 1
-    assert why in done.stderr
+MISTAKES = {  # options, and the name of what is wrong with them
+    "--port 70000": "--port",
+    "--visitors 0": "--visitors",
+    "--steps 0": "--steps",
+    "--processes -1": "--processes",
+    "--host no.such.host.invalid": "'no.such.host.invalid'",
+    "--host 192.0.2.1": "192.0.2.1",
+}
+
+
+def test_a_users_mistake_is_one_line_that_names_it_and_exit_code_2(tmp_path: Path) -> None:
+    for options, name in MISTAKES.items():
+        done = run_zscout([*zscout()[3:], *options.split()], tmp_path)
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1), options
+        assert name in done.stderr, options
 
 
 def test_listening_to_everyone_warns_and_still_wants_the_token() -> None:
@@ -728,10 +669,10 @@ def test_a_missing_dependency_is_named_with_the_install_command() -> None:
     )
     done = subprocess.run([sys.executable, "-c", hide], capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 2
-    assert done.stderr == "zscout: the page needs uvicorn: pip install 'zscout[live]'\n"
+    assert "uvicorn: pip install 'zscout[live]'" in done.stderr
 
 
-@pytest.mark.parametrize("playing", [True, False])
+@pytest.mark.parametrize("playing", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_a_process_that_was_killed_takes_its_runs_with_it_and_nothing_else(playing: bool) -> None:
     with served() as running:
         with page(running) as visitor:
@@ -759,6 +700,7 @@ def test_a_process_that_was_killed_takes_its_runs_with_it_and_nothing_else(playi
         assert running.said == []
 
 
+@pytest.mark.long
 def test_a_process_killed_while_it_starts_is_started_again() -> None:
     with served() as running:
         until(lambda: running.workers, "no process holds runs")
@@ -788,6 +730,7 @@ def measure(*words: str) -> list[str]:
     return [sys.executable, "-m", "benchmarks.live_load", *words]
 
 
+@pytest.mark.long
 def test_the_load_is_measured_and_written(tmp_path: Path) -> None:
     words = ["--visitors", "2", "--speed", "5", "--seconds", "3", "--slow", "1", "--json", str(tmp_path / "load.json")]
     done = subprocess.run(measure(*words), cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=False)
@@ -802,6 +745,7 @@ def test_the_load_is_measured_and_written(tmp_path: Path) -> None:
     assert f"{found['steps']['delivered']} ({found['steps']['share']:.1%})" in done.stdout
 
 
+@pytest.mark.long
 def test_a_measurement_that_is_stopped_leaves_no_server() -> None:
     process = subprocess.Popen(
         measure("--visitors", "1", "--seconds", "60"),
@@ -828,6 +772,7 @@ def test_a_measurement_that_is_stopped_leaves_no_server() -> None:
         (["--features", "waves", "--visitors", "1"], "there is no feature set 'waves'"),
     ],
 )
+@pytest.mark.long
 def test_what_cannot_be_measured_is_said_in_one_line(words: list[str], why: str) -> None:
     done = subprocess.run(measure(*words), cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 1

@@ -38,6 +38,7 @@ def test_there_are_three_without_outputs() -> None:
         assert notebook.stat().st_size < 20_000
 
 
+@pytest.mark.long
 def test_the_paper_in_ten_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
     curves = ran("the-paper-in-ten-minutes", monkeypatch)["curves"]
     last = {method: float(rows[-20:].mean()) for method, rows in curves.items()}
@@ -46,12 +47,14 @@ def test_the_paper_in_ten_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert abs(last["random"]) < 0.2
 
 
+@pytest.mark.long
 def test_your_own_model(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     found = ran("your-own-model", monkeypatch)
     assert float(found["agent"].best_z @ found["model"].project_z(found["wanted"])) > 0.9
     assert "ψ counts the current state" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_teach_a_body(monkeypatch: pytest.MonkeyPatch) -> None:
     found = ran("teach-a-body", monkeypatch)
     assert sum(found["kept"]) / len(found["kept"]) < -0.3  # it goes backwards

@@ -10,7 +10,7 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 from torch.testing import assert_close
@@ -30,11 +30,6 @@ from zscout.transfer.sums import Means
 from zscout.types import HasHeads, HasHorizons, HasSecondMoment, HasStates
 
 
-@pytest.fixture(scope="module")
-def network() -> USFA:
-    return zscout.load("grid9-laplacian")
-
-
 def some_pairs(n: int, d: int, seed: int = 0) -> tuple[Tensor, Tensor]:
     rng = torch.Generator().manual_seed(seed)
     phi = torch.randn(n, d, generator=rng, dtype=torch.float64) + 3
@@ -46,7 +41,6 @@ def some_pairs(n: int, d: int, seed: int = 0) -> tuple[Tensor, Tensor]:
 # The posterior
 
 
-@settings(max_examples=40, deadline=None)
 @given(n=st.integers(1, 30), d=st.integers(1, 6), seed=st.integers(0, 1000), offset=st.floats(-1e4, 1e4))
 def test_the_intercept_is_that_of_centred_ridge_regression(n: int, d: int, seed: int, offset: float) -> None:
     phi, reward = some_pairs(n, d, seed)
@@ -187,8 +181,8 @@ def test_the_constant_part_of_features(laplacian_model: ExactModel, clusters_mod
     assert constant_part(mean, 10 * torch.eye(2)) is None
 
 
-def test_what_is_asked_for_has_no_constant_part(network: USFA, laplacian_model: ExactModel) -> None:
-    for model in (network, laplacian_model):
+def test_what_is_asked_for_has_no_constant_part(laplacian_network: USFA, laplacian_model: ExactModel) -> None:
+    for model in (laplacian_network, laplacian_model):
         agent = OnlineTransfer(model, seed=1)
         for state in (3, 30, 60, 61):
             z = agent.ask(state)
@@ -201,7 +195,10 @@ def test_what_is_asked_for_has_no_constant_part(network: USFA, laplacian_model: 
 # Agents
 
 
-@pytest.mark.parametrize("method", ["usf-ucb", "usf-ucb-norm", "usf-ucb-short", "log-det"])
+@pytest.mark.parametrize(
+    "method",
+    ["usf-ucb", *(pytest.param(name, marks=pytest.mark.long) for name in ("usf-ucb-norm", "usf-ucb-short", "log-det"))],
+)
 def test_offsets_leave_every_action_as_it_was(method: str, laplacian_model: ExactModel) -> None:
     tasks = laplacian_model.sample_z(16, 3)
     table = tasks @ laplacian_model.features.T
@@ -226,8 +223,8 @@ def test_offsets_leave_every_action_as_it_was(method: str, laplacian_model: Exac
 
 
 @pytest.mark.parametrize("which", ["network", "exact"])
-def test_units_leave_every_action_as_it_was(which: str, network: USFA, laplacian_model: ExactModel) -> None:
-    model = network if which == "network" else laplacian_model
+def test_units_leave_every_action_as_it_was(which: str, laplacian_network: USFA, laplacian_model: ExactModel) -> None:
+    model = laplacian_network if which == "network" else laplacian_model
     world, tasks = laplacian_model.world, laplacian_model.sample_z(8, 3)
     table = tasks @ laplacian_model.features.T + 2
 
@@ -241,14 +238,14 @@ def test_units_leave_every_action_as_it_was(which: str, network: USFA, laplacian
         assert torch.equal(run(10.0**exponent), actions)
 
 
-def test_the_program_of_the_readme_finds_its_corner_whatever_is_added(network: USFA) -> None:
+def test_the_program_of_the_readme_finds_its_corner_whatever_is_added(laplacian_network: USFA) -> None:
     found = 0
     for seed in range(4):
         env = gymnasium.make("zscout/OpenGrid-v0", reward=lambda state: 10 + float(state // 9 >= 6 and state % 9 >= 6))
-        agent = OnlineTransfer(network, seed=seed)
+        agent = OnlineTransfer(laplacian_network, seed=seed)
         obs, _ = env.reset(seed=seed)
         for _ in range(100):
-            obs, reward, *_ = env.step(network.act(obs, agent.ask(obs)))
+            obs, reward, *_ = env.step(laplacian_network.act(obs, agent.ask(obs)))
             agent.tell(obs, reward)
         found += reward == 11
     assert found == 4  # it was 0 without an intercept
@@ -300,7 +297,7 @@ def _as_before_intercepts(path: Path) -> None:
 
 @pytest.mark.parametrize("which", ["laplacian", "clusters", "network", "shifted"])
 def test_calibrated_features_are_white_and_psi_is_theirs(
-    which: str, laplacian_model: ExactModel, clusters_model: ExactModel, network: USFA, rng: torch.Generator
+    which: str, laplacian_model: ExactModel, clusters_model: ExactModel, laplacian_network: USFA, rng: torch.Generator
 ) -> None:
     mixed = torch.randn(81, 4, generator=rng, dtype=torch.float64) @ torch.diag(
         torch.tensor([1e-2, 1, 10, 100]).double()
@@ -308,7 +305,7 @@ def test_calibrated_features_are_white_and_psi_is_theirs(
     models: dict[str, Any] = {
         "laplacian": laplacian_model,
         "clusters": clusters_model,
-        "network": network,
+        "network": laplacian_network,
         "shifted": ExactModel(laplacian_model.world, mixed + 50),
     }
     model = calibrated(models[which])
@@ -373,14 +370,14 @@ def test_the_error_of_an_estimate_goes_to_0_with_regions_of_unequal_size() -> No
     assert_close(fit.z_hat, ground.yardstick.without_constant(task), rtol=0, atol=1e-5)  # the ridge, 1e-9, has a part
 
 
-def test_calibrated_offers_what_the_model_offers(laplacian_model: ExactModel, network: USFA) -> None:
-    for model in (laplacian_model, network):
+def test_calibrated_offers_what_the_model_offers(laplacian_model: ExactModel, laplacian_network: USFA) -> None:
+    for model in (laplacian_model, laplacian_network):
         own = calibrated(model)
         assert isinstance(own, Calibrated)
         for kind in (HasHeads, HasHorizons, HasSecondMoment, HasStates):
             assert isinstance(own, kind) == isinstance(model, kind)
     gradient = replace(METHODS["usf-ucb-paper"](dim=8), search=Gradient(starts=2, steps=2))
-    assert OnlineTransfer(calibrated(network), gradient).ask(40).shape == (8,)  # ψ′ has a gradient, as ψ
+    assert OnlineTransfer(calibrated(laplacian_network), gradient).ask(40).shape == (8,)  # ψ′ has a gradient, as ψ
     sample = calibrated(laplacian_model, [0, 4, 8, 40, 72, 76, 80, 20, 60, 33, 51])
     assert sample.dim == 8
     assert float(sample.phi([0, 4, 8, 40, 72, 76, 80, 20, 60, 33, 51]).mean(0).abs().max()) < 1e-9

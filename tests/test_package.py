@@ -38,6 +38,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return build(tmp_path_factory.mktemp("dist"))
 
 
+@pytest.mark.long
 def test_wheel_and_sdist_hold_the_models_and_no_tests(built: tuple[Path, Path]) -> None:
     wheel, sdist = built
     with zipfile.ZipFile(wheel) as content:
@@ -56,6 +57,7 @@ def test_wheel_and_sdist_hold_the_models_and_no_tests(built: tuple[Path, Path]) 
     assert {"pyproject.toml", "README.md", "LICENSE"} <= set(in_sdist)
 
 
+@pytest.mark.long
 def test_the_metadata_asks_for_the_core_only(built: tuple[Path, Path]) -> None:
     with zipfile.ZipFile(built[0]) as content:
         (name,) = [name for name in content.namelist() if name.endswith(".dist-info/METADATA")]
@@ -70,6 +72,7 @@ def test_the_metadata_asks_for_the_core_only(built: tuple[Path, Path]) -> None:
     assert versions == ["3.11", "3.12", "3.13"]
 
 
+@pytest.mark.long
 def test_the_wheel_alone_runs_the_ten_lines_with_the_core_only(built: tuple[Path, Path], tmp_path: Path) -> None:
     with zipfile.ZipFile(built[0]) as content:
         content.extractall(tmp_path / "wheel")

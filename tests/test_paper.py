@@ -11,20 +11,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from zscout.lab.chunks import run_batch
+from zscout.cli import main
+from zscout.lab import paper
+from zscout.lab.chunks import run_all, run_batch
 from zscout.lab.grid_arena import GridArena
 from zscout.lab.paper import EXPERIMENTS, Scale, _quick_claim, specs
 from zscout.lab.paper.experiment import posteriors
+from zscout.lab.paper.feature_maps import FEATURES_AND_POLICIES
 from zscout.lab.paper.league import entrants
-from zscout.lab.paper.model_errors import _gains
+from zscout.lab.paper.model_errors import WRONG_PSI, _gains
 from zscout.lab.paper.online_transfer import settling_times
 from zscout.lab.paper.pure_exploration import _coverage, _steps_to_cover
 from zscout.lab.paper.regret_bounds import _identity, _variance
-from zscout.lab.paper.searches import _climb
+from zscout.lab.paper.searches import GRADIENT, SEARCH_COMPARISON, _climb
 from zscout.lab.paper.summaries import banded, mean, median, verdict
 from zscout.lab.report_model import Claim
 from zscout.lab.spec import Spec
-from zscout.lab.store import Record
+from zscout.lab.store import Record, Store
 
 
 def reproduce(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
@@ -42,6 +45,45 @@ def lose_every_third_run(store: Path, folder: Path) -> None:
     after.close()
 
 
+LEFT_OUT = {1, 8, 15}
+ASKED = {1, 2, 3, 4, 5, 6, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18}  # 7 is a drawing
+
+
+def numbers_of(claims: list[dict[str, str]]) -> set[int]:
+    return {int(re.match(r"\d+", claim["number"])[0]) for claim in claims}  # type: ignore[index]
+
+
+def test_claims_are_told_from_three_short_runs_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All but the sections whose searches take long."""
+    costly = (FEATURES_AND_POLICIES, GRADIENT, SEARCH_COMPARISON, WRONG_PSI)
+    monkeypatch.setattr(paper, "EXPERIMENTS", tuple(each for each in EXPERIMENTS if each not in costly))
+    monkeypatch.setattr(Scale, "runs", lambda scale, full: 3)
+    monkeypatch.setattr(Scale, "steps", lambda scale, full: min(full, 25))
+    scale = Scale(0, True)
+    with Store(tmp_path) as store:
+        list(run_all(specs(scale), store))
+        assert not [why for spec in specs(scale) if (why := store.failure(spec))]
+        whole = paper.story(scale, list(paper.sections(scale, paper.Runs(store))))
+    claims = whole.to_json()["sections"].values()
+    assert numbers_of([claim for section in claims for claim in section["claims"]]) == ASKED - LEFT_OUT
+    assert {claim.verdict for claim in whole.claims if not claim.stored} <= {"holds", "too few runs to tell"}
+
+
+def test_a_folder_of_something_else_is_not_written_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("out").mkdir()
+    for content in ({"mine": 1}, {"seed": 1, "quick": True, "about": {"code": "x"}}):
+        Path("out/results.json").write_text(json.dumps(content))
+        with pytest.raises(SystemExit) as stop:
+            main(["reproduce", "--quick"])
+        assert stop.value.code == 2
+        assert "name another --out" in capsys.readouterr().err
+        assert json.loads(Path("out/results.json").read_text()) == content
+
+
+@pytest.mark.long
 def test_the_whole_paper_on_a_small_scale(tmp_path: Path) -> None:
     """Every claim has a verdict; again, in another number of processes, and after a part was lost: the same numbers."""
     done = reproduce(tmp_path, "--json", "numbers.json")
@@ -49,8 +91,7 @@ def test_the_whole_paper_on_a_small_scale(tmp_path: Path) -> None:
     results = json.loads((tmp_path / "out/results.json").read_text())
     assert (tmp_path / "numbers.json").read_text() == (tmp_path / "out/results.json").read_text()
     claims = [claim for section in results["sections"].values() for claim in section["claims"]]
-    asked = {int(re.match(r"\d+", claim["number"])[0]) for claim in claims}  # type: ignore[index]
-    assert asked == {1, 2, 3, 4, 5, 6, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18}  # 7 is a drawing
+    assert numbers_of(claims) == ASKED
     told = {claim["verdict"] for claim in claims if not claim["stored"]}
     assert told == {"holds", "too few runs to tell"}  # a quick test refutes nothing
     assert {claim["number"]: claim["kind"] for claim in claims if claim["kind"] != "claim"} == {
@@ -84,20 +125,6 @@ def test_the_whole_paper_on_a_small_scale(tmp_path: Path) -> None:
     assert "runs in" in again.stdout
     assert (tmp_path / "again/results.json").read_bytes() == (tmp_path / "out/results.json").read_bytes()
     assert (tmp_path / "again/report.html").read_text().count("<section") == page.count("<section")
-
-    other = reproduce(tmp_path, "--seed", "1")
-    assert other.returncode == 2
-    assert "out holds the report of seed 0, quick: name another --out" in other.stderr
-    assert other.stderr.count("\n") == 1
-
-
-def test_a_folder_of_something_else_is_not_written_to(tmp_path: Path) -> None:
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out/results.json").write_text('{"mine": 1}')
-    done = reproduce(tmp_path)
-    assert done.returncode == 2
-    assert "was not written by zscout reproduce" in done.stderr
-    assert (tmp_path / "out/results.json").read_text() == '{"mine": 1}'
 
 
 def test_specs_are_decided_by_the_seed_and_shared_by_sections() -> None:

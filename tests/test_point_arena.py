@@ -53,7 +53,8 @@ def test_starts_noise_and_resets_come_from_the_seed_of_a_run() -> None:
 
 def test_the_oracle_is_the_reference_and_the_numbers_are_those_of_every_arena(tmp_path: Path) -> None:
     with Store(tmp_path) as store:
-        entrants = [Entrant(LINEAR, method, tasks=Tasks(4, 1), steps=140, noise=0.0) for method in ("oracle", "random")]
+        arena = replace(LINEAR, horizon=25)
+        entrants = [Entrant(arena, method, tasks=Tasks(4, 1), steps=50, noise=0.0) for method in ("oracle", "random")]
         for entrant in entrants:
             store.add(run_batch(entrant.specs))
         outcomes = [Outcome.of(entrant, store) for entrant in entrants]
@@ -70,6 +71,7 @@ def test_the_oracle_is_the_reference_and_the_numbers_are_those_of_every_arena(tm
     assert comparison([again])[0].episodes[0].value == rows[1].episodes[0].value
 
 
+@pytest.mark.long
 def test_realisable_rewards_are_found_within_two_episodes() -> None:
     """Measured with 20 tasks: .87 of the oracle's return in the first episode, 1.01 in the second."""
     records = run_batch(Entrant(LINEAR, "usf-ucb", tasks=Tasks(4, 1), steps=140, noise=0.0).specs)
@@ -78,7 +80,7 @@ def test_realisable_rewards_are_found_within_two_episodes() -> None:
 
 
 def test_a_run_alone_is_the_run_among_others() -> None:
-    specs = Entrant(NAMED, "thompson", tasks=Tasks(3, 1), steps=20).specs
+    specs = Entrant(replace(NAMED, horizon=8), "thompson", tasks=Tasks(2, 1), steps=8).specs
     together, (alone,) = run_batch(specs), run_batch(specs[1:2])
     assert np.allclose(alone.steps["reward"], together[1].steps["reward"], atol=1e-4)
     assert specs[0].digest != specs[1].digest
@@ -136,6 +138,7 @@ def test_mistakes_are_said() -> None:
     assert torch.equal(env.step(torch.zeros(1, 2))[0][:, :2], start[:, :2])  # the failed step changed nothing
 
 
+@pytest.mark.long
 def test_the_command_prints_both_tables(tmp_path: Path) -> None:
     words = ["compare", "--arena", "point-maze", "--methods", "greedy,random", "--tasks", "2", "--seeds", "1"]
     words += ["--steps", "70", "--json", "rows.json"]
@@ -146,4 +149,4 @@ def test_the_command_prints_both_tables(tmp_path: Path) -> None:
     assert all(len(row["episodes"]) == 1 for row in rows)
     wrong = run_zscout([*words, "--world", "maze"], tmp_path)
     assert wrong.returncode == 2
-    assert wrong.stderr == "zscout: --world maze does not apply to --arena point-maze\n"
+    assert "--world maze" in wrong.stderr

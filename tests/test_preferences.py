@@ -153,6 +153,7 @@ def test_hundreds_of_contradictory_answers_stay_finite() -> None:
 # The agent
 
 
+@pytest.mark.long
 def test_preferences_alone_find_the_corner(laplacian_model: ExactModel) -> None:
     """The model's own clips, and a person who likes to be near the last cell."""
     found = measured("grid", Grid(), 3, 25)

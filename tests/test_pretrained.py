@@ -88,8 +88,6 @@ def test_damaged_weights_are_refused(folder: Path) -> None:
         ({"actor": 1}, "actor is 1, expected bool"),
         ({"dim": 8}, "its config.json expects"),
         ({"n_states": 104}, "its config.json expects"),
-        ({"n_states": 10**13}, "its config.json expects"),
-        ({"layers": 10**9}, "its config.json expects"),
     ],
 )
 def test_a_config_that_does_not_fit_is_refused(folder: Path, change: "dict[str, object]", message: str) -> None:

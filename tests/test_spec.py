@@ -311,6 +311,7 @@ def test_a_digest_depends_on_what_code_does(old: str, new: str, same: bool) -> N
     assert (before == after) == same
 
 
+@pytest.mark.long
 def test_a_digest_is_the_same_in_every_process() -> None:
     words = "import sys; from zscout.lab.spec import code_digest; print(code_digest())"
     found = {

@@ -77,6 +77,7 @@ def table(folder: Path) -> list[str]:
     return [re.sub(r"\d+\.\d{9,}", lambda number: f"{float(number[0]):.9g}", json.dumps(row.to_json())) for row in rows]
 
 
+@pytest.mark.long
 def test_killed_at_any_moment_nothing_finished_is_lost(tmp_path: Path) -> None:
     """``kill -9`` at random moments: what was reported done is there, and in the end the tables are the same."""
     rng = np.random.default_rng(0)
@@ -108,6 +109,7 @@ def test_killed_at_any_moment_nothing_finished_is_lost(tmp_path: Path) -> None:
     assert table(tmp_path / "killed") == table(tmp_path / "whole")
 
 
+@pytest.mark.long
 def test_two_processes_share_one_store(tmp_path: Path) -> None:
     both = [start(tmp_path / "shared") for _ in range(2)]
     assert all(process.communicate()[0].endswith("done\n") for process in both)
@@ -117,6 +119,7 @@ def test_two_processes_share_one_store(tmp_path: Path) -> None:
     assert table(tmp_path / "shared") == table(tmp_path / "alone")
 
 
+@pytest.mark.long
 def test_many_processes_may_make_one_store(tmp_path: Path) -> None:
     program = "import sys; from pathlib import Path; from zscout.lab.store import Store; sys.stdin.read()\n" + (
         "for i in range(30): Store(Path(sys.argv[1]) / str(i)).close()"
@@ -143,6 +146,7 @@ def test_workers_give_what_one_process_gives(tmp_path: Path) -> None:
         assert [one.numbers(spec) for spec in specs] == [two.numbers(spec) for spec in specs]
 
 
+@pytest.mark.long
 def test_workers_end_when_their_parent_is_killed(tmp_path: Path) -> None:
     process = start(tmp_path / "store", workers=2)
     assert process.stdout is not None

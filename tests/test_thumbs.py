@@ -1,11 +1,14 @@
 """The simulated person of benchmarks.thumbs, and what she teaches."""
 
+import pytest
 import torch
 from torch import Generator
 
 from benchmarks.preferences import Vectors
 from benchmarks.thumbs import EVERY, FLIPS, likes, row, taught
 from zscout.lab.body_arena import BodyArena
+
+pytestmark = pytest.mark.long
 
 
 def test_her_thumbs_follow_the_middle_of_what_she_has_seen() -> None:

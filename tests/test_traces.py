@@ -80,7 +80,13 @@ def repainted(forgetting: float = 1.0) -> tuple[Trace, torch.Tensor]:
 
 @pytest.mark.parametrize("method", ["usf-ucb", "explore-then-commit", "lola"])
 @pytest.mark.parametrize(
-    "arena", [ARENA, GridArena("four-rooms", "laplacian", "network"), GridArena("open-grid", "laplacian-fine")], ids=str
+    "arena",
+    [
+        ARENA,
+        pytest.param(GridArena("four-rooms", "laplacian", "network"), marks=pytest.mark.long),
+        pytest.param(GridArena("open-grid", "laplacian-fine"), marks=pytest.mark.long),
+    ],
+    ids=["exact", "network", "fine"],
 )
 def test_a_trace_is_worth_what_compare_says_up_to_what_a_step_is_worth(method: str, arena: GridArena) -> None:
     ground, trace = arena.ground, one_run(method, arena=arena)
@@ -216,55 +222,55 @@ def test_a_file_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 
 Change = Callable[[dict[str, Any]], Any]
-WRONG: dict[str, tuple[Change, str]] = {
-    "no trace": (lambda c: c.pop("zscout"), "it is no trace of zscout"),
-    "format": (lambda c: c.update(format=3), "its format is 3, this version reads 1 and 2"),
-    "an unknown key": (lambda c: c.update(colour=1), "the trace has 'colour', which is not known"),
-    "a missing key": (lambda c: c.pop("noise"), "the trace has no noise"),
-    "world": (lambda c: c.update(world="mase"), "there is no world 'mase': did you mean maze?"),
-    "world, a path": (lambda c: c.update(world="/etc/passwd"), "there is no world '/etc/passwd'"),
-    "world, long": (lambda c: c.update(world="x" * 9999), "world is text of 9999 letters"),
-    "features": (lambda c: c.update(features="waves"), "there is no feature set 'waves'"),
-    "model": (lambda c: c.update(model="os:system"), "there is no model 'os:system'"),
-    "model, not there": (lambda c: c.update(world="maze", model="network", features="clusters"), "no network ships"),
-    "who": (lambda c: c.update(who="cat"), "there is no kind of reward 'cat'"),
-    "method": (lambda c: c["runs"][0].update(method="usf"), "run 0: there is no method 'usf': did you mean usf-ucb"),
-    "method, no text": (lambda c: c["runs"][0].update(method=3), "method holds 3, wanted is text"),
-    "noise": (lambda c: c.update(noise=-1), "noise must be in"),
-    "noise, inf": (lambda c: c.update(noise=1e999), "noise must be in|Infinity"),
-    "noise, true": (lambda c: c.update(noise=True), "noise holds True, wanted is a whole number or a number"),
-    "memory": (lambda c: c.update(memory=1), "memory must be from 2"),
-    "memory, text": (lambda c: c.update(memory="long"), "memory holds 'long'"),
-    "seed": (lambda c: c.update(seed=-1), "seed must be from 0"),
-    "seed, large": (lambda c: c.update(seed=2**63), "seed must be from 0"),
-    "no runs": (lambda c: c.update(runs=[]), "it holds no step of any run"),
-    "runs": (lambda c: c.update(runs={}), "runs must be a list"),
-    "a run": (lambda c: c.update(runs=[3]), "a run is an object with method, state"),
-    "no steps": (lambda c: c["runs"][0].update(state=[]), "it holds no step"),
-    "short": (lambda c: c["runs"][0]["entered"].pop(), r"entered has shape \[59\], wanted is \[60\]"),
-    "short z": (lambda c: c["runs"][0]["z"].pop(), r"run 0: z has shape \[59, 9\], wanted is \[60, 9\]"),
-    "uneven z": (lambda c: c["runs"][0]["z"][3].pop(), r"z must be numbers \[60, 9\], its rows alike"),
-    "flat z": (lambda c: c["runs"][0].update(z=[0.0] * 60), "z must be a list, got 0.0"),
-    "final z": (lambda c: c["runs"][0]["final_z"].pop(), r"final_z has shape \[8\]"),
-    "NaN": (lambda c: c["runs"][0]["z_hat"][2].__setitem__(0, float("nan")), "it holds NaN, which is not a number"),
-    "inf": (lambda c: c["runs"][0]["radius"].__setitem__(2, 1e300), "radius holds NaN, inf or a number beyond 1e\\+50"),
-    "huge": (lambda c: c["runs"][0]["radius"].__setitem__(2, 10**400), "none too large"),
-    "reward": (lambda c: c["runs"][0]["reward"].__setitem__(2, "good"), "reward holds 'good'"),
-    "exploring": (lambda c: c["runs"][0]["exploring"].__setitem__(2, 0), "exploring holds 0, wanted is true or false"),
-    "state outside": (lambda c: c["runs"][0]["state"].__setitem__(0, 81), "state 81 is outside 0 … 80"),
-    "state, half": (lambda c: c["runs"][0]["state"].__setitem__(0, 1.5), "state holds 1.5, wanted is a whole number"),
-    "state below": (lambda c: c["runs"][0]["state"].__setitem__(0, -1), "state -1 is outside"),
-    "action": (lambda c: c["runs"][0]["action"].__setitem__(0, 4), "action 4 is outside 0 … 3"),
-    "a leap": (lambda c: c["runs"][0]["entered"].__setitem__(9, _far(c, 9)), "step 9 goes from .* cannot lead"),
-    "a break": (lambda c: _break(c, 9), "step 9 begins in .*; it can in .*, or at the start"),
-    "no table": (lambda c: c.update(rewards=[]), "a hidden reward has a table"),
-    "a person's table": (lambda c: c.update(who="person"), "a person's has none"),
-    "table, short": (lambda c: c["rewards"][0]["table"].pop(), r"the table of a reward has shape \[80\]"),
-    "table, text": (lambda c: c["rewards"][0]["table"].__setitem__(0, "1"), "table holds '1'"),
-    "late": (lambda c: c["rewards"][0].update(since=1), r"rewards are since \[1\]: the first since 0"),
-    "order": (lambda c: c.update(rewards=[{**c["rewards"][0], "since": s} for s in (0, 9, 4)]), "then in order"),
-    "after": (lambda c: c.update(rewards=[{**c["rewards"][0], "since": s} for s in (0, 61)]), "within the run"),
-}
+WRONG: list[tuple[Change, str]] = [  # a change to a file, and the name of what is then wrong
+    (lambda c: c.pop("zscout"), "no trace"),
+    (lambda c: c.update(format=3), "format"),
+    (lambda c: c.update(colour=1), "'colour'"),
+    (lambda c: c.pop("noise"), "noise"),
+    (lambda c: c.update(world="mase"), "did you mean maze"),
+    (lambda c: c.update(world="/etc/passwd"), "'/etc/passwd'"),
+    (lambda c: c.update(world="x" * 9999), "world"),
+    (lambda c: c.update(features="waves"), "'waves'"),
+    (lambda c: c.update(model="os:system"), "'os:system'"),
+    (lambda c: c.update(world="maze", model="network", features="clusters"), "network"),
+    (lambda c: c.update(who="cat"), "'cat'"),
+    (lambda c: c["runs"][0].update(method="usf"), "run 0: .*did you mean usf-ucb"),
+    (lambda c: c["runs"][0].update(method=3), "method"),
+    (lambda c: c.update(noise=-1), "noise"),
+    (lambda c: c.update(noise=1e999), "noise|Infinity"),
+    (lambda c: c.update(noise=True), "noise"),
+    (lambda c: c.update(memory=1), "memory"),
+    (lambda c: c.update(memory="long"), "memory"),
+    (lambda c: c.update(seed=-1), "seed"),
+    (lambda c: c.update(seed=2**63), "seed"),
+    (lambda c: c.update(runs=[]), "no step"),
+    (lambda c: c.update(runs={}), "runs"),
+    (lambda c: c.update(runs=[3]), "a run"),
+    (lambda c: c["runs"][0].update(state=[]), "no step"),
+    (lambda c: c["runs"][0]["entered"].pop(), r"entered .*\[59\]"),
+    (lambda c: c["runs"][0]["z"].pop(), r"run 0: z .*\[59, 9\]"),
+    (lambda c: c["runs"][0]["z"][3].pop(), "z must"),
+    (lambda c: c["runs"][0].update(z=[0.0] * 60), "z must"),
+    (lambda c: c["runs"][0]["final_z"].pop(), "final_z"),
+    (lambda c: c["runs"][0]["z_hat"][2].__setitem__(0, float("nan")), "NaN"),
+    (lambda c: c["runs"][0]["radius"].__setitem__(2, 1e300), "radius"),
+    (lambda c: c["runs"][0]["radius"].__setitem__(2, 10**400), "too large"),
+    (lambda c: c["runs"][0]["reward"].__setitem__(2, "good"), "reward"),
+    (lambda c: c["runs"][0]["exploring"].__setitem__(2, 0), "exploring"),
+    (lambda c: c["runs"][0]["state"].__setitem__(0, 81), "state 81"),
+    (lambda c: c["runs"][0]["state"].__setitem__(0, 1.5), "state"),
+    (lambda c: c["runs"][0]["state"].__setitem__(0, -1), "state -1"),
+    (lambda c: c["runs"][0]["action"].__setitem__(0, 4), "action 4"),
+    (lambda c: c["runs"][0]["entered"].__setitem__(9, _far(c, 9)), "step 9 goes from"),
+    (lambda c: _break(c, 9), "step 9 begins in"),
+    (lambda c: c.update(rewards=[]), "table"),
+    (lambda c: c.update(who="person"), "person"),
+    (lambda c: c["rewards"][0]["table"].pop(), r"table .*\[80\]"),
+    (lambda c: c["rewards"][0]["table"].__setitem__(0, "1"), "table"),
+    (lambda c: c["rewards"][0].update(since=1), "since"),
+    (lambda c: c.update(rewards=[{**c["rewards"][0], "since": s} for s in (0, 9, 4)]), "since"),
+    (lambda c: c.update(rewards=[{**c["rewards"][0], "since": s} for s in (0, 61)]), "within"),
+]
 
 
 def _far(content: dict[str, Any], t: int) -> int:
@@ -279,25 +285,25 @@ def _break(content: dict[str, Any], t: int) -> None:
     run["action"][t] = 0 if corner == 0 else 1
 
 
-@pytest.mark.parametrize("what", WRONG)
-def test_what_is_wrong_is_said_in_one_line(what: str, tmp_path: Path) -> None:
-    change, says = WRONG[what]
-    content = json.loads(json.dumps(file_of().to_json()))
-    change(content)
-    path = tmp_path / "run.json"
-    path.write_text(json.dumps(content))
-    with pytest.raises(ValueError, match=says) as refused:
-        TraceFile.read(path)
-    assert str(refused.value).startswith(f"{path} cannot be used: ")
-    assert "\n" not in str(refused.value)
-    assert len(str(refused.value)) < 500
+def test_what_is_wrong_is_named_in_one_line(tmp_path: Path) -> None:
+    path, right = tmp_path / "run.json", json.dumps(file_of().to_json())
+    for change, name in WRONG:
+        content = json.loads(right)
+        change(content)
+        path.write_text(json.dumps(content))
+        with pytest.raises(ValueError, match=name) as refused:
+            TraceFile.read(path)
+        said = str(refused.value)
+        assert said.startswith(f"{path} cannot be used: ")
+        assert "\n" not in said
+        assert len(said) < 500
 
 
 def test_what_is_no_file_of_traces_at_all(tmp_path: Path) -> None:
     path = tmp_path / "run.json"
     for text in (b"", b"{", b"\xff\xfe\x00", b"[" * 100_000, b"run"):
         path.write_bytes(text)
-        with pytest.raises(ValueError, match="run.json is no JSON, which a trace is"):
+        with pytest.raises(ValueError, match="run.json is no"):
             TraceFile.read(path)
     for text in (b"[]", b"3", b"null", b'{"zscout": "agent"}'):
         path.write_bytes(text)
@@ -402,42 +408,48 @@ def test_a_method_of_ones_own_stands_beside_them_or_is_left_out(
     assert "own_for_traces:angry: it failed, so it is left out: RuntimeError: not [today]" in capsys.readouterr().out
     rows = json.loads(Path("t.json").read_text())["rows"]
     assert {row["method"] for row in rows} == {"usf-ucb (run.json)", "own_for_traces:steady"}
+
+
+@pytest.mark.long
+def test_all_methods_stand_beside_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    written(file_of(), tmp_path / "run.json")
     main(["compare", "--traces", "run.json", "--quick", "--methods", "all", "--settings", "tuned"])
     shown = capsys.readouterr().out
     assert "left out: mbie" in shown
     assert "log-det" in shown
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (["--world", "maze"], "--world is maze, the trace has open-grid: leave the option out"),
-        (["--features", "clusters"], "--features is clusters, the trace has laplacian"),
-        (["--model", "network"], "--model is network, the trace has exact"),
-        (["--noise", "0.5"], "--noise is 0.5, the trace has 0.3"),
-        (["--steps", "100"], "--steps is 100, the trace has 60"),
-        (["--tasks", "5"], "--tasks is for simulated tasks"),
-        (["--psi-error", "0.1"], "--psi-error is for simulated tasks"),
-        (["--against", "random"], "--against is for simulated tasks"),
-        (["--seeds", "0"], "seeds must be from 1"),
-        (["--methods", "usf-ubc"], "did you mean usf-ucb"),
-        (["--methods", "mbie"], "one-hot"),
-        (["--json", "folder"], "folder is a folder"),
-    ],
-)
+DECIDED = {  # options that the file decides or that do not apply, and what is named
+    "--world maze": "open-grid",
+    "--features clusters": "laplacian",
+    "--model network": "exact",
+    "--noise 0.5": "0.3",
+    "--steps 100": "60",
+    "--tasks 5": "--tasks",
+    "--psi-error 0.1": "--psi-error",
+    "--against random": "--against",
+    "--seeds 0": "seeds",
+    "--methods usf-ubc": "did you mean usf-ucb",
+    "--methods mbie": "one-hot",
+    "--json folder": "folder",
+}
+
+
 def test_what_the_files_decide_cannot_be_chosen(
-    words: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder").mkdir()
     written(file_of(), tmp_path / "run.json")
-    with pytest.raises(SystemExit) as stop:
-        main(["compare", "--traces", "run.json", *words])
-    told = capsys.readouterr()
-    assert stop.value.code == 2
-    assert told.err.count("\n") == 1
-    assert says in told.err
-    assert told.out == ""
+    for options, name in DECIDED.items():
+        with pytest.raises(SystemExit) as stop:
+            main(["compare", "--traces", "run.json", *options.split()])
+        told = capsys.readouterr()
+        assert (stop.value.code, told.err.count("\n"), told.out) == (2, 1, ""), options
+        assert name in told.err, options
 
 
 def test_the_same_letters_are_another_world_if_they_are_given(

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from simulating import simulate
-from zscout import METHODS, ExactModel, Method, load
+from zscout import METHODS, USFA, ExactModel, Method, load
 from zscout.lab.exact_evaluation import settled, watch
 from zscout.lab.exact_values import Yardstick
 from zscout.lab.grid_arena import GridArena
@@ -125,10 +125,10 @@ def test_the_elliptical_potential_is_not_bounded_by_log_det(laplacian_model: Exa
     assert (theory.psi_squares.sum(0) > 100 * posterior_gain).all()
 
 
-def test_changing_z_can_beat_the_best_fixed_z() -> None:
+def test_changing_z_can_beat_the_best_fixed_z(laplacian_network: USFA) -> None:
     """A network's policies err, each elsewhere: from the same start a z that changes can earn more than any fixed z."""
     exact_model = ExactModel(GridArena().ground.world, GridArena().ground.exact.features)
-    network = load("grid9-laplacian")
+    network = laplacian_network
     yardstick = Yardstick(exact_model, network)
     tasks = exact_model.sample_z(40, 11)
     seeds = torch.arange(40)

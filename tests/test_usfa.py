@@ -58,7 +58,9 @@ def test_shipped_models_keep_the_contract(name: str) -> None:
         assert isinstance(model, protocol)
 
 
-@pytest.mark.parametrize("name", SHIPPED)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name == "grid9-laplacian" else pytest.mark.long) for name in SHIPPED]
+)
 def test_shipped_models_are_as_good_as_their_cards_say(name: str) -> None:
     world, phi = SHIPPED[name]
     exact, model = ExactModel(world, phi), zscout.load(name)
@@ -76,6 +78,7 @@ def test_shipped_models_are_as_good_as_their_cards_say(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PAPERS)
+@pytest.mark.long
 def test_models_of_the_papers_recipe_are_what_docs_say(name: str) -> None:
     world, phi = SHIPPED[name.removesuffix("-paper")]
     exact, model = ExactModel(world, phi), zscout.load(name)

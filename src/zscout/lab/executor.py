@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 from zscout.edge import as_size, known_name
 from zscout.lab.spec import Spec
@@ -13,6 +13,7 @@ RUNNERS = ("local", "ray")
 Result = TypeVar("Result")
 
 
+@runtime_checkable
 class Executor(Protocol):
     """Computes chunks. It starts what it needs with the first chunk, and never touches the store."""
 

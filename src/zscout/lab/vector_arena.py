@@ -4,7 +4,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, ClassVar
 
 import torch
@@ -21,7 +21,8 @@ from zscout.lab.plugins import is_plugin
 from zscout.lab.simulation import WORLD
 from zscout.randomness import Streams
 from zscout.transfer.agent import OnlineTransfer
-from zscout.transfer.offline import TaskFit, fit_task
+from zscout.transfer.inputs import checked_phi
+from zscout.transfer.offline import TaskFit, fit_features
 from zscout.transfer.rollout import Step
 from zscout.types import Action, Obs
 
@@ -244,5 +245,12 @@ def _model(name: str, device: str, place: str) -> FB:
 
 @cache
 def _fit(arena: VectorArena, name: str, labels: int, seed: int) -> TaskFit:
+    obs, phi = _labelled(arena, labels, seed)
+    return fit_features(arena.bfm, phi, arena.reward_of(name)(obs))
+
+
+@lru_cache(maxsize=4)
+def _labelled(arena: VectorArena, labels: int, seed: int) -> tuple[Tensor, Tensor]:
+    """Observations and their φ, for all tasks."""
     obs = arena.observations(labels, seed)
-    return fit_task(arena.bfm, obs, arena.reward_of(name)(obs))
+    return obs, checked_phi(arena.bfm, obs)

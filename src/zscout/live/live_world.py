@@ -20,7 +20,7 @@ from zscout.worlds.grid import Cell
 RECENT = 20  # rewards
 
 
-DROPPED = Belief(False, *[torch.empty(0)] * 3)
+DROPPED = Belief(False, torch.zeros(()), *[torch.empty(0)] * 2)
 
 
 @dataclass(eq=False, slots=True)

@@ -40,7 +40,13 @@ def fit_task(
 
     With ``intercept`` r ≈ φ·z + c with c free: a constant added to the rewards changes only c.
     """
-    phi = checked_phi(bfm, observations)
+    return fit_features(bfm, checked_phi(bfm, observations), rewards, ridge, intercept)
+
+
+def fit_features(
+    bfm: BehaviorModel, phi: Float[Tensor, "n d"], rewards: Vectors, ridge: float = 1e-3, intercept: bool = True
+) -> TaskFit:
+    """``fit_task`` of observations whose φ is known: many tasks can share it."""
     prior = TaskPosterior.prior(dim=bfm.dim, ridge=ridge, intercept=intercept, device=phi.device)
     posterior = prior.learn(phi, rewards)
     if not posterior.weight:

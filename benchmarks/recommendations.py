@@ -42,7 +42,7 @@ from zscout.lab.simulation import TaskRuns, simulated, trace_of
 from zscout.transfer.agent import OnlineTransfer
 from zscout.transfer.methods import Method
 from zscout.transfer.problem import Problem
-from zscout.transfer.search import Bank, Climb, Ellipsoid, Gradient, Search, Shooting
+from zscout.transfer.search import Bank, Ellipsoid, Gradient, Search, Shooting
 from zscout.worlds import point_maze
 
 DEFAULT = "the default search"
@@ -104,7 +104,6 @@ def _searches(arena: GridArena, setting: Setting) -> Iterator[Row]:
         yield Row.of(Timing((seconds,)), group="live", what=what, where=label(arena), unit="table")
         searches.setdefault(f"bank of {n:,}", bank)
         searches[f"bank of {n:,}, its tables alone"] = replace(bank, anchors=False)
-        searches[f"climb from a bank of {n:,}"] = Climb(replace(bank, anchors=False))
     asking: dict[str, Recommender[Any]] = {NAIVE: Recommender(alone, by_reference(naive.recommend))}
     asking |= {name: Recommender(asked, by_search(search)) for name, search in searches.items()}
     slow = {name for name in asking if name == NAIVE or searches[name] in SLOW}

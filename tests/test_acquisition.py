@@ -10,12 +10,10 @@ from zscout.randomness import Streams
 from zscout.transfer.acquisition import (
     UCB,
     Acquisition,
-    AveragedOverStates,
     AveragedOverZ,
     Explore,
     Greedy,
     LogDet,
-    OneStepBonus,
     Optimism,
     OverHeads,
     PathUCB,
@@ -48,7 +46,6 @@ RADIUS = torch.tensor(2.0, dtype=torch.float64)
         (Greedy(), [1.5, 5.0]),
         (Optimism(), [3.0, 0.0]),
         # Without M the rank-1 stand-in: tr(V⁻¹ψψᵀ) = ‖ψ‖², and log det(V + ψψᵀ)/det V = log(1 + ‖ψ‖²).
-        (OneStepBonus(weight=1.0), [1.5 + 2 * 18.25, 5 + 2 * 25.0]),
         (LogDet(weight=3.0), [1.5 + 6 * 2.9575111, 5 + 6 * 3.2580965]),
     ],
     ids=lambda value: type(value).__name__,
@@ -82,27 +79,22 @@ def test_averages_need_a_neighbourhood_to_differ(laplacian_model: ExactModel, rn
     posterior = TaskPosterior.prior(dim=9, ridge=0.1).learn(laplacian_model.phi([3, 40, 60]), [1.0, 0.0, -1.0])
     forecast = Forecast(bfm, 40, bfm.sample_z(5, rng).double())
     plain = UCB()(forecast, posterior, RADIUS, RNG)
-    same_place = AveragedOverStates(lambda obs: torch.tensor([obs, obs]))(forecast, posterior, RADIUS, RNG)
-    assert torch.allclose(plain, same_place)
-    beside = AveragedOverStates(lambda obs: torch.tensor([31, 49]))(forecast, posterior, RADIUS, RNG)
-    by_hand = (bfm.psi(31, forecast.z) + bfm.psi(49, forecast.z)).double() / 2
-    assert torch.allclose(beside, UCB()(forecast.with_psi(by_hand), posterior, RADIUS, RNG))
     still = AveragedOverZ(spread=0.0)(forecast, posterior, RADIUS, RNG)
     assert torch.allclose(plain, still, rtol=1e-5)
     moved = AveragedOverZ(draws=8, spread=0.3)(forecast, posterior, RADIUS, RNG)
     assert not torch.allclose(plain, moved, rtol=1e-3)
 
 
-def test_second_moment_bonus_is_the_sum_of_one_step_gains(laplacian_model: ExactModel, rng: Generator) -> None:
+def test_information_is_the_sum_of_the_gains_of_the_states_entered(laplacian_model: ExactModel, rng: Generator) -> None:
     model, world = laplacian_model, laplacian_model.world
     posterior = TaskPosterior.prior(dim=9, ridge=0.1).learn(model.phi([3, 40, 60]), [0.0, 0.0, 0.0])
     z = model.sample_z(6, rng)
-    scores = OneStepBonus(weight=1.0, gamma=0.5)(Forecast(model, 40, z), posterior, RADIUS / 2, RNG)
+    gains = Forecast(model, 40, z).information(posterior, 0.5)
     state, total = torch.full((6,), 40), torch.zeros(6, dtype=torch.float64)
     for k in range(50):
         state = world.step(state, torch.as_tensor(model.act(state, z)))
         total += 0.5**k * posterior.width(model.phi(state)) ** 2
-    assert torch.allclose(scores, total)
+    assert torch.allclose(gains, total)
 
 
 @given(st.integers(0, 80), st.integers(0, 10_000), st.floats(0.05, 3.0))

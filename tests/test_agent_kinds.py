@@ -16,7 +16,7 @@ from torch import Tensor
 
 from toys import Compass
 from zscout import METHODS, ExactModel, Method, OnlineTransfer, load
-from zscout.transfer.acquisition import OneStepBonus, OverHeads, PathUCB, Thompson
+from zscout.transfer.acquisition import OverHeads, PathUCB, Thompson
 from zscout.transfer.agent_kinds import ExplorerAgent, RolloutAgent
 from zscout.transfer.explorers import RandomWalk
 from zscout.transfer.rollout import Step, Walk
@@ -195,7 +195,7 @@ def test_a_setting_of_the_method_is_pointed_to_its_place(laplacian_model: ExactM
         OnlineTransfer(laplacian_model, "opti", colour=1)
 
 
-@pytest.mark.parametrize("score", [PathUCB(0.5), OverHeads(PathUCB(0.5)), OneStepBonus()])
+@pytest.mark.parametrize("score", [PathUCB(0.5), OverHeads(PathUCB(0.5))])
 def test_a_gamma_without_effect_is_said_once(score: Any, laplacian_model: ExactModel) -> None:
     with pytest.warns(
         UserWarning, match=r"gamma=0\.\d of \w+ has no effect: MomentUSFA has no psi_at at 0\.\d, only at 0\.8"

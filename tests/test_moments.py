@@ -194,14 +194,6 @@ def test_the_score_uses_m_at_its_own_discount_only(plain: USFA, model: MomentUSF
     assert not torch.allclose(score(model, 0.8, intercept), score(plain, 0.8, intercept), rtol=1e-2)
 
 
-def test_the_bonus_of_a_learned_m_can_be_larger(model: MomentUSFA) -> None:
-    posterior = TaskPosterior.prior(dim=4, ridge=0.1)
-    forecast, radius = Forecast(model, 6, model.sample_z(9, 0).double()), torch.tensor(0.7)
-    with_m = PathUCB(learned=1.2)(forecast, posterior, radius, torch.Generator())
-    by_hand = ((0.2 * forecast.information(posterior, 0.8)).sqrt() * 100 * 0.7 * 1.2) + forecast.value(posterior)
-    torch.testing.assert_close(with_m, by_hand)
-
-
 def test_a_model_without_m_offers_none(plain: USFA) -> None:
     assert not isinstance(plain, HasSecondMoment)
     assert not isinstance(plain, HasHorizons)

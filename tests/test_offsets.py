@@ -22,7 +22,7 @@ from zscout import METHODS, USFA, ExactModel, OnlineTransfer, TaskPosterior
 from zscout.bfm.calibration import Calibrated, calibrated, whitening
 from zscout.lab.grid_arena import GridArena
 from zscout.lab.paper.searches import random_problem
-from zscout.transfer.acquisition import UCB, LogDet, OneStepBonus, PathUCB
+from zscout.transfer.acquisition import UCB, LogDet, PathUCB
 from zscout.transfer.forecast import Forecast
 from zscout.transfer.offline import constant_part, constant_part_of, fit_task
 from zscout.transfer.search import Gradient
@@ -104,7 +104,7 @@ def test_pairs_of_means_are_exact_for_equal_rewards() -> None:
 # Scores
 
 
-@pytest.mark.parametrize("score", [UCB(), UCB(0.9, 10.0), PathUCB(0.8), LogDet(20.0, 0.8), OneStepBonus(1.0, 0.8)])
+@pytest.mark.parametrize("score", [UCB(), UCB(0.9, 10.0), PathUCB(0.8), LogDet(20.0, 0.8)])
 @pytest.mark.parametrize("which", ["clusters", "laplacian"])
 def test_scores_are_those_of_centred_features(
     score: Any, which: str, clusters_model: ExactModel, laplacian_model: ExactModel

@@ -17,7 +17,6 @@ from zscout.transfer.search import (
     AtEstimate,
     Automatic,
     Bank,
-    Climb,
     CountBonus,
     Ellipsoid,
     FixedPoint,
@@ -227,31 +226,6 @@ def test_what_a_search_cannot_do_it_says(laplacian_model: ExactModel) -> None:
     for wrong in (lambda: Shooting(0), lambda: Bank(0), lambda: FixedPoint(starts=0), lambda: Ellipsoid(scale=0.0)):
         with pytest.raises(ValueError, match="from 1 to|above 0"):
             wrong()
-
-
-def test_climbing_never_loses_what_it_started_from(laplacian_model: ExactModel) -> None:
-    bank = Bank(50, anchors=False)
-    gains = []
-    for seed in range(8):
-        now = problem(laplacian_model, seed=seed, last=laplacian_model.sample_z(1, 5)[0])
-        found = score(now, Climb(bank, rounds=2, near=8)(now, Streams(torch.tensor(seed))))
-        known = torch.cat([bank(now, Streams(torch.tensor(seed)))[None], now.anchors])
-        gains.append(found - best_score(now, known))
-    assert min(gains) > -1e-9
-    assert max(gains) > 1e-3  # and it does climb
-
-
-def test_climbing_does_the_same_alone_and_beside_others(clusters_model: ExactModel) -> None:
-    posterior = TaskPosterior.prior(dim=9, ridge=0.3, runs=(3,)).update(
-        clusters_model.phi([1, 40, 79]), [1.0, 2.0, 3.0]
-    )
-    radius = torch.ones(3, dtype=torch.float64)
-    together = Problem(torch.tensor([3, 40, 77]), clusters_model, posterior, radius, UCB())
-    search = Climb(Bank(50, anchors=False), near=8)
-    found = search(together, Streams(torch.arange(3)))
-    alone = TaskPosterior.prior(dim=9, ridge=0.3).update(clusters_model.phi(79), 3.0)
-    one = Problem(77, clusters_model, alone, radius[2], UCB())
-    assert torch.allclose(search(one, Streams(torch.tensor(2))), found[2])
 
 
 def test_a_bank_without_anchors_asks_the_model_nothing(

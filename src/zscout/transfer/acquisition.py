@@ -16,7 +16,7 @@ from zscout.randomness import Rng, Streams, normal
 from zscout.transfer.forecast import Forecast, discount_of, offers, offers_horizon, offers_moments
 from zscout.transfer.inputs import Checked, Count, Discount, NotNegative, finite
 from zscout.transfer.posterior import TaskPosterior
-from zscout.types import BehaviorModel, HasDiscount, HasMomentDiscount, Obs
+from zscout.types import BehaviorModel, HasDiscount, HasMomentDiscount
 
 Radius: TypeAlias = Float[Tensor, "*b"]
 Scores: TypeAlias = Float[Tensor, "*b n"]
@@ -49,13 +49,11 @@ class PathUCB(Checked):
 
     ‖ψ‖²_{V⁻¹} = tr(V⁻¹ψψᵀ) sums features first, so directions cancel. M sums the information of each state on the
     path. g is a shorter horizon than the value's γ; H = 1/(1 − γ) and √(1 − g) scale the bonus to the size of ψ.
-    If M is learned, the bonus is ``learned`` times as large: with ``FixedPoint``, 1.2 settles more often.
     Fallbacks: H(1 − g)‖ψ_g‖_{V⁻¹} for a model with ``psi_at`` only, ‖ψ‖_{V⁻¹} (eq. 5) for a model with neither; an
     agent then warns that g has no effect, unless g is the default.
     """
 
     gamma: Discount = 0.8  # g
-    learned: NotNegative = 1.0
 
     def __call__(self, forecast: Forecast, posterior: TaskPosterior, radius: Radius, rng: Rng) -> Scores:
         """Value plus bonus."""
@@ -63,7 +61,6 @@ class PathUCB(Checked):
         rest, known = 1 - discount_of(model), offers(model, HasDiscount)
         if known and offers_moments(model, posterior.means is not None, g):
             width = ((1 - g) * forecast.information(posterior, g)).clamp(min=0).sqrt() / rest
-            width = width * (self.learned if offers(model, HasMomentDiscount) else 1.0)
             value = forecast.value(posterior)
         elif known and offers_horizon(model, g):
             value, width = forecast.value(posterior), (1 - g) / rest * forecast.width(posterior, g)
@@ -108,23 +105,6 @@ class Optimism:
     def __call__(self, forecast: Forecast, posterior: TaskPosterior, radius: Radius, rng: Rng) -> Scores:
         """The value of each z for its own task."""
         return (forecast.centred(posterior) * forecast.z).sum(-1)
-
-
-@dataclass(frozen=True)
-class OneStepBonus(Checked):
-    """ψ·ẑ + w·√β_t·E Σγᵏ‖φ(S_{t+k+1})‖²_{V⁻¹}: the information gain of each state that π(·,z) enters.
-
-    The gain is that of the matrix determinant lemma. The sum is tr(V⁻¹M(s;z)) if the model has M, else ‖ψ‖²_{V⁻¹},
-    at this horizon if the model has ``psi_at``; an agent warns if it has neither. γ = 0 counts the next state only.
-    """
-
-    weight: NotNegative = 1.0
-    gamma: Discount = 0.0
-
-    def __call__(self, forecast: Forecast, posterior: TaskPosterior, radius: Radius, rng: Rng) -> Scores:
-        """Value plus information gain, summed over states."""
-        gain = forecast.information(posterior, self.gamma)
-        return forecast.value(posterior) + self.weight * radius[..., None] * gain
 
 
 @dataclass(frozen=True)
@@ -191,28 +171,13 @@ class AveragedOverZ(Checked):
         return self.score(forecast.with_psi(mean), posterior, radius, rng)
 
 
-@dataclass(frozen=True)
-class AveragedOverStates:
-    """The score with ψ averaged over observations near the current one, [*b m …] = neighbours(obs)."""
-
-    neighbours: Callable[[Obs], Tensor]
-    score: Acquisition = UCB()
-
-    def __call__(self, forecast: Forecast, posterior: TaskPosterior, radius: Radius, rng: Rng) -> Scores:
-        """The score with the averaged ψ."""
-        depth = len(posterior.runs)
-        near = torch.as_tensor(self.neighbours(forecast.obs)).unbind(depth)
-        psi = torch.stack([finite(forecast.model.psi(obs, forecast.z)) for obs in near]).mean(0)
-        return self.score(forecast.with_psi(psi), posterior, radius, rng)
-
-
 def unused_gamma(score: Acquisition, model: BehaviorModel, intercept: bool) -> str | None:
     """A sentence if this model cannot use the score's ``gamma``; None if it can, or if eq. 5 is the default anyway."""
-    if isinstance(score, OverHeads | AveragedOverZ | AveragedOverStates):
+    if isinstance(score, OverHeads | AveragedOverZ):
         return unused_gamma(score.score, model, intercept)
-    if not isinstance(score, PathUCB | OneStepBonus) or score == PathUCB():
+    if not isinstance(score, PathUCB) or score == PathUCB():
         return None
-    knows_own_discount = isinstance(model, HasDiscount) or isinstance(score, OneStepBonus)
+    knows_own_discount = isinstance(model, HasDiscount)
     if knows_own_discount and (offers_moments(model, intercept, score.gamma) or offers_horizon(model, score.gamma)):
         return None
     lacks = "psi_at" if knows_own_discount else "gamma"

@@ -37,8 +37,8 @@ class Table:
     def __init__(self, model: BehaviorModel, n: int, seed: int, constant: ConstantPart | None = None) -> None:
         if not isinstance(model, HasStates):
             raise ValueError(
-                f"{type(model).__name__} has no states(), and a bank needs a finite world: search with FixedPoint, "
-                "Shooting or Climb(Shooting(n))"
+                f"{type(model).__name__} has no states(), and a bank needs a finite world: search with FixedPoint "
+                "or Shooting"
             )
         self.states = model.states()
         self.bank: Float[Tensor, "n d"] = model.sample_z(n, torch.Generator().manual_seed(seed)).double()

@@ -43,7 +43,6 @@ ROLES: dict[str, tuple[ModuleType, ...]] = {
     "acquisition": (acquisition,),
     "score": (acquisition,),
     "search": (search, rollout_searches, charted),
-    "start": (search,),
     "explorer": (explorers,),
     "change": (change,),
 }

@@ -16,7 +16,7 @@ from zscout.edge import as_finite, as_size, as_vectors, in_range
 from zscout.randomness import Rng
 from zscout.transfer.bank import table_of
 from zscout.transfer.forecast import Forecast, offers
-from zscout.transfer.inputs import Checked, Count, Flag, NotNegative, Positive, Whole, instance
+from zscout.transfer.inputs import Checked, Count, Flag, NotNegative, Positive, Whole
 from zscout.transfer.posterior import TaskPosterior
 from zscout.transfer.problem import Problem
 from zscout.types import BehaviorModel, HasExactPsi, HasPsiTable, HasStates, Vectors
@@ -119,31 +119,6 @@ class FixedPoint(Checked):
             norm = torch.linalg.vector_norm(u, dim=-1, keepdim=True).clamp(min=1e-12)
             z = problem.project(z_hat + u / norm @ back)
         return problem.best([problem.forecast(torch.cat([anchors, z], -2))], rng)
-
-
-@dataclass(frozen=True)
-class Climb(Checked):
-    """Local search from the result of another search, ẑ and the last z: random z around the best, closer each round.
-
-    Local search finds what random search needs many samples for. With a learned ψ part of the gain is error of ψ.
-    The default start builds its tables at the first ask; with a network that takes about ten seconds.
-    """
-
-    start: Annotated[Callable[[Problem, Rng], Tensor], instance] = Bank(10_000, anchors=False)
-    rounds: Count = 1
-    near: Count = 32
-    spread: Positive = 0.2  # distance of the first round, relative to ‖z‖ …
-    shrink: Positive = 0.5  # … and its factor for each further round
-
-    def __call__(self, problem: Problem, rng: Rng) -> Float[Tensor, "*b d"]:
-        """The best z evaluated."""
-        best = self.start(problem, rng)
-        known, spread = torch.cat([best[..., None, :], problem.anchors], -2), self.spread
-        for offset in problem.fresh(self.rounds * self.near, rng).split(self.near, -2):
-            around = problem.project(best[..., None, :] + spread * offset)
-            best = problem.best([problem.forecast(torch.cat([known, around], -2))], rng)
-            known, spread = best[..., None, :], self.shrink * spread
-        return best
 
 
 @dataclass(frozen=True)

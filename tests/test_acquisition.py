@@ -60,7 +60,7 @@ def test_thompson_scores_by_one_task_drawn_from_the_posterior() -> None:
     runs = TaskPosterior.prior(dim=2, ridge=1.0, noise=0.5, runs=(4000,)).learn(
         torch.tensor([[1.0, 0.0]] * 3).expand(4000, 3, 2), torch.full((4000, 3), 2 / 3)
     )
-    scores = Thompson()(two_candidates(), runs, RADIUS, Streams(torch.arange(4000)))
+    scores = Thompson()(two_candidates(), runs, RADIUS.expand(4000), Streams(torch.arange(4000)))
     alone = Thompson()(two_candidates(), posterior, RADIUS, Streams(torch.tensor(7)))
     assert torch.allclose(scores[7], alone)
     psi = two_candidates().psi

@@ -14,6 +14,7 @@ from zscout.transfer.problem import Problem
 from zscout.types import Action, Obs, PolicySet, Vectors
 
 WORTH = 400.0  # steps of own experience that count as much as the atlas; chosen on the walker's held-out tasks
+TRIES = tuple(4**k for k in range(1, 16))  # choices that try the least known; chosen on the walker's jog and lie
 ROOM = 8  # behaviours by which the memory grows
 
 
@@ -105,9 +106,8 @@ class Experience:
 
     @property
     def tries(self) -> Bool[Tensor, "*b"]:
-        """Whether the next choice tries what is least known, as the 2nd, 4th, 8th, … do."""
-        number = self.choices + 1
-        return (number > 1) & (number & (number - 1) == 0)
+        """Whether the next choice tries what is least known, as the 4th, 16th, 64th, … do."""
+        return ((self.choices + 1)[..., None] == self.choices.new_tensor(TRIES)).any(-1)
 
     def with_room(self, more: int) -> "Experience":
         """With more free slots for each run."""
@@ -182,7 +182,7 @@ class ChartedCandidates(Candidates):
 class OverAtlas:
     """The behaviour of the atlas with the highest score.
 
-    Before any reward it is a random one; at the 2nd, 4th, 8th, … choice the least known, with the largest ‖ψ‖_{V⁻¹}.
+    Before any reward it is a random one; at the 4th, 16th, 64th, … choice the least known, with the largest ‖ψ‖_{V⁻¹}.
     Rewards that hardly differ so far say nothing about the best ones, and no radius that scales with them would.
     """
 

@@ -343,6 +343,16 @@ def test_own_experience_adds_to_the_atlas() -> None:
     assert (1, 2) not in tried  # a z that is not in the atlas leaves no trace
 
 
+def test_what_is_least_known_is_tried_now_and_then() -> None:
+    seen = Experience.none((2,), torch.zeros(3, 1).double())
+    tries = []
+    for _ in range(70):
+        tries.append(seen.tries.tolist())
+        seen = seen.changed_to(torch.tensor([0, 1]), torch.tensor([True, False]))  # the second run goes on
+    assert [number for number, (first, _) in enumerate(tries, 1) if first] == [4, 16, 64]
+    assert not any(second for _, second in tries)
+
+
 def test_which_atlas_an_agent_uses(atlas: Atlas) -> None:
     model: Any = Drifter()
     model.atlas = atlas

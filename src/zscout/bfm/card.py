@@ -99,6 +99,8 @@ def _closed(lines: list[str], about: dict[str, Any]) -> str:
         lines += ["", "Made with", "", "```bash", str(command), "```"]
     if command := about.get("moment_command"):
         lines += ["", "M was added with", "", "```bash", str(command), "```"]
+    if command := about.get("atlas_command"):
+        lines += ["", "Its atlas was made with", "", "```bash", str(command), "```"]
     keys = ("world", "features", "recipe", "seed", "data", "updates", "version")
     facts = {key: about[key] for key in keys if key in about}
     lines += ["", *[f"- {key}: {value}" for key, value in facts.items()]]

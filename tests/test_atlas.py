@@ -10,6 +10,7 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Generator, Tensor
 
@@ -78,9 +79,9 @@ def test_psi_is_the_mean_of_the_features_over_what_a_behaviour_visits() -> None:
     found = Atlas.from_rollouts(torch.eye(3).repeat(2, 1), paths, features=lambda obs: torch.as_tensor(obs).double())
     means = paths[:, round(SETTLED * 50) :].double().mean(1)
     psi = (means[:3] + means[3:]) / 2
-    order = [int(found.z[k].argmax()) for k in range(3)]
+    assert torch.equal(found.z, torch.eye(3))  # in the order of the logs
     # shrunk towards the mean of all behaviours, and no further than that
-    apart, measured = found.psi - found.psi.mean(0), psi[order] - psi.mean(0)
+    apart, measured = found.psi - found.psi.mean(0), psi - psi.mean(0)
     shares = (apart * measured).sum(1) / measured.square().sum(1)
     assert torch.allclose(apart.mean(0), torch.zeros(3).double(), atol=1e-12)
     assert torch.all((shares > -1e-9) & (shares <= 1 + 1e-9))
@@ -90,7 +91,7 @@ def test_shares_of_the_start_and_of_the_behaviour() -> None:
     rng = Generator().manual_seed(0)
     z, row = torch.eye(400), torch.arange(400).repeat_interleave(8)
     by_z, by_start = torch.randn(400, 5, generator=rng).double(), torch.randn(3200, 5, generator=rng).double()
-    args = (torch.zeros(1, 1), torch.ones(4), 8.0, lambda obs: obs)
+    args = (torch.zeros(1, 1), torch.ones(4), torch.cos)
     shares = [assembled(z, row, a * by_z[row] + b * by_start, *args).start_share for a, b in ((1, 0), (1, 1), (0, 1))]
     assert shares[0] == pytest.approx(0.0, abs=1e-9)
     assert shares[1] == pytest.approx(0.5, abs=0.05)
@@ -99,6 +100,7 @@ def test_shares_of_the_start_and_of_the_behaviour() -> None:
     noise = assembled(z, row, by_start, *args).psi
     assert noise.std() < 0.2 * by_start.reshape(400, 8, 5).mean(1).std()
     assert torch.allclose(assembled(z, row, by_z[row], *args).psi, by_z)
+    assert assembled(z, torch.arange(400), by_z, *args).start_share == 1  # one start cannot tell
 
 
 def test_settling_time_is_the_area_of_the_way_there() -> None:
@@ -164,7 +166,7 @@ def test_a_saved_atlas_comes_back(atlas: Atlas, tmp_path: Path) -> None:
     found = Atlas.load(atlas.save(tmp_path), Drifter())
     assert torch.equal(found.z, atlas.z)  # small tables are stored as they are
     assert (found.psi - atlas.psi).abs().max() < 0.01 * atlas.psi.abs().max()
-    assert (found.start_share, found.settling, found.visits) == (atlas.start_share, atlas.settling, atlas.visits)
+    assert (found.start_share, found.settling, found.digest) == (atlas.start_share, atlas.settling, atlas.digest)
     assert found.values(near(0.5, 0.5)).argmax() == atlas.values(near(0.5, 0.5)).argmax()
 
 
@@ -182,7 +184,7 @@ def test_what_is_no_atlas_of_this_model_is_refused(atlas: Atlas, tmp_path: Path)
         Atlas.load(tmp_path)
     with pytest.raises(ValueError, match="missing"):
         Atlas.load(tmp_path / "nowhere", Drifter())
-    about = {"format": 1, "start_share": 0.1, "settling": 1.0, "visits": 1.0, "features": "rich", "phi": True}
+    about = {"format": 1, "start_share": 0.1, "settling": 1.0, "digest": "", "features": "rich", "phi": True}
     changes: list[tuple[dict[str, Any], dict[str, Tensor]]] = [
         (about | {"format": 2}, {}),
         (about | {"start_share": "much"}, {}),
@@ -211,11 +213,31 @@ def test_what_is_no_atlas_of_this_model_is_refused(atlas: Atlas, tmp_path: Path)
         ({"z": torch.zeros(3)}, "z has"),
         ({"z": torch.full((1, 2), torch.nan)}, "z holds NaN"),
         ({"seed": -1}, "seed"),
+        ({"device": "meta"}, "meta"),
+        ({"folder": __file__}, "file"),
+        ({"features": lambda obs: obs * torch.nan}, "NaN"),
+        ({"features": lambda obs: obs[0]}, "shape"),
     ],
 )
 def test_bad_settings_of_a_chart_are_refused(options: dict[str, Any], wrong: str) -> None:
     with pytest.raises(ValueError, match=wrong):
         chart(Drifter(), DriftWorld(), progress=False, **options)
+
+
+class Pictures(Drift):
+    observation_space = gymnasium.spaces.Box(0, 1, (2, 2))
+
+
+def test_only_vectors_are_charted_and_a_refusal_leaves_the_behaviours_as_they_were() -> None:
+    for wrong, why in ((Pictures(), "Flatten"), (gymnasium.make("FrozenLake-v1"), "Flatten"), (None, "NoneType")):
+        with pytest.raises(ValueError, match=why):
+            chart(Behaviours({"stay": lambda obs: 0}), wrong, progress=False)  # type: ignore[arg-type]
+    two = {"left": lambda obs: 0, "right": lambda obs: 1}
+    found = chart(Behaviours(two), gymnasium.make("CartPole-v1"), starts=2, steps=20, progress=False)
+    assert len(found.z) == 2
+    disabled = gymnasium.vector.SyncVectorEnv([Drift], autoreset_mode=gymnasium.vector.AutoresetMode.DISABLED)
+    with pytest.raises(ValueError, match="reset"):
+        chart(Drifter(), disabled, progress=False)
 
 
 def test_logs_that_do_not_match_are_refused() -> None:
@@ -367,13 +389,46 @@ def test_which_atlas_an_agent_uses(atlas: Atlas) -> None:
             OnlineTransfer(model, atlas=wrong)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="bank"):
         OnlineTransfer(model, atlas=atlas, bank=atlas.z[:2])
-    for name in ("lola", "random", "random-z"):
+    for name in ("lola", "random", "random-z", "optimism", "log-det", "usf-ucb-short"):
         with pytest.raises(ValueError, match="atlas"):
             OnlineTransfer(model, name, atlas=atlas)
     agent = OnlineTransfer(model, atlas=atlas)
     agent.follow(np.zeros(4), [0.123, 0.4])  # a z of one's own teaches rewards, too
     agent.tell(np.ones(4), 1.0)
     assert agent.t == 1
+
+
+def test_asking_again_gives_the_same_z_and_counts_once(atlas: Atlas) -> None:
+    agent = OnlineTransfer(Drifter(), atlas=atlas)
+    for t in range(5 * atlas.hold):
+        obs = np.full(4, 0.1 * t)
+        z = [agent.ask(obs) for _ in range(3)]
+        assert torch.equal(z[0], z[1])
+        assert torch.equal(z[0], z[2])
+        agent.tell(obs, float(t % 3))
+    assert agent._state.experience is not None
+    assert int(agent._state.experience.choices) == 5
+    for _ in range(3):
+        agent.follow(obs, atlas.z[7])
+        agent.tell(obs, 1.0)
+    assert int(agent._state.experience.choices) == 6
+    assert int(agent._state.experience.row) == 7
+
+
+def test_a_saved_agent_finds_the_saved_atlas_and_refuses_a_wrong_experience(atlas: Atlas, tmp_path: Path) -> None:
+    agent = OnlineTransfer(Drifter(), atlas=atlas)
+    steps_with(agent, near(0.5, 0.5), 30)
+    agent.save(tmp_path)
+    OnlineTransfer.load(tmp_path, Drifter(), atlas=Atlas.load(atlas.save(tmp_path), Drifter()))
+    file = tmp_path / "agent.safetensors"
+    tensors = load_file(file)
+    with safe_open(file, framework="pt") as opened:
+        header = opened.metadata()
+    for name, value in (("tried", 200), ("row", -2), ("counts", -1.0), ("choices", -3)):
+        key = f"experience.{name}"
+        save_file(tensors | {key: torch.full_like(tensors[key], value)}, file, header)
+        with pytest.raises(ValueError, match="experience"):
+            OnlineTransfer.load(tmp_path, Drifter(), atlas=atlas)
 
 
 @pytest.mark.parametrize("name", ["walker", "cheetah", "quadruped"])

@@ -76,6 +76,8 @@ def save(
     write_bytes(folder / WEIGHTS, bytes_of(tensors))
     write_bytes(folder / CONFIG, text.encode())
     write_bytes(folder / CARD, card.encode())
+    if isinstance(model, FB) and model.atlas is not None:
+        model.atlas.save(folder)
     return folder
 
 

@@ -172,8 +172,6 @@ class OnlineTransfer:
                 found = self._search(self._problem(obs), self._streams(ASK))  # eq. 5
             best = inputs.checked_z(found, (*self.runs, self.bfm.dim))
             z = best if z is None else torch.where(due[..., None], best, z)
-            if state.experience is not None:
-                state = replace(state, experience=state.experience.changed_to(self._row(z), due))
         return replace(state, z=z), z
 
     def act(self, obs: Obs) -> Action:
@@ -196,7 +194,6 @@ class OnlineTransfer:
             last = as_vectors(z, self.bfm.dim, device=self._state.age.device)
             if last.shape != (*self.runs, self.bfm.dim):
                 raise ValueError(f"z has shape {tuple(last.shape)}, expected {(*self.runs, self.bfm.dim)}")
-            seen = self._state.experience
             self._state = replace(
                 self._state,
                 asked=inputs.copied(obs),
@@ -204,9 +201,6 @@ class OnlineTransfer:
                 last=last.clone(),
                 z=None,
                 age=torch.full_like(self._state.age, math.inf),
-                experience=None
-                if seen is None
-                else seen.changed_to(self._row(last), torch.ones_like(seen.row, dtype=torch.bool)),
             )
 
     def tell(
@@ -226,7 +220,7 @@ class OnlineTransfer:
             recent, restarted, experience = state.recent, None, state.experience
             if reward is not None or experience is not None:
                 phi = inputs.checked_phi(self._model, next_obs, self.runs, state.asked, state.action)
-                experience = None if experience is None else experience.plus(phi)
+                experience = None if experience is None else self._seen(experience).plus(phi)
             if reward is not None:
                 posterior = state.posterior.update(phi, reward, seen)  # eq. 3
                 if self.method.change is not None:
@@ -437,7 +431,7 @@ class OnlineTransfer:
             if saved["dim"] != agent._model.dim:
                 raise ValueError(f"it was saved with {saved['dim']} features, this one has {agent._model.dim}")
             agent.method_name = saved["name"]
-            agent._state = agent._state.restored(saved["state"], tensors, bfm.dim)
+            agent._state = agent._state.restored(saved["state"], tensors, bfm.dim, 0 if atlas is None else len(atlas.z))
         except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
             raise ValueError(f"cannot restore the agent in {folder}: {error}") from error
         return agent
@@ -469,13 +463,20 @@ class OnlineTransfer:
 
     def _problem(self, obs: Obs) -> Problem:
         state, score = self._state, self.method.acquisition
-        parts = state.last, self._constant, state.experience
+        parts = state.last, self._constant, None if state.experience is None else state.experience.merged()
         return Problem(obs, self._model, state.belief, self.radius, score, *parts)
 
-    def _row(self, z: Float[Tensor, "*b d"]) -> Int[Tensor, "*b"]:
-        """The row of z in the atlas."""
+    def _seen(self, experience: Experience) -> Experience:
+        """The experience with the behaviour of this step: a new one was chosen, or another is followed."""
+        state, new = self._state, self._due()
+        z = state.last if state.z is None else state.z
+        if not new.any() or z is None:
+            return experience
         assert isinstance(self._model, Charted)
-        return self._model.atlas.index_of(z.float())
+        row = self._model.atlas.index_of(z.float())
+        if state.z is None:  # by ``follow``, which says it at every step
+            new = new & (row != experience.row)
+        return experience.changed_to(row, new) if new.any() else experience
 
     @property
     def _ridge(self) -> float | tuple[float, ...]:

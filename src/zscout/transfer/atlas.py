@@ -18,7 +18,7 @@ from zscout.edge import as_finite
 from zscout.files import parse_json, write_bytes
 from zscout.packing import by_columns, unpacked
 from zscout.transfer.posterior import TaskPosterior
-from zscout.transfer.rich_features import Map, RichFeatures
+from zscout.transfer.rich_features import Map, RichFeatures, features_of
 from zscout.types import Obs, Vectors
 
 FILE, FORMAT = "atlas.safetensors", 1
@@ -46,8 +46,8 @@ class Atlas:
     sample: Float[Tensor, "m o"]  # visited observations
     start_share: float  # share of the variance of consequences that the start decides: 0 … 1
     settling: float  # steps that a behaviour needs to reach its mean consequences, after a switch
-    visits: float  # observations behind each row of ψ, on average
     map: Map  # obs → features
+    digest: str  # of z and ψ as they were measured; a saved agent names its atlas by it
 
     # Use
 
@@ -68,11 +68,10 @@ class Atlas:
 
     def features(self, obs: Obs) -> Float[Tensor, "*b D"]:
         """The features of observations [*b o], in float64."""
-        found = self.map(obs)  # type: ignore[arg-type]
-        if not isinstance(found, Tensor) or found.shape[-1:] != self.psi.shape[-1:]:
-            shape = tuple(getattr(found, "shape", ()))
-            raise ValueError(f"features(obs) has shape {shape}, this atlas has {self.dim} features")
-        return found.double()
+        found = features_of(self.map, obs, self.psi.device)
+        if found.shape[-1] != self.dim:
+            raise ValueError(f"features(obs) has {found.shape[-1]} entries, this atlas has {self.dim} features")
+        return found
 
     def values(self, reward: Reward) -> Float[Tensor, " N"]:
         """The expected reward per step of each behaviour, for any reward that is a function of observations [m o].
@@ -127,25 +126,18 @@ class Atlas:
         everything = torch.cat(paths)
         sample = everything[torch.randperm(len(everything), generator=rng)[:SAMPLE]]
         own = RichFeatures.of(bfm, sample, seed) if features is None else features
-        distinct, row = torch.unique(each, dim=0, return_inverse=True)
+        distinct, row = _in_order(each)
         means, curves = [], []
         with torch.no_grad():
             for path in paths:
-                f = own(path).double()
+                f = features_of(own, path)
                 means.append(f[round(SETTLED * len(f)) :].mean(0))
                 curves.append((f - means[-1]).square().sum(-1))
         shortest = min(map(len, curves))
         curve = torch.stack([one[:shortest] for one in curves]).mean(0)
-        visits = len(everything) / len(distinct)
-        return assembled(distinct, row, torch.stack(means), sample, curve, visits, own)
+        return assembled(distinct, row, torch.stack(means), sample, curve, own)
 
     # Files
-
-    @property
-    def digest(self) -> str:
-        """A hash of z and ψ."""
-        parts = (self.z.float(), self.psi.float())
-        return hashlib.sha256(b"".join(part.cpu().numpy().tobytes() for part in parts)).hexdigest()[:16]
 
     def save(self, folder: str | Path) -> Path:
         """Write one safetensors file; large tables in 8 bits, with a centre and a scale for each column."""
@@ -155,7 +147,7 @@ class Atlas:
             "format": FORMAT,
             "start_share": self.start_share,
             "settling": self.settling,
-            "visits": self.visits,
+            "digest": self.digest,
             "features": "own" if rich is None else "rich",
             "phi": rich is not None and rich.phi is not None,
         }
@@ -179,7 +171,7 @@ class Atlas:
             place = None if bfm is None else bfm.sample_z(1, 0).device  # type: ignore[attr-defined]
             tensors = {name: tensor.to(place) for name, tensor in tensors.items()}
             z, psi, sample = (tensors[name].double() + tensors[f"{name}.centre"] for name in ("z", "psi", "sample"))
-            numbers = {name: float(about[name]) for name in ("start_share", "settling", "visits")}
+            numbers = {name: float(about[name]) for name in ("start_share", "settling")}
             _check(z, psi, sample, numbers)
             own = features
             if own is None:
@@ -189,7 +181,9 @@ class Atlas:
             z = z.float()
             if bfm is not None and z.numel() > EXACT:  # rounded: back to Z
                 z = bfm.project_z(z).float()  # type: ignore[attr-defined]
-            found = cls(z, psi, sample.float(), **numbers, map=own)
+            if not isinstance(about["digest"], str):
+                raise ValueError("its digest is not a text")
+            found = cls(z, psi, sample.float(), **numbers, map=own, digest=about["digest"])
             came, wanted = found.features(found.sample[0]), tensors["check"].double()
         except (KeyError, TypeError, ValueError, RuntimeError, AttributeError, IndexError) as error:
             raise ValueError(f"cannot load the atlas in {folder}: {error}") from None
@@ -204,14 +198,13 @@ def assembled(
     means: Float[Tensor, "n D"],
     sample: Float[Tensor, "m o"],
     curve: Float[Tensor, " t"],
-    visits: float,
     features: Map,
     every: int = 1,
 ) -> Atlas:
     """The atlas of n paths, each with its row of z and the mean of its features; ``curve``: ``settling_time``.
 
     What was measured little is shrunk towards the mean of all behaviours: ψ = ψ̄ + s(ψ − ψ̄), with s the share of
-    variance that is not noise of the starts (James and Stein).
+    variance that is not noise of the starts (James and Stein). One start for each z cannot tell: the share is then 1.
     """
     count = torch.zeros(len(z), dtype=torch.float64, device=means.device).index_add_(
         0, row, torch.ones(len(row)).to(means)
@@ -227,10 +220,10 @@ def assembled(
     spread = (psi - centre).square().sum(-1).mean()  # between behaviours, with the noise of their means
     true = (spread - (noise / count).mean()).clamp(min=0)
     kept = true / (true + noise / count).clamp(min=1e-30)
-    share = float(typical / (typical + true).clamp(min=1e-30))
-    return Atlas(
-        z, centre + kept[:, None] * (psi - centre), sample, share, settling_time(curve, every), visits, features
-    )
+    share = float(typical / (typical + true).clamp(min=1e-30)) if repeated.any() else 1.0
+    psi = centre + kept[:, None] * (psi - centre)
+    digest = hashlib.sha256(b"".join(part.cpu().float().numpy().tobytes() for part in (z, psi))).hexdigest()[:16]
+    return Atlas(z, psi, sample, share, settling_time(curve, every), features, digest)
 
 
 def settling_time(curve: Float[Tensor, " t"], every: int = 1) -> float:
@@ -238,6 +231,14 @@ def settling_time(curve: Float[Tensor, " t"], every: int = 1) -> float:
     later = curve[len(curve) // 2 :].mean()
     above = (curve - later).clamp(min=0)
     return float(every * above.sum() / above[0]) if above[0] > 0 else float(every)
+
+
+def _in_order(z: Float[Tensor, "n d"]) -> tuple[Float[Tensor, "N d"], Int[Tensor, " n"]]:
+    """The distinct rows in order of their first appearance, and the number of each row's."""
+    number: dict[bytes, int] = {}
+    row = torch.tensor([number.setdefault(one.numpy().tobytes(), len(number)) for one in z.cpu()])
+    first = [int((row == k).nonzero()[0, 0]) for k in range(len(number))]
+    return z[first], row
 
 
 def _path(path: Any, number: int) -> Float[Tensor, "steps o"]:

@@ -9,7 +9,7 @@ from gymnasium.spaces import Space
 from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
-from zscout.edge import as_generator, as_size, as_vectors, check_array_space
+from zscout.edge import as_generator, as_size, as_vectors
 from zscout.types import Action, Obs, Vectors
 
 Policy = Callable[[Any], Any]  # obs → action, for one observation
@@ -40,15 +40,14 @@ class Behaviours:
             for name, policy in policies.items():
                 if not isinstance(name, str) or not callable(policy):
                     raise ValueError(f"policies must map names to callables, got {name!r}: {policy!r}")
-            own: dict[str, Policy] = dict(policies)
-            self.names = tuple(own)
-            self._act: Callable[[Any, int], Any] = lambda obs, k: own[self.names[k]](obs)
+            self.names = tuple(policies)
+            self._policies: list[Policy] | Callable[[Any, int], Any] = list(policies.values())
         elif callable(policies):
             count = len(names) if names is not None else as_size(n, "n", 1)
             if n is not None and n != count:
                 raise ValueError(f"got n = {n} and {count} names: pass one of them")
             self.names = tuple(names) if names is not None else tuple(str(k) for k in range(count))
-            self._act = policies
+            self._policies = policies
         else:
             raise ValueError(f"expected named policies or a callable π(obs, k), got {type(policies).__name__}")
         if not self.names or len(set(self.names)) < len(self.names):
@@ -73,10 +72,10 @@ class Behaviours:
 
     def take_spaces(self, env: Any) -> None:
         """Take the spaces of an environment that were not given."""
-        for name in self._spaces:
-            if self._spaces[name] is None:
-                self._spaces[name] = getattr(env, f"single_{name}", None) or getattr(env, name)
-        check_array_space(self.observation_space, "the behaviours'")
+        self._spaces = {
+            name: getattr(env, f"single_{name}", None) or getattr(env, name) if space is None else space
+            for name, space in self._spaces.items()
+        }
 
     @property
     def dim(self) -> int:
@@ -104,8 +103,8 @@ class Behaviours:
         shape = self.observation_space.shape or ()
         runs = values.shape[: values.ndim - len(shape)]
         rows, each = values.reshape(-1, *shape), self._index(wanted.expand(*runs, -1).reshape(-1, self.dim)).tolist()
-        actions = np.stack([np.asarray(self._act(row, k)) for row, k in zip(rows, each, strict=True)])
-        actions = actions.reshape(*runs, *actions.shape[1:])
+        actions = np.stack([np.asarray(self._action(row, k)) for row, k in zip(rows, each, strict=True)])
+        actions = actions.reshape((*runs, *actions.shape[1:]))
         return torch.from_numpy(actions) if isinstance(obs, Tensor) else actions
 
     def sample_z(self, n: int, rng: Generator | int) -> Float[Tensor, "m n"]:
@@ -116,6 +115,9 @@ class Behaviours:
     def project_z(self, z: Vectors) -> Float[Tensor, "*b n"]:
         """The z of the largest entry."""
         return self.sorted_z()[self._index(as_vectors(z, self.dim))]
+
+    def _action(self, obs: Any, k: int) -> Any:
+        return self._policies[k](obs) if isinstance(self._policies, list) else self._policies(obs, k)
 
     def _index(self, z: Float[Tensor, "*b n"]) -> Int[Tensor, "*b"]:
         return z.argmax(-1)

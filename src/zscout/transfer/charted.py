@@ -92,8 +92,12 @@ class Experience:
         known = (self.row >= 0).to(phi)
         return replace(self, now=self.now + known[..., None] * phi, steps=self.steps + known)
 
-    def changed_to(self, row: Int[Tensor, "*b"], due: Bool[Tensor, "*b"]) -> "Experience":
-        """With another behaviour followed from now on; ``due``: the runs that chose."""
+    def changed_to(self, row: Int[Tensor, "*b"], new: Bool[Tensor, "*b"]) -> "Experience":
+        """With another behaviour followed from now on, by the runs in ``new``."""
+        return replace(self.merged(), row=torch.where(new, row, self.row), choices=self.choices + new.long())
+
+    def merged(self) -> "Experience":
+        """With the behaviour followed now among the others."""
         had = self if (self.tried < 0).any(-1).all() else self.with_room(ROOM)
         same, free = had.tried == had.row[..., None], had.tried < 0
         slot = torch.where(same.any(-1)[..., None], same, free).to(torch.uint8).argmax(-1)[..., None]
@@ -101,8 +105,8 @@ class Experience:
         tried = had.tried.scatter(-1, slot, torch.where(used, had.row[..., None], had.tried.gather(-1, slot)))
         counts = had.counts.scatter_add(-1, slot, had.steps[..., None])
         sums = had.sums.scatter_add(-2, slot[..., None].expand(*slot.shape, had.sums.shape[-1]), had.now[..., None, :])
-        rest = torch.zeros_like(had.now), torch.zeros_like(had.steps), tried, sums, counts
-        return Experience(row, *rest, had.choices + due.long())
+        nothing = torch.zeros_like(had.now), torch.zeros_like(had.steps)
+        return Experience(had.row, *nothing, tried, sums, counts, had.choices)
 
     @property
     def tries(self) -> Bool[Tensor, "*b"]:

@@ -12,7 +12,8 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import gymnasium
 import numpy as np
 import torch
-from gymnasium.vector import VectorEnv
+from gymnasium.spaces import Box
+from gymnasium.vector import AutoresetMode, VectorEnv
 from jaxtyping import Float
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_bytes
@@ -23,11 +24,11 @@ from zscout.files import write_bytes
 from zscout.smooth_rewards import random_rewards
 from zscout.transfer.atlas import SAMPLE, SETTLED, Atlas, assembled
 from zscout.transfer.behaviours import Behaviours
-from zscout.transfer.rich_features import Map, RichFeatures, maps_of
+from zscout.transfer.rich_features import Map, RichFeatures, features_of, maps_of
 from zscout.types import PolicySet, Vectors
 
 EVERY = 5  # steps from one kept observation to the next: neighbours are much alike
-CHUNK = 128  # behaviours that are followed together, and saved
+CHUNK, FEW = 128, 8  # behaviours that are followed together, and saved: in a batched world, in an environment
 PILOT = 8_192  # observations of the first chunk, which scale the features
 LABELLED = 16  # observations of each behaviour, over which the random rewards of later ones are fitted
 PARTIAL = "chart.safetensors"  # the chunks so far, while a chart is made
@@ -94,6 +95,7 @@ class Charting:
     parts: dict[str, list[Tensor]] = field(default_factory=dict)  # of the chunks so far
 
     def __post_init__(self) -> None:
+        self._follower()
         if isinstance(self.bfm, Behaviours):
             self.bfm.take_spaces(self.env)
             self.given = self.bfm.sorted_z() if self.given is None else self.given
@@ -108,8 +110,16 @@ class Charting:
                 raise ValueError(f"z has shape {tuple(self.given.shape)}, expected [n {self.bfm.dim}]")
             self.behaviours = len(self.given)
         as_size(self.behaviours, "behaviours", 1, 10**6)
-        if self.device is not None:
-            self.device = torch.device(self.device)
+        space = self.bfm.observation_space
+        if not isinstance(space, Box) or len(space.shape) != 1:
+            raise ValueError(
+                f"an atlas needs observations that are vectors, got {space}: wrap the environment in "
+                "gymnasium.wrappers.FlattenObservation"
+            )
+        if self.device is not None and torch.device(self.device).type != self._place.type:
+            raise ValueError(f"the model is on {self._place}: move it to {self.device} first")
+        if self.folder is not None and Path(self.folder).is_file():
+            raise ValueError(f"{self.folder} is a file, expected a folder")
         self._resume()
 
     @property
@@ -120,8 +130,9 @@ class Charting:
     def __iter__(self) -> Iterator[int]:
         """Follow the behaviours that are missing; a finished chunk is saved if there is a folder."""
         with torch.no_grad():
-            while (first := CHUNK * len(self.parts.get("means", ()))) < self.behaviours:
-                z = self._z(first, min(first + CHUNK, self.behaviours))
+            chunk = CHUNK if self._follower()[0] is None else FEW
+            while (first := chunk * len(self.parts.get("means", ()))) < self.behaviours:
+                z = self._z(first, min(first + chunk, self.behaviours))
                 yield from self._chunk(z, first)
                 self._save()
 
@@ -133,10 +144,7 @@ class Charting:
         sample = sample[torch.randperm(len(sample), generator=rng)[:SAMPLE]]
         row = torch.arange(len(z)).repeat_interleave(self.starts)
         curve = torch.stack(self.parts["curve"]).mean(0)
-        visits = float(self.starts * round((1 - SETTLED) * self.steps))
-        found = assembled(z, row, means.flatten(0, 1).double(), sample, curve, visits, self._map, EVERY)
-        if self.device is not None:
-            found = found.to(self.device)
+        found = assembled(z, row, means.flatten(0, 1).double(), sample, curve, self._map, EVERY).to(self._place)
         if self.folder is not None:
             found.save(self.folder)
             Path(self.folder, PARTIAL).unlink(missing_ok=True)
@@ -188,7 +196,7 @@ class Charting:
         if not first:
             everything = visited.flatten(0, 2)
             self.parts["pilot"] = [everything[torch.randperm(len(everything), generator=rng)[:PILOT]]]
-        f = torch.cat([self._map(some).cpu() for some in visited.split(8)])
+        f = torch.cat([features_of(self._map, some, self._place).cpu() for some in visited.split(8)])
         late = round(SETTLED * f.shape[2])
         means = f[:, :, late:].mean(2)
         some = visited[:, :, late:].flatten(1, 2)
@@ -208,13 +216,19 @@ class Charting:
             return self.features
         return RichFeatures.of(self.bfm, self._on_model(self.parts["pilot"][0]), self.seed)
 
+    @cached_property
+    def _place(self) -> torch.device:
+        return self.bfm.sample_z(1, 0).device
+
     def _on_model(self, rows: Tensor) -> Tensor:
-        return rows.to(self.bfm.sample_z(1, 0).device)
+        return rows.to(self._place)
 
     def _follower(self) -> tuple[int | None, Follow]:
         """How many z can be followed at once (None: any number), and how."""
         env = self.env
         if isinstance(env, VectorEnv):
+            if env.metadata.get("autoreset_mode") is AutoresetMode.DISABLED:
+                raise ValueError("this vector environment does not reset itself: create it with an autoreset mode")
             return env.num_envs, self._in_vector
         if isinstance(env, BatchWorld):
             return None, self._in_batch
@@ -228,12 +242,15 @@ class Charting:
     def _in_batch(self, z: Tensor, seed: int) -> Iterator[Tensor]:
         world: Any = self.env
         observe = getattr(world, "observe", lambda state: state)
-        state = world.random_states(len(z), Generator().manual_seed(seed))
+        starts = Generator().manual_seed(seed)
+        state = world.random_states(len(z), starts)
         rng, own = Generator().manual_seed(seed), self._on_model(z)
         for _ in range(self.steps):
             obs = self._on_model(observe(state).float())
-            state, _ = world.advance(state, torch.as_tensor(self.bfm.act(obs, own, rng)).to(state.device))
+            state, ended = world.advance(state, torch.as_tensor(self.bfm.act(obs, own, rng)).to(state.device))
             yield observe(state).float().cpu()
+            if ended.any():
+                state = torch.where(ended[:, None], world.random_states(len(z), starts).to(state), state)
 
     def _in_vector(self, z: Tensor, seed: int) -> Iterator[Tensor]:
         env: Any = self.env
@@ -261,7 +278,12 @@ class Charting:
         z = None if self.given is None else torch.as_tensor(self.given).float().numpy().tobytes()
         drawn = self.bfm.sample_z(4, 0).float().cpu().numpy().tobytes()
         own = hashlib.sha256(drawn + (z or b"")).hexdigest()[:16]
-        return json.dumps([own, str(self.env), self.behaviours, self.starts, self.steps, self.seed])
+        names = list(self.bfm.names) if isinstance(self.bfm, Behaviours) else type(self.bfm).__qualname__
+        features = (
+            None if self.features is None else getattr(self.features, "__qualname__", type(self.features).__name__)
+        )
+        world = type(self.env).__qualname__, str(getattr(self.env, "spec", None) or self.bfm.observation_space)
+        return json.dumps([own, names, features, *world, self.behaviours, self.starts, self.steps, self.seed])
 
     def _save(self) -> None:
         if self.folder is None:

@@ -76,12 +76,13 @@ def check_model_kind(model: Any, *, charted: bool = False) -> None:
     """Raise unless the model has all members of BehaviorModel (with an atlas, of PolicySet) and returns tensors."""
     if isinstance(model, str):
         raise ValueError(f"expected a model, got the name {model!r}: pass zscout.load({model!r})")
+    if not charted and getattr(model, "phi", None) is None and hasattr(model, "act"):
+        raise ValueError(f"{type(model).__name__} has no phi and psi: pass atlas=zscout.chart(bfm, env)")
     kind = PolicySet if charted else BehaviorModel
     if not isinstance(model, kind):
         members = [name for name in dir(kind) if not name.startswith("_")]
         missing = [name for name in members if getattr(model, name, None) is None]
-        hint = ": pass atlas=zscout.chart(bfm, env)" if isinstance(model, PolicySet) else ""
-        raise ValueError(f"{type(model).__name__} is not a {kind.__name__}: it has no {', '.join(missing)}{hint}")
+        raise ValueError(f"{type(model).__name__} is not a {kind.__name__}: it has no {', '.join(missing)}")
     check_array_space(model.observation_space, "this model's")
     draws = checked_output(model.sample_z(1, 0), (1, model.dim), "the model's sample_z(1, 0)")
     checked_output(model.project_z(draws), (1, model.dim), "the model's project_z(z [1 d])")

@@ -317,8 +317,10 @@ def over_atlas(method: Method) -> Method:
     score = scores.get(type(method.search), method.acquisition)
     while isinstance(score, OverHeads | AveragedOverZ):
         score = score.score
-    if type(method.search) not in scores and isinstance(method.search, WITHOUT_SCORE):
-        raise ValueError(f"{type(method.search).__name__} has no score, so it cannot use an atlas: use usf-ucb")
+    score = UCB() if isinstance(score, PathUCB) else score
+    scored = type(method.search) in scores or not isinstance(method.search, WITHOUT_SCORE)
+    if not scored or (score != UCB() and not isinstance(score, Thompson | Greedy)):
+        raise ValueError("an atlas needs a method whose score is eq. 5, Thompson or greedy: use usf-ucb")
     return replace(method, search=OverAtlas(), acquisition=score, prior_ridge=None, balance=False)
 
 

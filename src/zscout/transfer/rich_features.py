@@ -70,9 +70,8 @@ class RichFeatures:
         goals = None if goal_features is None else Waves.of(goal_features(entries).float(), GOAL_WAVES, rng)
         return cls(Waves.of(entries, WAVES, rng), goals, goal_features, phi)
 
-    def __call__(self, observations: Obs) -> Float[Tensor, "*b D"]:
-        """The features of observations [*b o], in float64."""
-        given = as_finite(observations, "observations", self.entries.mean.device).float()
+    def __call__(self, given: Float[Tensor, "*b o"]) -> Float[Tensor, "*b D"]:
+        """The features of observations."""
         size = len(self.entries.mean)
         if not given.ndim or given.shape[-1] != size:
             raise ValueError(f"observations have shape {tuple(given.shape)}, expected [*b {size}]")
@@ -84,7 +83,7 @@ class RichFeatures:
         if self.phi is not None:
             phi = self.phi(rows).float()
             parts.append(phi * (LINEAR / math.sqrt(phi.shape[-1])))
-        return torch.cat(parts, -1).double().reshape(*given.shape[:-1], -1)
+        return torch.cat(parts, -1).reshape(*given.shape[:-1], -1)
 
     def to(self, device: torch.device | str) -> "RichFeatures":
         """The features on another device; the model must be there, too."""
@@ -110,6 +109,15 @@ class RichFeatures:
                 raise ValueError(f"its features use {name}, and {type(model).__name__} has none: pass its model")
         goals = parts.get("goals")
         return cls(parts["entries"], goals, goal_features if goals else None, phi if uses_phi else None)
+
+
+def features_of(own: Map, observations: Obs, device: torch.device | None = None) -> Float[Tensor, "*b D"]:
+    """The features of observations [*b o] by any map, in float64; raises unless they are finite, [*b D]."""
+    given = as_finite(observations, "observations", device).float()
+    found = as_finite(own(given), "features(obs)", device)
+    if found.ndim != given.ndim or found.shape[:-1] != given.shape[:-1]:
+        raise ValueError(f"features(obs) has shape {tuple(found.shape)} for observations {tuple(given.shape)}")
+    return found
 
 
 def maps_of(model: object) -> tuple[Map | None, Map | None]:

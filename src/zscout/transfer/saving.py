@@ -102,8 +102,10 @@ class AgentState:
     def _pending(self) -> dict[str, Any]:
         return {key: value for name in PENDING for key, value in _flattened(getattr(self, name), name).items()}
 
-    def restored(self, numbers: dict[str, Any], tensors: dict[str, Tensor], dim: int) -> "AgentState":
-        """The saved state, checked against this new one; ``dim``: entries of z."""
+    def restored(
+        self, numbers: dict[str, Any], tensors: dict[str, Tensor], dim: int, behaviours: int = 0
+    ) -> "AgentState":
+        """The saved state, checked against this new one; ``dim``: entries of z, ``behaviours``: of an atlas."""
         z = self.posterior.z_hat.new_empty(*self.posterior.runs, dim)
         like = self.tensors() | {name: z for name in ("last", "z") if name in tensors}
         like = {name: value for name, value in like.items() if not name.startswith(EXPERIENCE)}
@@ -131,7 +133,7 @@ class AgentState:
                 }
             ),
             recent={name: checked[f"recent.{name}"] for name in self.recent},
-            experience=self._experience(tensors),
+            experience=self._experience(tensors, behaviours),
             memory={  # counters (scalars) stay on the CPU
                 name.removeprefix("memory."): value.to(device) if value.ndim else value
                 for name, value in tensors.items()
@@ -139,13 +141,19 @@ class AgentState:
             },
         )
 
-    def _experience(self, tensors: dict[str, Tensor]) -> Experience | None:
+    def _experience(self, tensors: dict[str, Tensor], behaviours: int) -> Experience | None:
         if self.experience is None:
             return None
         found = {name: tensors[EXPERIENCE + name] for name in vars(self.experience)}
         room = found["tried"].shape[-1] if found["tried"].ndim else 0
         like = vars(self.experience.with_room(room))
-        return Experience(**{name: _like(value, like[name], name) for name, value in found.items()})
+        seen = Experience(**{name: _like(value, like[name], name) for name, value in found.items()})
+        rows = torch.cat([seen.row.flatten(), seen.tried.flatten()])
+        if (rows < -1).any() or (rows >= behaviours).any():
+            raise ValueError(f"its experience names behaviours outside 0 … {behaviours - 1}")
+        if any((count < 0).any() for count in (seen.steps, seen.counts, seen.choices)):
+            raise ValueError("its experience has counts below 0")
+        return seen
 
     def _answers(self, saved: Tensor | None) -> Tensor | None:
         if saved is None:

@@ -15,6 +15,7 @@ from safetensors.torch import load_file, save_file
 from torch import Generator, Tensor
 
 import zscout
+from benchmarks.atlas_table import table
 from toys import Drift, Drifter
 from zscout import METHODS, Atlas, Behaviours, OnlineTransfer, chart
 from zscout.transfer.atlas import SETTLED, assembled, settling_time
@@ -441,3 +442,9 @@ def test_shipped_bodies_have_a_steady_atlas(name: str) -> None:
     used: Any = OnlineTransfer(model).atlas
     assert used is model.atlas
     assert torch.allclose(used.z.norm(dim=1), torch.tensor(model.dim**0.5), rtol=1e-4)
+
+
+def test_the_documented_table_is_of_the_stored_returns() -> None:
+    root = Path(__file__).parents[1]
+    text = (root / "docs" / "atlas.md").read_text()
+    assert table(json.loads((root / "results" / "2026-11-atlas.json").read_text())) in text

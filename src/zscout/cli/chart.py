@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import tyro
 from rich.console import Console
 
-from zscout.cli.options import device_named, usage_errors
+from zscout.cli.options import Quick, device_named, usage_errors
 from zscout.cli.output import UsageError, say
 from zscout.cli.progress import bar_with_time_left, stopped
 from zscout.names import known_name
@@ -27,6 +27,7 @@ class Chart:
     steps: int = 300  # Actions from each start; the first fifth is not counted.
     seed: int = 0  # Seed of the z, the starts and the features.
     device: str = "cpu"  # cpu or cuda, for the networks.
+    quick: Quick = False  # Quick test: 8 behaviours, 2 starts, 20 steps; do not use the atlas.
 
     def run(self, console: Console) -> None:
         """Chart with a progress bar, then save."""
@@ -73,5 +74,5 @@ class Chart:
             raise ValueError(
                 f"{self.model} is a model of another world: its observations differ from the {self.world}'s"
             )
-        settings = self.behaviours, self.starts, self.steps, self.seed
-        return Charting(model, world, *settings, folder=self.out)
+        size = (8, 2, 20) if self.quick else (self.behaviours, self.starts, self.steps)
+        return Charting(model, world, *size, self.seed, folder=self.out)

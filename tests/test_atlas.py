@@ -341,6 +341,7 @@ def test_all_kinds_of_feedback_work_with_an_atlas(atlas: Atlas) -> None:
         clips = sorted(sample[k : k + 2, None], key=lambda clip: float(reward(clip).mean()))
         judged.prefer(clips[1], clips[0])
     assert float(reward(judged.best_z)) > 0.7
+    assert zscout.most_telling(judged, list(sample[:6, None])) != (0, 0)
     judged.ask(sample[0].numpy())
     before = judged.best_z
     with pytest.raises(ValueError, match="NaN"):

@@ -32,7 +32,7 @@ EVERY = 30  # labels from one rehearsal to the next, where nothing is simulated
 
 def taught(task: str, labels: int) -> OnlineTransfer:
     """An agent that knows the reward of some saved observations."""
-    agent, obs = OnlineTransfer(ARENA.bfm), ARENA.observations(labels, 0)
+    agent, obs = OnlineTransfer(ARENA.bfm, atlas=None), ARENA.observations(labels, 0)
     agent.learn(obs, body_task(ARENA.world, task)(obs).double())
     return agent
 
@@ -96,7 +96,7 @@ def test_it_is_sure_after_some_rehearsals_in_a_row_and_no_longer_when_they_find_
 def test_what_the_features_cannot_tell_is_not_felt_and_then_it_is_never_sure(found: list[float]) -> None:
     state = ARENA.starts(Streams(torch.tensor([0])))[0]
     for felt in (True, False):
-        agent, obs = OnlineTransfer(ARENA.bfm), ARENA.observations(2_000, 0)
+        agent, obs = OnlineTransfer(ARENA.bfm, atlas=None), ARENA.observations(2_000, 0)
         coins = torch.rand(len(obs), generator=torch.Generator().manual_seed(0)).double().round()
         agent.learn(obs, body_task(ARENA.world, "walk")(obs).double() if felt else coins)
         rehearsals = Rehearsals(ARENA, agent)

@@ -1,6 +1,5 @@
 """A constant in the reward changes nothing, nor does its unit: r → a·r + c."""
 
-import json
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -268,28 +267,6 @@ def test_agents_are_saved_with_their_means_and_older_files_are_read(
     again = OnlineTransfer.load(tmp_path, laplacian_model)
     assert torch.equal(again.ask(30), agent.ask(30))
     assert float(again.posterior.offset) == float(agent.posterior.offset)
-
-    plain = OnlineTransfer(laplacian_model, replace(METHODS["usf-ucb"](dim=9), intercept=False), seed=4)
-    plain.ask(3)
-    plain.tell(4, 1.0)
-    plain.save(tmp_path)
-    _as_before_intercepts(tmp_path / "agent.safetensors")
-    older = OnlineTransfer.load(tmp_path, laplacian_model)
-    assert not older.method.intercept
-    assert torch.equal(older.z_hat, plain.z_hat)
-
-
-def _as_before_intercepts(path: Path) -> None:
-    """The file as version 2 of the format had it."""
-    from safetensors import safe_open
-    from safetensors.torch import save_file
-
-    with safe_open(path, framework="pt") as file:
-        about = json.loads(file.metadata()["agent"])
-        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    about["format"] = 2
-    del about["intercept"], about["method"]["intercept"]
-    save_file(tensors, path, {"agent": json.dumps(about)})
 
 
 # Calibration

@@ -3,7 +3,7 @@
 import math
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -19,8 +19,6 @@ from zscout.smooth_rewards import random_rewards
 from zscout.transfer.confidence import ScaleFree, directions_seen, in_burst
 from zscout.transfer.fit import RewardFit, fit_of
 from zscout.transfer.posterior import TaskPosterior
-from zscout.transfer.search import CountBonus
-from zscout.types import BehaviorModel
 
 
 def _covariance(d: int = 5) -> torch.Tensor:
@@ -206,19 +204,3 @@ def test_the_fit_tells_expressed_rewards_from_others() -> None:
     assert float(fit(phi @ z + noise, given=1.0).beyond_noise) < 0.15  # type: ignore[arg-type]
     assert float(fit(phi @ z + noise, given=0.1).beyond_noise) > 0.95  # type: ignore[arg-type]
     assert math.isnan(float(OnlineTransfer(model).fit.r2))
-
-
-def test_rewards_have_weights_with_a_prior_and_without_a_change_test() -> None:
-    model, grid = zscout.load("pointmaze-fb"), zscout.load("grid9-clusters")
-    cases: tuple[tuple[BehaviorModel, dict[str, Any], bool], ...] = (
-        (model, {}, True),
-        (model, {"change": zscout.ChangeTest()}, False),
-        (model, {"prior_ridge": None}, False),
-        (model, {"balance": False}, False),
-        (grid, {}, False),
-    )
-    for bfm, changes, weighs in cases:
-        method = replace(zscout.METHODS["usf-ucb"](dim=bfm.dim), **changes)
-        assert (zscout.OnlineTransfer(bfm, method).posterior.balance is not None) == weighs
-    with pytest.raises(ValueError, match="CountBonus"):
-        zscout.Method(search=CountBonus(), balance=True, intercept=False)

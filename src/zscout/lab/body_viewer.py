@@ -115,7 +115,7 @@ def _frames(arena: BodyArena, spec: Spec, correlated: "Correlations") -> Iterato
         z, kept = followed(step), step.belief.best_z
         trying = step.belief.exploring or bool(torch.cosine_similarity(z, kept).item() < SAME)
         ends, radii = arena.world.segments(both.state)
-        correlations = correlated.of(agent.posterior.reward(correlated.phi[None])[0])
+        correlations = correlated.of(agent.expected_reward(correlated.obs)[0])
         numbers = {
             "step": step.t + 1,
             "episode": step.episode + 1,
@@ -149,7 +149,6 @@ class Correlations:
 
     def __init__(self, arena: BodyArena) -> None:
         self.obs = arena.observations(COMPARED, 0)
-        self.phi = arena.bfm.phi(self.obs).double().cpu()
         goals, self._names = arena.world.goal_features(self.obs).double(), arena.world.goal_names
         self._goals = (goals - goals.mean(0)) / goals.std(0, correction=0)
 

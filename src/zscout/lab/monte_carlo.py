@@ -13,10 +13,12 @@ from torch import Tensor
 from zscout.lab.arena import FINAL, GOOD, Arena, Batch, Evaluation, Task, Tasks
 from zscout.lab.exact_values import FLAT, without_constant
 from zscout.transfer.agent import OnlineTransfer
+from zscout.transfer.atlas import Atlas
 from zscout.transfer.methods import METHODS, Method
 from zscout.transfer.offline import constant_part_of
 from zscout.transfer.rollout import Step, Walk
 from zscout.transfer.search import Known
+from zscout.types import BehaviorModel
 
 STARTS = 16  # reference runs of each task: the same seeds for the oracle, random actions and every z
 LONGEST = 1_000  # their steps at most: 16 starts say enough, and ten episodes of a body would cost more than the run
@@ -49,6 +51,8 @@ def evaluate_returns(arena: Arena, batch: Batch, agent: OnlineTransfer, steps: S
     value = torch.where(unit > 0, (best - random) * unit, 1.0)
     beliefs = [step.belief for step in steps if step.belief is not None]
     z_hat = torch.stack([*(belief.z_hat.cpu() for belief in beliefs[1:]), agent.z_hat.cpu()])
+    if agent.atlas is not None:  # what φ expresses of the estimate
+        z_hat = z_hat @ _onto_phi(arena.bfm, agent.atlas).mT
     learnable = without_constant(task, constant_part_of(arena.bfm)) if agent.method.intercept else task
     error = (z_hat - learnable).norm(dim=-1)
     normalised = (own - random) * unit
@@ -71,6 +75,13 @@ def evaluate_returns(arena: Arena, batch: Batch, agent: OnlineTransfer, steps: S
         "normalised": normalised,
     }
     return numbers, {name: column.numpy().astype(np.float32) for name, column in columns.items()}
+
+
+def _onto_phi(bfm: BehaviorModel, atlas: Atlas) -> Float[Tensor, "d D"]:
+    """P of f ≈ Pᵀφ + c by least squares over the atlas's observations, f its features."""
+    phi, f = bfm.phi(atlas.sample).double().cpu(), atlas.features(atlas.sample).cpu()
+    found: Tensor = torch.linalg.lstsq(phi - phi.mean(0), f - f.mean(0), driver="gelsd").solution
+    return found
 
 
 def played(arena: Arena, batch: Batch, method: Method, length: int) -> Float[Tensor, "T R"]:

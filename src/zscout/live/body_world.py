@@ -19,6 +19,7 @@ from zscout.live.explanation import LiveMode, number
 from zscout.live.goal_words import goals_of, in_words
 from zscout.live.live_world import Hidden, RecordedStep, RunSoFar
 from zscout.live.rounding import rounded
+from zscout.transfer.atlas import Atlas
 from zscout.types import BehaviorModel
 from zscout.worlds.body_tasks import FIELDS, body_tasks
 from zscout.worlds.planar import PlanarBody
@@ -49,10 +50,8 @@ class LiveBody:
         ends = torch.quantile(goals, torch.tensor([RARE, 1 - RARE], dtype=goals.dtype), 0)
         self._reach = (ends - self._middle).abs().amax(0)
         standard = (goals - goals.mean(0)) / goals.std(0, correction=0)
-        apart = self.phi - self.phi.mean(0)
-        self._with_goals: Float[Tensor, "g d"] = standard.T @ apart / len(apart)
-        self._spread: Float[Tensor, "d d"] = apart.T @ apart / len(apart)
         self._standard, self._last = standard, (b"", goals[0])
+        self._moments = {False: self._moments_of(self.phi)}  # of φ; True: of the atlas's features
 
     @property
     def model(self) -> BehaviorModel:
@@ -103,13 +102,21 @@ class LiveBody:
             self._last = key, self.arena.world.goal_features(obs.reshape(-1)).double()
         return self._last[1].expand(*obs.shape[:-1], -1)
 
-    def linear_correlations(self, z: Float[Tensor, " d"]) -> list[float]:
-        """``correlations`` of the reward φ·z + c, from moments of φ."""
-        variance = float(z @ self._spread @ z)
+    def linear_correlations(self, z: Float[Tensor, " d"], atlas: Atlas | None = None) -> list[float]:
+        """``correlations`` of the reward φ·z + c, from moments of φ, or of the features of an atlas."""
+        if atlas is not None and True not in self._moments:
+            self._moments[True] = self._moments_of(atlas.features(self.obs).cpu())
+        with_goals, spread = self._moments[atlas is not None]
+        variance = float(z @ spread @ z)
         if variance < 1e-18:
             return [0.0] * len(self.goals)
-        found: list[float] = (self._with_goals @ z / variance**0.5).tolist()
+        found: list[float] = (with_goals @ z / variance**0.5).tolist()
         return found
+
+    def _moments_of(self, features: Float[Tensor, "m d"]) -> tuple[Float[Tensor, "g d"], Float[Tensor, "d d"]]:
+        """Covariances of features with goal features, and with each other."""
+        apart = features - features.mean(0)
+        return self._standard.T @ apart / len(apart), apart.T @ apart / len(apart)
 
     def correlations(self, reward: Float[Tensor, " m"]) -> list[float]:
         """Correlation of a reward with each goal feature over saved observations; 0 if the reward is constant."""
@@ -246,7 +253,7 @@ class BodyJudge:
         """The body, what seems to pay and what it tries in goal features, and the episode."""
         world, last = self._world, run.steps[-1] if run.steps else None
         z = None if last is None or last.belief.exploring else last.z.cpu().double()
-        pays = world.linear_correlations(run.agent.z_hat.cpu())
+        pays = world.linear_correlations(run.agent.z_hat.cpu(), run.agent.atlas)
         goal = None if z is None else world.linear_correlations(z)
         return {
             "ends": (run.scene if last is None else last.scene).ends,

@@ -28,7 +28,7 @@ class Clip:
 def telling_clips(world: LiveBody, agent: OnlineTransfer, state: Float[Tensor, " k"], seed: int) -> tuple[Clip, Clip]:
     """From one state, the two of several behaviours whose comparison teaches most."""
     rng, model = Generator().manual_seed(seed), agent.bfm
-    plausible = model.project_z(agent.preferences.sample(PLAUSIBLE, rng))
+    plausible = agent.z_for(agent.preferences.sample(PLAUSIBLE, rng))
     z = torch.cat([part.double().cpu() for part in (agent.best_z[None], plausible, model.sample_z(RANDOM, rng))])
     arena, states = world.arena, torch.stack([*rehearsed(world.arena, state, z, ACTIONS)], 1)
     seen, pictures = arena.observe(states), rounded(arena.world.segments(states)[0].flatten(2), MILLIMETRES)

@@ -101,13 +101,13 @@ def could_gain(
     Yields, after each action, the state that the behaviour to keep enters.
     """
     rng, model, posterior = torch.Generator().manual_seed(seed), arena.bfm, agent.posterior
-    tasks = posterior.sample(TASKS, rng, plausible_spread(posterior)).cpu()
-    tried = (agent.best_z[None], model.project_z(tasks[:PLAUSIBLE]), model.sample_z(RANDOM, rng))
+    tasks = posterior.sample(TASKS, rng, plausible_spread(posterior))
+    tried = (agent.best_z[None], agent.z_for(tasks[:PLAUSIBLE]), model.sample_z(RANDOM, rng))
     entered = []
     for states in rehearsed(arena, state, torch.cat([z.double().cpu() for z in tried]), ACTIONS):
         entered.append(states)
         yield states[0]
-    phi = model.phi(arena.observe(torch.stack(entered[STARTING:], 1))).double().cpu().mean(1)
+    phi = agent.model.phi(arena.observe(torch.stack(entered[STARTING:], 1))).double().mean(1)
     value = phi @ tasks.T
     best, average = value.amax(0), value[-RANDOM:].mean(0)
     share = (best - value[0]) / (best - average).clamp(min=torch.finfo(value.dtype).tiny)

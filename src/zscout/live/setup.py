@@ -12,7 +12,7 @@ from zscout.lab.ground import DIM
 from zscout.lab.trace_file import WHO
 from zscout.live.live_world import LiveWorld
 from zscout.live.offers import OFFERS, live_world
-from zscout.transfer.methods import METHODS, Method
+from zscout.transfer.methods import METHODS, Method, is_default
 from zscout.transfer.rollout_searches import RolloutSearch
 
 METHODS_OFFERED = [name for name in METHODS if name != "oracle"]  # the oracle would have to know the hidden reward
@@ -116,7 +116,8 @@ class Setup:
         world = self.live_world
         noise = self.noise if self.who == "hidden" else None  # as in the laboratory, so that runs can be compared
         method = METHODS[name](dim=world.model.dim, noise=noise, **world.method_options(name))
-        hold = OFFERS[self.world].hold if method.hold == 1 and not needs_every_reward(name) else method.hold
+        often = method.hold == 1 and not is_default(method) and not needs_every_reward(name)
+        hold = OFFERS[self.world].hold if often else method.hold  # the default has that of the body's atlas
         return replace(method, hold=hold, forgetting=1.0 if self.memory is None else 1 - 1 / self.memory)
 
     def hidden_table(self) -> Float[Tensor, " n"]:

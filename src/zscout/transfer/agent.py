@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor
 
-from zscout.edge import as_finite, as_positive, as_vectors, in_range
+from zscout.edge import as_finite, as_positive, as_real, as_vectors, in_range
 from zscout.randomness import Streams
 from zscout.transfer import inputs
 from zscout.transfer.acquisition import unused_gamma
@@ -23,7 +23,7 @@ from zscout.transfer.credit import Credit
 from zscout.transfer.fit import RewardFit, fit_of
 from zscout.transfer.forecast import offers
 from zscout.transfer.inputs import Flags, OneThread, Rewards
-from zscout.transfer.methods import Method, among, over_atlas, resolved, usf_ucb_atlas
+from zscout.transfer.methods import Method, among, is_default, over_atlas, resolved
 from zscout.transfer.offline import constant_part_of
 from zscout.transfer.posterior import TaskPosterior
 from zscout.transfer.preferences import Preferences, clip_features, difference
@@ -63,12 +63,12 @@ class OnlineTransfer:
     actions must declare ``DrawsForEachRun``). ``noise=None`` estimates σ. ``norm_bound``: ‖z_r‖ (default √d), used by
     the method named ``"usf-ucb-norm"`` only; a ``Method`` has its own. ``bank`` [n d]: choose among these z only.
     ``atlas``: choose among its behaviours, by its features. If z decides more of what a behaviour does than the start
-    (``Atlas.is_steady``), the default method uses the model's own atlas; ``atlas=None`` switches it off.
+    (``Atlas.is_steady``), usf-ucb with its default settings uses the model's own atlas; ``atlas=None`` switches it off.
     A call that raises leaves the agent unchanged.
     """
 
     method: Method
-    _model: BehaviorModel  # what is believed and scored: the model, or the model as its atlas shows it
+    model: BehaviorModel  # what is believed and scored: the model, or the model as its atlas shows it
 
     def __new__(
         cls,
@@ -91,7 +91,7 @@ class OnlineTransfer:
         assert isinstance(bfm, PolicySet)
         found = resolved(method, bfm.dim, noise, norm_bound, settings)
         if chosen is not None:
-            found = usf_ucb_atlas(hold=chosen.hold) if method == "usf-ucb" else over_atlas(found)
+            found = over_atlas(found, chosen.hold)
         if bank is not None:
             assert isinstance(bfm, BehaviorModel)
             found = among(found, Among.of(bank, bfm))
@@ -102,7 +102,7 @@ class OnlineTransfer:
             raise ValueError(f"{cls.__name__} cannot run this method: create OnlineTransfer(bfm, method)")
         agent: OnlineTransfer = object.__new__(kind if cls is OnlineTransfer else cls)
         agent.method = found
-        agent._model = cast(BehaviorModel, bfm) if chosen is None else Charted(bfm, chosen)
+        agent.model = cast(BehaviorModel, bfm) if chosen is None else Charted(bfm, chosen)
         return agent
 
     def __init__(
@@ -128,13 +128,12 @@ class OnlineTransfer:
         example = bfm.sample_z(1, 0)
         covariance = self._task_covariance()
         prior = TaskPosterior.prior(
-            dim=self._model.dim,
+            dim=self.model.dim,
             ridge=self._ridge if covariance is None else self.method.prior_ridge or self._ridge,
             covariance=covariance,
             noise=noise,
             forgetting=self.method.forgetting,
             intercept=self.method.intercept,
-            balance=self.method.balance and covariance is not None and self.method.change is None,
             runs=self.runs,
             device=example.device,
         )
@@ -146,8 +145,8 @@ class OnlineTransfer:
         self._prior, change = prior, self.method.change
         new = torch.full(self.runs, math.inf, dtype=torch.float64, device=prior.device)
         self._state = AgentState(prior, new, recent={} if change is None else change.begin(prior))
-        if isinstance(self._model, Charted):
-            self._state = replace(self._state, experience=Experience.none(self.runs, self._model.atlas.psi))
+        if isinstance(self.model, Charted):
+            self._state = replace(self._state, experience=Experience.none(self.runs, self.model.atlas.psi))
         if unused := unused_gamma(self.method.acquisition, self.bfm, self.method.intercept):
             warnings.warn(unused, stacklevel=2)
 
@@ -219,8 +218,7 @@ class OnlineTransfer:
             ended = inputs.flags_of_runs(done, self.runs, "done").to(state.age.device)
             recent, restarted, experience = state.recent, None, state.experience
             if reward is not None or experience is not None:
-                phi = inputs.checked_phi(self._model, next_obs, self.runs, state.asked, state.action)
-                experience = None if experience is None else self._seen(experience).plus(phi)
+                phi = inputs.checked_phi(self.model, next_obs, self.runs, state.asked, state.action)
             if reward is not None:
                 posterior = state.posterior.update(phi, reward, seen)  # eq. 3
                 if self.method.change is not None:
@@ -229,6 +227,14 @@ class OnlineTransfer:
                 posterior = state.posterior.aged()
             else:
                 raise ValueError("got seen without a reward: pass both or neither")
+            if experience is not None:
+                heard = None if seen is None else inputs.flags_of_runs(seen, self.runs, "seen").to(phi.device)
+                told = None if reward is None else as_real(reward, "reward", phi.device)
+                experience = self._seen(experience).plus(phi, told, heard)
+                if self.method.forgetting < 1:
+                    experience = experience.faded(torch.full_like(state.age, self.method.forgetting))
+                if restarted is not None:
+                    experience = experience.faded((~restarted).to(phi))
             last, age = state.last, state.age
             if state.z is not None:
                 last, age = state.z, age.masked_fill(self._due(), 0.0) + 1
@@ -257,7 +263,7 @@ class OnlineTransfer:
 
     def learn(self, observations: Obs, rewards: Rewards) -> None:
         """Learn labelled pairs at any time, observations [*b m …] and rewards [*b m]: warm start or late feedback."""
-        phi = inputs.checked_phi(self._model, observations)
+        phi = inputs.checked_phi(self.model, observations)
         with self._one_thread:
             self._state = self._usable(replace(self._state, posterior=self._state.posterior.learn(phi, rewards)))
 
@@ -266,7 +272,7 @@ class OnlineTransfer:
 
         agent.credit(entered[-20:], reward, zscout.Credit(delay=2, spread=6))
         """
-        phi = inputs.checked_phi(self._model, observations)
+        phi = inputs.checked_phi(self.model, observations)
         with self._one_thread:
             label = by.mean(phi)[..., None, :]
             rewards = as_finite(reward, "reward", phi.device)[..., None]
@@ -280,7 +286,7 @@ class OnlineTransfer:
         """
         with self._one_thread:
             clips = {"the better clip": better, "the worse clip": worse}
-            first, second = (clip_features(self._model, clip, self.runs, name) for name, clip in clips.items())
+            first, second = (clip_features(self.model, clip, self.runs, name) for name, clip in clips.items())
             new, old = difference(first, second)[..., None, :], self._state.answers
             answers = new if old is None else torch.cat([old, new], -2)
             self._state = self._usable(replace(self._state, answers=answers))
@@ -292,15 +298,14 @@ class OnlineTransfer:
 
             agent.tell(obs, ask_the_person() if agent.wants_reward(obs) else None)
 
-        The width is in units of σ, the noise of one reward: .5 is the uncertainty left after four rewards there; after
-        more, if they have weights (``Method.balance``). With ``until`` it is False while the run is certified at
-        ``next_obs``.
+        The width is in units of σ, the noise of one reward: .5 is the uncertainty left after four rewards there. With
+        ``until`` it is False while the run is certified at ``next_obs``.
         """
         least = in_range(least, "least", 0.0, math.inf, open_end=True)
         inputs.check_observation(next_obs, self.bfm.observation_space, self.runs)
-        if isinstance(self._model, HasTransitionFeatures) and self._state.asked is None:
+        if isinstance(self.model, HasTransitionFeatures) and self._state.asked is None:
             raise ValueError("this model has transition features: call wants_reward between act(obs) and tell")
-        phi = inputs.checked_phi(self._model, next_obs, self.runs, self._state.asked, self._state.action)
+        phi = inputs.checked_phi(self.model, next_obs, self.runs, self._state.asked, self._state.action)
         wanted = self._state.belief.reward_width(phi) > least
         if until is not None:
             wanted = wanted & ~until.of(self.certificate(until.delta, obs=next_obs))
@@ -324,7 +329,17 @@ class OnlineTransfer:
     @property
     def atlas(self) -> Atlas | None:
         """The atlas that it uses, if it uses one."""
-        return self._model.atlas if isinstance(self._model, Charted) else None
+        return self.model.atlas if isinstance(self.model, Charted) else None
+
+    def expected_reward(self, observations: Obs) -> Float[Tensor, "*b m"]:
+        """What it expects for observations [m …], for each run."""
+        with torch.no_grad():
+            return self._state.belief.reward(self.model.phi(observations).double().expand(*self.runs, -1, -1))
+
+    def z_for(self, tasks: Float[Tensor, "n D"]) -> Float[Tensor, "n d"]:
+        """The z to follow for each task, given as weights of features: the atlas's best, or the task projected to Z."""
+        model = self.model
+        return model.best_for(tasks) if isinstance(model, Charted) else model.project_z(tasks).double()
 
     @property
     def fit(self) -> RewardFit:
@@ -428,8 +443,8 @@ class OnlineTransfer:
             rest = {name: saved[name] for name in ("runs", "noise", "norm_bound")}
             atlas = None if digest is None else atlas
             agent = cls(bfm, found, seed=tensors["seeds"].tolist(), atlas=atlas, **rest)
-            if saved["dim"] != agent._model.dim:
-                raise ValueError(f"it was saved with {saved['dim']} features, this one has {agent._model.dim}")
+            if saved["dim"] != agent.model.dim:
+                raise ValueError(f"it was saved with {saved['dim']} features, this one has {agent.model.dim}")
             agent.method_name = saved["name"]
             agent._state = agent._state.restored(saved["state"], tensors, bfm.dim, 0 if atlas is None else len(atlas.z))
         except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
@@ -464,7 +479,7 @@ class OnlineTransfer:
     def _problem(self, obs: Obs) -> Problem:
         state, score = self._state, self.method.acquisition
         parts = state.last, self._constant, None if state.experience is None else state.experience.merged()
-        return Problem(obs, self._model, state.belief, self.radius, score, *parts)
+        return Problem(obs, self.model, state.belief, self.radius, score, *parts)
 
     def _seen(self, experience: Experience) -> Experience:
         """The experience with the behaviour of this step: a new one was chosen, or another is followed."""
@@ -472,8 +487,8 @@ class OnlineTransfer:
         z = state.last if state.z is None else state.z
         if not new.any() or z is None:
             return experience
-        assert isinstance(self._model, Charted)
-        row = self._model.atlas.index_of(z.float())
+        assert isinstance(self.model, Charted)
+        row = self.model.atlas.index_of(z.float())
         if state.z is None:  # by ``follow``, which says it at every step
             new = new & (row != experience.row)
         return experience.changed_to(row, new) if new.any() else experience
@@ -487,9 +502,9 @@ class OnlineTransfer:
 
     def _task_covariance(self) -> Float[Tensor, "d d"] | None:
         """The model's prior over tasks, if it has one and the method uses it."""
-        if self.method.prior_ridge is None or not isinstance(self._model, HasTaskPrior):
+        if self.method.prior_ridge is None or not isinstance(self.model, HasTaskPrior):
             return None
-        return self._model.task_covariance()
+        return self.model.task_covariance()
 
     def _usable(self, state: AgentState) -> AgentState:
         """The state; raises if its ẑ overflows the model's dtype."""
@@ -522,7 +537,8 @@ def choose_atlas(bfm: object, method: object, bank: object, atlas: object) -> At
         raise ValueError("this method needs an atlas: pass atlas=zscout.chart(bfm, env)")
     if needs:
         return found
-    wanted = atlas == OWN and method == "usf-ucb" and bank is None
+    default = method == "usf-ucb" or (isinstance(method, Method) and is_default(method))
+    wanted = atlas == OWN and default and bank is None
     return found if wanted and found is not None and found.is_steady else None
 
 

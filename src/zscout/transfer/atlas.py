@@ -21,13 +21,13 @@ from zscout.transfer.posterior import TaskPosterior
 from zscout.transfer.rich_features import Map, RichFeatures, features_of
 from zscout.types import Obs, Vectors
 
-FILE, FORMAT = "atlas.safetensors", 1
+FILE, FORMAT = "atlas.safetensors", 2
 LARGEST_FILE = 2**28  # bytes
 RIDGES = (1.0, 0.3, 0.1, 3.0)  # λ, by evidence; chosen on the walker's held-out tasks
 SAMPLE = 4_096  # visited observations that are kept, for ``values``
 SETTLED = 0.2  # of the steps after a start are not counted: the way to where a behaviour goes
 EXACT = 16_384  # entries: smaller tables are stored as they are
-DIGITS = 3e-2  # features of a loaded atlas agree within this: observations and ψ are stored in 8 bits
+DIGITS = 1e-2  # the features of one observation agree within this if the model is the same
 
 Reward = Callable[[Any], Any]  # observations [m o] → rewards [m]
 
@@ -58,8 +58,8 @@ class Atlas:
 
     @property
     def hold(self) -> int:
-        """Steps for which an agent follows a z: the settling time."""
-        return max(1, round(self.settling))
+        """Steps for which an agent follows a z: half of the settling time, chosen on random rewards of all bodies."""
+        return max(1, round(self.settling / 2))
 
     @property
     def is_steady(self) -> bool:
@@ -151,7 +151,7 @@ class Atlas:
             "features": "own" if rich is None else "rich",
             "phi": rich is not None and rich.phi is not None,
         }
-        tensors = {"check": self.features(self.sample[:1])[0].float()}
+        tensors = {"check.obs": self.sample[0].float(), "check": self.features(self.sample[0]).float()}
         for name, table in tables.items():
             centre = table.mean(0) if table.numel() > EXACT else torch.zeros_like(table[0])
             apart = (table - centre).float()
@@ -184,7 +184,7 @@ class Atlas:
             if not isinstance(about["digest"], str):
                 raise ValueError("its digest is not a text")
             found = cls(z, psi, sample.float(), **numbers, map=own, digest=about["digest"])
-            came, wanted = found.features(found.sample[0]), tensors["check"].double()
+            came, wanted = found.features(tensors["check.obs"]), tensors["check"].double()
         except (KeyError, TypeError, ValueError, RuntimeError, AttributeError, IndexError) as error:
             raise ValueError(f"cannot load the atlas in {folder}: {error}") from None
         if came.shape != wanted.shape or float((came - wanted).abs().max()) > DIGITS:

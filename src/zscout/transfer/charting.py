@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -22,7 +23,7 @@ from torch import Generator, Tensor
 from zscout.edge import as_size, as_vectors
 from zscout.files import write_bytes
 from zscout.smooth_rewards import random_rewards
-from zscout.transfer.atlas import SAMPLE, SETTLED, Atlas, assembled
+from zscout.transfer.atlas import RIDGES, SAMPLE, SETTLED, Atlas, assembled
 from zscout.transfer.behaviours import Behaviours
 from zscout.transfer.rich_features import Map, RichFeatures, features_of, maps_of
 from zscout.types import PolicySet, Vectors
@@ -31,6 +32,7 @@ EVERY = 5  # steps from one kept observation to the next: neighbours are much al
 CHUNK, FEW = 128, 8  # behaviours that are followed together, and saved: in a batched world, in an environment
 PILOT = 8_192  # observations of the first chunk, which scale the features
 LABELLED = 16  # observations of each behaviour, over which the random rewards of later ones are fitted
+PARENTS, MOVES = 8, (0.1, 0.2, 0.4)  # a child is moved by a share of ‖z‖, or towards another of the best 8
 PARTIAL = "chart.safetensors"  # the chunks so far, while a chart is made
 
 
@@ -65,9 +67,10 @@ def chart(
 ) -> Atlas:
     """Follow N behaviours of a model from a few starts each, and keep what they visit.
 
-    ``env``: a Gymnasium environment, a vector one, or a world of zscout, which steps thousands at once. z are your own,
-    or half of them of random smooth rewards (if the model declares goal features) and half of ``sample_z``. Of
-    ``Behaviours`` all are charted. With ``folder`` the atlas is saved there, and a chart that was stopped goes on.
+    ``env``: a Gymnasium environment, a vector one, or a world of zscout, which steps thousands at once. z are your own.
+    Or the first half are of ``sample_z`` and of random smooth rewards (if the model declares goal features), the second
+    half children of those that are best for random rewards. Of ``Behaviours`` all are charted. With ``folder`` the
+    atlas is saved there, and a chart that was stopped goes on.
     """
     run = Charting(bfm, env, behaviours, starts, steps, seed, device, z, features, folder)
     with _bar() if progress else nullcontext() as bar:
@@ -153,29 +156,49 @@ class Charting:
     # Parts
 
     def _z(self, first: int, last: int) -> Float[Tensor, "n d"]:
-        """Rows first … last − 1: those given; or half of ``sample_z`` and, after the first chunk, half of rewards."""
+        """Rows first … last − 1: those given; or of ``sample_z`` and random rewards, then children of the best."""
         if self.given is not None:
-            return torch.as_tensor(self.given)[first:last].float()
+            return torch.as_tensor(self.given)[first:last].float().cpu()
         n, rng = last - first, Generator().manual_seed(_number(self.seed, first, -2))
-        drawn = self.bfm.sample_z(n, rng).float().cpu()
-        if not first or None in maps_of(self.bfm):
-            return drawn
-        half = n // 2
-        return torch.cat([drawn[half:], self._of_random_rewards(half, rng)])
-
-    def _of_random_rewards(self, n: int, rng: Generator) -> Float[Tensor, "n d"]:
-        """z of random smooth rewards of the goal features: least squares on φ, over what was visited so far."""
-        goal_features, phi = maps_of(self.bfm)
-        assert goal_features is not None
-        assert phi is not None
+        if not first:
+            return self.bfm.sample_z(n, rng).float().cpu()
         visited = self._on_model(torch.cat(self.parts["sample"]))
-        goals = goal_features(visited).double().cpu()
-        scaled = (goals - goals.mean(0)) / goals.std(0).clamp(min=1e-6)
-        rewards = random_rewards(scaled, n, rng)
-        f = phi(visited).double().cpu()
-        f = f - f.mean(0)
-        fitted = torch.linalg.lstsq(f, rewards - rewards.mean(0), driver="gelsd").solution
-        return self.bfm.project_z(fitted.mT.float()).float().cpu()
+        goal_features, phi = maps_of(self.bfm)
+        goals = (visited if goal_features is None else goal_features(visited)).double().cpu()
+        rewards = random_rewards((goals - goals.mean(0)) / goals.std(0).clamp(min=1e-6), n, rng)
+        rewards = (rewards - rewards.mean(0))[:, torch.randperm(n, generator=rng)]
+        if first >= self.behaviours // 2:
+            return self._children(visited, rewards, rng)
+        half = 0 if goal_features is None or phi is None else n // 2
+        drawn = self.bfm.sample_z(n - half, rng).float().cpu()
+        return torch.cat([drawn, self._of_rewards(phi(visited), rewards[:, :half])]) if half and phi else drawn
+
+    def _of_rewards(self, phi: Float[Tensor, "m d"], rewards: Float[Tensor, "m n"]) -> Float[Tensor, "n d"]:
+        """The model's own z for each reward: least squares on φ, over what was visited so far."""
+        f = phi.double().cpu()
+        fitted = torch.linalg.lstsq(f - f.mean(0), rewards, driver="gelsd").solution
+        return self.bfm.project_z(self._on_model(fitted.mT.float())).float().cpu()
+
+    def _children(
+        self, visited: Float[Tensor, "m o"], rewards: Float[Tensor, "m n"], rng: Generator
+    ) -> Float[Tensor, "n d"]:
+        """For each reward a child of the best behaviour so far: moved at random, or towards another good one."""
+        z, means = torch.cat(self.parts["z"]), torch.cat(self.parts["means"])
+        f = torch.cat([features_of(self._map, some, self._place).cpu() for some in visited.split(8192)])
+        centre = f.mean(0)
+        moments = (f - centre).mT @ (f - centre) + RIDGES[0] * torch.eye(f.shape[1], dtype=f.dtype)
+        weights = torch.linalg.solve(moments, (f - centre).mT @ rewards)
+        worth = means.double() @ weights  # [N starts n]
+        worth = worth.mean(1) - (worth.std(1) / (2 * math.sqrt(self.starts)) if self.starts > 1 else 0.0)
+        best = worth.topk(min(PARENTS, len(z)), 0).indices  # [parents n]
+        parent, n = z[best[0]], rewards.shape[1]
+        other = z[best.gather(0, torch.randint(len(best), (1, n), generator=rng))[0]]
+        size = torch.tensor(MOVES)[torch.randint(len(MOVES), (n, 1), generator=rng)]
+        apart = torch.randn(parent.shape, generator=rng) * parent.square().mean(1, keepdim=True).sqrt()
+        moves = torch.where(
+            torch.rand(n, 1, generator=rng) < 0.5, size * apart, torch.rand(n, 1, generator=rng) * other
+        )
+        return self.bfm.project_z(self._on_model(parent + moves)).float().cpu()
 
     def _chunk(self, z: Float[Tensor, "n d"], first: int) -> Iterator[int]:
         """Follow each z from every start; add what was visited to ``parts``."""
@@ -275,7 +298,7 @@ class Charting:
     @cached_property
     def _settings(self) -> str:
         """What the chunks depend on; those of another model or other settings are not used."""
-        z = None if self.given is None else torch.as_tensor(self.given).float().numpy().tobytes()
+        z = None if self.given is None else torch.as_tensor(self.given).float().cpu().numpy().tobytes()
         drawn = self.bfm.sample_z(4, 0).float().cpu().numpy().tobytes()
         own = hashlib.sha256(drawn + (z or b"")).hexdigest()[:16]
         names = list(self.bfm.names) if isinstance(self.bfm, Behaviours) else type(self.bfm).__qualname__

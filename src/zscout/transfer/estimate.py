@@ -10,7 +10,6 @@ from torch import Tensor
 
 from zscout.edge import as_finite, as_generator, as_size, as_vectors, common_shape
 from zscout.randomness import Rng, Streams, normal, uniform
-from zscout.transfer.balance import Balance
 from zscout.transfer.evidence import TaskPriors
 from zscout.transfer.sums import Means, Sums
 
@@ -30,7 +29,6 @@ class TaskEstimate:
     task_root: Float[Tensor, "*b d d"] | None = None  # L, tasks are L·N(0, s²I): V begins as λ(LLᵀ)⁻¹; None: L = I
     means: Means | None = None  # φ̄ and r̄, with an intercept
     priors: TaskPriors | None = None  # between which the rewards choose
-    balance: Balance | None = None  # weighs the rewards; None: every reward has weight 1
 
     # The prior
 
@@ -96,7 +94,7 @@ class TaskEstimate:
 
     @property
     def weight(self) -> Float[Tensor, "*b"]:
-        """Σ1, the number of rewards seen; one seen k updates ago counts ρᵏ; with ``balance`` Σ of their weights."""
+        """Σ1, the number of rewards seen; one seen k updates ago counts ρᵏ."""
         return self.sums.all.weight
 
     @property

@@ -23,7 +23,7 @@ class RewardFit:
     r2: Float[Tensor, "*b"]
     low: Float[Tensor, "*b"]
     high: Float[Tensor, "*b"]
-    count: Float[Tensor, "*b"]  # rewards seen; with ``balance`` the sum of their weights
+    count: Float[Tensor, "*b"]  # rewards seen
     beyond_noise: Float[Tensor, "*b"] | None  # share of the rest that is not noise, if σ is known
 
 

@@ -58,7 +58,6 @@ class Method(Checked):
     hold: int | str = 1  # steps for which a z is kept, or 'episode'
     forgetting: Positive = 1.0  # ρ: a reward k updates old has weight ρᵏ
     intercept: Flag = True  # fit r ≈ φ·z + c with c free: a constant in the reward has no effect
-    balance: Flag = False  # what φ·z cannot express counts less where the agent stays; if the model has a task prior
     explorer: Explorer | None = None  # chooses actions instead of z …
     explore_for: Whole | None = None  # … for this many steps; None: always
     change: ChangeTest | None = None  # restarts the posterior when the task has changed
@@ -79,8 +78,6 @@ class Method(Checked):
             raise ValueError(f"change must be a ChangeTest or None, got {self.change!r}")
         if self.change is not None and self.forgetting != 1:
             raise ValueError("a change test needs all rewards: drop forgetting, or change")
-        if self.balance and isinstance(self.search, CountBonus):
-            raise ValueError("CountBonus counts visits, and balance does not count all of them: drop balance")
         rollouts = isinstance(self.search, RolloutSearch)
         if isinstance(self.search, type) or not (callable(self.search) or rollouts):
             raise ValueError(f"search must be a callable or a RolloutSearch, got {self.search!r}")
@@ -105,18 +102,14 @@ def usf_ucb(
     prior_ridge: float | None = 1.0,
     burst: float = 2.2,
     hold: int = 1,
-    balance: bool = True,
 ) -> Method:
     """USF-UCB with a radius scaled to the rewards, M in the bonus and a prior over tasks if the model has them.
 
     ``ridge`` is λ for a model without a prior over tasks, ``prior_ridge`` for one with it (None: ignore the prior).
-    ``burst=1``: no bursts, for a body whose model has no prior. ``balance`` (with a prior over tasks only): what was
-    seen often counts less, if φ·z cannot express the rewards.
+    ``burst=1``: no bursts, for a body whose model has no prior.
     """
     radius, score = ScaleFree(kappa, burst=burst), PathUCB(gamma)
-    return Method(
-        ridge=ridge, prior_ridge=prior_ridge, confidence=radius, acquisition=score, hold=hold, balance=balance
-    )
+    return Method(ridge=ridge, prior_ridge=prior_ridge, confidence=radius, acquisition=score, hold=hold)
 
 
 def usf_ucb_atlas(*, kappa: float = 1.0, hold: int = 50) -> Method:
@@ -306,11 +299,20 @@ def among(method: Method, search: Among) -> Method:
     return replace(method, search=search)
 
 
-def over_atlas(method: Method) -> Method:
+def is_default(method: Method) -> bool:
+    """Whether it is usf-ucb with default settings, perhaps with another hold, forgetting or a change test."""
+    return method == replace(usf_ucb(), hold=method.hold, forgetting=method.forgetting, change=method.change)
+
+
+def over_atlas(method: Method, hold: int) -> Method:
     """The method with an atlas: its ridge, radius and score, over the behaviours of the atlas.
 
-    Sampling z becomes sampling of a task (Thompson), following ẑ the highest ψ·ẑ. An atlas has one head.
+    The default becomes ``usf_ucb_atlas``, which keeps a z for ``hold`` steps unless the method has its own. Sampling z
+    becomes sampling of a task (Thompson), following ẑ the highest ψ·ẑ. An atlas has one head.
     """
+    if is_default(method):
+        kept = hold if method.hold == 1 else method.hold
+        return replace(usf_ucb_atlas(), hold=kept, forgetting=method.forgetting, change=method.change)
     if isinstance(method.search, RolloutSearch) or method.explorer is not None:
         raise ValueError("this method chooses actions or whole rollouts, so it cannot use an atlas: use usf-ucb")
     scores: dict[type, Acquisition] = {PosteriorDraw: Thompson(), AtEstimate: Greedy()}
@@ -321,7 +323,7 @@ def over_atlas(method: Method) -> Method:
     scored = type(method.search) in scores or not isinstance(method.search, WITHOUT_SCORE)
     if not scored or (score != UCB() and not isinstance(score, Thompson | Greedy)):
         raise ValueError("an atlas needs a method whose score is eq. 5, Thompson or greedy: use usf-ucb")
-    return replace(method, search=OverAtlas(), acquisition=score, prior_ridge=None, balance=False)
+    return replace(method, search=OverAtlas(), acquisition=score, prior_ridge=None)
 
 
 def resolved(

@@ -12,7 +12,6 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from zscout.edge import all_finite, as_finite, as_positive, as_real, as_size, as_vectors, in_range
-from zscout.transfer.balance import Balance
 from zscout.transfer.estimate import TaskEstimate
 from zscout.transfer.evidence import TaskPriors
 from zscout.transfer.inputs import flags_of_runs
@@ -39,9 +38,6 @@ class TaskPosterior(TaskEstimate):
     With a prior covariance LLᵀ of tasks, V begins as λ(LLᵀ)⁻¹ instead of λI. ``with_likely_prior``
     has a λ and an L for each run.
 
-    With ``balance`` what was seen often counts less if φ·z cannot express the rewards (``Balance``): V and b have
-    weights. Their order matters, and σ is estimated as if Σw were a count. Forgetting multiplies these weights; the
-    errors that decide them are not forgotten.
     """
 
     @classmethod
@@ -54,7 +50,6 @@ class TaskPosterior(TaskEstimate):
         forgetting: float = 1.0,
         intercept: bool = False,
         covariance: Float[Tensor, "d d"] | None = None,
-        balance: bool = False,
         runs: tuple[int, ...] = (),
         device: torch.device | None = None,
     ) -> "TaskPosterior":
@@ -77,8 +72,7 @@ class TaskPosterior(TaskEstimate):
         priors = None if root is None else TaskPriors.of(root, ridge)
         if len(ridges) > 1:
             priors = TaskPriors.of_ridges(torch.eye(dim, dtype=torch.float64, device=device), ridges)
-        balanced = Balance(*[zero[..., 0]] * 4) if balance else None
-        return cls(zero, W, W, sums, None, ridge, noise, forgetting, root, means, priors, balanced)
+        return cls(zero, W, W, sums, None, ridge, noise, forgetting, root, means, priors)
 
     # Learning: each returns a new posterior
 
@@ -99,25 +93,18 @@ class TaskPosterior(TaskEstimate):
             reward = torch.where(weight > 0, numbers, 0.0) if numbers.shape == weight.shape else numbers
         phi, reward = self._pair(phi, reward)
         old = self if self.forgetting == 1 else self._faded()
-        means, balance = old.means, self.balance
-        if balance is not None:
-            unsure = self._novelty(phi[..., None, :], self.factor)[..., 0]  # by V, also with forgetting
-            error = reward - self.offset - torch.linalg.vecdot(phi, self.z_hat)
-            if means is not None:
-                error = error.masked_fill(means.weight == 0, 0.0)  # the first reward is the offset, not an error
-            seen_here = weight > 0 if isinstance(weight, Tensor) else None
-            weight, balance = weight * balance.weight(unsure), balance.plus(error, unsure, seen_here)
+        means = old.means
         if means is not None:
             means, phi, reward = means.plus(phi, reward, weight)
         elif isinstance(weight, Tensor):
             phi, reward = weight[..., None].sqrt() * phi, weight.sqrt() * reward  # φ = 0 leaves V⁻¹ and ẑ unchanged
         if self.forgetting < 1:
-            told = replace(old, means=means, balance=balance)
+            told = replace(old, means=means)
             return told._refactored(phi[..., None, :], reward[..., None], weight)
         z_hat, W = _one_more(self.z_hat, self.factor, phi, reward)
         sums = self.sums.plus(phi, reward, weight)
         same = self.ridge, self.given_noise, self.forgetting, self.task_root
-        return TaskPosterior(z_hat, W, W, sums, None, *same, means, self.priors, balance)  # ``replace`` is slower
+        return TaskPosterior(z_hat, W, W, sums, None, *same, means, self.priors)  # ``replace`` is slower
 
     def aged(self) -> "TaskPosterior":
         """The posterior after an update without data: V ← ρV + (1 − ρ)V₀, b ← ρb; unchanged if ρ = 1."""
@@ -127,10 +114,7 @@ class TaskPosterior(TaskEstimate):
         return self._faded()._refactored(nothing, nothing[..., 0], 0.0)
 
     def learn(self, phi: Any, reward: Any) -> "TaskPosterior":
-        """Learn labelled pairs at any time, φ [*b m d] and r [*b m]; forgetting treats all as new.
-
-        With ``balance`` each has weight 1: they need not follow each other in time.
-        """
+        """Learn labelled pairs at any time, φ [*b m d] and r [*b m]; forgetting treats all as new."""
         phi = as_vectors(phi, self.dim, "phi", self.device).detach()
         phi, reward = self._pair(phi, reward, pairs=True)
         pairs, means = phi.shape[-2], self.means
@@ -185,9 +169,8 @@ class TaskPosterior(TaskEstimate):
 
     def tensors(self) -> dict[str, Tensor]:
         """The per-run tensors, by name."""
-        parts = {"mean": self.means, "balance": self.balance}
         own = {name: getattr(self, name) for name in TENSORS}
-        return own | {f"{part}_{name}": x for part, it in parts.items() if it for name, x in vars(it).items()}
+        return own | ({f"mean_{name}": x for name, x in vars(self.means).items()} if self.means else {})
 
     def copy(self) -> "TaskPosterior":
         """A copy that shares no memory."""
@@ -203,7 +186,6 @@ class TaskPosterior(TaskEstimate):
             sums=Sums(tensors["V"], tensors["b"], tensors["reward_squares"], tensors["weight"]),
             aged_squares=None if self.forgetting == 1 else tensors["V_squared"],
             means=self.means and Means(**{name: tensors[f"mean_{name}"] for name in vars(self.means)}),
-            balance=self.balance and Balance(**{name: tensors[f"balance_{name}"] for name in vars(self.balance)}),
         )
 
     def replaced(self, here: Bool[Tensor, "*b"], by: "TaskPosterior") -> "TaskPosterior":

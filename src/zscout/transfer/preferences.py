@@ -128,7 +128,7 @@ def most_telling(agent: "OnlineTransfer", clips: Sequence[Obs]) -> tuple[int, in
         raise ValueError("most_telling compares the clips of a single agent: use runs=None")
     if len(clips) < 2:
         raise ValueError(f"got {len(clips)} clips, expected at least two")
-    means = torch.stack([clip_features(agent._model, clip, (), f"clip {i}") for i, clip in enumerate(clips)])
+    means = torch.stack([clip_features(agent.model, clip, (), f"clip {i}") for i, clip in enumerate(clips)])
     pairs = list(combinations(range(len(clips)), 2))
     first, second = zip(*pairs, strict=True)
     apart, known = difference(means[list(first)], means[list(second)]), agent.preferences

@@ -11,17 +11,20 @@ from torch import Generator, Tensor
 from zscout.edge import as_finite
 from zscout.types import HasGoalFeatures, Obs
 
-WIDTHS = (0.3, 0.6, 1.2)  # standard deviations of an input, times √(number of inputs)
+WIDTHS = (0.3, 0.6, 1.2)  # standard deviations of an input, times √(number of inputs of a sine)
 GOAL_WAVES, WAVES = 48, 24  # sines of each width: of the goal features, of the observation
 FAR = 4.0  # standard deviations: an input beyond counts as there
-LINEAR = 0.5  # size of φ beside the sines, each of which has size near 1
+BESIDE = 0.3  # size of φ, and of the sines of the entries if there are goal features, beside sines of size 1
 
 Map = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True, eq=False)
 class Waves:
-    """cos(xW + b)/√k of standardised inputs x: random Fourier features (Rahimi and Recht 2007) at all ``WIDTHS``."""
+    """cos(xW + b)/√k of standardised inputs x: random Fourier features (Rahimi and Recht 2007).
+
+    Each depends on some inputs only, from one to all of them, because most rewards depend on few.
+    """
 
     mean: Float[Tensor, " i"]
     spread: Float[Tensor, " i"]
@@ -32,8 +35,10 @@ class Waves:
     def of(cls, inputs: Float[Tensor, "m i"], each: int, rng: Generator) -> "Waves":
         """Standardise by these inputs; draw ``each`` sines of each width."""
         size = inputs.shape[-1]
-        widths = torch.tensor(WIDTHS).repeat_interleave(each) * math.sqrt(size)
-        rates = torch.randn(size, len(widths), generator=rng) / widths
+        widths = torch.tensor(WIDTHS).repeat_interleave(each)
+        used = torch.rand(size, len(widths), generator=rng) < torch.rand(len(widths), generator=rng)
+        used = used.scatter(0, torch.randint(size, (1, len(widths)), generator=rng), True)  # at least one
+        rates = used * torch.randn(size, len(widths), generator=rng) / (widths * used.sum(0).sqrt())
         phases = 2 * math.pi * torch.rand(len(widths), generator=rng)
         scale = inputs.std(0, correction=0)
         scale = torch.where(scale > 1e-6 * inputs.abs().amax(0).clamp(min=1e-30), scale, 1.0)  # a constant input
@@ -79,10 +84,10 @@ class RichFeatures:
         parts = [self.entries(rows)]
         if self.goals is not None:
             assert self.goal_features is not None
-            parts.append(self.goals(self.goal_features(rows).float()))
+            parts = [BESIDE * parts[0], self.goals(self.goal_features(rows).float())]
         if self.phi is not None:
             phi = self.phi(rows).float()
-            parts.append(phi * (LINEAR / math.sqrt(phi.shape[-1])))
+            parts.append(phi * (BESIDE / math.sqrt(phi.shape[-1])))
         return torch.cat(parts, -1).reshape(*given.shape[:-1], -1)
 
     def to(self, device: torch.device | str) -> "RichFeatures":

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache, cached_property
 from pathlib import Path
 from types import ModuleType, UnionType
@@ -26,17 +26,9 @@ from zscout.transfer.rollout_searches import Memory
 from zscout.types import Action, Obs
 
 FILE = "agent.safetensors"
-FORMAT = 5
-BEFORE_INTERCEPT = 2  # the format before intercepts existed; 3: before preferences; 4: before balance was a flag
+FORMAT = 6
 EXPERIENCE = "experience."  # begins the names of its tensors
-LEARNS_BY = (
-    "ridge",
-    "evidence",
-    "prior_ridge",
-    "forgetting",
-    "intercept",
-    "balance",
-)  # settings that a saved posterior depends on
+LEARNS_BY = ("ridge", "evidence", "prior_ridge", "forgetting", "intercept")  # settings that a posterior depends on
 PENDING = ("asked", "action")  # of any type that a user passes; tensors in the file, one for each entry of a dict
 ROLES: dict[str, tuple[ModuleType, ...]] = {
     "confidence": (confidence,),
@@ -151,7 +143,7 @@ class AgentState:
         rows = torch.cat([seen.row.flatten(), seen.tried.flatten()])
         if (rows < -1).any() or (rows >= behaviours).any():
             raise ValueError(f"its experience names behaviours outside 0 … {behaviours - 1}")
-        if any((count < 0).any() for count in (seen.steps, seen.counts, seen.choices)):
+        if any((count < 0).any() for count in (seen.steps, seen.counts, seen.labels, seen.labelled, seen.choices)):
             raise ValueError("its experience has counts below 0")
         return seen
 
@@ -223,26 +215,13 @@ def read_agent(folder: Path, method: Method | None) -> tuple[Method, dict[str, T
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
     except (SafetensorError, KeyError, ValueError) as error:
         raise ValueError(f"{path} is not a saved agent: {error}") from error
-    if not isinstance(description, dict) or description.get("format") not in range(BEFORE_INTERCEPT, FORMAT + 1):
-        raise ValueError(f"{path} has an unknown format: this version reads {BEFORE_INTERCEPT} to {FORMAT}")
-    tensors = {name.replace("visits.", "memory.", 1): value for name, value in tensors.items()}  # the old name
-    if description["format"] == BEFORE_INTERCEPT:
-        description["intercept"] = False
-        if isinstance(description.get("method"), dict):
-            description["method"]["intercept"] = False
-    if description["format"] < FORMAT:
-        if type(description.get("balance")) in (int, float):
-            raise ValueError("it learned with a number as balance, which this version does not know")
-        description["balance"] = False
-        method = None if method is None else replace(method, balance=False)  # it goes on as it began
-        if isinstance(description.get("method"), dict):
-            description["method"]["balance"] = False
-    description.setdefault("evidence", False)
+    if not isinstance(description, dict) or description.get("format") != FORMAT:
+        raise ValueError(f"{path} has an unknown format: this version reads format {FORMAT}")
     if method is None and description["method"] is None:
         raise ValueError("its method has parts from outside zscout: pass method=")
     found: Method = method or _from_json(description["method"], "method", (Method,))
     for piece in LEARNS_BY:
-        if getattr(found, piece) != description.get(piece):  # prior_ridge is missing in older files: there was no prior
+        if getattr(found, piece) != description.get(piece):
             raise ValueError(f"it learned with {piece} = {description.get(piece)}, this method has a different value")
     shape, runs = tuple(tensors["seeds"].shape), description["runs"]
     if shape != (() if runs is None else (runs,)):

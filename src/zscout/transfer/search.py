@@ -189,13 +189,16 @@ class Automatic(Checked):
     """``Bank`` for few states (2,000 if ψ is exact, 200 if it has a ``psi_table``), else ``FixedPoint``."""
 
     bank: Bank = field(default_factory=Bank)
+    solved: Bank = field(default_factory=lambda: Bank(128))  # with a ``psi_table``, whose every z costs milliseconds
     otherwise: FixedPoint = field(default_factory=FixedPoint)
     most_states: Whole = 2000
 
     def __call__(self, problem: Problem, rng: Rng) -> Float[Tensor, "*b d"]:
         """The result of the search that fits the model."""
-        search = self.bank if tabulates(problem.model, self.most_states) else self.otherwise
-        return search(problem, rng)
+        if not tabulates(problem.model, self.most_states):
+            return self.otherwise(problem, rng)
+        bank = self.solved if offers(problem.model, HasPsiTable) else self.bank
+        return bank(problem, rng)
 
 
 MOST_SOLVED = 200  # states up to which a ``psi_table`` is used: it solves a system of all states for each z

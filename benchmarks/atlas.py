@@ -16,13 +16,13 @@ from torch import Generator, Tensor
 
 import zscout
 from zscout import METHODS, Atlas, OnlineTransfer
-from zscout.bfm.pretrained import observations_of
-from zscout.files import write_json
-from zscout.lab.body_judging import episode_returns
-from zscout.smooth_rewards import SmoothRewards
+from zscout.base.files import write_json
+from zscout.base.smooth_rewards import SmoothRewards
+from zscout.lab.evaluation.body_judging import episode_returns
+from zscout.models.files.pretrained import observations_of
 from zscout.transfer.offline import fit_task
-from zscout.worlds.body import Body, body
-from zscout.worlds.body_tasks import body_tasks
+from zscout.worlds.bodies.body import Body, body
+from zscout.worlds.bodies.tasks import body_tasks
 
 RANDOM_TASKS, RANDOM_SEED = 40, 901  # smooth bumps that no choice has seen
 Reward = Callable[[Tensor], Tensor]

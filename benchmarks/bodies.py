@@ -9,7 +9,7 @@ import torch
 
 from benchmarks.measurement import Row, Setting, interleaved
 from zscout.worlds import body, body_task
-from zscout.worlds.body_physics import STATE
+from zscout.worlds.bodies.physics import STATE
 
 BATCH = 256
 ALONE = 100  # control steps of dm_control's loop in a call, which then takes about as long as a batch

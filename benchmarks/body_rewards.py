@@ -19,11 +19,11 @@ from rich.progress import track
 from torch import Tensor
 
 import zscout
-from zscout.lab.arena import Batch, Tasks
-from zscout.lab.body_arena import BodyArena
-from zscout.lab.monte_carlo import following, played
-from zscout.lab.simulation import simulated
-from zscout.lab.statistics import Bootstrap, Estimate
+from zscout.lab.arenas.arena import Batch, Tasks
+from zscout.lab.arenas.body import BodyArena
+from zscout.lab.compare.statistics import Bootstrap, Estimate
+from zscout.lab.evaluation.monte_carlo import following, played
+from zscout.lab.runs.simulation import simulated
 
 LEAST = (0.0, 0.25, 0.5, 1.0)  # 0: every reward
 FORGETTING = 0.999

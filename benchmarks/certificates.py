@@ -19,9 +19,9 @@ from rich.console import Console
 from rich.progress import track
 from torch import Tensor
 
-from zscout.lab.arena import Batch, Tasks
-from zscout.lab.grid_arena import GridArena
-from zscout.lab.simulation import simulated
+from zscout.lab.arenas.arena import Batch, Tasks
+from zscout.lab.arenas.grid import GridArena
+from zscout.lab.runs.simulation import simulated
 from zscout.transfer.agent import OnlineTransfer
 from zscout.transfer.methods import METHODS
 

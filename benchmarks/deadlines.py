@@ -10,9 +10,9 @@ from itertools import count
 import numpy as np
 
 from benchmarks.measurement import Row, Setting, Timing, one_thread
-from zscout.bfm.fb import FB, FBConfig
+from zscout.loop.asynchronous import AsyncTransfer
+from zscout.models.fb.model import FB, FBConfig
 from zscout.transfer.agent import OnlineTransfer
-from zscout.transfer.asynchronous import AsyncTransfer
 from zscout.transfer.methods import METHODS
 
 TICK = 0.02  # seconds

@@ -15,12 +15,12 @@ import tyro
 from rich.console import Console
 from rich.progress import track
 
-from zscout.lab.arena import Batch, Task, Tasks
-from zscout.lab.grid_arena import GridArena
-from zscout.lab.simulation import Trace, simulated, trace_of
-from zscout.lab.statistics import Bootstrap
+from zscout.lab.arenas.arena import Batch, Task, Tasks
+from zscout.lab.arenas.grid import GridArena
+from zscout.lab.compare.statistics import Bootstrap
+from zscout.lab.runs.simulation import Trace, simulated, trace_of
 from zscout.transfer.agent import OnlineTransfer
-from zscout.transfer.change import ChangeTest
+from zscout.transfer.belief.change import ChangeTest
 from zscout.transfer.methods import METHODS
 
 HEAD = ("features", "model", "memory", "lost before", "lost after (95 %)", "restarts before", "after", "found late")

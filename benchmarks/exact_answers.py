@@ -9,8 +9,8 @@ from torch import Generator, Tensor
 
 from benchmarks.measurement import Call, Row, Setting, Timing, interleaved
 from benchmarks.naive import dense_eigenfunctions, linear_solve, rollouts, value_iteration, walk, walk_alone
-from zscout.bfm.exact import ExactModel
 from zscout.features import graph_laplacian, grid_clusters, laplacian
+from zscout.models.exact.model import ExactModel
 from zscout.worlds import GridWorld, four_rooms, maze, open_grid
 
 SWEEPS = 5_000

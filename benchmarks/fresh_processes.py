@@ -13,8 +13,8 @@ from torch import Generator
 
 from benchmarks.measurement import Row, Setting, Timing, interleaved
 from benchmarks.problems import NOISE
-from zscout.bfm.exact import ExactModel
 from zscout.features import laplacian
+from zscout.models.exact.model import ExactModel
 from zscout.transfer.agent import OnlineTransfer
 from zscout.worlds import open_grid
 

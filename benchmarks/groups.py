@@ -16,7 +16,7 @@ from benchmarks.growth import growth
 from benchmarks.kernels import floors, training
 from benchmarks.measurement import Line, Measure, Setting
 from benchmarks.recommendations import end_to_end, live, many
-from zscout.edge import known_name
+from zscout.base.edge import known_name
 
 
 @dataclass(frozen=True)

@@ -18,17 +18,17 @@ from benchmarks.fresh_processes import peak_bytes, start
 from benchmarks.kernels import IN_A_ROW, updates_in_a_row
 from benchmarks.measurement import Growth, Setting, interleaved
 from benchmarks.problems import METHOD, batch_problem, streams
-from zscout.bfm.exact import ExactModel
-from zscout.bfm.sphere import project_sphere, sample_sphere
-from zscout.edge import as_generator, as_given, as_index, as_vectors
+from zscout.base.edge import as_generator, as_given, as_index, as_vectors
+from zscout.base.types import Action, Obs, Vectors
 from zscout.features import laplacian
-from zscout.lab.grid_arena import GridArena
-from zscout.transfer.acquisition import UCB
+from zscout.lab.arenas.grid import GridArena
+from zscout.models.exact.model import ExactModel
+from zscout.models.sphere import project_sphere, sample_sphere
+from zscout.transfer.belief.posterior import TaskPosterior
 from zscout.transfer.methods import Method
-from zscout.transfer.posterior import TaskPosterior
-from zscout.transfer.problem import Problem
-from zscout.transfer.search import Bank, Search, Shooting
-from zscout.types import Action, Obs, Vectors
+from zscout.transfer.score.acquisition import UCB
+from zscout.transfer.score.problem import Problem
+from zscout.transfer.score.search import Bank, Search, Shooting
 from zscout.worlds import open_grid
 
 STATES = 4  # of the random model

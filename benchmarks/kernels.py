@@ -24,13 +24,13 @@ from benchmarks.lower_bounds import (
 )
 from benchmarks.measurement import Call, Row, Setting, interleaved
 from benchmarks.problems import METHOD, batch_problem, label
-from zscout.bfm.recipe import RECIPES, Recipe
-from zscout.bfm.training import Trainer
-from zscout.bfm.transitions import Transitions
-from zscout.bfm.usfa import USFA, USFAConfig
 from zscout.features import laplacian
-from zscout.transfer.bank import table_of
-from zscout.transfer.posterior import TaskPosterior
+from zscout.models.usfa.model import USFA, USFAConfig
+from zscout.models.usfa.recipe import RECIPES, Recipe
+from zscout.models.usfa.training import Trainer
+from zscout.models.usfa.transitions import Transitions
+from zscout.transfer.belief.posterior import TaskPosterior
+from zscout.transfer.score.bank import table_of
 from zscout.worlds import open_grid
 
 CANDIDATES = 10_000

@@ -13,9 +13,9 @@ import tyro
 from torch import Generator, Tensor
 
 import zscout
-from zscout.bfm.pretrained import observations_of
-from zscout.worlds.body import body
-from zscout.worlds.body_tasks import BodyTask, body_task
+from zscout.models.files.pretrained import observations_of
+from zscout.worlds.bodies.body import body
+from zscout.worlds.bodies.tasks import BodyTask, body_task
 
 UPRIGHT = ("stand", "walk", "run", "flip", "walk-backward", "stand-still")
 NAMES = (*UPRIGHT, "crouch", "sneak", "lie", "lean-forward", "upside-down", "spin")

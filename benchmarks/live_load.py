@@ -23,7 +23,7 @@ from rich.progress import BarColumn, Progress, TimeRemainingColumn
 from rich.table import Table
 from websockets.asyncio.client import ClientConnection, connect
 
-from zscout.files import write_json
+from zscout.base.files import write_json
 
 GRACE = 1.0  # seconds after the end
 STEP = re.compile(r'{"is":"frame","step":(\d+)')

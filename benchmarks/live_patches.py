@@ -13,11 +13,11 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from zscout.lab.grid_arena import GridArena
-from zscout.lab.simulation import WORLD, TaskRuns, simulated
-from zscout.live.hidden_reward import HiddenReward
-from zscout.live.setup import Setup
-from zscout.randomness import Streams
+from zscout.base.randomness import Streams
+from zscout.lab.arenas.grid import GridArena
+from zscout.lab.runs.simulation import WORLD, TaskRuns, simulated
+from zscout.live.session.hidden_reward import HiddenReward
+from zscout.live.session.setup import Setup
 from zscout.transfer.agent import OnlineTransfer
 from zscout.worlds import GridWorld
 

@@ -12,12 +12,12 @@ import tyro
 from rich.console import Console
 from rich.progress import track
 
-from zscout.lab.arena import GOOD, Batch, Tasks
-from zscout.lab.grid_arena import GridArena
-from zscout.lab.simulation import simulated
+from zscout.lab.arenas.arena import GOOD, Batch, Tasks
+from zscout.lab.arenas.grid import GridArena
+from zscout.lab.runs.simulation import simulated
 from zscout.transfer.agent import OnlineTransfer
-from zscout.transfer.confidence import ScaleFree
 from zscout.transfer.methods import METHODS
+from zscout.transfer.score.confidence import ScaleFree
 
 HEAD = ("features", "bursts", "runs", "not settled", "mean reward")
 

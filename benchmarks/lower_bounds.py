@@ -10,9 +10,9 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks.measurement import Timing, interleaved
-from zscout.bfm.usfa import USFAConfig
+from zscout.base.types import BehaviorModel, FiniteWorld
 from zscout.features.graph import adjacency
-from zscout.types import BehaviorModel, FiniteWorld
+from zscout.models.usfa.model import USFAConfig
 
 SIDE = {"cpu": 1024, "cuda": 8192}  # rows of the square matrices
 REPEATS = 7

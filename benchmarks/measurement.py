@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 import torch
 
-from zscout.lab.grid_arena import GridArena
+from zscout.lab.arenas.grid import GridArena
 
 T = TypeVar("T")
 

@@ -11,9 +11,9 @@ from scipy.linalg import eigh
 from scipy.sparse import csc_array
 from torch import Generator, Tensor
 
-from zscout.bfm.exact import ExactModel
-from zscout.lab.ground import Ground
-from zscout.types import BehaviorModel, HasHeads, Obs
+from zscout.base.types import BehaviorModel, HasHeads, Obs
+from zscout.lab.arenas.ground import Ground
+from zscout.models.exact.model import ExactModel
 from zscout.worlds import GridEnv, GridWorld
 
 CANDIDATES, ELLIPSOID = 10_000, 128  # candidates of the paper and of OpTI

@@ -12,8 +12,8 @@ import tyro
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from zscout.bfm.pretrained import load
-from zscout.bfm.usfa import USFA
+from zscout.models.files.pretrained import load
+from zscout.models.usfa.model import USFA
 from zscout.transfer.agent import OnlineTransfer
 from zscout.worlds import open_grid
 

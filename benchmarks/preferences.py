@@ -21,14 +21,14 @@ from rich.progress import track
 from torch import Generator, Tensor
 
 import zscout
-from zscout.lab.arena import Task, Tasks
-from zscout.lab.body_arena import HELD_OUT, SUITE, BodyArena
-from zscout.lab.grid_arena import GridArena
-from zscout.lab.point_arena import PointArena
-from zscout.lab.vector_arena import VectorArena
-from zscout.randomness import Streams
+from zscout.base.randomness import Streams
+from zscout.base.types import BehaviorModel
+from zscout.lab.arenas.arena import Task, Tasks
+from zscout.lab.arenas.body import HELD_OUT, SUITE, BodyArena
+from zscout.lab.arenas.grid import GridArena
+from zscout.lab.arenas.point import PointArena
+from zscout.lab.arenas.vector import VectorArena
 from zscout.transfer.offline import constant_part_of
-from zscout.types import BehaviorModel
 
 FLIPS, LOGITS = 0.1, 4.0  # of the person
 GOOD = 0.8  # value that counts as found

@@ -9,15 +9,15 @@ from torch import Generator, Tensor
 
 from benchmarks import naive
 from benchmarks.naive import Situation
-from zscout.lab.arena import Tasks
-from zscout.lab.grid_arena import GridArena
-from zscout.lab.ground import Ground
-from zscout.lab.simulation import TaskRuns, simulated
-from zscout.randomness import Streams
+from zscout.base.randomness import Streams
+from zscout.base.types import Obs
+from zscout.lab.arenas.arena import Tasks
+from zscout.lab.arenas.grid import GridArena
+from zscout.lab.arenas.ground import Ground
+from zscout.lab.runs.simulation import TaskRuns, simulated
 from zscout.transfer.agent import OnlineTransfer
-from zscout.transfer.problem import Problem
-from zscout.transfer.search import Search
-from zscout.types import Obs
+from zscout.transfer.score.problem import Problem
+from zscout.transfer.score.search import Search
 
 METHOD = "usf-ucb-paper"  # all searches are scored by its objective, eq. 5
 NOISE = 0.3

@@ -33,16 +33,16 @@ from benchmarks.problems import (
     streams,
 )
 from benchmarks.shipped import shipped
-from zscout.bfm.pretrained import load
-from zscout.lab.arena import Tasks
-from zscout.lab.exact_evaluation import evaluate_exactly
-from zscout.lab.grid_arena import GridArena
-from zscout.lab.paper.searches import SEARCHES
-from zscout.lab.simulation import TaskRuns, simulated, trace_of
+from zscout.lab.arenas.arena import Tasks
+from zscout.lab.arenas.grid import GridArena
+from zscout.lab.evaluation.exact_evaluation import evaluate_exactly
+from zscout.lab.runs.simulation import TaskRuns, simulated, trace_of
+from zscout.models.files.pretrained import load
+from zscout.paper.experiments.searches import SEARCHES
 from zscout.transfer.agent import OnlineTransfer
 from zscout.transfer.methods import Method
-from zscout.transfer.problem import Problem
-from zscout.transfer.search import Bank, Ellipsoid, Gradient, Search, Shooting
+from zscout.transfer.score.problem import Problem
+from zscout.transfer.score.search import Bank, Ellipsoid, Gradient, Search, Shooting
 from zscout.worlds import point_maze
 
 DEFAULT = "the default search"

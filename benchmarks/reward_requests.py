@@ -16,14 +16,14 @@ from rich.console import Console
 from rich.progress import Progress
 from torch import Tensor
 
-from zscout.edge import as_size
-from zscout.lab.arena import Tasks
-from zscout.lab.exact_evaluation import settled, value_of_estimate
-from zscout.lab.grid_arena import GridArena
-from zscout.lab.ground import Ground
-from zscout.lab.simulation import TaskRuns, simulated, trace_of
-from zscout.lab.spec import Spec
-from zscout.lab.statistics import Bootstrap, Estimate
+from zscout.base.edge import as_size
+from zscout.lab.arenas.arena import Tasks
+from zscout.lab.arenas.grid import GridArena
+from zscout.lab.arenas.ground import Ground
+from zscout.lab.compare.statistics import Bootstrap, Estimate
+from zscout.lab.evaluation.exact_evaluation import settled, value_of_estimate
+from zscout.lab.runs.simulation import TaskRuns, simulated, trace_of
+from zscout.lab.runs.spec import Spec
 from zscout.transfer.agent import OnlineTransfer
 
 LEAST = (0.0, 0.25, 0.35, 0.5, 0.7, 1.0)  # 0: every reward

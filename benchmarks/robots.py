@@ -20,17 +20,17 @@ import torch
 
 from benchmarks.deadlines import full_size
 from benchmarks.measurement import interleaved
-from zscout.bfm.fb import FB
-from zscout.bfm.onnx_export import export
-from zscout.bfm.pretrained import load, observations_of, shipped
-from zscout.bfm.usfa import USFA
+from zscout.models.fb.model import FB
+from zscout.models.files.onnx_export import export
+from zscout.models.files.pretrained import load, observations_of, shipped
+from zscout.models.usfa.model import USFA
 
 PAIRS = 2_000  # of observation and z
 ROUNDS = 300
 COMMIT = "0" * 40
 LOADS = 5
 TIMED_LOAD = """
-import sys, time, torch, zscout.bfm.pretrained
+import sys, time, torch, zscout.models.files.pretrained
 before = time.process_time()
 zscout.load(sys.argv[1])
 print(time.process_time() - before)

@@ -9,11 +9,11 @@ import time
 from collections.abc import Sequence
 from contextlib import closing
 
-from zscout.lab.arena import Tasks
-from zscout.lab.comparison import Entrant
-from zscout.lab.executor import executor_named
-from zscout.lab.grid_arena import GridArena
-from zscout.lab.spec import Spec
+from zscout.lab.arenas.arena import Tasks
+from zscout.lab.arenas.grid import GridArena
+from zscout.lab.compare.comparison import Entrant
+from zscout.lab.runs.executor import executor_named
+from zscout.lab.runs.spec import Spec
 
 RUNS, ROW, TIMES = 50, 13_258, 60  # bytes of a row: benchmarks.store_limits
 

@@ -14,7 +14,7 @@ from torch import Generator
 
 from benchmarks.lower_bounds import flops_of
 from benchmarks.measurement import Row, Setting, interleaved, one_thread
-from zscout.bfm.pretrained import load, observations_of
+from zscout.models.files.pretrained import load, observations_of
 from zscout.transfer.agent import OnlineTransfer
 from zscout.worlds import point_maze
 

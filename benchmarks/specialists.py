@@ -18,11 +18,11 @@ from jaxtyping import Float
 from rich.console import Console
 from torch import Generator, Tensor, nn
 
-from zscout.bfm.cuda_graph import as_graph
-from zscout.files import write_json
-from zscout.worlds.body import Body
-from zscout.worlds.body import body as make_body
-from zscout.worlds.body_tasks import BodyTask, body_tasks
+from zscout.base.files import write_json
+from zscout.models.fb.cuda_graph import as_graph
+from zscout.worlds.bodies.body import Body
+from zscout.worlds.bodies.body import body as make_body
+from zscout.worlds.bodies.tasks import BodyTask, body_tasks
 
 NOISE, CLIPPED = 0.2, 0.5  # of the actions in the target
 EPISODES, HORIZON = 10, 1_000  # of the evaluation, in control steps

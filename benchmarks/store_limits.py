@@ -11,11 +11,11 @@ from tempfile import TemporaryDirectory
 
 import torch
 
-from zscout.lab.arena import Tasks
-from zscout.lab.chunks import run_and_seal, run_batch
-from zscout.lab.comparison import Entrant
-from zscout.lab.grid_arena import GridArena
-from zscout.lab.store import Sealed, Store
+from zscout.lab.arenas.arena import Tasks
+from zscout.lab.arenas.grid import GridArena
+from zscout.lab.compare.comparison import Entrant
+from zscout.lab.runs.chunks import run_and_seal, run_batch
+from zscout.lab.runs.store import Sealed, Store
 
 RUNS, STEPS, TIMES = 300, 200, 5
 

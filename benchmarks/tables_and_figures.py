@@ -16,9 +16,17 @@ from rich.text import Text
 
 import zscout
 from benchmarks.measurement import Growth, Line, Row, Setting
-from zscout.files import write_bytes, write_json
-from zscout.lab.report_model import Curve, CurveFigure, CurvePanel, FigureTable, Interval, IntervalFigure, TextTable
-from zscout.report.figures import draw, save_figure
+from zscout.base.files import write_bytes, write_json
+from zscout.lab.compare.report_model import (
+    Curve,
+    CurveFigure,
+    CurvePanel,
+    FigureTable,
+    Interval,
+    IntervalFigure,
+    TextTable,
+)
+from zscout.report.figures.figures import draw, save_figure
 from zscout.report.tables import to_markdown
 
 CAPTION = (

@@ -20,8 +20,8 @@ from torch import Generator, Tensor
 
 import zscout
 from benchmarks.preferences import Reward, Vectors, progress
-from zscout.lab.body_arena import HELD_OUT, SUITE, BodyArena
-from zscout.randomness import Streams
+from zscout.base.randomness import Streams
+from zscout.lab.arenas.body import HELD_OUT, SUITE, BodyArena
 
 FLIPS, LOGITS = 0.2, 8.0  # of the person
 LATE, JUDGED, APART = 0.4, 0.4, 1.0  # seconds: her delay, what she judges, from thumb to thumb

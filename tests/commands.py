@@ -12,7 +12,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 SERVER = get_context("forkserver")
-SERVER.set_forkserver_preload(["zscout.lab.paper", "zscout.lab.trace_comparison", "zscout.report.tables", "zscout.cli"])
+PRELOADED = ["zscout.paper", "zscout.lab.compare.trace_comparison", "zscout.report.tables", "zscout.cli"]
+SERVER.set_forkserver_preload(PRELOADED)
 
 
 def run_zscout(words: Sequence[str], folder: Path) -> "CompletedProcess[str]":

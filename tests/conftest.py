@@ -14,7 +14,7 @@ from hypothesis import settings
 from live import Served, served
 from zscout import USFA, ExactModel
 from zscout.features import grid_clusters, laplacian
-from zscout.lab.grid_arena import GridArena
+from zscout.lab.arenas.grid import GridArena
 from zscout.worlds import open_grid
 
 if TYPE_CHECKING:

@@ -27,8 +27,8 @@ SMALL_MAZE = {"world": "point-maze", "methods": ["random"]}
 SERVE = """
 import contextlib
 import uvicorn
-from zscout.live.limits import Limits
-from zscout.live.server import LiveServer
+from zscout.live.server.limits import Limits
+from zscout.live.server.server import LiveServer
 if __name__ == "__main__":
     import socket
     listening = socket.create_server(("127.0.0.1", 0))

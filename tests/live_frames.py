@@ -5,8 +5,8 @@ from typing import Any
 
 import torch
 
-from zscout.live.messages import Reply
-from zscout.live.run import LiveRun
+from zscout.live.server.messages import Reply
+from zscout.live.session.run import LiveRun
 
 
 def messages(reply: Reply) -> list[dict[str, Any]]:

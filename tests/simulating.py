@@ -7,9 +7,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from zscout import Method, OnlineTransfer
-from zscout.edge import as_vectors
-from zscout.lab.simulation import TaskRuns, Trace, simulated, trace_of
-from zscout.types import BehaviorModel, FiniteWorld
+from zscout.base.edge import as_vectors
+from zscout.base.types import BehaviorModel, FiniteWorld
+from zscout.lab.runs.simulation import TaskRuns, Trace, simulated, trace_of
 
 
 def simulate(

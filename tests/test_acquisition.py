@@ -6,8 +6,9 @@ from torch import Generator, Tensor
 
 from toys import Fixed
 from zscout import ExactModel, TaskPosterior, load
-from zscout.randomness import Streams
-from zscout.transfer.acquisition import (
+from zscout.base.randomness import Streams
+from zscout.base.types import Obs, Vectors
+from zscout.transfer.score.acquisition import (
     UCB,
     Acquisition,
     AveragedOverZ,
@@ -19,8 +20,7 @@ from zscout.transfer.acquisition import (
     PathUCB,
     Thompson,
 )
-from zscout.transfer.forecast import Forecast
-from zscout.types import Obs, Vectors
+from zscout.transfer.score.forecast import Forecast
 
 
 def two_candidates(spread: float = 0.0) -> Forecast:

@@ -21,7 +21,7 @@ import zscout
 from layouts import LAYOUTS, SIZES, A, D, K, Layout, agent, bfm_zero, metamotivo, td_jepa
 from zscout import adapters
 from zscout.adapters import adapter as adapter_module
-from zscout.edge import for_each_entry
+from zscout.base.edge import for_each_entry
 
 NEAR = 2e-6  # float32 against float64, for outputs of size 1
 

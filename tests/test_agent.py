@@ -15,11 +15,11 @@ from torch import Tensor
 
 from toys import Compass, Drifter, Fixed
 from zscout import METHODS, ExactModel, Method, OnlineTransfer, check_model, load, rollout
-from zscout.randomness import Streams
-from zscout.transfer.acquisition import UCB, Thompson
+from zscout.base.randomness import Streams
+from zscout.base.types import Agent
 from zscout.transfer.saving import AgentState
-from zscout.transfer.search import Shooting
-from zscout.types import Agent
+from zscout.transfer.score.acquisition import UCB, Thompson
+from zscout.transfer.score.search import Shooting
 
 NAMES = [name for name in METHODS if name != "oracle"]
 

@@ -16,13 +16,13 @@ from torch import Tensor
 
 from toys import Compass
 from zscout import METHODS, ExactModel, Method, OnlineTransfer, load
-from zscout.transfer.acquisition import OverHeads, PathUCB, Thompson
+from zscout.base.types import Agent
+from zscout.loop.rollout import Step, Walk
 from zscout.transfer.agent_kinds import ExplorerAgent, RolloutAgent
 from zscout.transfer.explorers import RandomWalk
-from zscout.transfer.rollout import Step, Walk
 from zscout.transfer.rollout_searches import Unroll
-from zscout.transfer.search import AtEstimate, FixedPoint
-from zscout.types import Agent
+from zscout.transfer.score.acquisition import OverHeads, PathUCB, Thompson
+from zscout.transfer.score.search import AtEstimate, FixedPoint
 
 AGENTS = {
     "usf-ucb": OnlineTransfer,

@@ -7,14 +7,15 @@ import pytest
 import torch
 
 import zscout
-from zscout.bfm.exact import ExactModel
-from zscout.lab import grid_arena, ground
-from zscout.lab.arena import NUMBERS, Batch, Tasks
-from zscout.lab.chunks import run_batch
-from zscout.lab.comparison import Entrant
-from zscout.lab.grid_arena import GridArena
-from zscout.lab.monte_carlo import STARTS, played
-from zscout.lab.store import Record
+from zscout.lab.arenas import grid as grid_arena
+from zscout.lab.arenas import ground
+from zscout.lab.arenas.arena import NUMBERS, Batch, Tasks
+from zscout.lab.arenas.grid import GridArena
+from zscout.lab.compare.comparison import Entrant
+from zscout.lab.evaluation.monte_carlo import STARTS, played
+from zscout.lab.runs.chunks import run_batch
+from zscout.lab.runs.store import Record
+from zscout.models.exact.model import ExactModel
 from zscout.transfer.methods import METHODS
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from toys import Compass, Drifter
 from zscout import METHODS, AsyncTransfer, ExactModel, Method, OnlineTransfer, load, rollout
-from zscout.types import Action, Agent, Obs, Vectors
+from zscout.base.types import Action, Agent, Obs, Vectors
 
 
 class Gate(Drifter):

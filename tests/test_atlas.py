@@ -18,9 +18,9 @@ import zscout
 from benchmarks.atlas_table import table
 from toys import Drift, Drifter
 from zscout import METHODS, Atlas, Behaviours, OnlineTransfer, chart
-from zscout.transfer.atlas import SETTLED, assembled, settling_time
-from zscout.transfer.charted import WORTH, Experience
-from zscout.transfer.charting import CHUNK, PARTIAL, Charting
+from zscout.transfer.atlas.atlas import SETTLED, assembled, settling_time
+from zscout.transfer.atlas.charted import WORTH, Experience
+from zscout.transfer.atlas.charting import CHUNK, PARTIAL, Charting
 
 PLACES = {"east": (0.9, 0.0), "west": (-0.9, 0.0), "north": (0.0, 0.9), "south": (0.0, -0.9)}
 
@@ -436,7 +436,7 @@ def test_a_saved_agent_finds_the_saved_atlas_and_refuses_a_wrong_experience(atla
 @pytest.mark.parametrize("name", ["walker", "cheetah", "quadruped"])
 def test_shipped_bodies_have_a_steady_atlas(name: str) -> None:
     model = cast(Any, zscout.load(f"{name}-fb"))
-    folder = Path(zscout.__file__).parent / "bfm" / "models" / f"{name}-fb"
+    folder = Path(zscout.__file__).parent / "models" / "shipped" / f"{name}-fb"
     assert (folder / "atlas.safetensors").stat().st_size < 2**20
     assert model.atlas.is_steady
     assert len(model.atlas.z) == 2048

@@ -22,15 +22,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import zscout
+from zscout.base.files import write_bytes
 from zscout.cli import main
-from zscout.files import write_bytes
-from zscout.lab.arena import Tasks
-from zscout.lab.chunks import run_all
-from zscout.lab.comparison import Entrant
-from zscout.lab.executor import LocalProcesses
-from zscout.lab.grid_arena import GridArena
-from zscout.lab.report_model import TextTable
-from zscout.lab.store import FILE, Store, StoreError
+from zscout.lab.arenas.arena import Tasks
+from zscout.lab.arenas.grid import GridArena
+from zscout.lab.compare.comparison import Entrant
+from zscout.lab.compare.report_model import TextTable
+from zscout.lab.runs.chunks import run_all
+from zscout.lab.runs.executor import LocalProcesses
+from zscout.lab.runs.store import FILE, Store, StoreError
 from zscout.transfer.methods import METHODS, Method
 
 
@@ -67,8 +67,8 @@ class Stop(BaseException):
 def test_reproduce_goes_on_after_a_stop_at_any_rename(
     what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    import zscout.lab.paper as paper
-    from zscout.lab.paper import FRAMEWORK
+    import zscout.paper as paper
+    from zscout.paper import FRAMEWORK
 
     monkeypatch.setattr(paper, "EXPERIMENTS", (FRAMEWORK,))  # one that runs nothing: what is tested is the writing
     monkeypatch.setattr(paper, "story", _without_opening(paper.story))
@@ -142,7 +142,7 @@ def folder(tmp_path: Path) -> Path:
 def test_a_config_is_checked_against_the_file_before_anything_is_built(
     change: dict[str, int], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("zscout.bfm.pretrained.USFA", None)  # building it now would be a TypeError
+    monkeypatch.setattr("zscout.models.files.pretrained.USFA", None)  # building it now would be a TypeError
     config = json.loads((folder / "config.json").read_text())
     config["model"] |= change
     (folder / "config.json").write_text(json.dumps(config))
@@ -403,7 +403,7 @@ def test_signals_end_in_one_line(first: signal.Signals, code: int, tmp_path: Pat
 def test_a_second_ctrl_c_ends_at_once_in_one_line() -> None:
     program = """
 import time
-from zscout.cli.progress import signals_stop_it
+from zscout.cli.parts.progress import signals_stop_it
 with signals_stop_it():
     try:
         print("ready", flush=True)

@@ -39,15 +39,15 @@ from benchmarks.problems import (
 from benchmarks.recommendations import searches_for
 from benchmarks.tables_and_figures import bench_table, growth_figure, growth_table, speed_figure, speed_table
 from zscout import ExactModel, TaskPosterior, check_model
-from zscout.bfm.usfa import USFA
+from zscout.base.types import BehaviorModel
 from zscout.cli import main
 from zscout.cli.bench import Bench
-from zscout.lab.grid_arena import GridArena
-from zscout.report.figures import draw
-from zscout.transfer.acquisition import UCB, OverHeads
-from zscout.transfer.forecast import Forecast
-from zscout.transfer.search import Shooting
-from zscout.types import BehaviorModel
+from zscout.lab.arenas.grid import GridArena
+from zscout.models.usfa.model import USFA
+from zscout.report.figures.figures import draw
+from zscout.transfer.score.acquisition import UCB, OverHeads
+from zscout.transfer.score.forecast import Forecast
+from zscout.transfer.score.search import Shooting
 from zscout.worlds import open_grid
 
 NETWORK = GridArena(model="network")

@@ -19,10 +19,10 @@ from scipy.stats import ks_2samp
 
 import zscout
 from zscout.worlds import Body, BodyEnv, body, body_task, body_tasks
-from zscout.worlds.body import BODIES
-from zscout.worlds.body_tasks import tolerance
-from zscout.worlds.planar import COS_PITCH, PLANAR
-from zscout.worlds.quadruped import UPRIGHT, Quadruped
+from zscout.worlds.bodies.body import BODIES
+from zscout.worlds.bodies.planar import COS_PITCH, PLANAR
+from zscout.worlds.bodies.quadruped import UPRIGHT, Quadruped
+from zscout.worlds.bodies.tasks import tolerance
 
 SUITE = [(name, task) for name, task in suite.BENCHMARKING if name in BODIES]
 SUITE += [("quadruped", "walk"), ("quadruped", "run")]

@@ -9,14 +9,14 @@ import torch
 
 import zscout
 from commands import run_zscout
-from zscout.bfm.body_training import BodyTrainer
-from zscout.bfm.pretrained import OBSERVATIONS, observations_of, save_observations
-from zscout.lab.arena import Arena, Batch, Tasks
-from zscout.lab.body_arena import BodyArena
-from zscout.lab.chunks import run_batch
-from zscout.lab.comparison import Entrant, arena_from_json
+from zscout.lab.arenas.arena import Arena, Batch, Tasks
+from zscout.lab.arenas.body import BodyArena
+from zscout.lab.compare.comparison import Entrant, arena_from_json
+from zscout.lab.runs.chunks import run_batch
+from zscout.models.fb.bodies.training import BodyTrainer
+from zscout.models.files.pretrained import OBSERVATIONS, observations_of, save_observations
 from zscout.worlds import body
-from zscout.worlds.body_tasks import body_tasks
+from zscout.worlds.bodies.tasks import body_tasks
 
 
 @pytest.fixture(scope="module")

@@ -10,18 +10,18 @@ import torch
 
 import zscout
 from test_body_training import TINY
-from zscout.bfm.body_training import BodyTrainer
-from zscout.bfm.fb import FB
-from zscout.bfm.pretrained import observations_of, save_observations
-from zscout.bfm.sphere import project_sphere
-from zscout.lab import body_measures
-from zscout.lab.body_judging import episode_returns, returns
-from zscout.lab.body_measures import best_z, main, measure
-from zscout.lab.cross_entropy import cross_entropy
-from zscout.lab.tuning import stored
+from zscout.lab.compare.tuning import stored
+from zscout.lab.evaluation import body_measures
+from zscout.lab.evaluation.body_judging import episode_returns, returns
+from zscout.lab.evaluation.body_measures import best_z, main, measure
+from zscout.lab.evaluation.cross_entropy import cross_entropy
+from zscout.models.fb.bodies.training import BodyTrainer
+from zscout.models.fb.model import FB
+from zscout.models.files.pretrained import observations_of, save_observations
+from zscout.models.sphere import project_sphere
 from zscout.transfer.offline import fit_task
-from zscout.worlds.body import Body, body
-from zscout.worlds.body_tasks import body_task, body_tasks
+from zscout.worlds.bodies.body import Body, body
+from zscout.worlds.bodies.tasks import body_task, body_tasks
 
 STORED = Path(body_measures.__file__).parent / "stored"
 SMALL = {

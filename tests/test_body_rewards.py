@@ -5,8 +5,8 @@ import torch
 
 import zscout
 from benchmarks import body_rewards
-from zscout.lab.arena import Batch, Tasks
-from zscout.lab.body_arena import BodyArena
+from zscout.lab.arenas.arena import Batch, Tasks
+from zscout.lab.arenas.body import BodyArena
 
 pytestmark = pytest.mark.long
 

@@ -11,18 +11,18 @@ from torch import Generator
 
 import zscout
 from commands import run_zscout
-from zscout.bfm.body_collection import Archive, Buffer, Collector, cells_of
-from zscout.bfm.body_recipe import BodyRecipe
-from zscout.bfm.body_training import BodyTrainer
-from zscout.bfm.checkpoint import read_checkpoint, write_checkpoint
-from zscout.bfm.fb import FB, FBConfig
-from zscout.bfm.fb_learner import FBLearner
-from zscout.bfm.fb_losses import centred
-from zscout.bfm.pretrained import observations_of
-from zscout.lab.body_judging import returns
+from zscout.lab.evaluation.body_judging import returns
+from zscout.models.fb.bodies.collection import Archive, Buffer, Collector, cells_of
+from zscout.models.fb.bodies.recipe import BodyRecipe
+from zscout.models.fb.bodies.training import BodyTrainer
+from zscout.models.fb.learner import FBLearner
+from zscout.models.fb.losses import centred
+from zscout.models.fb.model import FB, FBConfig
+from zscout.models.files.checkpoint import read_checkpoint, write_checkpoint
+from zscout.models.files.pretrained import observations_of
 from zscout.worlds import body
-from zscout.worlds.body import Body
-from zscout.worlds.body_tasks import body_task
+from zscout.worlds.bodies.body import Body
+from zscout.worlds.bodies.tasks import body_task
 
 TINY = BodyRecipe(
     goal_features="walker",

@@ -11,15 +11,15 @@ import torch
 from PIL import Image
 from rich.console import Console
 
-from zscout.bfm.pretrained import observations_of
 from zscout.cli import main
-from zscout.lab.arena import Tasks
-from zscout.lab.body_arena import BodyArena
-from zscout.lab.body_viewer import BodyFrame, BodyScene, default_steps, run_named, watch_run
-from zscout.lab.chunks import run_batch
-from zscout.lab.comparison import Entrant
-from zscout.report.body_animation import write_body_gif
-from zscout.report.body_terminal import BodyView, pays_line
+from zscout.lab.arenas.arena import Tasks
+from zscout.lab.arenas.body import BodyArena
+from zscout.lab.compare.comparison import Entrant
+from zscout.lab.runs.chunks import run_batch
+from zscout.models.files.pretrained import observations_of
+from zscout.watch.body import BodyFrame, BodyScene, default_steps, run_named, watch_run
+from zscout.watch.body_animation import write_body_gif
+from zscout.watch.body_terminal import BodyView, pays_line
 
 MODEL = "cheetah-fb"
 

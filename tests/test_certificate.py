@@ -11,9 +11,9 @@ import torch
 import zscout
 from benchmarks.certificates import certified_runs
 from zscout import Certified, ExactModel, OnlineTransfer, rollout
+from zscout.base.types import Obs, Vectors
 from zscout.features import laplacian
-from zscout.lab.arena import Tasks
-from zscout.types import Obs, Vectors
+from zscout.lab.arenas.arena import Tasks
 from zscout.worlds import open_grid
 
 

@@ -9,7 +9,7 @@ from torch import Generator, Tensor
 
 from benchmarks.drift import Drift
 from zscout import METHODS, ChangeTest, ExactModel, Method, OnlineTransfer, TaskPosterior
-from zscout.transfer.change import LEAST
+from zscout.transfer.belief.change import LEAST
 
 TEST = ChangeTest()
 

@@ -64,7 +64,7 @@ def test_a_model_of_vectors_is_told_where_it_can_be_run(words: list[str], tmp_pa
 
 def test_ones_own_method_features_and_world_are_tuned(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
-        "import torch, zscout\nfrom zscout.transfer.search import AtEstimate\n"
+        "import torch, zscout\nfrom zscout.transfer.score.search import AtEstimate\n"
         "def steady(*, ridge: float = 0.5) -> zscout.Method:\n"
         "    return zscout.Method(ridge=ridge, search=AtEstimate())\n"
         "steady_grid = [{'ridge': 0.1}, {'ridge': 1.0}]\n"
@@ -88,7 +88,7 @@ def test_ones_own_method_features_and_world_are_tuned(tmp_path: Path) -> None:
 
 def test_a_method_of_ones_own_that_fails_is_reported_and_the_others_go_on(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
-        "import zscout\nfrom zscout.transfer.search import AtEstimate\n"
+        "import zscout\nfrom zscout.transfer.score.search import AtEstimate\n"
         "steady = zscout.Method(ridge=0.5, search=AtEstimate())\n"
         "def angry():\n    raise RuntimeError('not [today]')\n"
     )

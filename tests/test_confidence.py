@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from zscout import TaskPosterior
-from zscout.transfer.confidence import (
+from zscout.transfer.score.confidence import (
     Confidence,
     Constant,
     KnownNorm,

@@ -10,11 +10,11 @@ from torch import Tensor
 
 from toys import Drift, Drifter
 from zscout import ExactModel, check_model
-from zscout.bfm.conventions import PsiReport
+from zscout.base.types import Obs, Vectors
 from zscout.features import laplacian
-from zscout.types import Obs, Vectors
+from zscout.models.checks.conventions import PsiReport
 from zscout.worlds import open_grid
-from zscout.worlds.gym import GridEnv
+from zscout.worlds.grids.env import GridEnv
 
 STEPS = 4_000
 

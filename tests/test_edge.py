@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from zscout.edge import (
+from zscout.base.edge import (
     as_finite,
     as_generator,
     as_index,

@@ -13,9 +13,9 @@ from torch.testing import assert_close
 
 import zscout
 from zscout import OnlineTransfer
-from zscout.transfer.evidence import RIDGES, TaskPriors
-from zscout.transfer.posterior import TaskPosterior
-from zscout.transfer.sums import Sums
+from zscout.transfer.belief.evidence import RIDGES, TaskPriors
+from zscout.transfer.belief.posterior import TaskPosterior
+from zscout.transfer.belief.sums import Sums
 
 D = 6
 SMOOTH = torch.diag(torch.tensor([2.9, 2.9, 0.05, 0.05, 0.05, 0.05], dtype=torch.float64))  # mean variance 1

@@ -16,10 +16,10 @@ from scipy.sparse.csgraph import shortest_path
 import zscout
 from benchmarks.naive import linear_solve, rollouts, value_iteration
 from zscout import ExactModel
-from zscout.bfm.solving import Solved
+from zscout.base.types import BehaviorModel, FiniteWorld, HasHeads, HasHorizons, HasSecondMoment, HasStates
 from zscout.features import grid_clusters, laplacian
 from zscout.features.graph import adjacency
-from zscout.types import BehaviorModel, FiniteWorld, HasHeads, HasHorizons, HasSecondMoment, HasStates
+from zscout.models.exact.solving import Solved
 from zscout.worlds import GridWorld, four_rooms, maze, open_grid
 
 UP, DOWN, LEFT, RIGHT = range(4)
@@ -298,8 +298,8 @@ def test_large_batches_are_cut_without_a_seam(monkeypatch: pytest.MonkeyPatch) -
         return model.policy(z), model.value(z), *far
 
     whole = answers()
-    monkeypatch.setattr("zscout.bfm.solving.CHUNK", 200)  # two z at a time
-    monkeypatch.setattr("zscout.bfm.solving.LEAST", 2)
+    monkeypatch.setattr("zscout.models.exact.solving.CHUNK", 200)  # two z at a time
+    monkeypatch.setattr("zscout.models.exact.solving.LEAST", 2)
     for one, other in zip(whole, answers(), strict=True):
         torch.testing.assert_close(one, other)
 

@@ -12,14 +12,14 @@ import pytest
 import torch
 
 import zscout
-from zscout.bfm.checkpoint import read_checkpoint, write_checkpoint
-from zscout.bfm.fb import FB, FBConfig
-from zscout.bfm.fb_data import exploration, random_forces
-from zscout.bfm.fb_judging import psi_error, zero_shot
-from zscout.bfm.fb_losses import centred, fb_loss, least, orthonormality_loss
-from zscout.bfm.fb_recipe import FBRecipe
-from zscout.bfm.fb_training import FBTrainer
-from zscout.lab.fb_pretraining import FBPretraining
+from zscout.lab.training.fb import FBPretraining
+from zscout.models.fb.data import exploration, random_forces
+from zscout.models.fb.judging import psi_error, zero_shot
+from zscout.models.fb.losses import centred, fb_loss, least, orthonormality_loss
+from zscout.models.fb.model import FB, FBConfig
+from zscout.models.fb.recipe import FBRecipe
+from zscout.models.fb.training import FBTrainer
+from zscout.models.files.checkpoint import read_checkpoint, write_checkpoint
 from zscout.worlds import point_maze
 
 SMALL = point_maze("....\n.##.\n....")

@@ -10,11 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.colors import to_rgba
 
-from zscout.bfm.pretrained import shipped
-from zscout.files import write_bytes, write_json
-from zscout.lab.paper.feature_maps import FIGURES
-from zscout.lab.paper.network_training import training_figure
-from zscout.lab.report_model import (
+from zscout.base.files import write_bytes, write_json
+from zscout.lab.compare.report_model import (
     Curve,
     CurveFigure,
     CurvePanel,
@@ -25,12 +22,15 @@ from zscout.lab.report_model import (
     Strip,
     to_json,
 )
-from zscout.lab.stored_results import collect, stored_trainings
-from zscout.report.draw_curves import draw_curves
-from zscout.report.draw_framework import draw_framework
-from zscout.report.draw_maps import FINE, draw_panels
-from zscout.report.figures import draw, palettes, save_figure
-from zscout.report.ink import WALL, Palette
+from zscout.lab.compare.stored_results import collect, stored_trainings
+from zscout.models.files.pretrained import shipped
+from zscout.paper.experiments.feature_maps import FIGURES
+from zscout.paper.experiments.network_training import training_figure
+from zscout.report.figures.curves import draw_curves
+from zscout.report.figures.figures import draw, palettes, save_figure
+from zscout.report.figures.framework import draw_framework
+from zscout.report.figures.maps import FINE, draw_panels
+from zscout.watch.ink import WALL, Palette
 
 
 @pytest.fixture(scope="module")

@@ -10,12 +10,12 @@ import torch
 from benchmarks.reward_requests import LEAST, gated_runs, gates
 from simulating import simulate
 from zscout import OnlineTransfer
-from zscout.lab.arena import Tasks
-from zscout.lab.exact_evaluation import evaluate_exactly
-from zscout.lab.grid_arena import GridArena
-from zscout.lab.simulation import WORLD
-from zscout.lab.spec import Spec
-from zscout.randomness import Streams
+from zscout.base.randomness import Streams
+from zscout.lab.arenas.arena import Tasks
+from zscout.lab.arenas.grid import GridArena
+from zscout.lab.evaluation.exact_evaluation import evaluate_exactly
+from zscout.lab.runs.simulation import WORLD
+from zscout.lab.runs.spec import Spec
 
 pytestmark = pytest.mark.long
 ARENA = GridArena(features="clusters")

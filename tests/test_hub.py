@@ -14,7 +14,7 @@ import torch
 
 import zscout
 from commands import run_programs
-from zscout.bfm.usfa import USFA, USFAConfig
+from zscout.models.usfa.model import USFA, USFAConfig
 
 MANY_ERRORS = """
 for name in NAMES:

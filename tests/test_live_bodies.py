@@ -9,12 +9,13 @@ import pytest
 import zscout
 from live_frames import frames, messages, side, steps
 from test_body_training import TINY
-from zscout.bfm.body_training import BodyTrainer
-from zscout.bfm.pretrained import save_observations, shipped
-from zscout.live import choices, offers
-from zscout.live.run import LiveRun
-from zscout.live.setup import Setup
-from zscout.worlds.body import BODIES, body
+from zscout.live.server import choices
+from zscout.live.session import offers
+from zscout.live.session.run import LiveRun
+from zscout.live.session.setup import Setup
+from zscout.models.fb.bodies.training import BodyTrainer
+from zscout.models.files.pretrained import save_observations, shipped
+from zscout.worlds.bodies.body import BODIES, body
 
 
 @pytest.fixture(scope="module", params=["quadruped", "hopper"])

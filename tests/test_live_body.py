@@ -12,19 +12,19 @@ import torch
 from torch import Tensor
 
 from live_frames import close, frames, messages, side, steps
-from zscout.lab.body_arena import BodyArena
-from zscout.lab.simulation import simulated
-from zscout.lab.vector_arena import VectorRuns
-from zscout.live import offers
-from zscout.live.body_world import LiveBody
-from zscout.live.choices import choices
-from zscout.live.goal_words import goals_of, in_words
-from zscout.live.late_credit import credited, out_of_reach
-from zscout.live.limits import Limits
-from zscout.live.run import LiveRun
-from zscout.live.setup import Setup
+from zscout.lab.arenas.body import BodyArena
+from zscout.lab.arenas.vector import VectorRuns
+from zscout.lab.runs.simulation import simulated
+from zscout.live.places.body import LiveBody
+from zscout.live.places.goal_words import goals_of, in_words
+from zscout.live.server.choices import choices
+from zscout.live.server.limits import Limits
+from zscout.live.session import offers
+from zscout.live.session.late_credit import credited, out_of_reach
+from zscout.live.session.run import LiveRun
+from zscout.live.session.setup import Setup
 from zscout.transfer.agent import OnlineTransfer
-from zscout.worlds.body_tasks import body_task
+from zscout.worlds.bodies.tasks import body_task
 
 ARENA = BodyArena("cheetah-fb", body="cheetah")
 [OFFER] = [offer for offer in choices()["worlds"] if offer["name"] == "cheetah"]
@@ -365,8 +365,8 @@ def test_every_step_is_exported() -> None:
 def test_a_long_run_keeps_the_last_frames_little_of_each_step_and_everything_of_its_export(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("zscout.live.run.KEPT", 60)
-    monkeypatch.setattr("zscout.live.method_run.NEWEST", 40)
+    monkeypatch.setattr("zscout.live.session.run.KEPT", 60)
+    monkeypatch.setattr("zscout.live.session.method_run.NEWEST", 40)
     run = begun(methods=["random-z"], seed=1, reward={"task": 1}, most_steps=10)
     shown = steps(run, 150)  # more than on a map
     resumed = frames(run.begun("key", resumed=True))

@@ -11,8 +11,8 @@ import time
 import pytest
 
 from live import Served, page, served
-from zscout.live.connections import Connections
-from zscout.live.limits import LOG_BURST, LOG_SECONDS, LONGEST_RECORD, LimitedLog, Limits
+from zscout.live.server.connections import Connections
+from zscout.live.server.limits import LOG_BURST, LOG_SECONDS, LONGEST_RECORD, LimitedLog, Limits
 
 FILES = 256  # open files per process: the default on macOS
 

@@ -15,11 +15,11 @@ from starlette.applications import Starlette
 
 from benchmarks.live_load import resident
 from live import PATIENCE, SERVE, SMALL, SMALL_MAZE, Page, page, served
-from zscout.live import server
-from zscout.live import worker_calls as worker_side
-from zscout.live.limits import Limits
-from zscout.live.messages import FIELDS, RunLostError
-from zscout.live.workers import Worker
+from zscout.live.server import server
+from zscout.live.server import worker_calls as worker_side
+from zscout.live.server.limits import Limits
+from zscout.live.server.messages import FIELDS, RunLostError
+from zscout.live.server.workers import Worker
 
 TAINTED = ("etc/passwd", "zscout_hostile", "os:system", "__import__")
 RAW = {  # what json.dumps would not write

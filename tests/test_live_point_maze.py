@@ -13,15 +13,15 @@ from torch import Generator, Tensor
 
 from live_frames import close, frames, messages, side, steps
 from toys import Regression
-from zscout.lab.point_arena import PointArena
-from zscout.lab.simulation import simulated
-from zscout.lab.vector_arena import VectorRuns
-from zscout.live.choices import choices
-from zscout.live.point_world import OF_PLACES, LivePointMaze
-from zscout.live.run import LiveRun
-from zscout.live.setup import Setup
+from zscout.lab.arenas.point import PointArena
+from zscout.lab.arenas.vector import VectorRuns
+from zscout.lab.runs.simulation import simulated
+from zscout.live.places.point import OF_PLACES, LivePointMaze
+from zscout.live.server.choices import choices
+from zscout.live.session.run import LiveRun
+from zscout.live.session.setup import Setup
 from zscout.transfer.agent import OnlineTransfer
-from zscout.worlds.point_tasks import point_tasks
+from zscout.worlds.points.tasks import point_tasks
 
 ARENA = PointArena()
 [OFFER] = [offer for offer in choices()["worlds"] if offer["name"] == "point-maze"]

@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from live_frames import close, frames, messages, side, steps
-from zscout.lab.body_arena import BodyArena
-from zscout.live import rehearsal
-from zscout.live.rehearsal import (
+from zscout.base.randomness import Streams
+from zscout.lab.arenas.body import BodyArena
+from zscout.live.session import rehearsal
+from zscout.live.session.rehearsal import (
     REHEARSALS,
     SURE,
     Assurance,
@@ -20,11 +21,10 @@ from zscout.live.rehearsal import (
     could_gain,
     rehearsed,
 )
-from zscout.live.run import LiveRun
-from zscout.live.setup import Setup
-from zscout.randomness import Streams
+from zscout.live.session.run import LiveRun
+from zscout.live.session.setup import Setup
 from zscout.transfer.agent import OnlineTransfer
-from zscout.worlds.body_tasks import body_task
+from zscout.worlds.bodies.tasks import body_task
 
 ARENA = BodyArena("cheetah-fb", body="cheetah")
 EVERY = 30  # labels from one rehearsal to the next, where nothing is simulated

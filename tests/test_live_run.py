@@ -17,17 +17,17 @@ from benchmarks.live_patches import Patches, paintings
 from live_frames import close, frames, messages, side, steps
 from simulating import simulate
 from toys import Regression
-from zscout.lab.grid_arena import GridArena
-from zscout.lab.ground import SHIPPED, Ground
-from zscout.lab.simulation import TaskRuns, simulated
-from zscout.lab.simulation import trace_of as lab_trace
-from zscout.lab.trace_comparison import TraceComparison
-from zscout.lab.trace_file import TraceFile
-from zscout.live.choices import choices
-from zscout.live.explanation import Explanation, number, place_of
-from zscout.live.messages import SETTINGS
-from zscout.live.run import LATE, LiveRun
-from zscout.live.setup import Setup
+from zscout.lab.arenas.grid import GridArena
+from zscout.lab.arenas.ground import SHIPPED, Ground
+from zscout.lab.compare.trace_comparison import TraceComparison
+from zscout.lab.compare.trace_file import TraceFile
+from zscout.lab.runs.simulation import TaskRuns, simulated
+from zscout.lab.runs.simulation import trace_of as lab_trace
+from zscout.live.places.explanation import Explanation, number, place_of
+from zscout.live.server.choices import choices
+from zscout.live.server.messages import SETTINGS
+from zscout.live.session.run import LATE, LiveRun
+from zscout.live.session.setup import Setup
 from zscout.transfer.agent import OnlineTransfer
 
 USUAL = {"features": "laplacian", "model": "network", "memory": 100}

@@ -94,10 +94,10 @@ def test_every_response_has_the_security_headers(server: Served, path: str, stat
 
 
 def test_every_file_of_the_page_is_served_as_what_it_is(server: Served) -> None:
-    import zscout.live.server
+    import zscout.live.server.server
 
     kinds = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
-    files = [path for path in zscout.live.server.PAGE.iterdir() if path.is_file()]
+    files = [path for path in zscout.live.server.server.PAGE.iterdir() if path.is_file()]
     assert {".html", ".css", ".js"} <= {path.suffix for path in files}
     for path in files:
         answer = server.get(f"/static/{path.name}")

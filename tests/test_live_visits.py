@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from zscout.live.limits import PRICES, Limits, TokenBucket
-from zscout.live.messages import Reply, encode
-from zscout.live.visits import Visit
-from zscout.live.workers import TimeShare, Worker
+from zscout.live.server.limits import PRICES, Limits, TokenBucket
+from zscout.live.server.messages import Reply, encode
+from zscout.live.server.visits import Visit
+from zscout.live.server.workers import TimeShare, Worker
 
 SETTINGS = {"noise": 0.1, "silence": "nothing", "wait": True}
 

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from zscout.lab.comparison import Row
-from zscout.lab.statistics import Estimate
-from zscout.lab.stored_results import StoredCell, stored_league
-from zscout.lab.tuning import GRIDS
+from zscout.lab.compare.comparison import Row
+from zscout.lab.compare.statistics import Estimate
+from zscout.lab.compare.stored_results import StoredCell, stored_league
+from zscout.lab.compare.tuning import GRIDS
 from zscout.transfer.methods import METHODS
 
 FOLDER = Path(__file__).parents[1] / "docs" / "methods"

@@ -9,18 +9,18 @@ import torch
 
 import zscout
 from zscout import USFA, ExactModel
-from zscout.bfm.judging import moment_error
-from zscout.bfm.moment_training import MomentTrainer
-from zscout.bfm.moments import MomentUSFA
-from zscout.bfm.recipe import RECIPES
-from zscout.bfm.training import Trainer
-from zscout.bfm.transitions import Transitions
+from zscout.base.types import HasHorizons, HasSecondMoment
 from zscout.features import laplacian
-from zscout.lab.pretraining import Pretraining, Run
-from zscout.transfer.acquisition import PathUCB
-from zscout.transfer.forecast import Forecast
-from zscout.transfer.posterior import TaskPosterior
-from zscout.types import HasHorizons, HasSecondMoment
+from zscout.lab.training.usfa import Pretraining, Run
+from zscout.models.usfa.judging import moment_error
+from zscout.models.usfa.moment_training import MomentTrainer
+from zscout.models.usfa.moments import MomentUSFA
+from zscout.models.usfa.recipe import RECIPES
+from zscout.models.usfa.training import Trainer
+from zscout.models.usfa.transitions import Transitions
+from zscout.transfer.belief.posterior import TaskPosterior
+from zscout.transfer.score.acquisition import PathUCB
+from zscout.transfer.score.forecast import Forecast
 from zscout.worlds import open_grid
 
 WORLD = open_grid(5)

@@ -18,15 +18,15 @@ import zscout
 from simulating import simulate
 from toys import Compass, Regression
 from zscout import METHODS, USFA, ExactModel, OnlineTransfer, TaskPosterior
-from zscout.bfm.calibration import Calibrated, calibrated, whitening
-from zscout.lab.grid_arena import GridArena
-from zscout.lab.paper.searches import random_problem
-from zscout.transfer.acquisition import UCB, LogDet, PathUCB
-from zscout.transfer.forecast import Forecast
+from zscout.base.types import HasHeads, HasHorizons, HasSecondMoment, HasStates
+from zscout.lab.arenas.grid import GridArena
+from zscout.models.calibration import Calibrated, calibrated, whitening
+from zscout.paper.experiments.searches import random_problem
+from zscout.transfer.belief.sums import Means
 from zscout.transfer.offline import constant_part, constant_part_of, fit_task
-from zscout.transfer.search import Gradient
-from zscout.transfer.sums import Means
-from zscout.types import HasHeads, HasHorizons, HasSecondMoment, HasStates
+from zscout.transfer.score.acquisition import UCB, LogDet, PathUCB
+from zscout.transfer.score.forecast import Forecast
+from zscout.transfer.score.search import Gradient
 
 
 def some_pairs(n: int, d: int, seed: int = 0) -> tuple[Tensor, Tensor]:

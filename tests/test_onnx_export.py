@@ -12,11 +12,11 @@ import pytest
 import torch
 
 import zscout
-from zscout.bfm import onnx_export
-from zscout.bfm.fb import FB, FBConfig
-from zscout.bfm.pretrained import observations_of
-from zscout.bfm.usfa import USFA, USFAConfig
 from zscout.cli import main
+from zscout.models.fb.model import FB, FBConfig
+from zscout.models.files import onnx_export
+from zscout.models.files.pretrained import observations_of
+from zscout.models.usfa.model import USFA, USFAConfig
 
 
 def small_fb(**changes: Any) -> FB:

@@ -14,13 +14,13 @@ from torch import Tensor
 
 from toys import Compass, Drift, Drifter
 from zscout import METHODS, ExactModel, Method, OnlineTransfer, calibrated, check_model, rollout
-from zscout.bfm.conventions import Fit
-from zscout.bfm.fb import FB, FBConfig
-from zscout.bfm.rollouts import rollout_pairs
+from zscout.base.types import BehaviorModel
+from zscout.models.checks.conventions import Fit
+from zscout.models.fb.model import FB, FBConfig
+from zscout.models.usfa.rollouts import rollout_pairs
+from zscout.transfer.belief.posterior import TaskPosterior
 from zscout.transfer.offline import infer_task
-from zscout.transfer.posterior import TaskPosterior
-from zscout.transfer.search import Shooting
-from zscout.types import BehaviorModel
+from zscout.transfer.score.search import Shooting
 
 
 class Limited(Drift):

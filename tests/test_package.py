@@ -16,7 +16,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from package import ROOT, build, closure, readme_program
-from zscout.bfm.pretrained import shipped
+from zscout.models.files.pretrained import shipped
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 BLOCKER = """
@@ -46,7 +46,7 @@ def test_wheel_and_sdist_hold_the_models_and_no_tests(built: tuple[Path, Path]) 
     with tarfile.open(sdist) as archive:
         in_sdist = [name.partition("/src/")[2] or name.partition("/")[2] for name in archive.getnames()]
     for names, whole in ((in_wheel, wheel), (in_sdist, sdist)):
-        assert {f"zscout/bfm/models/{model}/model.safetensors" for model in shipped()} <= set(names)
+        assert {f"zscout/models/shipped/{model}/model.safetensors" for model in shipped()} <= set(names)
         assert "zscout/py.typed" in names
         assert any(name.startswith("zscout/live/") and name.endswith(".js") for name in names)  # the page
         strangers = ("test", "benchmarks", "docs", "out", ".venv", ".github")

@@ -11,23 +11,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from zscout import paper
 from zscout.cli import main
-from zscout.lab import paper
-from zscout.lab.chunks import run_all, run_batch
-from zscout.lab.grid_arena import GridArena
-from zscout.lab.paper import EXPERIMENTS, Scale, _quick_claim, specs
-from zscout.lab.paper.experiment import posteriors
-from zscout.lab.paper.feature_maps import FEATURES_AND_POLICIES
-from zscout.lab.paper.league import entrants
-from zscout.lab.paper.model_errors import WRONG_PSI, _gains
-from zscout.lab.paper.online_transfer import settling_times
-from zscout.lab.paper.pure_exploration import _coverage, _steps_to_cover
-from zscout.lab.paper.regret_bounds import _identity, _variance
-from zscout.lab.paper.searches import GRADIENT, SEARCH_COMPARISON, _climb
-from zscout.lab.paper.summaries import banded, mean, median, verdict
-from zscout.lab.report_model import Claim
-from zscout.lab.spec import Spec
-from zscout.lab.store import Record, Store
+from zscout.lab.arenas.grid import GridArena
+from zscout.lab.compare.report_model import Claim
+from zscout.lab.runs.chunks import run_all, run_batch
+from zscout.lab.runs.spec import Spec
+from zscout.lab.runs.store import Record, Store
+from zscout.paper import EXPERIMENTS, Scale, _quick_claim, specs
+from zscout.paper.experiment import posteriors
+from zscout.paper.experiments.feature_maps import FEATURES_AND_POLICIES
+from zscout.paper.experiments.league import entrants
+from zscout.paper.experiments.model_errors import WRONG_PSI, _gains
+from zscout.paper.experiments.online_transfer import settling_times
+from zscout.paper.experiments.pure_exploration import _coverage, _steps_to_cover
+from zscout.paper.experiments.regret_bounds import _identity, _variance
+from zscout.paper.experiments.searches import GRADIENT, SEARCH_COMPARISON, _climb
+from zscout.paper.summaries import banded, mean, median, verdict
 
 
 def reproduce(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":

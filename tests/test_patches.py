@@ -7,11 +7,11 @@ import torch
 from torch import Generator, Tensor
 
 from commands import run_zscout
-from zscout.lab.arena import Batch, Tasks
-from zscout.lab.chunks import run_batch
-from zscout.lab.comparison import Entrant, arena_from_json
-from zscout.lab.grid_arena import GridArena
-from zscout.lab.patches import NEARER, PatchArena
+from zscout.lab.arenas.arena import Batch, Tasks
+from zscout.lab.arenas.grid import GridArena
+from zscout.lab.arenas.patches import NEARER, PatchArena
+from zscout.lab.compare.comparison import Entrant, arena_from_json
+from zscout.lab.runs.chunks import run_batch
 
 FINE = PatchArena(rewards="decoy")
 

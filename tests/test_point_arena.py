@@ -9,14 +9,14 @@ import pytest
 import torch
 
 from commands import run_zscout
-from zscout.lab.arena import NUMBERS, Arena, Batch, Tasks
-from zscout.lab.chunks import run_batch
-from zscout.lab.comparison import Entrant, Outcome, comparison, episode_cells
-from zscout.lab.point_arena import PointArena, task_named
-from zscout.lab.simulation import simulated
-from zscout.lab.spec import Spec
-from zscout.lab.store import Store
-from zscout.randomness import Streams
+from zscout.base.randomness import Streams
+from zscout.lab.arenas.arena import NUMBERS, Arena, Batch, Tasks
+from zscout.lab.arenas.point import PointArena, task_named
+from zscout.lab.compare.comparison import Entrant, Outcome, comparison, episode_cells
+from zscout.lab.runs.chunks import run_batch
+from zscout.lab.runs.simulation import simulated
+from zscout.lab.runs.spec import Spec
+from zscout.lab.runs.store import Store
 from zscout.transfer.agent import OnlineTransfer
 
 NAMED, LINEAR, PITS = PointArena(), PointArena(rewards="linear"), PointArena(rewards="pits")

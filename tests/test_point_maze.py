@@ -10,9 +10,9 @@ from gymnasium.utils.env_checker import check_env
 
 import zscout
 from zscout.worlds import PointMaze, PointMazeEnv, point_maze
-from zscout.worlds.point_maze import SKIN
-from zscout.worlds.point_planner import PointPlanner
-from zscout.worlds.point_tasks import KINDS, point_tasks
+from zscout.worlds.points.maze import SKIN
+from zscout.worlds.points.planner import PointPlanner
+from zscout.worlds.points.tasks import KINDS, point_tasks
 
 SMALL = "...\n.#.\n..."
 

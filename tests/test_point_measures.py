@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import torch
 
-from zscout.lab import point_measures
-from zscout.lab.arena import Tasks
-from zscout.lab.paper.continuous import SHOWN, _measured_row, labels_figure
-from zscout.lab.point_arena import PointArena, task_named
-from zscout.lab.point_measures import TaskMeasures, best_z, main, returns, stored_measures
-from zscout.lab.statistics import Estimate
-from zscout.lab.stored_results import StoredCell, stored_point_maze
+from zscout.lab.arenas.arena import Tasks
+from zscout.lab.arenas.point import PointArena, task_named
+from zscout.lab.compare.statistics import Estimate
+from zscout.lab.compare.stored_results import StoredCell, stored_point_maze
+from zscout.lab.evaluation import point_measures
+from zscout.lab.evaluation.point_measures import TaskMeasures, best_z, main, returns, stored_measures
+from zscout.paper.experiments.continuous import SHOWN, _measured_row, labels_figure
 
 ARENA = PointArena()
 NAMES = ["goal 3", "velocity 5"]

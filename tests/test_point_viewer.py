@@ -14,14 +14,14 @@ from rich.console import Console
 from commands import run_zscout
 from toys import Regression
 from zscout.cli import main
-from zscout.lab.arena import Tasks
-from zscout.lab.chunks import run_batch
-from zscout.lab.comparison import Entrant
-from zscout.lab.point_arena import PointArena, task_named
-from zscout.lab.point_viewer import run_named, watch_run
-from zscout.lab.viewer import Frame, Scene
-from zscout.report.animation import write_gif
-from zscout.report.terminal import View, plain_line
+from zscout.lab.arenas.arena import Tasks
+from zscout.lab.arenas.point import PointArena, task_named
+from zscout.lab.compare.comparison import Entrant
+from zscout.lab.runs.chunks import run_batch
+from zscout.watch.animation import write_gif
+from zscout.watch.point import run_named, watch_run
+from zscout.watch.terminal import View, plain_line
+from zscout.watch.viewer import Frame, Scene
 
 MODEL = "pointmaze-fb"
 DIRECTION = ",".join(["1", *["0"] * 31])

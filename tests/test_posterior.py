@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from zscout import TaskPosterior
-from zscout.randomness import Streams
+from zscout.base.randomness import Streams
 
 Pairs = tuple[np.ndarray, np.ndarray]
 NUMBERS = st.floats(-3, 3)

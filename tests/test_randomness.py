@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from torch import Tensor
 
-from zscout.randomness import GOLDEN, Streams, _mix, normal, uniform
+from zscout.base.randomness import GOLDEN, Streams, _mix, normal, uniform
 
 SEEDS = st.integers(-(2**63), 2**63 - 1)
 

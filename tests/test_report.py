@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from zscout.lab.report_model import (
+from zscout.base.markup import plain, to_html
+from zscout.lab.compare.report_model import (
     Claim,
     ClaimVerdict,
     Curve,
@@ -27,11 +28,10 @@ from zscout.lab.report_model import (
     Strip,
     TextTable,
 )
-from zscout.report.ink import INK
-from zscout.report.markup import plain, to_html
 from zscout.report.page import render
 from zscout.report.report import number_of_files, write_report
 from zscout.report.tables import to_csv, to_markdown
+from zscout.watch.ink import INK
 
 HOSTILE = "<script>alert('&')</script>\"><img src=x>"
 

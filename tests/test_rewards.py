@@ -6,7 +6,7 @@ import torch
 
 from zscout.features import grid_clusters
 from zscout.worlds import BlackBox, LinearReward, TableReward, open_grid
-from zscout.worlds.rewards import as_reward
+from zscout.worlds.grids.rewards import as_reward
 
 PHI = grid_clusters(open_grid())
 

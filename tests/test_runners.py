@@ -17,15 +17,15 @@ from typing import Any
 
 import pytest
 
-import zscout.lab.chunks
+import zscout.lab.runs.chunks
 from zscout.cli import main
-from zscout.lab.arena import Tasks
-from zscout.lab.chunks import FEW, LEAST, _least_runs, _Plan, run_all
-from zscout.lab.comparison import Entrant
-from zscout.lab.executor import Executor, InProcess, LocalProcesses, Result, executor_named
-from zscout.lab.grid_arena import GridArena
-from zscout.lab.spec import Spec
-from zscout.lab.store import Store
+from zscout.lab.arenas.arena import Tasks
+from zscout.lab.arenas.grid import GridArena
+from zscout.lab.compare.comparison import Entrant
+from zscout.lab.runs.chunks import FEW, LEAST, _least_runs, _Plan, run_all
+from zscout.lab.runs.executor import Executor, InProcess, LocalProcesses, Result, executor_named
+from zscout.lab.runs.spec import Spec
+from zscout.lab.runs.store import Store
 from zscout.transfer.methods import METHODS, Method
 
 TESTS = Path(__file__).parent
@@ -53,8 +53,8 @@ def stored(specs: Sequence[Spec], folder: Path, executor: Executor | None = None
 
 @pytest.fixture
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(zscout.lab.chunks, "LEAST", 2)
-    monkeypatch.setattr(zscout.lab.chunks, "MOST", 2)
+    monkeypatch.setattr(zscout.lab.runs.chunks, "LEAST", 2)
+    monkeypatch.setattr(zscout.lab.runs.chunks, "MOST", 2)
 
 
 def test_the_size_of_chunks_follows_the_model() -> None:
@@ -304,7 +304,7 @@ def test_a_cluster_gives_what_this_process_gives_also_when_a_worker_and_a_node_a
     assert there == stored(specs, tmp_path / "here")
 
     # Code of another digest is refused by the node that would run it
-    monkeypatch.setattr("zscout.lab.ray_executor.code_digest", lambda: "0" * 64)
+    monkeypatch.setattr("zscout.lab.runs.ray_executor.code_digest", lambda: "0" * 64)
     with Store(tmp_path / "other") as store, joined(nodes) as executor:
         with pytest.raises(OSError, match=r"the node .* has other zscout code \(.*\) than this one \(000000000000\)"):
             list(run_all(specs, store, executor))

@@ -7,12 +7,13 @@ from torch import Generator, Tensor
 
 from toys import Compass, Fixed
 from zscout import ExactModel, TaskPosterior, load
+from zscout.base.randomness import Rng, Streams
+from zscout.base.types import BehaviorModel, Obs
 from zscout.features import grid_clusters
-from zscout.randomness import Rng, Streams
-from zscout.transfer.acquisition import UCB, Explore, Greedy, PathUCB
-from zscout.transfer.bank import Table, distinct_rows, table_of
-from zscout.transfer.problem import Problem, argmax_at_random
-from zscout.transfer.search import (
+from zscout.transfer.score.acquisition import UCB, Explore, Greedy, PathUCB
+from zscout.transfer.score.bank import Table, distinct_rows, table_of
+from zscout.transfer.score.problem import Problem, argmax_at_random
+from zscout.transfer.score.search import (
     AnyZ,
     AtEstimate,
     Automatic,
@@ -26,7 +27,6 @@ from zscout.transfer.search import (
     Search,
     Shooting,
 )
-from zscout.types import BehaviorModel, Obs
 from zscout.worlds import open_grid
 
 RNG = Streams(torch.tensor(0))
@@ -270,7 +270,7 @@ def test_rows_are_scored_alike_in_parts_where_they_stand_and_all_at_once(
     posterior = TaskPosterior.prior(dim=9, ridge=0.3, runs=(5,)).update(phi, reward)
     found = []
     for rows in (10**6, 300, 1):  # all runs together, a few of them, each for itself
-        monkeypatch.setattr("zscout.transfer.bank.ROWS", rows)
+        monkeypatch.setattr("zscout.transfer.score.bank.ROWS", rows)
         forecast = Table(laplacian_model, 100, seed=0).forecast(laplacian_model, state)
         found.append([*forecast.value_and_width(posterior), forecast.information(posterior, 0.9)])
         assert torch.allclose(forecast.psi @ posterior.z_hat[..., None], found[-1][0][..., None])
@@ -300,7 +300,7 @@ def test_rows_of_one_state_are_those_of_the_table_and_take_bounded_room(
 
     table, other = Table(laplacian_model, 50, 0), Table(laplacian_model, 50, 0)
     size = table.row("M", 0, moments).nbytes
-    monkeypatch.setattr("zscout.transfer.bank.ROOM", 3 * size)
+    monkeypatch.setattr("zscout.transfer.score.bank.ROOM", 3 * size)
     for state in range(20):
         assert torch.equal(table.row("M", state, moments), other.column("M", moments)[state])
         assert sum(row.nbytes for row in table._single.values()) <= 3 * size

@@ -11,18 +11,18 @@ import numpy as np
 import pytest
 import torch
 
-from zscout.lab.arena import Tasks
-from zscout.lab.chunks import run_batch, run_chunk
-from zscout.lab.grid_arena import GridArena, _ground, finite
-from zscout.lab.plugins import digest_of_code
-from zscout.lab.spec import Spec, _decided
-from zscout.lab.store import Failure
+from zscout.lab.arenas.arena import Tasks
+from zscout.lab.arenas.grid import GridArena, _ground, finite
+from zscout.lab.runs.chunks import run_batch, run_chunk
+from zscout.lab.runs.plugins import digest_of_code
+from zscout.lab.runs.spec import Spec, _decided
+from zscout.lab.runs.store import Failure
 from zscout.transfer.methods import METHODS
 
 MINE = """
 from zscout import METHODS, Method
-from zscout.transfer.search import AtEstimate
-from zscout.transfer.search import Bank
+from zscout.transfer.score.search import AtEstimate
+from zscout.transfer.score.search import Bank
 from zscout import ExactModel
 from zscout.features import laplacian
 import torch
@@ -146,7 +146,7 @@ def test_a_digest_is_a_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
         weights.copy_(saved)
     del finite(network.arena).ground.__dict__["fingerprint"]
     _decided.cache_clear()
-    monkeypatch.setattr("zscout.lab.spec.code_digest", lambda: "another version")
+    monkeypatch.setattr("zscout.lab.runs.spec.code_digest", lambda: "another version")
     again = base.digest
     _decided.cache_clear()
     monkeypatch.undo()
@@ -313,7 +313,7 @@ def test_a_digest_depends_on_what_code_does(old: str, new: str, same: bool) -> N
 
 @pytest.mark.long
 def test_a_digest_is_the_same_in_every_process() -> None:
-    words = "import sys; from zscout.lab.spec import code_digest; print(code_digest())"
+    words = "import sys; from zscout.lab.runs.spec import code_digest; print(code_digest())"
     found = {
         subprocess.run(
             [sys.executable, "-c", words], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, text=True

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from benchmarks.specialists import Recipe, Specialists, main
-from zscout.worlds.body import body
-from zscout.worlds.body_tasks import body_task, body_tasks
+from zscout.worlds.bodies.body import body
+from zscout.worlds.bodies.tasks import body_task, body_tasks
 
 pytestmark = pytest.mark.long
 TINY = Recipe(bodies=3, batch=32, hidden=16, warm_up=20, episode=15, kept=100)

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from zscout.lab.arena import Tasks
-from zscout.lab.comparison import Entrant, Outcome, Row, comparison, paired_cells, ranking_cells
-from zscout.lab.grid_arena import GridArena
-from zscout.lab.point_arena import PointArena
-from zscout.lab.statistics import Bootstrap, Estimate, interquartile_mean, ranks
-from zscout.lab.stored_results import collect_league
-from zscout.lab.tuning import (
+from zscout.lab.arenas.arena import Tasks
+from zscout.lab.arenas.grid import GridArena
+from zscout.lab.arenas.point import PointArena
+from zscout.lab.compare.comparison import Entrant, Outcome, Row, comparison, paired_cells, ranking_cells
+from zscout.lab.compare.statistics import Bootstrap, Estimate, interquartile_mean, ranks
+from zscout.lab.compare.stored_results import collect_league
+from zscout.lab.compare.tuning import (
     BUDGET,
     GRIDS,
     VECTOR_GRIDS,

@@ -17,13 +17,13 @@ import numpy as np
 import pytest
 import torch
 
-from zscout.lab.arena import Tasks
-from zscout.lab.chunks import run_all, run_batch, run_chunk
-from zscout.lab.comparison import Entrant, Outcome, comparison
-from zscout.lab.executor import executor_named
-from zscout.lab.grid_arena import GridArena
-from zscout.lab.spec import Spec
-from zscout.lab.store import FILE, Failure, Record, Store, StoreError, unpack
+from zscout.lab.arenas.arena import Tasks
+from zscout.lab.arenas.grid import GridArena
+from zscout.lab.compare.comparison import Entrant, Outcome, comparison
+from zscout.lab.runs.chunks import run_all, run_batch, run_chunk
+from zscout.lab.runs.executor import executor_named
+from zscout.lab.runs.spec import Spec
+from zscout.lab.runs.store import FILE, Failure, Record, Store, StoreError, unpack
 
 KILLS = int(os.environ.get("KILLS", "4"))  # KILLS=20 pytest -s -k killed tells of each of twenty
 PROGRAM = """
@@ -32,10 +32,10 @@ from pathlib import Path
 
 def main():
     import torch
-    import zscout.lab.chunks as chunks
+    import zscout.lab.runs.chunks as chunks
     from test_store import entrants
-    from zscout.lab.executor import executor_named
-    from zscout.lab.store import Store
+    from zscout.lab.runs.executor import executor_named
+    from zscout.lab.runs.store import Store
 
     torch.set_num_threads(1)
     chunks.FIRST = chunks.LEAST = chunks.MOST = 2  # many small chunks: many moments to be killed at
@@ -121,7 +121,7 @@ def test_two_processes_share_one_store(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_many_processes_may_make_one_store(tmp_path: Path) -> None:
-    program = "import sys; from pathlib import Path; from zscout.lab.store import Store; sys.stdin.read()\n" + (
+    program = "import sys; from pathlib import Path; from zscout.lab.runs.store import Store; sys.stdin.read()\n" + (
         "for i in range(30): Store(Path(sys.argv[1]) / str(i)).close()"
     )
     command = [sys.executable, "-c", program, str(tmp_path)]
@@ -293,7 +293,7 @@ def test_a_run_that_fails_costs_only_itself(tmp_path: Path, monkeypatch: pytest.
             raise RuntimeError("not this one")
         return run_batch(chunk)
 
-    monkeypatch.setattr("zscout.lab.chunks.run_batch", batch)
+    monkeypatch.setattr("zscout.lab.runs.chunks.run_batch", batch)
     answers = run_chunk(specs).answers
     assert [type(answer) for answer in answers] == [Record, Record, Failure, Record]
     with Store(tmp_path) as store:

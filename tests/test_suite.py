@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from commands import run_zscout
+from zscout.base.files import parse_json
 from zscout.cli import main
-from zscout.files import parse_json
-from zscout.lab import suite
-from zscout.lab.comparison import Row
-from zscout.lab.statistics import Estimate
-from zscout.lab.stored_results import StoredCell, stored_league
-from zscout.lab.suite import MARGIN, PLACES, Score, cells_from_json, cells_to_json, standing, stored_suite
+from zscout.lab.compare import suite
+from zscout.lab.compare.comparison import Row
+from zscout.lab.compare.statistics import Estimate
+from zscout.lab.compare.stored_results import StoredCell, stored_league
+from zscout.lab.compare.suite import MARGIN, PLACES, Score, cells_from_json, cells_to_json, standing, stored_suite
 from zscout.transfer.methods import METHODS
 
 

@@ -13,12 +13,12 @@ from torch import Generator
 import zscout
 from toys import Compass
 from zscout import OnlineTransfer
-from zscout.bfm.pretrained import observations_of
-from zscout.bfm.task_prior import LEAST, covariance_of_rewards, random_tasks, task_covariance
-from zscout.smooth_rewards import random_rewards
-from zscout.transfer.confidence import ScaleFree, directions_seen, in_burst
-from zscout.transfer.fit import RewardFit, fit_of
-from zscout.transfer.posterior import TaskPosterior
+from zscout.base.smooth_rewards import random_rewards
+from zscout.models.fb.task_prior import LEAST, covariance_of_rewards, random_tasks, task_covariance
+from zscout.models.files.pretrained import observations_of
+from zscout.transfer.belief.fit import RewardFit, fit_of
+from zscout.transfer.belief.posterior import TaskPosterior
+from zscout.transfer.score.confidence import ScaleFree, directions_seen, in_burst
 
 
 def _covariance(d: int = 5) -> torch.Tensor:

@@ -6,7 +6,7 @@ from torch import Generator
 
 from benchmarks.preferences import Vectors
 from benchmarks.thumbs import EVERY, FLIPS, likes, row, taught
-from zscout.lab.body_arena import BodyArena
+from zscout.lab.arenas.body import BodyArena
 
 pytestmark = pytest.mark.long
 

@@ -16,12 +16,12 @@ import zscout
 from simulating import simulate
 from zscout import METHODS, OnlineTransfer
 from zscout.cli import main
-from zscout.lab.exact_evaluation import evaluate_exactly, measured_on
-from zscout.lab.grid_arena import GridArena
-from zscout.lab.ground import Ground
-from zscout.lab.simulation import TaskRuns, Trace, simulated, trace_of
-from zscout.lab.trace_comparison import TraceComparison, rows_of
-from zscout.lab.trace_file import FINAL, MOST_BYTES, STATES, VECTORS, Painting, TracedRun, TraceFile
+from zscout.lab.arenas.grid import GridArena
+from zscout.lab.arenas.ground import Ground
+from zscout.lab.compare.trace_comparison import TraceComparison, rows_of
+from zscout.lab.compare.trace_file import FINAL, MOST_BYTES, STATES, VECTORS, Painting, TracedRun, TraceFile
+from zscout.lab.evaluation.exact_evaluation import evaluate_exactly, measured_on
+from zscout.lab.runs.simulation import TaskRuns, Trace, simulated, trace_of
 
 SEED, STEPS, NOISE = 7, 60, 0.3
 ARENA = GridArena()
@@ -174,7 +174,7 @@ def test_many_seeds_go_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     traces = TraceComparison({"run.json": file_of()})
     spec = traces.spec("greedy", {})
     whole = traces.afresh(spec, {}, 5)
-    monkeypatch.setattr("zscout.lab.trace_comparison.AT_ONCE", 2 * STEPS * 81)
+    monkeypatch.setattr("zscout.lab.compare.trace_comparison.AT_ONCE", 2 * STEPS * 81)
     parts = traces.afresh(spec, {}, 5)
     for name, column in whole.numbers.items():
         assert parts.numbers[name] == pytest.approx(column)
@@ -398,7 +398,7 @@ def test_a_method_of_ones_own_stands_beside_them_or_is_left_out(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "own_for_traces.py").write_text(
-        "import zscout\nfrom zscout.transfer.search import AtEstimate\n"
+        "import zscout\nfrom zscout.transfer.score.search import AtEstimate\n"
         "steady = zscout.Method(ridge=0.5, search=AtEstimate())\n"
         "def angry():\n    raise RuntimeError('not [today]')\n"
     )

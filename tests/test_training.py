@@ -12,13 +12,13 @@ import torch
 from safetensors.torch import load_file
 
 from zscout import ExactModel
-from zscout.bfm.checkpoint import read_checkpoint, write_checkpoint
-from zscout.bfm.judging import Judge, Verdict
-from zscout.bfm.recipe import RECIPES, Recipe
-from zscout.bfm.training import Trainer
-from zscout.bfm.transitions import Transitions
-from zscout.bfm.usfa import USFA
 from zscout.features import grid_clusters, laplacian
+from zscout.models.files.checkpoint import read_checkpoint, write_checkpoint
+from zscout.models.usfa.judging import Judge, Verdict
+from zscout.models.usfa.model import USFA
+from zscout.models.usfa.recipe import RECIPES, Recipe
+from zscout.models.usfa.training import Trainer
+from zscout.models.usfa.transitions import Transitions
 from zscout.worlds import open_grid
 
 WORLD = open_grid(5)

@@ -12,14 +12,14 @@ from torch import Tensor
 
 from simulating import simulate
 from zscout import METHODS, USFA, ExactModel, Method, load
-from zscout.lab.exact_evaluation import settled, watch
-from zscout.lab.exact_values import Yardstick
-from zscout.lab.grid_arena import GridArena
-from zscout.lab.simulation import Trace
-from zscout.transfer.acquisition import Explore
-from zscout.transfer.confidence import SelfNormalised
+from zscout.lab.arenas.grid import GridArena
+from zscout.lab.evaluation.exact_evaluation import settled, watch
+from zscout.lab.evaluation.exact_values import Yardstick
+from zscout.lab.runs.simulation import Trace
 from zscout.transfer.explorers import RandomWalk
-from zscout.transfer.search import Bank
+from zscout.transfer.score.acquisition import Explore
+from zscout.transfer.score.confidence import SelfNormalised
+from zscout.transfer.score.search import Bank
 
 SEEDS = torch.arange(12) + 50
 

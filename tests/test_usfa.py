@@ -9,12 +9,12 @@ import torch
 
 import zscout
 from zscout import USFA, ExactModel
-from zscout.bfm.judging import Judge
-from zscout.bfm.pretrained import shipped
-from zscout.bfm.sphere import project_sphere
-from zscout.bfm.usfa import USFAConfig
+from zscout.base.types import BehaviorModel, HasHeads, HasStates, Obs, Vectors
 from zscout.features import grid_clusters, laplacian
-from zscout.types import BehaviorModel, HasHeads, HasStates, Obs, Vectors
+from zscout.models.files.pretrained import shipped
+from zscout.models.sphere import project_sphere
+from zscout.models.usfa.judging import Judge
+from zscout.models.usfa.model import USFAConfig
 from zscout.worlds import GridWorld, four_rooms, maze, open_grid
 
 SHIPPED = {

@@ -23,13 +23,13 @@ from simulating import simulate
 from toys import Regression
 from zscout import METHODS
 from zscout.cli import main
-from zscout.lab.arena import Tasks
-from zscout.lab.comparison import Entrant
-from zscout.lab.grid_arena import GridArena
-from zscout.lab.grid_viewer import run_named, watch_run
-from zscout.lab.viewer import Frame, Scene, share
-from zscout.report.animation import AT_THE_END, write_gif
-from zscout.report.terminal import View, plain_line, signed, sparkline
+from zscout.lab.arenas.arena import Tasks
+from zscout.lab.arenas.grid import GridArena
+from zscout.lab.compare.comparison import Entrant
+from zscout.watch.animation import AT_THE_END, write_gif
+from zscout.watch.grid import run_named, watch_run
+from zscout.watch.terminal import View, plain_line, signed, sparkline
+from zscout.watch.viewer import Frame, Scene, share
 
 NETWORK = GridArena(model="network")
 

@@ -9,8 +9,8 @@ import torch
 from gymnasium.spaces import Box, Discrete, Space
 from torch import Generator, Tensor
 
-from zscout.transfer.evidence import DOUBT, RIDGES, ROUNDING
-from zscout.types import Action, Obs, Vectors
+from zscout.base.types import Action, Obs, Vectors
+from zscout.transfer.belief.evidence import DOUBT, RIDGES, ROUNDING
 
 
 class Fixed:

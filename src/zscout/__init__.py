@@ -13,28 +13,28 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from zscout import adapters, features, worlds
     from zscout.adapters.checkpoints import load
-    from zscout.bfm.calibration import calibrated
-    from zscout.bfm.checking import check_model
-    from zscout.bfm.exact import ExactModel
-    from zscout.bfm.fb import FB
-    from zscout.bfm.onnx_export import export
-    from zscout.bfm.pretrained import save
-    from zscout.bfm.task_prior import task_covariance
-    from zscout.bfm.usfa import USFA
+    from zscout.base.types import Agent, BehaviorModel
+    from zscout.loop.asynchronous import AsyncTransfer
+    from zscout.loop.rollout import rollout
+    from zscout.models.calibration import calibrated
+    from zscout.models.checks.checking import check_model
+    from zscout.models.exact.model import ExactModel
+    from zscout.models.fb.model import FB
+    from zscout.models.fb.task_prior import task_covariance
+    from zscout.models.files.onnx_export import export
+    from zscout.models.files.pretrained import save
+    from zscout.models.usfa.model import USFA
     from zscout.transfer.agent import OnlineTransfer
-    from zscout.transfer.asynchronous import AsyncTransfer
-    from zscout.transfer.atlas import Atlas
-    from zscout.transfer.behaviours import Behaviours
-    from zscout.transfer.certificate import Certificate, Certified
-    from zscout.transfer.change import ChangeTest
-    from zscout.transfer.charting import chart
-    from zscout.transfer.credit import Credit
+    from zscout.transfer.atlas.atlas import Atlas
+    from zscout.transfer.atlas.behaviours import Behaviours
+    from zscout.transfer.atlas.charting import chart
+    from zscout.transfer.belief.change import ChangeTest
+    from zscout.transfer.belief.credit import Credit
+    from zscout.transfer.belief.posterior import TaskPosterior
+    from zscout.transfer.belief.preferences import most_telling
     from zscout.transfer.methods import METHODS, Method
     from zscout.transfer.offline import infer_task
-    from zscout.transfer.posterior import TaskPosterior
-    from zscout.transfer.preferences import most_telling
-    from zscout.transfer.rollout import rollout
-    from zscout.types import Agent, BehaviorModel
+    from zscout.transfer.score.certificate import Certificate, Certified
 
 __all__ = [
     "FB",
@@ -70,28 +70,28 @@ __all__ = [
 
 _HOMES = {
     "adapters.checkpoints": ["load"],
-    "bfm.calibration": ["calibrated"],
-    "bfm.checking": ["check_model"],
-    "bfm.exact": ["ExactModel"],
-    "bfm.fb": ["FB"],
-    "bfm.onnx_export": ["export"],
-    "bfm.pretrained": ["save"],
-    "bfm.task_prior": ["task_covariance"],
-    "bfm.usfa": ["USFA"],
+    "models.calibration": ["calibrated"],
+    "models.checks.checking": ["check_model"],
+    "models.exact.model": ["ExactModel"],
+    "models.fb.model": ["FB"],
+    "models.files.onnx_export": ["export"],
+    "models.files.pretrained": ["save"],
+    "models.fb.task_prior": ["task_covariance"],
+    "models.usfa.model": ["USFA"],
     "transfer.agent": ["OnlineTransfer"],
-    "transfer.asynchronous": ["AsyncTransfer"],
-    "transfer.atlas": ["Atlas"],
-    "transfer.behaviours": ["Behaviours"],
-    "transfer.charting": ["chart"],
-    "transfer.certificate": ["Certificate", "Certified"],
-    "transfer.change": ["ChangeTest"],
-    "transfer.credit": ["Credit"],
+    "loop.asynchronous": ["AsyncTransfer"],
+    "transfer.atlas.atlas": ["Atlas"],
+    "transfer.atlas.behaviours": ["Behaviours"],
+    "transfer.atlas.charting": ["chart"],
+    "transfer.score.certificate": ["Certificate", "Certified"],
+    "transfer.belief.change": ["ChangeTest"],
+    "transfer.belief.credit": ["Credit"],
     "transfer.methods": ["METHODS", "Method"],
     "transfer.offline": ["infer_task"],
-    "transfer.posterior": ["TaskPosterior"],
-    "transfer.preferences": ["most_telling"],
-    "transfer.rollout": ["rollout"],
-    "types": ["Agent", "BehaviorModel"],
+    "transfer.belief.posterior": ["TaskPosterior"],
+    "transfer.belief.preferences": ["most_telling"],
+    "loop.rollout": ["rollout"],
+    "base.types": ["Agent", "BehaviorModel"],
 }
 
 
@@ -109,7 +109,7 @@ def __dir__() -> list[str]:
 
 
 for _id, _world in (("OpenGrid", "open-grid"), ("FourRooms", "four-rooms"), ("Maze", "maze")):
-    _gymnasium.register(f"zscout/{_id}-v0", "zscout.worlds.gym:make_env", kwargs={"world": _world})
-_gymnasium.register("zscout/PointMaze-v0", "zscout.worlds.point_maze_env:make_point_maze")
+    _gymnasium.register(f"zscout/{_id}-v0", "zscout.worlds.grids.env:make_env", kwargs={"world": _world})
+_gymnasium.register("zscout/PointMaze-v0", "zscout.worlds.points.env:make_point_maze")
 for _name in ("walker", "cheetah", "hopper", "quadruped"):
-    _gymnasium.register(f"zscout/{_name.title()}-v0", "zscout.worlds.body_env:make_body", kwargs={"name": _name})
+    _gymnasium.register(f"zscout/{_name.title()}-v0", "zscout.worlds.bodies.env:make_body", kwargs={"name": _name})

@@ -25,13 +25,13 @@ import tyro
 
 from zscout import METHODS
 from zscout.cli import main as zscout
-from zscout.lab.arena import Arena, Batch, Tasks
-from zscout.lab.body_arena import BodyArena
-from zscout.lab.grid_arena import GridArena
-from zscout.lab.point_arena import PointArena
-from zscout.lab.spec import Spec, walk
-from zscout.live.run import LiveRun
-from zscout.live.setup import Setup
+from zscout.lab.arenas.arena import Arena, Batch, Tasks
+from zscout.lab.arenas.body import BodyArena
+from zscout.lab.arenas.grid import GridArena
+from zscout.lab.arenas.point import PointArena
+from zscout.lab.runs.spec import Spec, walk
+from zscout.live.session.run import LiveRun
+from zscout.live.session.setup import Setup
 
 HERE = Path(__file__).parent
 STEPS = 25

@@ -10,9 +10,9 @@ from gymnasium.spaces import Dict
 from jaxtyping import Float
 from torch import Generator, Tensor
 
-from zscout.bfm.sphere import project_sphere, sample_sphere, sample_sphere_each
-from zscout.edge import as_discount, as_finite, as_generator, as_given, as_vectors, common_shape
-from zscout.types import Action, Obs, Vectors
+from zscout.base.edge import as_discount, as_finite, as_generator, as_given, as_vectors, common_shape
+from zscout.base.types import Action, Obs, Vectors
+from zscout.models.sphere import project_sphere, sample_sphere, sample_sphere_each
 
 Rows: TypeAlias = Tensor | dict[str, Tensor]
 """n observations, [n …], or a dict of such tensors."""

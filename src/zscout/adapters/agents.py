@@ -16,8 +16,8 @@ from zscout.adapters.designs import Design
 from zscout.adapters.layers import OnSphere, perceptron
 from zscout.adapters.projects import action_box, controllable_agent, hilp, of_feature_type
 from zscout.adapters.settings import Settings
-from zscout.edge import as_discount
-from zscout.files import write_bytes
+from zscout.base.edge import as_discount
+from zscout.base.files import write_bytes
 
 HILP_FORMAT, FB_FORMAT = "zscout-hilp-1", "zscout-controllable-agent-1"
 

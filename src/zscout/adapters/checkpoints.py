@@ -11,15 +11,15 @@ from zscout.adapters.adapter import Adapter, ForwardBackward
 from zscout.adapters.agents import FB_FORMAT, HILP_FORMAT, agent_design
 from zscout.adapters.designs import ELSEWHERE, Design, bfm_zero_design, metamotivo_design, td_jepa_design
 from zscout.adapters.settings import Settings, read_settings
-from zscout.bfm import pretrained
-from zscout.bfm.fb import FB
-from zscout.bfm.hub import PREFIX, fetched
-from zscout.bfm.pretrained import CONFIG, WEIGHTS
-from zscout.bfm.usfa import USFA
-from zscout.edge import in_range
-from zscout.transfer.atlas import FILE as ATLAS
-from zscout.transfer.atlas import Atlas
-from zscout.types import Obs
+from zscout.base.edge import in_range
+from zscout.base.types import Obs
+from zscout.models.fb.model import FB
+from zscout.models.files import pretrained
+from zscout.models.files.hub import PREFIX, fetched
+from zscout.models.files.pretrained import CONFIG, WEIGHTS
+from zscout.models.usfa.model import USFA
+from zscout.transfer.atlas.atlas import FILE as ATLAS
+from zscout.transfer.atlas.atlas import Atlas
 
 ARGUMENTS = "init_kwargs.json"
 PICKLES = (".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".bin")

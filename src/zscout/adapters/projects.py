@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from zscout.adapters.adapter import Adapter, ForwardBackward, Networks, Place, Rows, Transitions
-from zscout.types import Obs
+from zscout.base.types import Obs
 
 CALLS = {"φ": ("b",), "ψ": ("f", "actor"), "act": ("actor",)}  # the networks of each call, as in their configs
 

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from gymnasium.spaces import Box, Dict, Space
 
-from zscout.edge import as_size
-from zscout.files import parse_json
+from zscout.base.edge import as_size
+from zscout.base.files import parse_json
 
 MOST_BYTES = 16_000_000  # of a JSON file
 

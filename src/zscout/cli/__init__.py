@@ -12,17 +12,17 @@ import tyro
 from rich.console import Console
 
 import zscout
+from zscout.base.names import known_name, nearest
 from zscout.cli.bench import Bench
 from zscout.cli.chart import Chart
 from zscout.cli.compare import Compare, Tune
 from zscout.cli.export import Export
 from zscout.cli.live import Live
-from zscout.cli.output import UsageError, fail, silent_without_reader
+from zscout.cli.parts.output import UsageError, fail, silent_without_reader
+from zscout.cli.parts.progress import signals_stop_it, stopped
 from zscout.cli.pretrain import Pretrain
-from zscout.cli.progress import signals_stop_it, stopped
 from zscout.cli.reproduce import Reproduce
 from zscout.cli.transfer import Transfer
-from zscout.names import known_name, nearest
 
 Command: TypeAlias = Reproduce | Pretrain | Chart | Transfer | Compare | Tune | Bench | Live | Export
 COMMANDS: dict[str, type[Command]] = {kind.__name__.lower(): kind for kind in get_args(Command)}

@@ -9,8 +9,8 @@ import tyro
 from rich.console import Console
 
 import zscout
-from zscout.cli.options import OutputFile, Quick, device_named, names_of, usage_errors
-from zscout.cli.output import UsageError, fail, say, writable
+from zscout.cli.parts.options import OutputFile, Quick, device_named, names_of, usage_errors
+from zscout.cli.parts.output import UsageError, fail, say, writable
 
 if TYPE_CHECKING:
     from benchmarks.measurement import Line, Setting
@@ -57,7 +57,7 @@ class Bench:
 
     def _tell(self, lines: "list[Line]", setting: "Setting", console: Console) -> None:
         from benchmarks.tables_and_figures import bench_table, content_of, write_bench
-        from zscout.files import write_json
+        from zscout.base.files import write_json
 
         if not lines:
             return

@@ -7,10 +7,10 @@ from typing import Annotated, Any
 import tyro
 from rich.console import Console
 
-from zscout.cli.options import Quick, device_named, usage_errors
-from zscout.cli.output import UsageError, say
-from zscout.cli.progress import bar_with_time_left, stopped
-from zscout.names import known_name
+from zscout.base.names import known_name
+from zscout.cli.parts.options import Quick, device_named, usage_errors
+from zscout.cli.parts.output import UsageError, say
+from zscout.cli.parts.progress import bar_with_time_left, stopped
 
 MODELS = {name: f"{name}-fb" for name in ("walker", "cheetah", "quadruped")} | {"point-maze": "pointmaze-fb"}
 
@@ -56,18 +56,18 @@ class Chart:
 
     def _charting(self) -> Any:
         import zscout
-        from zscout.transfer.charting import Charting
+        from zscout.transfer.atlas.charting import Charting
 
         known_name(self.world, MODELS, "world to chart")
         if self.out.exists() and not self.out.is_dir():
             raise UsageError(f"{self.out} is a file; --out names a folder")
         model = zscout.load(self.model or MODELS[self.world], self.device)
         if self.world == "point-maze":
-            from zscout.worlds.point_maze import point_maze
+            from zscout.worlds.points.maze import point_maze
 
             world: Any = point_maze()
         else:
-            from zscout.worlds.body import body
+            from zscout.worlds.bodies.body import body
 
             world = body(self.world, repeat=int(getattr(model, "about", {}).get("repeat", 1)))
         if model.observation_space.shape != world.observation_space.shape:

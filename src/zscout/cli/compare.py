@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from zscout.cli.options import (
+from zscout.cli.parts.options import (
     CompareOptions,
     OutputFile,
     Quick,
@@ -14,15 +14,15 @@ from zscout.cli.options import (
     names_of,
     usage_errors,
 )
-from zscout.cli.output import UsageError, say, writable, write_files
-from zscout.cli.progress import outcomes_with_bar
+from zscout.cli.parts.output import UsageError, say, writable, write_files
+from zscout.cli.parts.progress import outcomes_with_bar
 from zscout.cli.suite import compare_suite
 from zscout.cli.traces import compare_traces
 
 if TYPE_CHECKING:
-    from zscout.lab.arena import Arena, Tasks
-    from zscout.lab.comparison import Entrant
-    from zscout.lab.executor import Executor
+    from zscout.lab.arenas.arena import Arena, Tasks
+    from zscout.lab.compare.comparison import Entrant
+    from zscout.lab.runs.executor import Executor
 
 FURTHER = 8  # times at most that a grid is extended where a choice is at its edge
 
@@ -34,9 +34,9 @@ class Compare(CompareOptions):
 
     def run(self, console: Console) -> None:
         """Run what is not stored yet, print one table."""
-        from zscout.lab.comparison import comparison, episode_cells, paired_cells, ranking_cells
-        from zscout.lab.report_model import TextTable
-        from zscout.lab.tuning import about_settings, settings_of_file
+        from zscout.lab.compare.comparison import comparison, episode_cells, paired_cells, ranking_cells
+        from zscout.lab.compare.report_model import TextTable
+        from zscout.lab.compare.tuning import about_settings, settings_of_file
         from zscout.report.tables import compare_csv, terminal_table
 
         if self.suite:
@@ -76,9 +76,9 @@ class Compare(CompareOptions):
         self.write(console, tables, {"rows": [row.to_json() for row in rows], "outcomes": found}, compare_csv(rows))
 
     def _entrants(self, console: Console) -> "list[Entrant]":
-        from zscout.lab.arena import Tasks
-        from zscout.lab.comparison import Entrant
-        from zscout.lab.tuning import settings_named
+        from zscout.lab.arenas.arena import Tasks
+        from zscout.lab.compare.comparison import Entrant
+        from zscout.lab.compare.tuning import settings_named
         from zscout.transfer.methods import METHODS
 
         chosen = list(METHODS) if self.methods == "all" else names_of(self.methods)
@@ -119,9 +119,9 @@ class Tune(RunOptions):
 
     def run(self, console: Console) -> None:
         """Run what is not stored yet, print the chosen settings."""
-        from zscout.lab.comparison import Entrant, comparison, ranking_cells
-        from zscout.lab.report_model import TextTable
-        from zscout.lab.tuning import beyond, candidates, choose, grids_of, merged, record_head, tuning_record
+        from zscout.lab.compare.comparison import Entrant, comparison, ranking_cells
+        from zscout.lab.compare.report_model import TextTable
+        from zscout.lab.compare.tuning import beyond, candidates, choose, grids_of, merged, record_head, tuning_record
         from zscout.report.tables import terminal_table
 
         with usage_errors():
@@ -165,8 +165,8 @@ class Tune(RunOptions):
 
 def _tasks(arena: "Arena", runs: int, kind: str, seed: int) -> "Tasks":
     """Tasks for about this number of runs: one of each task; a fixed list is repeated with several seeds."""
-    from zscout.edge import as_size
-    from zscout.lab.arena import Tasks
+    from zscout.base.edge import as_size
+    from zscout.lab.arenas.arena import Tasks
 
     runs = as_size(runs, "tasks", 1)
     most = arena.distinct_tasks or runs
@@ -193,7 +193,7 @@ def runnable(entrants: "list[Entrant]", all_methods: bool, console: Console) -> 
 
 def announce_slow(entrants: "list[Entrant]", executor: "Executor", console: Console) -> None:
     """Announce rows that take more than a minute, with an estimate."""
-    from zscout.lab.chunks import expected_seconds
+    from zscout.lab.runs.chunks import expected_seconds
 
     by_method: dict[str, tuple[int, int, float]] = {}
     for entrant, (tasks, seconds) in expected_seconds(entrants).items():

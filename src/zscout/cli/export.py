@@ -7,8 +7,8 @@ from typing import Annotated
 import tyro
 from rich.console import Console
 
-from zscout.cli.options import usage_errors
-from zscout.cli.output import UsageError, say
+from zscout.cli.parts.options import usage_errors
+from zscout.cli.parts.output import UsageError, say
 
 
 @dataclass(frozen=True)

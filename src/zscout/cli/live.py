@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from rich.console import Console
 
-from zscout.cli.options import Quick
-from zscout.cli.output import UsageError, say
+from zscout.cli.parts.options import Quick
+from zscout.cli.parts.output import UsageError, say
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ class Live:
                 raise UsageError(f"--{name} must be from {low} to {high}, got {getattr(self, name)}")
         import uvicorn
 
-        from zscout.live.limits import Limits, limit_log
-        from zscout.live.server import LiveServer
+        from zscout.live.server.limits import Limits, limit_log
+        from zscout.live.server.server import LiveServer
 
         listening = _listen(self.host, self.port)
         host, port = listening.getsockname()[:2]

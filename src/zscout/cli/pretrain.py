@@ -6,9 +6,9 @@ from typing import Any
 
 from rich.console import Console
 
-from zscout.cli.options import OutputFile, Quick, check_world, device_named, usage_errors
-from zscout.cli.output import say
-from zscout.cli.progress import bar_with_time_left, stopped
+from zscout.cli.parts.options import OutputFile, Quick, check_world, device_named, usage_errors
+from zscout.cli.parts.output import say
+from zscout.cli.parts.progress import bar_with_time_left, stopped
 
 OF_USFA = ("features", "dim", "slip", "recipe", "walks", "length", "patience", "keep", "base")
 FB_WORLDS = ("point-maze", "walker", "cheetah", "hopper", "quadruped")
@@ -47,7 +47,7 @@ class Pretrain:
         """Train with a progress bar, measure, save."""
         import time
 
-        from zscout.files import write_json
+        from zscout.base.files import write_json
 
         with usage_errors():
             device_named(self.device)
@@ -81,7 +81,7 @@ class Pretrain:
         if self.world not in FB_WORLDS and self.model != "usfa":
             raise ValueError(f"--model {self.model}: expected usfa for a grid, fb for {', '.join(FB_WORLDS)}")
         if self.model == "fb":
-            from zscout.lab.fb_pretraining import FBPretraining, FBRun
+            from zscout.lab.training.fb import FBPretraining, FBRun
 
             for field in fields(self):
                 if field.name in OF_USFA and getattr(self, field.name) != field.default:
@@ -89,7 +89,7 @@ class Pretrain:
                     raise ValueError(f"--{field.name} does not apply to --model fb{hint}")
             named = {name: getattr(self, name) for name in ("world", "seed", "device", "quick")}
             return FBRun(FBPretraining(changes=self.set, **named), self.out)
-        from zscout.lab.pretraining import Pretraining, Run
+        from zscout.lab.training.usfa import Pretraining, Run
 
         named = {field.name: getattr(self, field.name) for field in fields(Pretraining) if field.name != "changes"}
         return Run(Pretraining(changes=self.set, **named), self.out)

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from zscout.cli.options import Address, Jobs, OutputFile, Quick, Runner, chosen_executor, usage_errors
-from zscout.cli.output import UsageError, fail, say, writable
-from zscout.cli.progress import bar_with_time_left, run_with_bar
+from zscout.cli.parts.options import Address, Jobs, OutputFile, Quick, Runner, chosen_executor, usage_errors
+from zscout.cli.parts.output import UsageError, fail, say, writable
+from zscout.cli.parts.progress import bar_with_time_left, run_with_bar
 
 if TYPE_CHECKING:
-    from zscout.lab.paper import Runs, Scale
-    from zscout.lab.report_model import Section, Story
+    from zscout.lab.compare.report_model import Section, Story
+    from zscout.paper import Runs, Scale
 
 RESULTS, TIMINGS, REPORT = "results.json", "timings.json", "report.html"
 
@@ -36,10 +36,10 @@ class Reproduce:
         """Run the experiments, check the claims, write the report."""
         import time
 
-        from zscout.edge import as_size
-        from zscout.files import write_json
-        from zscout.lab.paper import Runs, Scale, specs, story
-        from zscout.lab.store import Store
+        from zscout.base.edge import as_size
+        from zscout.base.files import write_json
+        from zscout.lab.runs.store import Store
+        from zscout.paper import Runs, Scale, specs, story
 
         began, scale = time.perf_counter(), Scale(self.seed, self.quick)
         with usage_errors():
@@ -79,9 +79,9 @@ class Reproduce:
 
     def _refuse_another(self, console: Console) -> None:
         """Raise if the folder holds the report of another seed or scale; warn if other code made it."""
-        from zscout.files import parse_json
-        from zscout.lab.spec import code_digest
-        from zscout.lab.store import FILE
+        from zscout.base.files import parse_json
+        from zscout.lab.runs.spec import code_digest
+        from zscout.lab.runs.store import FILE
 
         path = self.out / RESULTS
         if not path.exists():
@@ -115,7 +115,7 @@ class Reproduce:
     def _tell(scale: "Scale", runs: "Runs", console: Console) -> "tuple[list[Section], dict[str, float]]":
         import time
 
-        from zscout.lab.paper import EXPERIMENTS, sections
+        from zscout.paper import EXPERIMENTS, sections
 
         told: list[Any] = []
         seconds: dict[str, float] = {}

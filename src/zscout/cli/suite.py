@@ -5,20 +5,20 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from zscout.cli.options import CompareOptions, usage_errors
-from zscout.cli.output import UsageError, say, writable
-from zscout.cli.progress import outcomes_with_bar
+from zscout.cli.parts.options import CompareOptions, usage_errors
+from zscout.cli.parts.output import UsageError, say, writable
+from zscout.cli.parts.progress import outcomes_with_bar
 
 if TYPE_CHECKING:
-    from zscout.lab.comparison import Entrant
-    from zscout.lab.suite import Place
+    from zscout.lab.compare.comparison import Entrant
+    from zscout.lab.compare.suite import Place
 
 APPLY = ("suite", "out", "jobs", "runner", "address", "seed", "quick", "json", "csv", "markdown")
 
 
 def compare_suite(command: CompareOptions, console: Console) -> None:
     """Run what is not stored yet, print one row for each arena and the score."""
-    from zscout.lab.suite import Score, cells_to_json
+    from zscout.lab.compare.suite import Score, cells_to_json
     from zscout.report.tables import terminal_table, to_csv
 
     with usage_errors():
@@ -49,7 +49,7 @@ def _check_options(command: CompareOptions) -> None:
 
 def _entrants(command: CompareOptions, console: Console) -> "dict[Place, list[Entrant]]":
     """Those that can run, by arena; an arena that needs an extra that is not installed is left out."""
-    from zscout.lab.suite import PLACES
+    from zscout.lab.compare.suite import PLACES
 
     found: dict[Place, list[Entrant]] = {}
     for place in PLACES:

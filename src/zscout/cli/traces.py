@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from zscout.cli.options import CompareOptions, Usual, device_named, names_of, usage_errors
-from zscout.cli.output import UsageError, say, writable
-from zscout.cli.progress import bar_with_time_left
+from zscout.cli.parts.options import CompareOptions, Usual, device_named, names_of, usage_errors
+from zscout.cli.parts.output import UsageError, say, writable
+from zscout.cli.parts.progress import bar_with_time_left
 
 if TYPE_CHECKING:
-    from zscout.lab.spec import Spec
-    from zscout.lab.trace_comparison import MeasuredRuns, TraceComparison
+    from zscout.lab.compare.trace_comparison import MeasuredRuns, TraceComparison
+    from zscout.lab.runs.spec import Spec
 
 OF_THE_FILE = ("world", "features", "model", "noise", "steps")
 OF_TASKS = (
@@ -38,10 +38,10 @@ UNKNOWN = "The rewards came from a person, so the task is unknown: no regret, an
 
 def compare_traces(command: CompareOptions, console: Console) -> None:
     """Print one table and write it to the requested files."""
-    from zscout.lab.comparison import one_reward_cells
-    from zscout.lab.report_model import TextTable
-    from zscout.lab.trace_comparison import TraceComparison, rows_of
-    from zscout.lab.tuning import about_settings, settings_of_file
+    from zscout.lab.compare.comparison import one_reward_cells
+    from zscout.lab.compare.report_model import TextTable
+    from zscout.lab.compare.trace_comparison import TraceComparison, rows_of
+    from zscout.lab.compare.tuning import about_settings, settings_of_file
     from zscout.report.tables import compare_csv, terminal_table, to_csv
 
     with usage_errors():
@@ -91,8 +91,8 @@ def _check_options(command: CompareOptions, traces: "TraceComparison") -> None:
 
 
 def _specs(command: CompareOptions, traces: "TraceComparison", console: Console) -> "list[tuple[Spec, dict[str, Any]]]":
-    from zscout.edge import as_size
-    from zscout.lab.tuning import settings_named
+    from zscout.base.edge import as_size
+    from zscout.lab.compare.tuning import settings_named
     from zscout.transfer.methods import METHODS
 
     as_size(command.seeds, "seeds", 1, 1_000)
@@ -114,7 +114,7 @@ def _afresh(
 ) -> "list[MeasuredRuns]":
     import torch
 
-    from zscout.lab.plugins import is_plugin
+    from zscout.lab.runs.plugins import is_plugin
 
     torch.set_num_threads(1)  # small tensors: more threads are slower
     found = []

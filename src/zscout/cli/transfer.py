@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rich.console import Console
 
-from zscout.cli.options import OutputFile, Quick, Usual, check_world, shipped_body_model, usage_errors
-from zscout.cli.output import UsageError, fail, say, writable, write_files
+from zscout.cli.parts.options import OutputFile, Quick, Usual, check_world, shipped_body_model, usage_errors
+from zscout.cli.parts.output import UsageError, fail, say, writable, write_files
 
 if TYPE_CHECKING:
-    from zscout.lab.body_viewer import BodyFrame, BodyScene
-    from zscout.lab.spec import Spec
-    from zscout.lab.viewer import Frame, Scene
+    from zscout.lab.runs.spec import Spec
+    from zscout.watch.body import BodyFrame, BodyScene
+    from zscout.watch.viewer import Frame, Scene
 
     AnyScene: TypeAlias = Scene | BodyScene
     AnyFrame: TypeAlias = Frame | BodyFrame
@@ -49,7 +49,7 @@ class Transfer:
         """Run, show, write the requested files; when stopped, write the steps so far."""
         import torch
 
-        from zscout.edge import as_size, in_range
+        from zscout.base.edge import as_size, in_range
 
         torch.set_num_threads(1)  # small tensors: more threads are slower
         with usage_errors():
@@ -74,10 +74,12 @@ class Transfer:
 
     def _spec(self) -> "tuple[Spec, Callable[[Spec], tuple[AnyScene, Iterator[AnyFrame]]]]":
         """The run, and what shows it."""
-        from zscout.lab import body_viewer, grid_viewer, point_viewer
-        from zscout.lab.grid_arena import GridArena
-        from zscout.lab.point_arena import POINT_MAZE, PointArena
-        from zscout.worlds.body import BODIES
+        from zscout.lab.arenas.grid import GridArena
+        from zscout.lab.arenas.point import POINT_MAZE, PointArena
+        from zscout.watch import body as body_viewer
+        from zscout.watch import grid as grid_viewer
+        from zscout.watch import point as point_viewer
+        from zscout.worlds.bodies.body import BODIES
 
         def asked(default: int) -> dict[str, Any]:
             steps = default if self.steps is None else self.steps
@@ -104,9 +106,9 @@ class Transfer:
         content = {"run": scene.spec.to_json(), "steps": [frame.numbers for frame in seen]}
         write_files(console, (self.json, content))
         if self.gif is not None:
-            from zscout.lab.body_viewer import BodyScene
-            from zscout.report.animation import write_gif
-            from zscout.report.body_animation import write_body_gif
+            from zscout.watch.animation import write_gif
+            from zscout.watch.body import BodyScene
+            from zscout.watch.body_animation import write_body_gif
 
             with console.status("drawing"):
                 if isinstance(scene, BodyScene):
@@ -122,9 +124,9 @@ def _show(
     """Redraw each frame in a terminal, else print every tenth as a line; appends frames to ``seen``."""
     from rich.live import Live
 
-    from zscout.lab.body_viewer import BodyScene
-    from zscout.report.body_terminal import BodyView
-    from zscout.report.terminal import View, plain_line
+    from zscout.watch.body import BodyScene
+    from zscout.watch.body_terminal import BodyView
+    from zscout.watch.terminal import View, plain_line
 
     if not console.is_interactive:
         for frame in frames:

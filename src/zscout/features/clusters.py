@@ -6,9 +6,9 @@ from jaxtyping import Float
 from scipy.sparse.csgraph import shortest_path
 from torch import Tensor
 
-from zscout.edge import as_size
+from zscout.base.edge import as_size
+from zscout.base.types import FiniteWorld
 from zscout.features.graph import adjacency
-from zscout.types import FiniteWorld
 from zscout.worlds import GridWorld
 
 

@@ -4,8 +4,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from zscout.edge import as_finite, as_table, as_vectors
-from zscout.types import Vectors
+from zscout.base.edge import as_finite, as_table, as_vectors
+from zscout.base.types import Vectors
 
 
 def encode(features: Vectors, reward: Vectors) -> Float[Tensor, "*b d"]:

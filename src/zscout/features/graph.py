@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.sparse import csr_array
 
-from zscout.types import FiniteWorld
+from zscout.base.types import FiniteWorld
 
 
 def adjacency(world: FiniteWorld, graded: bool = False) -> csr_array:

@@ -9,9 +9,9 @@ from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import eigsh, splu
 from torch import Tensor
 
-from zscout.edge import as_size
+from zscout.base.edge import as_size
+from zscout.base.types import FiniteWorld
 from zscout.features.graph import adjacency
-from zscout.types import FiniteWorld
 
 DENSE = 400  # states up to which the dense solver is faster
 SAME = 1e-8  # eigenvalues closer than this are equal

@@ -8,10 +8,10 @@ from itertools import count
 from string import Template
 from typing import get_args
 
-from zscout.lab.report_model import Claim, ClaimVerdict, Kind, Section, Story, TextTable
-from zscout.report import draw_framework as framework
-from zscout.report.ink import Palette
-from zscout.report.markup import plain, to_html
+from zscout.base.markup import plain, to_html
+from zscout.lab.compare.report_model import Claim, ClaimVerdict, Kind, Section, Story, TextTable
+from zscout.report.figures import framework
+from zscout.watch.ink import Palette
 
 Pictures = Mapping[str, Mapping[Palette, str]]  # inline SVG by the figure's name and the palette
 Numbers = Mapping[str, Iterator[int]]  # the next number of a figure and of a table

@@ -7,14 +7,14 @@ from xml.etree import ElementTree
 
 from matplotlib.figure import Figure
 
-from zscout.files import write_bytes
-from zscout.lab.report_model import Story
-from zscout.report import draw_framework as framework
-from zscout.report.figures import draw, palettes, save_figure
-from zscout.report.ink import BACKGROUND, CAPTION, INK, Palette, without_caption
-from zscout.report.markup import plain
+from zscout.base.files import write_bytes
+from zscout.base.markup import plain
+from zscout.lab.compare.report_model import Story
+from zscout.report.figures import framework
+from zscout.report.figures.figures import draw, palettes, save_figure
 from zscout.report.page import check, render
 from zscout.report.tables import claims_table, to_csv, to_markdown
+from zscout.watch.ink import BACKGROUND, CAPTION, INK, Palette, without_caption
 
 _SPACE, _LINK = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}href"
 _POINTER = re.compile(r"url\(#([^)]+)\)")

@@ -10,9 +10,9 @@ from typing import Any
 from rich import box
 from rich.table import Table
 
-from zscout.lab.comparison import Row
-from zscout.lab.report_model import Story, TextTable
-from zscout.report.markup import plain
+from zscout.base.markup import plain
+from zscout.lab.compare.comparison import Row
+from zscout.lab.compare.report_model import Story, TextTable
 
 
 def terminal_table(text: TextTable) -> Table:

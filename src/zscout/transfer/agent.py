@@ -12,26 +12,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor
 
-from zscout.edge import as_finite, as_positive, as_real, as_vectors, in_range
-from zscout.randomness import Streams
-from zscout.transfer import inputs
-from zscout.transfer.acquisition import unused_gamma
-from zscout.transfer.atlas import RIDGES, Atlas
-from zscout.transfer.certificate import Certificate, Certified, as_delta, certify
-from zscout.transfer.charted import Charted, Experience, OverAtlas
-from zscout.transfer.credit import Credit
-from zscout.transfer.fit import RewardFit, fit_of
-from zscout.transfer.forecast import offers
-from zscout.transfer.inputs import Flags, OneThread, Rewards
-from zscout.transfer.methods import Method, among, is_default, over_atlas, resolved
-from zscout.transfer.offline import constant_part_of
-from zscout.transfer.posterior import TaskPosterior
-from zscout.transfer.preferences import Preferences, clip_features, difference
-from zscout.transfer.problem import Problem
-from zscout.transfer.rollout_searches import RolloutSearch
-from zscout.transfer.saving import AgentState, read_agent, write_agent
-from zscout.transfer.search import Among, Known
-from zscout.types import (
+from zscout.base.edge import as_finite, as_positive, as_real, as_vectors, in_range
+from zscout.base.randomness import Streams
+from zscout.base.types import (
     Action,
     BehaviorModel,
     DrawsForEachRun,
@@ -42,6 +25,23 @@ from zscout.types import (
     PolicySet,
     Vectors,
 )
+from zscout.transfer import inputs
+from zscout.transfer.atlas.atlas import RIDGES, Atlas
+from zscout.transfer.atlas.charted import Charted, Experience, OverAtlas
+from zscout.transfer.belief.credit import Credit
+from zscout.transfer.belief.fit import RewardFit, fit_of
+from zscout.transfer.belief.posterior import TaskPosterior
+from zscout.transfer.belief.preferences import Preferences, clip_features, difference
+from zscout.transfer.inputs import Flags, OneThread, Rewards
+from zscout.transfer.methods import Method, among, is_default, over_atlas, resolved
+from zscout.transfer.offline import constant_part_of
+from zscout.transfer.rollout_searches import RolloutSearch
+from zscout.transfer.saving import AgentState, read_agent, write_agent
+from zscout.transfer.score.acquisition import unused_gamma
+from zscout.transfer.score.certificate import Certificate, Certified, as_delta, certify
+from zscout.transfer.score.forecast import offers
+from zscout.transfer.score.problem import Problem
+from zscout.transfer.score.search import Among, Known
 
 EMPTY = object()
 OWN = "own"  # the model's atlas, if the default method is better with it

@@ -6,16 +6,16 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from zscout.edge import as_finite, as_given
+from zscout.base.edge import as_finite, as_given
+from zscout.base.types import Action, BehaviorModel, Obs
 from zscout.transfer import inputs
 from zscout.transfer.agent import ACT, ASK, TELL, OnlineTransfer
-from zscout.transfer.certificate import Certified
 from zscout.transfer.explorers import Explorer
 from zscout.transfer.inputs import Flags, Rewards
 from zscout.transfer.methods import Method
 from zscout.transfer.rollout_searches import RolloutSearch
 from zscout.transfer.saving import AgentState
-from zscout.types import Action, BehaviorModel, Obs
+from zscout.transfer.score.certificate import Certified
 
 
 class RolloutAgent(OnlineTransfer):

@@ -10,11 +10,11 @@ from gymnasium.spaces import Box, Discrete
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from zscout.edge import as_index
-from zscout.randomness import Rng, uniform
-from zscout.transfer.problem import argmax_at_random
+from zscout.base.edge import as_index
+from zscout.base.randomness import Rng, uniform
+from zscout.base.types import BehaviorModel, Obs
 from zscout.transfer.rollout_searches import Memory
-from zscout.types import BehaviorModel, Obs
+from zscout.transfer.score.problem import argmax_at_random
 
 LookAhead: TypeAlias = Callable[[Int[Tensor, "*b"], Int[Tensor, "*b"]], Int[Tensor, "*b"]]
 

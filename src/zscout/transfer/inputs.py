@@ -15,7 +15,7 @@ from gymnasium.spaces import Dict, Discrete
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from zscout.edge import (
+from zscout.base.edge import (
     MOST,
     all_finite,
     as_index,
@@ -27,7 +27,7 @@ from zscout.edge import (
     in_range,
     is_double,
 )
-from zscout.types import Action, BehaviorModel, HasTransitionFeatures, Obs, PolicySet
+from zscout.base.types import Action, BehaviorModel, HasTransitionFeatures, Obs, PolicySet
 
 Rewards: TypeAlias = SupportsFloat | Sequence[Any] | np.ndarray | Tensor
 """One reward, or one for each run."""

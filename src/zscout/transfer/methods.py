@@ -11,8 +11,14 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Annotated, Any
 
-from zscout.edge import as_positive, as_size, as_vectors, in_range, known_name
-from zscout.transfer.acquisition import (
+from zscout.base.edge import as_positive, as_size, as_vectors, in_range, known_name
+from zscout.base.types import Vectors
+from zscout.transfer.atlas.charted import OverAtlas
+from zscout.transfer.belief.change import ChangeTest
+from zscout.transfer.explorers import Exhaustive, Explorer, LookAhead, RandomWalk
+from zscout.transfer.inputs import Checked, Flag, Positive, Whole, instance
+from zscout.transfer.rollout_searches import LoLA, RolloutSearch, Unroll
+from zscout.transfer.score.acquisition import (
     UCB,
     Acquisition,
     AveragedOverZ,
@@ -23,13 +29,8 @@ from zscout.transfer.acquisition import (
     PathUCB,
     Thompson,
 )
-from zscout.transfer.change import ChangeTest
-from zscout.transfer.charted import OverAtlas
-from zscout.transfer.confidence import Confidence, Constant, KnownNorm, PaperSchedule, Residual, ScaleFree
-from zscout.transfer.explorers import Exhaustive, Explorer, LookAhead, RandomWalk
-from zscout.transfer.inputs import Checked, Flag, Positive, Whole, instance
-from zscout.transfer.rollout_searches import LoLA, RolloutSearch, Unroll
-from zscout.transfer.search import (
+from zscout.transfer.score.confidence import Confidence, Constant, KnownNorm, PaperSchedule, Residual, ScaleFree
+from zscout.transfer.score.search import (
     WITHOUT_SCORE,
     Among,
     AnyZ,
@@ -42,7 +43,6 @@ from zscout.transfer.search import (
     Search,
     best_of,
 )
-from zscout.types import Vectors
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,12 +7,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from zscout.edge import as_finite
-from zscout.transfer.atlas import Atlas
-from zscout.transfer.forecast import once_per_model
+from zscout.base.edge import as_finite
+from zscout.base.types import BehaviorModel, HasMoments, HasStates, HasTransitionFeatures, Obs, Vectors
+from zscout.transfer.atlas.atlas import Atlas
+from zscout.transfer.belief.posterior import TaskPosterior
 from zscout.transfer.inputs import checked_phi, finite
-from zscout.transfer.posterior import TaskPosterior
-from zscout.types import BehaviorModel, HasMoments, HasStates, HasTransitionFeatures, Obs, Vectors
+from zscout.transfer.score.forecast import once_per_model
 
 CONTAINED = 0.99  # the features contain the constant 1 if φ·w fits it with at least this R²
 NOTHING = 1e-9  # relative to ‖z‖: a smaller remainder is rounding

@@ -13,11 +13,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from zscout.edge import MOST, as_size
-from zscout.randomness import Rng, normal
-from zscout.transfer.forecast import discount_of, pick
+from zscout.base.edge import MOST, as_size
+from zscout.base.randomness import Rng, normal
 from zscout.transfer.inputs import Checked, Count, Discount, NotNegative, Positive
-from zscout.transfer.problem import Problem
+from zscout.transfer.score.forecast import discount_of, pick
+from zscout.transfer.score.problem import Problem
 
 Memory: TypeAlias = dict[str, Tensor]
 

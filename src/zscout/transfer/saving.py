@@ -15,15 +15,18 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_bytes
 from torch import Tensor
 
-from zscout.edge import as_finite
-from zscout.files import parse_json, write_bytes
-from zscout.transfer import acquisition, change, charted, confidence, explorers, rollout_searches, search
-from zscout.transfer.charted import Experience
+from zscout.base.edge import as_finite
+from zscout.base.files import parse_json, write_bytes
+from zscout.base.types import Action, Obs
+from zscout.transfer import explorers, rollout_searches
+from zscout.transfer.atlas import charted
+from zscout.transfer.atlas.charted import Experience
+from zscout.transfer.belief import change
+from zscout.transfer.belief.posterior import TaskPosterior
+from zscout.transfer.belief.preferences import Preferences
 from zscout.transfer.methods import Method
-from zscout.transfer.posterior import TaskPosterior
-from zscout.transfer.preferences import Preferences
 from zscout.transfer.rollout_searches import Memory
-from zscout.types import Action, Obs
+from zscout.transfer.score import acquisition, confidence, search
 
 FILE = "agent.safetensors"
 FORMAT = 6

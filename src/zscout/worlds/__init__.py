@@ -1,14 +1,14 @@
 """Grid worlds, the point maze, bodies, rewards, and Gymnasium environments."""
 
-from zscout.worlds.body import Body, body
-from zscout.worlds.body_env import BodyEnv
-from zscout.worlds.body_tasks import BodyTask, body_task, body_tasks
-from zscout.worlds.grid import ACTIONS, GridWorld
-from zscout.worlds.gym import GridEnv
-from zscout.worlds.maps import four_rooms, maze, open_grid
-from zscout.worlds.point_maze import PointMaze, point_maze
-from zscout.worlds.point_maze_env import PointMazeEnv
-from zscout.worlds.rewards import BlackBox, LinearReward, TableReward
+from zscout.worlds.bodies.body import Body, body
+from zscout.worlds.bodies.env import BodyEnv
+from zscout.worlds.bodies.tasks import BodyTask, body_task, body_tasks
+from zscout.worlds.grids.env import GridEnv
+from zscout.worlds.grids.grid import ACTIONS, GridWorld
+from zscout.worlds.grids.maps import four_rooms, maze, open_grid
+from zscout.worlds.grids.rewards import BlackBox, LinearReward, TableReward
+from zscout.worlds.points.env import PointMazeEnv
+from zscout.worlds.points.maze import PointMaze, point_maze
 
 __all__ = [
     "ACTIONS",

@@ -1,0 +1,1 @@
+"""Checks of input, files, names, processes, randomness and types: what everything else uses."""

@@ -1,0 +1,218 @@
+"""Options that commands share, and their checks."""
+
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+from rich.console import Console
+
+from zscout.base.names import known_name
+from zscout.cli.parts.output import UsageError, write_files
+
+if TYPE_CHECKING:
+    from zscout.lab.arenas.arena import Arena
+    from zscout.lab.compare.report_model import TextTable
+    from zscout.lab.runs.executor import Executor
+
+OutputFile = Annotated[Path | None, tyro.conf.arg(metavar="FILE")]
+Jobs = Annotated[int | None, tyro.conf.arg(metavar="INT")]
+Runner = Annotated[str, tyro.conf.arg(metavar="{local,ray}")]
+Address = Annotated[str, tyro.conf.arg(metavar="HOST:PORT")]
+Quick = tyro.conf.FlagCreatePairsOff[bool]
+
+
+@contextlib.contextmanager
+def usage_errors() -> Iterator[None]:
+    """Turn errors during the setup of a command into usage errors; a missing module:name says where to run."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if "zscout[" not in str(error):  # else it names the extra to install
+            raise
+        raise UsageError(str(error)) from error
+    except ValueError as error:
+        cause: BaseException | None = error
+        while cause is not None and not isinstance(cause, ModuleNotFoundError):
+            cause = cause.__cause__
+        module = "" if cause is None else str(cause.name)
+        hint = f"; run in the folder of {module}.py" if module and f"{module}:" in str(error) else ""
+        raise UsageError(f"{error}{hint}") from error
+
+
+def chosen_executor(runner: str, jobs: int | None, address: str) -> "contextlib.closing[Executor]":
+    """The executor of a command, closed at its end; raises if it cannot be used."""
+    from zscout.lab.runs.executor import executor_named
+
+    return contextlib.closing(executor_named(runner, jobs=jobs, address=address))
+
+
+def names_of(text: str, option: str = "--methods", example: str = "usf-ucb,opti") -> list[str]:
+    """Parse comma-separated names."""
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
+        raise UsageError(f"{option} is empty; expected names such as {example}, or all")
+    return names
+
+
+def device_named(name: str) -> str:
+    """The device; raises if it is not available."""
+    import torch
+
+    if name.split(":")[0] not in ("cpu", "cuda"):
+        raise UsageError(f"--device {name}: expected cpu or cuda")
+    if name.startswith("cuda") and not torch.cuda.is_available():
+        raise UsageError("there is no CUDA device here; leave --device out, or write --device cpu")
+    try:
+        torch.empty(0, dtype=torch.float64, device=name)
+    except (RuntimeError, NotImplementedError, AssertionError, TypeError) as error:
+        raise UsageError(f"--device {name}: {str(error).splitlines()[0].split('. ')[0]}") from error
+    return name
+
+
+def check_world(name: str, *more: str) -> None:
+    """Raise if there is no world and no map file of this name; ``more`` are further names to suggest."""
+    from zscout.worlds.grids.maps import WORLDS
+
+    if name in WORLDS or Path(name).is_file():
+        return
+    if "." in name or os.sep in name:
+        known = ", ".join((*WORLDS, *more))
+        raise UsageError(f"there is no file {name!r}: expected a map file, or one of the worlds {known}")
+    known_name(name, (*WORLDS, *more), "world", ", or a map file")
+
+
+def shipped_body_model(body: str) -> str:
+    """The name of the shipped model of a body; raises if there is none."""
+    from zscout.models.files.pretrained import shipped
+
+    name = f"{body}-fb"
+    if name not in shipped():
+        raise UsageError(f"no model of the {body} ships: pass the folder of one that zscout pretrain made as --model")
+    return name
+
+
+BODY_ENDINGS = ("-held-out", "-linear")  # of --arena walker …
+
+
+class Usual(str):
+    """Marks a default value, to tell it from the same text given by the user."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """Options of simulated runs."""
+
+    arena: str = "grid"
+    """grid; point-maze: continuous, with goals, regions, directions, velocities; point-maze-pits: with pits that end an
+    episode; walker, cheetah, quadruped: the suite's tasks; walker-held-out …: other tasks; point-maze-linear,
+    walker-linear …: rewards φ·z_r."""
+    world: str = Usual("open-grid")  # open-grid, four-rooms, maze, or a text file with a map of '#' and '.'.
+    features: str = Usual("laplacian")
+    """clusters, laplacian, laplacian-fine, or module:name: your table [S d], or a function of the world."""
+    model: str = Usual("exact")
+    """exact, network (the shipped one), the name or folder of a saved model, or module:name of your own."""
+    rewards: str = Usual("linear")
+    """linear: φ·z_r. In grid worlds also patch: 1 on a random 2×2 patch, 0 elsewhere; decoy: and a second, nearer patch
+    worth half; both with laplacian-fine features unless you name others."""
+    steps: int = 200  # Steps of each run.
+    noise: float = 0.3  # Standard deviation of the reward noise.
+    jobs: Jobs = None  # Number of worker processes (default: 1); with --runner ray, of cores (default: all).
+    runner: Runner = "local"  # Where runs are computed: local processes, or ray (extra zscout[ray]).
+    address: Address = ""  # With --runner ray: a running cluster; without it, one is started on this machine.
+    device: str = "cpu"  # cpu or cuda.
+    seed: int = 0  # Seed of the tasks and of every run.
+
+    def executor(self) -> "contextlib.closing[Executor]":
+        """Where the runs are computed."""
+        if self.runner == "ray" and self.device != "cpu":
+            raise UsageError(f"--device {self.device} does not apply to --runner ray, which uses CPU cores")
+        return chosen_executor(self.runner, self.jobs, self.address)
+
+    def build_arena(self, psi_error: float = 0.0, heads: int = 1) -> "Arena":
+        """The arena by its names."""
+        from zscout.lab.arenas.body import BodyArena
+        from zscout.lab.arenas.grid import GridArena
+        from zscout.lab.arenas.patches import DECOY, PATCH, PatchArena
+        from zscout.lab.arenas.point import PITS, POINT_MAZE, PointArena
+        from zscout.worlds.bodies.body import BODIES
+
+        device = device_named(self.device)
+        points = {POINT_MAZE: "named", f"{POINT_MAZE}-linear": "linear", f"{POINT_MAZE}-pits": PITS}
+        bodies = {name + ending: (name, ending[1:] or "suite") for name in BODIES for ending in ("", *BODY_ENDINGS)}
+        if known_name(self.arena, ("grid", *points, *bodies), "arena") == "grid":
+            check_world(self.world)
+            if known_name(self.rewards, ("linear", PATCH, DECOY), "kind of rewards,") != "linear":
+                if psi_error or heads > 1:
+                    raise UsageError(f"--psi-error and --heads do not apply to --rewards {self.rewards}")
+                names = str(self.world), self._features, str(self.model)
+                return PatchArena(*names, device=device, rewards=str(self.rewards))
+            return GridArena(str(self.world), str(self.features), str(self.model), psi_error, heads, device)
+        for name, value in (("world", self.world), ("features", self.features), ("rewards", self.rewards)):
+            if not isinstance(value, Usual):
+                raise UsageError(f"--{name} {value} does not apply to --arena {self.arena}")
+        if psi_error or heads > 1:
+            raise UsageError(f"--psi-error and --heads do not apply to --arena {self.arena}")
+        own = None if isinstance(self.model, Usual) else self.model
+        if self.arena in points:
+            return PointArena(own or PointArena.model, points[self.arena], device=device)
+        body, rewards = bodies[self.arena]
+        return BodyArena(own or shipped_body_model(body), rewards, device=device, body=body)
+
+    @property
+    def place(self) -> str:
+        """World, features and model, for titles of tables."""
+        if self.arena != "grid":
+            return self.arena
+        rewards = "" if self.rewards == "linear" else f", {self.rewards} rewards"
+        return f"{self.world}, {self._features} features, {self.model} model{rewards}"
+
+    @property
+    def _features(self) -> str:
+        """The features; patches need fine ones."""
+        fine = self.rewards != "linear" and isinstance(self.features, Usual)
+        return "laplacian-fine" if fine else str(self.features)
+
+
+@dataclass(frozen=True)
+class CompareOptions(RunOptions):
+    """Options of zscout compare."""
+
+    out: Path = Path("out/compare")  # Folder for runs.sqlite, which stores every step of every run.
+    methods: str = "usf-ucb,usf-ucb-norm,usf-ucb-paper,greedy,random"
+    """Comma-separated names, or all; module:name for your own."""
+    settings: str = "auto"
+    """auto: defaults for usf-ucb and usf-ucb-norm, stored tuned settings for the other methods where this arena has
+    them. settling (or tuned): tuned settings for all methods, fewest lost steps among those that settle in 95 % of
+    runs. fewest: the same without that condition. default: published settings. Or a JSON file: the one of zscout tune,
+    or {"method": {"setting": value}}; methods it does not name run as with auto."""
+    tasks: int = 100  # Number of tasks (hidden z_r).
+    seeds: int = 3  # Number of runs for each task.
+    against: str = ""
+    """A method, such as opti: print a second table of each other method against it, paired by run: ratio and
+    difference of lost steps, probability of improvement."""
+    psi_error: float = 0.0  # Add errors of this relative size to the exact model's ψ; its policies stay optimal.
+    heads: int = 1  # With --psi-error: number of heads of ψ, each with its own error.
+    outside: float = 0.0  # Share of the reward's variance over states that the features cannot express.
+    offset: float = 0.0  # A constant added to every reward; it does not change the best behaviour.
+    traces: Annotated[str, tyro.conf.arg(metavar="FILE[,FILE…]")] = ""
+    """Comma-separated files exported by zscout live: run the methods on the same reward, in one table with them."""
+    suite: Quick = False
+    """Run the default and tuned rivals in a fixed list of arenas and print one score; with --quick in about 5 min."""
+    quick: Quick = False  # Quick test: five tasks, one seed, at most 50 steps.
+    json: OutputFile = None
+    """Also write the table, the numbers and the seed of every run to this file; creates its folder."""
+    csv: OutputFile = None  # Also write the table to this file as CSV; creates its folder.
+    markdown: OutputFile = None  # Also write the table to this file as Markdown; creates its folder.
+
+    def write(self, console: Console, tables: "Sequence[TextTable]", content: dict[str, Any], csv: str) -> None:
+        """Write the results to the requested files."""
+        from zscout.report.tables import to_markdown
+
+        markdown = "\n".join(map(to_markdown, tables)).encode()
+        write_files(console, (self.json, content), (self.csv, csv.encode()), (self.markdown, markdown))

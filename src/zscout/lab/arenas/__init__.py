@@ -1,0 +1,1 @@
+"""Worlds with tasks, for comparisons."""

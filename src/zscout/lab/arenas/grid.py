@@ -1,0 +1,181 @@
+"""Grid worlds by name: evaluated exactly, or by Monte-Carlo returns if the world is too large for tables."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Generator, Tensor
+
+from zscout.base.edge import as_size, as_vectors, in_range, known_name
+from zscout.base.types import BehaviorModel
+from zscout.lab.arenas.arena import Arena, Batch, Evaluation, Task
+from zscout.lab.arenas.ground import SHIPPED, Ground, arena_features, world_named
+from zscout.lab.evaluation.exact_evaluation import evaluate_exactly
+from zscout.lab.evaluation.monte_carlo import evaluate_returns
+from zscout.lab.runs.plugins import is_plugin, plugin_features, plugin_model, source_digest
+from zscout.lab.runs.simulation import TaskRuns, trace_of
+from zscout.loop.rollout import Step
+from zscout.models.exact.corrupted import Corrupted
+from zscout.models.exact.model import ExactModel
+from zscout.models.files.pretrained import load
+from zscout.models.usfa.model import USFA
+from zscout.transfer.agent import OnlineTransfer
+from zscout.transfer.explorers import LookAhead
+from zscout.worlds import GridWorld
+
+LARGE = 2_000  # states: tables of a larger world take minutes and gigabytes
+EVALUATORS = ("auto", "exact", "monte-carlo")
+
+
+@dataclass(frozen=True)
+class GridArena:
+    """A grid world, features and a model by name."""
+
+    world: str = "open-grid"
+    features: str = "laplacian"
+    model: str = "exact"  # exact, network (the shipped one), a saved model's name or folder, or module:name
+    psi_error: float = 0.0  # relative size of an error added to the exact model's ψ …
+    heads: int = 1  # … in each of this number of heads
+    device: str = "cpu"
+    evaluator: str = "auto"  # exact, or monte-carlo for a network in a large world
+
+    def __post_init__(self) -> None:
+        in_range(self.psi_error, "psi-error", 0.0, math.inf, open_end=True)
+        as_size(self.heads, "heads", 1, 100)
+        known_name(self.evaluator, EVALUATORS, "evaluator")
+        if self.model != "exact" and (self.psi_error or self.heads > 1):
+            raise ValueError("psi-error and heads need --model exact: they add errors to its exact ψ")
+
+    @property
+    def ground(self) -> Ground:
+        """World, features and model, built once."""
+        return _ground(self)
+
+    @property
+    def key(self) -> str:
+        """world/features/model."""
+        return f"{self.world}/{self.features}/{self.model}"
+
+    @property
+    def bfm(self) -> BehaviorModel:
+        """The model."""
+        return self.ground.model
+
+    @property
+    def fingerprint(self) -> str:
+        """Digest of the map, the features, the weights, and the code of plugins."""
+        plugins = [source_digest(name) for name in (self.model, self.features) if is_plugin(name)]
+        return "".join([self.ground.fingerprint, *plugins])
+
+    @property
+    def has_plugin(self) -> bool:
+        """Whether its model is user code."""
+        return is_plugin(self.model)
+
+    @property
+    def distinct_tasks(self) -> None:
+        """None: z_r is drawn at random."""
+        return
+
+    @property
+    def tuned_on(self) -> "GridArena":
+        """Itself."""
+        return self
+
+    @property
+    def look_ahead(self) -> LookAhead:
+        """The world's steps."""
+        return self.ground.world.step
+
+    def exact_with(self, states: int) -> bool:
+        """Whether regret is exact in a world of this number of states."""
+        return self.evaluator == "exact" or (self.evaluator == "auto" and (self.model == "exact" or states <= LARGE))
+
+    def to_json(self) -> dict[str, Any]:
+        """The names, without the device, which changes nothing."""
+        return {name: value for name, value in asdict(self).items() if name != "device"}
+
+    def sample_tasks(self, n: int, rng: Generator) -> list[Task]:
+        """z_r, uniform on the sphere of radius √d."""
+        return self.ground.sample_tasks(n, rng)
+
+    def vectors(self, tasks: Sequence[Task]) -> Float[Tensor, "R d"]:
+        """z_r."""
+        return as_vectors([list(task) for task in tasks], self.bfm.dim, "tasks", torch.device("cpu"))
+
+    def environment(self, batch: Batch) -> TaskRuns:
+        """Runs without episode ends."""
+        reward = self.ground.rewards(self.vectors(batch.tasks), batch.seeds, batch.outside, batch.offset)
+        return TaskRuns(self.ground.world, reward, batch.noise, torch.tensor(batch.seeds))
+
+    def evaluate(self, batch: Batch, agent: OnlineTransfer, steps: Sequence[Step]) -> Evaluation:
+        """Exact regret, or Monte-Carlo returns."""
+        if not self.exact_with(self.ground.world.n_states):
+            return evaluate_returns(self, batch, agent, steps)
+        task = self.vectors(batch.tasks)
+        table = self.ground.rewards(task, batch.seeds, batch.outside, batch.offset) if batch.outside else None
+        return evaluate_exactly(trace_of(agent, task, steps), self.ground, table)
+
+
+def finite(arena: Arena) -> GridArena:
+    """The arena, if it has tables; else an error."""
+    if not isinstance(arena, GridArena):
+        raise ValueError(f"{arena.key} has no tables of states: this needs a finite world")
+    return arena
+
+
+@cache
+def _ground(arena: GridArena) -> Ground:
+    world = world_named(arena.world)
+    if arena.model not in ("exact", "network") and not is_plugin(arena.model) and not arena.exact_with(world.n_states):
+        network = _grid_network(arena.model, arena, world)
+        trained_on = str(network.about.get("features", arena.features)).split(",")[0]
+        if trained_on != arena.features:
+            raise ValueError(f"the model {arena.model} was trained on {trained_on} features, got {arena.features}")
+        return Ground(world, network.features.double(), network)  # those of a large world take long to compute
+    features = arena_features(arena.features, world).to(arena.device)
+    if arena.model == "exact":
+        exact = ExactModel(world, features)
+        wrong = arena.psi_error or arena.heads > 1
+        model = Corrupted(exact, arena.psi_error, arena.heads) if wrong else exact
+        ground = Ground(world, exact.features, model)
+        return _worthwhile(ground) if is_plugin(arena.features) else ground
+    if is_plugin(arena.model):
+        own = plugin_model(arena.model, world, features)
+        ground = Ground(world, plugin_features(own, arena.model, world.n_states).double(), own)
+        return _worthwhile(ground) if arena.exact_with(world.n_states) else ground
+    name = arena.model
+    if name == "network":
+        if (arena.world, arena.features) not in SHIPPED:
+            raise ValueError(
+                f"no network ships for {arena.features} in {arena.world}: train one with zscout pretrain, or use "
+                "--model exact"
+            )
+        name = SHIPPED[arena.world, arena.features]
+    network = _grid_network(name, arena, world)
+    same = network.features.shape == features.shape and torch.allclose(network.features.double(), features, atol=1e-5)
+    if not same:
+        raise ValueError(f"the model {name} was not trained on {arena.features} features of {arena.world}")
+    return Ground(world, features, network)
+
+
+def _grid_network(name: str, arena: GridArena, world: GridWorld) -> USFA:
+    """The model of that name or folder; raises unless it is a model of this world."""
+    network: Any = load(name)
+    if not isinstance(network, USFA):
+        raise ValueError(f"{name} is no model of a grid world: it is for point-maze")
+    trained_in = network.about.get("map", str(world).splitlines())
+    if network.config.n_states != world.n_states or trained_in != str(world).splitlines():
+        raise ValueError(f"the model {name} was not trained on {arena.features} features of {arena.world}")
+    return network.to(arena.device)
+
+
+def _worthwhile(ground: Ground) -> Ground:
+    """The ground; raises if all policies have the same value."""
+    if ground.gap <= 1e-9 * float(ground.features.abs().max()):
+        raise ValueError("with these features every policy is worth the same: there is nothing to compare")
+    return ground

@@ -1,0 +1,116 @@
+"""The point maze as an arena: goals, regions, directions, places to avoid, velocities."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import ClassVar
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Generator, Tensor
+
+from zscout.base.randomness import Streams
+from zscout.lab.arenas.arena import Batch
+from zscout.lab.arenas.vector import LABELS, LINEAR, Reward, VectorArena
+from zscout.models.fb.data import random_forces
+from zscout.worlds.grids.maps import FOUR_ROOMS
+from zscout.worlds.points.maze import PointMaze, at_rest, point_maze
+from zscout.worlds.points.tasks import KINDS, PointTask, point_tasks
+
+POINT_MAZE = "point-maze"
+PITS = "pits"
+# Each pit is between the two doors of its room.
+WITH_PITS = """
+.....#.....
+.....#.....
+...........
+...o.#.....
+.....#.....
+#.####.....
+.....###.##
+.....#.....
+.....#.o...
+...........
+.....#.....
+"""
+
+
+@dataclass(frozen=True)
+class PointArena(VectorArena):
+    """A point maze in four rooms, a model, and a kind of rewards."""
+
+    model: str = "pointmaze-fb"
+    rewards: str = "named"  # named: tasks of KINDS; linear: φ·z_r; pits: the named tasks on a map with two pits
+    horizon: int = 70
+
+    kinds: ClassVar = ("named", LINEAR, PITS)
+
+    @property
+    def place(self) -> str:
+        """point-maze."""
+        return POINT_MAZE
+
+    @property
+    def world(self) -> PointMaze:
+        """Four rooms, with or without pits."""
+        return _world(WITH_PITS if self.rewards == PITS else FOUR_ROOMS)
+
+    def starts(self, draws: Streams) -> Float[Tensor, "R 4"]:
+        """At rest at a random place."""
+        draw, cells = draws.uniform(3), self.world.grid.cells[~self.world.is_pit]  # [R 3]
+        return at_rest(cells[(draw[:, 0] * len(cells)).long()], draw[:, 1:]).float()
+
+    def advance(self, state: Float[Tensor, "R 4"], action: Float[Tensor, "R 2"]) -> Float[Tensor, "R 4"]:
+        """The next states; a point in a pit stays there."""
+        return self.world.advance(state, action)[0]
+
+    def over(self, state: Float[Tensor, "R 4"]) -> Bool[Tensor, " R"] | None:
+        """Whether each point is in a pit."""
+        return self.world.in_pit(state) if self.rewards == PITS else None
+
+    def observe(self, state: Float[Tensor, "R 4"]) -> Float[Tensor, "R 4"]:
+        """The state."""
+        return state
+
+    def task_names(self, n: int, rng: Generator) -> list[str]:
+        """Kinds in turn, each with the seed of its task."""
+        numbers = torch.randint(2**31, (n,), generator=rng).tolist()
+        return [f"{list(KINDS)[i % len(KINDS)]} {number}" for i, number in enumerate(numbers)]
+
+    def reward_of(self, name: str) -> Callable[[Float[Tensor, "*b 4"]], Float[Tensor, "*b"]]:
+        """The task of a name."""
+        return task_named(name)
+
+    def observations(self, n: int, seed: int) -> Float[Tensor, "n 4"]:
+        """Observations entered under random forces, distributed as the shipped model's training data."""
+        return _observations(n, seed)
+
+    def rewards_of(self, batch: Batch) -> Reward:
+        """The rewards of a batch of tasks, by what was entered."""
+        reward = super().rewards_of(batch)
+        if self.rewards != PITS:
+            return reward
+        return lambda obs: reward(obs).masked_fill(self.world.in_pit(obs), 0.0)  # a run that waits there earns nothing
+
+
+@cache
+def task_named(name: str) -> PointTask:
+    """The task of a name such as ``goal 12``: a kind of ``point_tasks``, and its seed."""
+    kind, _, number = name.partition(" ")
+    if not number.isdecimal():
+        raise ValueError(f"expected a task such as 'goal 12', a kind ({', '.join(KINDS)}) and a number, got {name!r}")
+    return point_tasks(_world(), kind, 1, int(number))[0]
+
+
+@cache
+def _world(map: str = FOUR_ROOMS) -> PointMaze:
+    return point_maze(map)
+
+
+@cache
+def _observations(labels: int, seed: int) -> Float[Tensor, "n 4"]:
+    data = random_forces(_world(), max(labels, 100_000), Generator().manual_seed(seed))
+    return data.shuffled(Generator().manual_seed(seed)).next_obs[:labels]
+
+
+__all__ = ["LABELS", "POINT_MAZE", "PointArena", "task_named"]

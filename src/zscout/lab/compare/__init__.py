@@ -1,0 +1,1 @@
+"""Comparisons, tuning, and their tables."""

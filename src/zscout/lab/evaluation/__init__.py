@@ -1,0 +1,1 @@
+"""How good a run, a z or a model is."""

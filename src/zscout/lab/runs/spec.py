@@ -1,0 +1,118 @@
+"""The frozen description of a run, its digest, and the loop that runs it."""
+
+import hashlib
+import json
+import math
+import warnings
+from dataclasses import dataclass, fields, replace
+from functools import cache
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Generator, Tensor
+
+import zscout
+from zscout.base.edge import as_size, in_range
+from zscout.lab.arenas.arena import Arena, Batch, Task
+from zscout.lab.runs.plugins import digest_of_code, is_plugin, method_factory, source_digest
+from zscout.lab.runs.simulation import simulated
+from zscout.loop.rollout import Step
+from zscout.transfer.agent import OnlineTransfer
+from zscout.transfer.methods import Method
+from zscout.transfer.saving import method_to_json
+
+
+@dataclass(frozen=True)
+class Spec:
+    """One run: the same spec, weights and code give the same states, actions and rewards, alone or in a batch."""
+
+    arena: Arena
+    method: str  # one of METHODS, or module:name
+    task: Task
+    settings: str = "{}"  # JSON, so that a spec is hashable
+    outside: float | int = 0.0  # share of the reward's variance over states that no φ·z expresses
+    offset: float | int = 0.0  # a constant added to every reward
+    noise: float | int = 0.3
+    seed: int = 0
+    steps: int = 200
+
+    def __post_init__(self) -> None:
+        for name in ("outside", "offset", "noise"):  # 0 and 0.0 must give the same digest
+            object.__setattr__(self, name, float(getattr(self, name)))
+
+    @property
+    def group(self) -> "Spec":
+        """The spec without task and seed: runs of one group can share a batch."""
+        return replace(self, task=(), seed=0)
+
+    @property
+    def digest(self) -> str:
+        """The name of the run in a store."""
+        content = {**self.to_json(), "decided": _decided(self.group)}
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:24]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, without the device, which changes nothing."""
+        content = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "arena"}
+        task = self.task if isinstance(self.task, str) else list(self.task)
+        return {**self.arena.to_json(), **content, "task": task}
+
+    def build(self, task: Float[Tensor, "R d"]) -> Method:
+        """The method for runs with these z_r; the setting ``exhaustive`` plans with the true world."""
+        factory, settings = method_factory(self.method), json.loads(self.settings)
+        if self.method == "exhaustive" or settings.pop("exhaustive", False):
+            settings["look_ahead"] = self.arena.look_ahead
+        method = factory(dim=self.arena.bfm.dim, noise=self.noise, task=task, **settings)
+        if not isinstance(method, Method):  # user code may return anything
+            raise ValueError(f"{self.method} must return a Method, got {type(method).__name__}")
+        return method
+
+    def check(self) -> None:
+        """Raise if it cannot run."""
+        as_size(self.steps, "steps", 1)
+        in_range(self.noise, "noise", 0.0, math.inf, open_end=True)
+        in_range(self.outside, "outside", 0.0, 1.0, open_end=True)
+        in_range(self.offset, "offset", -1e9, 1e9)
+        tasks = self.arena.sample_tasks(1, Generator().manual_seed(0))  # loads the model, which may raise
+        if is_plugin(self.method) or self.arena.has_plugin:  # its other errors are recorded with its runs
+            method_factory(self.method).check(**json.loads(self.settings))
+            return
+        walk(self, Batch(tasks, [0], self.noise, self.outside, self.offset), steps=2)
+
+
+def walk(group: Spec, batch: Batch, steps: int) -> tuple[OnlineTransfer, list[Step]]:
+    """Run the method on every task of the batch: the agent after its last step, and the steps."""
+    arena = group.arena
+    method = group.build(arena.vectors(batch.tasks))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".* has no effect")  # a grid may hold settings that some models do not use
+        agent = OnlineTransfer(arena.bfm, method, seed=list(batch.seeds), runs=len(batch.seeds))
+    return agent, list(islice(simulated(agent, arena.environment(batch)), steps))
+
+
+def settings_json(settings: dict[str, Any]) -> str:
+    """Settings as text; equal settings give equal text."""
+    return json.dumps(settings, sort_keys=True)
+
+
+@cache
+def _decided(group: Spec) -> list[Any]:
+    """Everything besides its names that decides a run: the world, the weights, the method's parts, and the code."""
+    if is_plugin(group.method):  # by its source: building it may fail, which is recorded with its runs
+        return [group.arena.fingerprint, None, source_digest(group.method), code_digest()]
+    pieces = method_to_json(group.build(torch.ones(1, group.arena.bfm.dim)))
+    return [group.arena.fingerprint, pieces, code_digest()]
+
+
+DECIDES = ("base", "features", "lab/arenas", "lab/evaluation", "lab/runs", "loop", "models", "transfer", "worlds")
+
+
+@cache
+def code_digest() -> str:
+    """SHA-256 of the code that decides a record, without its comments and docstrings."""
+    root = Path(zscout.__file__).parent
+    sources = [path for part in DECIDES for path in sorted((root / part).rglob("*.py"))]
+    return hashlib.sha256(b"".join(digest_of_code(path.read_bytes()) for path in sources)).hexdigest()

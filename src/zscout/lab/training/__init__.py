@@ -1,0 +1,1 @@
+"""Training with a log, measured at the end."""

@@ -1,0 +1,1 @@
+"""What the page shows of each kind of world."""

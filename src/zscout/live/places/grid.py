@@ -1,0 +1,145 @@
+"""Grid worlds on the live page: places are states, and values are exact."""
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Generator, Tensor
+
+from zscout.base.types import BehaviorModel
+from zscout.lab.arenas.grid import GridArena
+from zscout.lab.arenas.ground import Ground
+from zscout.lab.runs.simulation import TaskRuns
+from zscout.live.places.explanation import LiveMode
+from zscout.live.places.live_world import Hidden, RecordedStep, RunSoFar
+from zscout.live.places.map_frame import map_frame
+from zscout.live.places.rounding import rounded
+from zscout.live.session.hidden_reward import HiddenReward
+from zscout.watch.grid import end_of_way
+from zscout.watch.viewer import mode_of
+from zscout.worlds.grids.grid import Cell
+
+
+class LiveGrid:
+    """A grid world with features and a model."""
+
+    def __init__(self, name: str, features: str, model: str) -> None:
+        self.ground: Ground = GridArena(name, features, model).ground
+        self.features: Float[Tensor, "S d"] = self.ground.exact.features
+        self.shape: Cell = self.ground.world.shape
+
+    @property
+    def model(self) -> BehaviorModel:
+        """The agent's model."""
+        return self.ground.model
+
+    @cached_property
+    def places(self) -> list[Cell]:
+        """Row and column of each state."""
+        return [(row, column) for row, column in self.ground.world.cells.tolist()]
+
+    @property
+    def entries(self) -> int:
+        """The number of states."""
+        return len(self.places)
+
+    @property
+    def constants(self) -> dict[str, Any]:
+        """None: the map is offered."""
+        return {}
+
+    def place(self, obs: Any) -> int:
+        """The state."""
+        return int(obs)
+
+    def method_options(self, name: str) -> dict[str, Any]:
+        """The world's steps, for the method that plans with them."""
+        return {"look_ahead": self.ground.world.step} if name == "exhaustive" else {}
+
+    def random_task(self, number: int) -> Float[Tensor, " S"]:
+        """φ·z_r of each state."""
+        exact = self.ground.exact
+        return exact.features.cpu() @ exact.sample_z(1, Generator().manual_seed(number)).cpu()[0]
+
+    def hide(self, table: Float[Tensor, " S"]) -> HiddenReward:
+        """The reward with its exact values."""
+        return HiddenReward(self.ground, table)
+
+    def environment(
+        self, reward: Float[Tensor, "1 S"], noise: Float[Tensor, " 1"], seeds: Int[Tensor, " 1"]
+    ) -> "_GridRun":
+        """The laboratory's environment for one run."""
+        return _GridRun(TaskRuns(self.ground.world, reward, noise, seeds))
+
+    def judge(self, best_z: Float[Tensor, " d"]) -> "GridJudge":
+        """Regret, lost steps and the worth of the policy to keep."""
+        return GridJudge(self, best_z)
+
+
+class _GridRun:
+    """One run, with plain numbers: same seed, same start and same noise as in the laboratory."""
+
+    scene = state = None
+
+    def __init__(self, runs: TaskRuns) -> None:
+        self._runs = runs
+
+    def reset(self, *, seed: int | None = None) -> tuple[int, dict[str, Any]]:
+        return int(self._runs.reset()[0]), {}
+
+    def step(self, action: Any) -> tuple[int, float, bool, bool, dict[str, Any]]:
+        state, reward, *_ = self._runs.step([int(action)])
+        return int(state), float(reward), False, False, {}
+
+
+class GridJudge:
+    """Follows policies through the table of states."""
+
+    def __init__(self, world: LiveGrid, best_z: Float[Tensor, " d"]) -> None:
+        self.mode: LiveMode = "begins"
+        self.target: int | None = None  # the place where π(·,Z_t) leads
+        self._world, self._ground, self._features = world, world.ground, world.features.cpu()
+        self._settled = best_z, self._policies(best_z)[0]  # what it would do without learning on
+        self._regret: float | None = None  # of the last step
+        self._lost = 0.0  # regret so far, in steps of random walking
+        self._worth: float | None = None  # of the policy it would keep
+
+    def assess(self, steps: Sequence[RecordedStep], best_z: Float[Tensor, " d"], hidden: Hidden | None) -> None:
+        """Find where the last step leads, its regret, and the worth of the policy it would keep now."""
+        assert hidden is None or isinstance(hidden, HiddenReward)
+        settled_z, settled = self._settled
+        if not steps:
+            self._worth = None if hidden is None else hidden.worth(hidden.values(settled[None])[0])
+            return
+        last = steps[-1]
+        before = settled if torch.equal(settled_z, last.belief.best_z) else self._policies(last.belief.best_z)[0]
+        policies = self._policies(last.z, best_z)
+        self._settled = best_z, policies[1]
+        wanted, wanted_settled = (self._features @ torch.stack([last.z, last.belief.best_z]).cpu().T).T.tolist()
+        cycle = self._cycle(policies[0], last.state)
+        self.target = None if last.belief.exploring else max(cycle, key=wanted.__getitem__)
+        settled_target = max(self._cycle(before, last.state), key=wanted_settled.__getitem__)
+        self.mode = mode_of(self.target, settled_target, last.entered)
+        if self.mode == "goes" and last.entered in cycle:  # it moves between a few places and is at one of them
+            self.mode = "stays"
+        if hidden is not None:
+            value, settled_value = hidden.values(policies)
+            # v*(S_t) − v of π(·,Z_t) there  (eq. 2); for an explorer's step, v of a random walk.
+            achieved = hidden.random if last.belief.exploring else value
+            self._regret = float((hidden.best - achieved)[last.state])
+            self._lost += 0.0 if hidden.flat else self._regret / hidden.gap
+            self._worth = hidden.worth(settled_value)
+
+    def shown(self, run: RunSoFar, hidden: Hidden | None) -> dict[str, Any]:
+        """The maps and the exact numbers."""
+        exact = {"regret": self._regret, "lost": None if hidden is None else self._lost, "worth": self._worth}
+        parts = map_frame(self._world, run, hidden, self.mode, self.target)
+        return {**parts, **{name: rounded(value) for name, value in exact.items()}}
+
+    def _policies(self, *z: Float[Tensor, " d"]) -> Int[Tensor, "n S"]:
+        return self._ground.yardstick.policy(torch.stack(z).cpu())
+
+    def _cycle(self, policy: Int[Tensor, " S"], state: int) -> list[int]:
+        return end_of_way(self._ground.world.next_state.gather(1, policy[:, None])[:, 0].tolist(), state)

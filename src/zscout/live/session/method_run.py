@@ -1,0 +1,188 @@
+"""One method in the world: its steps, and what the page shows of it."""
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from torch import Tensor
+
+from zscout.lab.compare.trace_file import TracedRun
+from zscout.lab.runs.simulation import followed
+from zscout.live.places.body import MILLIMETRES, LiveBody
+from zscout.live.places.live_world import Hidden, RecordedStep, RunSoFar, Told
+from zscout.live.places.rounding import DIGITS, rounded
+from zscout.live.session.clips import Clip, telling_clips
+from zscout.live.session.rehearsal import ACTIONS, OF_AN_ANSWER, Assurance, Rehearsals
+from zscout.live.session.setup import Setup
+from zscout.live.session.shown_walk import ShownWalk, behaviour_in
+from zscout.loop.rollout import Step
+from zscout.transfer.agent import OnlineTransfer
+from zscout.transfer.rollout_searches import RolloutSearch
+from zscout.transfer.score.search import AnyZ, AtEstimate, PosteriorDraw
+
+NEWEST = 100  # steps of a body of which everything is kept
+DOUBTS = 9  # eigenvalues that are shown
+DOUBTS_EVERY = 5  # steps of a body: they change slowly, and take as long as an action
+
+
+class MethodRun:
+    """An agent and every step that it took. ``reward`` [1 n] and ``noise`` [1] may be changed in place.
+
+    ``asking``: a person is asked about places. ``stops``: when it is sure, it keeps its z and learns from thumbs only.
+    """
+
+    def __init__(
+        self,
+        setup: Setup,
+        name: str,
+        reward: Float[Tensor, "1 n"],
+        noise: Float[Tensor, " 1"],
+        *,
+        asking: bool,
+        stops: bool,
+    ) -> None:
+        self.name, self._world, self._asking = name, setup.live_world, asking
+        method = setup.build(name)
+        self.agent = OnlineTransfer(self._world.model, method, seed=setup.seed)
+        self._weighs = not isinstance(method.search, AtEstimate | AnyZ | PosteriorDraw | RolloutSearch)
+        self._env = self._world.environment(reward, noise, self.agent.seeds.reshape(1))
+        self.shown_z: Float[Tensor, " d"] | None = None  # what a person wants to see; None: the agent chooses
+        self._walk = ShownWalk(self.agent, self._env, seed=0)  # the agent's own resets lead to its first start
+        self.steps: list[RecordedStep] = []
+        self._told, self._answers = Told(), 0
+        self._doubts_due, self._last_doubts = 0, list[float]()
+        self._rehearsals: Rehearsals | None = None
+        if isinstance(self._world, LiveBody) and type(self.agent) is OnlineTransfer:
+            self._rehearsals = Rehearsals(self._world.arena, self.agent)
+        self._stops = stops
+        self.untold: Step | None = None  # the last step, until the agent is told its reward
+        self._judge = self._world.judge(self.agent.best_z)
+
+    def move(self) -> None:
+        """Choose an action and take it; the reward of the last step must have been told."""
+        done = self.shown_z is None and self.done
+        self._walk.z = self.agent.best_z if done else self.shown_z
+        step = self._walk.move()
+        assert step.belief is not None
+        asks = self._asking and bool(self.agent.wants_reward(step.next_obs))
+        action, z = np.asarray(step.action).tolist(), followed(step)
+        shown = self.shown_z is not None
+        parts = step.obs, action, step.next_obs, z, step.belief, step.episode, asks, self._env.scene, shown, done
+        self.steps.append(RecordedStep(*parts))
+        if isinstance(self._world, LiveBody) and len(self.steps) > NEWEST:
+            older = self.steps[-NEWEST - 2 : -NEWEST]
+            older[-1].slim(older[0] if len(older) > 1 else None)
+        self.untold = step
+
+    def show(self, z: Any) -> None:
+        """Pause the agent and follow this z; None: let the agent choose again."""
+        if isinstance(self.agent.method.search, RolloutSearch):
+            raise ValueError(f"{self.name} scores whole rollouts and cannot pause: choose another method")
+        self.shown_z = None if z is None else behaviour_in(z, self.agent)
+
+    @property
+    def done(self) -> bool:
+        """Whether it is sure and keeps its z."""
+        return self._stops and self._rehearsals is not None and self._rehearsals.assurance.sure
+
+    def learn_on(self) -> None:
+        """Be sure no more: choose again, and ask."""
+        if self._rehearsals is not None:
+            self._rehearsals.start_anew()
+
+    def ghost(self) -> list[list[float]] | None:
+        """The behaviour that it would keep, as the ends of the capsules at each action; once after each rehearsal."""
+        if self._rehearsals is None or self._rehearsals.kept is None:
+            return None
+        assert isinstance(self._world, LiveBody)
+        ends, self._rehearsals.kept = self._world.arena.world.segments(self._rehearsals.kept)[0], None
+        poses: list[list[float]] = rounded(ends.flatten(1), MILLIMETRES)
+        return poses
+
+    def prefer(self, better: Clip, worse: Clip) -> None:
+        """Tell the agent which clip a person likes more."""
+        self.agent.prefer(better.observations, worse.observations)
+        self._answers += 1
+        self._rehearse(ACTIONS + 1)  # to its end: nobody waits for a step
+
+    def clips(self, seed: int) -> tuple[Clip, Clip]:
+        """Two behaviours of a body from where it is now, to be compared by a person."""
+        assert isinstance(self._world, LiveBody)
+        return telling_clips(self._world, self.agent, self._env.state, seed)
+
+    def tell(self, reward: float | None) -> None:
+        """Tell the agent the reward of its last step, or that there is none."""
+        assert self.untold is not None
+        self._walk.tell(self.untold, reward)
+        self._record(self.steps[-1], reward)
+        self.untold = None
+
+    def tell_late(self, steps_ago: int, reward: float) -> None:
+        """Tell the agent the reward of an earlier step that had none."""
+        step = self.steps[-1 - steps_ago]
+        self.agent.learn(np.asarray([step.entered]), [reward])
+        self._record(step, reward)
+
+    def credit(self, first: int, last: int, reward: float) -> list[int]:
+        """Tell the agent one reward for all steps of a range that have none, counted from 1; returns these."""
+        found = [step for step in range(first, last + 1) if self.steps[step - 1].reward is None]
+        if found:
+            self.agent.learn(np.stack([self.steps[step - 1].entered for step in found]), [reward] * len(found))
+        for step in found:
+            self._record(self.steps[step - 1], reward)
+        return found
+
+    def _record(self, step: RecordedStep, reward: float | None) -> None:
+        step.reward = reward
+        if reward is not None:
+            self._told.add(reward)
+
+    def _rehearse(self, actions: int = 1) -> None:
+        if self._rehearsals is not None and (self._told.largest or self._answers):
+            self._rehearsals.go_on(self._told.count + OF_AN_ANSWER * self._answers, self._env.state, actions)
+
+    def assess(self, hidden: Hidden | None) -> None:
+        """Judge the last step."""
+        self._judge.assess(self.steps, self.agent.best_z, hidden)
+        self._rehearse()
+
+    def frame(self, hidden: Hidden | None) -> dict[str, Any]:
+        """What the page draws after the last step."""
+        last = self.steps[-1] if self.steps else None
+        # A method that tries rollouts may be back at its start.
+        at = self.steps[-1].entered if self.untold else self._walk.obs
+        assurance = Assurance() if self._rehearsals is None else self._rehearsals.assurance
+        so_far = RunSoFar(self.agent, self.steps, self._told, at, self._env.scene, self._weighs, assurance)
+        return {
+            "action": None if last is None else last.action,
+            "reward": None if last is None else last.reward,
+            "told": self._told.count,
+            "asks": last is not None and last.asks,
+            "mode": self._judge.mode,
+            "eigen": self._doubts(),
+            **self._judge.shown(so_far, hidden),
+        }
+
+    def _doubts(self) -> list[float]:
+        """Some eigenvalues of V⁻¹, from the largest to the smallest."""
+        if len(self.steps) >= self._doubts_due:
+            # A late reward changes V without a step, so 0.
+            self._doubts_due = len(self.steps) + (DOUBTS_EVERY if isinstance(self._world, LiveBody) else 0)
+            all_of_them = 1 / self.agent.posterior.eigenvalues.cpu()
+            some = np.linspace(0, len(all_of_them) - 1, min(len(all_of_them), DOUBTS)).round().astype(int)
+            self._last_doubts = rounded(all_of_them[some], DIGITS + 2)
+        return self._last_doubts
+
+    def traced(self) -> TracedRun:
+        """Every step, as ``zscout compare --traces`` reads it."""
+        steps, of_belief = self.steps, ("radius", "z_hat", "best_z")
+        return TracedRun(
+            method=self.name,
+            **{name: [getattr(step, name) for step in steps] for name in ("state", "action", "entered", "reward")},
+            **{name: [getattr(step.belief, name).tolist() for step in steps] for name in of_belief},
+            exploring=[step.belief.exploring for step in steps],
+            z=[step.z.tolist() for step in steps],
+            final_z=self.agent.best_z.tolist(),
+            final_z_hat=self.agent.z_hat.tolist(),
+            intercept=self.agent.method.intercept,
+        )

@@ -1,0 +1,123 @@
+"""The worlds that the page offers, each with its features, models and methods: maps, and stages with a body."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache, partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from zscout.lab.arenas.body import BodyArena
+from zscout.lab.arenas.ground import OF_ARENAS, SHIPPED
+from zscout.lab.arenas.point import POINT_MAZE, PointArena
+from zscout.lab.compare.trace_file import MODELS
+from zscout.live.places.body import LiveBody
+from zscout.live.places.grid import LiveGrid
+from zscout.live.places.live_world import LiveWorld
+from zscout.live.places.point import PER_CELL, LivePointMaze
+from zscout.live.server.limits import Limits
+from zscout.models.files.pretrained import CONFIG, shipped
+from zscout.worlds.bodies.body import BODIES
+from zscout.worlds.grids.maps import WORLDS
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What the page offers in one world."""
+
+    title: str
+    features: tuple[str, ...]
+    models: tuple[str, ...]
+    networks: tuple[str, ...]  # the features for which the model "network" ships
+    make: Callable[[str, str], LiveWorld]  # from features and model
+    per_cell: int = 1  # squares along a cell of the map
+    brush: tuple[int, int, int] = (1, 2, 3)  # sizes in cells
+    horizon: int | None = None  # steps of an episode; None: it never ends
+    without: tuple[str, ...] = ()  # methods that need a finite world or an exact model
+    traces: bool = True  # whether ``zscout compare --traces`` reads runs of this world
+    kind: Literal["map", "stage"] = "map"
+    body: str = ""  # on a stage
+    usual: dict[str, Any] = field(default_factory=dict)  # parts of a set-up with another default here
+    length: int = 1  # a run has so many times the steps of one on a map
+    hold: int = 1  # steps for which a z is kept, if the method has no reason of its own
+    pace: float | None = None  # steps a second at first; None: the page's
+    needs: tuple[str, ...] = ()  # packages that may be missing
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """Parts of a set-up that have only one value here, or another default."""
+        single = {"features": self.features, "model": self.models}
+        return {**{part: names[0] for part, names in single.items() if len(names) == 1}, **self.usual}
+
+    @property
+    def entry(self) -> str:
+        """What the entries of a hidden reward's table are."""
+        return "states" if self.kind == "map" else "parts of a reward"
+
+    @property
+    def missing(self) -> str:
+        """How to install what is missing; empty if nothing is."""
+        return "" if all(map(_installed, self.needs)) else "needs MuJoCo: pip install 'zscout[mujoco]'"
+
+
+@cache
+def _installed(package: str) -> bool:
+    return find_spec(package) is not None
+
+
+def _grid(name: str) -> Offer:
+    networks = tuple(features for world, features in SHIPPED if world == name)
+    return Offer(GRID_TITLES[name], OF_ARENAS, MODELS, networks, partial(LiveGrid, name))
+
+
+def body_offer(name: str, model: str) -> Offer:
+    """A body with a model, by name or folder."""
+    folder = shipped().get(model, Path(model))
+    repeat = json.loads((folder / CONFIG).read_text())["about"].get("repeat", 1)  # without loading the model
+    return Offer(
+        name.capitalize(),
+        (LEARNED,),
+        (model,),
+        (),
+        lambda features, model: LiveBody(name, model),
+        horizon=-(-BodyArena.horizon // repeat),
+        without=("exhaustive", "mbie", "usf-ucb-short"),
+        traces=False,
+        kind="stage",
+        body=name,
+        usual={"noise": 0.0, "memory": 300, "wait": False, "silence": "zero"},
+        length=Limits.longest,
+        hold=10,  # a fifth of the time for a step; the cheetah learns as fast
+        pace=25.0,
+        needs=("mujoco", "dm_control"),
+    )
+
+
+GRID_TITLES = {"open-grid": "Open 9×9", "four-rooms": "Four rooms", "maze": "Maze"}
+LEARNED = "learned"  # the features of a network that learned its own
+OFFERS = {
+    **{name: _grid(name) for name in WORLDS},
+    POINT_MAZE: Offer(
+        "Point maze",
+        (LEARNED,),
+        (PointArena.model,),
+        (),
+        lambda features, model: LivePointMaze(),
+        per_cell=PER_CELL,
+        brush=(2, 3, 4),  # the features express little of a smaller patch
+        horizon=PointArena.horizon,
+        without=("exhaustive", "mbie", "usf-ucb-short"),
+        traces=False,
+    ),
+    **{name: body_offer(name, f"{name}-fb") for name in BODIES if f"{name}-fb" in shipped()},
+}
+
+
+@cache
+def live_world(name: str, features: str, model: str) -> LiveWorld:
+    """A world by name, made once in each process."""
+    with torch.inference_mode(False):  # weights loaded in inference mode would be converted again at each step
+        return OFFERS[name].make(features, model)

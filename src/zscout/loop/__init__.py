@@ -1,0 +1,1 @@
+"""Agents in environments, step by step."""

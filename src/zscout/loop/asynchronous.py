@@ -1,0 +1,233 @@
+"""Transfer with deadlines: a worker thread learns and chooses the next z while the control loop follows this one."""
+
+import atexit
+import math
+import threading
+from collections import deque
+from dataclasses import dataclass
+from types import TracebackType
+
+from jaxtyping import Float
+from torch import Tensor
+
+from zscout.base.edge import as_finite, as_size
+from zscout.base.randomness import Streams
+from zscout.base.types import Action, Obs
+from zscout.transfer import inputs
+from zscout.transfer.agent import ACT, STREAMS, OnlineTransfer, drawn_action
+from zscout.transfer.inputs import Flags, OneThread, Rewards
+
+
+@dataclass(frozen=True, eq=False)
+class _Choice:
+    """What ``act`` did at S_t."""
+
+    obs: Obs
+    z: Float[Tensor, " d"]
+    action: Action
+
+
+@dataclass(frozen=True, eq=False)
+class _Step:
+    """A choice and what ``tell`` said of it; without a choice, the first observation of an episode."""
+
+    choice: _Choice | None
+    next_obs: Obs
+    reward: float | None = None
+    done: bool = False
+
+    def follows(self, z: Tensor) -> bool:
+        """Whether the choice followed this very z."""
+        return self.choice is not None and self.choice.z is z
+
+
+class AsyncTransfer:
+    """Runs an agent beside a control loop: ``act`` does not wait for a search, and ``tell`` only queues the reward.
+
+        with AsyncTransfer(OnlineTransfer(bfm)) as robot:
+            for _ in range(steps):
+                obs, reward, *_ = env.step(robot.act(obs))
+                robot.tell(obs, reward)
+        z = robot.agent.best_z
+
+    A worker thread learns the rewards in order. Once the present z was followed for the method's ``hold`` steps, it
+    asks for the next one at the newest observation; meanwhile ``act`` follows the present z. The first is the agent's
+    ``best_z``. With ``drain`` after each call the actions are the agent's own.
+
+    At most ``backlog`` rewards wait: a further ``tell`` waits for the worker. An error in the worker ends its work, and
+    every later call raises it. The model's ``act`` and ``psi`` are called by two threads at once.
+    """
+
+    def __init__(self, agent: OnlineTransfer, *, backlog: int = 1_000) -> None:
+        if not isinstance(agent, OnlineTransfer):
+            raise ValueError(f"expected an OnlineTransfer, got {type(agent).__name__}")
+        if agent.runs:
+            raise ValueError(f"expected an agent of one run, got {agent.runs[0]} runs: leave out runs=")
+        if not agent.can_follow:
+            raise ValueError("this method chooses actions or whole rollouts: use the agent itself")
+        self.bfm = agent.bfm
+        self._agent, self._backlog = agent, as_size(backlog, "backlog", 1)
+        self._hold = math.inf if isinstance(agent.method.hold, str) else agent.method.hold
+        z = agent.present_z
+        self._z = agent.best_z if z is None else z  # replaced by the worker, never changed in place
+        self._seeds = agent.seeds.to(self._z.device)
+        # Of the control loop alone
+        self._one_thread = OneThread()
+        self._t, self._begins = agent.t, True
+        self._choice: _Choice | None = None
+        # Of both threads, guarded by the condition
+        self._news = threading.Condition()
+        self._queue: deque[_Step] = deque()
+        self._busy = self._closing = self._abandoned = False
+        self._error: BaseException | None = None
+        self._worker = threading.Thread(target=self._work, name="zscout-transfer", daemon=True)
+        self._worker.start()
+        atexit.register(self._abandon)  # a thread that computes while the interpreter ends would abort the process
+
+    # The control loop
+
+    def act(self, obs: Obs) -> Action:
+        """A_t ~ π(·|S_t, z) with the newest z: a tensor if ``obs`` is a tensor, else numpy."""
+        with self._one_thread:
+            self._check()
+            inputs.check_observation(obs, self.bfm.observation_space, ())
+            z = self._z
+            action = drawn_action(self.bfm, obs, z, Streams(self._seeds, STREAMS * self._t + ACT))
+            self._choice = _Choice(inputs.copied(obs), z, inputs.copied(action))
+            if self._begins:  # later observations come with the rewards
+                self._put(_Step(None, self._choice.obs))
+                self._begins = False
+            return action
+
+    def tell(self, next_obs: Obs, reward: Rewards | None = None, done: Flags = False) -> None:
+        """Queue (S_{t+1}, R_{t+1}) for the worker; ``reward=None``: no reward was seen."""
+        with self._one_thread:
+            self._check()
+            if self._choice is None:
+                raise ValueError("each tell needs an act(obs) before it")
+            inputs.check_observation(next_obs, self.bfm.observation_space, ())
+            ended = bool(inputs.flags_of_runs(done, (), "done"))
+            number = None if reward is None else as_finite(reward, "reward")
+            if number is not None and number.ndim:
+                raise ValueError(f"reward has shape {tuple(number.shape)}, expected one number")
+            known = None if number is None else float(number)
+            self._put(_Step(self._choice, inputs.copied(next_obs), known, ended))
+            self._t, self._choice, self._begins = self._t + 1, None, ended
+
+    @property
+    def present_z(self) -> Float[Tensor, " d"]:
+        """The z that the next ``act`` follows, unless the worker finds another before."""
+        return self._z.clone()
+
+    @property
+    def waiting(self) -> int:
+        """The number of steps that the worker has not begun to learn."""
+        return len(self._queue)
+
+    # The end, and pauses
+
+    def drain(self) -> None:
+        """Wait until all rewards are learned and the next z, if one is due, is there."""
+        with self._news:
+            self._news.wait_for(lambda: self._idle)
+        if self._error is not None:
+            raise self._error
+
+    def close(self) -> None:
+        """Learn what is queued, then end the worker; raises its error, if there was one."""
+        with self._news:
+            self._closing = True
+            self._news.notify_all()
+        self._worker.join()
+        atexit.unregister(self._abandon)
+        if self._error is not None:
+            raise self._error
+
+    @property
+    def agent(self) -> OnlineTransfer:
+        """The agent, to read or save it: after ``drain`` or ``close``, while the worker does not use it."""
+        with self._news:
+            if not self._idle:
+                raise RuntimeError("the worker is using the agent: call drain() or close() before")
+            return self._agent
+
+    def __enter__(self) -> "AsyncTransfer":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self.close()
+        except BaseException:
+            if error is None:  # else the loop's own error is the one to see
+                raise
+
+    # The worker
+
+    def _work(self) -> None:
+        held: float = math.inf  # steps for which the newest z was followed; infinite: choose one
+        place: Obs | None = None  # where to ask
+        try:
+            while True:
+                with self._news:
+                    while not (self._queue or self._closing):
+                        self._busy = False
+                        self._news.notify_all()
+                        self._news.wait()
+                    if not self._queue:
+                        return
+                    self._busy = True
+                    steps = list(self._queue)
+                    self._queue.clear()
+                    self._news.notify_all()
+                for step in steps:  # all of them before a search: they are cheap
+                    if self._abandoned:
+                        return
+                    changes = self._agent.changes
+                    self._learn(step)
+                    new = step.choice is None or step.done or self._agent.changes != changes
+                    held = math.inf if new else held + step.follows(self._z)
+                    place = None if step.done else step.next_obs
+                if place is not None and held >= self._hold and not self._closing:
+                    self._z, held = self._agent.ask(place), 0
+        except BaseException as error:  # the control loop raises it
+            self._error = error
+        finally:
+            with self._news:
+                self._busy = False
+                self._queue.clear()
+                self._news.notify_all()
+
+    def _learn(self, step: _Step) -> None:
+        if step.choice is not None:
+            self._agent.follow(step.choice.obs, step.choice.z, step.choice.action)
+            self._agent.tell(step.next_obs, step.reward, step.done)
+
+    # Parts
+
+    def _abandon(self) -> None:
+        """End the worker without learning what is queued."""
+        with self._news:
+            self._queue.clear()
+            self._closing = self._abandoned = True
+            self._news.notify_all()
+        self._worker.join()
+
+    @property
+    def _idle(self) -> bool:
+        return not self._queue and not self._busy
+
+    def _put(self, step: _Step) -> None:
+        with self._news:
+            if step.choice is not None:  # else ``act`` would wait
+                self._news.wait_for(lambda: len(self._queue) < self._backlog or self._error is not None)
+            self._check()
+            self._queue.append(step)
+            self._news.notify_all()
+
+    def _check(self) -> None:
+        if self._error is not None:
+            raise self._error
+        if self._closing:
+            raise RuntimeError("this AsyncTransfer is closed: continue with its agent")

@@ -1,0 +1,1 @@
+"""Exact ψ of finite worlds."""

@@ -1,0 +1,1 @@
+"""Forward-backward models, and their training."""

@@ -1,0 +1,207 @@
+"""Collects transitions of many bodies under a model's own policies: pure exploration, random z, random controls."""
+
+from typing import Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Float, Int
+from torch import Generator, Tensor
+
+from zscout.models.fb.bodies.recipe import BodyRecipe
+from zscout.models.fb.data import BatchWorld, narrowed, widest
+from zscout.models.fb.losses import centred
+from zscout.models.fb.model import FB
+from zscout.models.fb.task_prior import random_tasks
+from zscout.models.sphere import goals_or_uniform, project_sphere
+from zscout.worlds.bodies.physics import Mapped
+
+ARCHIVE, SEEN, COMPARED = 50_000, 16, 64  # states kept; added in each step; compared for each start
+CELLS = 20  # a side of the map of two goal features that says which states are rare
+TASKS = 2_048  # random rewards, from which those of a step's new z are drawn
+NOISE, DRIFT = 0.2, 0.9  # of actions; of random controls, from step to step
+
+
+@runtime_checkable
+class BodyWorld(BatchWorld, Protocol):
+    """A world whose states are more than observations, many runs at once; its physics runs on the CPU."""
+
+    @property
+    def mapped(self) -> tuple[Mapped, Mapped]:
+        """The goal features that tell rare states from common ones."""
+
+    def observe(self, state: Float[Tensor, "*b k"]) -> Float[Tensor, "*b o"]:
+        """Observations of states."""
+
+    def goal_features(self, obs: Float[Tensor, "*b o"]) -> Float[Tensor, "*b g"]:
+        """What tasks are made of."""
+
+    def upright_states(self, n: int, rng: Generator) -> Float[Tensor, "n k"]:
+        """Starts that stand."""
+
+
+def cells_of(world: BodyWorld, obs: Float[Tensor, "n o"]) -> Int[Tensor, " n"]:
+    """The cell of each observation in the map of two goal features, such as heights and speeds."""
+    first, second = world.mapped
+    goals = world.goal_features(obs)[:, [first.feature, second.feature]]
+    low, high = (torch.tensor(ends, dtype=goals.dtype) for ends in zip(first[1:], second[1:], strict=True))
+    row, column = ((goals - low) / (high - low)).clamp(0, 0.999).mul(CELLS).long().unbind(1)
+    cell: Int[Tensor, " n"] = row * CELLS + column
+    return cell
+
+
+class Buffer:
+    """The last transitions, in tensors of fixed size, as a captured graph needs them.
+
+    A transition is drawn with weight n^−``balance``, n the number of transitions that enter its cell of heights and
+    speeds: most bodies lie on the ground most of the time.
+    """
+
+    def __init__(self, capacity: int, observed: int, actions: int, balance: float, device: torch.device) -> None:
+        self.obs, self.next_obs = (torch.zeros(capacity, observed, device=device) for _ in range(2))
+        self.action = torch.zeros(capacity, actions, device=device)
+        self.cell = torch.zeros(capacity, dtype=torch.long, device=device)
+        self.cumulated = torch.zeros(capacity, dtype=torch.float64, device=device)  # weights
+        self.balance, self.added = balance, 0
+
+    @property
+    def size(self) -> int:
+        """The number of transitions kept."""
+        return min(self.added, len(self.obs))
+
+    def add(
+        self,
+        obs: Float[Tensor, "n o"],
+        action: Float[Tensor, "n a"],
+        next_obs: Float[Tensor, "n o"],
+        cell: Int[Tensor, " n"],
+    ) -> None:
+        """Append; the oldest are replaced. They can be drawn after ``weigh``."""
+        place = (torch.arange(len(obs), device=obs.device) + self.added) % len(self.obs)
+        self.obs[place], self.action[place], self.next_obs[place], self.cell[place] = obs, action, next_obs, cell
+        self.added += len(obs)
+
+    def weigh(self) -> None:
+        """New weights of all transitions."""
+        cell = self.cell[: self.size]
+        weights = torch.bincount(cell, minlength=CELLS * CELLS).clamp(min=1).double() ** -self.balance
+        torch.cumsum(weights[cell], 0, out=self.cumulated[: self.size])
+        self.cumulated[self.size :] = self.cumulated[self.size - 1]
+
+    def draw(self, n: int, rng: Generator) -> Int[Tensor, " n"]:
+        """Random places, by weight."""
+        draws = torch.rand(n, generator=rng, device=rng.device, dtype=torch.float64)
+        return torch.searchsorted(self.cumulated, draws * self.cumulated[-1])
+
+
+class Archive:
+    """States seen before, from which those with rare heights and speeds are drawn."""
+
+    def __init__(self, state_size: int, rng: Generator) -> None:
+        self.rng = rng
+        self.states = torch.zeros(ARCHIVE, state_size, dtype=torch.float64)
+        self.cells = torch.zeros(ARCHIVE, dtype=torch.long)
+        self.visits = torch.ones(CELLS * CELLS)
+        self.added = 0
+
+    def see(self, state: Float[Tensor, "n k"], cells: Int[Tensor, " n"]) -> None:
+        """Count the cells of all states, and keep a few of them."""
+        self.visits += torch.bincount(cells, minlength=len(self.visits))
+        kept = torch.randint(len(state), (SEEN,), generator=self.rng)
+        where = (torch.arange(SEEN) + self.added) % ARCHIVE
+        self.states[where], self.cells[where] = state[kept], cells[kept]
+        self.added += SEEN
+
+    def draw(self, n: int) -> Float[Tensor, "n k"]:
+        """States, each the draw of 64 with weights 1 ÷ visits of its cell."""
+        tried = torch.randint(min(self.added, ARCHIVE), (n, COMPARED), generator=self.rng)
+        rare = torch.multinomial(1 / self.visits[self.cells[tried]], 1, generator=self.rng)
+        return self.states[tried.gather(1, rare)[:, 0]]
+
+
+class Collector:
+    """Bodies that act, each with its z, its episode and, if it explores, its V."""
+
+    def __init__(self, world: BodyWorld, recipe: BodyRecipe, buffer: Buffer, seed: int, device: torch.device) -> None:
+        self.world, self.recipe, self.buffer, self.device = world, recipe, buffer, device
+        self.rng = Generator(device=device).manual_seed(seed + 1)
+        self.physics_rng = Generator().manual_seed(seed + 2)
+        n, d, actions = recipe.bodies, recipe.dim, world.action_space.shape[0]
+        self.state = world.random_states(n, self.physics_rng)
+        self.archive = Archive(self.state.shape[1], self.physics_rng)
+        self.age = torch.randint(recipe.episode, (n,), generator=self.physics_rng)  # episodes do not end all at once
+        self.role = torch.rand(n, generator=self.rng, device=device)  # explorers first, random controls last
+        self.z = project_sphere(torch.randn(n, d, generator=self.rng, device=device))
+        self.V_inv = torch.eye(d, device=device).repeat(n, 1, 1)
+        self.control = torch.zeros(n, actions, device=device)  # random controls
+        self.steps = 0
+        self._obs = self._seen(world.observe(self.state))
+
+    @torch.no_grad()
+    def choose(self, model: FB | None) -> Float[Tensor, "n a"]:
+        """The next actions; random controls without a model."""
+        noise = torch.randn(self.control.shape, generator=self.rng, device=self.device)
+        self.control = DRIFT * self.control + 0.3 * noise
+        if model is None:
+            return self.control.clamp(-1, 1)
+        encoded = model.encode(self._obs)
+        if self.steps % self.recipe.hold == 0:
+            self._renew(model, encoded)
+        wanted = model.action_of(encoded, self.z) + NOISE * noise
+        return torch.where((self.role >= 1 - self.recipe.random)[:, None], self.control, wanted).clamp(-1, 1)
+
+    @torch.no_grad()
+    def step(self, action: Float[Tensor, "n a"], on_cpu: Float[Tensor, "n a"], model: FB | None) -> None:
+        """Advance all bodies and store their transitions; those that diverged start anew."""
+        obs = self._obs
+        self.state, diverged = self.world.advance(self.state, on_cpu)
+        entered = self.world.observe(self.state)
+        cells = cells_of(self.world, entered)
+        self.archive.see(self.state, cells)
+        self._obs = self._seen(entered)
+        good = ~diverged.to(self.device) if diverged.any() else slice(None)
+        self.buffer.add(obs[good], action[good], self._obs[good], cells.to(self.device)[good])
+        if model is not None:
+            self.V_inv = narrowed(self.V_inv, centred(model.backward_of(self._obs)))
+        self.age += 1
+        self.steps += 1
+        ended = (diverged | (self.age >= self.recipe.episode)).nonzero()[:, 0]
+        if len(ended):
+            self._restart(ended)
+
+    def _renew(self, model: FB, encoded: Float[Tensor, "n e"]) -> None:
+        """New z for a quarter of the bodies: half uniform, half B of stored observations; explorers take the widest."""
+        n, k = len(self.z), self.recipe.candidates
+        tried = self._draw_z(model, n * k).reshape(n, k, -1)
+        rows, flat = encoded.repeat_interleave(k, 0), tried.flatten(0, 1)
+        F = model.forward_of(rows, model.action_of(rows, flat), flat).mean(0).reshape(n, k, -1)
+        choice = torch.where(self.role < self.recipe.explorers, widest(F, self.V_inv), 0)
+        chosen = tried[torch.arange(n, device=self.device), choice]
+        renewed = torch.rand(n, 1, generator=self.rng, device=self.device) < 0.25
+        self.z = torch.where(renewed, chosen, self.z)
+
+    def _draw_z(self, model: FB, n: int) -> Float[Tensor, "n d"]:
+        obs = self.buffer.next_obs[self.buffer.draw(n, self.rng)]
+        B = centred(model.backward_of(obs))
+        z = goals_or_uniform(B, 0.5, self.rng)
+        if share := self.recipe.task_share:
+            tasks = random_tasks(B[:TASKS], model.config.goals(obs[:TASKS]), TASKS, self.rng)
+            which = torch.rand(n, 1, generator=self.rng, device=self.device) < share
+            drawn = torch.randint(TASKS, (n,), generator=self.rng, device=self.device)
+            z = torch.where(which, tasks[drawn], z)
+        return z
+
+    def _restart(self, which: Int[Tensor, " m"]) -> None:
+        count = len(which)
+        start = self.world.random_states(count, self.physics_rng)
+        if share := self.recipe.upright:
+            upright = torch.rand(count, 1, generator=self.physics_rng) < share
+            start = torch.where(upright, self.world.upright_states(count, self.physics_rng), start)
+        again = torch.rand(count, generator=self.physics_rng) < self.recipe.archive
+        if again.any() and self.archive.added >= ARCHIVE // 10:
+            start[again] = self.archive.draw(int(again.sum()))
+        self.state[which], self.age[which] = start, 0
+        there = which.to(self.device)
+        self._obs[there] = self._seen(self.world.observe(start))
+        self.V_inv[there] = torch.eye(self.V_inv.shape[-1], device=self.device)
+
+    def _seen(self, obs: Float[Tensor, "m o"]) -> Float[Tensor, "m o"]:
+        return obs.float().to(self.device)

@@ -1,0 +1,129 @@
+"""Reward-free data of worlds with vector observations: correlated random forces, or a model's own exploration."""
+
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import torch
+from gymnasium.spaces import Box
+from jaxtyping import Bool, Float, Int
+from torch import Generator, Tensor
+
+from zscout.base.edge import as_size
+from zscout.models.fb.model import FB
+
+RUNS = 4_096  # episodes side by side
+CANDIDATES, HOLD = 16, 5  # of exploration: z that are compared, and decisions that a z is kept
+
+
+@runtime_checkable
+class BatchWorld(Protocol):
+    """A world with vector states, many runs at once; in ``FBTrainer`` its observations are its states."""
+
+    @property
+    def observation_space(self) -> Box:
+        """The space of a single observation."""
+
+    @property
+    def action_space(self) -> Box:
+        """The space of a single action, [−1, 1]ᵃ."""
+
+    def advance(
+        self, state: Float[Tensor, "n k"], action: Float[Tensor, "n a"], /
+    ) -> tuple[Float[Tensor, "n k"], Bool[Tensor, " n"]]:
+        """The next states, and which of them terminated."""
+
+    def random_states(self, n: int, rng: Generator) -> Float[Tensor, "n k"]:
+        """Starts of episodes."""
+
+
+@dataclass(frozen=True, eq=False)
+class Experience:
+    """Transitions without rewards."""
+
+    obs: Float[Tensor, "n k"]
+    action: Float[Tensor, "n a"]
+    next_obs: Float[Tensor, "n k"]
+    over: Bool[Tensor, " n"]  # the episode terminated in next_obs
+
+    def to(self, device: torch.device) -> "Experience":
+        """A copy on a device."""
+        return Experience(*(part.to(device) for part in vars(self).values()))
+
+    def shuffled(self, rng: Generator) -> "Experience":
+        """In random order, so that the first rows are a sample of all."""
+        order = torch.randperm(len(self), generator=rng)
+        return Experience(*(part[order] for part in vars(self).values()))
+
+    def __len__(self) -> int:
+        return len(self.obs)
+
+    @classmethod
+    def of(cls, steps: list[tuple[Tensor, Tensor, Tensor, Tensor]]) -> "Experience":
+        """Steps of many runs, joined."""
+        return cls(*(torch.cat(part) for part in zip(*steps, strict=True)))
+
+
+def random_forces(
+    world: BatchWorld,
+    transitions: int,
+    rng: Generator,
+    *,
+    length: int = 70,
+    correlation: float = 0.8,
+    size: float = 1.0,
+) -> Experience:
+    """Episodes of ``length`` under forces a ← ρa + √(1 − ρ²) · N(0, size²), clipped to [−1, 1]."""
+    runs = min(RUNS, as_size(transitions, "transitions", 1))
+    actions = world.action_space.shape[0]
+    state, force = world.random_states(runs, rng), size * _normal(runs, actions, rng)
+    age = torch.randint(length, (runs,), generator=rng, device=rng.device)  # episodes do not end all at once
+    steps = []
+    for _ in range(-(-transitions // runs)):
+        entered, over = world.advance(state, force.clamp(-1, 1))
+        steps.append((state, force.clamp(-1, 1), entered, over))
+        age += 1
+        ended = over | (age >= length)
+        state = torch.where(ended[:, None], world.random_states(runs, rng), entered)
+        age = age.masked_fill(ended, 0)
+        force = correlation * force + size * (1 - correlation**2) ** 0.5 * _normal(runs, actions, rng)
+    return Experience.of(steps)
+
+
+@torch.no_grad()
+def exploration(model: FB, world: BatchWorld, transitions: int, rng: Generator, *, length: int = 70) -> Experience:
+    """Episodes under the z with the largest ‖F(s,z)‖_{V⁻¹}, V = I + Σφφᵀ over the episode: pure exploration (eq. 5).
+
+    Each z is kept for a few decisions; actions get N(0, 0.2²) noise.
+    """
+    runs = max(1, -(-as_size(transitions, "transitions", 1) // length))
+    state = world.random_states(runs, rng)
+    V_inv = torch.eye(model.dim, device=rng.device).repeat(runs, 1, 1)
+    z = model.sample_z(runs, rng)
+    alive = torch.ones(runs, dtype=torch.bool, device=rng.device)
+    steps = []
+    for t in range(length):
+        if t % HOLD == 0:
+            candidates = model.sample_z(runs * CANDIDATES, rng).reshape(runs, CANDIDATES, model.dim)
+            psi = model.psi(state, candidates)
+            z = candidates[torch.arange(runs, device=rng.device), widest(psi, V_inv)]
+        action = torch.as_tensor(model.act(state, z)) + 0.2 * _normal(runs, model.config.actions, rng)
+        entered, over = world.advance(state, action.clamp(-1, 1))
+        steps.append(tuple(part[alive] for part in (state, action.clamp(-1, 1), entered, over)))
+        V_inv = narrowed(V_inv, model.phi(entered))
+        state, alive = entered, alive & ~over
+    return Experience.of(steps)  # type: ignore[arg-type]
+
+
+def widest(psi: Float[Tensor, "n k d"], V_inv: Float[Tensor, "n d d"]) -> Int[Tensor, " n"]:
+    """The candidate with the largest ‖ψ‖_{V⁻¹} in each run."""
+    return torch.einsum("nkd,nde,nke->nk", psi, V_inv, psi).argmax(1)
+
+
+def narrowed(V_inv: Float[Tensor, "n d d"], phi: Float[Tensor, "n d"]) -> Float[Tensor, "n d d"]:
+    """(V + φφᵀ)⁻¹ of each run, by a rank-1 update."""
+    toward = (V_inv @ phi[..., None])[..., 0]
+    return V_inv - toward[:, :, None] * toward[:, None] / (1 + (phi * toward).sum(-1))[:, None, None]
+
+
+def _normal(n: int, width: int, rng: Generator) -> Float[Tensor, "n width"]:
+    return torch.randn(n, width, generator=rng, device=rng.device)

@@ -1,0 +1,168 @@
+"""The networks of an FB model with targets and optimisers, and the FB update on given rows.
+
+After Touati and Ollivier (2021) and Touati et al. (2023). With B centred over the batch the successor measure is
+M(s,a,z,ds') = (F(s,a,z)·B(s') + 1/(1 − γ)) ρ(ds'), and its Bellman residual needs d × d moments of B only.
+"""
+
+import copy
+import math
+
+import torch
+from gymnasium.spaces import Box
+from jaxtyping import Float
+from torch import Generator, Tensor
+
+from zscout.models.fb.losses import centred, fb_loss, least, least_value, orthonormality_loss
+from zscout.models.fb.model import FB, FBConfig
+from zscout.models.fb.recipe import LearnerRecipe
+from zscout.models.fb.rollouts import Rows
+from zscout.models.fb.task_prior import random_tasks
+from zscout.models.sphere import goals_or_uniform
+
+SAMPLE = 200_000  # observations for moments
+
+
+class FBLearner:
+    """The online networks, their targets, the optimisers and the random state."""
+
+    def __init__(
+        self, space: Box, actions: int, recipe: LearnerRecipe, seed: int = 0, device: torch.device | str = "cpu"
+    ) -> None:
+        self.recipe, self.device = recipe, torch.device(device)
+        self.rng = Generator(device=self.device).manual_seed(seed)
+        config = FBConfig(
+            observation_low=tuple(end if math.isfinite(end) else None for end in space.low.tolist()),
+            observation_high=tuple(end if math.isfinite(end) else None for end in space.high.tolist()),
+            actions=actions,
+            dim=recipe.dim,
+            gamma=recipe.gamma,
+            hidden=recipe.hidden,
+            layers=recipe.layers,
+            frequencies=recipe.frequencies,
+            gated=recipe.gated,
+            quadratic=recipe.quadratic,
+            goal_features=recipe.goal_features,
+            prior=True,
+        )
+        self.online = FB(config, seed).to(self.device)
+        self.target = copy.deepcopy(self.online).requires_grad_(False)
+        fast = self.device.type == "cuda"
+        # One for each network: a phase may train F alone.
+        self.optimisers = {
+            name: torch.optim.Adam(
+                getattr(self.online, name).parameters(),
+                lr=torch.zeros((), device=self.device) if fast else 0.0,
+                fused=True,
+                capturable=fast,
+            )
+            for name in ("forward_map", "backward_map", "actor")
+        }
+
+    def standardise(self, obs: Float[Tensor, "n k"]) -> None:
+        """Inputs with mean 0 over these observations and, if uniform, in [−1, 1]."""
+        for model in (self.online, self.target):
+            for name, seen in (("obs", obs), ("goal", model.config.goals(obs))):
+                getattr(model, f"{name}_mean").copy_(seen.mean(0))
+                getattr(model, f"{name}_scale").copy_(seen.std(0).clamp(min=1e-6) * math.sqrt(3))
+
+    def draw_z(self, B: Float[Tensor, "n d"], obs: Float[Tensor, "n k"] | None = None) -> Float[Tensor, "n d"]:
+        """B of other rows, or uniform on the sphere; with ``obs``, whose B this is, also z of random rewards."""
+        z = goals_or_uniform(B.roll(1, 0), self.recipe.goal_share, self.rng)
+        tasks = round(self.recipe.task_share * len(B))
+        if tasks and obs is not None:  # rows are in random order
+            z[:tasks] = random_tasks(B, self.online.config.goals(obs), tasks, self.rng)
+        return z
+
+    def update(self, rows: Rows) -> Float[Tensor, "3"]:
+        """One step of F and B by the FB loss, and of the actor; ``rows.features`` is B of ``tail_obs``, centred.
+
+        Returns the loss, ‖Cov(B) − I‖² and the mean value per step.
+        """
+        recipe, online, target = self.recipe, self.online, self.target
+        here, z, B = online.encode(rows.obs), rows.z, rows.features
+        with torch.no_grad():
+            there = online.encode(rows.tail_obs)
+            tail = rows.discount * least(target.forward_of(there, self.noisy(online.action_of(there, z)), z), z)
+            target_B = centred(target.backward_of(rows.tail_obs))
+        orthonormality = orthonormality_loss(B)
+        loss = fb_loss(online.forward_of(here, rows.action, z), B, tail, target_B) * (1 - recipe.gamma)
+        (loss + recipe.orthonormality * orthonormality).backward()
+        self.descend("forward_map")
+        self.descend("backward_map")
+        value = self.improve(here, z)
+        self.follow()
+        return torch.stack([loss.detach(), orthonormality.detach(), value])
+
+    def update_slow_features(self, rows: Rows) -> Float[Tensor, "3"]:
+        """One step of B alone: ‖B(s) − B(s')‖² with B near orthonormal, so that B spans the smoothest functions."""
+        B = rows.features
+        apart = (centred(self.online.backward_of(rows.obs)) - B).square().sum(-1).mean()
+        orthonormality = orthonormality_loss(B)
+        (apart + self.recipe.orthonormality * orthonormality).backward()
+        self.descend("backward_map")
+        return torch.stack([apart.detach(), orthonormality.detach(), torch.zeros_like(apart)])
+
+    def improve(self, here: Float[Tensor, "n e"], z: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
+        """One step of the actor up F(s,π(s,z),z)·z; returns its mean per step."""
+        online, actor = self.online, list(self.online.actor.parameters())
+        value = least_value(online.forward_of(here, self.noisy(online.action_of(here, z)), z), z).mean()
+        for parameter, gradient in zip(actor, torch.autograd.grad(-value, actor), strict=True):
+            parameter.grad = gradient
+        self.descend("actor")
+        return value.detach() * (1 - self.recipe.gamma)
+
+    def noisy(self, action: Float[Tensor, "n a"]) -> Float[Tensor, "n a"]:
+        """Actions with the recipe's noise."""
+        noise = self.recipe.noise * torch.randn(action.shape, generator=self.rng, device=self.device)
+        return (action + noise.clamp(-0.3, 0.3)).clamp(-1, 1)
+
+    def descend(self, name: str) -> None:
+        """One step of a network's optimiser."""
+        self.optimisers[name].step()
+        self.optimisers[name].zero_grad(set_to_none=False)  # a captured graph needs the same tensors each time
+
+    def follow(self) -> None:
+        """Move the targets toward the networks."""
+        with torch.no_grad():
+            for name in ("forward_map", "backward_map"):
+                target, online = (list(getattr(model, name).parameters()) for model in (self.target, self.online))
+                torch._foreach_lerp_(target, online, self.recipe.tau)
+
+    def set_rates(self, part: float) -> None:
+        """Learning rates as a part of the recipe's."""
+        for name, optimiser in self.optimisers.items():
+            rate = part * (self.recipe.actor_rate if name == "actor" else self.recipe.learning_rate)
+            group = optimiser.param_groups[0]
+            if isinstance(group["lr"], Tensor):
+                group["lr"].fill_(rate)
+            else:
+                group["lr"] = rate
+
+    def live_tensors(self) -> dict[str, Tensor]:
+        """What an update changes, in place."""
+        state = {f"online.{name}": tensor for name, tensor in self.online.state_dict().items()}
+        state |= {f"target.{name}": tensor for name, tensor in self.target.state_dict().items()}
+        for network, optimiser in self.optimisers.items():
+            for index, parameter in enumerate(optimiser.param_groups[0]["params"]):
+                moments = optimiser.state.get(parameter, {})
+                state |= {f"adam.{network}.{index}.{name}": tensor for name, tensor in moments.items()}
+        return state
+
+    def resume(self, tensors: dict[str, Tensor]) -> None:
+        """Continue from ``live_tensors`` and the random state of a checkpoint."""
+        for optimiser in self.optimisers.values():
+            _fill_moments(optimiser)
+        live = self.live_tensors()
+        for name, tensor in tensors.items():
+            if name in live:
+                live[name].copy_(tensor)
+        self.rng.set_state(tensors["rng"].cpu())
+
+
+def _fill_moments(optimiser: torch.optim.Adam) -> None:
+    """Adam's state before its first step; by default it appears only with that step."""
+    on_device = optimiser.defaults["capturable"] or optimiser.defaults["fused"]
+    for parameter in optimiser.param_groups[0]["params"]:
+        step = torch.zeros((), device=parameter.device if on_device else None)
+        zeros = (torch.zeros_like(parameter, memory_format=torch.preserve_format) for _ in range(2))
+        optimiser.state[parameter] = dict(zip(("step", "exp_avg", "exp_avg_sq"), (step, *zeros), strict=True))

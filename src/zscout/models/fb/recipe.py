@@ -1,0 +1,97 @@
+"""What decides the training of an FB model, and a line of its log."""
+
+import math
+from dataclasses import dataclass, fields
+
+from zscout.base.edge import as_discount, as_positive, as_size, in_range, known_name
+
+FEATURES = ("fb", "laplacian", "random")
+PHASES = ("feature_steps", "policy_steps", "evaluation_steps")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearnerRecipe:
+    """The architecture and the FB update, for every world."""
+
+    dim: int = 32
+    gamma: float = 0.95
+    hidden: int = 256
+    layers: int = 3
+    frequencies: int = 3
+    gated: bool = True
+    quadratic: bool = True
+    goal_features: str = "all"
+    batch: int = 512
+    learning_rate: float = 2e-3
+    actor_rate: float = 1e-3
+    tau: float = 0.01  # of the target networks
+    orthonormality: float = 1.0
+    goal_share: float = 0.5  # of the z in a batch: B(s) of the data; the others are uniform on the sphere
+    task_share: float = 0.0  # of the z in a batch: those of random rewards; ``goal_share`` is of the others
+    noise: float = 0.2  # added to the policy's actions in training, clipped at 0.3
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.type in (bool, str) and type(value) is not field.type:
+                expected = "true or false" if field.type is bool else "a word"
+                raise ValueError(f"{field.name} is {value!r}, expected {expected}")
+        for name in ("dim", "hidden", "layers"):
+            as_size(getattr(self, name), name, 1)
+        as_size(self.batch, "batch", 8)
+        as_discount(self.gamma)
+        for name in ("learning_rate", "actor_rate", "tau"):
+            as_positive(getattr(self, name), name)
+        for name in ("goal_share", "task_share", "noise"):
+            in_range(getattr(self, name), name, 0.0, 1.0)
+        in_range(self.orthonormality, "orthonormality", 0.0, math.inf, open_end=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FBRecipe(LearnerRecipe):
+    """Everything that decides a training in a simulated world, apart from the world and the seed."""
+
+    features: str = "fb"  # how B is learned: fb, laplacian (slow features of the data), random (not at all)
+    transitions: int = 500_000
+    correlation: float = 0.8  # of random forces, from decision to decision
+    force: float = 1.0  # standard deviation of random forces before they are clipped to [−1, 1]
+    explore: float = 0.0  # share of the transitions that the model's own exploration replaces during training
+    feature_steps: int = 8_000  # F, B and the actor by the FB loss; B alone with laplacian
+    policy_steps: int = 15_000  # F and the actor with B fixed, by regression on rollouts
+    evaluation_steps: int = 5_000  # F alone, for the final policies
+    on_policy: float = (
+        0.75  # share of a batch from rollouts of the current policies, once B is fixed; all of it in the last phase
+    )
+    chain: int = 20  # n: steps of a rollout that are summed before F bootstraps
+    runs: int = 2_048  # rollouts at a time
+    refresh: int = 100  # updates between new rollouts
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        known_name(self.features, FEATURES, "features")
+        for name in ("transitions", *PHASES, "chain", "runs", "refresh"):
+            as_size(getattr(self, name), name, 1)
+        as_positive(self.force, "force")
+        for name in ("correlation", "explore", "on_policy"):
+            in_range(getattr(self, name), name, 0.0, 1.0)
+
+    @property
+    def phases(self) -> tuple[int, int, int]:
+        """The updates of each phase."""
+        return self.feature_steps, self.policy_steps, self.evaluation_steps
+
+    @property
+    def steps(self) -> int:
+        """All updates."""
+        return sum(self.phases)
+
+
+@dataclass(frozen=True)
+class FBProgress:
+    """One line of the training log: means since the last line."""
+
+    step: int
+    loss: float  # of F and B; once B is fixed, the squared Bellman error of ψ in features per step
+    orthonormality: float  # ‖Cov(B) − I‖²
+    value: float  # F(s,π(s,z),z)·z of the data, per step
+    score: float | None = None  # of the judge, if there is one

@@ -1,0 +1,203 @@
+"""Trains an FB model in a simulated world, on reward-free transitions; yields metrics and does not print or plot."""
+
+import copy
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from itertools import accumulate
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Generator, Tensor
+
+from zscout.models.fb.cuda_graph import as_graph
+from zscout.models.fb.data import BatchWorld, exploration, random_forces
+from zscout.models.fb.learner import SAMPLE, FBLearner
+from zscout.models.fb.losses import centred, least
+from zscout.models.fb.model import FB
+from zscout.models.fb.recipe import FBProgress, FBRecipe
+from zscout.models.fb.rollouts import Rollouts, Rows
+
+
+class FBTrainer:
+    """The learner, the data, rollouts of the learner's policies, and the phases of training."""
+
+    def __init__(self, world: BatchWorld, recipe: FBRecipe, seed: int = 0, device: torch.device | str = "cpu") -> None:
+        self.world, self.recipe, self.seed, self.device = world, recipe, seed, torch.device(device)
+        # On the CPU, so that the same seed gives the same data on every device
+        data = random_forces(
+            world,
+            recipe.transitions,
+            Generator().manual_seed(seed),
+            correlation=recipe.correlation,
+            size=recipe.force,
+        )
+        self.data = data.shuffled(Generator().manual_seed(seed)).to(self.device)
+        self.learner = FBLearner(world.observation_space, world.action_space.shape[0], recipe, seed, device)
+        self.learner.standardise(self.data.next_obs)
+        self.online, self.target, self.rng = self.learner.online, self.learner.target, self.learner.rng
+        self.rollouts = Rollouts(self.online, world, self.data, recipe.runs, recipe.chain)
+        self.step = 0
+        self.log: list[FBProgress] = []
+        self._refill: Callable[[], Tensor] | None = None
+        self._update: Callable[[], Tensor] | None = None  # of the current phase, captured as a graph on CUDA
+
+    @property
+    def finished(self) -> bool:
+        """Whether all steps are done."""
+        return self.step >= self.recipe.steps
+
+    @property
+    def model(self) -> FB:
+        """A frozen copy of the current model, with its moments."""
+        model = copy.deepcopy(self.online).freeze()
+        return model.calibrate(self._sample()) if self.step <= self._ends[0] else model
+
+    @property
+    def phase(self) -> int:
+        """0: features, 1: policies, 2: evaluation."""
+        return sum(self.step >= end for end in self._ends[:2])
+
+    @property
+    def _ends(self) -> list[int]:
+        return list(accumulate(self.recipe.phases))
+
+    def train(self, judge: Callable[[FB], float] | None = None, every: int = 500) -> Iterator[FBProgress]:
+        """Train to the end; yield a log line every ``every`` steps, with the judge's score of the model."""
+        recipe = self.recipe
+        while not self.finished:
+            steps = min(every - self.step % every, self._ends[self.phase] - self.step)
+            if self.step in (0, *self._ends):
+                self._begin_phase()
+            elif recipe.explore and self.phase < 2:
+                self._explore(steps)
+            loss, orthonormality, value = self._advance(steps)
+            score = judge(self.model) if judge is not None else None
+            self.log.append(FBProgress(self.step, loss, orthonormality, value, score))
+            yield self.log[-1]
+
+    def _advance(self, steps: int) -> tuple[float, float, float]:
+        update, refill = self._functions()
+        total = torch.zeros(3, device=self.device)
+        for done in range(steps):
+            if self.phase and done % self.recipe.refresh == 0:  # also at each start, as when training is resumed
+                refill()
+            self._set_rates()
+            total += update()
+            self.step += 1
+        loss, orthonormality, value = (total / steps).tolist()
+        return loss, orthonormality, value
+
+    def _begin_phase(self) -> None:
+        """Once B is fixed, ψ of the whitened features is a plain regression."""
+        self._update = None
+        if self.phase == 1:
+            sample = self._sample()
+            self.target.backward_map.load_state_dict(self.online.backward_map.state_dict())
+            for model in (self.online, self.target):
+                model.calibrate(sample)
+
+    def _sample(self) -> Float[Tensor, "n k"]:
+        """Observations in random order; exploration replaces the first rows of the data, which are else random."""
+        if not self.recipe.explore:
+            return self.data.next_obs[:SAMPLE]
+        order = torch.randperm(len(self.data), generator=Generator().manual_seed(self.seed))
+        return self.data.next_obs[order[:SAMPLE].to(self.device)]
+
+    def _explore(self, steps: int) -> None:
+        """Replace the oldest transitions, so that ``explore`` of all are replaced by the end of the policy phase."""
+        total = self.recipe.feature_steps + self.recipe.policy_steps
+        found = exploration(
+            self.model, self.world, max(1, int(self.recipe.explore * steps / total * len(self.data))), self.rng
+        )
+        place = int(self.recipe.explore * self.step / total * len(self.data))
+        index = (torch.arange(len(found), device=self.device) + place) % len(self.data)
+        for name, part in vars(self.data).items():
+            part[index] = getattr(found, name)
+
+    # One update
+
+    def _rows(self, n: int) -> Rows:
+        """Rows of the data; the features are those of one step."""
+        data, online = self.data, self.online
+        index = torch.randint(len(data), (n,), generator=self.rng, device=self.device)
+        next_obs = data.next_obs[index]
+        B = centred(online.backward_of(next_obs)) if self.phase == 0 else online.features_of(next_obs)
+        z = self.learner.draw_z(B.detach() if self.phase == 0 else B @ online.root)
+        discount = (self.recipe.gamma * ~data.over[index])[:, None]
+        return Rows(data.obs[index], data.action[index], z, B, next_obs, discount)
+
+    def _refill_rollouts(self) -> Tensor:
+        index = torch.randint(len(self.data), (self.recipe.runs,), generator=self.rng, device=self.device)
+        with torch.no_grad():
+            z = self.learner.draw_z(centred(self.online.backward_of(self.data.next_obs[index])))
+        return self.rollouts.refill(self.online, z, self.rng)
+
+    def _feature_update(self) -> Float[Tensor, "3"]:
+        if self.recipe.features == "random":
+            return torch.zeros(3, device=self.device)
+        rows = self._rows(self.recipe.batch)
+        return self.learner.update(rows) if self.recipe.features == "fb" else self.learner.update_slow_features(rows)
+
+    def _regression_update(self) -> Float[Tensor, "3"]:
+        """‖ψ(s,a;z) − Σ_{k<n} γᵏφ(S_{k+1}) − γⁿψ(S_n,π(S_n,z);z)‖² for each head, n = 1 for rows of the data."""
+        recipe, online, target = self.recipe, self.online, self.target
+        # The last phase needs ψ at the policies' own actions only.
+        share = int(recipe.on_policy * recipe.batch) if self.phase == 1 else recipe.batch
+        with torch.no_grad():
+            parts = [self._rows(recipe.batch - share), self.rollouts.draw(share, recipe.gamma, self.rng)]
+            rows = Rows(*(torch.cat(both) for both in zip(*(vars(part).values() for part in parts), strict=True)))
+            here, there, z = online.encode(rows.obs), online.encode(rows.tail_obs), rows.z
+            tails = target.forward_of(there, online.action_of(there, z), z)
+            tail = least(tails, z) if self.phase == 1 else tails.mean(0)
+            wanted = rows.features + rows.discount * (tail @ online.root)
+        psi = online.forward_of(here, rows.action, z) @ online.root
+        loss = ((psi - wanted) * (1 - recipe.gamma)).square().mean()
+        loss.backward()
+        self.learner.descend("forward_map")
+        value = self.learner.improve(here, z) if self.phase == 1 else torch.zeros_like(loss)
+        self.learner.follow()
+        return torch.stack([loss.detach(), torch.zeros_like(loss), value.detach()])
+
+    def _set_rates(self) -> None:
+        """From the recipe's rates to 0 along a half cosine, in each phase."""
+        left = (self._ends[self.phase] - self.step) / self.recipe.phases[self.phase]
+        self.learner.set_rates(0.5 + 0.5 * math.cos(math.pi * (1 - left)))
+
+    def _functions(self) -> tuple[Callable[[], Tensor], Callable[[], Tensor]]:
+        """The update of this phase and the refill of rollouts; on CUDA one graph each."""
+        if self._update is None or self._refill is None:
+            self._refill = self._refill_rollouts
+            self._update = self._regression_update if self.phase else self._feature_update
+            if self.device.type == "cuda":
+                self._refill = as_graph(self._refill, dict, self.rng)
+                self._update = as_graph(self._update, self.learner.live_tensors, self.rng)
+        return self._update, self._refill
+
+    # Checkpoints, as tensors and plain values
+
+    @property
+    def fixed(self) -> list[Tensor]:
+        """What must be the same when training is resumed: the seed's data, unless exploration replaces it."""
+        return [] if self.recipe.explore else [self.data.obs, self.data.next_obs]
+
+    def tensors(self) -> dict[str, Tensor]:
+        """For a checkpoint: weights, targets, optimiser moments, random state, and data that exploration changed."""
+        explored = vars(self.data) if self.recipe.explore else {}
+        data = {f"data.{name}": part for name, part in explored.items()}
+        return {**self.learner.live_tensors(), **data, "rng": self.rng.get_state()}
+
+    def counters(self) -> dict[str, Any]:
+        """For a checkpoint: the step and the log."""
+        return {"step": self.step, "log": [asdict(line) for line in self.log]}
+
+    def resume(self, tensors: dict[str, Tensor], counters: dict[str, Any]) -> None:
+        """Resume from ``tensors`` and ``counters``; the result equals uninterrupted training."""
+        self._update = None
+        self.learner.resume(tensors)
+        for name, part in vars(self.data).items():
+            if f"data.{name}" in tensors:
+                part.copy_(tensors[f"data.{name}"])
+        self.step = counters["step"]
+        self.log = [FBProgress(**line) for line in counters["log"]]

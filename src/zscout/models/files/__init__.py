@@ -1,0 +1,1 @@
+"""Models as files: save, load, hub, ONNX."""

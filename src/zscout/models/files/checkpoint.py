@@ -1,0 +1,67 @@
+"""Training checkpoints: one file with everything that determines the next steps."""
+
+import hashlib
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save as bytes_of
+from torch import Tensor, device
+
+from zscout.base.files import parse_json, write_bytes
+
+
+@runtime_checkable
+class Resumable(Protocol):
+    """A trainer that can be stopped and resumed."""
+
+    recipe: Any  # a dataclass
+    seed: int
+    device: device
+
+    @property
+    def fixed(self) -> list[Tensor]:
+        """Tensors that must be the same when it is resumed."""
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Everything that training changes."""
+
+    def counters(self) -> dict[str, Any]:
+        """The same for plain values."""
+
+    def resume(self, tensors: dict[str, Tensor], counters: dict[str, Any]) -> None:
+        """Continue from both."""
+
+
+def write_checkpoint(trainer: Resumable, path: Path, setting: str = "") -> None:
+    """Write atomically: a crash leaves the old checkpoint or the new one."""
+    tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in trainer.tensors().items()}
+    metadata = {"identity": _identity(trainer, setting), "counters": json.dumps(trainer.counters(), allow_nan=False)}
+    write_bytes(path, bytes_of(tensors, metadata))
+
+
+def read_checkpoint(trainer: Resumable, path: Path, setting: str = "") -> bool:
+    """Resume from a checkpoint, if there is one; recipe, data, features, seed and setting must match."""
+    if not path.exists():
+        return False
+    try:
+        with safe_open(str(path), framework="pt") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+    except (SafetensorError, OSError) as error:
+        raise ValueError(f"{path} is damaged: {error}; remove it to start over") from None
+    if metadata.get("identity") != _identity(trainer, setting):
+        raise ValueError(f"{path} was written with other settings; remove it, or train into another folder")
+    trainer.resume(tensors, parse_json(metadata["counters"]))
+    return True
+
+
+def _identity(trainer: Resumable, setting: str) -> str:
+    """A hash of everything that must match for a resumed training to equal an uninterrupted one."""
+    digest = hashlib.sha256(json.dumps(asdict(trainer.recipe), sort_keys=True).encode())
+    digest.update(f"{trainer.seed} {trainer.device.type} {setting}".encode())
+    for tensor in trainer.fixed:
+        digest.update(tensor.cpu().numpy().tobytes())
+    return digest.hexdigest()

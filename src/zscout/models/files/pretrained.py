@@ -1,0 +1,213 @@
+"""Save and load models: a folder with config.json, model.safetensors and README.md, as on model hubs.
+
+Weights are safetensors only: no code is ever loaded.
+"""
+
+import json
+from dataclasses import asdict, fields
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Literal, overload
+
+import torch
+from jaxtyping import Float
+from safetensors import SafetensorError
+from safetensors.torch import load as tensors_of
+from safetensors.torch import save as bytes_of
+from torch import Tensor
+
+from zscout.base.files import parse_json, write_bytes
+from zscout.base.names import nearest
+from zscout.base.packing import by_columns, in_bytes, in_half, may_be_packed, unpacked
+from zscout.models.fb.model import FB, FBConfig
+from zscout.models.files.card import fb_card, model_card
+from zscout.models.files.hub import PREFIX, fetched
+from zscout.models.usfa.model import USFA, USFAConfig
+from zscout.models.usfa.moments import MomentUSFA
+
+FORMAT, FB_FORMAT = "zscout-usfa-1", "zscout-fb-1"
+CONFIGS: dict[str, type[USFAConfig] | type[FBConfig]] = {FORMAT: USFAConfig, FB_FORMAT: FBConfig}
+LATER: dict[type, dict[str, Any]] = {  # fields that old files lack
+    USFAConfig: {
+        "moment_gamma": None,
+        "moment_hidden": USFAConfig.moment_hidden,
+        "moment_layers": USFAConfig.moment_layers,
+    },
+    FBConfig: {"prior": False},
+}
+CONFIG, WEIGHTS, CARD, OBSERVATIONS = "config.json", "model.safetensors", "README.md", "observations.safetensors"
+
+
+def shipped() -> dict[str, Path]:
+    """The models inside the package, by name."""
+    folder = Path(str(files("zscout.models").joinpath("shipped")))
+    return {path.name: path for path in sorted(folder.glob("*")) if (path / CONFIG).is_file()}
+
+
+def save(
+    model: USFA | FB, folder: str | Path, *, half: bool = False, int8: bool = False, license: str | None = None
+) -> Path:
+    """Write a model that ``load`` restores exactly; existing files are replaced atomically.
+
+    With ``half`` weight matrices are stored as float16, in half the space (those of M as with ``int8``), with ``int8``
+    as integers with a scale for each column, in a quarter; ``load`` then gives the rounded values.
+    The folder can be uploaded to the Hugging Face Hub as it is: README.md is its card. ``license`` is the Hub's name of
+    one, such as "mit"; the model keeps it.
+    """
+    if not isinstance(model, USFA | FB):
+        raise ValueError(f"expected a USFA or FB, got {type(model).__name__}: only these can be saved")
+    folder = Path(folder)
+    kind = FORMAT if isinstance(model, USFA) else FB_FORMAT
+    about = model.about if license is None else {**model.about, "license": license}
+    config = {"format": kind, "model": asdict(model.config), "about": about}
+    text = json.dumps(config, indent=1, allow_nan=False) + "\n"
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
+    _check_tensors(tensors, "the model")
+    if half and int8:
+        raise ValueError("half and int8 exclude each other")
+    if half:
+        exact, tensors = tensors, in_half(tensors)
+        _check_tensors(tensors, "the model, in half precision,")
+        # M's own error is far larger than that of 8 bits.
+        tensors |= in_bytes({name: tensor for name, tensor in exact.items() if name.startswith("occupancy_network.")})
+    if int8:
+        tensors = in_bytes(tensors)
+    card = model_card(model.config, about) if isinstance(model, USFA) else fb_card(model.config, about)
+    write_bytes(folder / WEIGHTS, bytes_of(tensors))
+    write_bytes(folder / CONFIG, text.encode())
+    write_bytes(folder / CARD, card.encode())
+    if isinstance(model, FB) and model.atlas is not None:
+        model.atlas.save(folder)
+    return folder
+
+
+@overload
+def load(  # type: ignore[overload-overlap]
+    name_or_folder: Literal["pointmaze-fb", "cheetah-fb", "quadruped-fb", "walker-fb"],
+    device: torch.device | str = "cpu",
+) -> FB: ...
+
+
+@overload  # a folder may hold an FB model too: narrow it with isinstance
+def load(name_or_folder: str | Path, device: torch.device | str = "cpu") -> USFA: ...
+
+
+def load(name_or_folder: str | Path, device: torch.device | str = "cpu") -> USFA | FB:
+    """Load a shipped model by name, a saved one by folder, or one of the Hub by hf://owner/name[@revision]; frozen.
+
+    A shipped name takes precedence over a folder of the same name: write ``./name``, or pass a Path, for the folder.
+    """
+    folder = _find(name_or_folder)
+    config, about = _read_config(folder / CONFIG)
+    tensors = _read_weights(folder / WEIGHTS, config)  # checked before allocation: a config may ask for any size
+    if isinstance(config, FBConfig):
+        model: USFA | FB = FB(config)
+    else:
+        kind = USFA if config.moment_gamma is None else MomentUSFA
+        model = kind(config, tensors["features"], tensors["state_inputs"])
+    model.load_state_dict({name: tensor.float() for name, tensor in tensors.items()})
+    model.about = about
+    return model.freeze().to(device)
+
+
+def save_observations(folder: str | Path, observations: Float[Tensor, "n k"], *, int8: bool = False) -> None:
+    """Write observations of the training data beside a model, to calibrate or to label: in 16 bits, or in 8."""
+    rows = observations.detach().cpu().float().contiguous()
+    tensors = by_columns("observations", rows) if int8 else {"observations": rows.half()}
+    write_bytes(Path(folder) / OBSERVATIONS, bytes_of(tensors))
+
+
+def observations_of(name_or_folder: str | Path) -> Float[Tensor, "n k"]:
+    """The observations saved with a model."""
+    path = _find(name_or_folder) / OBSERVATIONS
+    try:
+        found = unpacked(tensors_of(path.read_bytes()), str(path))["observations"].float()
+    except FileNotFoundError:
+        raise ValueError(f"{name_or_folder} has no {OBSERVATIONS}") from None
+    except (SafetensorError, ValueError, KeyError) as error:
+        raise ValueError(f"{path} is damaged or not a safetensors file: {error}") from None
+    if found.ndim != 2 or not torch.isfinite(found).all():
+        raise ValueError(f"{path} must hold finite observations [n k], got shape {tuple(found.shape)}")
+    return found
+
+
+def _check_tensors(tensors: dict[str, torch.Tensor], where: str) -> None:
+    for name, tensor in tensors.items():
+        if tensor.dtype != torch.float32 and not (tensor.dtype == torch.float16 and may_be_packed(name)):
+            expected = "float32 or float16" if may_be_packed(name) else "float32"
+            raise ValueError(f"{where} holds {name} as {tensor.dtype}, expected {expected}")
+        if not torch.isfinite(tensor).all():
+            raise ValueError(f"{where} holds NaN or inf in {name}")
+
+
+def _find(name_or_folder: str | Path) -> Path:
+    models = shipped()
+    if isinstance(name_or_folder, str) and name_or_folder in models:
+        return models[name_or_folder]
+    on_hub = isinstance(name_or_folder, str) and name_or_folder.startswith(PREFIX)
+    folder = fetched(str(name_or_folder)) if on_hub else Path(name_or_folder)
+    if folder.is_file():
+        raise ValueError(f"{folder} is a file, expected a folder with {CONFIG} and {WEIGHTS} (pickles are not loaded)")
+    if not folder.is_dir():
+        guess = nearest(name_or_folder, models)
+        shown = f"{guess}the shipped ones are {', '.join(models)}"
+        raise ValueError(f"there is no shipped model or folder {str(name_or_folder)!r}: {shown}")
+    for name in (CONFIG, WEIGHTS):
+        if not (folder / name).is_file():
+            others = ", ".join(sorted(path.name for path in folder.iterdir())[:5]) or "nothing"
+            where = name_or_folder if on_hub else folder
+            raise ValueError(f"{where} has no {name}; it holds {others} (pickles are not loaded)")
+    return folder
+
+
+def _read_config(path: Path) -> tuple[USFAConfig | FBConfig, dict[str, Any]]:
+    try:
+        config = parse_json(path.read_bytes())
+    except ValueError as error:
+        raise ValueError(f"{path} is not JSON: {error}") from None
+    _check_keys(path, config, {"format", "model", "about"})
+    if not isinstance(config["format"], str) or config["format"] not in CONFIGS:
+        raise ValueError(f"{path} has format {config['format']!r}, this version reads {' and '.join(CONFIGS)}")
+    kind, given = CONFIGS[config["format"]], config["model"]
+    if isinstance(given, dict):
+        given = {**LATER[kind], **given}
+    _check_keys(path, given, {field.name for field in fields(kind)})
+    for field in fields(kind):
+        came = given[field.name]
+        if field.type == tuple[float | None, ...]:
+            if not isinstance(came, list) or not all(type(entry) in (int, float, type(None)) for entry in came):
+                raise ValueError(f"{path}: {field.name} is {came!r}, expected a list of numbers, or null for no bound")
+            given[field.name] = tuple(None if entry is None else float(entry) for entry in came)
+        elif field.type == float | None:
+            if type(came) not in (float, int, type(None)):
+                raise ValueError(f"{path}: {field.name} is {came!r}, expected a number or null")
+        elif type(came) is not field.type and not (field.type is float and type(came) is int):
+            raise ValueError(f"{path}: {field.name} is {came!r}, expected {field.type.__name__}")  # type: ignore[union-attr]
+    if not isinstance(config["about"], dict):
+        raise ValueError(f"{path}: about must be an object")
+    return kind(**given), config["about"]
+
+
+def _check_keys(path: Path, came: object, wanted: set[str]) -> None:
+    if not isinstance(came, dict):
+        raise ValueError(f"{path} holds {type(came).__name__}, expected an object")
+    for name in sorted(came.keys() ^ wanted):
+        raise ValueError(f"{path} {'has the unknown' if name in came else 'lacks the'} key {name!r}")
+
+
+def _read_weights(path: Path, config: USFAConfig | FBConfig) -> dict[str, torch.Tensor]:
+    try:
+        tensors = tensors_of(path.read_bytes())
+    except (SafetensorError, ValueError, KeyError) as error:
+        raise ValueError(f"{path} is damaged or not a safetensors file: {error}") from None
+    tensors = unpacked(tensors, str(path))
+    unexpected = set(tensors)
+    for name, shape in config.shapes():  # lazily, up to the first mismatch: a config may name a billion layers
+        found = tuple(tensors[name].shape) if name in tensors else "nothing"
+        if found != shape:
+            raise ValueError(f"{path}: its {CONFIG} expects {name} of shape {shape}, got {found}")
+        unexpected.discard(name)
+    for name in sorted(unexpected):
+        raise ValueError(f"{path}: its {CONFIG} expects no {name}, got shape {tuple(tensors[name].shape)}")
+    _check_tensors(tensors, str(path))
+    return tensors

@@ -1,0 +1,1 @@
+"""Networks of finite worlds, and their training."""

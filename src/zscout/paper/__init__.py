@@ -1,0 +1,111 @@
+"""Every figure and claim of the paper: the specs that are run, and the report made from their records."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+
+import zscout
+from zscout.lab.compare.report_model import Claim, ClaimVerdict, Section, Story
+from zscout.lab.runs.spec import Spec, code_digest
+from zscout.paper.experiment import Experiment, Runs, Scale, no_specs
+from zscout.paper.experiments.bonus_horizon import HORIZON
+from zscout.paper.experiments.continuous import CONTINUOUS
+from zscout.paper.experiments.feature_maps import FEATURES_AND_POLICIES
+from zscout.paper.experiments.league import LEAGUE
+from zscout.paper.experiments.model_errors import OUTSIDE_FEATURES, SWITCHING, WRONG_PSI
+from zscout.paper.experiments.network_training import END_TO_END, TRAINING
+from zscout.paper.experiments.online_transfer import ERRORS, STRIPS
+from zscout.paper.experiments.pure_exploration import EIGENVALUES, LOG_DET, PATHS
+from zscout.paper.experiments.regret_bounds import LEMMA, OPTIMISM, POTENTIAL
+from zscout.paper.experiments.searches import GRADIENT, SEARCH_COMPARISON
+
+DEVIATIONS = (
+    "Regret counts from t = 0 and, in our tables, against v* rather than π(·,z_r), so that a poor model cannot look "
+    "good; the records have both. Lost steps are regret ÷ the mean of v* − v_random over states and 1,000 tasks.",
+    "The paper does not give λ. It is σ² = .09 in `usf-ucb-paper`, and 1 in pure exploration.",
+    "The radius of our default follows the scale of the rewards seen (κ√λ·ŝ) and needs neither σ nor a schedule. "
+    "`usf-ucb-paper` has the paper's schedule; the league table shows the lost steps of both.",
+    "Our default's bonus is √tr(V⁻¹M) at γ = .9 if the model offers M, else ‖ψ‖ in V⁻¹ (claims 10b, 10c).",
+    "Laplacian eigenfunctions are scaled so that the mean of ‖φ(s)‖² over states is 1; unit vectors drown in σ = .3.",
+    "Z is the sphere of radius √d, also in training.",
+    "ẑ and the last z are candidates beside the random ones. With an exact ψ the others are a fixed bank of 1,000 z. "
+    "With a network they are the ends of fixed-point rounds z ← ẑ + √β V⁻¹ψ/‖ψ‖, since of 10,000 random z the best "
+    "by a learned ψ is the most over-estimated (table of searches).",
+    "Ties are broken at random: most z share their policy with others.",
+    "The networks are trained by another recipe (an actor on long chains, then ψ of that actor) and without dropout. "
+    "docs/training.md measures the paper's recipe and each difference.",
+)
+
+SLIPS = (
+    "Regret is summed from t = 1 in eq. 1, 2, 6 and appendix B.1, which omits the first choice; from t = 0 in A.4.",
+    "Eq. 13 ends with β_t; √β_t is meant, the radius of the ellipsoid, as in the optimistic part two lines below.",
+    "ψ and M in the appendix are sums from k = 1 of γ^{t+k}; with ψ as defined in section 2 it is k = 0 and γᵏ.",
+    "The training text has the sum of φ(S_k) for k ≥ t; ψ begins with the state that is entered, S_{t+1}.",
+    "Training samples z from the √d-diameter ball, section 3 has Z as the sphere of radius √d: twice as far out.",
+    "The ellipsoid of eq. 4 is defined within Z, the sphere. ẑ is not on the sphere, so for small β_t their "
+    "intersection is empty, and eq. 8 has nothing to choose from.",
+    "Cov(ẑ) = σ²V⁻¹ ignores λ: it is σ²V⁻¹ΦᵀΦV⁻¹, which is less, and ẑ is biased by −λV⁻¹z_r.",
+)
+
+
+def _tell_framework(scale: Scale, runs: Runs) -> Section:
+    text = [
+        "Offline, states are labelled with rewards and regression gives z_r. Online no labels exist: the algorithm "
+        "recommends Z_t, the model acts on it for a step, and the next recommendation uses the state and the reward.",
+        "The loop is three lines: `z = agent.ask(obs)`, one step of `bfm.act(obs, z)`, `agent.tell(obs, reward)`.",
+    ]
+    return Section("framework", "Transfer, offline and online", text)
+
+
+FRAMEWORK = Experiment(no_specs, _tell_framework)
+EXPERIMENTS: tuple[Experiment, ...] = (  # in the order of the paper, then what is beyond it
+    *(FRAMEWORK, FEATURES_AND_POLICIES, TRAINING),
+    *(PATHS, LOG_DET, EIGENVALUES),
+    *(STRIPS, ERRORS, END_TO_END),
+    *(LEMMA, POTENTIAL, HORIZON, OPTIMISM, GRADIENT, SEARCH_COMPARISON),
+    *(OUTSIDE_FEATURES, WRONG_PSI, SWITCHING, LEAGUE, CONTINUOUS),
+)
+TOO_FEW: ClaimVerdict = "too few runs to tell"
+
+
+def specs(scale: Scale) -> list[Spec]:
+    """All runs that the report needs, each once."""
+    return list(dict.fromkeys(spec for experiment in EXPERIMENTS for spec in experiment.specs(scale)))
+
+
+def sections(scale: Scale, runs: Runs) -> Iterator[Section]:
+    """The sections, one by one, from the records of all runs."""
+    for experiment in EXPERIMENTS:
+        section = experiment.tell(scale, runs)
+        yield replace(section, claims=[_quick_claim(claim) for claim in section.claims]) if scale.quick else section
+
+
+def _quick_claim(claim: Claim) -> Claim:
+    """A tenth of the runs can show that a rule is met, but not that it is not met."""
+    return claim if claim.verdict == "holds" or claim.stored else replace(claim, verdict=TOO_FEW)
+
+
+def story(scale: Scale, parts: list[Section]) -> Story:
+    """The whole report."""
+    claims = [claim for section in parts for claim in section.claims]
+    counts = Counter(claim.verdict for claim in claims if claim.kind == "claim")
+    few = f", {counts[TOO_FEW]} need more runs" if counts[TOO_FEW] else ""
+    summary = [
+        "A Behavioral Foundation Model is a frozen policy π(a|s,z): one behaviour for each task vector z. USF-UCB "
+        "finds the z for a reward that is only observed by acting: it estimates the task from the rewards so far and "
+        "adds a bonus for policies that lead to uncertain features.",
+        f"Of {counts.total()} claims of the paper {counts['holds']} hold, {counts['holds in part']} hold in part and "
+        f"{counts['does not hold']} do not{few}. Besides: {len(claims) - counts.total()} checks and additions of ours.",
+    ]
+    if scale.quick:
+        summary.insert(
+            0,
+            "**Quick test**: a tenth of the runs, at most 60 steps each. Claims that need more runs read **too few "
+            "runs to tell**; `zscout reproduce` without `--quick` decides them.",
+        )
+    about = {"version": zscout.__version__, "seed": str(scale.seed), "code": code_digest()[:12]}
+    title = "Exploration and online transfer with Behavioral Foundation Models, reproduced"
+    return Story(title, summary, parts, DEVIATIONS, SLIPS, about, opening=("transfer", "league"))
+
+
+__all__ = ["EXPERIMENTS", "Runs", "Scale", "sections", "specs", "story"]

@@ -1,0 +1,120 @@
+"""Maps of the features, and of the paths that π(·,z) takes on them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Generator, Tensor
+
+from zscout.base.types import BehaviorModel
+from zscout.features import decode, grid_clusters, laplacian, temporal_clusters
+from zscout.lab.arenas.grid import GridArena
+from zscout.lab.compare.report_model import Claim, Panel, PanelFigure, Section, Strip
+from zscout.models.exact.model import ExactModel
+from zscout.models.files.pretrained import load
+from zscout.paper.experiment import FEATURES, Experiment, Runs, Scale, no_specs
+from zscout.paper.summaries import both, mean, verdict
+from zscout.worlds import GridWorld, four_rooms, maze, open_grid
+
+DIM = 9
+HELD_OUT = 1_000  # z
+
+
+@dataclass(frozen=True)
+class FeatureFigure:
+    """The paper's figure of features and policies, for one world."""
+
+    world: str
+    build: Callable[[], GridWorld]
+    networks: tuple[str | None, str]  # the shipped models for clusters and for the Laplacian
+    steps: int  # of the drawn trajectories
+
+    def compute(self, seed: int) -> PanelFigure:
+        """Features, trajectories for one-hot z, trajectories for random z; both feature sets, network and exact."""
+        world = self.build()
+        if self.world == "open-grid":
+            sets = {"Cluster occupancy: a 3×3 cut": grid_clusters(world)}
+        else:
+            sets = {"Cluster occupancy: nine compact regions": temporal_clusters(world, DIM)}
+        sets["Laplacian eigenfunctions"] = laplacian(world, DIM)
+        caption = (
+            f"What π(·,z) does in the world {self.world!r}. Top of each block: the features φ, orange above 0 and "
+            "purple below. Below them, for one-hot and for random z: the reward φ·z, and the paths of the "
+            "network's policy and of the exact one, from a random start (○) until they repeat (●)."
+        )
+        alt = "Maps of nine features, and under them paths that end where the reward φ·z is high."
+        pairs = zip(sets.items(), self.networks, strict=True)
+        sections = {title: _strips(world, phi, network, self.steps, seed) for (title, phi), network in pairs}
+        return PanelFigure(f"features-{self.world}", caption, sections, alt)
+
+
+FIGURES = (
+    FeatureFigure("open-grid", open_grid, ("grid9-clusters", "grid9-laplacian"), steps=24),
+    FeatureFigure("four-rooms", four_rooms, (None, "fourrooms-laplacian"), steps=32),
+    FeatureFigure("maze", maze, (None, "maze-laplacian"), steps=90),
+)
+"""The first is the paper's own; the others show the same in worlds with walls."""
+
+
+def trajectories(
+    world: GridWorld, model: BehaviorModel, z: Float[Tensor, "n d"], steps: int, rng: Generator
+) -> Int[Tensor, "n {steps}+1"]:
+    """States visited under π(·,z), one run for each z, from uniformly random starts."""
+    visited = [world.random_states(len(z), rng)]
+    for _ in range(steps):
+        visited.append(world.step(visited[-1], model.act(visited[-1], z, rng), rng))
+    return torch.stack(visited, dim=1)
+
+
+def _strips(world: GridWorld, phi: Float[Tensor, "S d"], network: str | None, steps: int, seed: int) -> list[Strip]:
+    exact = ExactModel(world, phi)
+    models: dict[str, BehaviorModel] = {"network": load(network)} if network is not None else {}
+    models["exact"] = exact
+    one_hot, drawn = torch.eye(DIM, dtype=torch.float64), exact.sample_z(DIM, seed)
+    no_path = np.empty((0, 2), dtype=int)
+    features = [Panel(f"φ{i}", image, no_path) for i, image in enumerate(world.to_map(phi.T), 1)]
+    strips = [Strip("features φ", "feature", features)]
+    for label, letter, z in (("one-hot z", "e", one_hot), ("random z", "z", drawn)):
+        rewards = world.to_map(decode(phi, z))
+        for name, model in models.items():
+            rng = Generator().manual_seed(seed)  # the same starts for all
+            paths = world.cells[trajectories(world, model, exact.project_z(z), steps, rng)].numpy()
+            pairs = zip(rewards, paths, strict=True)
+            panels = [Panel(f"{letter}{i}", reward, path) for i, (reward, path) in enumerate(pairs, 1)]
+            strips.append(Strip(f"{label}\n{name}", "reward", panels))
+    return strips
+
+
+def _tell(scale: Scale, runs: Runs) -> Section:
+    figures = [figure.compute(scale.seed) for figure in (FIGURES[:1] if scale.quick else FIGURES)]
+    value, good = {}, {}
+    for name in FEATURES:
+        ground = GridArena(features=name, model="network").ground
+        z = ground.exact.sample_z(HELD_OUT, Generator().manual_seed(scale.seed + 1))
+        values = ground.yardstick.value(z, z).numpy()
+        value[name], good[name] = mean(values), mean(values >= 0.95)
+    claim = Claim(
+        "1a",
+        "The trained policies are not perfect, and good on most tasks.",
+        "4.1, figure of features and policies",
+        f"Normalised value over {HELD_OUT:,} held-out z: {both(value, '.4f')}; at least .95 for "
+        f"{both(good, '.1%', ' and ')} of them. (Our networks, our recipe; the paper's recipe: claim 12a.)",
+        verdict(
+            min(e.low for e in good.values()) > 0.9 and max(e.high for e in good.values()) < 1,
+            max(e.low for e in good.values()) > 0.9,
+            max(e.high for e in good.values()) < 0.9,
+        ),
+        "holds if with both feature sets the value is at least .95 for significantly more than 90 % of z, and "
+        "significantly fewer than all; in part if for more than 90 % with one",
+    )
+    text = [
+        "A 9×9 grid, four moves, and two feature sets: nine regions, one feature each, or nine smooth eigenfunctions "
+        "of the grid's Laplacian. A reward is φ·z. A network has learned, without any reward, a policy for each z."
+    ]
+    title = "Features, and what π(·,z) does"
+    return Section("features", title, text, figures, claims=[claim], command="zscout reproduce")
+
+
+FEATURES_AND_POLICIES = Experiment(no_specs, _tell)

@@ -1,0 +1,275 @@
+"""An atlas: what each of N behaviours visits, measured once, before any task."""
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save as to_bytes
+from torch import Generator, Tensor
+
+from zscout.base.edge import as_finite
+from zscout.base.files import parse_json, write_bytes
+from zscout.base.packing import by_columns, unpacked
+from zscout.base.types import Obs, Vectors
+from zscout.transfer.atlas.features import Map, RichFeatures, features_of
+from zscout.transfer.belief.posterior import TaskPosterior
+
+FILE, FORMAT = "atlas.safetensors", 2
+LARGEST_FILE = 2**28  # bytes
+RIDGES = (1.0, 0.3, 0.1, 3.0)  # λ, by evidence; chosen on the walker's held-out tasks
+SAMPLE = 4_096  # visited observations that are kept, for ``values``
+SETTLED = 0.2  # of the steps after a start are not counted: the way to where a behaviour goes
+EXACT = 16_384  # entries: smaller tables are stored as they are
+DIGITS = 1e-2  # the features of one observation agree within this if the model is the same
+
+Reward = Callable[[Any], Any]  # observations [m o] → rewards [m]
+
+
+@dataclass(frozen=True, eq=False)
+class Atlas:
+    """N behaviours and their measured consequences: ψ is the mean of the features over the states that each visits.
+
+    atlas = zscout.chart(bfm, env)
+    z = atlas.best(lambda obs: obs[:, 0] > 1.2)    # any reward: it need not be linear in φ
+    agent = zscout.OnlineTransfer(bfm, atlas=atlas)
+    """
+
+    z: Float[Tensor, "N d"]
+    psi: Float[Tensor, "N D"]
+    sample: Float[Tensor, "m o"]  # visited observations
+    start_share: float  # share of the variance of consequences that the start decides: 0 … 1
+    settling: float  # steps that a behaviour needs to reach its mean consequences, after a switch
+    map: Map  # obs → features
+    digest: str  # of z and ψ as they were measured; a saved agent names its atlas by it
+
+    # Use
+
+    @property
+    def dim(self) -> int:
+        """D, the number of features."""
+        return self.psi.shape[1]
+
+    @property
+    def hold(self) -> int:
+        """Steps for which an agent follows a z: half of the settling time, chosen on random rewards of all bodies."""
+        return max(1, round(self.settling / 2))
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether z decides more of what a behaviour does than the start: then an agent needs no ψ of the start."""
+        return self.start_share < 0.5
+
+    def features(self, obs: Obs) -> Float[Tensor, "*b D"]:
+        """The features of observations [*b o], in float64."""
+        found = features_of(self.map, obs, self.psi.device)
+        if found.shape[-1] != self.dim:
+            raise ValueError(f"features(obs) has {found.shape[-1]} entries, this atlas has {self.dim} features")
+        return found
+
+    def values(self, reward: Reward) -> Float[Tensor, " N"]:
+        """The expected reward per step of each behaviour, for any reward that is a function of observations [m o].
+
+        The reward is evaluated on the visited observations that the atlas keeps, and fitted by the features.
+        """
+        labels = as_finite(reward(self.sample.clone()), "the reward", self.psi.device)
+        if labels.shape != self.sample.shape[:1]:
+            raise ValueError(f"the reward has shape {tuple(labels.shape)}, expected one for each of {len(self.sample)}")
+        return self.values_of_labels(self.sample, labels)
+
+    def values_of_labels(self, observations: Obs, rewards: Vectors) -> Float[Tensor, " N"]:
+        """The expected reward per step of each behaviour, from labelled observations."""
+        prior = TaskPosterior.prior(dim=self.dim, ridge=RIDGES, noise=None, intercept=True, device=self.psi.device)
+        belief = prior.learn(self.features(observations), rewards).with_likely_prior
+        return belief.reward(self.psi)
+
+    def best(self, reward: Reward) -> Float[Tensor, " d"]:
+        """The z with the highest value."""
+        return self.z[self.values(reward).argmax()].clone()
+
+    def index_of(self, z: Float[Tensor, "*b d"]) -> Int[Tensor, "*b"]:
+        """The row of each z; −1 if it is not in the atlas."""
+        same = (z[..., None, :] == self.z.to(z)).all(-1)
+        return torch.where(same.any(-1), same.to(torch.uint8).argmax(-1), -1)
+
+    def to(self, device: torch.device | str) -> "Atlas":
+        """The atlas on another device."""
+        moved = {name: getattr(self, name).to(device) for name in ("z", "psi", "sample")}
+        return replace(self, **moved, map=self.map.to(device) if isinstance(self.map, RichFeatures) else self.map)
+
+    def __repr__(self) -> str:
+        return f"Atlas({len(self.z)} behaviours, {self.dim} features, start_share {self.start_share:.2f})"
+
+    # Making
+
+    @classmethod
+    def from_rollouts(
+        cls, z: Vectors, observations: Any, *, bfm: object = None, features: Map | None = None, seed: int = 0
+    ) -> "Atlas":
+        """From logs: z [n d], and for each the observations that were entered, [n steps o] or a list of [steps o].
+
+        The same z may come several times, from different starts. ``bfm`` adds its φ and goal features.
+        """
+        each = as_finite(z, "z").float()
+        paths = [_path(path, number) for number, path in enumerate(observations)]
+        if each.ndim != 2 or len(each) != len(paths) or not paths:
+            raise ValueError(f"z has shape {tuple(each.shape)}, expected [n d], one z for each of {len(paths)} paths")
+        if len({path.shape[1] for path in paths}) > 1:
+            raise ValueError("the observations of the paths differ in their number of entries")
+        rng = Generator().manual_seed(seed)
+        everything = torch.cat(paths)
+        sample = everything[torch.randperm(len(everything), generator=rng)[:SAMPLE]]
+        own = RichFeatures.of(bfm, sample, seed) if features is None else features
+        distinct, row = _in_order(each)
+        means, curves = [], []
+        with torch.no_grad():
+            for path in paths:
+                f = features_of(own, path)
+                means.append(f[round(SETTLED * len(f)) :].mean(0))
+                curves.append((f - means[-1]).square().sum(-1))
+        shortest = min(map(len, curves))
+        curve = torch.stack([one[:shortest] for one in curves]).mean(0)
+        return assembled(distinct, row, torch.stack(means), sample, curve, own)
+
+    # Files
+
+    def save(self, folder: str | Path) -> Path:
+        """Write one safetensors file; large tables in 8 bits, with a centre and a scale for each column."""
+        rich = self.map if isinstance(self.map, RichFeatures) else None
+        tables = {"z": self.z, "psi": self.psi, "sample": self.sample}
+        about = {
+            "format": FORMAT,
+            "start_share": self.start_share,
+            "settling": self.settling,
+            "digest": self.digest,
+            "features": "own" if rich is None else "rich",
+            "phi": rich is not None and rich.phi is not None,
+        }
+        tensors = {"check.obs": self.sample[0].float(), "check": self.features(self.sample[0]).float()}
+        for name, table in tables.items():
+            centre = table.mean(0) if table.numel() > EXACT else torch.zeros_like(table[0])
+            apart = (table - centre).float()
+            tensors |= by_columns(name, apart) if table.numel() > EXACT else {name: apart}
+            tensors[f"{name}.centre"] = centre.float()
+        tensors |= {} if rich is None else rich.tensors()
+        content = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+        write_bytes(Path(folder) / FILE, to_bytes(content, metadata={"atlas": json.dumps(about, allow_nan=False)}))
+        return Path(folder)
+
+    @classmethod
+    def load(cls, folder: str | Path, bfm: object = None, *, features: Map | None = None) -> "Atlas":
+        """Load an atlas; pass its model if its features use φ or goal features, or its own ``features``."""
+        path = Path(folder) / FILE
+        try:
+            about, tensors = _read(path)
+            place = None if bfm is None else bfm.sample_z(1, 0).device  # type: ignore[attr-defined]
+            tensors = {name: tensor.to(place) for name, tensor in tensors.items()}
+            z, psi, sample = (tensors[name].double() + tensors[f"{name}.centre"] for name in ("z", "psi", "sample"))
+            numbers = {name: float(about[name]) for name in ("start_share", "settling")}
+            _check(z, psi, sample, numbers)
+            own = features
+            if own is None:
+                if about["features"] != "rich":
+                    raise ValueError("it has features of your own: pass features=")
+                own = RichFeatures.restored(tensors, bfm, uses_phi=about["phi"] is True)
+            z = z.float()
+            if bfm is not None and z.numel() > EXACT:  # rounded: back to Z
+                z = bfm.project_z(z).float()  # type: ignore[attr-defined]
+            if not isinstance(about["digest"], str):
+                raise ValueError("its digest is not a text")
+            found = cls(z, psi, sample.float(), **numbers, map=own, digest=about["digest"])
+            came, wanted = found.features(tensors["check.obs"]), tensors["check"].double()
+        except (KeyError, TypeError, ValueError, RuntimeError, AttributeError, IndexError) as error:
+            raise ValueError(f"cannot load the atlas in {folder}: {error}") from None
+        if came.shape != wanted.shape or float((came - wanted).abs().max()) > DIGITS:
+            raise ValueError(f"the atlas in {folder} is of another model: its features differ")
+        return found
+
+
+def assembled(
+    z: Float[Tensor, "N d"],
+    row: Int[Tensor, " n"],
+    means: Float[Tensor, "n D"],
+    sample: Float[Tensor, "m o"],
+    curve: Float[Tensor, " t"],
+    features: Map,
+    every: int = 1,
+) -> Atlas:
+    """The atlas of n paths, each with its row of z and the mean of its features; ``curve``: ``settling_time``.
+
+    What was measured little is shrunk towards the mean of all behaviours: ψ = ψ̄ + s(ψ − ψ̄), with s the share of
+    variance that is not noise of the starts (James and Stein). One start for each z cannot tell: the share is then 1.
+    """
+    count = torch.zeros(len(z), dtype=torch.float64, device=means.device).index_add_(
+        0, row, torch.ones(len(row)).to(means)
+    )
+    psi = torch.zeros(len(z), means.shape[1]).to(means).index_add_(0, row, means) / count[:, None]
+    between_starts = (means - psi[row]).square().sum(-1)
+    repeated = count > 1
+    free = (count - 1).clamp(min=1)
+    noise = torch.zeros_like(count).index_add_(0, row, between_starts) / free  # variance between starts of each z
+    typical = noise[repeated].mean() if repeated.any() else noise.new_zeros(())
+    noise = torch.where(repeated, noise, typical)
+    centre = psi.mean(0)
+    spread = (psi - centre).square().sum(-1).mean()  # between behaviours, with the noise of their means
+    true = (spread - (noise / count).mean()).clamp(min=0)
+    kept = true / (true + noise / count).clamp(min=1e-30)
+    share = float(typical / (typical + true).clamp(min=1e-30)) if repeated.any() else 1.0
+    psi = centre + kept[:, None] * (psi - centre)
+    digest = hashlib.sha256(b"".join(part.cpu().float().numpy().tobytes() for part in (z, psi))).hexdigest()[:16]
+    return Atlas(z, psi, sample, share, settling_time(curve, every), features, digest)
+
+
+def settling_time(curve: Float[Tensor, " t"], every: int = 1) -> float:
+    """Steps from a start to the mean consequences, of ‖f(S_t) − ψ‖² by steps: the area above its second half."""
+    later = curve[len(curve) // 2 :].mean()
+    above = (curve - later).clamp(min=0)
+    return float(every * above.sum() / above[0]) if above[0] > 0 else float(every)
+
+
+def _in_order(z: Float[Tensor, "n d"]) -> tuple[Float[Tensor, "N d"], Int[Tensor, " n"]]:
+    """The distinct rows in order of their first appearance, and the number of each row's."""
+    number: dict[bytes, int] = {}
+    row = torch.tensor([number.setdefault(one.numpy().tobytes(), len(number)) for one in z.cpu()])
+    first = [int((row == k).nonzero()[0, 0]) for k in range(len(number))]
+    return z[first], row
+
+
+def _path(path: Any, number: int) -> Float[Tensor, "steps o"]:
+    rows = as_finite(path, f"the observations of path {number}").float()
+    if rows.ndim != 2 or not len(rows):
+        raise ValueError(f"the observations of path {number} have shape {tuple(rows.shape)}, expected [steps o]")
+    return rows
+
+
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    if not path.is_file():
+        raise ValueError(f"{FILE} is missing")
+    if path.stat().st_size > LARGEST_FILE:
+        raise ValueError(f"{FILE} has {path.stat().st_size:,} bytes, expected at most {LARGEST_FILE:,}")
+    try:
+        with safe_open(path, framework="pt") as file:
+            about = parse_json((file.metadata() or {})["atlas"])
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+    except (SafetensorError, KeyError, ValueError) as error:
+        raise ValueError(f"{FILE} is damaged or not an atlas: {error}") from None
+    if not isinstance(about, dict) or about.get("format") != FORMAT:
+        raise ValueError(f"{FILE} has an unknown format, this version reads {FORMAT}")
+    tensors = unpacked(tensors, FILE)
+    for name, tensor in tensors.items():
+        if tensor.dtype != torch.float32 or not torch.isfinite(tensor).all():
+            raise ValueError(f"{name} is {tensor.dtype} or not finite, expected finite float32")
+    return about, tensors
+
+
+def _check(z: Tensor, psi: Tensor, sample: Tensor, numbers: dict[str, float]) -> None:
+    if any(table.ndim != 2 or not table.numel() for table in (z, psi, sample)) or len(z) != len(psi):
+        raise ValueError(f"z {tuple(z.shape)}, psi {tuple(psi.shape)} and sample {tuple(sample.shape)} do not match")
+    if not 0 <= numbers["start_share"] <= 1 or not all(0 <= value < np.inf for value in numbers.values()):
+        raise ValueError(f"its numbers are invalid: {numbers}")

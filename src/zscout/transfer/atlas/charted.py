@@ -1,0 +1,269 @@
+"""A model as its atlas shows it: the behaviours of the atlas, their ψ, and what an agent sees of them itself."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Generator, Tensor
+
+from zscout.base.randomness import Rng, uniform
+from zscout.base.types import Action, Obs, PolicySet, Vectors
+from zscout.transfer.atlas.atlas import Atlas
+from zscout.transfer.belief.posterior import TaskPosterior
+from zscout.transfer.score.forecast import AskModel, Both, Candidates, Centre, Forecast, Numbers
+from zscout.transfer.score.problem import Problem, argmax_at_random
+
+WORTH = 400.0  # steps of own experience that count as much as the atlas; chosen on the walker's held-out tasks
+TRIES = tuple(4**k for k in range(2, 16))  # choices that try the least known; chosen on the walker's jog
+FEW = 16  # behaviours up to which each is tried once
+ROOM = 8  # behaviours by which the memory grows
+
+
+class Charted:
+    """The policies of a model with the features of an atlas; ψ is the mean feature of a step, so γ = 0.
+
+    φ and ψ have D entries, z has the d of the model.
+    """
+
+    gamma = 0.0
+
+    def __init__(self, bfm: PolicySet, atlas: Atlas) -> None:
+        if atlas.z.shape[1] != bfm.dim:
+            raise ValueError(f"the atlas is of another model: its z has {atlas.z.shape[1]} entries, not {bfm.dim}")
+        device = bfm.sample_z(1, 0).device
+        self.bfm, self.atlas, self.dim = bfm, atlas if atlas.psi.device == device else atlas.to(device), atlas.dim
+        size = self.atlas.sample.shape[1:]
+        if bfm.observation_space.shape != size:
+            raise ValueError(
+                f"the atlas is of another model: its observations have shape {tuple(size)}, this model's "
+                f"{bfm.observation_space.shape}"
+            )
+        self.observation_space, self.action_space = bfm.observation_space, bfm.action_space
+        self.z, self.narrow = self.atlas.z.double(), self.atlas.psi.float()
+
+    def phi(self, obs: Obs) -> Float[Tensor, "*b D"]:
+        """The features of observations."""
+        return self.atlas.features(obs)
+
+    def psi(self, obs: Obs, z: Vectors) -> Float[Tensor, "*b n D"]:
+        """The rows of z in the atlas; raises for another z."""
+        row = self.atlas.index_of(torch.as_tensor(z).float())
+        if (row < 0).any():
+            raise ValueError("z is not in the atlas, so its consequences are unknown: chart(…, z=…) measures them")
+        return self.atlas.psi[row]
+
+    def best_for(self, tasks: Float[Tensor, "n D"]) -> Float[Tensor, "n d"]:
+        """The z with the highest ψ·w for each w."""
+        return self.z[(tasks @ self.atlas.psi.mT).argmax(-1)]
+
+    def act(self, obs: Obs, z: Vectors, rng: Any = None) -> Action:
+        """A ~ π(·|s,z)."""
+        return self.bfm.act(obs, z, rng)
+
+    def sample_z(self, n: int, rng: Generator | int) -> Float[Tensor, "n d"]:
+        """n draws of the model."""
+        return self.bfm.sample_z(n, rng)
+
+    def project_z(self, z: Vectors) -> Float[Tensor, "*b d"]:
+        """z mapped to Z."""
+        return self.bfm.project_z(z)
+
+
+@dataclass(frozen=True, eq=False)
+class Experience:
+    """What an agent saw of the behaviours that it followed: sums of features and of rewards, for K of each run.
+
+    ``now``, ``steps``, ``paid`` and ``labels`` are of the behaviour followed now, which joins the others when the agent
+    changes it.
+    """
+
+    row: Int[Tensor, "*b"]  # of the atlas; −1: none
+    now: Float[Tensor, "*b D"]
+    steps: Float[Tensor, "*b"]
+    paid: Float[Tensor, "*b"]  # sum of rewards …
+    labels: Float[Tensor, "*b"]  # … over the steps that had one
+    tried: Int[Tensor, "*b K"]  # rows; −1: free
+    sums: Float[Tensor, "*b K D"]
+    counts: Float[Tensor, "*b K"]
+    rewards: Float[Tensor, "*b K"]
+    labelled: Float[Tensor, "*b K"]
+    choices: Int[Tensor, "*b"]  # how often a behaviour was chosen
+
+    @classmethod
+    def none(cls, runs: tuple[int, ...], like: Float[Tensor, "N D"]) -> "Experience":
+        """Nothing yet."""
+        zero = like.new_zeros(*runs, like.shape[1])
+        nowhere = torch.full(runs, -1, device=like.device)
+        empty = zero[..., None, :].expand(*runs, 0, -1)
+        one, none = zero[..., 0], empty[..., 0]
+        return cls(
+            nowhere, zero, one, one, one, nowhere[..., None][..., :0], empty, none, none, none, choices=nowhere + 1
+        )
+
+    def plus(
+        self,
+        phi: Float[Tensor, "*b D"],
+        reward: Float[Tensor, "*b"] | None = None,
+        seen: Bool[Tensor, "*b"] | None = None,
+    ) -> "Experience":
+        """One more step of the behaviour followed now, with its reward if there is one."""
+        known = (self.row >= 0).to(phi)
+        after = replace(self, now=self.now + known[..., None] * phi, steps=self.steps + known)
+        if reward is None:
+            return after
+        labelled = known if seen is None else known * seen.to(known)
+        paid = torch.where(labelled > 0, reward, 0.0)
+        return replace(after, paid=self.paid + paid, labels=self.labels + labelled)
+
+    def faded(self, share: Float[Tensor, "*b"]) -> "Experience":
+        """With this share of the weight of the rewards so far; ψ does not depend on the task."""
+        now = {name: share * getattr(self, name) for name in ("paid", "labels")}
+        return replace(self, **now, **{n: share[..., None] * getattr(self, n) for n in ("rewards", "labelled")})
+
+    def changed_to(self, row: Int[Tensor, "*b"], new: Bool[Tensor, "*b"]) -> "Experience":
+        """With another behaviour followed from now on, by the runs in ``new``."""
+        return replace(self.merged(), row=torch.where(new, row, self.row), choices=self.choices + new.long())
+
+    def merged(self) -> "Experience":
+        """With the behaviour followed now among the others."""
+        had = self if (self.tried < 0).any(-1).all() else self.with_room(ROOM)
+        same, free = had.tried == had.row[..., None], had.tried < 0
+        slot = torch.where(same.any(-1)[..., None], same, free).to(torch.uint8).argmax(-1)[..., None]
+        used = (had.steps > 0)[..., None]
+        tried = had.tried.scatter(-1, slot, torch.where(used, had.row[..., None], had.tried.gather(-1, slot)))
+        sums = had.sums.scatter_add(-2, slot[..., None].expand(*slot.shape, had.sums.shape[-1]), had.now[..., None, :])
+        nothing = torch.zeros_like(had.steps)
+        return replace(
+            had,
+            now=torch.zeros_like(had.now),
+            steps=nothing,
+            paid=nothing,
+            labels=nothing,
+            tried=tried,
+            sums=sums,
+            counts=had.counts.scatter_add(-1, slot, had.steps[..., None]),
+            rewards=had.rewards.scatter_add(-1, slot, had.paid[..., None]),
+            labelled=had.labelled.scatter_add(-1, slot, had.labels[..., None]),
+        )
+
+    @property
+    def tries(self) -> Bool[Tensor, "*b"]:
+        """Whether the next choice tries what is least known, as the 4th, 16th, 64th, … do."""
+        return ((self.choices + 1)[..., None] == self.choices.new_tensor(TRIES)).any(-1)
+
+    def untried(self, behaviours: int) -> Bool[Tensor, "*b N"]:
+        """Which rows of the atlas were not followed yet."""
+        return (torch.arange(behaviours, device=self.tried.device) != self.tried[..., None]).all(-2)
+
+    def with_room(self, more: int) -> "Experience":
+        """With more free slots for each run."""
+        *runs, _ = self.tried.shape
+        numbers = {name: getattr(self, name) for name in ("counts", "rewards", "labelled")}
+        return replace(
+            self,
+            tried=torch.cat([self.tried, self.tried.new_full((*runs, more), -1)], -1),
+            sums=torch.cat([self.sums, self.sums.new_zeros(*runs, more, self.sums.shape[-1])], -2),
+            **{name: torch.cat([value, value.new_zeros(*runs, more)], -1) for name, value in numbers.items()},
+        )
+
+    def psi(self, charted: Float[Tensor, "N D"]) -> Float[Tensor, "*b K D"]:
+        """ψ of the behaviours tried: what the atlas says and what was seen, weighted by steps."""
+        before = charted[self.tried.clamp(min=0)]
+        return (WORTH * before + self.sums) / (WORTH + self.counts)[..., None]
+
+    def surplus(self, posterior: TaskPosterior) -> Float[Tensor, "*b K"]:
+        """What the behaviours tried earned beyond what their features explain, per step; shrunk as ψ is."""
+        mean = self.sums / self.counts.clamp(min=1)[..., None]
+        expected = (mean @ posterior.z_hat[..., None])[..., 0] + posterior.offset[..., None]
+        return (self.rewards - self.labelled * expected) / (WORTH + self.labelled)
+
+
+class ChartedCandidates(Candidates):
+    """All behaviours of an atlas; ψ of those that were tried includes the agent's own experience."""
+
+    def __init__(self, model: Charted, experience: Experience, posterior: TaskPosterior) -> None:
+        self._model, self._seen, self._surplus = model, experience, experience.surplus(posterior)
+
+    @property
+    def z(self) -> Float[Tensor, "N d"]:
+        """The z of the atlas, the same for all runs."""
+        return self._model.z
+
+    def pick(self, index: Int[Tensor, "*b"]) -> Float[Tensor, "*b d"]:
+        """One z for each run."""
+        return self._model.z[index]
+
+    def output(self, key: Any, ask_model: AskModel) -> Float[Tensor, "*b N D"]:
+        """ψ."""
+        charted = self._model.atlas.psi
+        rows = charted.expand(*self._seen.row.shape, -1, -1)
+        return self._replaced(rows, self._seen.psi(charted))
+
+    def value(self, ask_psi: AskModel, weights: Float[Tensor, "*b D"]) -> Numbers:
+        """ψ·w; for what was tried, with what it earned beyond that."""
+        charted = self._model.atlas.psi
+        tried = (self._seen.psi(charted) @ weights[..., None])[..., 0] + self._surplus
+        return self._replaced((weights @ charted.mT)[..., None], tried[..., None])[..., 0]
+
+    def value_and_width(self, ask_psi: AskModel, both: Both, centre: Centre) -> tuple[Numbers, Numbers]:
+        """ψ·ẑ and ‖Fᵀψ − centre‖; the widths in float32: they are the dearest part, and do not depend on rewards."""
+        F = both[..., :-1]
+        own = self._seen.psi(self._model.atlas.psi) @ F
+        narrow, each = self._model.narrow, F.float().reshape(-1, *F.shape[-2:])
+        middle = None if centre is None else centre.float().reshape(-1, 1, F.shape[-1])
+        width = torch.stack(  # run by run, for memory
+            [
+                torch.linalg.vector_norm(narrow @ one if middle is None else narrow @ one - middle[run], dim=-1)
+                for run, one in enumerate(each)
+            ]
+        ).double()
+        tried = torch.linalg.vector_norm(own if centre is None else own - centre, dim=-1)
+        widths = width.reshape(*F.shape[:-2], -1, 1)
+        return self.value(ask_psi, both[..., -1]), self._replaced(widths, tried[..., None])[..., 0]
+
+    def _replaced(self, rows: Float[Tensor, "*b N k"], tried: Float[Tensor, "*b K k"]) -> Float[Tensor, "*b N k"]:
+        """The rows, with those of the behaviours tried replaced; a free slot writes to a row that is cut off."""
+        if not tried.shape[-2]:
+            return rows
+        n = rows.shape[-2]
+        at = torch.where(self._seen.tried < 0, n, self._seen.tried)[..., None].expand(tried.shape)
+        longer = torch.cat([rows, rows[..., :1, :]], -2)
+        return longer.scatter(-2, at, tried.to(longer))[..., :n, :]
+
+
+@dataclass(frozen=True)
+class OverAtlas:
+    """The behaviour of the atlas with the highest score; a random one before any reward.
+
+    Up to 16 behaviours are tried once each. The 16th, 64th, 256th, … choice is the least known, with the largest
+    ‖ψ‖_{V⁻¹}: rewards that hardly differ so far say nothing about the best ones.
+    """
+
+    def __call__(self, problem: Problem, rng: Rng) -> Float[Tensor, "*b d"]:
+        """The best z of the atlas."""
+        forecast = self.forecast(problem)
+        first = (uniform(problem.posterior.runs, rng).to(problem.radius) * forecast.candidates.count).long()
+        known = (problem.posterior.z_hat != 0).any(-1, keepdim=True)
+        best = problem.best([forecast], rng)
+        assert isinstance(problem.experience, Experience)
+        if (tries := problem.experience.tries).any():
+            _, width = forecast.value_and_width(problem.posterior)
+            best = torch.where(tries[..., None], forecast.candidates.pick(width.argmax(-1)), best)
+        if forecast.candidates.count <= FEW:
+            new = problem.experience.untried(forecast.candidates.count)
+            random = argmax_at_random(new.double(), rng)
+            best = torch.where(new.any(-1, keepdim=True), forecast.candidates.pick(random), best)
+        return torch.where(known, best, forecast.candidates.pick(first))
+
+    def forecast(self, problem: Problem) -> Forecast:
+        """ψ of all behaviours."""
+        model, seen = problem.model, problem.experience
+        if not isinstance(model, Charted) or not isinstance(seen, Experience):
+            raise ValueError("OverAtlas needs an agent with an atlas: pass atlas= to OnlineTransfer")
+        return Forecast(model, problem.obs, ChartedCandidates(model, seen, problem.posterior))
+
+    def best_z(self, problem: Problem) -> Float[Tensor, "*b d"]:
+        """The z with the highest ψ·ẑ."""
+        forecast = self.forecast(problem)
+        return forecast.candidates.pick(forecast.value(problem.posterior).argmax(-1))

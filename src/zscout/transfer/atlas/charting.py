@@ -1,0 +1,349 @@
+"""Chart behaviours: follow each from a few starts, and keep what it visits."""
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+import gymnasium
+import numpy as np
+import torch
+from gymnasium.spaces import Box
+from gymnasium.vector import AutoresetMode, VectorEnv
+from jaxtyping import Float
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save as to_bytes
+from torch import Generator, Tensor
+
+from zscout.base.edge import as_size, as_vectors
+from zscout.base.files import write_bytes
+from zscout.base.smooth_rewards import random_rewards
+from zscout.base.types import PolicySet, Vectors
+from zscout.transfer.atlas.atlas import RIDGES, SAMPLE, SETTLED, Atlas, assembled
+from zscout.transfer.atlas.behaviours import Behaviours
+from zscout.transfer.atlas.features import Map, RichFeatures, features_of, maps_of
+
+EVERY = 5  # steps from one kept observation to the next: neighbours are much alike
+CHUNK, FEW = 128, 8  # behaviours that are followed together, and saved: in a batched world, in an environment
+PILOT = 8_192  # observations of the first chunk, which scale the features
+LABELLED = 16  # observations of each behaviour, over which the random rewards of later ones are fitted
+PARENTS, MOVES = 8, (0.1, 0.2, 0.4)  # a child is moved by a share of ‖z‖, or towards another of the best 8
+PARTIAL = "chart.safetensors"  # the chunks so far, while a chart is made
+
+
+@runtime_checkable
+class BatchWorld(Protocol):
+    """A world that steps many states at once, such as ``zscout.worlds.body("walker")``."""
+
+    def random_states(self, n: int, rng: Generator) -> Float[Tensor, "n k"]:
+        """Starts of episodes."""
+
+    def advance(self, state: Float[Tensor, "n k"], action: Float[Tensor, "n a"]) -> tuple[Tensor, Tensor]:
+        """The next states, and which of them terminated."""
+
+
+World: TypeAlias = "BatchWorld | gymnasium.Env[Any, Any] | VectorEnv[Any, Any, Any]"
+Follow: TypeAlias = Callable[[Tensor, int], Iterator[Tensor]]  # z [n d], seed → observations entered, [n o] each
+
+
+def chart(
+    bfm: PolicySet,
+    env: World,
+    *,
+    behaviours: int = 2048,
+    starts: int = 6,
+    steps: int = 300,
+    seed: int = 0,
+    device: torch.device | str | None = None,
+    z: Vectors | None = None,
+    features: Map | None = None,
+    folder: str | Path | None = None,
+    progress: bool = True,
+) -> Atlas:
+    """Follow N behaviours of a model from a few starts each, and keep what they visit.
+
+    ``env``: a Gymnasium environment, a vector one, or a world of zscout, which steps thousands at once. z are your own.
+    Or the first half are of ``sample_z`` and of random smooth rewards (if the model declares goal features), the second
+    half children of those that are best for random rewards. Of ``Behaviours`` all are charted. With ``folder`` the
+    atlas is saved there, and a chart that was stopped goes on.
+    """
+    run = Charting(bfm, env, behaviours, starts, steps, seed, device, z, features, folder)
+    with _bar() if progress else nullcontext() as bar:
+        task = None if bar is None else bar.add_task("charting", total=run.total)
+        for done in run:
+            if bar is not None:
+                bar.update(task, completed=done)
+    return run.atlas()
+
+
+@dataclass(eq=False)
+class Charting:
+    """A chart in the making: iterate over it, it yields the steps taken so far; then ``atlas()``."""
+
+    bfm: PolicySet
+    env: World
+    behaviours: int = 2048
+    starts: int = 6
+    steps: int = 300
+    seed: int = 0
+    device: torch.device | str | None = None
+    given: Vectors | None = None  # z
+    features: Map | None = None
+    folder: str | Path | None = None
+    parts: dict[str, list[Tensor]] = field(default_factory=dict)  # of the chunks so far
+
+    def __post_init__(self) -> None:
+        self._follower()
+        if isinstance(self.bfm, Behaviours):
+            self.bfm.take_spaces(self.env)
+            self.given = self.bfm.sorted_z() if self.given is None else self.given
+        if not isinstance(self.bfm, PolicySet):
+            raise ValueError(f"{type(self.bfm).__name__} cannot be followed: expected a model, or zscout.Behaviours")
+        as_size(self.starts, "starts", 1)
+        as_size(self.steps, "steps", 2 * EVERY)
+        as_size(self.seed, "seed", 0, 2**62)
+        if self.given is not None:
+            self.given = as_vectors(self.given, self.bfm.dim)
+            if self.given.ndim != 2 or not len(self.given):
+                raise ValueError(f"z has shape {tuple(self.given.shape)}, expected [n {self.bfm.dim}]")
+            self.behaviours = len(self.given)
+        as_size(self.behaviours, "behaviours", 1, 10**6)
+        space = self.bfm.observation_space
+        if not isinstance(space, Box) or len(space.shape) != 1:
+            raise ValueError(
+                f"an atlas needs observations that are vectors, got {space}: wrap the environment in "
+                "gymnasium.wrappers.FlattenObservation"
+            )
+        if self.device is not None and torch.device(self.device).type != self._place.type:
+            raise ValueError(f"the model is on {self._place}: move it to {self.device} first")
+        if self.folder is not None and Path(self.folder).is_file():
+            raise ValueError(f"{self.folder} is a file, expected a folder")
+        self._resume()
+
+    @property
+    def total(self) -> int:
+        """Steps of all behaviours together."""
+        return self.behaviours * self.starts * self.steps
+
+    def __iter__(self) -> Iterator[int]:
+        """Follow the behaviours that are missing; a finished chunk is saved if there is a folder."""
+        with torch.no_grad():
+            chunk = CHUNK if self._follower()[0] is None else FEW
+            while (first := chunk * len(self.parts.get("means", ()))) < self.behaviours:
+                z = self._z(first, min(first + chunk, self.behaviours))
+                yield from self._chunk(z, first)
+                self._save()
+
+    def atlas(self) -> Atlas:
+        """The atlas of what was followed."""
+        means = torch.cat(self.parts["means"])  # [N starts D]
+        z, sample = torch.cat(self.parts["z"]), torch.cat(self.parts["sample"])
+        rng = Generator().manual_seed(self.seed)
+        sample = sample[torch.randperm(len(sample), generator=rng)[:SAMPLE]]
+        row = torch.arange(len(z)).repeat_interleave(self.starts)
+        curve = torch.stack(self.parts["curve"]).mean(0)
+        found = assembled(z, row, means.flatten(0, 1).double(), sample, curve, self._map, EVERY).to(self._place)
+        if self.folder is not None:
+            found.save(self.folder)
+            Path(self.folder, PARTIAL).unlink(missing_ok=True)
+        return found
+
+    # Parts
+
+    def _z(self, first: int, last: int) -> Float[Tensor, "n d"]:
+        """Rows first … last − 1: those given; or of ``sample_z`` and random rewards, then children of the best."""
+        if self.given is not None:
+            return torch.as_tensor(self.given)[first:last].float().cpu()
+        n, rng = last - first, Generator().manual_seed(_number(self.seed, first, -2))
+        if not first:
+            return self.bfm.sample_z(n, rng).float().cpu()
+        visited = self._on_model(torch.cat(self.parts["sample"]))
+        goal_features, phi = maps_of(self.bfm)
+        goals = (visited if goal_features is None else goal_features(visited)).double().cpu()
+        rewards = random_rewards((goals - goals.mean(0)) / goals.std(0).clamp(min=1e-6), n, rng)
+        rewards = (rewards - rewards.mean(0))[:, torch.randperm(n, generator=rng)]
+        if first >= self.behaviours // 2:
+            return self._children(visited, rewards, rng)
+        half = 0 if goal_features is None or phi is None else n // 2
+        drawn = self.bfm.sample_z(n - half, rng).float().cpu()
+        return torch.cat([drawn, self._of_rewards(phi(visited), rewards[:, :half])]) if half and phi else drawn
+
+    def _of_rewards(self, phi: Float[Tensor, "m d"], rewards: Float[Tensor, "m n"]) -> Float[Tensor, "n d"]:
+        """The model's own z for each reward: least squares on φ, over what was visited so far."""
+        f = phi.double().cpu()
+        fitted = torch.linalg.lstsq(f - f.mean(0), rewards, driver="gelsd").solution
+        return self.bfm.project_z(self._on_model(fitted.mT.float())).float().cpu()
+
+    def _children(
+        self, visited: Float[Tensor, "m o"], rewards: Float[Tensor, "m n"], rng: Generator
+    ) -> Float[Tensor, "n d"]:
+        """For each reward a child of the best behaviour so far: moved at random, or towards another good one."""
+        z, means = torch.cat(self.parts["z"]), torch.cat(self.parts["means"])
+        f = torch.cat([features_of(self._map, some, self._place).cpu() for some in visited.split(8192)])
+        centre = f.mean(0)
+        moments = (f - centre).mT @ (f - centre) + RIDGES[0] * torch.eye(f.shape[1], dtype=f.dtype)
+        weights = torch.linalg.solve(moments, (f - centre).mT @ rewards)
+        worth = means.double() @ weights  # [N starts n]
+        worth = worth.mean(1) - (worth.std(1) / (2 * math.sqrt(self.starts)) if self.starts > 1 else 0.0)
+        best = worth.topk(min(PARENTS, len(z)), 0).indices  # [parents n]
+        parent, n = z[best[0]], rewards.shape[1]
+        other = z[best.gather(0, torch.randint(len(best), (1, n), generator=rng))[0]]
+        size = torch.tensor(MOVES)[torch.randint(len(MOVES), (n, 1), generator=rng)]
+        apart = torch.randn(parent.shape, generator=rng) * parent.square().mean(1, keepdim=True).sqrt()
+        moves = torch.where(
+            torch.rand(n, 1, generator=rng) < 0.5, size * apart, torch.rand(n, 1, generator=rng) * other
+        )
+        return self.bfm.project_z(self._on_model(parent + moves)).float().cpu()
+
+    def _chunk(self, z: Float[Tensor, "n d"], first: int) -> Iterator[int]:
+        """Follow each z from every start; add what was visited to ``parts``."""
+        rows = z.repeat_interleave(self.starts, 0)
+        width, follow = self._follower()
+        width = width or len(rows)
+        seen: list[Tensor] = []
+        for begin in range(0, len(rows), width):
+            group, kept = rows[begin : begin + width], []
+            padded = torch.cat([group, group[:1].expand(width - len(group), -1)])
+            for t, obs in enumerate(follow(padded, _number(self.seed, first, begin))):
+                if t % EVERY == EVERY - 1:
+                    kept.append(obs[: len(group)])
+                yield first * self.starts * self.steps + begin * self.steps + (t + 1) * len(group)
+            seen.append(torch.stack(kept, 1))
+        visited = torch.cat(seen).unflatten(0, (len(z), self.starts)).float()  # [n starts t o]
+        rng = Generator().manual_seed(_number(self.seed, first, -1))
+        if not first:
+            everything = visited.flatten(0, 2)
+            self.parts["pilot"] = [everything[torch.randperm(len(everything), generator=rng)[:PILOT]]]
+        f = torch.cat([features_of(self._map, some, self._place).cpu() for some in visited.split(8)])
+        late = round(SETTLED * f.shape[2])
+        means = f[:, :, late:].mean(2)
+        some = visited[:, :, late:].flatten(1, 2)
+        pick = torch.randint(some.shape[1], (len(z), LABELLED), generator=rng)
+        added = {
+            "z": z,
+            "means": means.float(),
+            "curve": (f - means[:, :, None]).square().sum(-1).mean((0, 1)).float(),
+            "sample": some.gather(1, pick[..., None].expand(-1, -1, some.shape[-1])).flatten(0, 1),
+        }
+        for name, part in added.items():
+            self.parts.setdefault(name, []).append(part)
+
+    @cached_property
+    def _map(self) -> Map:
+        if self.features is not None:
+            return self.features
+        return RichFeatures.of(self.bfm, self._on_model(self.parts["pilot"][0]), self.seed)
+
+    @cached_property
+    def _place(self) -> torch.device:
+        return self.bfm.sample_z(1, 0).device
+
+    def _on_model(self, rows: Tensor) -> Tensor:
+        return rows.to(self._place)
+
+    def _follower(self) -> tuple[int | None, Follow]:
+        """How many z can be followed at once (None: any number), and how."""
+        env = self.env
+        if isinstance(env, VectorEnv):
+            if env.metadata.get("autoreset_mode") is AutoresetMode.DISABLED:
+                raise ValueError("this vector environment does not reset itself: create it with an autoreset mode")
+            return env.num_envs, self._in_vector
+        if isinstance(env, BatchWorld):
+            return None, self._in_batch
+        if isinstance(env, gymnasium.Env):
+            return 1, self._in_env
+        raise ValueError(
+            f"cannot chart in {type(env).__name__}: expected a Gymnasium environment, a vector one, or a world with "
+            "random_states and advance"
+        )
+
+    def _in_batch(self, z: Tensor, seed: int) -> Iterator[Tensor]:
+        world: Any = self.env
+        observe = getattr(world, "observe", lambda state: state)
+        starts = Generator().manual_seed(seed)
+        state = world.random_states(len(z), starts)
+        rng, own = Generator().manual_seed(seed), self._on_model(z)
+        for _ in range(self.steps):
+            obs = self._on_model(observe(state).float())
+            state, ended = world.advance(state, torch.as_tensor(self.bfm.act(obs, own, rng)).to(state.device))
+            yield observe(state).float().cpu()
+            if ended.any():
+                state = torch.where(ended[:, None], world.random_states(len(z), starts).to(state), state)
+
+    def _in_vector(self, z: Tensor, seed: int) -> Iterator[Tensor]:
+        env: Any = self.env
+        obs, _ = env.reset(seed=seed)
+        rng = Generator().manual_seed(seed)
+        for _ in range(self.steps):
+            obs, *_ = env.step(self.bfm.act(obs, self._on_model(z), rng))
+            yield torch.as_tensor(np.asarray(obs)).float().flatten(1)
+
+    def _in_env(self, z: Tensor, seed: int) -> Iterator[Tensor]:
+        env: Any = self.env
+        obs, _ = env.reset(seed=seed)
+        rng = Generator().manual_seed(seed)
+        for _ in range(self.steps):
+            obs, _, terminated, truncated, _ = env.step(self.bfm.act(obs, self._on_model(z[0]), rng))
+            yield torch.as_tensor(np.asarray(obs)).float().flatten()[None]
+            if terminated or truncated:
+                obs, _ = env.reset()
+
+    # Resuming
+
+    @cached_property
+    def _settings(self) -> str:
+        """What the chunks depend on; those of another model or other settings are not used."""
+        z = None if self.given is None else torch.as_tensor(self.given).float().cpu().numpy().tobytes()
+        drawn = self.bfm.sample_z(4, 0).float().cpu().numpy().tobytes()
+        own = hashlib.sha256(drawn + (z or b"")).hexdigest()[:16]
+        names = list(self.bfm.names) if isinstance(self.bfm, Behaviours) else type(self.bfm).__qualname__
+        features = (
+            None if self.features is None else getattr(self.features, "__qualname__", type(self.features).__name__)
+        )
+        world = type(self.env).__qualname__, str(getattr(self.env, "spec", None) or self.bfm.observation_space)
+        return json.dumps([own, names, features, *world, self.behaviours, self.starts, self.steps, self.seed])
+
+    def _save(self) -> None:
+        if self.folder is None:
+            return
+        tensors = {
+            f"{name}.{k}": part.contiguous() for name, parts in self.parts.items() for k, part in enumerate(parts)
+        }
+        write_bytes(Path(self.folder, PARTIAL), to_bytes(tensors, metadata={"chart": self._settings}))
+
+    def _resume(self) -> None:
+        path = None if self.folder is None else Path(self.folder, PARTIAL)
+        if path is None or not path.is_file():
+            return
+        try:
+            with safe_open(path, framework="pt") as file:
+                if (file.metadata() or {}).get("chart") != self._settings:
+                    raise ValueError("it was made with another model, world or settings")
+                names = sorted(file.keys(), key=lambda name: int(name.rpartition(".")[2]))
+                for name in names:
+                    self.parts.setdefault(name.rpartition(".")[0], []).append(file.get_tensor(name))
+        except (SafetensorError, ValueError) as error:
+            raise ValueError(f"cannot go on with {path}: {error}; delete it to begin anew") from None
+
+    @property
+    def resumed(self) -> bool:
+        """Whether some chunks are done."""
+        return bool(self.parts)
+
+
+def _number(*parts: int) -> int:
+    """A seed from several numbers."""
+    return int.from_bytes(hashlib.sha256(repr(parts).encode()).digest()[:4], "big")
+
+
+def _bar() -> Any:
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    return Progress(
+        TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn(), transient=True
+    )

@@ -1,0 +1,1 @@
+"""What rewards say: the posterior over tasks."""

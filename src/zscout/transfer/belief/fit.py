@@ -1,0 +1,47 @@
+"""How much of the rewards the features explain."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from zscout.transfer.belief.posterior import TaskPosterior
+from zscout.transfer.score.confidence import directions_seen
+
+SURE = 1.96  # standard errors of a 95 % interval
+
+
+@dataclass(frozen=True, eq=False)
+class RewardFit:
+    """R² of r ≈ φ·ẑ + c over the rewards seen, corrected for the number of directions fitted; 95 % interval.
+
+    The rest is noise, or something that φ cannot express: with a known σ, see ``beyond_noise``. The interval is for
+    independent rewards. Those of one path are similar, so the true one is wider. NaN: too few rewards, or all equal.
+    """
+
+    r2: Float[Tensor, "*b"]
+    low: Float[Tensor, "*b"]
+    high: Float[Tensor, "*b"]
+    count: Float[Tensor, "*b"]  # rewards seen
+    beyond_noise: Float[Tensor, "*b"] | None  # share of the rest that is not noise, if σ is known
+
+
+def fit_of(posterior: TaskPosterior) -> RewardFit:
+    """R² = 1 − (left/(n − d_eff − 1)) ÷ (total/(n − 1)), with its large-sample standard error 2√R²(1 − R²)/√n."""
+    count = posterior.weight
+    fitted = directions_seen(posterior)
+    total = posterior.reward_squares
+    left = (total - (posterior.b * posterior.z_hat).sum(-1)).clamp(min=0)  # and λ‖ẑ‖², which is small
+    mean = 0 if posterior.means is None else 1
+    free = count - fitted - mean
+    enough = (free >= 1) & (total > 0) & (count > mean + 1)
+    variance = total / (count - mean).clamp(min=1)
+    unexplained = left / free.clamp(min=1)
+    r2 = torch.where(enough, 1 - unexplained / torch.where(enough, variance, 1.0), torch.nan)
+    error = SURE * 2 * r2.clamp(min=0).sqrt() * (1 - r2) / count.clamp(min=1).sqrt()
+    beyond = None
+    if posterior.given_noise is not None:
+        noise = posterior.given_noise**2
+        beyond = torch.where(enough & (unexplained > 0), 1 - noise / unexplained.clamp(min=1e-300), 0.0).clamp(0, 1)
+    return RewardFit(r2, (r2 - error).clamp(max=1), (r2 + error).clamp(max=1), count, beyond)

@@ -1,0 +1,289 @@
+"""ẑ_t and V_t: ridge regression as a frozen value, with rank-1 updates, forgetting and late feedback."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from zscout.base.edge import all_finite, as_finite, as_positive, as_real, as_size, as_vectors, in_range
+from zscout.transfer.belief.estimate import TaskEstimate
+from zscout.transfer.belief.evidence import TaskPriors
+from zscout.transfer.belief.sums import Means, Sums, Weight
+from zscout.transfer.inputs import flags_of_runs
+
+LARGEST = 1e100  # largest input: sums of squares stay finite
+TENSORS = ("V", "z_hat", "factor", "width_factor", "V_squared", "b", "reward_squares", "weight")  # one for each run
+
+
+class TaskPosterior(TaskEstimate):
+    """The posterior over z_r: N(ẑ, σ²V⁻¹), V = λI + Σφφᵀ, ẑ = V⁻¹Σφr  (eq. 3).
+
+    V⁻¹ is stored as a square root, V⁻¹ = WWᵀ, which stays positive definite under rounding. An update multiplies W by
+    one more factor: O(d²), batched over runs.
+
+    With ``forgetting`` ρ < 1 (D-LinUCB) an observation k updates old has weight ρᵏ and the ridge stays λI:
+    V = λI + Σρᵏφφᵀ. Widths use V⁻¹ṼV⁻¹ with Ṽ = λI + Σρ²ᵏφφᵀ. An update then costs O(d³), because the ridge is
+    restored in every direction. The order of the data matters, and log det V may fall. ``sample``,
+    ``sample_ellipsoid`` and ``distance`` still use V.
+
+    With ``intercept`` it fits r ≈ φ·z + c with c free: V = λI + Σ(φ − φ̄)(φ − φ̄)ᵀ and ẑ = V⁻¹Σ(φ − φ̄)(r − r̄). A
+    constant added to all rewards changes only ``offset``.
+
+    With a prior covariance LLᵀ of tasks, V begins as λ(LLᵀ)⁻¹ instead of λI. ``with_likely_prior``
+    has a λ and an L for each run.
+
+    """
+
+    @classmethod
+    def prior(
+        cls,
+        *,
+        dim: int,
+        ridge: float | Sequence[float],
+        noise: float | None = 1.0,
+        forgetting: float = 1.0,
+        intercept: bool = False,
+        covariance: Float[Tensor, "d d"] | None = None,
+        runs: tuple[int, ...] = (),
+        device: torch.device | None = None,
+    ) -> "TaskPosterior":
+        """The prior: ẑ = 0, V = λI, or λ·``covariance``⁻¹. With ``noise=None`` σ is estimated from the rewards.
+
+        Of several λ the first is the one that V begins with; ``with_likely_prior`` has the most likely one.
+        """
+        dim, ridges = as_size(dim, "dim", 1), [as_positive(one, "ridge") for one in np.atleast_1d(ridge).tolist()]
+        ridge = ridges[0]
+        if len(ridges) > 1 and covariance is not None:
+            raise ValueError("got several ridges and a covariance of tasks: pass one of them")
+        noise = None if noise is None else in_range(noise, "noise", 0.0, math.inf, open_end=True)
+        forgetting = in_range(forgetting, "forgetting", 0.0, 1.0)
+        eye = torch.eye(dim, dtype=torch.float64, device=device).expand(*runs, dim, dim)
+        root = None if covariance is None else _root(covariance, dim).to(eye)
+        W, V = (eye, eye) if root is None else (root.expand_as(eye), torch.cholesky_inverse(root).expand_as(eye))
+        W, zero = W / math.sqrt(ridge), eye.new_zeros(*runs, dim)
+        sums = Sums(ridge * V, zero, zero[..., 0], zero[..., 0])
+        means = Means(zero, zero[..., 0], zero[..., 0]) if intercept else None
+        priors = None if root is None else TaskPriors.of(root, ridge)
+        if len(ridges) > 1:
+            priors = TaskPriors.of_ridges(torch.eye(dim, dtype=torch.float64, device=device), ridges)
+        return cls(zero, W, W, sums, None, ridge, noise, forgetting, root, means, priors)
+
+    # Learning: each returns a new posterior
+
+    def update(self, phi: Any, reward: Any, seen: Any = None) -> "TaskPosterior":
+        """V ← V + φφᵀ, b ← b + φr, one observation for each run  (eq. 3). Broadcasts a single posterior over runs.
+
+        ``seen`` [*b]: True for runs with a reward; the others learn nothing and are only ``aged``.
+        """
+        phi = as_vectors(phi, self.dim, "phi", self.device).detach()
+        if phi.ndim > 1 and not self.runs:
+            runs = phi.shape[:-1]
+            each = {name: value.expand(*runs, *value.shape) for name, value in self.tensors().items()}
+            return self.with_tensors(each).update(phi, reward, seen)
+        weight: Weight = 1.0
+        if seen is not None:
+            weight = flags_of_runs(seen, self.runs, "seen").to(phi)
+            numbers = as_real(reward, "reward", self.device)  # an unseen reward may be NaN
+            reward = torch.where(weight > 0, numbers, 0.0) if numbers.shape == weight.shape else numbers
+        phi, reward = self._pair(phi, reward)
+        old = self if self.forgetting == 1 else self._faded()
+        means = old.means
+        if means is not None:
+            means, phi, reward = means.plus(phi, reward, weight)
+        elif isinstance(weight, Tensor):
+            phi, reward = weight[..., None].sqrt() * phi, weight.sqrt() * reward  # φ = 0 leaves V⁻¹ and ẑ unchanged
+        if self.forgetting < 1:
+            told = replace(old, means=means)
+            return told._refactored(phi[..., None, :], reward[..., None], weight)
+        z_hat, W = _one_more(self.z_hat, self.factor, phi, reward)
+        sums = self.sums.plus(phi, reward, weight)
+        same = self.ridge, self.given_noise, self.forgetting, self.task_root
+        return TaskPosterior(z_hat, W, W, sums, None, *same, means, self.priors)  # ``replace`` is slower
+
+    def aged(self) -> "TaskPosterior":
+        """The posterior after an update without data: V ← ρV + (1 − ρ)V₀, b ← ρb; unchanged if ρ = 1."""
+        if self.forgetting == 1:
+            return self
+        nothing = self.z_hat.new_empty(*self.runs, 0, self.dim)
+        return self._faded()._refactored(nothing, nothing[..., 0], 0.0)
+
+    def learn(self, phi: Any, reward: Any) -> "TaskPosterior":
+        """Learn labelled pairs at any time, φ [*b m d] and r [*b m]; forgetting treats all as new."""
+        phi = as_vectors(phi, self.dim, "phi", self.device).detach()
+        phi, reward = self._pair(phi, reward, pairs=True)
+        pairs, means = phi.shape[-2], self.means
+        if not pairs:
+            return self
+        if means is not None:
+            means, phi, reward = means.plus_many(phi, reward)
+        return replace(self, means=means)._refactored(phi, reward, float(pairs))
+
+    def _refactored(
+        self, phi: Float[Tensor, "*b m d"], reward: Float[Tensor, "*b m"], weight: Weight
+    ) -> "TaskPosterior":
+        """Add many observations at once; recompute the factor."""
+        products = phi.mT @ phi
+        V, V_squared = self.V + products, self.V_squared + products
+        b = self.b + (phi.mT @ reward[..., None])[..., 0]
+        L = self._cholesky(V)
+        return replace(
+            self,
+            z_hat=torch.cholesky_solve(b[..., None], L)[..., 0],
+            sums=Sums(V, b, self.reward_squares + (reward**2).sum(-1), self.weight + weight),
+            **self._factors(L, V_squared),
+        )
+
+    def moved(self, z_hat: Float[Tensor, "*b d"], products: Float[Tensor, "*b d d"]) -> "TaskPosterior":
+        """V ← V + products with another ẑ, by labels that are no rewards; noise and number of rewards stay."""
+        V = self.V + products
+        b = (V @ z_hat[..., None])[..., 0]
+        squares = (b * z_hat).sum(-1) + self._count * self.noise**2  # so that the estimate of σ is the same
+        factors = self._factors(self._cholesky(V), self.V_squared + products)
+        return replace(self, z_hat=z_hat, sums=Sums(V, b, squares, self.weight), **factors)
+
+    def _factors(self, L: Float[Tensor, "*b d d"], V_squared: Float[Tensor, "*b d d"]) -> dict[str, Any]:
+        """The fields that follow from V = LLᵀ and Ṽ."""
+        eye = torch.eye(L.shape[-1], dtype=L.dtype, device=L.device)
+        W = torch.linalg.solve_triangular(L.mT, eye if L.ndim == 2 else eye.expand_as(L), upper=True)  # L⁻ᵀ
+        if self.forgetting == 1:
+            return {"factor": W, "width_factor": W, "aged_squares": None}
+        width_factor = torch.cholesky_solve(self._cholesky(V_squared), L)
+        return {"factor": W, "width_factor": width_factor, "aged_squares": V_squared}
+
+    def _cholesky(self, V: Float[Tensor, "*b d d"]) -> Float[Tensor, "*b d d"]:
+        L: Tensor
+        L, failed = torch.linalg.cholesky_ex(V)
+        if failed.any() or not all_finite(L):
+            ridge = float(torch.as_tensor(self.ridge).min())
+            raise ValueError(
+                f"phi is too large for the ridge {ridge:g}: their ratio exceeds double precision; scale the "
+                "features, e.g. with zscout.calibrated"
+            )
+        return L
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The per-run tensors, by name."""
+        own = {name: getattr(self, name) for name in TENSORS}
+        return own | ({f"mean_{name}": x for name, x in vars(self.means).items()} if self.means else {})
+
+    def copy(self) -> "TaskPosterior":
+        """A copy that shares no memory."""
+        return self.with_tensors({name: value.clone() for name, value in self.tensors().items()})
+
+    def with_tensors(self, tensors: dict[str, Tensor]) -> "TaskPosterior":
+        """A copy with these tensors."""
+        return replace(
+            self,
+            z_hat=tensors["z_hat"],
+            factor=tensors["factor"],
+            width_factor=tensors["width_factor"],
+            sums=Sums(tensors["V"], tensors["b"], tensors["reward_squares"], tensors["weight"]),
+            aged_squares=None if self.forgetting == 1 else tensors["V_squared"],
+            means=self.means and Means(**{name: tensors[f"mean_{name}"] for name in vars(self.means)}),
+        )
+
+    def replaced(self, here: Bool[Tensor, "*b"], by: "TaskPosterior") -> "TaskPosterior":
+        """``by`` for the runs here, this posterior for the others."""
+
+        def chosen(new: Tensor, old: Tensor) -> Tensor:
+            return torch.where(here.reshape((*here.shape, *[1] * (new.ndim - here.ndim))), new, old)
+
+        ours, theirs = self.tensors(), by.tensors()
+        return self.with_tensors({name: chosen(theirs[name], ours[name]) for name in ours})
+
+    def _faded(self) -> "TaskPosterior":
+        """Age all observations by one update; factor and ẑ are stale until ``_refactored``."""
+        rho, ridge = self.forgetting, self._first_V
+        return replace(
+            self,
+            sums=Sums(rho * self.V + (1 - rho) * ridge, rho * self.b, rho * self.reward_squares, rho * self.weight),
+            aged_squares=rho**2 * self.V_squared + (1 - rho**2) * ridge,
+        )
+
+    # Another prior
+
+    @property
+    def with_likely_prior(self) -> "TaskPosterior":
+        """The same rewards with the prior that makes them most likely, for each run: LLᵀ or isotropic, and a λ.
+
+        Without a prior over tasks, this posterior.
+        """
+        return self if self._with_other_prior is None else self._with_other_prior
+
+    @cached_property
+    def _with_other_prior(self) -> "TaskPosterior | None":
+        """The same, or None if the prior stays for every run: a posterior that held itself would be freed late."""
+        priors = self.priors
+        if priors is None or isinstance(self.ridge, Tensor):
+            return None
+        which, R, half = priors.most_likely(self.sums.all, self._count)
+        other = which != 0
+        if not other.any():
+            return None
+        more = priors.changes[which]
+        V = self.V + more
+        new = replace(
+            self,
+            z_hat=torch.linalg.solve_triangular(R.mT, half, upper=True)[..., 0],
+            sums=replace(self.sums.all, V=V),
+            ridge=priors.ridges[which].clone(),  # of a single run these are views
+            task_root=None if priors.roots is None else priors.roots[which].clone(),
+            **self._factors(R, V if self.aged_squares is None else self.aged_squares + more),
+        )
+        return new if other.all() else new.replaced(~other, self)  # a run alone equals the same run in a batch, bitwise
+
+    def _pair(self, phi: Any, reward: Any, pairs: bool = False) -> tuple[Tensor, Tensor]:
+        reward = as_finite(reward, "reward", self.device).detach()
+        wanted = (*self.runs, *phi.shape[-2:-1]) if pairs else self.runs
+        if pairs and phi.ndim < 2:
+            raise ValueError(f"phi is one vector, expected pairs: phi [*b m {self.dim}] and rewards [*b m]")
+        if tuple(phi.shape[:-1]) != wanted:
+            raise ValueError(f"phi has shape {tuple(phi.shape)}, expected {[*wanted, self.dim]}")
+        if tuple(reward.shape) != wanted:
+            kind = "one for each pair" if pairs else "one for each run" if self.runs else "a single number"
+            raise ValueError(f"reward has shape {tuple(reward.shape)}, expected {kind}, {list(wanted)}")
+        if any(x.numel() and torch.linalg.vector_norm(x, math.inf).item() > LARGEST for x in (phi, reward)):
+            raise ValueError(
+                f"phi and reward must be at most {LARGEST:.0e} in size, so that sums of their squares stay finite"
+            )
+        return phi, reward
+
+
+def _root(covariance: Any, dim: int) -> Float[Tensor, "d d"]:
+    """L with LLᵀ = covariance, lower triangular."""
+    given = as_finite(covariance, "the prior covariance of tasks").detach().double()
+    if tuple(given.shape) != (dim, dim):
+        raise ValueError(f"the prior covariance of tasks has shape {tuple(given.shape)}, expected {[dim, dim]}")
+    root: Tensor
+    root, failed = torch.linalg.cholesky_ex((given + given.mT) / 2)
+    if failed.any():
+        raise ValueError("the prior covariance of tasks is not positive definite: add a small multiple of the identity")
+    return root
+
+
+def _one_more(
+    z_hat: Float[Tensor, "*b d"], W: Float[Tensor, "*b d d"], phi: Float[Tensor, "*b d"], reward: Float[Tensor, "*b"]
+) -> tuple[Float[Tensor, "*b d"], Float[Tensor, "*b d d"]]:
+    """ẑ and W after one more pair, W ← W(I − c uuᵀ) with u = Wᵀφ and I − c uuᵀ = (I + uuᵀ)^{−½}.
+
+    c = (1 − 1/√m)/‖u‖² with m = 1 + ‖u‖² = 1 + ‖φ‖²_{V⁻¹}, computed as 1/(m + √m), which is also right for u = 0.
+    """
+    if phi.ndim == 1:  # single run: Python floats are faster than one-element tensors
+        u = W.mT.mv(phi)
+        gain = W.mv(u)  # V⁻¹φ
+        m, error = 1 + float(u.dot(u)), float(reward) - float(phi.dot(z_hat))
+        return torch.add(z_hat, gain, alpha=error / m), torch.addr(W, gain, u, alpha=-1 / (m + math.sqrt(m)))
+    u = (W.mT @ phi[..., None])[..., 0]
+    gain = (W @ u[..., None])[..., 0]
+    more, errors = 1 + torch.linalg.vecdot(u, u), reward - torch.linalg.vecdot(phi, z_hat)
+    scaled = gain / (more + more.sqrt())[..., None]
+    return (
+        torch.addcmul(z_hat, gain, (errors / more)[..., None]),
+        torch.addcmul(W, scaled[..., None], u[..., None, :], value=-1),
+    )

@@ -1,0 +1,1 @@
+"""The score of a z, and the search for the best."""

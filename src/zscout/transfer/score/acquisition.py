@@ -1,0 +1,188 @@
+"""Acquisitions: scores of candidate z.
+
+An acquisition is a callable (forecast, posterior, radius, rng) → scores [*b n], radius = √β_t [*b]. Swapping one is
+one line: ``replace(method, acquisition=Thompson())``.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from zscout.base.randomness import Rng, Streams, normal
+from zscout.base.types import BehaviorModel, HasDiscount, HasMomentDiscount
+from zscout.transfer.belief.posterior import TaskPosterior
+from zscout.transfer.inputs import Checked, Count, Discount, NotNegative, finite
+from zscout.transfer.score.forecast import Forecast, discount_of, offers, offers_horizon, offers_moments
+
+Radius: TypeAlias = Float[Tensor, "*b"]
+Scores: TypeAlias = Float[Tensor, "*b n"]
+Acquisition: TypeAlias = Callable[[Forecast, TaskPosterior, Radius, Rng], Scores]
+
+
+@dataclass(frozen=True)
+class UCB(Checked):
+    """ψ·ẑ + √β_t‖ψ‖_{V⁻¹}  (eq. 5).
+
+    With ``bonus_gamma`` the norm is of ψ at that discount: over a shorter horizon, directions average out less.
+    ``bonus_scale`` multiplies the norm, because ψ is smaller at a shorter horizon.
+    """
+
+    bonus_gamma: Discount | None = None
+    bonus_scale: NotNegative = 1.0
+
+    def __call__(self, forecast: Forecast, posterior: TaskPosterior, radius: Radius, rng: Rng) -> Scores:
+        """Value plus bonus."""
+        if self.bonus_gamma is None:
+            value, width = forecast.value_and_width(posterior)
+        else:
+            value, width = forecast.value(posterior), forecast.width(posterior, self.bonus_gamma)
+        return value + self.bonus_scale * radius[..., None] * width
+
+
+@dataclass(frozen=True)
+class PathUCB(Checked):
+    """ψ·ẑ + √β_t·H√((1 − g) tr(V⁻¹M_g(s;z))): eq. 5 with M in place of its rank-1 approximation ψψᵀ.
+
+    ‖ψ‖²_{V⁻¹} = tr(V⁻¹ψψᵀ) sums features first, so directions cancel. M sums the information of each state on the
+    path. g is a shorter horizon than the value's γ; H = 1/(1 − γ) and √(1 − g) scale the bonus to the size of ψ.
+    Fallbacks: H(1 − g)‖ψ_g‖_{V⁻¹} for a model with ``psi_at`` only, ‖ψ‖_{V⁻¹} (eq. 5) for a model with neither; an
+    agent then warns that g has no effect, unless g is the default.
+    """
+
+    gamma: Discount = 0.8  # g
+
+    def __call__(self, forecast: Forecast, posterior: TaskPosterior, radius: Radius, rng: Rng) -> Scores:
+        """Value plus bonus."""
+        model, g = forecast.model, self.gamma
+        rest, known = 1 - discount_of(model), offers(model, HasDiscount)
+        if known and offers_moments(model, posterior.means is not None, g):
+            width = ((1 - g) * forecast.information(posterior, g)).clamp(min=0).sqrt() / rest
+            value = forecast.value(posterior)
+        elif known and offers_horizon(model, g):
+            value, width = forecast.value(posterior), (1 - g) / rest * forecast.width(posterior, g)
+        else:
+            value, width = forecast.value_and_width(posterior)
+        return value + radius[..., None] * width
+
+
+@dataclass(frozen=True)
+class Explore(Checked):
+    """‖ψ‖_{V⁻¹}: pure exploration, ignores the reward."""
+
+    gamma: Discount | None = None
+
+    def __call__(self, forecast: Forecast, posterior: TaskPosterior, radius: Radius, rng: Rng) -> Scores:
+        """The width ‖ψ‖_{V⁻¹}."""
+        return forecast.width(posterior, self.gamma)
+
+
+@dataclass(frozen=True)
+class Greedy:
+    """ψ·ẑ: no exploration."""
+
+    def __call__(self, forecast: Forecast, posterior: TaskPosterior, radius: Radius, rng: Rng) -> Scores:
+        """The estimated value."""
+        return forecast.value(posterior)
+
+
+@dataclass(frozen=True)
+class Thompson:
+    """ψ·θ with θ ~ N(ẑ, σ²V⁻¹); all candidates of a run share one θ."""
+
+    def __call__(self, forecast: Forecast, posterior: TaskPosterior, radius: Radius, rng: Rng) -> Scores:
+        """The value for a sampled task."""
+        return forecast.value_for(posterior.sample(1, rng)[..., 0, :])
+
+
+@dataclass(frozen=True)
+class Optimism:
+    """ψ(s;z)·z: the value of π(·,z) if z is the task; search it within the ellipsoid  (eq. 8)."""
+
+    def __call__(self, forecast: Forecast, posterior: TaskPosterior, radius: Radius, rng: Rng) -> Scores:
+        """The value of each z for its own task."""
+        return (forecast.centred(posterior) * forecast.z).sum(-1)
+
+
+@dataclass(frozen=True)
+class LogDet(Checked):
+    """ψ·ẑ + w·√β_t·log(det(V + M(s;z)) / det V): the information that following z would add  (D-optimal design).
+
+    Without M it uses ψψᵀ, at discount ``gamma`` if the model has ``psi_at``; without both, ``gamma`` has no effect.
+    """
+
+    weight: NotNegative = 20.0
+    gamma: Discount = 0.9
+
+    def __call__(self, forecast: Forecast, posterior: TaskPosterior, radius: Radius, rng: Rng) -> Scores:
+        """Value plus information gain of the whole path."""
+        W = posterior.factor[..., None, :, :]
+        more = W.mT @ forecast.centred_moment(posterior, self.gamma) @ W
+        more = more + torch.eye(more.shape[-1]).to(more)  # det(V + M)/det V = det(I + WᵀMW)
+        root, failed = torch.linalg.cholesky_ex(more)
+        if failed.any():
+            name = type(forecast.model).__name__
+            raise ValueError(f"V + M is not positive definite: second_moment and psi_at of {name} disagree")
+        gain: Tensor = 2 * root.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+        return forecast.value(posterior) + self.weight * radius[..., None] * gain
+
+
+# Scores that are robust to errors of ψ; each wraps one of the scores above
+
+
+@dataclass(frozen=True)
+class OverHeads:
+    """The min, mean or max of a score over the model's ψ heads; M has one head only."""
+
+    score: Acquisition = UCB()
+    take: Literal["min", "mean", "max"] = "min"
+
+    def __post_init__(self) -> None:
+        if self.take not in ("min", "mean", "max"):
+            raise ValueError(f"take must be min, mean or max, got {self.take!r}")
+
+    def __call__(self, forecast: Forecast, posterior: TaskPosterior, radius: Radius, rng: Rng) -> Scores:
+        """The score over heads."""
+        heads = [forecast.with_psi(psi) for psi in forecast.psi_heads.unbind(-3)]
+        draws = [rng.fork() if isinstance(rng, Streams) else rng for _ in heads]  # every head sees the same draws
+        pairs = zip(heads, draws, strict=True)
+        scores = torch.stack([self.score(head, posterior, radius, own) for head, own in pairs])
+        return {"min": scores.amin(0), "mean": scores.mean(0), "max": scores.amax(0)}[self.take]
+
+
+@dataclass(frozen=True)
+class AveragedOverZ(Checked):
+    """The score with ψ averaged over z and ``draws`` neighbours: z + spread·N(0, I), projected to Z."""
+
+    score: Acquisition = UCB()
+    draws: Count = 4
+    spread: NotNegative = 0.1
+
+    def __call__(self, forecast: Forecast, posterior: TaskPosterior, radius: Radius, rng: Rng) -> Scores:
+        """The score with the averaged ψ."""
+        z, model = forecast.z, forecast.model
+        noise = normal((*posterior.runs, self.draws, 1, posterior.dim), rng).to(z.device)
+        near = model.project_z(z.unsqueeze(-3) + self.spread * noise)  # [*b draws n d]
+        psi = finite(model.psi(forecast.obs, near.flatten(-3, -2))).unflatten(-2, near.shape[-3:-1])
+        mean = (psi.sum(-3) + forecast.psi) / (self.draws + 1)
+        return self.score(forecast.with_psi(mean), posterior, radius, rng)
+
+
+def unused_gamma(score: Acquisition, model: BehaviorModel, intercept: bool) -> str | None:
+    """A sentence if this model cannot use the score's ``gamma``; None if it can, or if eq. 5 is the default anyway."""
+    if isinstance(score, OverHeads | AveragedOverZ):
+        return unused_gamma(score.score, model, intercept)
+    if not isinstance(score, PathUCB) or score == PathUCB():
+        return None
+    knows_own_discount = isinstance(model, HasDiscount)
+    if knows_own_discount and (offers_moments(model, intercept, score.gamma) or offers_horizon(model, score.gamma)):
+        return None
+    lacks = "psi_at" if knows_own_discount else "gamma"
+    lacks += f" at {score.gamma}, only at {model.moment_gamma}" if isinstance(model, HasMomentDiscount) else ""
+    return (
+        f"gamma={score.gamma} of {type(score).__name__} has no effect: {type(model).__name__} has no {lacks}, so the "
+        "bonus uses ‖ψ‖_{V⁻¹} at the model's own discount"
+    )

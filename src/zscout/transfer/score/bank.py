@@ -1,0 +1,173 @@
+"""ψ of a fixed set of z in every state of a finite world, computed once per model."""
+
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from zscout.base.edge import as_index
+from zscout.base.types import BehaviorModel, HasPsiTable, HasStates, Obs
+from zscout.transfer.inputs import finite
+from zscout.transfer.offline import ConstantPart
+from zscout.transfer.score.forecast import (
+    AskModel,
+    Both,
+    Candidates,
+    Centre,
+    Forecast,
+    Numbers,
+    once_per_model,
+    value_and_width,
+)
+
+ROOM = 2**27  # bytes of cached single rows
+COLUMNS = 3  # cached columns, including ψ
+ROWS, FEW = 8192, 2  # ψ rows scored at a time; below FEW runs at a time, runs are scored one by one
+SAME = 1e-9  # rows of ψ closer than this, relative to the largest entry, are duplicates
+
+
+class Table:
+    """n random z and the model's outputs for them in every state, without duplicate rows.
+
+    States differ in the number m of distinct rows. Shorter ones are padded with their first row, which cannot change
+    the argmax. The table holds no reference to the model, so the model can be garbage collected.
+    """
+
+    def __init__(self, model: BehaviorModel, n: int, seed: int, constant: ConstantPart | None = None) -> None:
+        if not isinstance(model, HasStates):
+            raise ValueError(
+                f"{type(model).__name__} has no states(), and a bank needs a finite world: search with FixedPoint "
+                "or Shooting"
+            )
+        self.states = model.states()
+        self.bank: Float[Tensor, "n d"] = model.sample_z(n, torch.Generator().manual_seed(seed)).double()
+        if constant is not None:
+            self.bank = model.project_z(constant.removed_from(self.bank)).double()
+        with torch.no_grad():
+            psi = model.psi_table(self.bank) if isinstance(model, HasPsiTable) else model.psi(self.states, self.bank)
+        psi, expected = finite(psi), (len(self.states), n, model.dim)
+        if psi.shape != expected:
+            name, shape = type(model).__name__, tuple(psi.shape)
+            raise ValueError(f"ψ of all states of {name} has shape {shape}, expected [S n d] = {expected}")
+        self.rows: Int[Tensor, "S m"] = distinct_rows(psi)
+        kept = psi[torch.arange(len(psi), device=psi.device)[:, None], self.rows]
+        if ROWS // kept.shape[1] < FEW:  # read run by run: this memory order is faster there
+            kept = kept.mT.contiguous().mT
+        self._columns: dict[Any, Tensor] = {"psi": kept}
+        self._single: dict[tuple[Any, int], Tensor] = {}  # rows of the states that a single run visited
+
+    def column(self, key: Any, ask_model: AskModel) -> Float[Tensor, "S m *shape"]:
+        """The model's output for the kept rows of all states; the last few columns are cached."""
+        if key not in self._columns:
+            if len(self._columns) == COLUMNS:  # second moments are large
+                del self._columns[next(name for name in self._columns if name != "psi")]
+            # State by state: second moments of all z at once take gigabytes.
+            self._columns[key] = torch.stack([self._at(state, ask_model) for state in range(len(self.states))])
+        return self._columns[key]
+
+    def row(self, key: Any, state: int, ask_model: AskModel) -> Float[Tensor, "m ..."]:
+        """The model's output for the kept rows of one state: a single run visits few states."""
+        if key in self._columns:
+            return self._columns[key][state]
+        if (key, state) not in self._single:
+            found = self._at(state, ask_model)
+            if len(self._single) * found.nbytes >= ROOM:
+                self._single.clear()
+            self._single[key, state] = found
+        return self._single[key, state]
+
+    def forecast(self, model: BehaviorModel, obs: Obs) -> Forecast:
+        """The forecast of the distinct candidates at obs."""
+        state = as_index(obs, len(self.states), "observation", self.bank.device)
+        return Forecast(model, obs, TabulatedCandidates(self, state))
+
+    def _at(self, state: int, ask_model: AskModel) -> Float[Tensor, "m ..."]:
+        with torch.no_grad():
+            return finite(ask_model(self.states[state : state + 1], self.bank[self.rows[state]][None]))[0]
+
+
+class TabulatedCandidates(Candidates):
+    """The distinct z of a table at the states of all runs; outputs are read from the table."""
+
+    def __init__(self, table: Table, state: Int[Tensor, "*b"]) -> None:
+        self._table, self._state = table, state
+        self._outputs: dict[Any, Tensor] = {}
+
+    @property
+    def z(self) -> Float[Tensor, "*b m d"]:
+        """The distinct z."""
+        return self._table.bank[self._table.rows[self._state]]
+
+    @property
+    def count(self) -> int:
+        """m, the number of kept rows."""
+        return self._table.rows.shape[1]
+
+    def pick(self, index: Int[Tensor, "*b"]) -> Float[Tensor, "*b d"]:
+        """One z for each run."""
+        return self._table.bank[self._table.rows[self._state, index]]
+
+    def output(self, key: Any, ask_model: AskModel) -> Float[Tensor, "..."]:
+        """The column or row of the table."""
+        if key not in self._outputs:
+            state, table = self._state, self._table
+            found = table.column(key, ask_model)[state] if state.ndim else table.row(key, int(state), ask_model)
+            self._outputs[key] = found
+        return self._outputs[key]
+
+    def weighted(self, key: Any, ask_model: AskModel, weights: Float[Tensor, "*b k"]) -> Numbers:
+        """The weighted sum, grouped by state, so that rows are not copied."""
+        if not self._in_parts(weights.shape[:-1]):
+            return super().weighted(key, ask_model, weights)
+        column, answer = self._table.column(key, ask_model), weights.new_empty(len(weights), self.count)
+        for state in self._state.unique().tolist():
+            here = (self._state == state).nonzero()[:, 0]
+            answer[here] = weights[here] @ column[state].T
+        return answer
+
+    def value_and_width(self, ask_psi: AskModel, both: Both, centre: Centre) -> tuple[Numbers, Numbers]:
+        """ψ·ẑ and ‖Fᵀψ − centre‖, a few runs at a time, so that their rows stay in the CPU cache."""
+        if not self._in_parts(both.shape[:-2]):
+            return super().value_and_width(ask_psi, both, centre)
+        psi, runs = self._table.column("psi", ask_psi), ROWS // self.count
+        if runs >= FEW:
+            centres = [None] * -(-len(both) // runs) if centre is None else centre.split(runs)
+            parts = zip(self._state.split(runs), both.split(runs), centres, strict=True)
+            found = [value_and_width(psi.index_select(0, at), own, mean) for at, own, mean in parts]
+            return torch.cat([value for value, _ in found]), torch.cat([width for _, width in found])
+        # Many rows: one run at a time, without copying rows
+        value = psi.new_empty(len(both), self.count)
+        squares, product = torch.empty_like(value), psi.new_empty(both.shape[-1], self.count)
+        for run, here in enumerate(self._state.tolist()):
+            torch.mm(both[run].mT, psi[here].mT, out=product)
+            value[run] = product[-1]
+            apart = product[:-1] if centre is None else product[:-1].sub_(centre[run].mT)
+            torch.sum(apart.square_(), 0, out=squares[run])
+        return value, squares.sqrt_()
+
+    def _in_parts(self, runs: torch.Size) -> bool:
+        """Whether to compute in parts: for a list of runs on the CPU, whose cache is small."""
+        return len(runs) == 1 and self._state.shape == runs and self._state.device.type == "cpu"
+
+
+def table_of(model: BehaviorModel, n: int, seed: int, constant: ConstantPart | None = None) -> Table:
+    """The model's table, built at first use and cached."""
+    return once_per_model(model, ("table", n, seed, constant is not None), lambda: Table(model, n, seed, constant))
+
+
+def distinct_rows(psi: Float[Tensor, "S n d"]) -> Int[Tensor, "S m"]:
+    """For each state, the indices of its distinct rows."""
+    # Compare rows by two random projections: sorted by the first, equal rows are neighbours.
+    directions = torch.randn(psi.shape[-1], 2, generator=torch.Generator().manual_seed(0), dtype=psi.dtype)
+    shadow = psi @ directions.to(psi.device)  # [S n 2]
+    near = SAME * shadow.abs().amax((1, 2), keepdim=True)
+    order = shadow[..., 0].argsort(dim=1, stable=True)
+    shadow = shadow.gather(1, order[..., None].expand_as(shadow))
+    new = torch.ones_like(order, dtype=torch.bool)
+    new[:, 1:] = (shadow.diff(dim=1).abs() > near).any(-1)
+    rank = new.cumsum(1) - 1
+    rows = order[:, :1].repeat(1, int(rank.max()) + 1)
+    state, place = new.nonzero(as_tuple=True)
+    rows[state, rank[state, place]] = order[state, place]
+    return rows

@@ -1,0 +1,117 @@
+"""A bound on how much better any z can be than the one an agent would keep."""
+
+import math
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from zscout.base.edge import as_index, as_size, in_range
+from zscout.base.randomness import Rng
+from zscout.base.types import HasExactPsi, HasPsiTable, Obs
+from zscout.transfer.atlas.charted import OverAtlas
+from zscout.transfer.score.bank import table_of
+from zscout.transfer.score.confidence import plausible_spread
+from zscout.transfer.score.forecast import offers, pick
+from zscout.transfer.score.problem import Problem
+from zscout.transfer.score.search import Among, tabulates
+
+SAMPLES, DRAWN, BANK = 200, 64, 1_000  # plausible tasks; random z; z of a bank
+Listed: TypeAlias = Among | OverAtlas  # searches that know all of their candidates
+TOGETHER = 64  # runs whose candidates are compared in one product
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """At one observation, with probability 1 − δ under the posterior: no candidate is worth ``gain`` more than best_z.
+
+    The probability is over tasks of the prior and noise, at any step. It needs an exact ψ, a reward linear in φ, and no
+    forgetting; otherwise it is an estimate. How often an estimate holds was measured for the shipped networks of the
+    9×9 grid only, see docs/transfer.md.
+    """
+
+    gain: Float[Tensor, "*b"]  # what the best candidate may be worth above best_z: ψ(s;z)·z_r − ψ(s;best_z)·z_r
+    share: Float[Tensor, "*b"]  # gain ÷ what that candidate is worth above an average z: 0 nothing left, 1 unknown
+    better: Float[Tensor, "*b d"]  # that candidate; best_z itself if the gain is 0
+    delta: float
+    exact: bool  # whether ψ is exact: if not, this is an estimate
+
+
+@dataclass(frozen=True)
+class Certified:
+    """When to stop: at most this share is left, with probability 1 − δ. ``rollout(…, until=Certified(.05))``."""
+
+    share: float = 0.05
+    delta: float = 0.05
+    every: int = 10  # steps from one certificate to the next: one costs as much as several recommendations
+
+    def __post_init__(self) -> None:
+        in_range(self.share, "share", 0.0, 1.0)
+        as_size(self.every, "every", 1)
+        as_delta(self.delta)
+
+    def of(self, certificate: Certificate) -> Bool[Tensor, "*b"]:
+        """Which runs are certified."""
+        return certificate.share <= self.share
+
+
+def as_delta(delta: float) -> float:
+    """δ, checked: 200 samples cannot resolve less than 1/200."""
+    return in_range(delta, "delta", 1 / SAMPLES, 1.0, open_end=True)
+
+
+def certify(
+    problem: Problem, keep: Float[Tensor, "*b d"], delta: float, rng: Rng, listed: Listed | None = None
+) -> Certificate:
+    """The 1 − δ quantile, over plausible tasks θ, of what the best candidate for θ is worth above ``keep``.
+
+    Candidates are random z and, since π(·,θ) should be best for θ, all the sampled tasks. Where ``Automatic`` has a
+    tabulated bank, they are one, too. With a bank or an atlas (``listed``), they are its z.
+    """
+    model, theta = problem.model, problem.posterior.sample(SAMPLES, rng, plausible_spread(problem.posterior))
+    kept = None
+    if listed is not None:
+        tried = listed.forecast(problem)
+        drawn = tried.psi
+        kept = pick(drawn, tried.value(problem.posterior).argmax(-1))[..., None, :]
+    elif tabulates(model):
+        tried = table_of(model, BANK, 0, problem.constant).forecast(model, problem.obs)
+        if isinstance(model, HasPsiTable):  # what is compared must have errors of the same kind
+            kept, drawn = _tabled(model, problem.obs, keep[..., None, :]), tried.psi
+        else:
+            drawn = problem.forecast(problem.fresh(DRAWN, rng)).psi
+    else:
+        tried = problem.forecast(torch.cat([problem.fresh(DRAWN, rng), problem.project(theta)], -2))
+        drawn = tried.psi[..., :DRAWN, :]
+    kept = problem.forecast(keep[..., None, :]).psi if kept is None else kept
+    gain, best = _best(tried.psi - kept, theta)
+    gain = gain.clamp(min=0)  # keep is a candidate, too
+    average = ((drawn.mean(-2, keepdim=True) - kept) @ theta.mT)[..., 0, :]
+    above = gain - average.clamp(max=0)  # what the best candidate is worth above an average z
+    share = torch.where(above > 0, gain / above.clamp(min=torch.finfo(gain.dtype).tiny), 1.0)
+    at = share.argsort(-1)[..., min(math.ceil((1 - delta) * SAMPLES), SAMPLES - 1), None]
+    gain, share, best = (values.gather(-1, at)[..., 0] for values in (gain, share, best))
+    better = torch.where((gain > 0)[..., None], tried.candidates.pick(best), keep)
+    return Certificate(gain, share, better, delta, exact=offers(model, HasExactPsi) and model.psi_is_exact)
+
+
+def _tabled(model: HasPsiTable, obs: Obs, z: Float[Tensor, "*b n d"]) -> Float[Tensor, "*b n d"]:
+    """ψ of z at the observation, from a table."""
+    table = model.psi_table(z.flatten(0, -2))  # [S m d]
+    state = as_index(obs, len(table), "observation", table.device)[..., None].expand(z.shape[:-1])
+    psi: Tensor = table[state.flatten(), torch.arange(table.shape[1], device=table.device)]
+    return psi.double().reshape(z.shape)
+
+
+def _best(
+    apart: Float[Tensor, "*b n d"], theta: Float[Tensor, "*b m d"]
+) -> tuple[Float[Tensor, "*b m"], Int[Tensor, "*b m"]]:
+    """For each θ the largest product and its row; few runs at a time, for memory."""
+    if apart.ndim == 2:
+        value, row = (apart @ theta.mT).max(-2)
+        return value, row
+    parts = zip(apart.split(TOGETHER), theta.split(TOGETHER), strict=True)
+    values, rows = zip(*((some @ tasks.mT).max(-2) for some, tasks in parts), strict=True)
+    return torch.cat(values), torch.cat(rows)

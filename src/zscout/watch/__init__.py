@@ -1,0 +1,1 @@
+"""Watch a run: scenes and frames, for the terminal and as GIF."""

@@ -1,0 +1,160 @@
+"""A run of a body as frames, beside the oracle's run from the same starts."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from zscout.lab.arenas.arena import Batch
+from zscout.lab.arenas.body import HELD_OUT, SUITE, BodyArena
+from zscout.lab.arenas.vector import LINEAR
+from zscout.lab.runs.simulation import followed
+from zscout.lab.runs.spec import Spec
+from zscout.transfer.agent import OnlineTransfer
+from zscout.watch.viewer import TASKS, beside_oracle, linear_task, read_task, seed_of, share
+from zscout.worlds.bodies.body import body
+from zscout.worlds.bodies.env import side_view
+from zscout.worlds.bodies.tasks import body_tasks
+
+COMPARED = 2_000  # saved observations on which the estimate is compared with goal features
+PIXELS = 16  # a metre, of the picture for a terminal
+SAME = 0.99  # behaviours whose z have this cosine are shown as the same
+
+
+@dataclass(frozen=True, eq=False)
+class BodyScene:
+    """The constant part of a run."""
+
+    spec: Spec
+    about: str  # the task in words
+    radii: np.ndarray  # of the capsules
+    correlations: dict[str, float]  # correlation of the true reward with each goal feature
+    seconds: float  # of one action
+
+
+@dataclass(frozen=True, eq=False)
+class BodyFrame:
+    """One step and the estimate after it."""
+
+    step: int  # t + 1, the number of rewards so far
+    reward: float  # R_{t+1}
+    ends: np.ndarray  # of the capsules in S_{t+1}: [s 2 2]
+    beside: np.ndarray  # the same of the oracle's body
+    picture: np.ndarray  # S_{t+1} for a terminal: [h w 3]
+    trying: bool  # whether it follows another z than the one that it would keep
+    correlations: dict[str, float]  # correlation of the expected reward φ·ẑ with each goal feature
+    level: float  # return of the episode so far
+    reference: float  # the oracle's
+    line: str  # the numbers in words
+    numbers: dict[str, Any]  # the step as JSON
+
+    @property
+    def doing(self) -> str:
+        """What it does in words, with the agent as subject."""
+        return "tries another behaviour: perhaps that is worth more" if self.trying else "does what seems best"
+
+
+def default_steps(name: str, model: str) -> int:
+    """Actions in two episodes."""
+    return 2 * BodyArena(model, body=name).decisions
+
+
+def run_named(name: str, model: str, method: str, task: str, *, noise: float, seed: int, steps: int) -> Spec:
+    """The checked spec of a run.
+
+    ``task`` is the name of a task, the number of a task of compare, or z_r as numbers with commas between. With a name
+    or a number and a ``seed`` below 1000, this is the run of ``compare --arena NAME`` with that task and seed.
+    """
+    kinds = {found.name: HELD_OUT if found.kind == HELD_OUT else SUITE for found in body_tasks(body(name, threads=1))}
+    if task in kinds:
+        arena = BodyArena(model, kinds[task], body=name)
+        number = TASKS.draw(arena).index(task)
+        found: str | tuple[float, ...] = task
+    else:
+        arena, number = BodyArena(model, body=name), 0
+        read = read_task(task, f"a name ({', '.join(kinds)}), its number,")
+        if isinstance(read, int):
+            number = read
+            found = TASKS.draw(arena)[read]
+        else:
+            arena, found = replace(arena, rewards=LINEAR), linear_task(read, arena.bfm.dim)
+    spec = Spec(arena, method, found, noise=noise, seed=seed_of(number, seed), steps=steps)
+    spec.check()
+    return spec
+
+
+def watch_run(spec: Spec) -> tuple[BodyScene, Iterator[BodyFrame]]:
+    """The scene, and a frame for each action."""
+    arena = spec.arena
+    assert isinstance(arena, BodyArena)
+    correlated = Correlations(arena)
+    n = len(correlated.obs)
+    env = arena.environment(Batch([spec.task] * n, [0] * n, offset=spec.offset))
+    scene = BodyScene(
+        spec,
+        about=f"{arena.body}: {spec.task if isinstance(spec.task, str) else 'φ·z_r'}",
+        radii=arena.world.segments(arena.world.rest)[1].numpy(),
+        correlations=correlated.of(env.true_reward(correlated.obs)),
+        seconds=arena.world.seconds,
+    )
+    return scene, islice(_frames(arena, spec, correlated), spec.steps)
+
+
+def _frames(arena: BodyArena, spec: Spec, correlated: "Correlations") -> Iterator[BodyFrame]:
+    batch = Batch([spec.task], [spec.seed], spec.noise, spec.outside, spec.offset)
+    task = arena.vectors(batch.tasks)
+    agent = OnlineTransfer(arena.bfm, spec.build(task), seed=[spec.seed], runs=1)
+    for both in beside_oracle(arena, batch, agent, task):
+        step, own, best = both.step, both.own, both.best
+        assert step.belief is not None
+        z, kept = followed(step), step.belief.best_z
+        trying = step.belief.exploring or bool(torch.cosine_similarity(z, kept).item() < SAME)
+        ends, radii = arena.world.segments(both.state)
+        correlations = correlated.of(agent.expected_reward(correlated.obs)[0])
+        numbers = {
+            "step": step.t + 1,
+            "episode": step.episode + 1,
+            "state": both.state[0].tolist(),
+            "action": torch.as_tensor(step.action)[0].tolist(),
+            "trying": trying,
+            "reward": float(step.reward),
+            "return": own,  # of this episode so far, without noise
+            "oracle": best,  # the oracle's in the same steps
+            "correlations": correlations,
+            "z": z[0].tolist(),  # Z_t; for an explorer's step, the z to use without further learning
+            "z_hat": agent.z_hat[0].tolist(),
+        }
+        yield BodyFrame(
+            step=step.t + 1,
+            reward=float(step.reward),
+            ends=ends[0].numpy(),
+            beside=ends[1].numpy(),
+            picture=side_view(ends[0].numpy(), radii.numpy(), PIXELS),
+            trying=trying,
+            correlations=correlations,
+            level=own,
+            reference=best,
+            line=f"episode {step.episode + 1}  return {share(own, 1)}, the oracle's {share(best, 1)}",
+            numbers=numbers,
+        )
+
+
+class Correlations:
+    """Correlations of rewards with goal features, over saved observations."""
+
+    def __init__(self, arena: BodyArena) -> None:
+        self.obs = arena.observations(COMPARED, 0)
+        goals, self._names = arena.world.goal_features(self.obs).double(), arena.world.goal_names
+        self._goals = (goals - goals.mean(0)) / goals.std(0, correction=0)
+
+    def of(self, reward: Float[Tensor, " n"]) -> dict[str, float]:
+        """By the goal feature's name; 0 if the reward is constant."""
+        apart = reward.double().cpu() - reward.double().mean().cpu()
+        spread = float(apart.square().mean().sqrt())
+        found = (self._goals * apart[:, None]).mean(0) / spread if spread > 1e-9 else 0 * self._goals[0]
+        return {name: round(value, 4) for name, value in zip(self._names, found.tolist(), strict=True)}

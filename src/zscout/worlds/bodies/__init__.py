@@ -1,0 +1,1 @@
+"""Bodies of the control suite, in batches."""

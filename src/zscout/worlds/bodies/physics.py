@@ -1,0 +1,214 @@
+"""A body of the DeepMind control suite on MuJoCo, thousands at once; needs the extra ``zscout[mujoco]``."""
+
+import os
+import threading
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from importlib import resources
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from gymnasium.spaces import Box
+from jaxtyping import Bool, Float
+from torch import Generator, Tensor
+
+from zscout.base.edge import as_finite, as_size, common_shape
+from zscout.base.types import Action, Obs
+
+STATE = ("qpos", "qvel", "qacc_warmstart", "act")  # MuJoCo's names of the parts of a state before its sensors
+
+
+class Parts(NamedTuple):
+    """A state taken apart."""
+
+    position: Float[Tensor, "*b nq"]
+    velocity: Float[Tensor, "*b nv"]
+    warm_start: Float[Tensor, "*b nv"]
+    activation: Float[Tensor, "*b na"]
+    sensors: Float[Tensor, "*b ns"]
+
+
+class Mapped(NamedTuple):
+    """A goal feature that tells rare states from common ones; what is beyond its range counts as its end."""
+
+    feature: int
+    low: float
+    high: float
+
+
+class Body(ABC):
+    """A body of the control suite, stepped by MuJoCo; its physics equals dm_control's bit for bit.
+
+    A state is (qpos, qvel, qacc_warmstart, act, sensors), in float64. qacc_warmstart is where MuJoCo's solver starts:
+    without it the next state changes by 1e-13, and chaos makes that a different episode after 300 steps. Sensors are
+    those that an observation needs and that follow from forces, of the last physics step.
+
+    An action is in [−1, 1]ᵃ, scaled to the actuators' ranges, and held for ``repeat`` control steps of the suite.
+    Episodes do not terminate: a run is marked as terminated only if its simulation diverged, and is then near MuJoCo's
+    initial state.
+
+    Observations are dm_control's, flat, in the order of its dict. The suite's rewards follow exactly from them, except
+    for the control cost of the hopper's ``stand``. So goal features and tasks are functions of the observation.
+    """
+
+    name: str
+    physics_steps: int  # in one control step
+    observation_size: int
+    goal_names: tuple[str, ...]  # of the goal features
+    mapped: tuple[Mapped, Mapped]
+
+    def __init__(self, model: Any, sensors: Sequence[int], repeat: int, threads: int | None) -> None:
+        self.model = model
+        self.repeat = as_size(repeat, "repeat", 1, 100)
+        self.threads = _cores() if threads is None else as_size(threads, "threads", 1, 1_024)
+        self._batch: Any = None  # mujoco.batch.Batch with room for the largest number of bodies so far
+        self._lock = threading.Lock()
+        self._sensors = list(sensors)  # columns of MuJoCo's sensordata
+        self._sizes = [int(n) for n in (model.nq, model.nv, model.nv, model.na, len(self._sensors))]
+        low, high = model.actuator_ctrlrange.T
+        self._centre, self._half = (high + low) / 2, (high - low) / 2
+
+    @property
+    def state_size(self) -> int:
+        """Entries of a state."""
+        return sum(self._sizes)
+
+    @property
+    def observation_space(self) -> Box:
+        """dm_control's observation, flat."""
+        return Box(-np.inf, np.inf, (self.observation_size,), np.float32)
+
+    @property
+    def action_space(self) -> Box:
+        """The controls of the actuators."""
+        return Box(-1.0, 1.0, self._half.shape, np.float32)
+
+    @property
+    def seconds(self) -> float:
+        """Simulated seconds of one action."""
+        return float(self.model.opt.timestep) * self.physics_steps * self.repeat
+
+    @property
+    def rest(self) -> Float[Tensor, " k"]:
+        """The pose of the suite's model, without velocity."""
+        state = torch.zeros(self.state_size, dtype=torch.float64)
+        state[: self._sizes[0]] = torch.tensor(self.model.qpos0)
+        return state
+
+    def parts(self, state: Float[Tensor, "*b k"]) -> Parts:
+        """A state's parts."""
+        check_entries(state, "state", self.state_size)
+        return Parts(*state.split(self._sizes, -1))
+
+    def step(self, state: Obs, action: Action) -> tuple[Float[Tensor, "*b k"], Bool[Tensor, "*b"]]:
+        """The next states, and which of them diverged; actions beyond [−1, 1] are clipped."""
+        device = state.device if isinstance(state, Tensor) else None
+        here, force = as_finite(state, "state", device), as_finite(action, "action", device)
+        check_entries(here, "state", self.state_size)
+        check_entries(force, "action", len(self._half))
+        runs = common_shape(here.shape[:-1], force.shape[:-1], "states and actions")
+        rows = (part.expand(*runs, part.shape[-1]).reshape(-1, part.shape[-1]) for part in (here, force))
+        entered, terminated = self.advance(*rows)
+        return entered.reshape(*runs, -1), terminated.reshape(runs)
+
+    def advance(
+        self, state: Float[Tensor, "n k"], action: Float[Tensor, "n a"]
+    ) -> tuple[Float[Tensor, "n k"], Bool[Tensor, " n"]]:
+        """``step`` without checks, for training loops; the physics runs on the CPU."""
+        controls = self._centre + self._half * action.detach().cpu().numpy()
+        return self._simulate(state, controls, self.physics_steps * self.repeat)
+
+    @abstractmethod
+    def random_states(self, n: int, rng: Generator) -> Float[Tensor, "n k"]:
+        """Starts of episodes, drawn as by dm_control."""
+
+    @abstractmethod
+    def upright_states(self, n: int, rng: Generator) -> Float[Tensor, "n k"]:
+        """Starts near the pose of the suite's model, on the ground."""
+
+    @abstractmethod
+    def observe(self, state: Float[Tensor, "*b k"]) -> Float[Tensor, "*b o"]:
+        """dm_control's observations of states."""
+
+    @abstractmethod
+    def goal_features(self, obs: Float[Tensor, "*b o"]) -> Float[Tensor, "*b g"]:
+        """What tasks are made of, in metres, seconds and kilograms, from observations."""
+
+    @abstractmethod
+    def segments(self, state: Float[Tensor, "*b k"]) -> tuple[Float[Tensor, "*b s 2 2"], Float[Tensor, " s"]]:
+        """Ends of the capsules that a picture shows, from the left and from the floor, and the capsules' radii."""
+
+    @property
+    @abstractmethod
+    def far(self) -> list[bool]:
+        """Which of these capsules are on the far side of a body that moves to the right."""
+
+    def __repr__(self) -> str:
+        return f"Body({self.name!r}, repeat={self.repeat}, threads={self.threads})"
+
+    def _sensed(self, state: Float[Tensor, "n k"]) -> Float[Tensor, "n k"]:
+        """States with their sensors, without control."""
+        return self._simulate(state, np.zeros((len(state), len(self._half))), 0)[0]
+
+    def _simulate(
+        self, state: Float[Tensor, "n k"], controls: np.ndarray, steps: int
+    ) -> tuple[Float[Tensor, "n k"], Bool[Tensor, " n"]]:
+        """States after physics steps; without any, only the sensors are computed."""
+        n, rows = len(state), state.detach().cpu().numpy()
+        which = np.arange(n, dtype=np.int32)
+        with self._lock:
+            if self._batch is None or self._batch.nsim < n:
+                from mujoco.batch import Batch
+
+                self._batch = Batch(self.model, max(n, 1), self.threads)
+            batch, given = self._batch, np.split(rows, np.cumsum(self._sizes[:-1]), 1)
+            parts = [batch.bind(name)[:n] for name, size in zip(STATE, self._sizes, strict=False) if size]
+            for part, values in zip(parts, (each for each in given[:4] if each.shape[1]), strict=True):
+                part[:] = values
+            batch.bind("ctrl")[:n] = controls
+            if self._sensors:
+                sensed = batch.bind("sensordata")  # what is bound later is not filled
+            batch.warning[:] = 0
+            if steps:
+                batch.step(which, steps)
+            else:
+                batch.forward(which)
+            diverged = torch.from_numpy(batch.warning[:n].any((1, 2)))
+            if self._sensors:
+                parts.append(sensed[:n, self._sensors])
+            entered = torch.from_numpy(np.concatenate(parts, 1))
+        return entered.to(state), diverged.to(state.device)
+
+
+def check_entries(rows: Tensor, name: str, entries: int) -> None:
+    """Raise ValueError unless the last dimension has that many entries; a Box takes longer than a whole step."""
+    if not rows.ndim or rows.shape[-1] != entries:
+        raise ValueError(f"{name} has shape {tuple(rows.shape)}, expected [*b {entries}]")
+
+
+def load_model(name: str, change: Callable[[Any], None] | None = None, *, sensors: bool) -> Any:
+    """The suite's model, read from the installed dm_control, without what only pictures and dm_control's loop need."""
+    try:
+        import mujoco
+        import mujoco.batch  # new in 3.17
+
+        path = resources.files("dm_control") / "suite" / f"{name}.xml"
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError("bodies need MuJoCo and dm_control: pip install 'zscout[mujoco]'") from error
+    with warnings.catch_warnings(action="ignore", category=UserWarning):  # the XML has attributes that will be removed
+        spec = mujoco.MjSpec.from_file(str(path))
+        if change is not None:
+            change(spec)
+        model = spec.compile()
+    flags = mujoco.mjtDisableBit.mjDSBL_ISLAND  # a single body is one island
+    if not sensors:
+        flags |= mujoco.mjtDisableBit.mjDSBL_SENSOR
+    model.opt.disableflags |= flags
+    return model
+
+
+def _cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

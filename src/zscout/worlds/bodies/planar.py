@@ -1,0 +1,144 @@
+"""The suite's planar bodies: walker, cheetah and hopper."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Generator, Tensor
+
+from zscout.base.edge import known_name
+from zscout.worlds.bodies.physics import Body, Mapped, check_entries, load_model
+from zscout.worlds.bodies.skeleton import Skeleton, directions
+
+# Entries of the goal features. All planar bodies have the first six; the hopper has the last one, too.
+HEIGHT, COS_PITCH, SIN_PITCH, SPEED, PITCH_RATE, SPIN, EXTENSION = range(7)
+NAMES = ("height", "upright", "pitched down", "speed", "pitch rate", "angular momentum", "extension")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How the suite steps, starts and observes a planar body."""
+
+    physics_steps: int  # in one control step
+    any_pitch: bool = True  # a start has a uniformly random pitch
+    settling: int = 0  # physics steps without control before an episode
+    sees_angles: bool = True  # the observation is of angles; else of the links' cosines and sines and of the height
+    touch: int = 0  # touch sensors
+
+
+PLANAR = {
+    "walker": Kind(10, sees_angles=False),
+    "cheetah": Kind(1, any_pitch=False, settling=200),
+    "hopper": Kind(4, touch=2),
+}
+
+
+class PlanarBody(Body):
+    """A body that moves in a plane; only the hopper has sensors, of touch."""
+
+    mapped = (Mapped(HEIGHT, 0.0, 2.0), Mapped(SPEED, -6.0, 6.0))
+
+    def __init__(self, name: str, *, repeat: int = 1, threads: int | None = None) -> None:
+        self.name = known_name(name, PLANAR, "planar body")
+        self.kind = PLANAR[name]
+        touch = self.kind.touch
+        model = load_model(name, sensors=touch > 0)
+        super().__init__(model, range(model.nsensordata)[model.nsensordata - touch :], repeat, threads)
+        self.physics_steps = self.kind.physics_steps
+        self.goal_names = NAMES if touch else NAMES[:-1]
+        self.skeleton = Skeleton.of(model)
+        self._skeletons: dict[tuple[torch.device, torch.dtype], Skeleton] = {}
+        self._joints = joints = int(model.nq)
+        self._x, self._z = (int(model.joint(slide).qposadr[0]) for slide in ("rootx", "rootz"))
+        entries = 2 * joints - 1 if self.kind.sees_angles else 2 * (joints - 2) + 1 + joints
+        self.observation_size = entries + touch
+
+    def random_states(self, n: int, rng: Generator) -> Float[Tensor, "n k"]:
+        """Starts of episodes, drawn as by dm_control: joints uniform within their limits, some settled for a while.
+
+        A start of a body that settles costs as much as ``settling`` physics steps: draw them for the episodes that end.
+        """
+        limited = torch.tensor(self.model.jnt_limited.astype(bool))
+        low, high = torch.tensor(self.model.jnt_range).T.clone()
+        if self.kind.any_pitch:
+            low[2], high[2], limited[2] = -np.pi, np.pi, True
+        draws = torch.rand(n, self._joints, generator=rng, device=rng.device, dtype=torch.float64).cpu()
+        state = torch.zeros(n, self.state_size, dtype=torch.float64)
+        state[:, : self._joints] = torch.where(limited, low + (high - low) * draws, 0.0)
+        if self.kind.settling:
+            state, _ = self._simulate(state, np.zeros((n, len(self._half))), self.kind.settling)
+        elif self.kind.touch:
+            state = self._sensed(state)
+        return state.to(rng.device)
+
+    def upright_states(self, n: int, rng: Generator) -> Float[Tensor, "n k"]:
+        """Near the upright pose of the suite's model: a tenth of the angles of random starts, on the ground."""
+        state = self.random_states(n, rng)
+        joints = self._joints
+        angles = 0.1 * state[:, :joints] + 0.9 * torch.tensor(self.model.qpos0).to(state)
+        state = torch.cat([angles, torch.zeros_like(state[:, joints:])], 1)
+        ends, radii = self.segments(state)
+        state[:, self._z] -= (ends[..., 1].amin(-1) - radii.to(state)).amin(-1)
+        return self._sensed(state) if self.kind.touch else state
+
+    def observe(self, state: Float[Tensor, "*b k"]) -> Float[Tensor, "*b o"]:
+        """dm_control's observations of states."""
+        position, velocity, _, _, touch = self.parts(state)
+        if self.kind.sees_angles:  # all but the horizontal position
+            return torch.cat([position[..., 1:], velocity, touch.log1p()], -1)
+        skeleton = self._skeleton(state)
+        angles = skeleton.angles(position[..., 2:])
+        orientations = torch.stack([angles.cos(), angles.sin()], -1).flatten(-2)
+        height = position[..., self._z, None] + skeleton.root.imag
+        return torch.cat([orientations, height, velocity], -1)
+
+    def goal_features(self, obs: Float[Tensor, "*b o"]) -> Float[Tensor, "*b g"]:
+        """What tasks are made of, in metres, seconds and kilograms, from observations.
+
+        The torso's height, the cosine and sine of its pitch, the horizontal speed of the body's centre of mass, the
+        pitch rate, and the body's angular momentum about its centre of mass; for the hopper also how far the torso is
+        above the foot.
+        """
+        check_entries(obs, "observation", self.observation_size)
+        skeleton, links = self._skeleton(obs), self._joints - 2
+        if self.kind.sees_angles:
+            angles = skeleton.angles(obs[..., 1 : links + 1])
+            cos, sin = angles.cos(), angles.sin()
+            height = obs[..., 0] + skeleton.real.root_up
+            velocity = obs[..., links + 1 : links + 1 + self._joints]
+        else:
+            cos, sin = obs[..., : 2 * links : 2], obs[..., 1 : 2 * links : 2]
+            height = obs[..., 2 * links]
+            velocity = obs[..., 2 * links + 1 :]
+        rate = skeleton.angles(velocity[..., 2:])
+        features = [
+            height,
+            cos[..., 0],
+            sin[..., 0],
+            velocity[..., self._x] + skeleton.drift(cos, sin, rate),
+            rate[..., 0],
+            skeleton.angular_momentum(cos, sin, rate),
+        ]
+        if self.kind.touch:
+            features.append(skeleton.rise(cos, sin))
+        return torch.stack(features, -1)
+
+    def segments(self, state: Float[Tensor, "*b k"]) -> tuple[Float[Tensor, "*b s 2 2"], Float[Tensor, " s"]]:
+        """Ends (x, z) of the capsules that the body is made of, and the capsules' radii."""
+        skeleton, position = self._skeleton(state), self.parts(state).position
+        root = torch.complex(position[..., self._x], position[..., self._z]) + skeleton.root
+        direction = directions(skeleton.angles(position[..., 2:]))
+        ends = root[..., None] + direction @ skeleton.ends.flatten(0, 1).T
+        return torch.view_as_real(ends).unflatten(-2, (-1, 2)), skeleton.radii
+
+    @property
+    def far(self) -> list[bool]:
+        """The left ones."""
+        return [self.model.geom(k).name.startswith("left") for k in np.flatnonzero(self.model.geom_bodyid)]
+
+    def _skeleton(self, like: Tensor) -> Skeleton:
+        key = like.device, like.dtype
+        if key not in self._skeletons:
+            self._skeletons[key] = self.skeleton.to(like)
+        return self._skeletons[key]

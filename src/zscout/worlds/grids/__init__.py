@@ -1,0 +1,1 @@
+"""Grid worlds, their maps, rewards and Gymnasium environment."""

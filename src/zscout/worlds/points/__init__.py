@@ -1,0 +1,1 @@
+"""The point maze, its tasks and planner."""

@@ -4,8 +4,10 @@ import os
 
 os.environ["MUJOCO_GL"] = "disable"  # before dm_control is there: no test renders with OpenGL
 
+import json
 import math
 import sys
+from importlib.resources import files
 from typing import Any
 
 import gymnasium
@@ -18,9 +20,11 @@ from gymnasium.utils.env_checker import check_env
 from scipy.stats import ks_2samp
 
 import zscout
+from benchmarks.geometry import geometry
 from zscout.worlds import Body, BodyEnv, body, body_task, body_tasks
 from zscout.worlds.bodies.body import BODIES
-from zscout.worlds.bodies.planar import COS_PITCH, PLANAR
+from zscout.worlds.bodies.goals import COS_PITCH, FILE
+from zscout.worlds.bodies.planar import PLANAR
 from zscout.worlds.bodies.quadruped import UPRIGHT, Quadruped
 from zscout.worlds.bodies.tasks import tolerance
 
@@ -369,3 +373,9 @@ def test_without_the_extra_a_sentence_says_what_to_install(missing: str, monkeyp
 
 def test_bodies_are_public() -> None:
     assert zscout.worlds.body is body
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_the_stored_geometry_is_that_of_the_physics(name: str) -> None:
+    stored = json.loads(files("zscout.worlds.bodies").joinpath(FILE).read_text())
+    assert stored[name] == geometry(WORLDS[name])

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from zscout.worlds.bodies import quadruped
-from zscout.worlds.bodies.planar import COS_PITCH, EXTENSION, HEIGHT, PITCH_RATE, SIN_PITCH, SPEED
+from zscout.worlds.bodies.goals import COS_PITCH, EXTENSION, HEIGHT, PITCH_RATE, SIN_PITCH, SPEED
 
 WORTH_SAYING = 0.25  # correlations below this are not put into words
 MOST = 3  # features in a sentence

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -27,21 +26,17 @@ from zscout.models.fb.networks import FBInference, Perceptrons, waves
 from zscout.models.fb.task_prior import OBSERVATIONS, covariance_of_rewards
 from zscout.models.sphere import project_sphere
 from zscout.models.usfa.networks import Freezable
-from zscout.worlds.bodies.body import BODIES, Body, body
+from zscout.worlds.bodies.body import BODIES
+from zscout.worlds.bodies.goals import goals_of
 
 GOALS = 256  # observations whose z are kept for ``sample_z``
 
 GoalFeatures = Callable[[Float[Tensor, "*b k"]], Float[Tensor, "*b g"]]
 
 
-@cache
-def _body(name: str) -> Body:
-    return body(name, threads=1)
-
-
 GOAL_FEATURES: dict[str, GoalFeatures] = {
     "all": lambda obs: obs,
-    **{name: lambda obs, name=name: _body(name).goal_features(obs) for name in BODIES},  # type: ignore[misc]
+    **{name: lambda obs, name=name: goals_of(name)(obs) for name in BODIES},  # type: ignore[misc]
 }
 """Named functions of the observation that B may see; a program may add its own before it loads such a model."""
 

@@ -8,12 +8,9 @@ from jaxtyping import Float
 from torch import Generator, Tensor
 
 from zscout.base.edge import known_name
-from zscout.worlds.bodies.physics import Body, Mapped, check_entries, load_model
-from zscout.worlds.bodies.skeleton import Skeleton, directions
-
-# Entries of the goal features. All planar bodies have the first six; the hopper has the last one, too.
-HEIGHT, COS_PITCH, SIN_PITCH, SPEED, PITCH_RATE, SPIN, EXTENSION = range(7)
-NAMES = ("height", "upright", "pitched down", "speed", "pitch rate", "angular momentum", "extension")
+from zscout.worlds.bodies.goals import HEIGHT, NAMES, SPEED, PlanarGoals, goals_of
+from zscout.worlds.bodies.physics import Body, Mapped, load_model
+from zscout.worlds.bodies.skeleton import directions
 
 
 @dataclass(frozen=True)
@@ -47,8 +44,6 @@ class PlanarBody(Body):
         super().__init__(model, range(model.nsensordata)[model.nsensordata - touch :], repeat, threads)
         self.physics_steps = self.kind.physics_steps
         self.goal_names = NAMES if touch else NAMES[:-1]
-        self.skeleton = Skeleton.of(model)
-        self._skeletons: dict[tuple[torch.device, torch.dtype], Skeleton] = {}
         self._joints = joints = int(model.nq)
         self._x, self._z = (int(model.joint(slide).qposadr[0]) for slide in ("rootx", "rootz"))
         entries = 2 * joints - 1 if self.kind.sees_angles else 2 * (joints - 2) + 1 + joints
@@ -87,7 +82,7 @@ class PlanarBody(Body):
         position, velocity, _, _, touch = self.parts(state)
         if self.kind.sees_angles:  # all but the horizontal position
             return torch.cat([position[..., 1:], velocity, touch.log1p()], -1)
-        skeleton = self._skeleton(state)
+        skeleton = self._goals.skeleton_like(state)
         angles = skeleton.angles(position[..., 2:])
         orientations = torch.stack([angles.cos(), angles.sin()], -1).flatten(-2)
         height = position[..., self._z, None] + skeleton.root.imag
@@ -100,33 +95,11 @@ class PlanarBody(Body):
         pitch rate, and the body's angular momentum about its centre of mass; for the hopper also how far the torso is
         above the foot.
         """
-        check_entries(obs, "observation", self.observation_size)
-        skeleton, links = self._skeleton(obs), self._joints - 2
-        if self.kind.sees_angles:
-            angles = skeleton.angles(obs[..., 1 : links + 1])
-            cos, sin = angles.cos(), angles.sin()
-            height = obs[..., 0] + skeleton.real.root_up
-            velocity = obs[..., links + 1 : links + 1 + self._joints]
-        else:
-            cos, sin = obs[..., : 2 * links : 2], obs[..., 1 : 2 * links : 2]
-            height = obs[..., 2 * links]
-            velocity = obs[..., 2 * links + 1 :]
-        rate = skeleton.angles(velocity[..., 2:])
-        features = [
-            height,
-            cos[..., 0],
-            sin[..., 0],
-            velocity[..., self._x] + skeleton.drift(cos, sin, rate),
-            rate[..., 0],
-            skeleton.angular_momentum(cos, sin, rate),
-        ]
-        if self.kind.touch:
-            features.append(skeleton.rise(cos, sin))
-        return torch.stack(features, -1)
+        return self._goals(obs)
 
     def segments(self, state: Float[Tensor, "*b k"]) -> tuple[Float[Tensor, "*b s 2 2"], Float[Tensor, " s"]]:
         """Ends (x, z) of the capsules that the body is made of, and the capsules' radii."""
-        skeleton, position = self._skeleton(state), self.parts(state).position
+        skeleton, position = self._goals.skeleton_like(state), self.parts(state).position
         root = torch.complex(position[..., self._x], position[..., self._z]) + skeleton.root
         direction = directions(skeleton.angles(position[..., 2:]))
         ends = root[..., None] + direction @ skeleton.ends.flatten(0, 1).T
@@ -137,8 +110,8 @@ class PlanarBody(Body):
         """The left ones."""
         return [self.model.geom(k).name.startswith("left") for k in np.flatnonzero(self.model.geom_bodyid)]
 
-    def _skeleton(self, like: Tensor) -> Skeleton:
-        key = like.device, like.dtype
-        if key not in self._skeletons:
-            self._skeletons[key] = self.skeleton.to(like)
-        return self._skeletons[key]
+    @property
+    def _goals(self) -> PlanarGoals:
+        found = goals_of(self.name)
+        assert isinstance(found, PlanarGoals)
+        return found

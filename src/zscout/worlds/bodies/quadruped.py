@@ -7,7 +7,8 @@ import torch
 from jaxtyping import Float
 from torch import Generator, Tensor
 
-from zscout.worlds.bodies.physics import Body, Mapped, check_entries, load_model
+from zscout.worlds.bodies.goals import QuadrupedGoals, goals_of
+from zscout.worlds.bodies.physics import Body, Mapped, load_model
 
 QUADRUPED = "quadruped"
 LEGS = ("front_left", "front_right", "back_right", "back_left")  # as in MuJoCo's positions
@@ -39,8 +40,7 @@ class Quadruped(Body):
         self._headings = torch.tensor([2 * np.arctan2(hip.quat[3], hip.quat[0]) for hip in hips])  # of the legs
         # from joint to joint of a leg, in its plane: outward, up
         bones = np.stack([model.body(f"{joint}_{LEGS[0]}").pos[[0, 2]] for joint in ("knee", "ankle", "toe")])
-        self._bones = torch.tensor(bones)
-        self._copies: dict[tuple[torch.device, torch.dtype], Tensor] = {}  # of the bones; a captured graph cannot copy
+        self.bones = torch.tensor(bones)
         self._radii = torch.tensor(
             [0.2, 0.05, *(model.geom(f"{bone}_{leg}").size[0] for leg in LEGS for bone in ("thigh", "shin", "foot"))]
         )
@@ -87,15 +87,12 @@ class Quadruped(Body):
         roll, pitch and turn to the left, all about its own axes; and how far the torso is above the toes, along its
         axis, on average.
         """
-        check_entries(obs, "observation", self.observation_size)
-        upright, velocity, rates = obs[..., 47:48], obs[..., 44:47], obs[..., 51:54]
-        toes = self._legs(obs[..., :16])[..., 3, 1]
-        return torch.cat([upright, velocity, rates, -toes.mean(-1, keepdim=True)], -1)
+        return self._goals(obs)
 
     def segments(self, state: Float[Tensor, "*b k"]) -> tuple[Float[Tensor, "*b s 2 2"], Float[Tensor, " s"]]:
         """Torso, eyes, and thigh, shin and foot of each leg, seen from the side, above and behind."""
         position = self.parts(state).position
-        chain = self._legs(position[..., 7:])  # [*b leg joint 2]
+        chain = self._goals.legs(position[..., 7:])  # [*b leg joint 2]
         heading = self._headings.to(state) + position[..., 7::4]
         outward = torch.stack([heading.cos(), heading.sin(), torch.zeros_like(heading)], -1)
         upward = torch.tensor([0.0, 0.0, 1.0]).to(state)
@@ -115,20 +112,11 @@ class Quadruped(Body):
         """The left legs."""
         return [False, False, *(leg.endswith("left") for leg in LEGS for _ in range(3))]
 
-    def _legs(self, hinges: Float[Tensor, "*b 16"]) -> Float[Tensor, "*b 4 4 2"]:
-        """Hip, knee, ankle and toe of each leg in its plane, from the hip: outward, up along the torso's axis."""
-        turn = torch.stack([hinges[..., joint::4] for joint in (1, 2, 3)], -1).cumsum(-1)  # pitch, knee, ankle
-        cos, sin = turn.cos(), turn.sin()
-        out, up = self._like(hinges)
-        steps = torch.stack([out * cos + up * sin, up * cos - out * sin], -1)
-        return torch.cat([torch.zeros_like(steps[..., :1, :]), steps.cumsum(-2)], -2)
-
-    def _like(self, like: Tensor) -> Float[Tensor, "2 3"]:
-        """The bones with the device and precision of a tensor."""
-        key = like.device, like.dtype
-        if key not in self._copies:
-            self._copies[key] = self._bones.T.to(like)
-        return self._copies[key]
+    @property
+    def _goals(self) -> QuadrupedGoals:
+        found = goals_of(QUADRUPED)
+        assert isinstance(found, QuadrupedGoals)
+        return found
 
     def _depth(self, state: Float[Tensor, "n k"]) -> Float[Tensor, " n"]:
         """How far the lowest point is below the torso's centre, for bodies with all joints at 0."""

@@ -16,8 +16,8 @@ from torch import Tensor
 from zscout.base.edge import known_name
 from zscout.base.types import Action, Obs
 from zscout.worlds.bodies import quadruped
+from zscout.worlds.bodies.goals import COS_PITCH, EXTENSION, HEIGHT, PITCH_RATE, SIN_PITCH, SPEED, SPIN
 from zscout.worlds.bodies.physics import Body
-from zscout.worlds.bodies.planar import COS_PITCH, EXTENSION, HEIGHT, PITCH_RATE, SIN_PITCH, SPEED, SPIN
 
 Field: TypeAlias = Callable[[Float[Tensor, "*b g"]], Float[Tensor, "*b"]]
 

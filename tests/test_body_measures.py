@@ -23,7 +23,7 @@ from zscout.transfer.offline import fit_task
 from zscout.worlds.bodies.body import Body, body
 from zscout.worlds.bodies.tasks import body_task, body_tasks
 
-STORED = Path(body_measures.__file__).parent / "stored"
+STORED = Path(body_measures.__file__).parents[1] / "stored"
 SMALL = {
     "HORIZON": 24,
     "EPISODES": 3,

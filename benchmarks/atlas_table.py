@@ -1,4 +1,4 @@
-"""The table of docs/atlas.md from stored returns: python -m benchmarks.atlas_table results/2026-11-atlas.json."""
+"""The table of docs/atlas.md from stored returns: python -m benchmarks.atlas_table results/2026-11-atlas-2.json."""
 
 import json
 import sys

@@ -22,7 +22,7 @@ class Chart:
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")]  # Folder for atlas.safetensors.
     world: str = "walker"  # walker, cheetah, quadruped or point-maze.
     model: str = ""  # A shipped model's name, a folder, or hf://owner/name; default: the world's shipped model.
-    behaviours: int = 2048  # Number of z: half of sample_z, half of random smooth rewards.
+    behaviours: int = 2048  # Number of z: half of sample_z and of random smooth rewards, half children of the best.
     starts: int = 6  # Starts from which each is followed.
     steps: int = 300  # Actions from each start; the first fifth is not counted.
     seed: int = 0  # Seed of the z, the starts and the features.

@@ -333,8 +333,8 @@ class OnlineTransfer:
 
     def expected_reward(self, observations: Obs) -> Float[Tensor, "*b m"]:
         """What it expects for observations [m …], for each run."""
-        with torch.no_grad():
-            return self._state.belief.reward(self.model.phi(observations).double().expand(*self.runs, -1, -1))
+        phi = inputs.checked_phi(self.model, observations)
+        return self._state.belief.reward(phi.double().expand(*self.runs, -1, -1))
 
     def z_for(self, tasks: Float[Tensor, "n D"]) -> Float[Tensor, "n d"]:
         """The z to follow for each task, given as weights of features: the atlas's best, or the task projected to Z."""

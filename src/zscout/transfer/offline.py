@@ -78,6 +78,12 @@ def infer_task(
     return fit_task(bfm, observations, rewards, ridge, intercept).z
 
 
+def least_squares(phi: Float[Tensor, "m d"], targets: Float[Tensor, "m n"]) -> Float[Tensor, "d n"]:
+    """P of targets ≈ φP + c with c free, for targets with mean 0 over the rows."""
+    found: Tensor = torch.linalg.lstsq(phi - phi.mean(0), targets, driver="gelsd").solution
+    return found
+
+
 @dataclass(frozen=True, eq=False)
 class ConstantPart:
     """w with φ(s)·w ≈ 1 in every state (least squares), and the mean φ̄; a constant changes no best behaviour."""

@@ -17,7 +17,7 @@ from zscout.loop.rollout import Step, Walk
 from zscout.transfer.agent import OnlineTransfer
 from zscout.transfer.atlas.atlas import Atlas
 from zscout.transfer.methods import METHODS, Method
-from zscout.transfer.offline import constant_part_of
+from zscout.transfer.offline import constant_part_of, least_squares
 from zscout.transfer.score.search import Known
 
 STARTS = 16  # reference runs of each task: the same seeds for the oracle, random actions and every z
@@ -80,8 +80,7 @@ def evaluate_returns(arena: Arena, batch: Batch, agent: OnlineTransfer, steps: S
 def _onto_phi(bfm: BehaviorModel, atlas: Atlas) -> Float[Tensor, "d D"]:
     """P of f ≈ Pᵀφ + c by least squares over the atlas's observations, f its features."""
     phi, f = bfm.phi(atlas.sample).double().cpu(), atlas.features(atlas.sample).cpu()
-    found: Tensor = torch.linalg.lstsq(phi - phi.mean(0), f - f.mean(0), driver="gelsd").solution
-    return found
+    return least_squares(phi, f - f.mean(0))
 
 
 def played(arena: Arena, batch: Batch, method: Method, length: int) -> Float[Tensor, "T R"]:

@@ -16,7 +16,7 @@ from zscout.transfer.score.problem import Problem, argmax_at_random
 
 WORTH = 400.0  # steps of own experience that count as much as the atlas; chosen on the walker's held-out tasks
 TRIES = tuple(4**k for k in range(2, 16))  # choices that try the least known; chosen on the walker's jog
-FEW = 16  # behaviours up to which each is tried once
+TRIED_ONCE = 16  # behaviours up to which each is tried once
 ROOM = 8  # behaviours by which the memory grows
 
 
@@ -250,7 +250,7 @@ class OverAtlas:
         if (tries := problem.experience.tries).any():
             _, width = forecast.value_and_width(problem.posterior)
             best = torch.where(tries[..., None], forecast.candidates.pick(width.argmax(-1)), best)
-        if forecast.candidates.count <= FEW:
+        if forecast.candidates.count <= TRIED_ONCE:
             new = problem.experience.untried(forecast.candidates.count)
             random = argmax_at_random(new.double(), rng)
             best = torch.where(new.any(-1, keepdim=True), forecast.candidates.pick(random), best)

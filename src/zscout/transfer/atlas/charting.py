@@ -27,9 +27,10 @@ from zscout.base.types import PolicySet, Vectors
 from zscout.transfer.atlas.atlas import RIDGES, SAMPLE, SETTLED, Atlas, assembled
 from zscout.transfer.atlas.behaviours import Behaviours
 from zscout.transfer.atlas.features import Map, RichFeatures, features_of, maps_of
+from zscout.transfer.offline import least_squares
 
 EVERY = 5  # steps from one kept observation to the next: neighbours are much alike
-CHUNK, FEW = 128, 8  # behaviours that are followed together, and saved: in a batched world, in an environment
+CHUNK, CHUNK_OF_ENV = 128, 8  # behaviours that are followed together, and saved: in a batched world, in an environment
 PILOT = 8_192  # observations of the first chunk, which scale the features
 LABELLED = 16  # observations of each behaviour, over which the random rewards of later ones are fitted
 PARENTS, MOVES = 8, (0.1, 0.2, 0.4)  # a child is moved by a share of ‖z‖, or towards another of the best 8
@@ -133,7 +134,7 @@ class Charting:
     def __iter__(self) -> Iterator[int]:
         """Follow the behaviours that are missing; a finished chunk is saved if there is a folder."""
         with torch.no_grad():
-            chunk = CHUNK if self._follower()[0] is None else FEW
+            chunk = CHUNK if self._follower()[0] is None else CHUNK_OF_ENV
             while (first := chunk * len(self.parts.get("means", ()))) < self.behaviours:
                 z = self._z(first, min(first + chunk, self.behaviours))
                 yield from self._chunk(z, first)
@@ -175,8 +176,7 @@ class Charting:
 
     def _of_rewards(self, phi: Float[Tensor, "m d"], rewards: Float[Tensor, "m n"]) -> Float[Tensor, "n d"]:
         """The model's own z for each reward: least squares on φ, over what was visited so far."""
-        f = phi.double().cpu()
-        fitted = torch.linalg.lstsq(f - f.mean(0), rewards, driver="gelsd").solution
+        fitted = least_squares(phi.double().cpu(), rewards)
         return self.bfm.project_z(self._on_model(fitted.mT.float())).float().cpu()
 
     def _children(

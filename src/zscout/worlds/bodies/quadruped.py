@@ -38,9 +38,6 @@ class Quadruped(Body):
         hips = [model.body(f"hip_{leg}") for leg in LEGS]
         self._hips = torch.tensor(np.stack([hip.pos for hip in hips]))
         self._headings = torch.tensor([2 * np.arctan2(hip.quat[3], hip.quat[0]) for hip in hips])  # of the legs
-        # from joint to joint of a leg, in its plane: outward, up
-        bones = np.stack([model.body(f"{joint}_{LEGS[0]}").pos[[0, 2]] for joint in ("knee", "ankle", "toe")])
-        self.bones = torch.tensor(bones)
         self._radii = torch.tensor(
             [0.2, 0.05, *(model.geom(f"{bone}_{leg}").size[0] for leg in LEGS for bone in ("thigh", "shin", "foot"))]
         )

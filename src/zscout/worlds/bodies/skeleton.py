@@ -2,9 +2,7 @@
 
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any
 
-import numpy as np
 import torch
 from jaxtyping import Complex, Float
 from torch import Tensor
@@ -27,36 +25,6 @@ class Skeleton:
     centre: Complex[Tensor, " links"]  # chain of the body's centre of mass
     coupling: Complex[Tensor, "links links"]  # Σ_b m_b ā_k a_l of the centres relative to the body's, m the masses
     ends: Complex[Tensor, "segments 2 links"]  # chains of the ends of the capsules
-
-    @classmethod
-    def of(cls, model: Any) -> "Skeleton":
-        """The skeleton of a ``mujoco.MjModel`` with one hinge for each link; the root's follows its two slides."""
-        import mujoco
-
-        data = mujoco.MjData(model)
-        mujoco.mj_forward(model, data)  # all angles are 0: a chain is a sum of steps between hinges
-        links, mass = model.nbody - 1, model.body_mass[1:]
-        hinge = model.body_jntadr[1:] + model.body_jntnum[1:] - 1
-        anchor, each = _plane(data.xanchor[hinge]), np.arange(links)
-        turns, chains = np.zeros((links, links)), np.zeros((links, links), dtype=complex)
-        for link, parent in enumerate(model.body_parentid[1:] - 1):
-            if parent >= 0:  # −1 is the world
-                turns[link], chains[link] = turns[parent], chains[parent]
-                chains[link, parent] = anchor[link] - anchor[parent]
-            turns[link, link] = model.jnt_axis[hinge[link], 1]
-        centres = chains.copy()
-        centres[each, each] = _plane(data.xipos[1:]) - anchor
-        centre = mass @ centres / mass.sum()
-        capsules = np.flatnonzero(model.geom_bodyid > 0)
-        owner, axis = model.geom_bodyid[capsules] - 1, _plane(data.geom_xmat[capsules, 2::3])
-        half, middle = model.geom_size[capsules, 1] * axis, _plane(data.geom_xpos[capsules]) - anchor[owner]
-        ends = chains[owner][:, None].repeat(2, 1)
-        ends[np.arange(len(owner)), :, owner] = np.stack([middle - half, middle + half], 1)
-        across = data.ximat[1:, 3:6]  # y along the principal axes of each link
-        inertia = (across**2 * model.body_inertia[1:]).sum(1)
-        coupling = (mass * (centres - centre).conj().T) @ (centres - centre)
-        parts = (turns, model.geom_size[capsules, 0], inertia, anchor[0], centres, centre, coupling, ends)
-        return cls(*map(torch.tensor, parts))
 
     def to(self, like: Tensor) -> "Skeleton":
         """A copy with the device and precision of a tensor of real numbers."""
@@ -108,9 +76,3 @@ class Real:
 def directions(angles: Float[Tensor, "*b links"]) -> Complex[Tensor, "*b links"]:
     """exp(−iθ)."""
     return torch.complex(angles.cos(), -angles.sin())
-
-
-def _plane(points: np.ndarray) -> np.ndarray:
-    """x + iz of points [n 3]."""
-    numbers: np.ndarray = points[:, 0] + 1j * points[:, 2]
-    return numbers

@@ -1,14 +1,18 @@
-"""Returns of agents with and without an atlas on a body's tasks: python -m benchmarks.atlas --body walker --out FILE.
+"""Returns of agents on a body's tasks, with or without an atlas: python -m benchmarks.atlas --body-name walker --out F.
 
-Ten episodes of 1,000 control steps, all runs at once. Methods have the same starts and the same noise. The file holds
-the return of every run, task and episode, and is written after each episode.
+Ten episodes of 1,000 control steps, all runs at once. Entrants have the same starts and the same noise. The file holds
+the return of every run, task and episode, and is written after each episode. ``--entrants`` names the group:
+
+- ``default``: usf-ucb, without noise and with noise .3.
+- ``rivals``: OpTI, Thompson and greedy, with a constant, our regression or the atlas.
+- ``tuning``: more settings of rivals, to be tried on random rewards (``--random 1 --tasks-drawn 50``).
 """
 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 import tyro
@@ -21,71 +25,122 @@ from zscout.base.smooth_rewards import SmoothRewards
 from zscout.lab.evaluation.body_judging import episode_returns
 from zscout.models.files.pretrained import observations_of
 from zscout.transfer.offline import fit_task
-from zscout.worlds.bodies.body import Body, body
+from zscout.worlds.bodies.body import body
 from zscout.worlds.bodies.tasks import body_tasks
 
-RANDOM_TASKS, RANDOM_SEED = 40, 901  # smooth bumps that no choice has seen
+NOISES = (0.0, 0.3)
 Reward = Callable[[Tensor], Tensor]
+Group = Literal["default", "rivals", "tuning"]
 
 
 @dataclass(frozen=True)
 class Entrant:
-    """A method, with or without an atlas, at a noise."""
+    """A method, with or without an atlas; ``regression``: λ by evidence, and the model's prior without an atlas."""
 
     name: str
-    seeds: int
-    noise: float = 0.0
     atlas: bool = True
     method: str = "usf-ucb"
     settings: tuple[tuple[str, Any], ...] = ()
+    regression: bool = False
+    noises: tuple[float, ...] = NOISES
 
     def agent(self, model: Any, atlas: Atlas, runs: int) -> OnlineTransfer:
         """The agent of all runs; a rival with the atlas keeps its z as long as the default does."""
         used = atlas if self.atlas else None
-        if self.method == "usf-ucb":
-            return OnlineTransfer(model, seed=0, runs=runs, atlas=used)
         method = METHODS[self.method](dim=model.dim, **dict(self.settings))
-        method = replace(method, hold=atlas.hold) if self.atlas else method
-        return OnlineTransfer(model, method, seed=0, runs=runs, atlas=used)
+        if self.method != "usf-ucb" and self.atlas:
+            method = replace(method, hold=atlas.hold, evidence=self.regression)
+        elif self.regression:
+            method = replace(method, prior_ridge=1.0)
+        seeds = [*range(runs // len(self.noises))] * len(self.noises)
+        return OnlineTransfer(model, method, seed=seeds, runs=runs, atlas=used)
 
 
-def entrants(seeds: int, few: int) -> list[Entrant]:
-    """The default with more runs than the others."""
-    opti, thompson = (("radius", 1.0), ("intercept", True)), (("intercept", True),)
-    return [
-        Entrant("usf-ucb", seeds),
-        Entrant("usf-ucb, noise .3", seeds, 0.3),
-        Entrant("usf-ucb without atlas", few, atlas=False),
-        Entrant("opti, radius 1", few, atlas=False, method="opti", settings=opti),
-        Entrant("opti, radius 1, atlas", few, method="opti", settings=opti),
-        Entrant("thompson", few, atlas=False, method="thompson", settings=thompson),
-        Entrant("thompson, atlas", few, method="thompson", settings=thompson),
-        Entrant("greedy, atlas", few, method="greedy", settings=thompson),
-    ]
+def entrants(group: Group) -> list[Entrant]:
+    """All entrants of a group."""
+    return {"default": [Entrant("usf-ucb")], "rivals": RIVALS, "tuning": tuning()}[group]
 
 
-def random_tasks(model: Any, observations: Tensor) -> dict[str, Reward]:
-    """Bumps of the goal features, in units of their spread over the observations."""
-    goals = model.goal_features(observations).double()
-    mean, spread = goals.mean(0), goals.std(0).clamp(min=1e-6)
-    drawn = SmoothRewards.drawn((goals - mean) / spread, 2 * RANDOM_TASKS, Generator().manual_seed(RANDOM_SEED))
+def tuning() -> list[Entrant]:
+    """The settings of rivals that were tried; all fit a constant."""
+    network, charted = [], []
+    for ridge, radius in ((1.0, 0.1), (1.0, 0.3), (1.0, 1.0), (1.0, 3.0), (1.0, 10.0), (0.1, 1.0), (10.0, 1.0)):
+        network.append(rival("opti", radius=radius, ridge=ridge))
+    network += [rival("opti", radius=radius, regression=True) for radius in (0.3, 1.0, 3.0)]
+    for scale, hold in ((0.1, 1), (0.3, 1), (1.0, 1), (1.0, 25)):
+        network.append(rival("thompson", scale=scale, hold=hold))
+        network.append(rival("thompson", scale=scale, hold=hold, regression=True))
+    for regression in (False, True):
+        charted += [rival("opti", radius=radius, atlas=True, regression=regression) for radius in (0.1, 0.3, 1.0, 3.0)]
+        charted += [rival("thompson", scale=scale, atlas=True, regression=regression) for scale in (0.3, 1.0)]
+    return [*network, *charted, rival("greedy", atlas=True, regression=True)]
 
-    def one(number: int) -> Reward:
-        return lambda obs: drawn((model.goal_features(obs).double() - mean.to(obs)) / spread.to(obs))[..., -number]
 
-    return {f"random-{number}": one(number) for number in range(1, RANDOM_TASKS + 1)}
+def rival(method: str, *, atlas: bool = False, regression: bool = False, **settings: Any) -> Entrant:
+    """A rival with a constant, named by its settings."""
+    words = [method, *(f"{name} {value:g}".replace("0.", ".") for name, value in settings.items())]
+    words += ["our regression"] * regression + ["atlas"] * atlas
+    return Entrant(", ".join(words), atlas, method, (*settings.items(), ("intercept", True)), regression)
+
+
+RIVALS = [
+    rival("opti", radius=1.0),
+    rival("thompson", regression=True),
+    rival("opti", radius=1.0, atlas=True, regression=True),
+    rival("thompson", atlas=True, regression=True),
+    rival("greedy", atlas=True, regression=True),
+]
+
+
+@dataclass(frozen=True, eq=False)
+class RandomTasks:
+    """Bumps of a model's goal features, in units of their spread over the observations."""
+
+    model: Any
+    mean: Tensor
+    spread: Tensor
+    drawn: SmoothRewards
+    count: int
+
+    @classmethod
+    def of(cls, model: Any, observations: Tensor, count: int, seed: int) -> "RandomTasks":
+        """The last of twice as many, which are bumps; the first quarter are ramps."""
+        goals = model.goal_features(observations).double()
+        mean, spread = goals.mean(0), goals.std(0).clamp(min=1e-6)
+        drawn = SmoothRewards.drawn((goals - mean) / spread, 2 * count, Generator().manual_seed(seed))
+        return cls(model, mean, spread, drawn, count)
+
+    def all(self, obs: Tensor) -> Tensor:
+        """The rewards [n tasks] of observations [n o]."""
+        goals = self.model.goal_features(obs.to(self.model.device)).to(self.mean)
+        last: Tensor = self.drawn((goals - self.mean) / self.spread).flip(-1)[..., : self.count]
+        return last.to(obs.device)
+
+    def each(self, obs: Tensor) -> Tensor:
+        """The rewards [n tasks] of observations [n tasks o], one observation for each task."""
+        every: Tensor = self.all(obs.flatten(0, 1)).unflatten(0, obs.shape[:2])
+        return every.diagonal(dim1=1, dim2=2)
+
+    def named(self) -> dict[str, Reward]:
+        """Each of them."""
+
+        def one(number: int) -> Reward:
+            return lambda obs: self.all(obs)[..., number]
+
+        return {f"random-{number + 1}": one(number) for number in range(self.count)}
 
 
 def main(
     body_name: str,
     out: Path,
+    entrants_of: tuple[Group, ...] = ("default",),
     atlas: Path | None = None,
     episodes: int = 10,
     seeds: int = 10,
-    few: int = 3,
-    only: tuple[str, ...] = (),
+    only: str = "",
     named: tuple[str, ...] = (),
-    random: bool = False,
+    random: int | None = None,
+    tasks_drawn: int = 40,
     device: str = "cpu",
     threads: int | None = None,
     minutes: float = 600.0,
@@ -95,105 +150,140 @@ def main(
     Args:
         body_name: walker, cheetah or quadruped.
         out: The JSON file.
+        entrants_of: Groups of entrants.
         atlas: A folder with an atlas; by default the model's own.
         episodes: Of each run.
-        seeds: Runs of the default on each task.
-        few: Runs of the others on each task.
-        only: Names of entrants; by default all.
+        seeds: Runs of each entrant on each task.
+        only: Entrants whose name contains this.
         named: Names of tasks; by default all of the body.
-        random: Random smooth rewards instead of the named tasks.
+        random: Random smooth rewards with this seed instead of the named tasks; 901 is seen by no choice.
+        tasks_drawn: Number of random rewards.
         device: Of the networks and the agents.
         threads: Of the physics.
         minutes: Stop after the episode that ends later than this.
     """
-    torch.set_grad_enabled(False)
-    began = time.monotonic()
-    model: Any = zscout.load(f"{body_name}-fb")
-    observations = observations_of(f"{body_name}-fb")
-    repeat = int(model.about.get("repeat", 1))
-    one, world = body(body_name, threads=threads), body(body_name, repeat=repeat, threads=threads)
-    tasks: dict[str, Reward] = {task.name: task for task in body_tasks(one)}
-    kinds = {task.name: task.kind for task in body_tasks(one)}
-    if random:
-        tasks = random_tasks(model, observations)
-        kinds = dict.fromkeys(tasks, "random")
-    names = list(named or tasks)
-    tasks = {name: tasks[name] for name in names}
-    z = torch.stack([fit_task(model, observations, tasks[name](observations)).z for name in names]).float()
-    model = model.to(device)
-    chart = Atlas.load(atlas, model) if atlas else model.atlas
-    zero = torch.stack([chart.best(tasks[name]) for name in names]).cpu()
-    both = torch.stack([z, zero], 1)
-    rewards: list[Any] = [lambda obs, action, own=tasks[name]: own(obs) for name in names]
-    starts = one.random_states(10, Generator().manual_seed(7))
-    found = episode_returns(model, one, rewards, both, starts, repeat).mean(-1)
-    result: dict[str, Any] = {
-        "body": body_name,
-        "atlas": repr(chart),
-        "hold": chart.hold,
-        "tasks": names,
-        "kinds": [kinds[name] for name in names],
-        "oracle": found[:, 0].tolist(),
-        "zero_shot_by_atlas": found[:, 1].tolist(),
-        "returns": {},
-    }
-    print(f"oracle {found[:, 0].mean():.0f}, best z of the atlas {found[:, 1].mean():.0f}; {chart}", flush=True)
-    chosen = [entrant for entrant in entrants(seeds, few) if not only or entrant.name in only]
-    runs = [Runs(entrant, entrant.agent(model, chart, len(names) * entrant.seeds), tasks) for entrant in chosen]
-    for episode in range(episodes):
-        _episode(runs, model, one, world, episode)
-        result["returns"] = {run.entrant.name: run.returns for run in runs}  # [episodes seeds tasks]
-        write_json(out, result)
-        oracle = found[:, 0]
-        for run in runs:
-            mean = torch.tensor(run.returns[-1]).mean(0)
-            ratio = mean / oracle
-            print(
-                f"{time.monotonic() - began:5.0f} s  episode {episode + 1:2}  {run.entrant.name:24} "
-                f"pooled {mean.sum() / oracle.sum():.2f}, mean over tasks {ratio.mean():.2f}, worst {ratio.min():.2f}",
-                flush=True,
-            )
-        if time.monotonic() - began > 60 * minutes:
-            break
+    chosen = [entrant for group in entrants_of for entrant in entrants(group) if only in entrant.name]
+    League(body_name, out, atlas, named, random, tasks_drawn, device, threads).run(chosen, seeds, episodes, minutes)
+
+
+class League:
+    """A body's tasks with the oracle's returns, and the runs of all entrants."""
+
+    def __init__(
+        self,
+        body_name: str,
+        out: Path,
+        atlas: Path | Atlas | None = None,
+        named: tuple[str, ...] = (),
+        random: int | None = None,
+        drawn: int = 40,
+        device: str = "cpu",
+        threads: int | None = None,
+    ) -> None:
+        torch.set_grad_enabled(False)
+        self.began, self.out = time.monotonic(), out
+        model: Any = zscout.load(f"{body_name}-fb")
+        observations = observations_of(f"{body_name}-fb")
+        repeat = int(model.about.get("repeat", 1))
+        self.one, self.world = body(body_name, threads=threads), body(body_name, repeat=repeat, threads=threads)
+        tasks: dict[str, Reward] = {task.name: task for task in body_tasks(self.one)}
+        kinds = {task.name: task.kind for task in body_tasks(self.one)}
+        self.random = None if random is None else RandomTasks.of(model, observations, drawn, random)
+        if self.random is not None:
+            tasks = self.random.named()
+            kinds = dict.fromkeys(tasks, "random")
+        self.tasks = {name: tasks[name] for name in named or tasks}
+        z = torch.stack([fit_task(model, observations, task(observations)).z for task in self.tasks.values()]).float()
+        self.model = model.to(device)
+        self.atlas = Atlas.load(atlas, self.model) if isinstance(atlas, Path) else atlas or self.model.atlas
+        zero = torch.stack([self.atlas.best(task) for task in self.tasks.values()]).cpu()
+        rewards: list[Any] = [lambda obs, action, own=task: own(obs) for task in self.tasks.values()]
+        starts = self.one.random_states(10, Generator().manual_seed(7))
+        both = torch.stack([z, zero], 1)
+        self.oracle, by_atlas = episode_returns(self.model, self.one, rewards, both, starts, repeat).mean(-1).mT
+        self.result: dict[str, Any] = {
+            "body": body_name,
+            "atlas": repr(self.atlas),
+            "hold": self.atlas.hold,
+            "tasks": list(self.tasks),
+            "kinds": [kinds[name] for name in self.tasks],
+            "oracle": self.oracle.tolist(),
+            "zero_shot_by_atlas": by_atlas.tolist(),
+            "returns": {},
+        }
+        print(f"oracle {self.oracle.mean():.0f}, best z of the atlas {by_atlas.mean():.0f}; {self.atlas}", flush=True)
+
+    def run(self, chosen: list[Entrant], seeds: int, episodes: int, minutes: float = 600.0) -> None:
+        """All episodes of all entrants."""
+        each = len(self.tasks) * seeds
+        self.play(
+            [
+                Runs(one.name, one.noises, one.agent(self.model, self.atlas, each * len(one.noises)), each)
+                for one in chosen
+            ],
+            episodes,
+            minutes,
+        )
+
+    def play(self, runs: "list[Runs]", episodes: int, minutes: float = 600.0) -> None:
+        """All episodes of all agents."""
+        returns = self.result["returns"]
+        for episode in range(episodes):
+            for title, mean in self._episode(runs, episode).items():  # [seeds tasks]
+                returns.setdefault(title, []).append(mean.tolist())
+                ratio = mean.mean(0) / self.oracle
+                pooled = mean.mean(0).sum() / self.oracle.sum()
+                print(
+                    f"{time.monotonic() - self.began:5.0f} s  episode {episode + 1:2}  {title:40} "
+                    f"pooled {pooled:.2f}, mean {ratio.mean():.2f}, worst {ratio.min():.2f}",
+                    flush=True,
+                )
+            write_json(self.out, self.result)
+            if time.monotonic() - self.began > 60 * minutes:
+                break
+
+    def _episode(self, runs: "list[Runs]", episode: int) -> dict[str, Tensor]:
+        model, world, tasks = self.model, self.world, len(self.tasks)
+        largest = max(run.each for run in runs)
+        starts = self.one.random_states(largest, Generator().manual_seed(1_000 + episode))
+        state = torch.cat([starts[: run.each] for run in runs for _ in run.noises])
+        sizes, device, repeat = [run.each * len(run.noises) for run in runs], model.device, world.repeat
+        total: Any = 0.0
+        steps = 1_000 // repeat
+        obs = world.observe(state).float().to(device)
+        for t in range(steps):
+            z = torch.cat([run.agent.ask(own) for run, own in zip(runs, obs.split(sizes), strict=True)])
+            state, _ = world.advance(state, torch.as_tensor(model.act(obs, z)).cpu())
+            entered = world.observe(state).float()
+            reward, obs = self._rewards(entered.reshape(-1, tasks, entered.shape[-1])), entered.to(device)
+            total = total + reward * repeat
+            for run, own, paid in zip(runs, obs.split(sizes), reward.flatten().split(sizes), strict=True):
+                run.agent.tell(own, paid + run.noise_of_step(), done=t == steps - 1)
+        found: dict[str, Tensor] = {}
+        for run, own in zip(runs, total.flatten().split(sizes), strict=True):
+            each = own.reshape(len(run.noises), -1, tasks)
+            found |= dict(zip(run.titles, each, strict=True))
+        return found
+
+    def _rewards(self, obs: Tensor) -> Tensor:
+        """The true rewards [n tasks] of observations [n tasks o], one observation for each task."""
+        if self.random is not None and len(self.tasks) == self.random.count:
+            return self.random.each(obs).double()
+        return torch.stack([task(obs[:, k]) for k, task in enumerate(self.tasks.values())], 1).double()
 
 
 class Runs:
-    """All runs of an entrant: seeds × tasks."""
+    """All runs of an agent: noises × seeds × tasks."""
 
-    def __init__(self, entrant: Entrant, agent: OnlineTransfer, tasks: dict[str, Reward]) -> None:
-        self.entrant, self.agent, self.tasks = entrant, agent, list(tasks.values())
-        self.count = entrant.seeds * len(tasks)
-        self.returns: list[list[list[float]]] = []
-        self._noise = Generator().manual_seed(11)
+    def __init__(self, name: str, noises: tuple[float, ...], agent: OnlineTransfer, each: int) -> None:
+        self.noises, self.agent, self.each = noises, agent, each  # ``each``: runs of one noise
+        self.titles = [f"{name}, noise {noise:g}".replace("0.", ".") if noise else name for noise in noises]
+        self._rng = Generator().manual_seed(11)
 
-    def reward(self, obs: Tensor) -> Tensor:
-        """The true rewards, [seeds tasks]."""
-        each = obs.reshape(self.entrant.seeds, len(self.tasks), -1)
-        return torch.stack([task(each[:, k]) for k, task in enumerate(self.tasks)], 1).double()
-
-    def noise(self) -> Tensor:
-        """The noise of one step."""
-        return self.entrant.noise * torch.randn(self.count, generator=self._noise, dtype=torch.float64)
-
-
-def _episode(runs: list[Runs], model: Any, one: Body, world: Body, episode: int) -> None:
-    largest = max(run.count for run in runs)
-    starts = one.random_states(largest, Generator().manual_seed(1_000 + episode))
-    state = torch.cat([starts[: run.count] for run in runs])
-    sizes, device, repeat = [run.count for run in runs], model.device, world.repeat
-    totals: list[Any] = [0.0] * len(runs)
-    steps = 1_000 // repeat
-    obs = world.observe(state).float().to(device)
-    for t in range(steps):
-        z = torch.cat([run.agent.ask(own) for run, own in zip(runs, obs.split(sizes), strict=True)])
-        state, _ = world.advance(state, torch.as_tensor(model.act(obs, z)).cpu())
-        obs = world.observe(state).float().to(device)
-        for number, (run, own) in enumerate(zip(runs, obs.split(sizes), strict=True)):
-            reward = run.reward(own)
-            totals[number] = totals[number] + reward * repeat
-            run.agent.tell(own, reward.flatten() + run.noise().to(reward), done=t == steps - 1)
-    for run, total in zip(runs, totals, strict=True):
-        run.returns.append(total.tolist())
+    def noise_of_step(self) -> Tensor:
+        """The noise of one step, the same draws for every size of noise."""
+        drawn = torch.randn(self.each, generator=self._rng, dtype=torch.float64)
+        return torch.cat([noise * drawn for noise in self.noises])
 
 
 if __name__ == "__main__":

@@ -21,6 +21,8 @@ from zscout import METHODS, Atlas, Behaviours, OnlineTransfer, chart
 from zscout.transfer.atlas.atlas import SETTLED, assembled, settling_time
 from zscout.transfer.atlas.charted import WORTH, Experience
 from zscout.transfer.atlas.charting import CHUNK, PARTIAL, Charting
+from zscout.transfer.belief.forecast_errors import ForecastErrors
+from zscout.transfer.belief.posterior import TaskPosterior
 
 PLACES = {"east": (0.9, 0.0), "west": (-0.9, 0.0), "north": (0.0, 0.9), "south": (0.0, -0.9)}
 
@@ -367,14 +369,25 @@ def test_own_experience_adds_to_the_atlas() -> None:
     assert (1, 2) not in tried  # a z that is not in the atlas leaves no trace
 
 
-def test_what_is_least_known_is_tried_now_and_then() -> None:
-    seen = Experience.none((2,), torch.zeros(3, 1).double())
-    tries = []
-    for _ in range(70):
-        tries.append(seen.tries.tolist())
-        seen = seen.changed_to(torch.tensor([0, 1]), torch.tensor([True, False]))  # the second run goes on
-    assert [number for number, (first, _) in enumerate(tries, 1) if first] == [16, 64]
-    assert not any(second for _, second in tries)
+@pytest.mark.parametrize("runs", [(), (3,)])
+def test_forecast_errors_are_the_noise_where_rewards_are_linear_and_more_elsewhere(runs: tuple[int, ...]) -> None:
+    rng = Generator().manual_seed(0)
+    found = []
+    for bend in (0.0, 3.0):
+        belief = TaskPosterior.prior(dim=4, ridge=0.1, noise=None, intercept=True, runs=runs)
+        errors, task = ForecastErrors.none(belief), torch.randn(4, generator=rng).double()
+        assert (errors.misfit(belief) == 0).all()
+        for _ in range(60):
+            errors = errors.after_choice(belief, torch.ones(runs, dtype=torch.bool))
+            place = torch.randn(*runs, 4, generator=rng).double()
+            for _ in range(8):
+                phi = place + 0.1 * torch.randn(*runs, 4, generator=rng).double()
+                noise = 0.2 * torch.randn(runs, generator=rng).double()
+                belief = belief.update(phi, phi @ task + bend * phi[..., 0].square() + noise + 5.0)
+        found.append(errors.misfit(belief))
+        assert (errors.without(torch.ones(runs, dtype=torch.bool)).misfit(belief) == 0).all()
+    assert ((found[0] > 0.1) & (found[0] < 0.4)).all(), found[0]
+    assert (found[1] > 3 * belief.noise).all(), "features that fit what is near are wrong further away"
 
 
 def test_which_atlas_an_agent_uses(atlas: Atlas) -> None:
@@ -408,13 +421,12 @@ def test_asking_again_gives_the_same_z_and_counts_once(atlas: Atlas) -> None:
         assert torch.equal(z[0], z[1])
         assert torch.equal(z[0], z[2])
         agent.tell(obs, float(t % 3))
-    assert agent._state.experience is not None
-    assert int(agent._state.experience.choices) == 5
     for _ in range(3):
         agent.follow(obs, atlas.z[7])
         agent.tell(obs, 1.0)
-    assert int(agent._state.experience.choices) == 6
+    assert agent._state.experience is not None
     assert int(agent._state.experience.row) == 7
+    assert int(agent._state.experience.steps) == 3
 
 
 def test_a_saved_agent_finds_the_saved_atlas_and_refuses_a_wrong_experience(atlas: Atlas, tmp_path: Path) -> None:
@@ -426,7 +438,7 @@ def test_a_saved_agent_finds_the_saved_atlas_and_refuses_a_wrong_experience(atla
     tensors = load_file(file)
     with safe_open(file, framework="pt") as opened:
         header = opened.metadata()
-    for name, value in (("tried", 200), ("row", -2), ("counts", -1.0), ("choices", -3)):
+    for name, value in (("tried", 200), ("row", -2), ("counts", -1.0)):
         key = f"experience.{name}"
         save_file(tensors | {key: torch.full_like(tensors[key], value)}, file, header)
         with pytest.raises(ValueError, match="experience"):

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor
 
-from zscout.base.edge import as_finite, as_positive, as_real, as_vectors, in_range
+from zscout.base.edge import as_finite, as_positive, as_vectors, in_range
 from zscout.base.randomness import Streams
 from zscout.base.types import (
     Action,
@@ -30,6 +30,7 @@ from zscout.transfer.atlas.atlas import RIDGES, Atlas
 from zscout.transfer.atlas.charted import Charted, Experience, OverAtlas
 from zscout.transfer.belief.credit import Credit
 from zscout.transfer.belief.fit import RewardFit, fit_of
+from zscout.transfer.belief.forecast_errors import ForecastErrors
 from zscout.transfer.belief.posterior import TaskPosterior
 from zscout.transfer.belief.preferences import Preferences, clip_features, difference
 from zscout.transfer.inputs import Flags, OneThread, Rewards
@@ -39,6 +40,7 @@ from zscout.transfer.rollout_searches import RolloutSearch
 from zscout.transfer.saving import AgentState, read_agent, write_agent
 from zscout.transfer.score.acquisition import unused_gamma
 from zscout.transfer.score.certificate import Certificate, Certified, as_delta, certify
+from zscout.transfer.score.confidence import Residual
 from zscout.transfer.score.forecast import offers
 from zscout.transfer.score.problem import Problem
 from zscout.transfer.score.search import Among, Known
@@ -146,7 +148,10 @@ class OnlineTransfer:
         new = torch.full(self.runs, math.inf, dtype=torch.float64, device=prior.device)
         self._state = AgentState(prior, new, recent={} if change is None else change.begin(prior))
         if isinstance(self.model, Charted):
-            self._state = replace(self._state, experience=Experience.none(self.runs, self.model.atlas.psi))
+            fits = isinstance(self.method.confidence, Residual) and self.method.intercept
+            errors = ForecastErrors.none(prior) if fits else None
+            experience = Experience.none(self.runs, self.model.atlas.psi)
+            self._state = replace(self._state, experience=experience, errors=errors)
         if unused := unused_gamma(self.method.acquisition, self.bfm, self.method.intercept):
             warnings.warn(unused, stacklevel=2)
 
@@ -216,7 +221,7 @@ class OnlineTransfer:
                 raise ValueError("each tell needs an ask(obs) or act(obs) before it")
             inputs.check_observation(next_obs, self.bfm.observation_space, self.runs)
             ended = inputs.flags_of_runs(done, self.runs, "done").to(state.age.device)
-            recent, restarted, experience = state.recent, None, state.experience
+            recent, restarted, experience, errors = state.recent, None, state.experience, state.errors
             if reward is not None or experience is not None:
                 phi = inputs.checked_phi(self.model, next_obs, self.runs, state.asked, state.action)
             if reward is not None:
@@ -228,13 +233,9 @@ class OnlineTransfer:
             else:
                 raise ValueError("got seen without a reward: pass both or neither")
             if experience is not None:
-                heard = None if seen is None else inputs.flags_of_runs(seen, self.runs, "seen").to(phi.device)
-                told = None if reward is None else as_real(reward, "reward", phi.device)
-                experience = self._seen(experience).plus(phi, told, heard)
-                if self.method.forgetting < 1:
-                    experience = experience.faded(torch.full_like(state.age, self.method.forgetting))
-                if restarted is not None:
-                    experience = experience.faded((~restarted).to(phi))
+                experience, errors = self._followed(experience, errors)
+                experience = experience.plus(phi)
+                errors = errors if errors is None or restarted is None else errors.without(restarted)
             last, age = state.last, state.age
             if state.z is not None:
                 last, age = state.z, age.masked_fill(self._due(), 0.0) + 1
@@ -251,6 +252,7 @@ class OnlineTransfer:
                 answers=answers,
                 recent=recent,
                 experience=experience,
+                errors=errors,
             )
             after = after if reward is None else self._usable(after)
             self._state, self._entered = self._after(after, next_obs, reward, ended, seen), inputs.copied(next_obs)
@@ -395,7 +397,9 @@ class OnlineTransfer:
     @property
     def radius(self) -> Float[Tensor, "*b"]:
         """√β_t."""
-        posterior = self._state.belief
+        posterior, errors = self._state.belief, self._state.errors
+        if errors is not None:
+            posterior = replace(posterior, misfit=errors.misfit(posterior))
         radius = as_finite(self.method.confidence(self.t, posterior), "the radius", posterior.device)
         if (radius < 0).any() or tuple(radius.shape) not in ((), self.runs):
             raise ValueError(f"the radius must be one number ≥ 0, or one for each run, got {radius}")
@@ -481,17 +485,21 @@ class OnlineTransfer:
         parts = state.last, self._constant, None if state.experience is None else state.experience.merged()
         return Problem(obs, self.model, state.belief, self.radius, score, *parts)
 
-    def _seen(self, experience: Experience) -> Experience:
-        """The experience with the behaviour of this step: a new one was chosen, or another is followed."""
+    def _followed(
+        self, experience: Experience, errors: ForecastErrors | None
+    ) -> tuple[Experience, ForecastErrors | None]:
+        """Both with the behaviour of this step: a new one was chosen, or another is followed."""
         state, new = self._state, self._due()
         z = state.last if state.z is None else state.z
         if not new.any() or z is None:
-            return experience
+            return experience, errors
         assert isinstance(self.model, Charted)
         row = self.model.atlas.index_of(z.float())
         if state.z is None:  # by ``follow``, which says it at every step
             new = new & (row != experience.row)
-        return experience.changed_to(row, new) if new.any() else experience
+        if not new.any():
+            return experience, errors
+        return experience.changed_to(row, new), None if errors is None else errors.after_choice(state.belief, new)
 
     @property
     def _ridge(self) -> float | tuple[float, ...]:

@@ -315,13 +315,16 @@ def over_atlas(method: Method, hold: int) -> Method:
         return replace(usf_ucb_atlas(), hold=kept, forgetting=method.forgetting, change=method.change)
     if isinstance(method.search, RolloutSearch) or method.explorer is not None:
         raise ValueError("this method chooses actions or whole rollouts, so it cannot use an atlas: use usf-ucb")
-    scores: dict[type, Acquisition] = {PosteriorDraw: Thompson(), AtEstimate: Greedy()}
-    score = scores.get(type(method.search), method.acquisition)
+    score, search = method.acquisition, method.search
     while isinstance(score, OverHeads | AveragedOverZ):
         score = score.score
-    score = UCB() if isinstance(score, PathUCB) else score
-    scored = type(method.search) in scores or not isinstance(method.search, WITHOUT_SCORE)
-    if not scored or (score != UCB() and not isinstance(score, Thompson | Greedy)):
+    if isinstance(score, PathUCB):
+        score = UCB()
+    if isinstance(search, PosteriorDraw):
+        score = Thompson(search.scale)
+    elif isinstance(search, AtEstimate):
+        score = Greedy()
+    elif isinstance(search, WITHOUT_SCORE) or (score != UCB() and not isinstance(score, Thompson | Greedy)):
         raise ValueError("an atlas needs a method whose score is eq. 5, Thompson or greedy: use usf-ucb")
     return replace(method, search=OverAtlas(), acquisition=score, prior_ridge=None)
 

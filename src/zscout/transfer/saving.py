@@ -22,6 +22,7 @@ from zscout.transfer import explorers, rollout_searches
 from zscout.transfer.atlas import charted
 from zscout.transfer.atlas.charted import Experience
 from zscout.transfer.belief import change
+from zscout.transfer.belief.forecast_errors import ForecastErrors
 from zscout.transfer.belief.posterior import TaskPosterior
 from zscout.transfer.belief.preferences import Preferences
 from zscout.transfer.methods import Method
@@ -29,8 +30,8 @@ from zscout.transfer.rollout_searches import Memory
 from zscout.transfer.score import acquisition, confidence, search
 
 FILE = "agent.safetensors"
-FORMAT = 6
-EXPERIENCE = "experience."  # begins the names of its tensors
+FORMAT = 7
+EXPERIENCE, ERRORS = "experience.", "errors."  # begin the names of their tensors
 LEARNS_BY = ("ridge", "evidence", "prior_ridge", "forgetting", "intercept")  # settings that a posterior depends on
 PENDING = ("asked", "action")  # of any type that a user passes; tensors in the file, one for each entry of a dict
 ROLES: dict[str, tuple[ModuleType, ...]] = {
@@ -59,6 +60,7 @@ class AgentState:
     answers: Float[Tensor, "*b n d"] | None = None  # Φ_better − Φ_worse of each preference
     recent: Memory = field(default_factory=dict)  # the last rewards, for a change test
     experience: Experience | None = None  # of the behaviours followed, with an atlas
+    errors: ForecastErrors | None = None  # of their forecasts
 
     @cached_property
     def preferences(self) -> Preferences:
@@ -92,6 +94,7 @@ class AgentState:
             | {f"memory.{name}": value for name, value in self.memory.items()}
             | {f"recent.{name}": value for name, value in self.recent.items()}
             | ({} if self.experience is None else {f"{EXPERIENCE}{n}": v for n, v in vars(self.experience).items()})
+            | ({} if self.errors is None else {f"{ERRORS}{n}": v for n, v in vars(self.errors).items()})
         )
 
     def _pending(self) -> dict[str, Any]:
@@ -129,6 +132,7 @@ class AgentState:
             ),
             recent={name: checked[f"recent.{name}"] for name in self.recent},
             experience=self._experience(tensors, behaviours),
+            errors=self.errors and ForecastErrors(*(checked[ERRORS + name] for name in vars(self.errors))),
             memory={  # counters (scalars) stay on the CPU
                 name.removeprefix("memory."): value.to(device) if value.ndim else value
                 for name, value in tensors.items()
@@ -146,7 +150,7 @@ class AgentState:
         rows = torch.cat([seen.row.flatten(), seen.tried.flatten()])
         if (rows < -1).any() or (rows >= behaviours).any():
             raise ValueError(f"its experience names behaviours outside 0 … {behaviours - 1}")
-        if any((count < 0).any() for count in (seen.steps, seen.counts, seen.labels, seen.labelled, seen.choices)):
+        if any((count < 0).any() for count in (seen.steps, seen.counts)):
             raise ValueError("its experience has counts below 0")
         return seen
 

@@ -280,6 +280,12 @@ class FB(Freezable):
         """The prior over tasks w: their covariance over random smooth rewards; None if the model has none."""
         return self.prior if self.config.prior else None
 
+    def _apply(self, *args: Any, **kwargs: Any) -> "FB":
+        """Move the atlas, too: ``to``, ``cpu`` and ``cuda`` come here."""
+        super()._apply(*args, **kwargs)
+        self.atlas = None if self.atlas is None else self.atlas.to(self.device)
+        return self
+
     def to_z(self, w: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
         """The networks' z for tasks w of the whitened features: C^{1/2}w, on the sphere of radius √d."""
         return project_sphere(w @ self.root)

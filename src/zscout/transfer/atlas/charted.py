@@ -10,12 +10,10 @@ from torch import Generator, Tensor
 from zscout.base.randomness import Rng, uniform
 from zscout.base.types import Action, Obs, PolicySet, Vectors
 from zscout.transfer.atlas.atlas import Atlas
-from zscout.transfer.belief.posterior import TaskPosterior
 from zscout.transfer.score.forecast import AskModel, Both, Candidates, Centre, Forecast, Numbers
 from zscout.transfer.score.problem import Problem, argmax_at_random
 
 WORTH = 400.0  # steps of own experience that count as much as the atlas; chosen on the walker's held-out tasks
-TRIES = tuple(4**k for k in range(2, 16))  # choices that try the least known; chosen on the walker's jog
 TRIED_ONCE = 16  # behaviours up to which each is tried once
 ROOM = 8  # behaviours by which the memory grows
 
@@ -72,23 +70,17 @@ class Charted:
 
 @dataclass(frozen=True, eq=False)
 class Experience:
-    """What an agent saw of the behaviours that it followed: sums of features and of rewards, for K of each run.
+    """What an agent saw of the behaviours that it followed: sums of features, for K of each run.
 
-    ``now``, ``steps``, ``paid`` and ``labels`` are of the behaviour followed now, which joins the others when the agent
-    changes it.
+    ``now`` and ``steps`` are of the behaviour followed now, which joins the others when the agent changes it.
     """
 
     row: Int[Tensor, "*b"]  # of the atlas; −1: none
     now: Float[Tensor, "*b D"]
     steps: Float[Tensor, "*b"]
-    paid: Float[Tensor, "*b"]  # sum of rewards …
-    labels: Float[Tensor, "*b"]  # … over the steps that had one
     tried: Int[Tensor, "*b K"]  # rows; −1: free
     sums: Float[Tensor, "*b K D"]
     counts: Float[Tensor, "*b K"]
-    rewards: Float[Tensor, "*b K"]
-    labelled: Float[Tensor, "*b K"]
-    choices: Int[Tensor, "*b"]  # how often a behaviour was chosen
 
     @classmethod
     def none(cls, runs: tuple[int, ...], like: Float[Tensor, "N D"]) -> "Experience":
@@ -96,34 +88,16 @@ class Experience:
         zero = like.new_zeros(*runs, like.shape[1])
         nowhere = torch.full(runs, -1, device=like.device)
         empty = zero[..., None, :].expand(*runs, 0, -1)
-        one, none = zero[..., 0], empty[..., 0]
-        return cls(
-            nowhere, zero, one, one, one, nowhere[..., None][..., :0], empty, none, none, none, choices=nowhere + 1
-        )
+        return cls(nowhere, zero, zero[..., 0], nowhere[..., None][..., :0], empty, empty[..., 0])
 
-    def plus(
-        self,
-        phi: Float[Tensor, "*b D"],
-        reward: Float[Tensor, "*b"] | None = None,
-        seen: Bool[Tensor, "*b"] | None = None,
-    ) -> "Experience":
-        """One more step of the behaviour followed now, with its reward if there is one."""
+    def plus(self, phi: Float[Tensor, "*b D"]) -> "Experience":
+        """One more step of the behaviour followed now."""
         known = (self.row >= 0).to(phi)
-        after = replace(self, now=self.now + known[..., None] * phi, steps=self.steps + known)
-        if reward is None:
-            return after
-        labelled = known if seen is None else known * seen.to(known)
-        paid = torch.where(labelled > 0, reward, 0.0)
-        return replace(after, paid=self.paid + paid, labels=self.labels + labelled)
-
-    def faded(self, share: Float[Tensor, "*b"]) -> "Experience":
-        """With this share of the weight of the rewards so far; ψ does not depend on the task."""
-        now = {name: share * getattr(self, name) for name in ("paid", "labels")}
-        return replace(self, **now, **{n: share[..., None] * getattr(self, n) for n in ("rewards", "labelled")})
+        return replace(self, now=self.now + known[..., None] * phi, steps=self.steps + known)
 
     def changed_to(self, row: Int[Tensor, "*b"], new: Bool[Tensor, "*b"]) -> "Experience":
         """With another behaviour followed from now on, by the runs in ``new``."""
-        return replace(self.merged(), row=torch.where(new, row, self.row), choices=self.choices + new.long())
+        return replace(self.merged(), row=torch.where(new, row, self.row))
 
     def merged(self) -> "Experience":
         """With the behaviour followed now among the others."""
@@ -133,24 +107,8 @@ class Experience:
         used = (had.steps > 0)[..., None]
         tried = had.tried.scatter(-1, slot, torch.where(used, had.row[..., None], had.tried.gather(-1, slot)))
         sums = had.sums.scatter_add(-2, slot[..., None].expand(*slot.shape, had.sums.shape[-1]), had.now[..., None, :])
-        nothing = torch.zeros_like(had.steps)
-        return replace(
-            had,
-            now=torch.zeros_like(had.now),
-            steps=nothing,
-            paid=nothing,
-            labels=nothing,
-            tried=tried,
-            sums=sums,
-            counts=had.counts.scatter_add(-1, slot, had.steps[..., None]),
-            rewards=had.rewards.scatter_add(-1, slot, had.paid[..., None]),
-            labelled=had.labelled.scatter_add(-1, slot, had.labels[..., None]),
-        )
-
-    @property
-    def tries(self) -> Bool[Tensor, "*b"]:
-        """Whether the next choice tries what is least known, as the 4th, 16th, 64th, … do."""
-        return ((self.choices + 1)[..., None] == self.choices.new_tensor(TRIES)).any(-1)
+        counts = had.counts.scatter_add(-1, slot, had.steps[..., None])
+        return Experience(had.row, torch.zeros_like(had.now), torch.zeros_like(had.steps), tried, sums, counts)
 
     def untried(self, behaviours: int) -> Bool[Tensor, "*b N"]:
         """Which rows of the atlas were not followed yet."""
@@ -159,12 +117,11 @@ class Experience:
     def with_room(self, more: int) -> "Experience":
         """With more free slots for each run."""
         *runs, _ = self.tried.shape
-        numbers = {name: getattr(self, name) for name in ("counts", "rewards", "labelled")}
         return replace(
             self,
             tried=torch.cat([self.tried, self.tried.new_full((*runs, more), -1)], -1),
             sums=torch.cat([self.sums, self.sums.new_zeros(*runs, more, self.sums.shape[-1])], -2),
-            **{name: torch.cat([value, value.new_zeros(*runs, more)], -1) for name, value in numbers.items()},
+            counts=torch.cat([self.counts, self.counts.new_zeros(*runs, more)], -1),
         )
 
     def psi(self, charted: Float[Tensor, "N D"]) -> Float[Tensor, "*b K D"]:
@@ -172,18 +129,12 @@ class Experience:
         before = charted[self.tried.clamp(min=0)]
         return (WORTH * before + self.sums) / (WORTH + self.counts)[..., None]
 
-    def surplus(self, posterior: TaskPosterior) -> Float[Tensor, "*b K"]:
-        """What the behaviours tried earned beyond what their features explain, per step; shrunk as ψ is."""
-        mean = self.sums / self.counts.clamp(min=1)[..., None]
-        expected = (mean @ posterior.z_hat[..., None])[..., 0] + posterior.offset[..., None]
-        return (self.rewards - self.labelled * expected) / (WORTH + self.labelled)
-
 
 class ChartedCandidates(Candidates):
     """All behaviours of an atlas; ψ of those that were tried includes the agent's own experience."""
 
-    def __init__(self, model: Charted, experience: Experience, posterior: TaskPosterior) -> None:
-        self._model, self._seen, self._surplus = model, experience, experience.surplus(posterior)
+    def __init__(self, model: Charted, experience: Experience) -> None:
+        self._model, self._seen = model, experience
 
     @property
     def z(self) -> Float[Tensor, "N d"]:
@@ -201,10 +152,10 @@ class ChartedCandidates(Candidates):
         return self._replaced(rows, self._seen.psi(charted))
 
     def value(self, ask_psi: AskModel, weights: Float[Tensor, "*b D"]) -> Numbers:
-        """ψ·w; for what was tried, with what it earned beyond that."""
+        """ψ·w."""
         charted = self._model.atlas.psi
-        tried = (self._seen.psi(charted) @ weights[..., None])[..., 0] + self._surplus
-        return self._replaced((weights @ charted.mT)[..., None], tried[..., None])[..., 0]
+        tried = self._seen.psi(charted) @ weights[..., None]
+        return self._replaced((weights @ charted.mT)[..., None], tried)[..., 0]
 
     def value_and_width(self, ask_psi: AskModel, both: Both, centre: Centre) -> tuple[Numbers, Numbers]:
         """ψ·ẑ and ‖Fᵀψ − centre‖; the widths in float32: they are the dearest part, and do not depend on rewards."""
@@ -236,8 +187,7 @@ class ChartedCandidates(Candidates):
 class OverAtlas:
     """The behaviour of the atlas with the highest score; a random one before any reward.
 
-    Up to 16 behaviours are tried once each. The 16th, 64th, 256th, … choice is the least known, with the largest
-    ‖ψ‖_{V⁻¹}: rewards that hardly differ so far say nothing about the best ones.
+    Up to 16 behaviours are tried once each.
     """
 
     def __call__(self, problem: Problem, rng: Rng) -> Float[Tensor, "*b d"]:
@@ -246,11 +196,8 @@ class OverAtlas:
         first = (uniform(problem.posterior.runs, rng).to(problem.radius) * forecast.candidates.count).long()
         known = (problem.posterior.z_hat != 0).any(-1, keepdim=True)
         best = problem.best([forecast], rng)
-        assert isinstance(problem.experience, Experience)
-        if (tries := problem.experience.tries).any():
-            _, width = forecast.value_and_width(problem.posterior)
-            best = torch.where(tries[..., None], forecast.candidates.pick(width.argmax(-1)), best)
         if forecast.candidates.count <= TRIED_ONCE:
+            assert isinstance(problem.experience, Experience)
             new = problem.experience.untried(forecast.candidates.count)
             random = argmax_at_random(new.double(), rng)
             best = torch.where(new.any(-1, keepdim=True), forecast.candidates.pick(random), best)
@@ -261,7 +208,7 @@ class OverAtlas:
         model, seen = problem.model, problem.experience
         if not isinstance(model, Charted) or not isinstance(seen, Experience):
             raise ValueError("OverAtlas needs an agent with an atlas: pass atlas= to OnlineTransfer")
-        return Forecast(model, problem.obs, ChartedCandidates(model, seen, problem.posterior))
+        return Forecast(model, problem.obs, ChartedCandidates(model, seen))
 
     def best_z(self, problem: Problem) -> Float[Tensor, "*b d"]:
         """The z with the highest ψ·ẑ."""

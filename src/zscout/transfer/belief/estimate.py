@@ -29,6 +29,7 @@ class TaskEstimate:
     task_root: Float[Tensor, "*b d d"] | None = None  # L, tasks are L·N(0, s²I): V begins as λ(LLᵀ)⁻¹; None: L = I
     means: Means | None = None  # φ̄ and r̄, with an intercept
     priors: TaskPriors | None = None  # between which the rewards choose
+    misfit: Float[Tensor, "*b"] | None = None  # how wrong forecasts were, if it is known: σ if the features are right
 
     # The prior
 

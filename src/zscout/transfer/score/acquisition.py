@@ -90,12 +90,14 @@ class Greedy:
 
 
 @dataclass(frozen=True)
-class Thompson:
-    """ψ·θ with θ ~ N(ẑ, σ²V⁻¹); all candidates of a run share one θ."""
+class Thompson(Checked):
+    """ψ·θ with θ ~ N(ẑ, scale²σ²V⁻¹); all candidates of a run share one θ."""
+
+    scale: NotNegative = 1.0
 
     def __call__(self, forecast: Forecast, posterior: TaskPosterior, radius: Radius, rng: Rng) -> Scores:
         """The value for a sampled task."""
-        return forecast.value_for(posterior.sample(1, rng)[..., 0, :])
+        return forecast.value_for(posterior.sample(1, rng, self.scale * posterior.noise)[..., 0, :])
 
 
 @dataclass(frozen=True)

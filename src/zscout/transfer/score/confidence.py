@@ -35,13 +35,17 @@ class Constant(Checked):
 
 @dataclass(frozen=True)
 class Residual(Checked):
-    """√β_t = κσ̂_t: σ̂ is what the features leave unexplained, noise included; 1 while all rewards are equal."""
+    """√β_t = κ·max(σ̂, misfit), 1 while all rewards are equal.
+
+    σ̂ is what the features leave unexplained of the rewards seen, noise included. The misfit is how wrong forecasts of
+    other behaviours were, in the same units: features that fit what was seen may be wrong elsewhere.
+    """
 
     kappa: Positive = 1.0
 
     def __call__(self, t: int, posterior: TaskPosterior) -> Float[Tensor, "*b"]:
         """√β_t."""
-        sigma = posterior.noise
+        sigma = posterior.noise if posterior.misfit is None else torch.maximum(posterior.noise, posterior.misfit)
         return self.kappa * torch.where(sigma > 0, sigma, 1.0)
 
 

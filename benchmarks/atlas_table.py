@@ -1,4 +1,4 @@
-"""The table of docs/atlas.md from stored returns: python -m benchmarks.atlas_table results/2026-11-atlas-2.json."""
+"""The table of docs/atlas.md from stored returns: python -m benchmarks.atlas_table results/2026-11-atlas-3.json."""
 
 import json
 import sys
@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 
-HEAD = ["", "tasks", "runs", "episode 1", "2", "3", "5", "worst task, 5"]
+EPISODES = (1, 2, 3, 5, 10)
+HEAD = ["", "tasks", "runs", "episode 1", *map(str, EPISODES[1:]), "worst task, 5"]
 DRAWS = 2_000  # of tasks, for the interval
 
 
@@ -15,15 +16,17 @@ def rows(results: list[dict[str, Any]]) -> list[list[str]]:
     """One row for each body, kind of tasks and entrant: returns ÷ the oracle's, with an interval over tasks."""
     found = []
     for result in results:
-        for held_out in (False, True):
-            chosen = torch.tensor([(kind == "held-out") == held_out for kind in result["kinds"]])
+        kinds = [kind if kind in ("held-out", "random") else "suite" for kind in result["kinds"]]
+        for kind in dict.fromkeys(kinds):
+            chosen = torch.tensor([own == kind for own in kinds])
             oracle = torch.tensor(result["oracle"])[chosen]
-            kind = "held-out" if held_out else "suite"
             for name, returns in result["returns"].items():
                 each = torch.tensor(returns, dtype=torch.float64)[..., chosen]  # [episodes seeds tasks]
                 shares = [_share(episode.mean(0), oracle) for episode in each]
-                last = [shares[k] if k < len(shares) else "–" for k in (0, 1, 2, 4)]
-                worst = f"{float((each[4].mean(0) / oracle).min()):.2f}" if len(each) > 4 else "–"
+                last = [shares[k - 1] if k <= len(shares) else "–" for k in EPISODES]
+                worst = "–"  # of random rewards the oracle may earn nothing
+                if len(each) >= 5 and kind != "random":
+                    worst = f"{float((each[4].mean(0) / oracle).min()):.2f}"
                 title = f"{result['body']}, {kind}: {name}"
                 found.append([title, str(len(oracle)), str(each.shape[1]), *last, worst.replace("0.", ".", 1)])
     return found

@@ -48,7 +48,7 @@ class ForecastErrors:
         old = vars(self).values()
         return ForecastErrors(
             *(
-                torch.where(chosen.reshape(*chosen.shape, *[1] * (after.ndim - chosen.ndim)), after, before)
+                torch.where(chosen.reshape((*chosen.shape, *[1] * (after.ndim - chosen.ndim))), after, before)
                 for after, before in zip(new, old, strict=True)
             )
         )

@@ -1,4 +1,4 @@
-"""Which of the three agents a method gets, features of transitions, and the walk that all loops use."""
+"""How a method chooses, features of transitions, and the walk that all loops use."""
 
 import copy
 import pickle
@@ -15,38 +15,37 @@ from gymnasium.spaces import Discrete
 from torch import Tensor
 
 from toys import Compass
-from zscout import METHODS, ExactModel, Method, OnlineTransfer, load
+from zscout import METHODS, ChangeTest, ExactModel, Method, OnlineTransfer, load
 from zscout.base.types import Agent
 from zscout.loop.rollout import Step, Walk
-from zscout.transfer.agent_kinds import ExplorerAgent, RolloutAgent
-from zscout.transfer.explorers import RandomWalk
-from zscout.transfer.rollout_searches import Unroll
+from zscout.transfer.baselines.explorers import Exploring, RandomWalk
+from zscout.transfer.baselines.rollout_searches import Unroll
+from zscout.transfer.choosers import ByActions, ByRollouts, ByScore, chooser_for
 from zscout.transfer.score.acquisition import OverHeads, PathUCB, Thompson
-from zscout.transfer.score.search import AtEstimate, FixedPoint
+from zscout.transfer.score.search import AnyZ, AtEstimate, FixedPoint
 
-AGENTS = {
-    "usf-ucb": OnlineTransfer,
-    "thompson": OnlineTransfer,
-    "unroll": RolloutAgent,
-    "lola": RolloutAgent,
-    "random": ExplorerAgent,
-    "explore-then-commit": ExplorerAgent,
+CHOOSERS = {
+    "usf-ucb": ByScore,
+    "thompson": ByScore,
+    "unroll": ByRollouts,
+    "lola": ByRollouts,
+    "random": ByActions,
+    "explore-then-commit": ByActions,
 }
 
 
-@pytest.mark.parametrize("name", AGENTS)
-def test_a_method_gets_the_agent_that_it_needs(name: str, laplacian_model: ExactModel, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", CHOOSERS)
+def test_a_method_chooses_in_its_own_way(name: str, laplacian_model: ExactModel, tmp_path: Path) -> None:
     agent = OnlineTransfer(laplacian_model, name, seed=3)
-    assert type(agent) is AGENTS[name]
+    assert type(chooser_for(agent.method)) is CHOOSERS[name]
     agent.act(40)
     agent.tell(41, 1.0)
     agent.save(tmp_path)
     other = OnlineTransfer.load(tmp_path, laplacian_model)
-    assert type(other) is AGENTS[name]
     assert np.asarray(other.act(41)) == np.asarray(agent.act(41))
 
 
-@pytest.mark.parametrize("name", AGENTS)
+@pytest.mark.parametrize("name", CHOOSERS)
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda agent: pickle.loads(pickle.dumps(agent))])
 def test_a_copy_goes_on_alone(name: str, copied: Callable[[Any], Any], laplacian_model: ExactModel) -> None:
     agent = OnlineTransfer(laplacian_model, name, seed=3)
@@ -61,26 +60,19 @@ def test_a_copy_goes_on_alone(name: str, copied: Callable[[Any], Any], laplacian
     assert agent.posterior.weight == 1
 
 
-def test_rollouts_and_explorers_are_not_combined() -> None:
-    with pytest.raises(ValueError, match="cannot be combined with an explorer"):
-        Method(search=Unroll(), explorer=RandomWalk())
-
-
 class Mine(OnlineTransfer):
     """A subclass of a user."""
 
 
-def test_a_subclass_stays_itself_or_is_refused(laplacian_model: ExactModel) -> None:
-    assert type(Mine(laplacian_model)) is Mine
-    assert Mine(laplacian_model).ask(0).equal(OnlineTransfer(laplacian_model).ask(0))
-    with pytest.raises(ValueError, match=r"Mine cannot run this method: create OnlineTransfer\(bfm, method\)"):
-        Mine(laplacian_model, "unroll")
-    with pytest.raises(ValueError, match="ExplorerAgent cannot run this method"):
-        ExplorerAgent(laplacian_model, "usf-ucb")
+@pytest.mark.parametrize("name", CHOOSERS)
+def test_a_subclass_runs_every_method(name: str, laplacian_model: ExactModel) -> None:
+    agents = Mine(laplacian_model, name), OnlineTransfer(laplacian_model, name)
+    assert type(agents[0]) is Mine
+    assert np.asarray(agents[0].act(0)) == np.asarray(agents[1].act(0))
 
 
 def test_a_z_is_held_as_long_after_exploring_as_ever(laplacian_model: ExactModel) -> None:
-    method = replace(METHODS["random-z"](dim=9, hold=4), explorer=RandomWalk(), explore_for=3)
+    method = replace(METHODS["random-z"](dim=9, hold=4), search=Exploring(RandomWalk(), 3, AnyZ()))
     agent, followed = OnlineTransfer(laplacian_model, method, seed=0), []
     for t in range(15):
         agent.act(t)
@@ -93,14 +85,19 @@ def test_a_z_is_held_as_long_after_exploring_as_ever(laplacian_model: ExactModel
 @pytest.mark.parametrize(
     ("pieces", "says"),
     [
-        ({"search": Unroll(), "hold": 7}, "hold has no effect with a RolloutSearch"),
-        ({"explorer": RandomWalk}, "explorer must be an Explorer instance"),
+        ({"search": Unroll(), "hold": 7}, "hold have no effect with a RolloutSearch"),
+        ({"search": Unroll(), "change": ChangeTest()}, "change and hold have no effect"),
+        ({"search": Exploring}, "search must be a callable, a RolloutSearch or Exploring"),
+        ({"search": Exploring(RandomWalk()), "acquisition": Thompson()}, "acquisition has no effect with Exploring"),
         ({"search": AtEstimate(), "acquisition": Thompson()}, "acquisition has no effect with AtEstimate"),
     ],
 )
 def test_pieces_that_do_not_fit_are_refused(pieces: dict[str, Any], says: str) -> None:
     with pytest.raises(ValueError, match=says):
         Method(**pieces)
+    for wrong in (RandomWalk, AnyZ(), None):
+        with pytest.raises(ValueError, match="explorer must be an Explorer instance"):
+            Exploring(wrong)  # type: ignore[arg-type]
 
 
 def test_a_search_returns_one_z_a_run(laplacian_model: ExactModel) -> None:
@@ -114,7 +111,7 @@ def test_numbers_of_numpy_are_saved(laplacian_model: ExactModel, tmp_path: Path)
     OnlineTransfer(laplacian_model, method, noise=float(np.float32(0.5))).save(tmp_path)
     assert OnlineTransfer.load(tmp_path, laplacian_model).method.hold == 5
     with pytest.raises(ValueError, match="memory.runs is missing"):
-        OnlineTransfer.load(tmp_path, laplacian_model, replace(method, explorer=RandomWalk()))
+        OnlineTransfer.load(tmp_path, laplacian_model, replace(method, search=Exploring(RandomWalk())))
 
 
 class Displacement(Compass):

@@ -16,7 +16,7 @@ from zscout.lab.arenas.grid import GridArena
 from zscout.lab.evaluation.exact_evaluation import settled, watch
 from zscout.lab.evaluation.exact_values import Yardstick
 from zscout.lab.runs.simulation import Trace
-from zscout.transfer.explorers import RandomWalk
+from zscout.transfer.baselines.explorers import Exploring, RandomWalk
 from zscout.transfer.score.acquisition import Explore
 from zscout.transfer.score.confidence import SelfNormalised
 from zscout.transfer.score.search import Bank
@@ -108,7 +108,7 @@ def test_the_lemma_can_fail_where_they_do_not(laplacian_model: ExactModel) -> No
     paper = watch(runs(laplacian_model, "usf-ucb-paper", 80), laplacian_model)
     assert not theory.optimistic.all()
     assert (theory.regret > theory.lemma)[~theory.conditions].any()
-    walk = Method(ridge=0.09, confidence=SelfNormalised(0.1, 3.0), explorer=RandomWalk())
+    walk = Method(ridge=0.09, confidence=SelfNormalised(0.1, 3.0), search=Exploring(RandomWalk()))
     assert not watch(runs(laplacian_model, walk, 80, told_noise=True), laplacian_model).conditions.any()
     with pytest.raises(ValueError, match="without forgetting"):
         watch(runs(laplacian_model, replace(METHODS["greedy"](dim=9), forgetting=0.9), 3), laplacian_model)

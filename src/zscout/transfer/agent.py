@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor
 
-from zscout.base.edge import as_finite, as_positive, as_vectors, in_range
+from zscout.base.edge import as_finite, as_given, as_positive, as_vectors, in_range
 from zscout.base.randomness import Streams
 from zscout.base.types import (
     Action,
@@ -33,10 +33,10 @@ from zscout.transfer.belief.fit import RewardFit, fit_of
 from zscout.transfer.belief.forecast_errors import ForecastErrors
 from zscout.transfer.belief.posterior import TaskPosterior
 from zscout.transfer.belief.preferences import Preferences, clip_features, difference
+from zscout.transfer.choosers import ByActions, chooser_for
 from zscout.transfer.inputs import Flags, OneThread, Rewards
 from zscout.transfer.methods import Method, among, is_default, over_atlas, resolved
 from zscout.transfer.offline import constant_part_of
-from zscout.transfer.rollout_searches import RolloutSearch
 from zscout.transfer.saving import AgentState, read_agent, write_agent
 from zscout.transfer.score.acquisition import unused_gamma
 from zscout.transfer.score.certificate import Certificate, Certified, as_delta, certify
@@ -45,7 +45,6 @@ from zscout.transfer.score.forecast import offers
 from zscout.transfer.score.problem import Problem
 from zscout.transfer.score.search import Among, Known
 
-EMPTY = object()
 OWN = "own"  # the model's atlas, if the default method is better with it
 ASK, TELL, ACT, STREAMS = 0, 1, 2, 3  # a step draws from three streams; each depends only on seed and t
 FAR = 1e-14  # of the largest ẑ: below, no other prior makes ẑ overflow, as V's condition number is smaller than 1e14
@@ -72,41 +71,6 @@ class OnlineTransfer:
     method: Method
     model: BehaviorModel  # what is believed and scored: the model, or the model as its atlas shows it
 
-    def __new__(
-        cls,
-        bfm: PolicySet | object = EMPTY,
-        method: str | Method = "usf-ucb",
-        *,
-        seed: object = 0,
-        runs: object = None,
-        noise: float | None = None,
-        norm_bound: float | None = None,
-        bank: Vectors | None = None,
-        atlas: Atlas | str | None = OWN,
-        **settings: object,
-    ) -> "OnlineTransfer":
-        """Create the class that the method needs: this one, ``RolloutAgent`` or ``ExplorerAgent``."""
-        if bfm is EMPTY:  # copy and pickle create an empty instance
-            return object.__new__(cls)
-        chosen = choose_atlas(bfm, method, bank, atlas)
-        inputs.check_model_kind(bfm, charted=chosen is not None)
-        assert isinstance(bfm, PolicySet)
-        found = resolved(method, bfm.dim, noise, norm_bound, settings)
-        if chosen is not None:
-            found = over_atlas(found, chosen.hold)
-        if bank is not None:
-            assert isinstance(bfm, BehaviorModel)
-            found = among(found, Among.of(bank, bfm))
-        from zscout.transfer.agent_kinds import KINDS, kind_for  # subclasses of this class
-
-        kind = kind_for(found)
-        if cls is not OnlineTransfer and next(base for base in cls.__mro__ if base in KINDS) is not kind:
-            raise ValueError(f"{cls.__name__} cannot run this method: create OnlineTransfer(bfm, method)")
-        agent: OnlineTransfer = object.__new__(kind if cls is OnlineTransfer else cls)
-        agent.method = found
-        agent.model = cast(BehaviorModel, bfm) if chosen is None else Charted(bfm, chosen)
-        return agent
-
     def __init__(
         self,
         bfm: PolicySet,
@@ -120,6 +84,15 @@ class OnlineTransfer:
         atlas: Atlas | str | None = OWN,
         **settings: object,
     ) -> None:
+        chosen = choose_atlas(bfm, method, bank, atlas)
+        inputs.check_model_kind(bfm, charted=chosen is not None)
+        self.method = resolved(method, bfm.dim, noise, norm_bound, settings)
+        if chosen is not None:
+            self.method = over_atlas(self.method, chosen.hold)
+        if bank is not None:
+            self.method = among(self.method, Among.of(bank, cast(BehaviorModel, bfm)))
+        self.model = cast(BehaviorModel, bfm) if chosen is None else Charted(bfm, chosen)
+        self._chooser = chooser_for(self.method)
         self.bfm = cast(BehaviorModel, bfm)  # without φ and ψ only if there is an atlas
         self.method_name = method if isinstance(method, str) else None
         self.noise = None if noise is None else in_range(noise, "noise", 0.0, math.inf, open_end=True)
@@ -140,13 +113,12 @@ class OnlineTransfer:
             device=example.device,
         )
         self._largest_z = math.sqrt(torch.finfo(example.dtype).max / bfm.dim)  # ‖ẑ‖² must fit the model's dtype
-        search = self.method.search
-        self._search = None if isinstance(search, RolloutSearch) else search  # once: this isinstance is slow
         self._one_thread = OneThread()
         self._entered: Obs | None = None  # the observation of the last tell
         self._prior, change = prior, self.method.change
         new = torch.full(self.runs, math.inf, dtype=torch.float64, device=prior.device)
-        self._state = AgentState(prior, new, recent={} if change is None else change.begin(prior))
+        recent = {} if change is None else change.begin(prior)
+        self._state = AgentState(prior, new, memory=self._chooser.begin(self.bfm, self.runs), recent=recent)
         if isinstance(self.model, Charted):
             fits = isinstance(self.method.confidence, Residual) and self.method.intercept
             errors = ForecastErrors.none(prior) if fits else None
@@ -159,6 +131,8 @@ class OnlineTransfer:
 
     def ask(self, obs: Obs) -> Float[Tensor, "*b d"]:
         """Z_t for S_t. Asking again at the same obs, before any new label, gives the same z."""
+        if self.exploring:
+            raise ValueError("this method chooses actions now, not z: call act(obs) instead of ask(obs)")
         with self._one_thread:
             self._state, z = self._choose(obs)
         return z.clone()
@@ -168,21 +142,23 @@ class OnlineTransfer:
 
         The search proposes z and takes the argmax of ``method.acquisition``.
         """
-        state, due = self._asked(obs), self._due()
-        z = state.last
-        if z is None or due.any():
-            with torch.no_grad():
-                assert self._search is not None
-                found = self._search(self._problem(obs), self._streams(ASK))  # eq. 5
-            best = inputs.checked_z(found, (*self.runs, self.bfm.dim))
-            z = best if z is None else torch.where(due[..., None], best, z)
-        return replace(state, z=z), z
+        state, rng = self._asked(obs), self._streams(ASK)
+        with torch.no_grad():
+            memory, found = self._chooser.z(state.memory, lambda: self._problem(obs), state.last, self._due(), rng)
+        z = found if found is state.last else inputs.checked_z(found, (*self.runs, self.bfm.dim))
+        return replace(state, memory=memory, z=z), z
 
     def act(self, obs: Obs) -> Action:
-        """A_t ~ π(·|S_t, Z_t): a tensor if ``obs`` is a tensor, else numpy."""
+        """A_t ~ π(·|S_t, Z_t): a tensor if ``obs`` is a tensor, else numpy; or the explorer's action."""
         with self._one_thread:
-            state, z = self._choose(obs)
-            action = drawn_action(self.bfm, obs, z, self._streams(ACT))
+            rng = self._streams(ACT)
+            if self.exploring:
+                assert isinstance(self._chooser, ByActions)
+                state = self._asked(obs)
+                action = as_given(self._chooser.action(state.memory, obs, self.bfm, rng), obs)
+            else:
+                state, z = self._choose(obs)
+                action = drawn_action(self.bfm, obs, z, rng)
             self._state = replace(state, action=inputs.copied(action))
             return action
 
@@ -255,13 +231,27 @@ class OnlineTransfer:
                 errors=errors,
             )
             after = after if reward is None else self._usable(after)
-            self._state, self._entered = self._after(after, next_obs, reward, ended, seen), inputs.copied(next_obs)
+            self._state, self._entered = self._remembered(after, next_obs, reward, ended, seen), inputs.copied(next_obs)
 
-    def _after(
+    def _remembered(
         self, after: AgentState, next_obs: Obs, reward: Rewards | None, ended: Bool[Tensor, "*b"], seen: Flags | None
     ) -> AgentState:
-        """The state after a tell; the other agents update their memory here."""
-        return after
+        """The state with what the chooser remembers of this step."""
+        if not self._chooser.remembers:
+            return after
+        assert self._state.asked is not None
+        heard = seen is None or bool(inputs.flags_of_runs(seen, self.runs, "seen").all())
+        given = as_finite(reward, "reward", after.posterior.device) if reward is not None and heard else None
+        with torch.no_grad():
+            memory = self._chooser.told(
+                after.memory,
+                self._state.asked,
+                lambda: replace(self._problem(next_obs), posterior=after.posterior),
+                given,
+                ended,
+                self._streams(TELL),
+            )
+        return replace(after, memory=memory)
 
     def learn(self, observations: Obs, rewards: Rewards) -> None:
         """Learn labelled pairs at any time, observations [*b m …] and rewards [*b m]: warm start or late feedback."""
@@ -286,6 +276,8 @@ class OnlineTransfer:
         P(better) = f + (1 − 2f)/(1 + e⁻ˣ), x = s·(Φ_better − Φ_worse)·z, Φ the mean of φ over a clip. The share f of
         flipped answers and the scale s are estimated. Rewards and answers share one posterior.
         """
+        if self._chooser.needs_every_reward:
+            raise ValueError("this method scores rollouts by their returns, not by preferences: use usf-ucb")
         with self._one_thread:
             clips = {"the better clip": better, "the worse clip": worse}
             first, second = (clip_features(self.model, clip, self.runs, name) for name, clip in clips.items())
@@ -309,7 +301,9 @@ class OnlineTransfer:
             raise ValueError("this model has transition features: call wants_reward between act(obs) and tell")
         phi = inputs.checked_phi(self.model, next_obs, self.runs, self._state.asked, self._state.action)
         wanted = self._state.belief.reward_width(phi) > least
-        if until is not None:
+        if self._chooser.needs_every_reward:
+            wanted = torch.ones_like(wanted)
+        elif until is not None:
             wanted = wanted & ~until.of(self.certificate(until.delta, obs=next_obs))
         return wanted if self.runs else bool(wanted)
 
@@ -371,9 +365,9 @@ class OnlineTransfer:
 
     @property
     def present_z(self) -> Float[Tensor, "*b d"] | None:
-        """The z of the last ask or act."""
+        """The z of the last ask or act; None while an explorer acts."""
         z = self._state.last if self._state.z is None else self._state.z
-        return None if z is None else z.clone()
+        return None if z is None or self.exploring else z.clone()
 
     @property
     def z_hat(self) -> Float[Tensor, "*b d"]:
@@ -382,8 +376,10 @@ class OnlineTransfer:
 
     @property
     def best_z(self) -> Float[Tensor, "*b d"]:
-        """The z to use from now on without further learning: ẑ projected to Z, the bank's best, or the oracle's."""
-        search = self.method.search
+        """The best z so far: ẑ projected to Z, the best of a bank, an atlas or rollouts, or the oracle's."""
+        search, found = self.method.search, self._chooser.best_z(self._state.memory)
+        if found is not None:
+            return found.clone()
         if isinstance(search, Known):
             return search.best_z(self.bfm, self._state.belief)
         if isinstance(search, OverAtlas):
@@ -408,17 +404,22 @@ class OnlineTransfer:
     @property
     def can_follow(self) -> bool:
         """Whether ``follow`` works: the method chooses z, neither actions nor whole rollouts."""
-        return self._search is not None and self.method.explorer is None
+        return self._chooser.follows
 
     @property
     def exploring(self) -> bool:
-        """Whether an explorer chooses the next action; False for this class."""
-        return False
+        """Whether an explorer chooses the next action."""
+        return self._chooser.acts_at(self.t)
+
+    @property
+    def needs_every_reward(self) -> bool:
+        """Whether the method scores whole rollouts, so that no reward may be missing."""
+        return self._chooser.needs_every_reward
 
     @property
     def wants_reset(self) -> bool:
-        """Whether the environment should reset to the common start now; False for this class."""
-        return False
+        """Whether the environment should reset to the common start now."""
+        return self._chooser.wants_reset(self._state.memory)
 
     # Saving
 

@@ -14,10 +14,10 @@ from typing import Annotated, Any
 from zscout.base.edge import as_positive, as_size, as_vectors, in_range, known_name
 from zscout.base.types import Vectors
 from zscout.transfer.atlas.charted import OverAtlas
+from zscout.transfer.baselines.explorers import Exhaustive, Exploring, LookAhead, RandomWalk
+from zscout.transfer.baselines.rollout_searches import LoLA, RolloutSearch, Unroll
 from zscout.transfer.belief.change import ChangeTest
-from zscout.transfer.explorers import Exhaustive, Explorer, LookAhead, RandomWalk
-from zscout.transfer.inputs import Checked, Flag, Positive, Whole, instance
-from zscout.transfer.rollout_searches import LoLA, RolloutSearch, Unroll
+from zscout.transfer.inputs import Checked, Flag, Positive, instance
 from zscout.transfer.score.acquisition import (
     UCB,
     Acquisition,
@@ -54,12 +54,10 @@ class Method(Checked):
     prior_ridge: Positive | None = None  # λ with the model's prior over tasks, if it has one; None: without the prior
     confidence: Annotated[Confidence, instance] = field(default_factory=Constant)  # √β_t
     acquisition: Annotated[Acquisition, instance] = field(default_factory=UCB)  # the score of a z
-    search: Search | RolloutSearch = field(default_factory=Automatic)  # proposes candidates, returns the best
+    search: Search | RolloutSearch | Exploring = field(default_factory=Automatic)  # proposes z, returns the best
     hold: int | str = 1  # steps for which a z is kept, or 'episode'
     forgetting: Positive = 1.0  # ρ: a reward k updates old has weight ρᵏ
     intercept: Flag = True  # fit r ≈ φ·z + c with c free: a constant in the reward has no effect
-    explorer: Explorer | None = None  # chooses actions instead of z …
-    explore_for: Whole | None = None  # … for this many steps; None: always
     change: ChangeTest | None = None  # restarts the posterior when the task has changed
 
     def __post_init__(self) -> None:
@@ -69,26 +67,22 @@ class Method(Checked):
         if self.hold != "episode":
             as_size(self.hold, "hold", 1, 2**53)  # larger counts are not exact in float64
         in_range(self.forgetting, "forgetting", 0.0, 1.0)
-        is_class = isinstance(self.explorer, type)  # which has an explorer's members, too
-        if self.explorer is not None and (is_class or not isinstance(self.explorer, Explorer)):
-            raise ValueError(f"explorer must be an Explorer instance or None, got {self.explorer!r}")
-        if self.explore_for is not None and self.explorer is None:
-            raise ValueError("got explore_for without an explorer: pass both")
         if self.change is not None and not isinstance(self.change, ChangeTest):
             raise ValueError(f"change must be a ChangeTest or None, got {self.change!r}")
         if self.change is not None and self.forgetting != 1:
             raise ValueError("a change test needs all rewards: drop forgetting, or change")
-        rollouts = isinstance(self.search, RolloutSearch)
-        if isinstance(self.search, type) or not (callable(self.search) or rollouts):
-            raise ValueError(f"search must be a callable or a RolloutSearch, got {self.search!r}")
-        if rollouts and self.explorer is not None:
-            raise ValueError("a RolloutSearch cannot be combined with an explorer: drop one")
-        if rollouts and self.change is not None:
-            raise ValueError("change has no effect with a RolloutSearch: drop it")
-        if rollouts and self.hold != 1:
-            raise ValueError("hold has no effect with a RolloutSearch: set its horizon")
-        if (rollouts or isinstance(self.search, WITHOUT_SCORE)) and self.acquisition != UCB():
+        rollouts, explores = isinstance(self.search, RolloutSearch), isinstance(self.search, Exploring)
+        if isinstance(self.search, type) or not (callable(self.search) or rollouts or explores):
+            raise ValueError(f"search must be a callable, a RolloutSearch or Exploring, got {self.search!r}")
+        if rollouts and (self.change is not None or self.hold != 1):
+            raise ValueError("change and hold have no effect with a RolloutSearch: drop them, or set its horizon")
+        if not has_score(self.search) and self.acquisition != UCB():
             raise ValueError(f"acquisition has no effect with {type(self.search).__name__}, which has no score")
+
+
+def has_score(search: object) -> bool:
+    """Whether a search takes the argmax of a score."""
+    return not isinstance(search, (*WITHOUT_SCORE, RolloutSearch, Exploring))
 
 
 # Ours
@@ -166,12 +160,12 @@ def unroll(*, arms: int = 30, horizon: int = 100, exploration: float = 1.0) -> M
 
 def random(*, ridge: float = 0.1) -> Method:
     """Random actions; the estimate is learned but not followed."""
-    return Method(ridge=ridge, search=AtEstimate(), explorer=RandomWalk(), intercept=False)
+    return Method(ridge=ridge, search=Exploring(RandomWalk()), intercept=False)
 
 
 def exhaustive(*, ridge: float = 0.1, look_ahead: LookAhead | None = None) -> Method:
     """Always moves to the least-visited next state, found by ``look_ahead(states, actions)``."""
-    return Method(ridge=ridge, search=AtEstimate(), explorer=Exhaustive(look_ahead), intercept=False)
+    return Method(ridge=ridge, search=Exploring(Exhaustive(look_ahead)), intercept=False)
 
 
 # Baselines
@@ -212,7 +206,7 @@ def lola(*, draws: int = 10, horizon: int = 100, std: float = 0.15, rate: float 
 def explore_then_commit(*, ridge: float = 0.1, steps: int = 50, look_ahead: LookAhead | None = None) -> Method:
     """Random (with ``look_ahead`` exhaustive) actions for ``steps`` steps, then the estimate."""
     explorer = RandomWalk() if look_ahead is None else Exhaustive(look_ahead)
-    return Method(ridge=ridge, search=AtEstimate(), explorer=explorer, explore_for=steps, intercept=False)
+    return Method(ridge=ridge, search=Exploring(explorer, steps), intercept=False)
 
 
 def oracle(*, task: Vectors | None) -> Method:
@@ -237,7 +231,7 @@ class Factory:
         task: Vectors | None = None,
         **settings: Any,
     ) -> Method:
-        """Build the method. Only usf-ucb-paper uses ``noise``, usf-ucb-norm ``norm_bound`` and oracle ``task``."""
+        """Build the method; ``build`` gets those of dim, noise, norm_bound and task that it names."""
         as_size(dim, "dim", 1)
         if noise is not None:
             in_range(noise, "noise", 0.0, math.inf, open_end=True)
@@ -246,7 +240,7 @@ class Factory:
         if task is not None:
             as_vectors(task, dim, "task")
         self.check(**settings)
-        given = {"noise": noise, "norm_bound": norm_bound, "task": task}
+        given = {"dim": dim, "noise": noise, "norm_bound": norm_bound, "task": task}
         used = {name: value for name, value in given.items() if name in self._parameters}
         return self.build(**used, **settings)
 
@@ -294,7 +288,7 @@ METHODS: Mapping[str, Factory] = MappingProxyType(
 
 def among(method: Method, search: Among) -> Method:
     """The method, restricted to the z of a bank."""
-    if isinstance(method.search, (*WITHOUT_SCORE, RolloutSearch)) or method.explorer is not None:
+    if not has_score(method.search):
         raise ValueError("bank needs a method that scores z, such as usf-ucb: this one has no score")
     return replace(method, search=search)
 
@@ -313,7 +307,7 @@ def over_atlas(method: Method, hold: int) -> Method:
     if is_default(method):
         kept = hold if method.hold == 1 else method.hold
         return replace(usf_ucb_atlas(), hold=kept, forgetting=method.forgetting, change=method.change)
-    if isinstance(method.search, RolloutSearch) or method.explorer is not None:
+    if isinstance(method.search, RolloutSearch | Exploring):
         raise ValueError("this method chooses actions or whole rollouts, so it cannot use an atlas: use usf-ucb")
     score, search = method.acquisition, method.search
     while isinstance(score, OverHeads | AveragedOverZ):
@@ -324,7 +318,7 @@ def over_atlas(method: Method, hold: int) -> Method:
         score = Thompson(search.scale)
     elif isinstance(search, AtEstimate):
         score = Greedy()
-    elif isinstance(search, WITHOUT_SCORE) or (score != UCB() and not isinstance(score, Thompson | Greedy)):
+    elif not has_score(search) or (score != UCB() and not isinstance(score, Thompson | Greedy)):
         raise ValueError("an atlas needs a method whose score is eq. 5, Thompson or greedy: use usf-ucb")
     return replace(method, search=OverAtlas(), acquisition=score, prior_ridge=None)
 

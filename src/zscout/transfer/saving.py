@@ -18,19 +18,19 @@ from torch import Tensor
 from zscout.base.edge import as_finite
 from zscout.base.files import parse_json, write_bytes
 from zscout.base.types import Action, Obs
-from zscout.transfer import explorers, rollout_searches
 from zscout.transfer.atlas import charted
 from zscout.transfer.atlas.charted import Experience
+from zscout.transfer.baselines import explorers, rollout_searches
+from zscout.transfer.baselines.rollout_searches import Memory
 from zscout.transfer.belief import change
 from zscout.transfer.belief.forecast_errors import ForecastErrors
 from zscout.transfer.belief.posterior import TaskPosterior
 from zscout.transfer.belief.preferences import Preferences
 from zscout.transfer.methods import Method
-from zscout.transfer.rollout_searches import Memory
 from zscout.transfer.score import acquisition, confidence, search
 
 FILE = "agent.safetensors"
-FORMAT = 7
+FORMAT = 8
 EXPERIENCE, ERRORS = "experience.", "errors."  # begin the names of their tensors
 LEARNS_BY = ("ridge", "evidence", "prior_ridge", "forgetting", "intercept")  # settings that a posterior depends on
 PENDING = ("asked", "action")  # of any type that a user passes; tensors in the file, one for each entry of a dict
@@ -38,7 +38,8 @@ ROLES: dict[str, tuple[ModuleType, ...]] = {
     "confidence": (confidence,),
     "acquisition": (acquisition,),
     "score": (acquisition,),
-    "search": (search, rollout_searches, charted),
+    "search": (search, rollout_searches, explorers, charted),
+    "then": (search,),
     "explorer": (explorers,),
     "change": (change,),
 }

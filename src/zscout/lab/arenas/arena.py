@@ -12,7 +12,7 @@ from zscout.base.edge import as_size
 from zscout.base.types import BehaviorModel, Obs
 from zscout.loop.rollout import Environment, Step
 from zscout.transfer.agent import OnlineTransfer
-from zscout.transfer.explorers import LookAhead
+from zscout.transfer.baselines.explorers import LookAhead
 
 Task: TypeAlias = tuple[float, ...] | str  # z_r, or the name of a reward
 Evaluation: TypeAlias = tuple[Mapping[str, Tensor], Mapping[str, np.ndarray]]

@@ -24,7 +24,7 @@ from zscout.models.exact.model import ExactModel
 from zscout.models.files.pretrained import load
 from zscout.models.usfa.model import USFA
 from zscout.transfer.agent import OnlineTransfer
-from zscout.transfer.explorers import LookAhead
+from zscout.transfer.baselines.explorers import LookAhead
 from zscout.worlds import GridWorld
 
 LARGE = 2_000  # states: tables of a larger world take minutes and gigabytes

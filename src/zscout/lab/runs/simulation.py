@@ -13,7 +13,6 @@ from zscout.base.randomness import Streams
 from zscout.base.types import Action, FiniteWorld, Obs
 from zscout.loop.rollout import Environment, Step, Walk
 from zscout.transfer.agent import OnlineTransfer
-from zscout.transfer.agent_kinds import RolloutAgent
 
 WORLD = 2**40  # where the world's draws begin in a run's stream: far from those of its agent
 
@@ -86,7 +85,7 @@ def simulated(agent: OnlineTransfer, env: Environment, least: float | None = Non
     walk = Walk(agent, env, seed=0, beliefs=True)  # a reset that the agent asks for leads to the first start
     while True:
         step = walk.move()
-        seen: Tensor | None = None if isinstance(agent, RolloutAgent) else getattr(env, "alive", None)
+        seen: Tensor | None = None if agent.needs_every_reward else getattr(env, "alive", None)
         if least is not None:
             wanted = torch.as_tensor(agent.wants_reward(step.next_obs, least))
             seen = wanted if seen is None else wanted & seen

@@ -17,7 +17,8 @@ from zscout.live.session.setup import Setup
 from zscout.live.session.shown_walk import ShownWalk, behaviour_in
 from zscout.loop.rollout import Step
 from zscout.transfer.agent import OnlineTransfer
-from zscout.transfer.rollout_searches import RolloutSearch
+from zscout.transfer.baselines.explorers import Exploring
+from zscout.transfer.baselines.rollout_searches import RolloutSearch
 from zscout.transfer.score.search import AnyZ, AtEstimate, PosteriorDraw
 
 NEWEST = 100  # steps of a body of which everything is kept
@@ -44,7 +45,7 @@ class MethodRun:
         self.name, self._world, self._asking = name, setup.live_world, asking
         method = setup.build(name)
         self.agent = OnlineTransfer(self._world.model, method, seed=setup.seed)
-        self._weighs = not isinstance(method.search, AtEstimate | AnyZ | PosteriorDraw | RolloutSearch)
+        self._weighs = not isinstance(method.search, AtEstimate | AnyZ | PosteriorDraw | RolloutSearch | Exploring)
         self._env = self._world.environment(reward, noise, self.agent.seeds.reshape(1))
         self.shown_z: Float[Tensor, " d"] | None = None  # what a person wants to see; None: the agent chooses
         self._walk = ShownWalk(self.agent, self._env, seed=0)  # the agent's own resets lead to its first start

@@ -12,8 +12,8 @@ from zscout.lab.arenas.ground import DIM
 from zscout.lab.compare.trace_file import WHO
 from zscout.live.places.live_world import LiveWorld
 from zscout.live.session.offers import OFFERS, live_world
+from zscout.transfer.baselines.rollout_searches import RolloutSearch
 from zscout.transfer.methods import METHODS, Method, is_default
-from zscout.transfer.rollout_searches import RolloutSearch
 
 METHODS_OFFERED = [name for name in METHODS if name != "oracle"]  # the oracle would have to know the hidden reward
 NEEDS_FEATURES = {"mbie": "clusters"}  # it counts visits to regions

@@ -1,7 +1,7 @@
 """Explorers choose actions, not z: a random walk, and the paper's greedy walk to the least-visited state."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -13,8 +13,10 @@ from torch import Tensor
 from zscout.base.edge import as_index
 from zscout.base.randomness import Rng, uniform
 from zscout.base.types import BehaviorModel, Obs
-from zscout.transfer.rollout_searches import Memory
+from zscout.transfer.baselines.rollout_searches import Memory
+from zscout.transfer.inputs import Checked, Whole
 from zscout.transfer.score.problem import argmax_at_random
+from zscout.transfer.score.search import AtEstimate, Search
 
 LookAhead: TypeAlias = Callable[[Int[Tensor, "*b"], Int[Tensor, "*b"]], Int[Tensor, "*b"]]
 
@@ -97,3 +99,18 @@ class Exhaustive:
 
     def _state(self, memory: Memory, obs: Obs) -> Int[Tensor, "*b"]:
         return as_index(obs, memory["visits"].shape[-1], "observation", torch.device("cpu"))
+
+
+@dataclass(frozen=True)
+class Exploring(Checked):
+    """An explorer's actions for ``steps`` steps, or always; then the z of a search."""
+
+    explorer: Explorer
+    steps: Whole | None = None
+    then: Search = field(default_factory=AtEstimate)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        is_class = isinstance(self.explorer, type)  # which has an explorer's members, too
+        if is_class or not isinstance(self.explorer, Explorer):
+            raise ValueError(f"explorer must be an Explorer instance, got {self.explorer!r}")

@@ -49,9 +49,9 @@ class Entrant:
         used = atlas if self.atlas else None
         method = METHODS[self.method](dim=model.dim, **dict(self.settings))
         if self.method != "usf-ucb" and self.atlas:
-            method = replace(method, hold=atlas.hold, evidence=self.regression)
+            method = replace(method, hold=atlas.hold, prior="evidence" if self.regression else "ridge")
         elif self.regression:
-            method = replace(method, prior_ridge=1.0)
+            method = replace(method, prior="model")
         seeds = [*range(runs // len(self.noises))] * len(self.noises)
         return OnlineTransfer(model, method, seed=seeds, runs=runs, atlas=used)
 

@@ -124,7 +124,7 @@ def test_the_default_uses_the_prior_and_other_methods_do_not() -> None:
     model = zscout.load("pointmaze-fb")
     assert OnlineTransfer(model).posterior.task_root is not None
     assert OnlineTransfer(model).posterior.ridge == 1.0
-    for method in ("opti", "thompson", zscout.METHODS["usf-ucb"](dim=32, prior_ridge=None)):
+    for method in ("opti", "thompson", zscout.METHODS["usf-ucb"](dim=32, prior="ridge")):
         assert OnlineTransfer(model, method).posterior.task_root is None
 
 

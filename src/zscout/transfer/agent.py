@@ -48,6 +48,7 @@ from zscout.transfer.score.search import Among, Known
 OWN = "own"  # the model's atlas, if the default method is better with it
 ASK, TELL, ACT, STREAMS = 0, 1, 2, 3  # a step draws from three streams; each depends only on seed and t
 FAR = 1e-14  # of the largest ẑ: below, no other prior makes ẑ overflow, as V's condition number is smaller than 1e14
+MODEL_RIDGE = 1.0  # λ of the model's own prior, before evidence chooses another
 CERTIFY = 2**39  # where the draws of certificates begin: beyond those of any step
 
 
@@ -104,7 +105,7 @@ class OnlineTransfer:
         covariance = self._task_covariance()
         prior = TaskPosterior.prior(
             dim=self.model.dim,
-            ridge=self._ridge if covariance is None else self.method.prior_ridge or self._ridge,
+            ridge=self._ridge if covariance is None else MODEL_RIDGE,
             covariance=covariance,
             noise=noise,
             forgetting=self.method.forgetting,
@@ -504,14 +505,14 @@ class OnlineTransfer:
 
     @property
     def _ridge(self) -> float | tuple[float, ...]:
-        return RIDGES if self.method.evidence else self.method.ridge
+        return RIDGES if self.method.prior == "evidence" else self.method.ridge
 
     def _streams(self, which: int) -> Streams:
         return Streams(self.seeds.to(self._state.posterior.device), STREAMS * self.t + which)
 
     def _task_covariance(self) -> Float[Tensor, "d d"] | None:
         """The model's prior over tasks, if it has one and the method uses it."""
-        if self.method.prior_ridge is None or not isinstance(self.model, HasTaskPrior):
+        if self.method.prior != "model" or not isinstance(self.model, HasTaskPrior):
             return None
         return self.model.task_covariance()
 

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, get_args
 
 from zscout.base.edge import as_positive, as_size, as_vectors, in_range, known_name
 from zscout.base.types import Vectors
@@ -44,14 +44,15 @@ from zscout.transfer.score.search import (
     best_of,
 )
 
+Prior = Literal["ridge", "evidence", "model"]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Method(Checked):
     """The parts of a method; swap one with ``replace(method, acquisition=Thompson())``."""
 
     ridge: Positive = 0.1  # λ
-    evidence: Flag = False  # the most likely λ of ``atlas.RIDGES`` instead
-    prior_ridge: Positive | None = None  # λ with the model's prior over tasks, if it has one; None: without the prior
+    prior: Prior = "ridge"  # λI; "evidence": with the most likely λ; "model": the model's own, if it has one
     confidence: Annotated[Confidence, instance] = field(default_factory=Constant)  # √β_t
     acquisition: Annotated[Acquisition, instance] = field(default_factory=UCB)  # the score of a z
     search: Search | RolloutSearch | Exploring = field(default_factory=Automatic)  # proposes z, returns the best
@@ -66,6 +67,8 @@ class Method(Checked):
             raise ValueError(f"hold must be a number of steps or 'episode', got {self.hold!r}")
         if self.hold != "episode":
             as_size(self.hold, "hold", 1, 2**53)  # larger counts are not exact in float64
+        if self.prior not in get_args(Prior):
+            raise ValueError(f"prior must be ridge, evidence or model, got {self.prior!r}")
         in_range(self.forgetting, "forgetting", 0.0, 1.0)
         if self.change is not None and not isinstance(self.change, ChangeTest):
             raise ValueError(f"change must be a ChangeTest or None, got {self.change!r}")
@@ -93,22 +96,22 @@ def usf_ucb(
     ridge: float = 0.1,
     kappa: float = 1.6,
     gamma: float = 0.8,
-    prior_ridge: float | None = 1.0,
+    prior: Prior = "model",
     burst: float = 2.2,
     hold: int = 1,
 ) -> Method:
     """USF-UCB with a radius scaled to the rewards, M in the bonus and a prior over tasks if the model has them.
 
-    ``ridge`` is λ for a model without a prior over tasks, ``prior_ridge`` for one with it (None: ignore the prior).
+    ``ridge`` is λ for a model without a prior over tasks. ``prior="ridge"`` ignores the model's prior.
     ``burst=1``: no bursts, for a body whose model has no prior.
     """
     radius, score = ScaleFree(kappa, burst=burst), PathUCB(gamma)
-    return Method(ridge=ridge, prior_ridge=prior_ridge, confidence=radius, acquisition=score, hold=hold)
+    return Method(ridge=ridge, prior=prior, confidence=radius, acquisition=score, hold=hold)
 
 
 def usf_ucb_atlas(*, kappa: float = 1.0, hold: int = 50) -> Method:
     """What usf-ucb is with an atlas: ψ measured, rewards fitted by rich features, a z kept for a while."""
-    return Method(evidence=True, confidence=Residual(kappa), search=OverAtlas(), hold=hold)
+    return Method(prior="evidence", confidence=Residual(kappa), search=OverAtlas(), hold=hold)
 
 
 def usf_ucb_norm(*, norm_bound: float | None, ridge: float = 0.1, kappa: float = 2.2, gamma: float = 0.8) -> Method:
@@ -320,7 +323,8 @@ def over_atlas(method: Method, hold: int) -> Method:
         score = Greedy()
     elif not has_score(search) or (score != UCB() and not isinstance(score, Thompson | Greedy)):
         raise ValueError("an atlas needs a method whose score is eq. 5, Thompson or greedy: use usf-ucb")
-    return replace(method, search=OverAtlas(), acquisition=score, prior_ridge=None)
+    prior: Prior = "evidence" if method.prior == "evidence" else "ridge"
+    return replace(method, search=OverAtlas(), acquisition=score, prior=prior)
 
 
 def resolved(

@@ -32,7 +32,7 @@ from zscout.transfer.score import acquisition, confidence, search
 FILE = "agent.safetensors"
 FORMAT = 8
 EXPERIENCE, ERRORS = "experience.", "errors."  # begin the names of their tensors
-LEARNS_BY = ("ridge", "evidence", "prior_ridge", "forgetting", "intercept")  # settings that a posterior depends on
+LEARNS_BY = ("ridge", "prior", "forgetting", "intercept")  # settings that a posterior depends on
 PENDING = ("asked", "action")  # of any type that a user passes; tensors in the file, one for each entry of a dict
 ROLES: dict[str, tuple[ModuleType, ...]] = {
     "confidence": (confidence,),

@@ -9,7 +9,7 @@ from torch import Generator, Tensor
 
 from benchmarks.drift import Drift
 from zscout import METHODS, ChangeTest, ExactModel, Method, OnlineTransfer, TaskPosterior
-from zscout.transfer.belief.change import LEAST
+from zscout.transfer.belief.change import FEWEST_REWARDS
 
 TEST = ChangeTest()
 
@@ -49,7 +49,7 @@ def test_the_statistic_is_the_ratio_of_two_marginal_likelihoods(intercept: bool)
         values = reward - reward.mean()
     det, square = log_marginal(rows, values, 0.2)
     for k, factor in zip(TEST.windows, factors, strict=True):
-        if k > 40 - LEAST:
+        if k > 40 - FEWEST_REWARDS:
             assert factor == -torch.inf
             continue
         (old, old_square), (new, new_square) = (

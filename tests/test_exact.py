@@ -299,7 +299,7 @@ def test_large_batches_are_cut_without_a_seam(monkeypatch: pytest.MonkeyPatch) -
 
     whole = answers()
     monkeypatch.setattr("zscout.models.exact.solving.CHUNK", 200)  # two z at a time
-    monkeypatch.setattr("zscout.models.exact.solving.LEAST", 2)
+    monkeypatch.setattr("zscout.models.exact.solving.SMALLEST_BATCH", 2)
     for one, other in zip(whole, answers(), strict=True):
         torch.testing.assert_close(one, other)
 

@@ -72,7 +72,7 @@ def found(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         yield torch.empty(0)
 
     monkeypatch.setattr(rehearsal, "could_gain", at_once)
-    monkeypatch.setattr(rehearsal, "EVERY", EVERY)
+    monkeypatch.setattr(rehearsal, "LABELS_APART", EVERY)
     return shares
 
 
@@ -107,7 +107,7 @@ def test_what_the_features_cannot_tell_is_not_felt_and_then_it_is_never_sure(fou
 
 def test_a_ghost_is_the_behaviour_to_keep_as_it_was_rehearsed(monkeypatch: pytest.MonkeyPatch) -> None:
     # Few actions: a batch of another size rounds differently, and a body that touches the ground amplifies it.
-    for name, number in (("EVERY", 8), ("ACTIONS", 12), ("STARTING", 4)):
+    for name, number in (("LABELS_APART", 8), ("ACTIONS", 12), ("STARTING", 4)):
         monkeypatch.setattr(rehearsal, name, number)
     run = LiveRun(Setup.from_json({"world": "cheetah", "seed": 3, "reward": {"task": 2}, "methods": ["greedy"]}), 600)
     side = run._sides[0]
@@ -123,7 +123,7 @@ def test_a_ghost_is_the_behaviour_to_keep_as_it_was_rehearsed(monkeypatch: pytes
 
 
 def test_there_is_no_ghost_before_anything_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, number in (("EVERY", 8), ("ACTIONS", 12), ("STARTING", 4)):
+    for name, number in (("LABELS_APART", 8), ("ACTIONS", 12), ("STARTING", 4)):
         monkeypatch.setattr(rehearsal, name, number)
     run = LiveRun(Setup.from_json({"world": "cheetah", "who": "person", "silence": "zero"}), 600)
     heard = [content["is"] for _ in range(100) for content in messages(run.step())]

@@ -26,7 +26,7 @@ from zscout.lab.runs.simulation import trace_of as lab_trace
 from zscout.live.places.explanation import Explanation, number, place_of
 from zscout.live.server.choices import choices
 from zscout.live.server.messages import SETTINGS
-from zscout.live.session.run import LATE, LiveRun
+from zscout.live.session.run import LATE_STEPS, LiveRun
 from zscout.live.session.setup import Setup
 from zscout.transfer.agent import OnlineTransfer
 
@@ -419,18 +419,18 @@ def test_a_persons_reward_is_learned_from_at_once_and_once() -> None:
 
 def test_a_reward_may_come_late_but_not_very() -> None:
     run = person(memory=None)
-    entered = [side(frame)["at"] for frame in steps(run, LATE + 2)]
+    entered = [side(frame)["at"] for frame in steps(run, LATE_STEPS + 2)]
     with pytest.raises(ValueError, match="step must be from 2 to 7"):
         run.give(1, 1)
     with pytest.raises(ValueError, match="step must be from 2 to 7"):
-        run.give(LATE + 3, 1)
+        run.give(LATE_STEPS + 3, 1)
     told = run.give(2, -1)
     old, newest = frames(told)
     assert (old["step"], side(old)["reward"]) == (2, -1)
-    assert (newest["step"], side(newest)["reward"], side(newest)["told"]) == (LATE + 2, None, 1)
+    assert (newest["step"], side(newest)["reward"], side(newest)["told"]) == (LATE_STEPS + 2, None, 1)
     assert told.asks  # its present place has no answer
     assert learned(run, [(entered[1], -1)])
-    run.give(LATE + 2, 4)
+    run.give(LATE_STEPS + 2, 4)
     assert learned(run, [(entered[1], -1), (entered[-1], 4)])
     assert frames(run.begun("key"))[2] == old
     with pytest.raises(ValueError, match="step 2 already has a reward"):

@@ -22,7 +22,7 @@ from zscout.cli import main
 from zscout.lab.arenas.arena import Tasks
 from zscout.lab.arenas.grid import GridArena
 from zscout.lab.compare.comparison import Entrant
-from zscout.lab.runs.chunks import FEW, LEAST, _least_runs, _Plan, run_all
+from zscout.lab.runs.chunks import FAST_CHUNK, SMALL_CHUNK, _least_runs, _Plan, run_all
 from zscout.lab.runs.executor import Executor, InProcess, LocalProcesses, Result, executor_named
 from zscout.lab.runs.spec import Spec
 from zscout.lab.runs.store import Store
@@ -53,16 +53,16 @@ def stored(specs: Sequence[Spec], folder: Path, executor: Executor | None = None
 
 @pytest.fixture
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(zscout.lab.runs.chunks, "LEAST", 2)
-    monkeypatch.setattr(zscout.lab.runs.chunks, "MOST", 2)
+    monkeypatch.setattr(zscout.lab.runs.chunks, "FAST_CHUNK", 2)
+    monkeypatch.setattr(zscout.lab.runs.chunks, "LARGEST_CHUNK", 2)
 
 
 def test_the_size_of_chunks_follows_the_model() -> None:
     def least(model: str, steps: int) -> int:
         return _least_runs(Spec(GridArena(model=model), "usf-ucb", (), steps=steps))
 
-    assert least("network", 200) == LEAST
-    assert least("network", 100_000) == FEW  # in batches of one a network takes twice as long
+    assert least("network", 200) == FAST_CHUNK
+    assert least("network", 100_000) == SMALL_CHUNK  # in batches of one a network takes twice as long
     assert least("exact", 100_000) == 1
     plan = _Plan(specs_of(entrants(tasks=6)), slots=4)  # 12 runs
     assert [len(plan.take()) for _ in range(5)] == [3, 3, 3, 3, 0]

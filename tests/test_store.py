@@ -38,7 +38,7 @@ def main():
     from zscout.lab.runs.store import Store
 
     torch.set_num_threads(1)
-    chunks.FIRST = chunks.LEAST = chunks.MOST = 2  # many small chunks: many moments to be killed at
+    chunks.FIRST = chunks.FAST_CHUNK = chunks.LARGEST_CHUNK = 2  # many small chunks: many moments to be killed at
     executor = executor_named(jobs=int(sys.argv[2]))
     with Store(Path(sys.argv[1])) as store:
         for chunk in chunks.run_all([s for e in entrants() for s in e.specs], store, executor):

@@ -14,7 +14,7 @@ import zscout
 from toys import Compass
 from zscout import OnlineTransfer
 from zscout.base.smooth_rewards import random_rewards
-from zscout.models.fb.task_prior import LEAST, covariance_of_rewards, random_tasks, task_covariance
+from zscout.models.fb.task_prior import ROUGH_SHARE, covariance_of_rewards, random_tasks, task_covariance
 from zscout.models.files.pretrained import observations_of
 from zscout.transfer.belief.fit import RewardFit, fit_of
 from zscout.transfer.belief.posterior import TaskPosterior
@@ -75,7 +75,7 @@ def test_the_covariance_does_not_depend_on_the_units_of_the_features() -> None:
     S, turned = covariance_of_rewards(phi, goals), covariance_of_rewards(phi @ T, goals)
     assert torch.allclose(T @ turned @ T.mT, S, rtol=1e-3, atol=1e-3)  # w ↦ T⁻¹w
     assert S[4, 4] < 0.2 * S[0, 0]  # features that no reward uses are unlikely …
-    assert S[4, 4] > 0.5 * LEAST  # … but not impossible
+    assert S[4, 4] > 0.5 * ROUGH_SHARE  # … but not impossible
 
 
 def test_random_rewards_are_ramps_and_bumps() -> None:

@@ -14,7 +14,7 @@ from zscout.base.names import known_name as known_name
 from zscout.base.randomness import Rng, Streams
 from zscout.base.types import Action, Vectors
 
-MOST = 10_000_000  # candidates, rounds or rollouts: a larger number is a typo or a tampered file
+LARGEST_COUNT = 10_000_000  # candidates, rounds or rollouts: a larger number is a typo or a tampered file
 
 
 def as_index(

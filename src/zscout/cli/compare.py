@@ -69,9 +69,9 @@ class Compare(CompareOptions):
         for row in rows:
             seen.add(row.label)
             if later := [label for label in row.alike if label not in seen]:
-                alike.append(f"{row.label} from {' or '.join(later)}")
+                alike.append(f"{row.label} and {' or '.join(later)}")
         if alike:
-            say(console, f"These data cannot tell {'; '.join(alike)}.")
+            say(console, f"No significant difference: {'; '.join(alike)}.")
         found = [outcome.to_json() for outcome in outcomes.values()]
         self.write(console, tables, {"rows": [row.to_json() for row in rows], "outcomes": found}, compare_csv(rows))
 

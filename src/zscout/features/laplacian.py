@@ -14,7 +14,7 @@ from zscout.base.types import FiniteWorld
 from zscout.features.graph import adjacency
 
 DENSE = 400  # states up to which the dense solver is faster
-SAME = 1e-8  # eigenvalues closer than this are equal
+EQUAL_EIGENVALUES = 1e-8  # eigenvalues closer than this are equal
 
 
 def laplacian(
@@ -118,7 +118,7 @@ def _count_below(L: csc_array, mu: float) -> int:
 
 def _ends_of_groups(values: np.ndarray) -> list[int]:
     """The number of eigenvalues up to the end of each group of equal ones."""
-    return [*(np.flatnonzero(np.diff(values) > SAME) + 1).tolist(), len(values)]
+    return [*(np.flatnonzero(np.diff(values) > EQUAL_EIGENVALUES) + 1).tolist(), len(values)]
 
 
 def _canonical(functions: np.ndarray, tie_breaker: csc_array) -> np.ndarray:

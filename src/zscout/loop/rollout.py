@@ -27,7 +27,7 @@ class Belief:
     exploring: bool  # whether an explorer chooses the action
     radius: Float[Tensor, "*b"]  # √β_t
     z_hat: Float[Tensor, "*b d"]  # ẑ_t
-    best_z: Float[Tensor, "*b d"]  # the z to use without further learning
+    best_z: Float[Tensor, "*b d"]  # the best z so far
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ from torch import Generator, Tensor
 from zscout.base.edge import all_finite, as_generator, as_index, as_size, as_vectors
 from zscout.base.types import Obs, Vectors
 
-FEW = 64  # norms that are faster compared in Python
+FEW_NORMS = 64  # norms that are faster compared in Python
 ZERO = torch.zeros(())
 
 
@@ -33,7 +33,7 @@ def project_sphere(z: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
     # On a GPU, the check would wait for the device; a trace has no branches.
     if z.device.type == "cpu" and z.numel() and not tracing:
         norm: Tensor = torch.linalg.vector_norm(z, dim=-1, keepdim=True)
-        sizes = norm.flatten().tolist() if norm.numel() <= FEW else [end.item() for end in torch.aminmax(norm)]
+        sizes = norm.flatten().tolist() if norm.numel() <= FEW_NORMS else [end.item() for end in torch.aminmax(norm)]
         if all(1e-15 < size < 1e15 for size in sizes):
             return torch.addcdiv(ZERO, z, norm, value=math.sqrt(z.shape[-1]))  # one operation
         if not all_finite(z):

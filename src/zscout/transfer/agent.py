@@ -47,7 +47,7 @@ from zscout.transfer.score.search import Among, Known
 
 OWN = "own"  # the model's atlas, if the default method is better with it
 ASK, TELL, ACT, STREAMS = 0, 1, 2, 3  # a step draws from three streams; each depends only on seed and t
-FAR = 1e-14  # of the largest ẑ: below, no other prior makes ẑ overflow, as V's condition number is smaller than 1e14
+SAFE_SHARE = 1e-14  # of the largest ẑ: below, no other prior makes ẑ overflow; V's condition number is below 1e14
 MODEL_RIDGE = 1.0  # λ of the model's own prior, before evidence chooses another
 CERTIFY = 2**39  # where the draws of certificates begin: beyond those of any step
 
@@ -519,7 +519,8 @@ class OnlineTransfer:
     def _usable(self, state: AgentState) -> AgentState:
         """The state; raises if its ẑ overflows the model's dtype."""
         first = state.posterior
-        if state.answers is None and first.forgetting == 1 and first.z_hat.abs().max().item() < FAR * self._largest_z:
+        plain = state.answers is None and first.forgetting == 1
+        if plain and first.z_hat.abs().max().item() < SAFE_SHARE * self._largest_z:
             return state  # whichever prior is likely: it is found when a score needs it
         if torch.linalg.vector_norm(state.belief.z_hat, math.inf).item() > self._largest_z:
             largest = f"{self._largest_z:.2g}"

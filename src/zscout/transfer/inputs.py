@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from zscout.base.edge import (
-    MOST,
+    LARGEST_COUNT,
     all_finite,
     as_index,
     as_positive,
@@ -61,7 +61,7 @@ def _flag(value: Any, name: str) -> None:
         raise ValueError(f"{name} must be True or False, got {value!r}")
 
 
-Count: TypeAlias = Annotated[int, partial(as_size, low=1, high=MOST)]
+Count: TypeAlias = Annotated[int, partial(as_size, low=1, high=LARGEST_COUNT)]
 Whole: TypeAlias = Annotated[int, partial(as_size, low=0)]
 Positive: TypeAlias = Annotated[float, as_positive]
 NotNegative: TypeAlias = Annotated[float, partial(in_range, low=0.0, high=math.inf, open_end=True)]

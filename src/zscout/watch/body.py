@@ -16,14 +16,14 @@ from zscout.lab.arenas.vector import LINEAR
 from zscout.lab.runs.simulation import followed
 from zscout.lab.runs.spec import Spec
 from zscout.transfer.agent import OnlineTransfer
-from zscout.watch.viewer import TASKS, beside_oracle, linear_task, read_task, seed_of, share
+from zscout.watch.viewer import REPORTED_TASKS, beside_oracle, linear_task, read_task, seed_of, share
 from zscout.worlds.bodies.body import body
 from zscout.worlds.bodies.env import side_view
 from zscout.worlds.bodies.tasks import body_tasks
 
 COMPARED = 2_000  # saved observations on which the estimate is compared with goal features
 PIXELS = 16  # a metre, of the picture for a terminal
-SAME = 0.99  # behaviours whose z have this cosine are shown as the same
+SAME_COSINE = 0.99  # behaviours whose z have this cosine are shown as the same
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,14 +73,14 @@ def run_named(name: str, model: str, method: str, task: str, *, noise: float, se
     kinds = {found.name: HELD_OUT if found.kind == HELD_OUT else SUITE for found in body_tasks(body(name, threads=1))}
     if task in kinds:
         arena = BodyArena(model, kinds[task], body=name)
-        number = TASKS.draw(arena).index(task)
+        number = REPORTED_TASKS.draw(arena).index(task)
         found: str | tuple[float, ...] = task
     else:
         arena, number = BodyArena(model, body=name), 0
         read = read_task(task, f"a name ({', '.join(kinds)}), its number,")
         if isinstance(read, int):
             number = read
-            found = TASKS.draw(arena)[read]
+            found = REPORTED_TASKS.draw(arena)[read]
         else:
             arena, found = replace(arena, rewards=LINEAR), linear_task(read, arena.bfm.dim)
     spec = Spec(arena, method, found, noise=noise, seed=seed_of(number, seed), steps=steps)
@@ -113,7 +113,7 @@ def _frames(arena: BodyArena, spec: Spec, correlated: "Correlations") -> Iterato
         step, own, best = both.step, both.own, both.best
         assert step.belief is not None
         z, kept = followed(step), step.belief.best_z
-        trying = step.belief.exploring or bool(torch.cosine_similarity(z, kept).item() < SAME)
+        trying = step.belief.exploring or bool(torch.cosine_similarity(z, kept).item() < SAME_COSINE)
         ends, radii = arena.world.segments(both.state)
         correlations = correlated.of(agent.expected_reward(correlated.obs)[0])
         numbers = {
@@ -126,7 +126,7 @@ def _frames(arena: BodyArena, spec: Spec, correlated: "Correlations") -> Iterato
             "return": own,  # of this episode so far, without noise
             "oracle": best,  # the oracle's in the same steps
             "correlations": correlations,
-            "z": z[0].tolist(),  # Z_t; for an explorer's step, the z to use without further learning
+            "z": z[0].tolist(),  # Z_t; for an explorer's step, the best z
             "z_hat": agent.z_hat[0].tolist(),
         }
         yield BodyFrame(

@@ -16,7 +16,7 @@ from zscout.lab.arenas.ground import Ground
 from zscout.lab.runs.simulation import TaskRuns, followed, simulated, trace_of
 from zscout.lab.runs.spec import Spec
 from zscout.transfer.agent import OnlineTransfer
-from zscout.watch.viewer import TASKS, Frame, Scene, mode_of, read_task, seed_of, share
+from zscout.watch.viewer import REPORTED_TASKS, Frame, Scene, mode_of, read_task, seed_of, share
 
 
 def run_named(arena: GridArena, method: str, task: str, *, noise: float, seed: int, steps: int) -> Spec:
@@ -27,7 +27,7 @@ def run_named(arena: GridArena, method: str, task: str, *, noise: float, seed: i
     """
     ground, found = arena.ground, read_task(task)
     if isinstance(found, int):
-        z_r = arena.vectors(TASKS.draw(arena)[found : found + 1])
+        z_r = arena.vectors(REPORTED_TASKS.draw(arena)[found : found + 1])
     else:
         z_r = as_vectors(found, ground.exact.dim, "the task")[None]
     if not ground.yardstick.gap(z_r) > 1e-9 * float(z_r.norm() * ground.exact.features.norm(dim=-1).max()):
@@ -84,9 +84,9 @@ def _frames(agent: OnlineTransfer, ground: Ground, task: Float[Tensor, "1 d"], e
             "reward": float(step.reward),
             "regret": regret,  # v*(S_t) − v of π(·,Z_t) there
             "lost": lost,  # regret so far ÷ the regret of a lost step, mean v* − v_random for tasks of this ‖z_r‖
-            "value": value,  # of the z to use without further learning: 0 is a random walk, 1 is optimal
+            "value": value,  # of the best z: 0 is a random walk, 1 is optimal
             "error": error,  # ‖ẑ − z_r‖
-            "z": z[0].tolist(),  # Z_t; for an explorer's step, the z to use without further learning
+            "z": z[0].tolist(),  # Z_t; for an explorer's step, the best z
             "z_hat": z_hat[0].tolist(),
         }
         yield Frame(

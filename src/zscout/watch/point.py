@@ -19,7 +19,7 @@ from zscout.lab.runs.spec import Spec
 from zscout.transfer.agent import OnlineTransfer
 from zscout.transfer.offline import constant_part_of
 from zscout.watch.viewer import (
-    TASKS,
+    REPORTED_TASKS,
     Frame,
     Point,
     Scene,
@@ -36,7 +36,7 @@ from zscout.worlds.points.tasks import KINDS
 STEPS = 210  # three episodes
 PER_CELL = 3  # squares of the maps along a cell
 AHEAD, LAST = 30, 10  # a behaviour leads to the mean place of the last 10 of its next 30 steps
-NEAR = 1.0  # cells: places at this distance are the same place
+SAME_PLACE = 1.0  # cells: places at this distance are the same place
 
 
 def run_named(model: str, method: str, task: str, *, noise: float, seed: int, steps: int) -> Spec:
@@ -49,7 +49,7 @@ def run_named(model: str, method: str, task: str, *, noise: float, seed: int, st
     if found is None:
         read = read_task(task, f"its number, a kind ({', '.join(KINDS)}) and a number,")
         if isinstance(read, int):
-            number, found = read, TASKS.draw(arena)[read]
+            number, found = read, REPORTED_TASKS.draw(arena)[read]
         else:
             arena, found = PointArena(model, "linear"), linear_task(read, arena.bfm.dim)
     spec = Spec(arena, method, found, noise=noise, seed=seed_of(number, seed), steps=steps)
@@ -105,7 +105,7 @@ def _frames(agent: OnlineTransfer, arena: PointArena, spec: Spec, maps: "_Maps")
         settled = place = _point(path[-1])
         if not step.belief.exploring:
             heading, settled = _leads_to(arena, torch.cat([z, step.belief.best_z]), step.obs)
-        mode = mode_of(heading, settled, place, lambda one, other: math.dist(one, other) < NEAR)
+        mode = mode_of(heading, settled, place, lambda one, other: math.dist(one, other) < SAME_PLACE)
         numbers = {
             "step": step.t + 1,
             "episode": episode + 1,
@@ -117,7 +117,7 @@ def _frames(agent: OnlineTransfer, arena: PointArena, spec: Spec, maps: "_Maps")
             "return": own,  # of this episode so far, without noise
             "oracle": best,  # the oracle's in the same steps
             "error": float((z_hat - learnable).norm()),  # ‖ẑ − z_r‖
-            "z": z[0].tolist(),  # Z_t; for an explorer's step, the z to use without further learning
+            "z": z[0].tolist(),  # Z_t; for an explorer's step, the best z
             "z_hat": z_hat[0].tolist(),
         }
         returns = f"return {share(own, 1)}, the oracle's {share(best, 1)}"

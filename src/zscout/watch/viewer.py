@@ -27,7 +27,7 @@ DOING: dict[Mode, str] = {
     "goes": "goes to the best place it knows",
     "stays": "stays at the best place it knows",
 }
-TASKS = Tasks(count=100, seeds=1)  # the tasks that compare reports on
+REPORTED_TASKS = Tasks(count=100, seeds=1)  # the tasks that compare reports on
 Place = TypeVar("Place")
 
 
@@ -86,7 +86,7 @@ def read_task(task: str, kinds: str = "its number") -> int | list[float]:
     except ValueError:
         raise ValueError(f"a task is {kinds} or z_r with commas between, got {task!r}") from None
     if task.strip().lstrip("+-").isdecimal():
-        return as_size(int(task), "the number of a task", 0, TASKS.count - 1)
+        return as_size(int(task), "the number of a task", 0, REPORTED_TASKS.count - 1)
     return z_r
 
 
@@ -102,7 +102,7 @@ def linear_task(z_r: Sequence[float], dim: int) -> tuple[float, ...]:
 
 def seed_of(number: int, seed: int) -> int:
     """The seed of a run; for a ``seed`` below 1000 that of the run of compare with this task and seed."""
-    return (TASKS.run_seeds[number] + seed) % 2**63
+    return (REPORTED_TASKS.run_seeds[number] + seed) % 2**63
 
 
 def mode_of(

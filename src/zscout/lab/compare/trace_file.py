@@ -24,7 +24,7 @@ from zscout.worlds.grids.maps import WORLDS
 KIND, FORMAT = "trace", 2
 MODELS, WHO = ("network", "exact"), ("hidden", "person")  # who gives the reward
 BEFORE_INTERCEPT = 1  # the format of runs without an intercept
-LARGEST = 1e50  # of any number: sums of squares of values stay finite
+LARGEST_NUMBER = 1e50  # of any number: sums of squares of values stay finite
 MOST_BYTES = 64 * 2**20
 STATES, VECTORS, FINAL = ("state", "action", "entered"), ("z", "z_hat", "best_z"), ("final_z", "final_z_hat")
 Number: TypeAlias = int | float
@@ -50,11 +50,11 @@ class TracedRun:
     state: Sequence[int]  # S_t [T]
     action: Sequence[int]  # A_t
     entered: Sequence[int]  # S_{t+1}
-    z: Sequence[Sequence[Number]]  # Z_t [T d]; for an explorer's step, the z to use without further learning
+    z: Sequence[Sequence[Number]]  # Z_t [T d]; for an explorer's step, the best z
     exploring: Sequence[bool]  # whether an explorer chose the action
     reward: Sequence[Number | None]  # R_{t+1}; None: not seen
     z_hat: Sequence[Sequence[Number]]  # ẑ_t, before the step
-    best_z: Sequence[Sequence[Number]]  # the z to use without further learning, before the step
+    best_z: Sequence[Sequence[Number]]  # the best z, before the step
     radius: Sequence[Number]  # √β_t
     final_z: Sequence[Number]  # [d] the z to use after the last reward
     final_z_hat: Sequence[Number]
@@ -110,7 +110,7 @@ class TraceFile:
         known_name(self.who, WHO, "kind of reward")
         if self.model == "network" and (self.world, self.features) not in SHIPPED:
             raise ValueError(f"no network ships for {self.features} in {self.world}")
-        in_range(self.noise, "noise", 0.0, LARGEST)
+        in_range(self.noise, "noise", 0.0, LARGEST_NUMBER)
         as_size(self.seed, "seed", 0, 2**61)
         if self.memory is not None:
             as_size(self.memory, "memory", 2, 10**9)
@@ -129,7 +129,7 @@ class TraceFile:
             raise ValueError(f"rewards are since {short(since)}: the first since 0, then in order, within the run")
         for painting in self.rewards:
             array_in(painting.table, "the table of a reward", (ground.world.n_states,))
-            in_range(painting.noise, "the noise of a reward", 0.0, LARGEST)
+            in_range(painting.noise, "the noise of a reward", 0.0, LARGEST_NUMBER)
 
     @property
     def steps(self) -> int:
@@ -207,7 +207,7 @@ class TraceFile:
         except OSError as error:
             raise ValueError(f"{path} cannot be read: {error.strerror}") from None
         except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):
-            raise ValueError(f"{path} is no JSON, which a trace is") from None
+            raise ValueError(f"{path} is not valid JSON") from None
         except ValueError as error:
             raise ValueError(f"{path} cannot be used: {error}") from None
 
@@ -235,7 +235,7 @@ def _parsed(value: Any, kind: Any, name: str) -> Any:
         return [_parsed(part, part_kind, name) for part in value]
     if type(value) not in (arguments or (kind,)):  # True is no number
         wanted = " or ".join(WORDS[kind] for kind in arguments or (kind,))
-        raise ValueError(f"{name} holds {short(value)}, wanted is {wanted}")
+        raise ValueError(f"{name} must be {wanted}, got {short(value)}")
     if type(value) is str and len(value) > 100:
         raise ValueError(f"{name} is text of {len(value)} letters")
     return value
@@ -248,9 +248,9 @@ def array_in(values: Any, name: str, shape: tuple[int, ...], below: int | None =
     except (ValueError, OverflowError, TypeError):
         raise ValueError(f"{name} must be numbers {list(shape)}, its rows alike and none too large") from None
     if array.shape != shape:
-        raise ValueError(f"{name} has shape {list(array.shape)}, wanted is {list(shape)}")
-    if not (np.abs(array) <= LARGEST).all():
-        raise ValueError(f"{name} holds NaN, inf or a number beyond {LARGEST:g}")
+        raise ValueError(f"{name} has shape {list(array.shape)}, expected {list(shape)}")
+    if not (np.abs(array) <= LARGEST_NUMBER).all():
+        raise ValueError(f"{name} holds NaN, inf or a number beyond {LARGEST_NUMBER:g}")
     if below is not None and ((array < 0) | (array >= below)).any():
         outside = array[(array < 0) | (array >= below)][0]
         raise ValueError(f"{name} {outside:g} is outside 0 … {below - 1}")

@@ -16,7 +16,7 @@ from zscout.lab.runs.simulation import Trace
 from zscout.models.exact.model import ExactModel
 from zscout.transfer.belief.posterior import TaskPosterior
 
-EVERY, LAST = 5, 20  # settled: value ≥ GOOD at every check of the last steps
+CHECK_EVERY, LAST = 5, 20  # settled: value ≥ GOOD at every check of the last steps
 ALL_STEPS = 500  # in longer runs the value of the estimate is computed every 5 steps only
 
 
@@ -115,7 +115,7 @@ def _normalised(reward: Float[Tensor, "T R"], mean: Tensor, best: Tensor) -> Flo
 
 def settled(value: Float[Tensor, "T R"]) -> Bool[Tensor, " R"]:
     """Whether the value of the z to keep is ≥ .95 at every check (every 5 steps) of the last 20 steps."""
-    return (value[-LAST:].flip(0)[::EVERY] >= GOOD).all(0)
+    return (value[-LAST:].flip(0)[::CHECK_EVERY] >= GOOD).all(0)
 
 
 def log_det_of_counts(entered: Int[Tensor, "T R"], ridge: float, states: int) -> Float[Tensor, "T R"]:
@@ -135,7 +135,7 @@ def value_of_estimate(trace: Trace, yardstick: Yardstick, task: Float[Tensor, "T
     Computed every fifth step where it is costly: in long runs, and for networks, which need all states for every z.
     """
     steps = len(trace.state)
-    every = 1 if steps <= ALL_STEPS and isinstance(yardstick.model, HasExactPsi) else EVERY
+    every = 1 if steps <= ALL_STEPS and isinstance(yardstick.model, HasExactPsi) else CHECK_EVERY
     z = torch.cat([trace.best_z[1:], trace.final_z[None]])
     checks = torch.arange(steps - 1, -1, -every).flip(0)
     value = yardstick.value(z[checks].flatten(0, 1), task[checks].flatten(0, 1)).reshape(len(checks), -1)

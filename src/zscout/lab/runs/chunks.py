@@ -22,7 +22,7 @@ from zscout.transfer.saving import method_to_json
 from zscout.transfer.score.search import Ellipsoid, Shooting
 
 SECONDS = 5.0  # the aim for one chunk: a stop loses no more, unless the fewest runs of a network take longer
-FEW, LEAST, MOST = 8, 48, 300  # runs in a chunk: with a small network, 48 take hardly more time than 12
+SMALL_CHUNK, FAST_CHUNK, LARGEST_CHUNK = 8, 48, 300  # runs: with a small network, 48 take as long as 12
 SOLVES = 5_000  # z that dynamic programming solves in a second, for a first guess
 MEASURED = 2_000  # z solved to measure that rate
 
@@ -169,16 +169,16 @@ class _Plan:
         group, runs = chunk.answers[0].spec.group, len(chunk.answers)
         share = SECONDS / max(chunk.seconds, 1e-3)
         size = runs * min(4.0, max(2.0, share)) if share > 1 else runs * share
-        self._sizes[group] = max(self._least[group], min(MOST, int(size)))
+        self._sizes[group] = max(self._least[group], min(LARGEST_CHUNK, int(size)))
 
 
 def _least_runs(group: Spec) -> int:
     """The smallest chunk: fewer runs if each step solves many z by dynamic programming, or if there are many steps."""
-    guess = min(LEAST, int(SECONDS * SOLVES / (group.steps * _solves(group))))
+    guess = min(FAST_CHUNK, int(SECONDS * SOLVES / (group.steps * _solves(group))))
     if isinstance(group.arena.bfm, ExactModel):
         return max(1, guess)
     # On a GPU further runs cost nothing; on a CPU single runs take twice the time that they take in a batch of eight.
-    return max(FEW, guess) if group.arena.device == "cpu" else MOST
+    return max(SMALL_CHUNK, guess) if group.arena.device == "cpu" else LARGEST_CHUNK
 
 
 def _solves(group: Spec) -> int:

@@ -121,7 +121,7 @@ def trace_of(agent: OnlineTransfer, tasks: Float[Tensor, "R d"], steps: Sequence
 
 
 def followed(step: Step) -> Float[Tensor, "R d"]:
-    """Z_t; for an explorer's step, the z to use without further learning."""
+    """Z_t; for an explorer's step, the best z."""
     assert step.belief is not None
     z: Tensor = step.belief.best_z if step.z is None else step.z
     return z

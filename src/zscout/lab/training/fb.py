@@ -107,7 +107,7 @@ class FBRun:
         return self.trainer.recipe.steps
 
     def train(self, every: int = 250) -> Iterator[FBProgress]:
-        """Lines of the log; a checkpoint every 20 s, after a line: only there a resumed training is the same."""
+        """Yield log lines. Save a checkpoint every 20 s, after a line: only there does resuming reproduce the run."""
         written = 0.0
         for progress in self.trainer.train(every=every):
             if time.monotonic() - written > SECONDS or self.trainer.finished:

@@ -20,7 +20,7 @@ from zscout.live.places.goal_words import goals_of, in_words
 from zscout.live.places.live_world import Hidden, RecordedStep, RunSoFar
 from zscout.live.places.rounding import rounded
 from zscout.transfer.atlas.atlas import Atlas
-from zscout.watch.body import COMPARED, SAME
+from zscout.watch.body import COMPARED, SAME_COSINE
 from zscout.worlds.bodies.planar import PlanarBody
 from zscout.worlds.bodies.tasks import FIELDS, body_tasks
 
@@ -242,7 +242,7 @@ class BodyJudge:
         if last.episode != self._episode:
             self._episode, self._decision, self._return = last.episode, 0, 0.0
         self._decision += 1
-        same = bool(torch.cosine_similarity(last.z, last.belief.best_z, dim=-1) >= SAME)
+        same = bool(torch.cosine_similarity(last.z, last.belief.best_z, dim=-1) >= SAME_COSINE)
         self.mode = "wanders" if last.belief.exploring else "keeps" if same else "tries"
         if last.shown or last.done:
             self.mode = "shows" if last.shown else "done"

@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 from zscout.watch.viewer import Mode
 from zscout.worlds.grids.grid import Cell
 
-# A body keeps to what it would do without further learning, is sure of it, or shows a behaviour that a person chose.
+# A body follows its best z, is sure of it, or shows a behaviour that a person chose.
 LiveMode: TypeAlias = Mode | Literal["begins", "keeps", "done", "shows"]
 
 

@@ -7,7 +7,7 @@ from zscout.worlds.bodies import quadruped
 from zscout.worlds.bodies.goals import COS_PITCH, EXTENSION, HEIGHT, PITCH_RATE, SIN_PITCH, SPEED
 
 WORTH_SAYING = 0.25  # correlations below this are not put into words
-MOST = 3  # features in a sentence
+NAMED_FEATURES = 3  # features in a sentence
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,6 @@ def goals_of(body: str) -> tuple[Goal, ...]:
 
 def in_words(goals: Sequence[Goal], correlations: Sequence[float]) -> str:
     """The features that go with a reward, the strongest first: "forward (0.8), upright (0.5)"; "" if there are none."""
-    strongest = sorted(zip(goals, correlations, strict=True), key=lambda pair: -abs(pair[1]))[:MOST]
+    strongest = sorted(zip(goals, correlations, strict=True), key=lambda pair: -abs(pair[1]))[:NAMED_FEATURES]
     words = [(goal.high if r > 0 else goal.low, abs(r)) for goal, r in strongest if abs(r) >= WORTH_SAYING]
     return ", ".join(f"{word} ({share:.1f})" for word, share in words)

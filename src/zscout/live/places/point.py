@@ -17,7 +17,7 @@ from zscout.live.places.explanation import LiveMode
 from zscout.live.places.live_world import Hidden, RecordedStep, RunSoFar
 from zscout.live.places.map_frame import map_frame
 from zscout.live.places.rounding import rounded
-from zscout.watch.point import NEAR, at_velocities, free_squares, physics_of
+from zscout.watch.point import SAME_PLACE, at_velocities, free_squares, physics_of
 from zscout.watch.viewer import Point, mode_of
 from zscout.worlds.grids.grid import Cell
 from zscout.worlds.points.tasks import point_tasks
@@ -179,4 +179,4 @@ def _on_map(obs: Any) -> Point:
 
 
 def _same(one: Point, other: Point) -> bool:
-    return math.dist(one, other) < NEAR * PER_CELL
+    return math.dist(one, other) < SAME_PLACE * PER_CELL

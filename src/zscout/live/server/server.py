@@ -153,7 +153,7 @@ class LiveServer:
                             notice("notice", "A server process ended before it was ready. It is restarted.")
                         )
                         await asyncio.sleep(pause)
-            await page.close(BROKEN, "the server processes end before they are ready")
+            await page.close(BROKEN, "the worker processes crashed while starting")
 
     async def _listen(self, page: PageSocket) -> None:
         """Do message after message; no message can end the run."""

@@ -19,8 +19,8 @@ from zscout.transfer.score.confidence import plausible_spread
 
 ACTIONS, STARTING = 60, 20  # of a behaviour; those at its start say more about the state than about the behaviour
 PLAUSIBLE, RANDOM = 5, 4  # behaviours: for tasks that fit the rewards so far, and of any task
-TASKS, CONFIDENCE = 200, 0.95  # plausible tasks, and for how many of them the share holds
-EVERY = 100  # labels from one rehearsal to the next
+PLAUSIBLE_TASKS, CONFIDENCE = 200, 0.95  # plausible tasks, and for how many of them the share holds
+LABELS_APART = 100  # labels from one rehearsal to the next
 OF_AN_ANSWER = 25  # labels that an answer about two clips counts for
 REHEARSALS, SURE = 4, 0.15  # so many of them have to find, on average, at most this share
 FEW_LABELS, UNFELT = 150, 0.1  # R² below this, at so many labels: the features do not tell good from bad
@@ -64,7 +64,7 @@ class Rehearsals:
 
     def go_on(self, labels: int, state: Float[Tensor, " k"], actions: int = 1) -> None:
         """Take so many actions of a rehearsal, if one is due or running."""
-        if self._running is None and labels - self._since >= EVERY:
+        if self._running is None and labels - self._since >= LABELS_APART:
             self._since, self._begun = labels, self._begun + 1
             elsewhere = self._arena.starts(Streams(torch.tensor([labels])))[0]
             begin = state if self._begun % 2 else elsewhere
@@ -101,7 +101,7 @@ def could_gain(
     Yields, after each action, the state that the behaviour to keep enters.
     """
     rng, model, posterior = torch.Generator().manual_seed(seed), arena.bfm, agent.posterior
-    tasks = posterior.sample(TASKS, rng, plausible_spread(posterior))
+    tasks = posterior.sample(PLAUSIBLE_TASKS, rng, plausible_spread(posterior))
     tried = (agent.best_z[None], agent.z_for(tasks[:PLAUSIBLE]), model.sample_z(RANDOM, rng))
     entered = []
     for states in rehearsed(arena, state, torch.cat([z.double().cpu() for z in tried]), ACTIONS):

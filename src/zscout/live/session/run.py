@@ -18,7 +18,7 @@ from zscout.live.session.run_reward import RunReward
 from zscout.live.session.setup import Setup, reward_in, task_in
 from zscout.live.session.step_file import step_file
 
-LATE = 5  # steps: an answer may arrive after the agent has moved on
+LATE_STEPS = 5  # steps: an answer may arrive after the agent has moved on
 LATE_THUMB = 50  # the same for a thumb, which is about many steps
 KEPT = 2_000  # frames of a body that a page can show; of a map, all
 SILENT = 10  # steps that learn together that no thumb came
@@ -94,7 +94,7 @@ class LiveRun:
     def give(self, step: Any, value: Any) -> Reply:
         """A person's reward for the place entered at a step, at most a few steps ago."""
         self._check_who("person")
-        ago = self._newest - as_size(step, "step", max(1, self._newest - LATE), self._newest)
+        ago = self._newest - as_size(step, "step", max(1, self._newest - LATE_STEPS), self._newest)
         reward, side = reward_in(value), self._sides[0]
         if side.steps[-1 - ago].reward is not None:
             raise ValueError(f"step {step} already has a reward")
@@ -111,7 +111,7 @@ class LiveRun:
     def skip(self, step: Any) -> Reply:
         """A person gives no reward for the place entered at a step."""
         self._check_who("person")
-        self._skipped = max(self._skipped, as_size(step, "step", max(1, self._newest - LATE), self._newest))
+        self._skipped = max(self._skipped, as_size(step, "step", max(1, self._newest - LATE_STEPS), self._newest))
         return self._reply([])
 
     def paint(self, cells: Any, value: Any) -> Reply:

@@ -11,7 +11,7 @@ from zscout.loop.rollout import Belief, Environment, Step, Walk
 from zscout.transfer.agent import OnlineTransfer
 from zscout.transfer.inputs import Flags, Rewards
 
-LARGEST = 1e3  # of an entry of z: far beyond any z of a model, and safe in single precision
+LARGEST_Z = 1e3  # of an entry of z: far beyond any z of a model, and safe in single precision
 
 
 class ShownWalk(Walk):
@@ -52,6 +52,6 @@ def behaviour_in(z: Any, agent: OnlineTransfer) -> Float[Tensor, " d"]:
     dim = agent.bfm.dim
     if not isinstance(z, list) or len(z) != dim:
         raise ValueError(f"z must be a list of {dim} numbers")
-    numbers = [in_range(entry, "an entry of z", -LARGEST, LARGEST) for entry in z]
+    numbers = [in_range(entry, "an entry of z", -LARGEST_Z, LARGEST_Z) for entry in z]
     like = agent.best_z
     return agent.bfm.project_z(like.new_tensor(numbers)).to(like)

@@ -42,7 +42,7 @@ OPTIONAL = (
 )
 CANDIDATES = 5
 RUNS = (2, 3)  # batch dimensions of the test inputs
-SAME = 1e-4  # relative: a batch and its entries may round differently in float32
+BATCH_ROUNDING = 1e-4  # relative: a batch and its entries may round differently in float32
 SHORT = 0.5  # the discount at which psi_at and second_moment are checked, unless the model has only one
 GAMMAS = (0.5, 0.7, 0.8, 0.9, 0.95, 0.97, 0.98, 0.99, 0.995, 0.999)  # tried if the model has no gamma
 
@@ -224,7 +224,10 @@ def _check_extras(model: BehaviorModel, obs: Obs) -> None:
         _check_tensor(f"second_moment(obs, z, {short}) of obs [2 3]", moment, (*RUNS, n, d, d))
         _demand(_close(moment.mT, moment), "second_moment is not symmetric")
         lowest = torch.linalg.eigvalsh(moment.double()).min()
-        _demand(bool(lowest >= -SAME * moment.abs().max()), f"second_moment has a negative eigenvalue, {lowest:.3g}")
+        _demand(
+            bool(lowest >= -BATCH_ROUNDING * moment.abs().max()),
+            f"second_moment has a negative eigenvalue, {lowest:.3g}",
+        )
 
 
 def _check_frozen(model: object) -> None:
@@ -323,4 +326,4 @@ def _check_tensor(what: str, value: object, shape: tuple[int, ...]) -> None:
 def _close(one: Tensor, other: Tensor) -> bool:
     one, other = one.double(), other.double()
     scale = float(other.abs().max()) if other.numel() else 0.0
-    return one.shape == other.shape and torch.allclose(one, other, rtol=0, atol=SAME * max(scale, 1e-12))
+    return one.shape == other.shape and torch.allclose(one, other, rtol=0, atol=BATCH_ROUNDING * max(scale, 1e-12))

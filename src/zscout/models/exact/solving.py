@@ -11,7 +11,7 @@ from torch import Tensor
 from zscout.models.exact.planning import EPS, Dynamics, optimal_policies, values_of
 
 REMEMBERED = 2**23  # bytes of cached policies
-LEAST = 16  # fewest z solved together: sweeps copy rows of them
+SMALLEST_BATCH = 16  # fewest z solved together: sweeps copy rows of them
 CHUNK = 2**16  # numbers per step of a computation: fits a core's cache
 TURN = threading.Lock()  # guards the caches; global, so that models can be copied
 
@@ -37,7 +37,7 @@ class Solver:
         return torch.cat(parts)
 
     def _solve(self, z: Float[Tensor, "m d"]) -> Int[Tensor, "m S"]:
-        rewards = (self._rewards(part) for part in chunks(z, len(self._features), LEAST))
+        rewards = (self._rewards(part) for part in chunks(z, len(self._features), SMALLEST_BATCH))
         return torch.cat([optimal_policies(self._dynamics, r.shape, self._gamma, r.error).T for r in rewards])
 
     def _rewards(self, z: Float[Tensor, "m d"]) -> "_Rewards":

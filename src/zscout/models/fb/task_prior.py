@@ -11,10 +11,10 @@ from zscout.base.smooth_rewards import random_rewards
 from zscout.base.types import BehaviorModel
 from zscout.models.sphere import project_sphere
 
-TASKS = 1_024  # random rewards
+PRIOR_TASKS = 1_024  # random rewards
 OBSERVATIONS = 10_000  # used at most
 NO_VARIANCE = 1e-6  # relative to the largest variance of φ: directions that vary less are rounding
-LEAST = 0.2  # added to every direction, relative to their mean: rough rewards are possible, too
+ROUGH_SHARE = 0.2  # added to every direction, relative to their mean: rough rewards are possible, too
 
 
 def task_covariance(
@@ -43,7 +43,7 @@ def covariance_of_rewards(
         raise ValueError("φ of these observations holds NaN or inf: run zscout.check_model(model)")
     deviation = goals.std(0, correction=0)
     scaled = ((goals - goals.mean(0)) / torch.where(deviation > 0, deviation, 1.0)).cpu()
-    rewards = random_rewards(scaled, TASKS, Generator().manual_seed(seed)).to(phi)
+    rewards = random_rewards(scaled, PRIOR_TASKS, Generator().manual_seed(seed)).to(phi)
     rewards = rewards - rewards.mean(0)
     rewards = rewards / rewards.std(0, correction=0).clamp(min=1e-9)
     apart = phi - phi.mean(0)
@@ -51,7 +51,7 @@ def covariance_of_rewards(
     tasks = own @ (apart.mT @ rewards) / len(phi)  # z_r by regression
     covariance = tasks @ tasks.mT
     sizes = (apart @ tasks).square().sum() / len(phi) / len(own)  # of φ·z_r, for each direction
-    found: Tensor = (covariance / sizes + LEAST * own) / (1 + LEAST)
+    found: Tensor = (covariance / sizes + ROUGH_SHARE * own) / (1 + ROUGH_SHARE)
     return found + NO_VARIANCE * found.diagonal().mean() * torch.eye(len(found)).to(found)  # where φ does not vary
 
 

@@ -29,7 +29,7 @@ from zscout.transfer.atlas.behaviours import Behaviours
 from zscout.transfer.atlas.features import Map, RichFeatures, features_of, maps_of
 from zscout.transfer.offline import least_squares
 
-EVERY = 5  # steps from one kept observation to the next: neighbours are much alike
+KEPT_EVERY = 5  # steps from one kept observation to the next: neighbours are much alike
 CHUNK, CHUNK_OF_ENV = 128, 8  # behaviours that are followed together, and saved: in a batched world, in an environment
 PILOT = 8_192  # observations of the first chunk, which scale the features
 LABELLED = 16  # observations of each behaviour, over which the random rewards of later ones are fitted
@@ -106,7 +106,7 @@ class Charting:
         if not isinstance(self.bfm, PolicySet):
             raise ValueError(f"{type(self.bfm).__name__} cannot be followed: expected a model, or zscout.Behaviours")
         as_size(self.starts, "starts", 1)
-        as_size(self.steps, "steps", 2 * EVERY)
+        as_size(self.steps, "steps", 2 * KEPT_EVERY)
         as_size(self.seed, "seed", 0, 2**62)
         if self.given is not None:
             self.given = as_vectors(self.given, self.bfm.dim)
@@ -148,7 +148,7 @@ class Charting:
         sample = sample[torch.randperm(len(sample), generator=rng)[:SAMPLE]]
         row = torch.arange(len(z)).repeat_interleave(self.starts)
         curve = torch.stack(self.parts["curve"]).mean(0)
-        found = assembled(z, row, means.flatten(0, 1).double(), sample, curve, self._map, EVERY).to(self._place)
+        found = assembled(z, row, means.flatten(0, 1).double(), sample, curve, self._map, KEPT_EVERY).to(self._place)
         if self.folder is not None:
             found.save(self.folder)
             Path(self.folder, PARTIAL).unlink(missing_ok=True)
@@ -210,7 +210,7 @@ class Charting:
             group, kept = rows[begin : begin + width], []
             padded = torch.cat([group, group[:1].expand(width - len(group), -1)])
             for t, obs in enumerate(follow(padded, _number(self.seed, first, begin))):
-                if t % EVERY == EVERY - 1:
+                if t % KEPT_EVERY == KEPT_EVERY - 1:
                     kept.append(obs[: len(group)])
                 yield first * self.starts * self.steps + begin * self.steps + (t + 1) * len(group)
             seen.append(torch.stack(kept, 1))

@@ -13,7 +13,7 @@ from zscout.base.types import HasGoalFeatures, Obs
 
 WIDTHS = (0.3, 0.6, 1.2)  # standard deviations of an input, times √(number of inputs of a sine)
 GOAL_WAVES, WAVES = 48, 24  # sines of each width: of the goal features, of the observation
-FAR = 4.0  # standard deviations: an input beyond counts as there
+CLAMPED_AT = 4.0  # standard deviations: an input beyond counts as there
 BESIDE = 0.3  # size of φ, and of the sines of the entries if there are goal features, beside sines of size 1
 
 Map = Callable[[Tensor], Tensor]
@@ -46,7 +46,7 @@ class Waves:
 
     def __call__(self, inputs: Float[Tensor, "n i"]) -> Float[Tensor, "n k"]:
         """The sines."""
-        x = ((inputs - self.mean) / self.spread).clamp(-FAR, FAR)
+        x = ((inputs - self.mean) / self.spread).clamp(-CLAMPED_AT, CLAMPED_AT)
         return torch.cos(x @ self.rates + self.phases) / math.sqrt(len(self.phases))
 
     def to(self, device: torch.device | str) -> "Waves":

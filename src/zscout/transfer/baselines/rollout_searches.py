@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from zscout.base.edge import MOST, as_size
+from zscout.base.edge import LARGEST_COUNT, as_size
 from zscout.base.randomness import Rng, normal
 from zscout.transfer.inputs import Checked, Count, Discount, NotNegative, Positive
 from zscout.transfer.score.forecast import discount_of, pick
@@ -36,7 +36,7 @@ class RolloutSearch(Protocol):
         """The memory after one step, which entered problem.obs."""
 
     def best(self, memory: Memory) -> Float[Tensor, "*b d"]:
-        """The z to use without further learning."""
+        """The best z so far."""
 
     def wants_reset(self, memory: Memory) -> bool:
         """Whether the environment should reset to the common start now."""
@@ -122,7 +122,7 @@ class LoLA(_Rollouts):
     rollout that ends with ``done`` has no second part, whether the episode was terminated or truncated.
     """
 
-    draws: Annotated[int, partial(as_size, low=2, high=MOST)] = 10
+    draws: Annotated[int, partial(as_size, low=2, high=LARGEST_COUNT)] = 10
     std: Positive = 0.15
     rate: Positive = 0.05
 

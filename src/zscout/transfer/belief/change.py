@@ -17,7 +17,7 @@ Recent: TypeAlias = dict[str, Tensor]
 """The last pairs of each run, newest first: phi [*b m d], reward [*b m], their count [*b]; and how often it changed."""
 
 TINY = torch.finfo(torch.float64).tiny
-LEAST = 3  # rewards before a change
+FEWEST_REWARDS = 3  # rewards before a change
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class ChangeTest(Checked):
         log_dets = (whole + torch.linalg.slogdet(V_prior).logabsdet)[..., None] - new - old
         gain = (left[..., None] + TINY).log() - (new_left + old_left + TINY).log()
         n, sizes = posterior.weight[..., None], torch.tensor(self.windows, device=b.device)
-        filled = (sizes <= recent["count"][..., None]) & (sizes + LEAST <= n)
+        filled = (sizes <= recent["count"][..., None]) & (sizes + FEWEST_REWARDS <= n)
         factors = (0.5 * (log_dets + n * gain)).nan_to_num(nan=-math.inf)
         return torch.where(filled, factors, -math.inf)
 

@@ -11,7 +11,7 @@ from torch import Tensor
 WEIGHTS = (0.109753, 0.460524, 0.369844, 0.059879)
 WIDTHS = (0.981258, 1.437194, 2.111798, 3.120303)
 ROUNDS, STEP, CLOSE = 60, 0.9, 1e-6  # most rounds; the share of each change that is made; a change that ends them
-LEAST = 1e-9  # variance of x ÷ its variance without its own answer
+SMALLEST_SHARE = 1e-9  # variance of x ÷ its variance without its own answer
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +89,7 @@ class _Moments:
         x = offsets + (rows @ mean[..., None])[..., 0]
         v = ((rows @ covariance) * rows).sum(-1).clamp(min=0)
         left = 1 - tau * v
-        improper = (failed > 0) | ~(left > LEAST).all(-1)
+        improper = (failed > 0) | ~(left > SMALLEST_SHARE).all(-1)
         log_det = 2 * cholesky.diagonal(dim1=-2, dim2=-1).log().sum(-1)
         return cls(mean, covariance, log_det, shift, v, left, (x - v * nu) / left, v / left, improper)
 

@@ -17,7 +17,7 @@ from zscout.transfer.belief.evidence import TaskPriors
 from zscout.transfer.belief.sums import Means, Sums, Weight
 from zscout.transfer.inputs import flags_of_runs
 
-LARGEST = 1e100  # largest input: sums of squares stay finite
+LARGEST_INPUT = 1e100  # largest input: sums of squares stay finite
 TENSORS = ("V", "z_hat", "factor", "width_factor", "V_squared", "b", "reward_squares", "weight")  # one for each run
 
 
@@ -248,9 +248,9 @@ class TaskPosterior(TaskEstimate):
         if tuple(reward.shape) != wanted:
             kind = "one for each pair" if pairs else "one for each run" if self.runs else "a single number"
             raise ValueError(f"reward has shape {tuple(reward.shape)}, expected {kind}, {list(wanted)}")
-        if any(x.numel() and torch.linalg.vector_norm(x, math.inf).item() > LARGEST for x in (phi, reward)):
+        if any(x.numel() and torch.linalg.vector_norm(x, math.inf).item() > LARGEST_INPUT for x in (phi, reward)):
             raise ValueError(
-                f"phi and reward must be at most {LARGEST:.0e} in size, so that sums of their squares stay finite"
+                f"phi and reward must be at most {LARGEST_INPUT:.0e} in size, so that sums of their squares stay finite"
             )
         return phi, reward
 

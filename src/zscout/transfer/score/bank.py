@@ -24,7 +24,7 @@ from zscout.transfer.score.forecast import (
 ROOM = 2**27  # bytes of cached single rows
 COLUMNS = 3  # cached columns, including ψ
 ROWS, FEW = 8192, 2  # ψ rows scored at a time; below FEW runs at a time, runs are scored one by one
-SAME = 1e-9  # rows of ψ closer than this, relative to the largest entry, are duplicates
+DUPLICATE_ROWS = 1e-9  # rows of ψ closer than this, relative to the largest entry, are duplicates
 
 
 class Table:
@@ -161,7 +161,7 @@ def distinct_rows(psi: Float[Tensor, "S n d"]) -> Int[Tensor, "S m"]:
     # Compare rows by two random projections: sorted by the first, equal rows are neighbours.
     directions = torch.randn(psi.shape[-1], 2, generator=torch.Generator().manual_seed(0), dtype=psi.dtype)
     shadow = psi @ directions.to(psi.device)  # [S n 2]
-    near = SAME * shadow.abs().amax((1, 2), keepdim=True)
+    near = DUPLICATE_ROWS * shadow.abs().amax((1, 2), keepdim=True)
     order = shadow[..., 0].argsort(dim=1, stable=True)
     shadow = shadow.gather(1, order[..., None].expand_as(shadow))
     new = torch.ones_like(order, dtype=torch.bool)

@@ -23,7 +23,7 @@ _CACHE: dict[int, dict[Any, Any]] = {}  # by id: a model need not be hashable
 
 
 class Candidates:
-    """Candidates z at obs, and the outputs of the model for them, each asked once; those of a bank read a table."""
+    """Candidate z at one observation. Caches each output of the model; a bank reads them from a table."""
 
     def __init__(self, obs: Obs, z: Float[Tensor, "*b n d"]) -> None:
         self._obs, self._z = obs, z

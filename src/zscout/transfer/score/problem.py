@@ -17,7 +17,7 @@ from zscout.transfer.offline import ConstantPart
 from zscout.transfer.score.acquisition import Acquisition
 from zscout.transfer.score.forecast import Forecast, discount_of, offers
 
-FEW = 64  # scores that are faster compared in Python
+FEW_SCORES = 64  # scores that are faster compared in Python
 TIE = 1e-9  # relative: scores this close are ties, because many z share a policy and rounding differs
 
 
@@ -103,7 +103,7 @@ def _from_one_hand(kind: type, one: str, other: str) -> bool:
 
 def argmax_at_random(scores: Float[Tensor, "*b n"], rng: Rng) -> Tensor:
     """The index of the highest score; ties within ``TIE`` are broken uniformly at random."""
-    if scores.ndim == 1 and len(scores) <= FEW:  # a single run: Python is faster
+    if scores.ndim == 1 and len(scores) <= FEW_SCORES:  # a single run: Python is faster
         numbers = scores.tolist()
         least = max(numbers) - TIE * max(map(abs, numbers))
         ties = [index for index, score in enumerate(numbers) if score >= least]

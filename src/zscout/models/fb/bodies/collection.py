@@ -16,7 +16,7 @@ from zscout.worlds.bodies.physics import Mapped
 
 ARCHIVE, SEEN, COMPARED = 50_000, 16, 64  # states kept; added in each step; compared for each start
 CELLS = 20  # a side of the map of two goal features that says which states are rare
-TASKS = 2_048  # random rewards, from which those of a step's new z are drawn
+DRAWN_TASKS = 2_048  # random rewards, from which those of a step's new z are drawn
 NOISE, DRIFT = 0.2, 0.9  # of actions; of random controls, from step to step
 
 
@@ -183,9 +183,9 @@ class Collector:
         B = centred(model.backward_of(obs))
         z = goals_or_uniform(B, 0.5, self.rng)
         if share := self.recipe.task_share:
-            tasks = random_tasks(B[:TASKS], model.config.goals(obs[:TASKS]), TASKS, self.rng)
+            tasks = random_tasks(B[:DRAWN_TASKS], model.config.goals(obs[:DRAWN_TASKS]), DRAWN_TASKS, self.rng)
             which = torch.rand(n, 1, generator=self.rng, device=self.device) < share
-            drawn = torch.randint(TASKS, (n,), generator=self.rng, device=self.device)
+            drawn = torch.randint(DRAWN_TASKS, (n,), generator=self.rng, device=self.device)
             z = torch.where(which, tasks[drawn], z)
         return z
 

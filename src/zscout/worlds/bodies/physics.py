@@ -49,8 +49,8 @@ class Body(ABC):
     Episodes do not terminate: a run is marked as terminated only if its simulation diverged, and is then near MuJoCo's
     initial state.
 
-    Observations are dm_control's, flat, in the order of its dict. The suite's rewards follow exactly from them, except
-    for the control cost of the hopper's ``stand``. So goal features and tasks are functions of the observation.
+    Observations are dm_control's, flat, in the order of its dict. The suite's rewards follow exactly from them, so goal
+    features and tasks are functions of the observation.
     """
 
     name: str

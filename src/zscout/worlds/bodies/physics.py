@@ -125,10 +125,6 @@ class Body(ABC):
         """Starts of episodes, drawn as by dm_control."""
 
     @abstractmethod
-    def upright_states(self, n: int, rng: Generator) -> Float[Tensor, "n k"]:
-        """Starts near the pose of the suite's model, on the ground."""
-
-    @abstractmethod
     def observe(self, state: Float[Tensor, "*b k"]) -> Float[Tensor, "*b o"]:
         """dm_control's observations of states."""
 

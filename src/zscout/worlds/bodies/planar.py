@@ -61,16 +61,6 @@ class PlanarBody(Body):
             state, _ = self._simulate(state, np.zeros((n, len(self._half))), self.kind.settling)
         return state.to(rng.device)
 
-    def upright_states(self, n: int, rng: Generator) -> Float[Tensor, "n k"]:
-        """Near the upright pose of the suite's model: a tenth of the angles of random starts, on the ground."""
-        state = self.random_states(n, rng)
-        joints = self._joints
-        angles = 0.1 * state[:, :joints] + 0.9 * torch.tensor(self.model.qpos0).to(state)
-        state = torch.cat([angles, torch.zeros_like(state[:, joints:])], 1)
-        ends, radii = self.segments(state)
-        state[:, self._z] -= (ends[..., 1].amin(-1) - radii.to(state)).amin(-1)
-        return state
-
     def observe(self, state: Float[Tensor, "*b k"]) -> Float[Tensor, "*b o"]:
         """dm_control's observations of states."""
         position, velocity, *_ = self.parts(state)

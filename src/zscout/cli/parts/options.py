@@ -109,9 +109,8 @@ class RunOptions:
     """Options of simulated runs."""
 
     arena: str = "grid"
-    """grid; point-maze: continuous, with goals, regions, directions, velocities; point-maze-pits: with pits that end an
-    episode; walker, cheetah, quadruped: the suite's tasks; walker-held-out …: other tasks; point-maze-linear,
-    walker-linear …: rewards φ·z_r."""
+    """grid; point-maze: continuous, with goals, regions, directions, velocities; walker, cheetah, quadruped: the
+    suite's tasks; walker-held-out …: other tasks; point-maze-linear, walker-linear …: rewards φ·z_r."""
     world: str = Usual("open-grid")  # open-grid, four-rooms, maze, or a text file with a map of '#' and '.'.
     features: str = Usual("laplacian")
     """clusters, laplacian, laplacian-fine, or module:name: your table [S d], or a function of the world."""
@@ -139,11 +138,11 @@ class RunOptions:
         from zscout.lab.arenas.body import BodyArena
         from zscout.lab.arenas.grid import GridArena
         from zscout.lab.arenas.patches import DECOY, PATCH, PatchArena
-        from zscout.lab.arenas.point import PITS, POINT_MAZE, PointArena
+        from zscout.lab.arenas.point import POINT_MAZE, PointArena
         from zscout.worlds.bodies.body import BODIES
 
         device = device_named(self.device)
-        points = {POINT_MAZE: "named", f"{POINT_MAZE}-linear": "linear", f"{POINT_MAZE}-pits": PITS}
+        points = {POINT_MAZE: "named", f"{POINT_MAZE}-linear": "linear"}
         bodies = {name + ending: (name, ending[1:] or "suite") for name in BODIES for ending in ("", *BODY_ENDINGS)}
         if known_name(self.arena, ("grid", *points, *bodies), "arena") == "grid":
             check_world(self.world)

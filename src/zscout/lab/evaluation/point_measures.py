@@ -7,7 +7,7 @@ zscout compare.
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 import tyro
@@ -109,15 +109,11 @@ def returns(
 def main(
     out: Path,
     model: str = PointArena.model,
-    rewards: Literal["named", "pits"] = "named",
     tasks: int = TASKS,
     device: str = "cpu",
 ) -> None:
-    """Measure a model: the planner, the best z found, and z from 50 to 50,000 labels; writes a JSON file.
-
-    ``rewards=pits``: on the map with pits.
-    """
-    arena = PointArena(model, rewards, device=device)
+    """Measure a model: the planner, the best z found, and z from 50 to 50,000 labels; writes a JSON file."""
+    arena = PointArena(model, device=device)
     names = [str(name) for name in Tasks(tasks, 1).draw(arena)]
     planned = [planned_return(arena, name) for name in names]
     write_json(out, [asdict(found) for found in measure(arena, names, planned)])

@@ -201,8 +201,6 @@ class CompareOptions(RunOptions):
     offset: float = 0.0  # A constant added to every reward; it does not change the best behaviour.
     traces: Annotated[str, tyro.conf.arg(metavar="FILE[,FILE…]")] = ""
     """Comma-separated files exported by zscout live: run the methods on the same reward, in one table with them."""
-    suite: Quick = False
-    """Run the default and tuned rivals in a fixed list of arenas and print one score; with --quick in about 5 min."""
     quick: Quick = False  # Quick test: five tasks, one seed, at most 50 steps.
     json: OutputFile = None
     """Also write the table, the numbers and the seed of every run to this file; creates its folder."""

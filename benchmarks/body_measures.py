@@ -1,7 +1,6 @@
 """How much a model of a body holds: returns of random z, of z from a number of labels, and of the best z found.
 
-``python -m zscout.lab.evaluation.body_measures --body cheetah --model FOLDER --out FILE`` measures a model on all
-tasks of a body.
+``python -m benchmarks.body_measures --body cheetah --model FOLDER --out FILE`` measures a model on all tasks of a body.
 """
 
 import hashlib
@@ -16,11 +15,11 @@ import tyro
 from jaxtyping import Float
 from torch import Generator, Tensor
 
+from benchmarks.cross_entropy import cross_entropy
 from zscout.base.edge import as_size
 from zscout.base.files import parse_json, write_json
 from zscout.lab.arenas.body import BodyArena
 from zscout.lab.evaluation.body_judging import HORIZON, episode_returns
-from zscout.lab.evaluation.cross_entropy import cross_entropy
 from zscout.models.fb.model import FB
 from zscout.models.files.pretrained import observations_of
 from zscout.transfer.offline import fit_task

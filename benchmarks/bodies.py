@@ -13,7 +13,7 @@ from zscout.worlds.bodies.physics import STATE
 
 BATCH = 256
 ALONE = 100  # control steps of dm_control's loop in a call, which then takes about as long as a batch
-TASKS = {"walker": "walk", "cheetah": "run", "hopper": "hop", "quadruped": "walk"}
+TASKS = {"walker": "walk", "cheetah": "run", "quadruped": "walk"}
 
 
 def bodies(setting: Setting) -> Iterator[Row]:
@@ -93,7 +93,7 @@ class _Batch:
     def step(self) -> None:
         action = 2 * torch.rand(BATCH, *self.world.action_space.shape, generator=self.rng) - 1
         self.state, _ = self.world.advance(self.state, action)
-        self.task(self.world.observe(self.state), action)
+        self.task(self.world.observe(self.state))
 
     def physics_alone(self) -> None:
         parts = self.world.parts(self.state)

@@ -20,15 +20,14 @@ def geometry(body: Any) -> dict[str, Any]:
     if body.name == QUADRUPED:
         joints = [body.model.body(f"{joint}_{LEGS[0]}") for joint in ("knee", "ankle", "toe")]
         return {"size": body.observation_size, "bones": np.stack([joint.pos[[0, 2]] for joint in joints]).tolist()}
-    skeleton, kind = skeleton_of(body.model), body.kind
+    skeleton = skeleton_of(body.model)
     parts = {
         one.name: {"real": part.real.tolist(), "imag": part.imag.tolist()} if part.is_complex() else part.tolist()
         for one in fields(skeleton)
         for part in [getattr(skeleton, one.name)]
     }
     x = int(body.model.joint("rootx").qposadr[0])
-    extends, size = kind.touch > 0, body.observation_size
-    return {"size": size, "skeleton": parts, "x": x, "sees_angles": kind.sees_angles, "extends": extends}
+    return {"size": body.observation_size, "skeleton": parts, "x": x, "sees_angles": body.kind.sees_angles}
 
 
 def skeleton_of(model: Any) -> Skeleton:

@@ -113,7 +113,7 @@ class Specialists:
         next_obs = torch.where(lost, obs, next_obs)  # MuJoCo reset the body: no transition of the world
         place = self.steps % recipe.kept
         self.obs[place], self.action[place], self.next_obs[place] = obs, action, next_obs
-        self.reward[place] = self.rewards(next_obs, action)
+        self.reward[place] = self.rewards(next_obs)
         self.steps += 1
         self.size.fill_(min(self.steps, recipe.kept))
         self.age += recipe.repeat
@@ -125,10 +125,9 @@ class Specialists:
             self.mean.copy_(seen.mean(0))
             self.scale.copy_(seen.std(0).clamp(min=1e-3))
 
-    def rewards(self, obs: Float[Tensor, "K n o"], action: Float[Tensor, "K n a"]) -> Float[Tensor, "K n"]:
+    def rewards(self, obs: Float[Tensor, "K n o"]) -> Float[Tensor, "K n"]:
         """Of each task for its own rows."""
-        rows = zip(self.tasks, obs, action, strict=True)
-        return torch.stack([task(own, force).float() for task, own, force in rows])
+        return torch.stack([task(own).float() for task, own in zip(self.tasks, obs, strict=True)])
 
     def _seen(self, state: Float[Tensor, "m k"]) -> Float[Tensor, "K n o"]:
         obs: Tensor = self.world.observe(state).float().to(self.device)
@@ -198,7 +197,7 @@ class Specialists:
             if t % self.recipe.repeat == 0:
                 action = torch.tanh(self.actor(self._input(self._seen(state))))
             state, _ = world.advance(state, action.flatten(0, 1).cpu())
-            total += self.rewards(self._seen(state), action)
+            total += self.rewards(self._seen(state))
         means = total.mean(1).tolist()
         return {task.name: round(mean, 2) for task, mean in zip(self.tasks, means, strict=True)}
 

@@ -14,7 +14,7 @@ import torch
 from gymnasium.spaces import Discrete
 from torch import Tensor
 
-from toys import Compass
+from toys import PAPER_MODELS, Compass
 from zscout import METHODS, ChangeTest, ExactModel, Method, OnlineTransfer, load
 from zscout.base.types import Agent
 from zscout.loop.rollout import Step, Walk
@@ -203,7 +203,7 @@ def test_a_gamma_without_effect_is_said_once(score: Any, laplacian_model: ExactM
     agent.tell(1, 1.0)
     agent.ask(1)
     OnlineTransfer(laplacian_model, Method(acquisition=score)).ask(0)  # used: no warning, which would be an error
-    OnlineTransfer(load("grid9-laplacian-paper")).ask(0)  # the default, documented to fall back
+    OnlineTransfer(load(PAPER_MODELS / "grid9-laplacian-paper")).ask(0)  # the default, documented to fall back
 
 
 class Corridor:

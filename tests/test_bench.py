@@ -83,7 +83,7 @@ def test_naive_opti_is_the_argmax_within_the_ellipsoid_of_twice_the_radius() -> 
     answers = torch.stack([naive.recommend_opti(now, Generator().manual_seed(seed)) for seed in range(30)])
     assert float(posterior.distance(answers).max()) <= 2 * 0.7 + 1e-9
     assert float(posterior.distance(answers).max()) > 1.8 * 0.7  # most of a ball is near its surface
-    pessimistic = OverHeads(UCB(), "min")
+    pessimistic = OverHeads(UCB())
     radius = torch.tensor(0.7, dtype=torch.float64)
     library = pessimistic(Forecast(model, 40, answers), posterior, radius, Generator())
     torch.testing.assert_close(naive.opti_objective(now, answers), library)

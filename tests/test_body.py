@@ -23,9 +23,9 @@ import zscout
 from benchmarks.geometry import geometry
 from zscout.worlds import Body, BodyEnv, body, body_task, body_tasks
 from zscout.worlds.bodies.body import BODIES
-from zscout.worlds.bodies.goals import COS_PITCH, FILE
+from zscout.worlds.bodies.goals import FILE
 from zscout.worlds.bodies.planar import PLANAR
-from zscout.worlds.bodies.quadruped import UPRIGHT, Quadruped
+from zscout.worlds.bodies.quadruped import Quadruped
 from zscout.worlds.bodies.tasks import tolerance
 
 SUITE = [(name, task) for name, task in suite.BENCHMARKING if name in BODIES]
@@ -80,7 +80,7 @@ def test_episodes_equal_dm_controls(name: str, lengths: tuple[int, ...]) -> None
             obs = world.observe(state)
             np.testing.assert_allclose(obs, entered.observation["observations"], rtol=0, atol=1e-12)
             for ours, theirs in rewards:
-                assert float(ours(obs, action)) == pytest.approx(theirs(env.physics), abs=1e-12)
+                assert float(ours(obs)) == pytest.approx(theirs(env.physics), abs=1e-12)
 
 
 @pytest.mark.parametrize("name", PLANAR)
@@ -102,7 +102,6 @@ def test_goal_features_and_segments_are_mujocos(name: str) -> None:
             named.qvel["rooty"][0],
             named.subtree_angmom["torso"][1],
         ]
-        expected += [env.physics.height()] if name == "hopper" else []
         np.testing.assert_allclose(world.goal_features(world.observe(state)), expected, rtol=0, atol=1e-11)
         ends, radii = world.segments(state)
         axis = data.geom_xmat[capsules].reshape(-1, 3, 3)[:, ::2, 2]
@@ -159,23 +158,6 @@ def test_starts_are_distributed_as_dm_controls(name: str, rng: torch.Generator) 
             assert ks_2samp(one, other).pvalue > 1e-3, entry
         else:
             np.testing.assert_allclose(one, other[0], atol=1e-9)
-
-
-@pytest.mark.parametrize("name", BODIES)
-def test_upright_starts_stand_on_the_ground(name: str, rng: torch.Generator) -> None:
-    world = WORLDS[name]
-    state = world.upright_states(50, rng)
-    upright = COS_PITCH
-    if name in PLANAR:
-        ends, radii = world.segments(state)
-        torch.testing.assert_close((ends[..., 1].amin(-1) - radii).amin(-1), torch.zeros(50).double())
-    else:
-        upright = UPRIGHT
-        torch.testing.assert_close(state[:, 2], torch.full((50,), 0.52).double())  # toes 0.44 m below, of 0.08 m
-    assert (world.goal_features(world.observe(state))[:, upright] > 0.9).all()
-    assert len(state.unique(dim=0)) == 50
-    again = world.upright_states(50, torch.Generator().manual_seed(rng.initial_seed()))
-    torch.testing.assert_close(state, again, rtol=0, atol=0)
 
 
 def test_tolerance_is_dm_controls() -> None:

@@ -9,12 +9,11 @@ import pytest
 import torch
 
 import zscout
+from benchmarks import body_measures
+from benchmarks.body_measures import best_z, main, measure
+from benchmarks.cross_entropy import cross_entropy
 from test_body_training import TINY
-from zscout.lab.compare.tuning import stored
-from zscout.lab.evaluation import body_measures
 from zscout.lab.evaluation.body_judging import episode_returns, returns
-from zscout.lab.evaluation.body_measures import best_z, main, measure
-from zscout.lab.evaluation.cross_entropy import cross_entropy
 from zscout.models.fb.bodies.training import BodyTrainer
 from zscout.models.fb.model import FB
 from zscout.models.files.pretrained import observations_of, save_observations
@@ -23,7 +22,7 @@ from zscout.transfer.offline import fit_task
 from zscout.worlds.bodies.body import Body, body
 from zscout.worlds.bodies.tasks import body_task, body_tasks
 
-STORED = Path(body_measures.__file__).parents[1] / "stored"
+STORED = Path(__file__).parents[1] / "results"
 SMALL = {
     "HORIZON": 24,
     "EPISODES": 3,
@@ -170,9 +169,9 @@ def test_the_command_says_in_one_line_what_is_wrong(
 
 
 QUOTED = {  # by docs/bodies.md. When a file changes, write its tables there anew, then its digest here.
-    "walker.json": "cc1ff21b84b37df6",
-    "cheetah.json": "87dabaa12aef7172",
-    "quadruped.json": "0fb3921c043192df",
+    "2026-11-measures-walker.json": "cc1ff21b84b37df6",
+    "2026-11-measures-cheetah.json": "87dabaa12aef7172",
+    "2026-11-measures-quadruped.json": "0fb3921c043192df",
 }
 
 
@@ -183,7 +182,8 @@ def test_the_files_that_docs_quote_are_as_they_were_when_quoted() -> None:
 
 @pytest.mark.parametrize("name", ["walker", "cheetah", "quadruped"])
 def test_the_stored_measurement_is_of_the_shipped_model_and_all_its_tasks_are_documented(name: str) -> None:
-    found, model = stored(f"{name}.json"), zscout.load(f"{name}-fb")
+    found = json.loads((STORED / f"2026-11-measures-{name}.json").read_text())
+    model = zscout.load(f"{name}-fb")
     assert isinstance(model, FB)
     header = body_measures._about(model, name, 0)
     assert {key: found[key] for key in header} == header

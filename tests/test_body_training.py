@@ -101,20 +101,6 @@ def test_collected_transitions_are_the_worlds_own(walker: Body) -> None:
     assert int(collector.age.max()) < TINY.episode
 
 
-def test_a_share_of_the_episodes_starts_upright(walker: Body) -> None:
-    recipe = replace(TINY, upright=1.0, archive=0.0)
-    collector = Collector(walker, recipe, Buffer(TINY.buffer, 24, 6, 0.5, torch.device("cpu")), 0, torch.device("cpu"))
-    starts = []
-    for _ in range(TINY.episode):
-        action = torch.zeros(TINY.bodies, 6)
-        collector.step(action, action, None)
-        starts.append(walker.goal_features(walker.observe(collector.state[collector.age == 0])))
-    begun = torch.cat(starts)
-    assert len(begun) == TINY.bodies
-    assert (begun[:, 0] > 1.2).all()  # metres; few random starts are as high and as upright
-    assert (begun[:, 1] > 0.9).all()
-
-
 def test_explorers_take_the_widest_candidate(walker: Body) -> None:
     """With V⁻¹ large in one direction, explorers follow z whose F has more of it than others' z."""
     trainer = BodyTrainer(walker, replace(TINY, bodies=400, explorers=0.5, candidates=16, warm_up=400), seed=1)

@@ -118,7 +118,6 @@ MISTAKES = {  # options, and the name of what is wrong with them
     f"--world cheetah --task={','.join(['0'] * 50)}": "nothing to find",
     "--world cheetah --features clusters": "--features",
     "--world cheetah --model pointmaze-fb": "pointmaze-fb",
-    "--world hopper": "hopper",
     "--world chetah": "cheetah",
     "--world cheetah --steps 0": "steps",
 }

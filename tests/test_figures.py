@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.colors import to_rgba
 
+from benchmarks.collect import collect
 from zscout.base.files import write_bytes, write_json
 from zscout.lab.compare.report_model import (
     Curve,
@@ -22,8 +23,7 @@ from zscout.lab.compare.report_model import (
     Strip,
     to_json,
 )
-from zscout.lab.compare.stored_results import collect, stored_trainings
-from zscout.models.files.pretrained import shipped
+from zscout.lab.compare.stored_results import stored_trainings
 from zscout.paper.experiments.feature_maps import FIGURES
 from zscout.paper.experiments.network_training import training_figure
 from zscout.report.figures.curves import draw_curves
@@ -31,6 +31,8 @@ from zscout.report.figures.figures import draw, palettes, save_figure
 from zscout.report.figures.framework import draw_framework
 from zscout.report.figures.maps import FINE, draw_panels
 from zscout.watch.ink import WALL, Palette
+
+TRAININGS = Path(__file__).parents[1] / "results" / "training"
 
 
 @pytest.fixture(scope="module")
@@ -211,12 +213,12 @@ def test_the_training_figure_shows_three_seeds_of_each_recipe() -> None:
 
 
 def test_logs_are_collected_into_what_is_stored(tmp_path: Path) -> None:
-    grids = {name: folder for name, folder in shipped().items() if not name.endswith("-fb")}
-    for name, folder in grids.items():
-        (tmp_path / name).mkdir()
-        shutil.copy(folder / "training.json", tmp_path / name)
+    grids = [path for path in TRAININGS.iterdir() if not path.stem.endswith("-fb")]
+    for path in grids:
+        (tmp_path / path.stem).mkdir()
+        shutil.copy(path, tmp_path / path.stem / "training.json")
     collected = {entry["name"]: entry for entry in collect(tmp_path)}
-    assert set(collected) == set(grids)
+    assert set(collected) == {path.stem for path in grids}
     assert collected["maze-laplacian"]["world"] == "maze"
     stored = {training.name: training for training in stored_trainings()}
     for name, entry in (("robust-laplacian-0", "grid9-laplacian"), ("maze-laplacian", "maze-laplacian")):

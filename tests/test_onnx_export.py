@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import zscout
+from toys import PAPER_MODELS
 from zscout.cli import main
 from zscout.models.fb.model import FB, FBConfig
 from zscout.models.files import onnx_export
@@ -37,7 +38,7 @@ MODELS: dict[str, Callable[[], Any]] = {
     "walker-fb": lambda: zscout.load("walker-fb"),
     "quadruped-fb": lambda: zscout.load("quadruped-fb"),
     "grid9-laplacian": lambda: zscout.load("grid9-laplacian"),
-    "grid9-laplacian-paper": lambda: zscout.load("grid9-laplacian-paper"),  # no actor: greedy in ψ·z
+    "grid9-laplacian-paper": lambda: zscout.load(PAPER_MODELS / "grid9-laplacian-paper"),  # no actor: greedy in ψ·z
     "plain FB": lambda: small_fb(gated=False, frequencies=0, heads=1, goal_features="0,2"),
     "USFA that draws": lambda: small_usfa(temperature=0.5, unit_z=False, dropout=0.3),
 }

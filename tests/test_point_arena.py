@@ -9,26 +9,22 @@ import pytest
 import torch
 
 from commands import run_zscout
-from zscout.base.randomness import Streams
 from zscout.lab.arenas.arena import NUMBERS, Arena, Batch, Tasks
 from zscout.lab.arenas.point import PointArena, task_named
 from zscout.lab.compare.comparison import Entrant, Outcome, comparison, episode_cells
 from zscout.lab.runs.chunks import run_batch
-from zscout.lab.runs.simulation import simulated
 from zscout.lab.runs.spec import Spec
 from zscout.lab.runs.store import Store
-from zscout.transfer.agent import OnlineTransfer
 
-NAMED, LINEAR, PITS = PointArena(), PointArena(rewards="linear"), PointArena(rewards="pits")
+NAMED, LINEAR = PointArena(), PointArena(rewards="linear")
 
 
 def test_it_is_an_arena_and_its_tasks_are_decided_by_the_seed() -> None:
-    for arena in (NAMED, LINEAR, PITS):
+    for arena in (NAMED, LINEAR):
         assert isinstance(arena, Arena)
         assert Tasks(7, 2).draw(arena) == Tasks(9, 2).draw(arena)[:14]
         assert Tasks(7, 2, "tuning").draw(arena) != Tasks(7, 2).draw(arena)
     assert len({str(task).split()[0] for task in Tasks(5, 1).draw(NAMED)}) == 5
-    assert Tasks(7, 1).draw(PITS) == Tasks(7, 1).draw(NAMED)  # the same tasks with and without pits
 
 
 def test_starts_noise_and_resets_come_from_the_seed_of_a_run() -> None:
@@ -84,42 +80,6 @@ def test_a_run_alone_is_the_run_among_others() -> None:
     together, (alone,) = run_batch(specs), run_batch(specs[1:2])
     assert np.allclose(alone.steps["reward"], together[1].steps["reward"], atol=1e-4)
     assert specs[0].digest != specs[1].digest
-
-
-@pytest.mark.parametrize("method", ["usf-ucb", "opti", "thompson"])
-def test_a_run_that_falls_into_a_pit_earns_and_learns_nothing_until_the_next_episode(method: str) -> None:
-    arena = replace(PITS, horizon=12)
-    env = arena.environment(Batch(["direction 1"] * 2, [0, 1], offset=5.0))
-    agent = OnlineTransfer(arena.bfm, method, seed=[0, 1], runs=2)
-    moving = simulated(agent, env)
-    next(moving)
-    env.state[0] = torch.tensor([3.5, 2.9, 0.0, 0.29])  # no force stops it before the pit below
-    next(moving)
-    steps = [next(moving) for _ in range(10)]
-    assert agent.posterior.weight.tolist() == [2, 12]  # the observation in the pit is learned, those after it are not
-    assert all(step.seen.tolist() == [False, True] for step in steps)
-    assert all(float(step.reward[0]) == 0 for step in steps)  # also without the offset
-    assert all(float(step.reward[1]) > 3 for step in steps)
-    assert [bool(step.truncated) for step in steps] == [False] * 9 + [True]
-    assert next(moving).seen is None  # the next episode
-    assert agent.posterior.weight.tolist() == [3, 13]
-
-
-@pytest.mark.parametrize("method", ["unroll", "lola"])
-def test_a_method_that_scores_whole_rollouts_goes_on_in_a_pit(method: str) -> None:
-    env = replace(PITS, horizon=4).environment(Batch(["direction 1"] * 2, [0, 1]))
-    moving = simulated(OnlineTransfer(PITS.bfm, method, seed=[0, 1], runs=2), env)
-    next(moving)
-    env.state[0] = torch.tensor([3.5, 2.9, 0.0, 0.29])
-    steps = [next(moving) for _ in range(4)]
-    assert [float(step.reward[0]) for step in steps[:3]] == [0, 0, 0]
-
-
-def test_no_run_starts_in_a_pit() -> None:
-    starts = PITS.starts(Streams(torch.arange(2_000)))
-    assert not PITS.world.in_pit(starts).any()
-    assert PITS.over(starts) is not None
-    assert NAMED.over(starts) is None
 
 
 def test_mistakes_are_said() -> None:

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import torch
 
+from benchmarks import point_measures
+from benchmarks.point_measures import best_z, main, returns
 from zscout.lab.arenas.arena import Tasks
 from zscout.lab.arenas.point import PointArena, task_named
 from zscout.lab.compare.statistics import Estimate
-from zscout.lab.compare.stored_results import StoredCell, stored_point_maze
-from zscout.lab.evaluation import point_measures
-from zscout.lab.evaluation.point_measures import TaskMeasures, best_z, main, returns, stored_measures
+from zscout.lab.compare.stored_results import LABEL_COUNTS, StoredCell, TaskMeasures, stored_measures, stored_point_maze
 from zscout.paper.experiments.continuous import SHOWN, _measured_row, labels_figure
 
 ARENA = PointArena()
@@ -64,21 +64,20 @@ def test_stored_measures_are_of_the_tasks_of_compare() -> None:
     names = Tasks(point_measures.TASKS, 1).draw(ARENA)
     for tasks in stored_measures().values():
         assert [task.task for task in tasks] == names
-        assert all(set(task.labels) == set(point_measures.LABEL_COUNTS) for task in tasks)
+        assert all(set(task.labels) == set(LABEL_COUNTS) for task in tasks)
     shipped = stored_measures()["pointmaze-fb"][0]
     assert ARENA.fit(shipped.task).expressed == pytest.approx(shipped.expressed, abs=1e-3)
 
 
 def test_the_figure_has_labels_offline_and_episodes_online() -> None:
-    counts = point_measures.LABEL_COUNTS
-    tasks = [TaskMeasures("goal 1", 0.5, 0.0, {n: n / 25_000 for n in counts}, 2.0, 3.0, 4.0)] * 2
+    tasks = [TaskMeasures("goal 1", 0.5, 0.0, {n: n / 25_000 for n in LABEL_COUNTS}, 2.0, 3.0, 4.0)] * 2
     row = stored_point_maze()[0].rows[0]
     rows = [replace(row, method=method, episodes=[Estimate(k / 5, 0.0, 1.0) for k in (1, 2)]) for method in SHOWN[::-1]]
     (panels,) = labels_figure(tasks, {"online": StoredCell("", "", "", rows)}).rows.values()
     offline, online = panels
-    assert [*offline.curves[0].x] == [*counts]
+    assert [*offline.curves[0].x] == [*LABEL_COUNTS]
     assert offline.logarithmic_x
-    assert offline.curves[0].y == pytest.approx([n / 50_000 for n in counts])
+    assert offline.curves[0].y == pytest.approx([n / 50_000 for n in LABEL_COUNTS])
     assert [curve.label for curve in online.curves] == [*SHOWN]
     assert [[*curve.x] for curve in online.curves] == [[1, 2]] * len(SHOWN)
     assert online.curves[0].y == [0.2, 0.4]

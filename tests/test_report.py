@@ -29,7 +29,7 @@ from zscout.lab.compare.report_model import (
     TextTable,
 )
 from zscout.report.page import render
-from zscout.report.report import number_of_files, write_report
+from zscout.report.report import number_of_files, written_files
 from zscout.report.tables import to_csv, to_markdown
 from zscout.watch.ink import INK
 
@@ -90,7 +90,7 @@ def story() -> Story:
 @pytest.fixture(scope="module")
 def folder(story: Story, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("report")
-    written = write_report(story, folder)
+    written = list(written_files(story, folder))
     assert sorted(written) == sorted(path for path in folder.rglob("*") if path.is_file())
     assert len(written) == number_of_files(story)
     return folder
@@ -144,7 +144,7 @@ def test_checks_and_additions_are_counted_apart_and_every_claim_is_a_link_away(s
     few = replace(_claim("3d", "too few runs to tell"), kind="claim")
     third = replace(story.sections[2], claims=[*story.sections[2].claims, ours, few])
     whole = replace(story, sections=[*story.sections[:2], third], opening=("dots",))
-    write_report(whole, tmp_path)
+    list(written_files(whole, tmp_path))
     page = (tmp_path / "report.html").read_text("utf-8")
     text = Page(page).text
     assert "5 claims, measured" in text
@@ -221,7 +221,7 @@ def test_rewards_are_there_in_both_palettes_and_a_switch_chooses(page: str, fold
 
 
 def test_the_same_story_gives_the_same_bytes(story: Story, folder: Path, tmp_path: Path) -> None:
-    for path in write_report(story, tmp_path):
+    for path in written_files(story, tmp_path):
         assert path.read_bytes() == (folder / path.relative_to(tmp_path)).read_bytes(), path.name
 
 
@@ -250,7 +250,7 @@ def test_hostile_words_stay_words_in_pictures(tmp_path: Path) -> None:
     lines = CurveFigure(
         "f", f"{HOSTILE} $x_1", {"$a$b": [CurvePanel("y", [Curve("a", [1], [1])], title="$ & <b>")]}, HOSTILE
     )
-    write_report(Story("t", [], [Section("s", "S", [], [lines])], [], [], {}), tmp_path)
+    list(written_files(Story("t", [], [Section("s", "S", [], [lines])], [], [], {}), tmp_path))
     seen = Page((tmp_path / "report.html").read_text("utf-8"))
     assert seen.all("svg")[1]["aria-label"] == HOSTILE
     assert not seen.all("script")
@@ -266,7 +266,7 @@ def test_names_are_for_one_thing(story: Story, tmp_path: Path) -> None:
         ([replace(first, tables=[replace(first.tables[0], name="claims")])], "table 'claims'"),
     ):
         with pytest.raises(ValueError, match=message):
-            write_report(replace(story, sections=twice), tmp_path)
+            list(written_files(replace(story, sections=twice), tmp_path))
     assert not [*tmp_path.iterdir()]
     with pytest.raises(ValueError, match="no picture of maps"):
         render(story, {})

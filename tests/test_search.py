@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import Generator, Tensor
 
-from toys import Compass, Fixed
+from toys import PAPER_MODELS, Compass, Fixed
 from zscout import ExactModel, TaskPosterior, load
 from zscout.base.randomness import Rng, Streams
 from zscout.base.types import BehaviorModel, Obs
@@ -193,7 +193,7 @@ def test_automatic_tabulates_an_exact_psi_or_a_learned_one_that_is_better_in_a_t
     for model in (laplacian_model, load("grid9-laplacian")):
         now = problem(model)
         assert torch.equal(automatic(now, Streams(torch.tensor(1))), Bank(20)(now, Streams(torch.tensor(1))))
-    plain = problem(load("grid9-laplacian-paper"))
+    plain = problem(load(PAPER_MODELS / "grid9-laplacian-paper"))
     assert torch.equal(automatic(plain, Streams(torch.tensor(1))), FixedPoint()(plain, Streams(torch.tensor(1))))
 
 

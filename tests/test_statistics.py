@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.collect import collect_league
 from zscout.lab.arenas.arena import Tasks
 from zscout.lab.arenas.grid import GridArena
 from zscout.lab.arenas.point import PointArena
 from zscout.lab.compare.comparison import Entrant, Outcome, Row, comparison, paired_cells, ranking_cells
 from zscout.lab.compare.statistics import Bootstrap, Estimate, interquartile_mean, ranks
-from zscout.lab.compare.stored_results import collect_league
 from zscout.lab.compare.tuning import (
     BUDGET,
     GRIDS,

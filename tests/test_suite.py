@@ -6,14 +6,12 @@ from typing import Any
 
 import pytest
 
-from commands import run_zscout
+from benchmarks import suite
+from benchmarks.suite import MARGIN, PLACES, Score, cells_of, main, standing
 from zscout.base.files import parse_json
-from zscout.cli import main
-from zscout.lab.compare import suite
 from zscout.lab.compare.comparison import Row
 from zscout.lab.compare.statistics import Estimate
-from zscout.lab.compare.stored_results import StoredCell, stored_league
-from zscout.lab.compare.suite import MARGIN, PLACES, Score, cells_from_json, cells_to_json, standing, stored_suite
+from zscout.lab.compare.stored_results import StoredCell
 from zscout.transfer.methods import METHODS
 
 
@@ -41,6 +39,7 @@ def cell(*rows: Row, name: str = "here") -> StoredCell:
     return StoredCell(name, name, "", list(rows))
 
 
+STORED = Path(__file__).parents[1] / "results" / "2026-11-suite.json"
 OURS = row("usf-ucb", 20.0, 0.95, settings={}, note="default")
 
 
@@ -88,17 +87,16 @@ def test_the_score_is_the_mean_and_the_worst() -> None:
     assert (score.rank, score.worst.name) == (5 / 3, "a")
     assert score.ratio == pytest.approx((2 + 0.5 + 1.25) / 3)
     assert str(score) == "3 arenas: mean rank 1.67, mean ratio 1.25; worst arena a, 2.00"
-    assert [where.name for where in Score.of(cells_from_json(cells_to_json(cells))).standings] == ["a", "b", "c"]
     with pytest.raises(ValueError, match="no comparison has the default and a rival"):
         Score.of([])
 
 
 def test_the_stored_rows_have_a_score(capsys: pytest.CaptureFixture[str]) -> None:
-    assert {found.name for found in stored_league() if "point" not in found.name} <= {p.name for p in PLACES}
-    suite.main([])
-    shown = capsys.readouterr().out.splitlines()
-    assert len([line for line in shown if "open-grid-" in line and " | " in line]) == 4
-    assert str(Score.of(stored_suite())) in shown
+    cells = cells_of(STORED)
+    assert [found.name for found in cells] == [place.name for place in PLACES]
+    main(score=STORED)
+    assert str(Score.of(cells)) in " ".join(capsys.readouterr().out.split())
+    assert parse_json(STORED.read_bytes())["score"] == Score.of(cells).to_json()
 
 
 def test_every_arena_has_entrants_that_differ_in_their_method_only() -> None:
@@ -113,24 +111,17 @@ def test_every_arena_has_entrants_that_differ_in_their_method_only() -> None:
     assert tuned["opti"] != "{}"
 
 
-def test_the_command_refuses_what_has_no_effect(tmp_path: Path) -> None:
-    wrong = run_zscout(["compare", "--suite", "--world", "maze"], tmp_path)
-    assert (wrong.returncode, wrong.stderr.count("\n")) == (2, 1)
-    assert "--world does not apply to --suite" in wrong.stderr
-
-
 def test_the_command_runs_resumes_and_writes_its_cells(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Two small arenas in place of the thirteen; the same command again runs nothing."""
     small = [replace(place, quick_steps=30) for place in PLACES if place.name in ("open-grid-clusters-exact", "decoy")]
     monkeypatch.setattr(suite, "PLACES", small)
-    words = ["compare", "--suite", "--quick", "--out", str(tmp_path / "runs"), "--json", str(tmp_path / "suite.json")]
-    main(words)
+    out, found = tmp_path / "runs", tmp_path / "suite.json"
+    main(out, quick=True, json=found)
     assert "8 of 64" in capsys.readouterr().out  # progress: 2 arenas, 4 methods, 8 tasks
-    main(words)
+    main(out, quick=True, json=found)
     assert "of 64" not in capsys.readouterr().out  # everything is stored
-    content = parse_json((tmp_path / "suite.json").read_bytes())
-    score = Score.of(cells_from_json(content["cells"]))
-    assert content["score"] == score.to_json()
+    score = Score.of(cells_of(found))
+    assert parse_json(found.read_bytes())["score"] == score.to_json()
     assert [where.name for where in score.standings] == ["open-grid-clusters-exact", "decoy"]

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import zscout
+from toys import PAPER_MODELS
 from zscout import USFA, ExactModel
 from zscout.base.types import BehaviorModel, HasHeads, HasStates, Obs, Vectors
 from zscout.features import grid_clusters, laplacian
@@ -42,7 +43,7 @@ def small(seed: int = 0, **changes: object) -> USFA:
 
 
 def test_all_are_shipped_and_small() -> None:
-    assert set(shipped()) == {*SHIPPED, *PAPERS, "pointmaze-fb", "cheetah-fb", "quadruped-fb", "walker-fb"}
+    assert set(shipped()) == {*SHIPPED, "pointmaze-fb", "cheetah-fb", "quadruped-fb", "walker-fb"}
     for folder in shipped().values():
         assert sum(path.stat().st_size for path in folder.iterdir()) < 5e6
         assert {path.name for path in folder.iterdir()} >= {"config.json", "model.safetensors", "README.md"}
@@ -81,10 +82,10 @@ def test_shipped_models_are_as_good_as_their_cards_say(name: str) -> None:
 @pytest.mark.long
 def test_models_of_the_papers_recipe_are_what_docs_say(name: str) -> None:
     world, phi = SHIPPED[name.removesuffix("-paper")]
-    exact, model = ExactModel(world, phi), zscout.load(name)
+    exact, model = ExactModel(world, phi), zscout.load(PAPER_MODELS / name)
     verdict = Judge(exact, exact.sample_z(1000, 20_002))(model)
     assert (verdict.value, verdict.psi_error) == pytest.approx(PAPERS[name], abs=2e-3)
-    assert model.about["command"] in (shipped()[name] / "README.md").read_text()
+    assert model.about["command"] in (PAPER_MODELS / name / "README.md").read_text()
     zscout.check_model(model, world, tolerance=1.0)  # what it says is wrong, how it says it is not
 
 

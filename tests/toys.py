@@ -1,6 +1,7 @@
 """Small models that are not ours: what an outsider might plug in."""
 
 import math
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -11,6 +12,8 @@ from torch import Generator, Tensor
 
 from zscout.base.types import Action, Obs, Vectors
 from zscout.transfer.belief.evidence import DOUBT, RIDGES, ROUNDING
+
+PAPER_MODELS = Path(__file__).parents[1] / "results" / "models"  # networks of the paper's recipe, without M
 
 
 class Fixed:

@@ -111,5 +111,5 @@ def __dir__() -> list[str]:
 for _id, _world in (("OpenGrid", "open-grid"), ("FourRooms", "four-rooms"), ("Maze", "maze")):
     _gymnasium.register(f"zscout/{_id}-v0", "zscout.worlds.grids.env:make_env", kwargs={"world": _world})
 _gymnasium.register("zscout/PointMaze-v0", "zscout.worlds.points.env:make_point_maze")
-for _name in ("walker", "cheetah", "hopper", "quadruped"):
+for _name in ("walker", "cheetah", "quadruped"):
     _gymnasium.register(f"zscout/{_name.title()}-v0", "zscout.worlds.bodies.env:make_body", kwargs={"name": _name})

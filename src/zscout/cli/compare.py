@@ -16,7 +16,6 @@ from zscout.cli.parts.options import (
 )
 from zscout.cli.parts.output import UsageError, say, writable, write_files
 from zscout.cli.parts.progress import outcomes_with_bar
-from zscout.cli.suite import compare_suite
 from zscout.cli.traces import compare_traces
 
 if TYPE_CHECKING:
@@ -39,9 +38,6 @@ class Compare(CompareOptions):
         from zscout.lab.compare.tuning import about_settings, settings_of_file
         from zscout.report.tables import compare_csv, terminal_table
 
-        if self.suite:
-            compare_suite(self, console)
-            return
         if self.traces:
             compare_traces(self, console)
             return

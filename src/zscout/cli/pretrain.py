@@ -11,7 +11,7 @@ from zscout.cli.parts.output import say
 from zscout.cli.parts.progress import bar_with_time_left, stopped
 
 OF_USFA = ("features", "dim", "slip", "recipe", "walks", "length", "patience", "keep", "base")
-FB_WORLDS = ("point-maze", "walker", "cheetah", "hopper", "quadruped")
+FB_WORLDS = ("point-maze", "walker", "cheetah", "quadruped")
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Pretrain:
     out: Path  # Folder for the model, its log and, during training, its checkpoint.
     world: str = "open-grid"
     """open-grid, four-rooms, maze, a text file with a map of '#' and '.'; or with --model fb: point-maze, walker,
-    cheetah, hopper, quadruped."""
+    cheetah, quadruped."""
     model: str = "usfa"
     """usfa (grids), or fb (point maze, bodies): a forward-backward model; only --set, --seed, --device and --quick
     apply."""

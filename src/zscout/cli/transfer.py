@@ -26,7 +26,7 @@ class Transfer:
 
     world: str = "open-grid"
     """open-grid, four-rooms, maze, a text file with a map of '#' and '.'; point-maze; or a body: walker, cheetah,
-    quadruped, or with --model FOLDER hopper."""
+    quadruped."""
     features: str = Usual("laplacian")
     """clusters, laplacian, or module:name: your table, or a function of the world; only for grids."""
     model: str = Usual("network")

@@ -42,7 +42,7 @@ def least_of_heads(*, noise: float) -> Method:
     return Method(
         ridge=noise**2,
         confidence=PaperSchedule(),
-        acquisition=OverHeads(UCB(), "min"),
+        acquisition=OverHeads(UCB()),
         search=Bank(300),
         intercept=False,
     )
@@ -50,7 +50,7 @@ def least_of_heads(*, noise: float) -> Method:
 
 def pessimistic(*, noise: float) -> Method:
     """``usf-ucb-paper`` with the more pessimistic of a network's heads."""
-    return Method(ridge=noise**2, confidence=PaperSchedule(), acquisition=OverHeads(UCB(), "min"), intercept=False)
+    return Method(ridge=noise**2, confidence=PaperSchedule(), acquisition=OverHeads(UCB()), intercept=False)
 
 
 def averaged_over_z(*, noise: float, spread: float = 0.1) -> Method:

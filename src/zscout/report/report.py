@@ -20,19 +20,17 @@ _SPACE, _LINK = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}h
 _POINTER = re.compile(r"url\(#([^)]+)\)")
 
 
-def write_report(story: Story, folder: Path) -> list[Path]:
-    """``figures/`` (SVG and PNG, rewards in both palettes), ``tables/`` (CSV and Markdown) and ``report.html``."""
-    return list(written_files(story, folder))
-
-
 def number_of_files(story: Story) -> int:
-    """How many files ``write_report`` writes."""
+    """How many files ``written_files`` writes."""
     pictures = 1 + sum(len(palettes(figure)) for section in story.sections for figure in section.figures)
     return 2 * (pictures + 1 + sum(len(section.tables) for section in story.sections)) + 1
 
 
 def written_files(story: Story, folder: Path) -> Iterator[Path]:
-    """Each file of ``write_report`` as soon as it is written."""
+    """``figures/`` (SVG and PNG, rewards in both palettes), ``tables/`` (CSV and Markdown) and ``report.html``.
+
+    Yields each file as soon as it is written.
+    """
     check(story)  # first: an invalid story writes nothing
     pictures: dict[str, dict[Palette, str]] = {}
 

@@ -413,11 +413,6 @@ class OnlineTransfer:
         return self._chooser.acts_at(self.t)
 
     @property
-    def needs_every_reward(self) -> bool:
-        """Whether the method scores whole rollouts, so that no reward may be missing."""
-        return self._chooser.needs_every_reward
-
-    @property
     def wants_reset(self) -> bool:
         """Whether the environment should reset to the common start now."""
         return self._chooser.wants_reset(self._state.memory)

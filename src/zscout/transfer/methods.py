@@ -176,7 +176,7 @@ def exhaustive(*, ridge: float = 0.1, look_ahead: LookAhead | None = None) -> Me
 
 def opti(*, ridge: float = 1.0, radius: float = 0.1, n: int = 128, intercept: bool = False) -> Method:
     """OpTI-BFM: min-over-heads UCB of n candidates, uniform in the ellipsoid of twice the radius."""
-    confidence, score = Constant(as_positive(radius, "radius") ** 2), OverHeads(UCB(), "min")
+    confidence, score = Constant(as_positive(radius, "radius") ** 2), OverHeads(UCB())
     search = Ellipsoid(n, scale=2.0)
     return Method(ridge=ridge, confidence=confidence, acquisition=score, search=search, intercept=intercept)
 

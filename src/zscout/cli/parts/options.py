@@ -109,9 +109,8 @@ class RunOptions:
     """Options of simulated runs."""
 
     arena: str = "grid"
-    """grid; point-maze: continuous, with goals, regions, directions, velocities; point-maze-pits: with pits that end an
-    episode; walker, cheetah, quadruped: the suite's tasks; walker-held-out …: other tasks; point-maze-linear,
-    walker-linear …: rewards φ·z_r."""
+    """grid; point-maze: continuous, with goals, regions, directions, velocities; walker, cheetah, quadruped: the
+    suite's tasks; walker-held-out …: other tasks; point-maze-linear, walker-linear …: rewards φ·z_r."""
     world: str = Usual("open-grid")  # open-grid, four-rooms, maze, or a text file with a map of '#' and '.'.
     features: str = Usual("laplacian")
     """clusters, laplacian, laplacian-fine, or module:name: your table [S d], or a function of the world."""
@@ -139,11 +138,11 @@ class RunOptions:
         from zscout.lab.arenas.body import BodyArena
         from zscout.lab.arenas.grid import GridArena
         from zscout.lab.arenas.patches import DECOY, PATCH, PatchArena
-        from zscout.lab.arenas.point import PITS, POINT_MAZE, PointArena
+        from zscout.lab.arenas.point import POINT_MAZE, PointArena
         from zscout.worlds.bodies.body import BODIES
 
         device = device_named(self.device)
-        points = {POINT_MAZE: "named", f"{POINT_MAZE}-linear": "linear", f"{POINT_MAZE}-pits": PITS}
+        points = {POINT_MAZE: "named", f"{POINT_MAZE}-linear": "linear"}
         bodies = {name + ending: (name, ending[1:] or "suite") for name in BODIES for ending in ("", *BODY_ENDINGS)}
         if known_name(self.arena, ("grid", *points, *bodies), "arena") == "grid":
             check_world(self.world)
@@ -202,8 +201,6 @@ class CompareOptions(RunOptions):
     offset: float = 0.0  # A constant added to every reward; it does not change the best behaviour.
     traces: Annotated[str, tyro.conf.arg(metavar="FILE[,FILE…]")] = ""
     """Comma-separated files exported by zscout live: run the methods on the same reward, in one table with them."""
-    suite: Quick = False
-    """Run the default and tuned rivals in a fixed list of arenas and print one score; with --quick in about 5 min."""
     quick: Quick = False  # Quick test: five tasks, one seed, at most 50 steps.
     json: OutputFile = None
     """Also write the table, the numbers and the seed of every run to this file; creates its folder."""

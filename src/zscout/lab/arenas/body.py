@@ -85,7 +85,7 @@ class BodyArena(VectorArena):
         return [task.name for task in body_tasks(self.world) if (task.kind == HELD_OUT) == held_out]
 
     def reward_of(self, name: str) -> Callable[[Float[Tensor, "*b o"]], Float[Tensor, "*b"]]:
-        """The task of a name, without a control cost."""
+        """The task of a name."""
         return body_task(self.world, name)
 
     def observations(self, n: int, seed: int) -> Float[Tensor, "n o"]:

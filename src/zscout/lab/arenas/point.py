@@ -6,33 +6,16 @@ from functools import cache
 from typing import ClassVar
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Generator, Tensor
 
 from zscout.base.randomness import Streams
-from zscout.lab.arenas.arena import Batch
-from zscout.lab.arenas.vector import LABELS, LINEAR, Reward, VectorArena
+from zscout.lab.arenas.vector import LABELS, LINEAR, VectorArena
 from zscout.models.fb.data import random_forces
-from zscout.worlds.grids.maps import FOUR_ROOMS
 from zscout.worlds.points.maze import PointMaze, at_rest, point_maze
 from zscout.worlds.points.tasks import KINDS, PointTask, point_tasks
 
 POINT_MAZE = "point-maze"
-PITS = "pits"
-# Each pit is between the two doors of its room.
-WITH_PITS = """
-.....#.....
-.....#.....
-...........
-...o.#.....
-.....#.....
-#.####.....
-.....###.##
-.....#.....
-.....#.o...
-...........
-.....#.....
-"""
 
 
 @dataclass(frozen=True)
@@ -40,10 +23,10 @@ class PointArena(VectorArena):
     """A point maze in four rooms, a model, and a kind of rewards."""
 
     model: str = "pointmaze-fb"
-    rewards: str = "named"  # named: tasks of KINDS; linear: φ·z_r; pits: the named tasks on a map with two pits
+    rewards: str = "named"  # named: tasks of KINDS; linear: φ·z_r
     horizon: int = 70
 
-    kinds: ClassVar = ("named", LINEAR, PITS)
+    kinds: ClassVar = ("named", LINEAR)
 
     @property
     def place(self) -> str:
@@ -52,21 +35,17 @@ class PointArena(VectorArena):
 
     @property
     def world(self) -> PointMaze:
-        """Four rooms, with or without pits."""
-        return _world(WITH_PITS if self.rewards == PITS else FOUR_ROOMS)
+        """Four rooms."""
+        return _world()
 
     def starts(self, draws: Streams) -> Float[Tensor, "R 4"]:
         """At rest at a random place."""
-        draw, cells = draws.uniform(3), self.world.grid.cells[~self.world.is_pit]  # [R 3]
+        draw, cells = draws.uniform(3), self.world.grid.cells  # [R 3]
         return at_rest(cells[(draw[:, 0] * len(cells)).long()], draw[:, 1:]).float()
 
     def advance(self, state: Float[Tensor, "R 4"], action: Float[Tensor, "R 2"]) -> Float[Tensor, "R 4"]:
-        """The next states; a point in a pit stays there."""
+        """The next states."""
         return self.world.advance(state, action)[0]
-
-    def over(self, state: Float[Tensor, "R 4"]) -> Bool[Tensor, " R"] | None:
-        """Whether each point is in a pit."""
-        return self.world.in_pit(state) if self.rewards == PITS else None
 
     def observe(self, state: Float[Tensor, "R 4"]) -> Float[Tensor, "R 4"]:
         """The state."""
@@ -85,13 +64,6 @@ class PointArena(VectorArena):
         """Observations entered under random forces, distributed as the shipped model's training data."""
         return _observations(n, seed)
 
-    def rewards_of(self, batch: Batch) -> Reward:
-        """The rewards of a batch of tasks, by what was entered."""
-        reward = super().rewards_of(batch)
-        if self.rewards != PITS:
-            return reward
-        return lambda obs: reward(obs).masked_fill(self.world.in_pit(obs), 0.0)  # a run that waits there earns nothing
-
 
 @cache
 def task_named(name: str) -> PointTask:
@@ -103,8 +75,8 @@ def task_named(name: str) -> PointTask:
 
 
 @cache
-def _world(map: str = FOUR_ROOMS) -> PointMaze:
-    return point_maze(map)
+def _world() -> PointMaze:
+    return point_maze()
 
 
 @cache

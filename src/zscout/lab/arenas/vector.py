@@ -8,7 +8,7 @@ from functools import cache, lru_cache
 from typing import Any, ClassVar
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
 from zscout.adapters.checkpoints import load
@@ -36,13 +36,11 @@ Reward = Callable[[Float[Tensor, "R o"]], Float[Tensor, " R"]]
 class VectorRuns:
     """R runs in the world of an arena; all episodes end together. Starts and noise come from each run's seed.
 
-    ``entered`` are the states after the last step, also if a reset followed it; ``state`` are those now. A run whose
-    episode terminates waits for the others: ``alive`` says which runs took the last step; None: all.
+    ``entered`` are the states after the last step, also if a reset followed it; ``state`` are those now.
     """
 
     state: Float[Tensor, "R k"]
     entered: Float[Tensor, "R k"]
-    alive: Bool[Tensor, " R"] | None = None
 
     def __init__(self, arena: "VectorArena", reward: Reward, noise: float, seeds: Int[Tensor, " R"]) -> None:
         self.arena, self.noise, self.seeds = arena, noise, seeds
@@ -67,8 +65,6 @@ class VectorRuns:
     def step(self, action: Action) -> tuple[Float[Tensor, "R o"], Float[Tensor, " R"], bool, bool, dict[str, Any]]:
         """S_{t+1} and R_{t+1} of every run."""
         force = as_finite(action, "action", self.state.device).float()
-        over = self.arena.over(self.state)
-        self.alive = None if over is None or not over.any() else ~over
         self.state = self.entered = self.arena.advance(self.state, force)
         self._t, self._in_episode = self._t + 1, self._in_episode + 1
         obs = self.arena.observe(self.state)
@@ -107,10 +103,6 @@ class VectorArena(ABC):
     @abstractmethod
     def advance(self, state: Float[Tensor, "R k"], action: Float[Tensor, "R a"]) -> Float[Tensor, "R k"]:
         """The next states."""
-
-    def over(self, state: Float[Tensor, "R k"]) -> Bool[Tensor, " R"] | None:
-        """Which runs' episodes have terminated in these states; None where episodes do not terminate."""
-        return None
 
     @abstractmethod
     def observe(self, state: Float[Tensor, "R k"]) -> Float[Tensor, "R o"]:

@@ -83,6 +83,5 @@ def episode_returns(
             action = torch.as_tensor(model.act(obs, rows)).cpu()
         state, _ = world.advance(state, action)
         entered = world.observe(state).reshape(K, n * m, -1)
-        forces = action.reshape(K, n * m, -1)
-        total += torch.stack([task(own, a) for task, own, a in zip(tasks, entered, forces, strict=True)])
+        total += torch.stack([task(own) for task, own in zip(tasks, entered, strict=True)])
     return total.reshape(K, n, m)

@@ -158,16 +158,6 @@ class Theory:
     naive: float  # 2dφ_max/(1 − γ), φ_max = max‖φ‖/√d
 
 
-def watch(trace: Trace, exact: ExactModel) -> Theory:
-    """The theory's quantities for runs of the exact model."""
-    if trace.forgetting != 1:
-        raise ValueError(f"the theory covers runs without forgetting, got forgetting = {trace.forgetting}")
-    yardstick = Yardstick(exact)
-    psi, psi_best = (yardstick.psi(trace.state, z) for z in (trace.z, trace.task.expand_as(trace.z)))
-    learnable = yardstick.without_constant(trace.task) if trace.intercept else trace.task
-    return replay(trace, exact, learnable, psi, psi_best, yardstick.regret(trace))
-
-
 def replay(
     trace: Trace,
     exact: ExactModel,

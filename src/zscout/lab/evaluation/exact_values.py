@@ -68,13 +68,10 @@ class Yardstick:
         random = (self.random[trace.state] * task).sum(-1)
         return torch.where(trace.exploring[:, None], random, (psi * task).sum(-1))
 
-    def regret(self, trace: Trace, own: bool = False) -> Float[Tensor, "T R"]:
-        """v*(S_t;z_r) − v_{π(·,Z_t)}(S_t;z_r)  (eq. 2, from t = 0); with ``own``, v of the model's π(·,z_r) for v*."""
+    def regret(self, trace: Trace) -> Float[Tensor, "T R"]:
+        """v*(S_t;z_r) − v_{π(·,Z_t)}(S_t;z_r)  (eq. 2, from t = 0)."""
         achieved = self.achieved(trace, trace.task, self.psi(trace.state, trace.z))
-        if not own:
-            return self.best(trace.state, trace.task) - achieved
-        task = trace.task.expand_as(trace.z)
-        return (self.psi(trace.state, task) * task).sum(-1) - achieved
+        return self.best(trace.state, trace.task) - achieved
 
     def _policies(self, z: Float[Tensor, "n d"]) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         """In parts that fit in memory: rows of z, the policies of the distinct ones, and the policy of each row."""

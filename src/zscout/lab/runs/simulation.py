@@ -77,18 +77,11 @@ class Trace:
 
 
 def simulated(agent: OnlineTransfer, env: Environment, least: float | None = None) -> Iterator[Step]:
-    """Endless steps of the agent, with beliefs. With ``least`` it only gets the rewards that it ``wants_reward``.
-
-    Runs that are not ``alive`` in an environment with such flags learn nothing; a method that scores whole rollouts
-    counts their rewards, which are 0.
-    """
+    """Endless steps of the agent, with beliefs. With ``least`` it only gets the rewards that it ``wants_reward``."""
     walk = Walk(agent, env, seed=0, beliefs=True)  # a reset that the agent asks for leads to the first start
     while True:
         step = walk.move()
-        seen: Tensor | None = None if agent.needs_every_reward else getattr(env, "alive", None)
-        if least is not None:
-            wanted = torch.as_tensor(agent.wants_reward(step.next_obs, least))
-            seen = wanted if seen is None else wanted & seen
+        seen = None if least is None else torch.as_tensor(agent.wants_reward(step.next_obs, least))
         walk.tell(step, step.reward, seen)
         yield step if seen is None else replace(step, seen=seen)
 

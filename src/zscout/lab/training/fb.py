@@ -26,7 +26,7 @@ KEPT = 10_000  # observations saved with a model of a body
 
 RECIPES: dict[str, FBRecipe | BodyRecipe] = {
     POINT_MAZE: FBRecipe(),
-    # height, cos and sin of the pitch, speed, pitch rate, angular momentum; for the hopper also its extension
+    # height, cos and sin of the pitch, speed, pitch rate, angular momentum
     "walker": BodyRecipe(
         goal_features="walker",
         goal_scale=(0.6, 1.0, 1.0, 2.5, 5.0, 5.0),
@@ -37,14 +37,6 @@ RECIPES: dict[str, FBRecipe | BodyRecipe] = {
         steps=200_000,
     ),
     "cheetah": BodyRecipe(goal_features="cheetah", goal_scale=(0.4, 1.0, 1.0, 4.0, 5.0, 5.0), repeat=2),
-    "hopper": BodyRecipe(
-        goal_features="hopper",
-        goal_scale=(0.6, 1.0, 1.0, 1.5, 5.0, 5.0, 0.5),
-        hidden=256,
-        layers=3,
-        balance=0.5,
-        task_share=0.4,
-    ),
     # upright, speed forward, to the left and upward, rates of roll, pitch and turn, stretch
     "quadruped": BodyRecipe(
         goal_features="quadruped",

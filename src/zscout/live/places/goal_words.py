@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from zscout.worlds.bodies import quadruped
-from zscout.worlds.bodies.goals import COS_PITCH, EXTENSION, HEIGHT, PITCH_RATE, SIN_PITCH, SPEED
+from zscout.worlds.bodies.goals import COS_PITCH, HEIGHT, PITCH_RATE, SIN_PITCH, SPEED
 
 WORTH_SAYING = 0.25  # correlations below this are not put into words
 NAMED_FEATURES = 3  # features in a sentence
@@ -22,8 +22,6 @@ class Goal:
 
 
 PITCH_WORDS = {"cheetah": ("Nose", "nose up", "nose down")}  # the other bodies stand upright and lean
-STRETCH = Goal(EXTENSION, "stretch", "Stretch", "bent", "stretched")
-
 
 QUADRUPED = (
     Goal(quadruped.FORWARD, "speed", "Speed", "backward", "forward"),
@@ -39,14 +37,13 @@ def goals_of(body: str) -> tuple[Goal, ...]:
     """The goal features that the page shows of a body; without angular momentum, which goes with the pitch rate."""
     if body == quadruped.QUADRUPED:
         return QUADRUPED
-    goals = (
+    return (
         Goal(SPEED, "speed", "Speed", "backward", "forward"),
         Goal(HEIGHT, "height", "Height", "low", "high"),
         Goal(COS_PITCH, "upright", "Upright", "upside down", "upright"),
         Goal(SIN_PITCH, "pitch", *PITCH_WORDS.get(body, ("Lean", "lean back", "lean forward"))),
         Goal(PITCH_RATE, "spin", "Spin", "rolling back", "rolling over"),
     )
-    return (*goals, STRETCH) if body == "hopper" else goals
 
 
 def in_words(goals: Sequence[Goal], correlations: Sequence[float]) -> str:

@@ -1,4 +1,4 @@
-"""Reward-free data of worlds with vector observations: correlated random forces, or a model's own exploration."""
+"""Reward-free data of worlds with vector observations: correlated random forces; parts of pure exploration."""
 
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -9,10 +9,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor
 
 from zscout.base.edge import as_size
-from zscout.models.fb.model import FB
 
 RUNS = 4_096  # episodes side by side
-CANDIDATES, HOLD = 16, 5  # of exploration: z that are compared, and decisions that a z is kept
 
 
 @runtime_checkable
@@ -87,31 +85,6 @@ def random_forces(
         age = age.masked_fill(ended, 0)
         force = correlation * force + size * (1 - correlation**2) ** 0.5 * _normal(runs, actions, rng)
     return Experience.of(steps)
-
-
-@torch.no_grad()
-def exploration(model: FB, world: BatchWorld, transitions: int, rng: Generator, *, length: int = 70) -> Experience:
-    """Episodes under the z with the largest ‖F(s,z)‖_{V⁻¹}, V = I + Σφφᵀ over the episode: pure exploration (eq. 5).
-
-    Each z is kept for a few decisions; actions get N(0, 0.2²) noise.
-    """
-    runs = max(1, -(-as_size(transitions, "transitions", 1) // length))
-    state = world.random_states(runs, rng)
-    V_inv = torch.eye(model.dim, device=rng.device).repeat(runs, 1, 1)
-    z = model.sample_z(runs, rng)
-    alive = torch.ones(runs, dtype=torch.bool, device=rng.device)
-    steps = []
-    for t in range(length):
-        if t % HOLD == 0:
-            candidates = model.sample_z(runs * CANDIDATES, rng).reshape(runs, CANDIDATES, model.dim)
-            psi = model.psi(state, candidates)
-            z = candidates[torch.arange(runs, device=rng.device), widest(psi, V_inv)]
-        action = torch.as_tensor(model.act(state, z)) + 0.2 * _normal(runs, model.config.actions, rng)
-        entered, over = world.advance(state, action.clamp(-1, 1))
-        steps.append(tuple(part[alive] for part in (state, action.clamp(-1, 1), entered, over)))
-        V_inv = narrowed(V_inv, model.phi(entered))
-        state, alive = entered, alive & ~over
-    return Experience.of(steps)  # type: ignore[arg-type]
 
 
 def widest(psi: Float[Tensor, "n k d"], V_inv: Float[Tensor, "n d d"]) -> Int[Tensor, " n"]:

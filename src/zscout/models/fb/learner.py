@@ -93,15 +93,6 @@ class FBLearner:
         self.follow()
         return torch.stack([loss.detach(), orthonormality.detach(), value])
 
-    def update_slow_features(self, rows: Rows) -> Float[Tensor, "3"]:
-        """One step of B alone: ‖B(s) − B(s')‖² with B near orthonormal, so that B spans the smoothest functions."""
-        B = rows.features
-        apart = (centred(self.online.backward_of(rows.obs)) - B).square().sum(-1).mean()
-        orthonormality = orthonormality_loss(B)
-        (apart + self.recipe.orthonormality * orthonormality).backward()
-        self.descend("backward_map")
-        return torch.stack([apart.detach(), orthonormality.detach(), torch.zeros_like(apart)])
-
     def improve(self, here: Float[Tensor, "n e"], z: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
         """One step of the actor up F(s,π(s,z),z)·z; returns its mean per step."""
         online, actor = self.online, list(self.online.actor.parameters())

@@ -3,9 +3,8 @@
 import math
 from dataclasses import dataclass, fields
 
-from zscout.base.edge import as_discount, as_positive, as_size, in_range, known_name
+from zscout.base.edge import as_discount, as_positive, as_size, in_range
 
-FEATURES = ("fb", "laplacian", "random")
 PHASES = ("feature_steps", "policy_steps", "evaluation_steps")
 
 
@@ -51,12 +50,10 @@ class LearnerRecipe:
 class FBRecipe(LearnerRecipe):
     """Everything that decides a training in a simulated world, apart from the world and the seed."""
 
-    features: str = "fb"  # how B is learned: fb, laplacian (slow features of the data), random (not at all)
     transitions: int = 500_000
     correlation: float = 0.8  # of random forces, from decision to decision
     force: float = 1.0  # standard deviation of random forces before they are clipped to [−1, 1]
-    explore: float = 0.0  # share of the transitions that the model's own exploration replaces during training
-    feature_steps: int = 8_000  # F, B and the actor by the FB loss; B alone with laplacian
+    feature_steps: int = 8_000  # F, B and the actor by the FB loss
     policy_steps: int = 15_000  # F and the actor with B fixed, by regression on rollouts
     evaluation_steps: int = 5_000  # F alone, for the final policies
     on_policy: float = (
@@ -68,11 +65,10 @@ class FBRecipe(LearnerRecipe):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        known_name(self.features, FEATURES, "features")
         for name in ("transitions", *PHASES, "chain", "runs", "refresh"):
             as_size(getattr(self, name), name, 1)
         as_positive(self.force, "force")
-        for name in ("correlation", "explore", "on_policy"):
+        for name in ("correlation", "on_policy"):
             in_range(getattr(self, name), name, 0.0, 1.0)
 
     @property
@@ -94,4 +90,3 @@ class FBProgress:
     loss: float  # of F and B; once B is fixed, the squared Bellman error of ψ in features per step
     orthonormality: float  # ‖Cov(B) − I‖²
     value: float  # F(s,π(s,z),z)·z of the data, per step
-    score: float | None = None  # of the judge, if there is one

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Generator, Tensor
 
 from zscout.models.fb.cuda_graph import as_graph
-from zscout.models.fb.data import BatchWorld, exploration, random_forces
+from zscout.models.fb.data import BatchWorld, random_forces
 from zscout.models.fb.learner import SAMPLE, FBLearner
 from zscout.models.fb.losses import centred, least
 from zscout.models.fb.model import FB
@@ -63,18 +63,13 @@ class FBTrainer:
     def _ends(self) -> list[int]:
         return list(accumulate(self.recipe.phases))
 
-    def train(self, judge: Callable[[FB], float] | None = None, every: int = 500) -> Iterator[FBProgress]:
-        """Train to the end; yield a log line every ``every`` steps, with the judge's score of the model."""
-        recipe = self.recipe
+    def train(self, every: int = 500) -> Iterator[FBProgress]:
+        """Train to the end; yield a log line every ``every`` steps."""
         while not self.finished:
             steps = min(every - self.step % every, self._ends[self.phase] - self.step)
             if self.step in (0, *self._ends):
                 self._begin_phase()
-            elif recipe.explore and self.phase < 2:
-                self._explore(steps)
-            loss, orthonormality, value = self._advance(steps)
-            score = judge(self.model) if judge is not None else None
-            self.log.append(FBProgress(self.step, loss, orthonormality, value, score))
+            self.log.append(FBProgress(self.step, *self._advance(steps)))
             yield self.log[-1]
 
     def _advance(self, steps: int) -> tuple[float, float, float]:
@@ -99,22 +94,8 @@ class FBTrainer:
                 model.calibrate(sample)
 
     def _sample(self) -> Float[Tensor, "n k"]:
-        """Observations in random order; exploration replaces the first rows of the data, which are else random."""
-        if not self.recipe.explore:
-            return self.data.next_obs[:SAMPLE]
-        order = torch.randperm(len(self.data), generator=Generator().manual_seed(self.seed))
-        return self.data.next_obs[order[:SAMPLE].to(self.device)]
-
-    def _explore(self, steps: int) -> None:
-        """Replace the oldest transitions, so that ``explore`` of all are replaced by the end of the policy phase."""
-        total = self.recipe.feature_steps + self.recipe.policy_steps
-        found = exploration(
-            self.model, self.world, max(1, int(self.recipe.explore * steps / total * len(self.data))), self.rng
-        )
-        place = int(self.recipe.explore * self.step / total * len(self.data))
-        index = (torch.arange(len(found), device=self.device) + place) % len(self.data)
-        for name, part in vars(self.data).items():
-            part[index] = getattr(found, name)
+        """Observations in random order."""
+        return self.data.next_obs[:SAMPLE]
 
     # One update
 
@@ -135,10 +116,7 @@ class FBTrainer:
         return self.rollouts.refill(self.online, z, self.rng)
 
     def _feature_update(self) -> Float[Tensor, "3"]:
-        if self.recipe.features == "random":
-            return torch.zeros(3, device=self.device)
-        rows = self._rows(self.recipe.batch)
-        return self.learner.update(rows) if self.recipe.features == "fb" else self.learner.update_slow_features(rows)
+        return self.learner.update(self._rows(self.recipe.batch))
 
     def _regression_update(self) -> Float[Tensor, "3"]:
         """‖ψ(s,a;z) − Σ_{k<n} γᵏφ(S_{k+1}) − γⁿψ(S_n,π(S_n,z);z)‖² for each head, n = 1 for rows of the data."""
@@ -179,14 +157,12 @@ class FBTrainer:
 
     @property
     def fixed(self) -> list[Tensor]:
-        """What must be the same when training is resumed: the seed's data, unless exploration replaces it."""
-        return [] if self.recipe.explore else [self.data.obs, self.data.next_obs]
+        """What must be the same when training is resumed: the seed's data."""
+        return [self.data.obs, self.data.next_obs]
 
     def tensors(self) -> dict[str, Tensor]:
-        """For a checkpoint: weights, targets, optimiser moments, random state, and data that exploration changed."""
-        explored = vars(self.data) if self.recipe.explore else {}
-        data = {f"data.{name}": part for name, part in explored.items()}
-        return {**self.learner.live_tensors(), **data, "rng": self.rng.get_state()}
+        """For a checkpoint: weights, targets, optimiser moments and random state."""
+        return {**self.learner.live_tensors(), "rng": self.rng.get_state()}
 
     def counters(self) -> dict[str, Any]:
         """For a checkpoint: the step and the log."""
@@ -196,8 +172,5 @@ class FBTrainer:
         """Resume from ``tensors`` and ``counters``; the result equals uninterrupted training."""
         self._update = None
         self.learner.resume(tensors)
-        for name, part in vars(self.data).items():
-            if f"data.{name}" in tensors:
-                part.copy_(tensors[f"data.{name}"])
         self.step = counters["step"]
         self.log = [FBProgress(**line) for line in counters["log"]]

@@ -8,8 +8,7 @@ from zscout.lab.arenas.arena import Tasks
 from zscout.lab.arenas.point import PointArena
 from zscout.lab.compare.comparison import Entrant, Outcome, comparison
 from zscout.lab.compare.report_model import Claim, CurveFigure, CurvePanel, Section, TextTable
-from zscout.lab.compare.stored_results import StoredCell, stored_point_maze
-from zscout.lab.evaluation.point_measures import LABEL_COUNTS, TaskMeasures, stored_measures
+from zscout.lab.compare.stored_results import LABEL_COUNTS, StoredCell, TaskMeasures, stored_measures, stored_point_maze
 from zscout.lab.runs.spec import Spec
 from zscout.paper.experiment import Experiment, Runs, Scale
 from zscout.paper.summaries import ratio, through, verdict
@@ -125,7 +124,7 @@ def _tell(scale: Scale, runs: Runs) -> Section:
         TextTable(
             "point-maze-model",
             f"Return ÷ the planner's, {len(next(iter(measured.values())))} tasks, {len(measured)} trained models "
-            "(mean, and each). Stored; made by `python -m zscout.lab.evaluation.point_measures --model NAME --out "
+            "(mean, and each). Stored; made by `python -m benchmarks.point_measures --model NAME --out "
             "FILE`.",
             ["tasks", "R² in φ", "random z", "50 labels", "500", "5,000", "50,000 (oracle)", "best z found"],
             [_measured_row(kind, measured) for kind in (*KINDS, "all")],

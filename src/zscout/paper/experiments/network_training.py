@@ -7,9 +7,8 @@ import numpy as np
 
 from zscout.lab.arenas.arena import GOOD
 from zscout.lab.compare.report_model import Claim, Curve, CurveFigure, CurvePanel, Section, TextTable
-from zscout.lab.compare.stored_results import Training, stored_trainings
+from zscout.lab.compare.stored_results import Training, stored_pipeline, stored_trainings
 from zscout.paper.experiment import FEATURES, TITLES, Experiment, Runs, Scale, no_specs
-from zscout.paper.pipeline import ARMS, CURVES, DRAWS, SEEDS, TASKS, stored_pipeline
 from zscout.paper.summaries import both, mean, verdict, verdict_over
 
 SEEDS_DIFFER = 0.004  # the error of ψ of our recipe, over three seeds
@@ -99,7 +98,10 @@ def _best_value_without_dropout(trainings: Sequence[Training], features: str) ->
 
 # 18: the paper's pipeline
 
-PAPERS, SEARCH_CHANGED, NETWORK_CHANGED, BEST_VALUE = (ARMS[i].label for i in (0, 1, 2, -1))
+DRAWS, TASKS, SEEDS = 10_000, 100, 40  # fresh z a step; runs of transfer and of exploration
+CURVES = {"error": "‖ẑ − z_r‖", "normalised": "reward", "value": "value of π(·,ẑ)"}
+PAPERS, SEARCH_CHANGED, NETWORK_CHANGED = "the paper's pipeline", "its network, our search", "our network, its search"
+BEST_VALUE = "its network of the best value, its search"
 
 
 def _tell_pipeline(scale: Scale, runs: Runs) -> Section:
@@ -149,7 +151,7 @@ def _tell_pipeline(scale: Scale, runs: Runs) -> Section:
         ),
     ]
     head = ["features", "network and search", "lost steps", "settled", "final reward", "‖ẑ−z_r‖", "log det V⁻¹"]
-    rows = [_row(FEATURES[name], arm.label, numbers[name, arm.label]) for name in FEATURES for arm in ARMS]
+    rows = [_row(FEATURES[name], arm, numbers[name, arm]) for name in FEATURES for arm in found[name]]
     caption = (
         f"Lost steps on {TASKS} random tasks (200 rewards, σ = .3), and log det V⁻¹ after 200 steps without a reward "
         f"({SEEDS} seeds, λ = 1; lower is better); 95 % intervals."
@@ -169,7 +171,7 @@ def _tell_pipeline(scale: Scale, runs: Runs) -> Section:
         "The network with the best ψ does not have the best policies. The weights of the best value are shown too. "
         f"{'. '.join(_training_in_words(name) for name in FEATURES)}.",
     ]
-    title, command = "The paper's pipeline, end to end", "python -m zscout.paper.pipeline"
+    title, command = "The paper's pipeline, end to end", "python -m benchmarks.pipeline"
     return Section("pipeline", title, text, [figure], tables, claims, command)
 
 

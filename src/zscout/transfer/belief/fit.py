@@ -16,15 +16,14 @@ SURE = 1.96  # standard errors of a 95 % interval
 class RewardFit:
     """R² of r ≈ φ·ẑ + c over the rewards seen, corrected for the number of directions fitted; 95 % interval.
 
-    The rest is noise, or something that φ cannot express: with a known σ, see ``beyond_noise``. The interval is for
-    independent rewards. Those of one path are similar, so the true one is wider. NaN: too few rewards, or all equal.
+    The rest is noise, or something that φ cannot express. The interval is for independent rewards. Those of one path
+    are similar, so the true one is wider. NaN: too few rewards, or all equal.
     """
 
     r2: Float[Tensor, "*b"]
     low: Float[Tensor, "*b"]
     high: Float[Tensor, "*b"]
     count: Float[Tensor, "*b"]  # rewards seen
-    beyond_noise: Float[Tensor, "*b"] | None  # share of the rest that is not noise, if σ is known
 
 
 def fit_of(posterior: TaskPosterior) -> RewardFit:
@@ -40,8 +39,4 @@ def fit_of(posterior: TaskPosterior) -> RewardFit:
     unexplained = left / free.clamp(min=1)
     r2 = torch.where(enough, 1 - unexplained / torch.where(enough, variance, 1.0), torch.nan)
     error = SURE * 2 * r2.clamp(min=0).sqrt() * (1 - r2) / count.clamp(min=1).sqrt()
-    beyond = None
-    if posterior.given_noise is not None:
-        noise = posterior.given_noise**2
-        beyond = torch.where(enough & (unexplained > 0), 1 - noise / unexplained.clamp(min=1e-300), 0.0).clamp(0, 1)
-    return RewardFit(r2, (r2 - error).clamp(max=1), (r2 + error).clamp(max=1), count, beyond)
+    return RewardFit(r2, (r2 - error).clamp(max=1), (r2 + error).clamp(max=1), count)

@@ -6,7 +6,7 @@ one line: ``replace(method, acquisition=Thompson())``.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 import torch
 from jaxtyping import Float
@@ -137,22 +137,16 @@ class LogDet(Checked):
 
 @dataclass(frozen=True)
 class OverHeads:
-    """The min, mean or max of a score over the model's ψ heads; M has one head only."""
+    """The smallest score over the model's ψ heads; M has one head only."""
 
     score: Acquisition = UCB()
-    take: Literal["min", "mean", "max"] = "min"
-
-    def __post_init__(self) -> None:
-        if self.take not in ("min", "mean", "max"):
-            raise ValueError(f"take must be min, mean or max, got {self.take!r}")
 
     def __call__(self, forecast: Forecast, posterior: TaskPosterior, radius: Radius, rng: Rng) -> Scores:
-        """The score over heads."""
+        """The score of the most pessimistic head."""
         heads = [forecast.with_psi(psi) for psi in forecast.psi_heads.unbind(-3)]
         draws = [rng.fork() if isinstance(rng, Streams) else rng for _ in heads]  # every head sees the same draws
         pairs = zip(heads, draws, strict=True)
-        scores = torch.stack([self.score(head, posterior, radius, own) for head, own in pairs])
-        return {"min": scores.amin(0), "mean": scores.mean(0), "max": scores.amax(0)}[self.take]
+        return torch.stack([self.score(head, posterior, radius, own) for head, own in pairs]).amin(0)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ BODIES = (*PLANAR, QUADRUPED)
 
 
 def body(name: str, *, repeat: int = 1, threads: int | None = None) -> Body:
-    """The suite's walker, cheetah, hopper or quadruped; its physics has by default all cores of the process."""
+    """The suite's walker, cheetah or quadruped; its physics has by default all cores of the process."""
     known_name(name, BODIES, "body")
     if name == QUADRUPED:
         return Quadruped(repeat=repeat, threads=threads)

@@ -6,7 +6,7 @@ import gymnasium
 import numpy as np
 import torch
 
-from zscout.base.edge import as_finite, as_size
+from zscout.base.edge import as_size
 from zscout.base.types import Action
 from zscout.worlds.bodies.body import Body, body
 from zscout.worlds.bodies.tasks import BodyTask, body_task
@@ -71,7 +71,7 @@ class BodyEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         obs = seen.float().numpy()
         answer: Any = 0.0
         if isinstance(self.reward, BodyTask):
-            answer = self.reward(seen, as_finite(action, "action"))
+            answer = self.reward(seen)
         elif self.reward is not None:
             answer = self.reward(obs.copy())
         reward = finite_number(answer, "the reward")

@@ -18,20 +18,19 @@ from zscout.worlds.bodies.skeleton import Skeleton
 
 FILE = "geometry.json"
 
-# Entries of the goal features. All planar bodies have the first six; the hopper has the last one, too.
-HEIGHT, COS_PITCH, SIN_PITCH, SPEED, PITCH_RATE, SPIN, EXTENSION = range(7)
-NAMES = ("height", "upright", "pitched down", "speed", "pitch rate", "angular momentum", "extension")
+# Entries of the goal features of planar bodies.
+HEIGHT, COS_PITCH, SIN_PITCH, SPEED, PITCH_RATE, SPIN = range(6)
+NAMES = ("height", "upright", "pitched down", "speed", "pitch rate", "angular momentum")
 
 
 @dataclass(frozen=True, eq=False)
 class PlanarGoals:
-    """Height, cosine and sine of the pitch, speed of the centre of mass, pitch rate, angular momentum, extension."""
+    """Height, cosine and sine of the pitch, speed of the centre of mass, pitch rate, angular momentum."""
 
     size: int  # entries of an observation
     skeleton: Skeleton
     x: int  # entry of the velocities that is the root's horizontal one
     sees_angles: bool  # the observation is of angles; else of the links' cosines and sines and of the height
-    extends: bool  # has the last feature
     _copies: dict[tuple[torch.device, torch.dtype], Skeleton] = field(default_factory=dict)
 
     def __call__(self, obs: Float[Tensor, "*b o"]) -> Float[Tensor, "*b g"]:
@@ -56,8 +55,6 @@ class PlanarGoals:
             rate[..., 0],
             skeleton.angular_momentum(cos, sin, rate),
         ]
-        if self.extends:
-            features.append(skeleton.rise(cos, sin))
         return torch.stack(features, -1)
 
     def skeleton_like(self, like: Tensor) -> Skeleton:
@@ -102,7 +99,7 @@ def goals_of(name: str) -> PlanarGoals | QuadrupedGoals:
     if "bones" in about:
         return QuadrupedGoals(about["size"], torch.tensor(about["bones"], dtype=torch.float64))
     skeleton = Skeleton(**{part: _tensor(value) for part, value in about["skeleton"].items()})
-    return PlanarGoals(about["size"], skeleton, about["x"], about["sees_angles"], about["extends"])
+    return PlanarGoals(about["size"], skeleton, about["x"], about["sees_angles"])
 
 
 def _tensor(value: Any) -> Tensor:

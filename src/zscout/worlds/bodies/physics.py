@@ -49,8 +49,8 @@ class Body(ABC):
     Episodes do not terminate: a run is marked as terminated only if its simulation diverged, and is then near MuJoCo's
     initial state.
 
-    Observations are dm_control's, flat, in the order of its dict. The suite's rewards follow exactly from them, except
-    for the control cost of the hopper's ``stand``. So goal features and tasks are functions of the observation.
+    Observations are dm_control's, flat, in the order of its dict. The suite's rewards follow exactly from them, so goal
+    features and tasks are functions of the observation.
     """
 
     name: str
@@ -123,10 +123,6 @@ class Body(ABC):
     @abstractmethod
     def random_states(self, n: int, rng: Generator) -> Float[Tensor, "n k"]:
         """Starts of episodes, drawn as by dm_control."""
-
-    @abstractmethod
-    def upright_states(self, n: int, rng: Generator) -> Float[Tensor, "n k"]:
-        """Starts near the pose of the suite's model, on the ground."""
 
     @abstractmethod
     def observe(self, state: Float[Tensor, "*b k"]) -> Float[Tensor, "*b o"]:

@@ -1,4 +1,4 @@
-"""The suite's planar bodies: walker, cheetah and hopper."""
+"""The suite's planar bodies: walker and cheetah."""
 
 from dataclasses import dataclass
 
@@ -21,33 +21,29 @@ class Kind:
     any_pitch: bool = True  # a start has a uniformly random pitch
     settling: int = 0  # physics steps without control before an episode
     sees_angles: bool = True  # the observation is of angles; else of the links' cosines and sines and of the height
-    touch: int = 0  # touch sensors
 
 
 PLANAR = {
     "walker": Kind(10, sees_angles=False),
     "cheetah": Kind(1, any_pitch=False, settling=200),
-    "hopper": Kind(4, touch=2),
 }
 
 
 class PlanarBody(Body):
-    """A body that moves in a plane; only the hopper has sensors, of touch."""
+    """A body that moves in a plane, without sensors."""
 
     mapped = (Mapped(HEIGHT, 0.0, 2.0), Mapped(SPEED, -6.0, 6.0))
 
     def __init__(self, name: str, *, repeat: int = 1, threads: int | None = None) -> None:
         self.name = known_name(name, PLANAR, "planar body")
         self.kind = PLANAR[name]
-        touch = self.kind.touch
-        model = load_model(name, sensors=touch > 0)
-        super().__init__(model, range(model.nsensordata)[model.nsensordata - touch :], repeat, threads)
+        model = load_model(name, sensors=False)
+        super().__init__(model, (), repeat, threads)
         self.physics_steps = self.kind.physics_steps
-        self.goal_names = NAMES if touch else NAMES[:-1]
+        self.goal_names = NAMES
         self._joints = joints = int(model.nq)
         self._x, self._z = (int(model.joint(slide).qposadr[0]) for slide in ("rootx", "rootz"))
-        entries = 2 * joints - 1 if self.kind.sees_angles else 2 * (joints - 2) + 1 + joints
-        self.observation_size = entries + touch
+        self.observation_size = 2 * joints - 1 if self.kind.sees_angles else 2 * (joints - 2) + 1 + joints
 
     def random_states(self, n: int, rng: Generator) -> Float[Tensor, "n k"]:
         """Starts of episodes, drawn as by dm_control: joints uniform within their limits, some settled for a while.
@@ -63,25 +59,13 @@ class PlanarBody(Body):
         state[:, : self._joints] = torch.where(limited, low + (high - low) * draws, 0.0)
         if self.kind.settling:
             state, _ = self._simulate(state, np.zeros((n, len(self._half))), self.kind.settling)
-        elif self.kind.touch:
-            state = self._sensed(state)
         return state.to(rng.device)
-
-    def upright_states(self, n: int, rng: Generator) -> Float[Tensor, "n k"]:
-        """Near the upright pose of the suite's model: a tenth of the angles of random starts, on the ground."""
-        state = self.random_states(n, rng)
-        joints = self._joints
-        angles = 0.1 * state[:, :joints] + 0.9 * torch.tensor(self.model.qpos0).to(state)
-        state = torch.cat([angles, torch.zeros_like(state[:, joints:])], 1)
-        ends, radii = self.segments(state)
-        state[:, self._z] -= (ends[..., 1].amin(-1) - radii.to(state)).amin(-1)
-        return self._sensed(state) if self.kind.touch else state
 
     def observe(self, state: Float[Tensor, "*b k"]) -> Float[Tensor, "*b o"]:
         """dm_control's observations of states."""
-        position, velocity, _, _, touch = self.parts(state)
+        position, velocity, *_ = self.parts(state)
         if self.kind.sees_angles:  # all but the horizontal position
-            return torch.cat([position[..., 1:], velocity, touch.log1p()], -1)
+            return torch.cat([position[..., 1:], velocity], -1)
         skeleton = self._goals.skeleton_like(state)
         angles = skeleton.angles(position[..., 2:])
         orientations = torch.stack([angles.cos(), angles.sin()], -1).flatten(-2)
@@ -92,8 +76,7 @@ class PlanarBody(Body):
         """What tasks are made of, in metres, seconds and kilograms, from observations.
 
         The torso's height, the cosine and sine of its pitch, the horizontal speed of the body's centre of mass, the
-        pitch rate, and the body's angular momentum about its centre of mass; for the hopper also how far the torso is
-        above the foot.
+        pitch rate, and the body's angular momentum about its centre of mass.
         """
         return self._goals(obs)
 

@@ -50,14 +50,6 @@ class Quadruped(Body):
         state[:, 2] = (self._depth(state) * 100).ceil() / 100
         return self._sensed(state).to(rng.device)
 
-    def upright_states(self, n: int, rng: Generator) -> Float[Tensor, "n k"]:
-        """On its legs, at any heading."""
-        half = np.pi * torch.rand(n, generator=rng, device=rng.device, dtype=torch.float64).cpu()
-        state = self.rest.repeat(n, 1)
-        state[:, 3], state[:, 6] = half.cos(), half.sin()
-        state[:, 2] = self._depth(state)
-        return self._sensed(state).to(rng.device)
-
     def observe(self, state: Float[Tensor, "*b k"]) -> Float[Tensor, "*b o"]:
         """dm_control's observations: joints, velocity along the torso's axes, how upright, acceleration and rotation,
         forces and torques at the toes."""

@@ -40,7 +40,7 @@ class Skeleton:
     @cached_property
     def real(self) -> "Real":
         """Real and imaginary parts of what ``goal_features`` needs: ONNX has no complex numbers."""
-        chains = (self.root, self.centre, self.coupling, self.centres[0] - self.centres[-1])
+        chains = (self.root, self.centre, self.coupling)
         return Real(*(part.contiguous() for chain in chains for part in (chain.real, chain.imag)))
 
     def drift(self, cos: Float[Tensor, "*b links"], sin: Tensor, rate: Tensor) -> Float[Tensor, "*b"]:
@@ -54,10 +54,6 @@ class Skeleton:
         orbital = (cos @ along - sin @ across) * cos + (cos @ across + sin @ along) * sin
         return ((orbital + self.inertia) * rate).sum(-1)
 
-    def rise(self, cos: Float[Tensor, "*b links"], sin: Tensor) -> Float[Tensor, "*b"]:
-        """How far the centre of mass of the first link is above that of the last."""
-        return cos @ self.real.rise_up - sin @ self.real.rise_across
-
 
 @dataclass(frozen=True, eq=False)
 class Real:
@@ -69,8 +65,6 @@ class Real:
     centre_up: Float[Tensor, " links"]
     coupling_along: Float[Tensor, "links links"]
     coupling_across: Float[Tensor, "links links"]
-    rise_across: Float[Tensor, " links"]  # of the chain from the last link's centre to the first one's
-    rise_up: Float[Tensor, " links"]
 
 
 def directions(angles: Float[Tensor, "*b links"]) -> Complex[Tensor, "*b links"]:

@@ -1,7 +1,6 @@
 """Tasks of bodies: the control suite's rewards, the ones that other benchmarks add, and held-out ones.
 
-Every task is a function of the goal features, and so of the observation. The one exception is the control cost of the
-hopper's ``stand``, a factor from .8 to 1 that needs the action.
+Every task is a function of the goal features, and so of the observation.
 """
 
 import math
@@ -14,9 +13,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from zscout.base.edge import known_name
-from zscout.base.types import Action, Obs
+from zscout.base.types import Obs
 from zscout.worlds.bodies import quadruped
-from zscout.worlds.bodies.goals import COS_PITCH, EXTENSION, HEIGHT, PITCH_RATE, SIN_PITCH, SPEED, SPIN
+from zscout.worlds.bodies.goals import COS_PITCH, HEIGHT, PITCH_RATE, SIN_PITCH, SPEED, SPIN
 from zscout.worlds.bodies.physics import Body
 
 Field: TypeAlias = Callable[[Float[Tensor, "*b g"]], Float[Tensor, "*b"]]
@@ -30,16 +29,10 @@ class BodyTask:
     kind: str  # "suite", "benchmark" or "held-out"
     name: str
     field: Field  # of the goal features
-    control_cost: bool = False
 
-    def __call__(self, obs: Obs, action: Action | None = None) -> Float[Tensor, "*b"]:
-        """Rewards of the observations entered; ``action`` matters only with a control cost, and counts as 0 if None."""
-        numbers = torch.as_tensor(obs)
-        reward = self.field(self.world.goal_features(numbers))
-        if self.control_cost and action is not None:
-            effort = torch.as_tensor(action).to(numbers).clamp(-1, 1).square().mean(-1)
-            reward = reward * (1 - effort / 5)
-        return reward
+    def __call__(self, obs: Obs) -> Float[Tensor, "*b"]:
+        """Rewards of the observations entered."""
+        return self.field(self.world.goal_features(torch.as_tensor(obs)))
 
 
 def body_tasks(world: Body, kind: str | None = None) -> list[BodyTask]:
@@ -47,7 +40,7 @@ def body_tasks(world: Body, kind: str | None = None) -> list[BodyTask]:
     if kind is not None:
         known_name(kind, FIELDS[world.name], "kind of task")
     return [
-        BodyTask(world, group, name, field, control_cost=(world.name, name) == ("hopper", "stand"))
+        BodyTask(world, group, name, field)
         for group, fields in FIELDS[world.name].items()
         if kind in (None, group)
         for name, field in fields.items()
@@ -175,49 +168,6 @@ CHEETAH: dict[str, dict[str, Field]] = {
     },
 }
 
-
-# Hopper
-
-
-def _extended(g: Tensor) -> Tensor:
-    """The suite's height of the torso over the foot."""
-    return tolerance(g[..., EXTENSION], 0.6, 2.0)
-
-
-def _hopping(direction: int) -> Field:
-    return lambda g: _extended(g) * tolerance(direction * g[..., SPEED], 2.0, margin=1.0, at_margin=0.5, linear=True)
-
-
-def _tall(low: float, high: float, speed: float) -> Field:
-    """Torso between two heights, upright, at a speed."""
-    return lambda g: (
-        tolerance(g[..., HEIGHT], low, high, margin=0.3)
-        * (1 + g[..., COS_PITCH])
-        / 2
-        * _near(g[..., SPEED], speed, 0.5)
-    )
-
-
-HOPPER: dict[str, dict[str, Field]] = {
-    "suite": {"stand": _extended, "hop": _hopping(1)},  # stand has a control cost, too
-    "benchmark": {
-        "hop-backward": _hopping(-1),
-        "flip": lambda g: _extended(g) * _ramp(g[..., SPIN], 5.0),
-        "flip-backward": lambda g: _extended(g) * _ramp(-g[..., SPIN], 5.0),
-    },
-    "held-out": {
-        "stand-still": _tall(0.9, math.inf, 0.0),
-        "slow-hop": _tall(0.9, math.inf, 1.0),
-        "slow-backward": _tall(0.9, math.inf, -1.0),
-        "crouch": _tall(0.4, 0.6, 0.0),
-        "lie": lambda g: tolerance(g[..., HEIGHT], 0.0, 0.2, margin=0.3) * _near(g[..., SPEED], 0.0, 0.5),
-        "lean-forward": lambda g: tolerance(g[..., HEIGHT], 0.7, margin=0.4) * _near(g[..., SIN_PITCH], 0.5, 0.4),
-        "upside-down": lambda g: (1 - g[..., COS_PITCH]) / 2,
-        "spin": lambda g: _ramp(g[..., PITCH_RATE], 5.0),
-        "jump": lambda g: tolerance(g[..., HEIGHT], 1.4, margin=0.6),
-    },
-}
-
 # Quadruped
 
 
@@ -266,4 +216,4 @@ QUADRUPED: dict[str, dict[str, Field]] = {
     },
 }
 
-FIELDS = {"walker": WALKER, "cheetah": CHEETAH, "hopper": HOPPER, "quadruped": QUADRUPED}
+FIELDS = {"walker": WALKER, "cheetah": CHEETAH, "quadruped": QUADRUPED}

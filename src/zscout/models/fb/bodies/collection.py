@@ -34,9 +34,6 @@ class BodyWorld(BatchWorld, Protocol):
     def goal_features(self, obs: Float[Tensor, "*b o"]) -> Float[Tensor, "*b g"]:
         """What tasks are made of."""
 
-    def upright_states(self, n: int, rng: Generator) -> Float[Tensor, "n k"]:
-        """Starts that stand."""
-
 
 def cells_of(world: BodyWorld, obs: Float[Tensor, "n o"]) -> Int[Tensor, " n"]:
     """The cell of each observation in the map of two goal features, such as heights and speeds."""
@@ -192,9 +189,6 @@ class Collector:
     def _restart(self, which: Int[Tensor, " m"]) -> None:
         count = len(which)
         start = self.world.random_states(count, self.physics_rng)
-        if share := self.recipe.upright:
-            upright = torch.rand(count, 1, generator=self.physics_rng) < share
-            start = torch.where(upright, self.world.upright_states(count, self.physics_rng), start)
         again = torch.rand(count, generator=self.physics_rng) < self.recipe.archive
         if again.any() and self.archive.added >= ARCHIVE // 10:
             start[again] = self.archive.draw(int(again.sum()))

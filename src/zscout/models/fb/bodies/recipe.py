@@ -34,13 +34,12 @@ class BodyRecipe(LearnerRecipe):
     candidates: int = 16  # … of this number of z
     random: float = 0.1  # share of the bodies with random controls
     archive: float = 0.25  # share of the episodes that start in a state seen before, rare ones first
-    upright: float = 0.0  # share of the other episodes that start upright, on the ground
 
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("steps", "bodies", "updates", "buffer", "warm_up", "episode", "repeat", "hold", "candidates"):
             as_size(getattr(self, name), name, 1)
-        for name in ("decay", "balance", "explorers", "random", "archive", "upright"):
+        for name in ("decay", "balance", "explorers", "random", "archive"):
             in_range(getattr(self, name), name, 0.0, 1.0)
         if self.buffer < max(self.warm_up, self.bodies):
             raise ValueError(f"buffer is {self.buffer}: expected at least warm_up and bodies")

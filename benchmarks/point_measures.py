@@ -1,59 +1,28 @@
 """How much a point-maze model holds: returns of the planner, of the best z found, and of z from a number of labels.
 
-``python -m zscout.lab.evaluation.point_measures --model NAME --out FILE`` measures a model on the named tasks of
-zscout compare.
+``python -m benchmarks.point_measures --model NAME --out FILE`` measures a model on the named tasks of zscout compare.
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal
 
 import torch
 import tyro
 from jaxtyping import Float
 from torch import Generator, Tensor
 
+from benchmarks.cross_entropy import cross_entropy
 from zscout.base.files import write_json
 from zscout.lab.arenas.arena import Tasks
 from zscout.lab.arenas.point import LABELS, PointArena, task_named
-from zscout.lab.compare.tuning import stored
-from zscout.lab.evaluation.cross_entropy import cross_entropy
+from zscout.lab.compare.stored_results import LABEL_COUNTS, TaskMeasures
 from zscout.models.fb.judging import episode_returns
 from zscout.worlds.points.planner import PointPlanner
 
-LABEL_COUNTS = (50, 150, 500, 1_500, 5_000, 15_000, 50_000)
 TASKS = 30  # the first tasks of zscout compare
 STARTS, SEARCH_STARTS = 64, 24  # of each return; of those that the search for the best z sees
 POPULATION, ELITE, ROUNDS, SPREAD = 64, 8, 15, 0.5  # of the cross-entropy method over z
-
-
-@dataclass(frozen=True)
-class TaskMeasures:
-    """Mean returns of one episode for one task, from the same starts."""
-
-    task: str
-    expressed: float  # R² of the reward in φ, over 50,000 observations
-    random_z: float  # a z of sample_z
-    labels: dict[int, float]  # z from this number of labelled observations
-    oracle: float  # z from 50,000
-    ceiling: float  # the best z that the cross-entropy method finds by true returns, on other starts
-    planner: float
-
-    @property
-    def kind(self) -> str:
-        """The kind of task."""
-        return self.task.split()[0]
-
-
-def stored_measures() -> dict[str, list[TaskMeasures]]:
-    """The stored measures, by model."""
-    found: dict[str, list[dict[str, Any]]] = stored("point_maze.json")
-    return {model: [_from_json(task) for task in tasks] for model, tasks in found.items()}
-
-
-def _from_json(content: dict[str, Any]) -> TaskMeasures:
-    return TaskMeasures(**{**content, "labels": {int(n): found for n, found in content["labels"].items()}})
 
 
 def measure(arena: PointArena, names: Sequence[str], planned: Sequence[float], seed: int = 0) -> list[TaskMeasures]:
@@ -109,15 +78,11 @@ def returns(
 def main(
     out: Path,
     model: str = PointArena.model,
-    rewards: Literal["named", "pits"] = "named",
     tasks: int = TASKS,
     device: str = "cpu",
 ) -> None:
-    """Measure a model: the planner, the best z found, and z from 50 to 50,000 labels; writes a JSON file.
-
-    ``rewards=pits``: on the map with pits.
-    """
-    arena = PointArena(model, rewards, device=device)
+    """Measure a model: the planner, the best z found, and z from 50 to 50,000 labels; writes a JSON file."""
+    arena = PointArena(model, device=device)
     names = [str(name) for name in Tasks(tasks, 1).draw(arena)]
     planned = [planned_return(arena, name) for name in names]
     write_json(out, [asdict(found) for found in measure(arena, names, planned)])

@@ -1,7 +1,8 @@
 """The suite: the default against tuned rivals in a fixed list of arenas, and one score.
 
-    python -m zscout.lab.compare.suite            the score of the stored comparisons, without running anything
-    python -m zscout.lab.compare.suite FILE.json  the score of a file written by zscout compare --suite --json
+    python -m benchmarks.suite --quick            about 3 minutes; too few runs to decide anything
+    python -m benchmarks.suite --json FILE        everything, into a file
+    python -m benchmarks.suite --score FILE       the score of such a file, without running anything
 
 Rivals are all methods with settings to tune but our own two defaults: each with its tuned settings (those that settle),
 or as published where the arena has none. A rival settles as often as the default if its share of settled runs is at
@@ -10,13 +11,18 @@ the rank is 1 + the number of such rivals with fewer lost steps. If no rival set
 below 1 count as 1. The score: mean rank, mean ratio, and the arena with the largest ratio.
 """
 
-import sys
+import contextlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from zscout.base.files import parse_json
+import tyro
+from rich.console import Console
+
+from zscout.base.files import parse_json, write_json
+from zscout.cli.parts.output import say
+from zscout.cli.parts.progress import outcomes_with_bar
 from zscout.lab.arenas.arena import Arena, Tasks
 from zscout.lab.arenas.body import BodyArena
 from zscout.lab.arenas.grid import GridArena
@@ -24,8 +30,10 @@ from zscout.lab.arenas.patches import DECOY, PATCH, PatchArena
 from zscout.lab.arenas.point import PointArena
 from zscout.lab.compare.comparison import Entrant, Outcome, Row, comparison
 from zscout.lab.compare.report_model import TextTable
-from zscout.lab.compare.stored_results import StoredCell, stored_league
-from zscout.lab.compare.tuning import DEFAULTS_OF_OURS, SETTLING, about_settings, settings_named, stored
+from zscout.lab.compare.stored_results import StoredCell
+from zscout.lab.compare.tuning import DEFAULTS_OF_OURS, SETTLING, about_settings, settings_named
+from zscout.lab.runs.executor import executor_named
+from zscout.report.tables import terminal_table
 
 DEFAULT = DEFAULTS_OF_OURS[0]
 RIVALS = ("usf-ucb-paper", "opti", "thompson", "greedy")
@@ -65,7 +73,7 @@ class Place:
         """The rows of its outcomes."""
         rows = [replace(row, note=note_of(row)) for row in comparison(list(outcomes))]
         runs = max((row.runs for row in rows), default=0)
-        return StoredCell(self.name, f"{self.name}, {runs} runs", "zscout compare --suite", rows)
+        return StoredCell(self.name, f"{self.name}, {runs} runs", "python -m benchmarks.suite", rows)
 
 
 def note_of(row: Row) -> str:
@@ -196,34 +204,61 @@ class Score:
         return {"arenas": len(self.standings), "rank": self.rank, "ratio": self.ratio, "worst": self.worst.name}
 
 
-def stored_suite() -> list[StoredCell]:
-    """The stored comparisons of the suite's arenas: those of the league, then those of the suite alone."""
-    cells = {cell.name: cell for cell in (*stored_league(), *cells_from_json(stored("suite.json")))}
-    return [cells[place.name] for place in PLACES if place.name in cells]
+def cells_of(path: Path) -> list[StoredCell]:
+    """The comparisons in a file of this command."""
+    return [StoredCell.from_json(cell) for cell in parse_json(path.read_bytes())["cells"]]
 
 
-def cells_from_json(content: Sequence[dict[str, Any]]) -> list[StoredCell]:
-    """The inverse of ``cells_to_json``."""
-    return [StoredCell(**{**cell, "rows": [Row.from_json(row) for row in cell["rows"]]}) for cell in content]
+def runnable(quick: bool, seed: int, console: Console) -> dict[Place, list[Entrant]]:
+    """Those that can run, by arena; an arena that needs an extra that is not installed is left out."""
+    found: dict[Place, list[Entrant]] = {}
+    for place in PLACES:
+        try:
+            entrants = place.entrants(quick, seed)
+            entrants[0].check()
+        except ModuleNotFoundError as error:
+            say(console, f"left out: {place.name} ({error})")
+            continue
+        found[place] = entrants
+    return found
 
 
-def cells_to_json(cells: Iterable[StoredCell]) -> list[dict[str, Any]]:
-    """Names and rows."""
-    return [{**vars(cell), "rows": [row.to_json() for row in cell.rows]} for cell in cells]
+def main(
+    out: Path = Path("out/compare"),
+    jobs: int = 1,
+    seed: int = 0,
+    quick: bool = False,
+    json: Path | None = None,
+    score: Path | None = None,
+) -> None:
+    """Run what is not stored yet; print one row for each arena, and the score.
 
-
-def main(words: Sequence[str]) -> None:
-    """Print the score."""
-    cells = stored_suite()
-    if words:
-        cells = cells_from_json(parse_json(Path(words[0]).read_bytes())["cells"])
-    score = Score.of(cells)
-    for line in (HEAD, *score.table.rows):
-        print(" | ".join(line))
-    print(score)
-    if missing := [place.name for place in PLACES if place.name not in [cell.name for cell in cells]]:
-        print(f"not stored: {', '.join(missing)}")
+    Args:
+        out: Folder for runs.sqlite, which stores every step of every run.
+        jobs: Number of worker processes.
+        seed: Seed of the tasks and of every run.
+        quick: 8 tasks of at most 100 steps, without OpTI.
+        json: Also write the score and the rows of each arena to this file.
+        score: Run nothing: print the score of this file.
+    """
+    console = Console()
+    if score is not None:
+        console.print(terminal_table(Score.of(cells_of(score)).table))
+        return
+    entrants = runnable(quick, seed, console)
+    everyone = [one for of_place in entrants.values() for one in of_place]
+    with contextlib.closing(executor_named("local", jobs=jobs, address="")) as executor:
+        outcomes = outcomes_with_bar(everyone, out, executor, console)
+    cells = [place.cell(outcomes[one] for one in of_place) for place, of_place in entrants.items()]
+    found = Score.of(cells)
+    console.print(terminal_table(found.table))
+    untuned = [where.name for where in found.standings if not where.tuned]
+    if untuned:
+        say(console, f"No stored settings, so rivals run as published: {', '.join(untuned)}")
+    if json is not None:
+        rows = [{**vars(cell), "rows": [row.to_json() for row in cell.rows]} for cell in cells]
+        write_json(json, {"score": found.to_json(), "cells": rows})
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    tyro.cli(main)

@@ -1,7 +1,6 @@
 """How much a model of a body holds: returns of random z, of z from a number of labels, and of the best z found.
 
-``python -m zscout.lab.evaluation.body_measures --body cheetah --model FOLDER --out FILE`` measures a model on all
-tasks of a body.
+``python -m benchmarks.body_measures --body cheetah --model FOLDER --out FILE`` measures a model on all tasks of a body.
 """
 
 import hashlib
@@ -16,11 +15,11 @@ import tyro
 from jaxtyping import Float
 from torch import Generator, Tensor
 
+from benchmarks.cross_entropy import cross_entropy
 from zscout.base.edge import as_size
 from zscout.base.files import parse_json, write_json
 from zscout.lab.arenas.body import BodyArena
 from zscout.lab.evaluation.body_judging import HORIZON, episode_returns
-from zscout.lab.evaluation.cross_entropy import cross_entropy
 from zscout.models.fb.model import FB
 from zscout.models.files.pretrained import observations_of
 from zscout.transfer.offline import fit_task
@@ -110,7 +109,7 @@ def main(
     """Measure a model of a body on its tasks, and write a JSON file; tasks that are in the file are not measured again.
 
     Args:
-        body: walker, cheetah, hopper or quadruped.
+        body: walker, cheetah or quadruped.
         model: A saved model's name or folder.
         out: The JSON file, written after each task.
         tasks: Names of tasks; by default all of the body.

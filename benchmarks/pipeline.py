@@ -1,9 +1,9 @@
 """The paper's pipeline end to end: the network of its recipe, 10,000 fresh z a step, its β.
 
-    python -m zscout.paper.pipeline --device cuda > pipeline.json
+    python -m benchmarks.pipeline --device cuda > pipeline.json
 
 runs it, each half of it combined with ours, and our default (minutes on a GPU, hours on a CPU). The output is stored as
-``lab/stored/pipeline.json`` for ``zscout reproduce``. One arm's networks are not shipped:
+``src/zscout/lab/stored/pipeline.json`` for ``zscout reproduce``. One arm's networks are not shipped:
 
     zscout pretrain --recipe paper --features F --patience 40 --set policy_steps=80000 --out out/grid9-F-paper-value
 
@@ -14,6 +14,7 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,21 +22,30 @@ import tyro
 
 from zscout.lab.arenas.grid import GridArena
 from zscout.lab.compare.report_model import Curve
-from zscout.lab.compare.tuning import stored
 from zscout.lab.runs.chunks import run_batch
 from zscout.lab.runs.spec import Spec
 from zscout.lab.runs.store import Record
 from zscout.paper.experiment import FEATURES, VARIANTS, Scale, explorations, transfers
+from zscout.paper.experiments.network_training import (
+    BEST_VALUE,
+    CURVES,
+    DRAWS,
+    NETWORK_CHANGED,
+    PAPERS,
+    SEARCH_CHANGED,
+    SEEDS,
+    TASKS,
+)
 from zscout.paper.summaries import banded
 
-DRAWS, TASKS, SEEDS, STEPS = 10_000, 100, 40, 200
+STEPS = 200
 EVERY = 4  # steps between the points of a stored curve
 BATCH = 20  # runs at once, each with 10,000 z
 
 
 NETWORKS = {
     "ours": "network",
-    "paper, best ψ": "grid9-{}-paper",
+    "paper, best ψ": str(Path(__file__).parents[1] / "results" / "models" / "grid9-{}-paper"),
     "paper, best value": "out/grid9-{}-paper-value",  # not shipped: see the command above
 }
 
@@ -51,20 +61,13 @@ class Arm:
 
 
 ARMS = (
-    Arm("the paper's pipeline", "paper, best ψ", DRAWS),
-    Arm("its network, our search", "paper, best ψ", 0),
-    Arm("our network, its search", "ours", DRAWS),
+    Arm(PAPERS, "paper, best ψ", DRAWS),
+    Arm(SEARCH_CHANGED, "paper, best ψ", 0),
+    Arm(NETWORK_CHANGED, "ours", DRAWS),
     Arm("our network, our search", "ours", 0),
     Arm("our default", "ours", 0, "usf-ucb"),
-    Arm("its network of the best value, its search", "paper, best value", DRAWS),
+    Arm(BEST_VALUE, "paper, best value", DRAWS),
 )
-CURVES = {"error": "‖ẑ − z_r‖", "normalised": "reward", "value": "value of π(·,ẑ)"}
-
-
-def stored_pipeline() -> dict[str, dict[str, Any]]:
-    """By feature set and arm: curves of exploration and of transfer, and the numbers of each run."""
-    found: dict[str, dict[str, Any]] = stored("pipeline.json")
-    return found
 
 
 def measure(arm: Arm, features: str, device: str, scale: Scale) -> dict[str, Any]:

@@ -41,8 +41,8 @@ def _share(mean: torch.Tensor, oracle: torch.Tensor) -> str:
 
 def table(results: list[dict[str, Any]]) -> str:
     """The rows as Markdown."""
-    lines = [HEAD, ["---"] * len(HEAD), *rows(results)]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    head, *others = ("| " + " | ".join(line) + " |" for line in [HEAD, *rows(results)])
+    return "\n".join([head, "|---" * len(HEAD) + "|", *others])
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
     python -m benchmarks.body_rewards --episodes 2 --seeds 1
 
-prints the two tables of docs/bodies.md (extra mujoco; ``--quick`` takes a minute).
+prints two tables of results/2026-11-bodies-network.md (extra mujoco; ``--quick`` takes a minute).
 """
 
 from collections.abc import Sequence

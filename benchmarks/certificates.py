@@ -3,9 +3,9 @@
     python -m benchmarks.certificates
     python -m benchmarks.certificates --model network --tasks 100 --seeds 3 --seed 77
 
-print the tables of docs/transfer.md: runs on the 9×9 grid until the certificate leaves a share of .05 (``--quick``: in
-seconds). A promise is broken if the true share at that step, in the state just entered, is larger: what an optimal
-policy is worth above the one kept.
+print tables of results/2026-11-feedback.md: runs on the 9×9 grid until the certificate leaves a share of .05
+(``--quick``: in seconds). A promise is broken if the true share at that step, in the state just entered, is larger:
+what an optimal policy is worth above the one kept.
 """
 
 from collections.abc import Sequence

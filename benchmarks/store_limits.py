@@ -1,6 +1,6 @@
 """Limits of one store: bytes for each run, and runs for each CPU second of the process with the file.
 
-``python -m benchmarks.store_limits``; the numbers are in docs/cluster.md.
+``python -m benchmarks.store_limits``; the numbers are in results/2026-11-cluster.md.
 """
 
 import pickle

@@ -10,7 +10,7 @@ from mkdocs.structure.files import File, Files
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent
 FOLDER = "project"  # of the site, for what stands beside docs/
-OUTSIDE = ("*.md", "LICENSE", "CITATION.cff", "examples/*")
+OUTSIDE = ("*.md", "LICENSE", "CITATION.cff", "examples/*", "results/*")
 LINK = re.compile(r"(\]\()([^)#\s]+)(#[^)\s]*)?\)")
 
 
@@ -35,6 +35,8 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 
 def _place(path: Path) -> str:
-    """Where a file of the repository stands in the site."""
-    inside = path.is_relative_to(DOCS)
-    return path.relative_to(DOCS).as_posix() if inside else f"{FOLDER}/{path.relative_to(ROOT).as_posix()}"
+    """Where a file of the repository stands in the site. Logs are plain text there: their links are of their date."""
+    if path.is_relative_to(DOCS):
+        return path.relative_to(DOCS).as_posix()
+    suffix = ".txt" if path.is_relative_to(ROOT / "results") and path.is_file() else ""
+    return f"{FOLDER}/{path.relative_to(ROOT).as_posix()}{suffix}"

@@ -31,8 +31,8 @@ def build(folder: Path) -> tuple[Path, Path]:
 
 
 def readme_program() -> str:
-    """The ten lines of the README."""
-    (code,) = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+    """The ten lines of the README, its first program."""
+    code, *_ = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
     return str(code)
 
 

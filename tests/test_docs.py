@@ -9,9 +9,8 @@ from commands import run_programs, run_zscout
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
-METHODS = ROOT / "docs" / "methods"
 OWN_MODEL = ROOT / "docs" / "bring-your-own-bfm.md"
-LONG = [page for page in PAGES if page.parent != METHODS and page != ROOT / "README.md"]
+LONG = [page for page in PAGES if page != ROOT / "README.md"]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -43,28 +42,25 @@ def new_commands() -> list[tuple[str, list[str]]]:
     return found
 
 
-PROGRAMS = [[page] for page in LONG if "```python" in page.read_text()] + [sorted(METHODS.glob("*.md"))]
+PROGRAMS = [page for page in LONG if "```python" in page.read_text()]
 
 
-@pytest.mark.parametrize("pages", PROGRAMS, ids=lambda pages: pages[0].stem if len(pages) == 1 else "methods")
+@pytest.mark.parametrize("page", PROGRAMS, ids=lambda page: page.stem)
 @pytest.mark.long
-def test_programs_run(pages: list[Path], tmp_path: Path) -> None:
+def test_programs_run(page: Path, tmp_path: Path) -> None:
     """Those of a page in one process."""
-    done = run_programs([code for _, code in blocks("python", pages)], tmp_path)
+    done = run_programs([code for _, code in blocks("python", [page])], tmp_path)
     assert done.returncode == 0, done.stderr
-    if pages == [OWN_MODEL]:  # a wrapped model is about as good as the shipped one whose networks it has
-        report, _, second, apart, *_ = done.stdout.splitlines()
-        assert report.startswith("ψ error 0.")
-        assert float(second) > 40
-        assert float(apart) < 0.1
-        assert re.search(r"\d+ terminated\n\d+ truncated", done.stdout)
-        assert "[2 2 2 2 2 2 2 2]\ntensor([60., 60.," in done.stdout
+    if page == OWN_MODEL:  # the best place, and what a step costs
+        report, place_and_calls = done.stdout.splitlines()
+        assert re.match(r"ψ error \d(\.\d)?e-0[78] ", report)
+        assert place_and_calls == "17 4.0 [10, 10, 10, 12]"
 
 
-def test_the_readmes_program_does_what_its_comment_says(tmp_path: Path) -> None:
-    ((_, code),) = blocks("python", [ROOT / "README.md"])
-    done = run_programs([code], tmp_path)
+def test_the_readmes_programs_do_what_their_comments_say(tmp_path: Path) -> None:
+    done = run_programs([code for _, code in blocks("python", [ROOT / "README.md"])], tmp_path)
     assert done.stdout.startswith("1.0 tensor(["), done.stderr
+    assert done.stdout.endswith("\nnorth-east\n"), done.stderr
 
 
 @pytest.mark.long
@@ -123,4 +119,8 @@ def test_every_page_can_be_reached_from_the_index() -> None:
     index = ROOT / "docs" / "README.md"
     linked = {(index.parent / target).resolve() for target in re.findall(r"\]\(([^)#]+)", index.read_text())}
     assert {page for page in PAGES if page.parent == index.parent and page != index} <= linked
-    assert METHODS / "README.md" in linked
+
+
+def test_readme_and_docs_stay_short() -> None:
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 120
+    assert sum(len(page.read_text().split()) for page in ROOT.glob("docs/**/*.md")) <= 20_000

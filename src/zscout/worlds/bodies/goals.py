@@ -17,6 +17,7 @@ from zscout.worlds.bodies.physics import check_entries
 from zscout.worlds.bodies.skeleton import Skeleton
 
 FILE = "geometry.json"
+GEOMETRY: dict[str, Any] = json.loads(files("zscout.worlds.bodies").joinpath(FILE).read_text())  # by body
 
 # Entries of the goal features. All planar bodies have the first six; the hopper has the last one, too.
 HEIGHT, COS_PITCH, SIN_PITCH, SPEED, PITCH_RATE, SPIN, EXTENSION = range(7)
@@ -98,7 +99,7 @@ class QuadrupedGoals:
 @cache
 def goals_of(name: str) -> PlanarGoals | QuadrupedGoals:
     """The goal features of a body of the suite."""
-    about = json.loads(files("zscout.worlds.bodies").joinpath(FILE).read_text())[name]
+    about = GEOMETRY[name]
     if "bones" in about:
         return QuadrupedGoals(about["size"], torch.tensor(about["bones"], dtype=torch.float64))
     skeleton = Skeleton(**{part: _tensor(value) for part, value in about["skeleton"].items()})

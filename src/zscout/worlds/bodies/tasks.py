@@ -18,6 +18,7 @@ from zscout.base.types import Action, Obs
 from zscout.worlds.bodies import quadruped
 from zscout.worlds.bodies.goals import COS_PITCH, EXTENSION, HEIGHT, PITCH_RATE, SIN_PITCH, SPEED, SPIN
 from zscout.worlds.bodies.physics import Body
+from zscout.worlds.registry import PLACES
 
 Field: TypeAlias = Callable[[Float[Tensor, "*b g"]], Float[Tensor, "*b"]]
 
@@ -44,11 +45,12 @@ class BodyTask:
 
 def body_tasks(world: Body, kind: str | None = None) -> list[BodyTask]:
     """The tasks of a body, all or those of a kind: "suite", "benchmark" (URLB, ExORL) or "held-out"."""
+    sets = PLACES[world.name].task_sets
     if kind is not None:
-        known_name(kind, FIELDS[world.name], "kind of task")
+        known_name(kind, sets, "kind of task")
     return [
         BodyTask(world, group, name, field, control_cost=(world.name, name) == ("hopper", "stand"))
-        for group, fields in FIELDS[world.name].items()
+        for group, fields in sets.items()
         if kind in (None, group)
         for name, field in fields.items()
     ]
@@ -265,5 +267,3 @@ QUADRUPED: dict[str, dict[str, Field]] = {
         "roll-left": lambda g: _ramp(-g[..., quadruped.ROLL_RATE], 3.0),
     },
 }
-
-FIELDS = {"walker": WALKER, "cheetah": CHEETAH, "hopper": HOPPER, "quadruped": QUADRUPED}

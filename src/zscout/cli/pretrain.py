@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.console import Console
 
-from zscout.cli.parts.options import DEFAULT_WORLD, OutputFile, Quick, World, check_world, device_named, usage_errors
+from zscout.cli.parts.options import OPEN_GRID, OutputFile, Quick, World, check_world, device_named, usage_errors
 from zscout.cli.parts.output import say
 from zscout.cli.parts.progress import bar_with_time_left, stopped
 from zscout.worlds.registry import PLACES, of_kind
@@ -19,7 +19,7 @@ class Pretrain:
     """Train a model for a world, measure it, save it; resumes if interrupted."""
 
     out: Path  # Folder for the model, its log and, during training, its checkpoint.
-    world: World = DEFAULT_WORLD
+    world: World = OPEN_GRID
     model: str = "usfa"
     """usfa (grids), or fb (point maze, bodies): a forward-backward model; only --set, --seed, --device and --quick
     apply."""

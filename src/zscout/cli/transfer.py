@@ -8,16 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rich.console import Console
 
-from zscout.cli.parts.options import (
-    DEFAULT_WORLD,
-    OutputFile,
-    Quick,
-    Usual,
-    World,
-    check_world,
-    model_for,
-    usage_errors,
-)
+from zscout.cli.parts.options import OPEN_GRID, OutputFile, Quick, Usual, World, check_world, model_for, usage_errors
 from zscout.cli.parts.output import UsageError, fail, say, writable, write_files
 from zscout.worlds.registry import PLACES, of_kind
 
@@ -34,7 +25,7 @@ if TYPE_CHECKING:
 class Transfer:
     """Watch one run step by step: the world, the method's estimate of the reward, and the value it gets."""
 
-    world: World = DEFAULT_WORLD
+    world: World = OPEN_GRID
     features: str = Usual("laplacian")
     """clusters, laplacian, or module:name: your table, or a function of the world; only for grids."""
     model: str = Usual("network")

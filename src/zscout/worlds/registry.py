@@ -4,13 +4,14 @@ A place names what makes its world and imports it at first use, so this module i
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any, Literal, TypeAlias
 
 import gymnasium
 
 Kind: TypeAlias = Literal["grid", "point", "body"]
+Tasks: TypeAlias = Mapping[str, Mapping[str, Callable[..., Any]]]
 FBName: TypeAlias = Literal["pointmaze-fb", "walker-fb", "cheetah-fb", "quadruped-fb"]  # models that are no USFA
 
 ENVIRONMENTS: dict[Kind, str] = {
@@ -32,7 +33,7 @@ class Goal:
     high: str
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False)
 class Place:
     """A world with its name, its shipped models, and what training and the page need to know of it."""
 
@@ -56,9 +57,9 @@ class Place:
         return next(iter(self.models.values()), "")
 
     @property
-    def task_sets(self) -> Mapping[str, Mapping[str, Callable[..., Any]]]:
+    def task_sets(self) -> Tasks:
         """The rewards of a body, functions of its goal features: sets such as "suite", each by name."""
-        found: Mapping[str, Mapping[str, Callable[..., Any]]] = _named(self.tasks)
+        found: Tasks = _named(self.tasks)
         return found
 
     @property
@@ -89,118 +90,57 @@ def of_kind(*kinds: Kind) -> dict[str, Place]:
     return {name: place for name, place in PLACES.items() if place.kind in kinds}
 
 
-def _planar_goals(title: str, low: str, high: str) -> tuple[Goal, ...]:
-    """With words for the pitch; without angular momentum, which goes with the pitch rate."""
-    return (
+def _grid(name: str, title: str, **models: str) -> Place:
+    return Place(name, "grid", title, f"zscout.worlds.grids.maps:{name.replace('-', '_')}", models=models)
+
+
+def _body(name: str, world: str, arguments: dict[str, str], goals: tuple[Goal, ...], **recipe: Any) -> Place:
+    """A body of the suite, with the keywords of its recipe."""
+    models, tasks = {LEARNED: f"{name}-fb"}, f"zscout.worlds.bodies.tasks:{name.upper()}"
+    where, recipe = f"zscout.worlds.bodies.{world}", {"goal_features": name} | recipe
+    return Place(name, "body", name.capitalize(), where, arguments, models, recipe, tasks, goals)
+
+
+def _planar(name: str, pitch: tuple[str, str, str], *more: Goal, **recipe: Any) -> Place:
+    """A body in a plane, with words for its pitch; angular momentum is not shown, since it goes with the pitch rate."""
+    goals = (
         Goal("speed", "speed", "Speed", "backward", "forward"),
         Goal("height", "height", "Height", "low", "high"),
         Goal("upright", "upright", "Upright", "upside down", "upright"),
-        Goal("pitched down", "pitch", title, low, high),
+        Goal("pitched down", "pitch", *pitch),
         Goal("pitch rate", "spin", "Spin", "rolling back", "rolling over"),
     )
+    return _body(name, "planar:PlanarBody", {"name": name}, (*goals, *more), **recipe)
 
 
-_LEAN = _planar_goals("Lean", "lean back", "lean forward")
-_MAPS, _PLANAR, _TASKS = (
-    "zscout.worlds.grids.maps",
-    "zscout.worlds.bodies.planar:PlanarBody",
-    "zscout.worlds.bodies.tasks",
+LEAN, NOSE = ("Lean", "lean back", "lean forward"), ("Nose", "nose up", "nose down")
+STRETCH = Goal("extension", "stretch", "Stretch", "bent", "stretched")
+QUADRUPED_GOALS = (
+    Goal("forward", "speed", "Speed", "backward", "forward"),
+    Goal("leftward", "sideways", "Sideways", "to the right", "to the left"),
+    Goal("turn rate", "turn", "Turn", "turning right", "turning left"),
+    Goal("upright", "upright", "Upright", "upside down", "upright"),
+    Goal("stretch", "stretch", "Stretch", "low", "tall"),
+    Goal("roll rate", "roll", "Roll", "rolling left", "rolling right"),
 )
+# Scales of goal features: upright, three speeds, rates of roll, pitch and turn, stretch; of planar bodies height, cos
+# and sin of the pitch, speed, pitch rate, angular momentum, extension.
+QUADRUPED_SCALE = (1.0, 1.5, 1.0, 1.0, 3.0, 3.0, 3.0, 0.3)
+SHARES: dict[str, Any] = {"balance": 0.5, "task_share": 0.4}
 
 for _place in (
-    Place(
-        name="open-grid",
-        kind="grid",
-        title="Open 9×9",
-        world=f"{_MAPS}:open_grid",
-        models={"clusters": "grid9-clusters", "laplacian": "grid9-laplacian"},
-    ),
-    Place(
-        name="four-rooms",
-        kind="grid",
-        title="Four rooms",
-        world=f"{_MAPS}:four_rooms",
-        models={"laplacian": "fourrooms-laplacian"},
-    ),
-    Place(name="maze", kind="grid", title="Maze", world=f"{_MAPS}:maze", models={"laplacian": "maze-laplacian"}),
-    Place(
-        name="point-maze",
-        kind="point",
-        title="Point maze",
-        world="zscout.worlds.points.maze:point_maze",
-        models={LEARNED: "pointmaze-fb"},
-    ),
-    # Goal scales of planar bodies: height, cos and sin of the pitch, speed, pitch rate, angular momentum, extension.
-    Place(
-        name="walker",
-        kind="body",
-        title="Walker",
-        world=_PLANAR,
-        arguments={"name": "walker"},
-        models={LEARNED: "walker-fb"},
-        recipe={
-            "goal_features": "walker",
-            "goal_scale": (0.6, 1.0, 1.0, 2.5, 5.0, 5.0),
-            "hidden": 448,
-            "layers": 3,
-            "balance": 0.5,
-            "task_share": 0.4,
-            "steps": 200_000,
-        },
-        tasks=f"{_TASKS}:WALKER",
-        goals=_LEAN,
-    ),
-    Place(
-        name="cheetah",
-        kind="body",
-        title="Cheetah",
-        world=_PLANAR,
-        arguments={"name": "cheetah"},
-        models={LEARNED: "cheetah-fb"},
-        recipe={"goal_features": "cheetah", "goal_scale": (0.4, 1.0, 1.0, 4.0, 5.0, 5.0), "repeat": 2},
-        tasks=f"{_TASKS}:CHEETAH",
-        goals=_planar_goals("Nose", "nose up", "nose down"),
-    ),
-    Place(
-        name="hopper",
-        kind="body",
-        title="Hopper",
-        world=_PLANAR,
-        arguments={"name": "hopper"},
-        recipe={
-            "goal_features": "hopper",
-            "goal_scale": (0.6, 1.0, 1.0, 1.5, 5.0, 5.0, 0.5),
-            "hidden": 256,
-            "layers": 3,
-            "balance": 0.5,
-            "task_share": 0.4,
-        },
-        tasks=f"{_TASKS}:HOPPER",
-        goals=(*_LEAN, Goal("extension", "stretch", "Stretch", "bent", "stretched")),
-    ),
-    Place(
-        name="quadruped",
-        kind="body",
-        title="Quadruped",
-        world="zscout.worlds.bodies.quadruped:Quadruped",
-        models={LEARNED: "quadruped-fb"},
-        recipe={
-            "goal_features": "quadruped",
-            # upright, speed forward, to the left and upward, rates of roll, pitch and turn, stretch
-            "goal_scale": (1.0, 1.5, 1.0, 1.0, 3.0, 3.0, 3.0, 0.3),
-            "balance": 0.5,
-            "task_share": 0.4,
-            "steps": 140_000,
-        },
-        tasks=f"{_TASKS}:QUADRUPED",
-        goals=(
-            Goal("forward", "speed", "Speed", "backward", "forward"),
-            Goal("leftward", "sideways", "Sideways", "to the right", "to the left"),
-            Goal("turn rate", "turn", "Turn", "turning right", "turning left"),
-            Goal("upright", "upright", "Upright", "upside down", "upright"),
-            Goal("stretch", "stretch", "Stretch", "low", "tall"),
-            Goal("roll rate", "roll", "Roll", "rolling left", "rolling right"),
+    _grid("open-grid", "Open 9×9", clusters="grid9-clusters", laplacian="grid9-laplacian"),
+    _grid("four-rooms", "Four rooms", laplacian="fourrooms-laplacian"),
+    _grid("maze", "Maze", laplacian="maze-laplacian"),
+    Place("point-maze", "point", "Point maze", "zscout.worlds.points.maze:point_maze", {}, {LEARNED: "pointmaze-fb"}),
+    _planar("walker", LEAN, goal_scale=(0.6, 1.0, 1.0, 2.5, 5.0, 5.0), hidden=448, layers=3, steps=200_000, **SHARES),
+    _planar("cheetah", NOSE, goal_scale=(0.4, 1.0, 1.0, 4.0, 5.0, 5.0), repeat=2),
+    replace(
+        _planar(
+            "hopper", LEAN, STRETCH, goal_scale=(0.6, 1.0, 1.0, 1.5, 5.0, 5.0, 0.5), hidden=256, layers=3, **SHARES
         ),
+        models={},
     ),
+    _body("quadruped", "quadruped:Quadruped", {}, QUADRUPED_GOALS, goal_scale=QUADRUPED_SCALE, steps=140_000, **SHARES),
 ):
     register(_place)

@@ -99,7 +99,7 @@ class Usual(str):
     __slots__ = ()
 
 
-DEFAULT_WORLD = Usual("open-grid")
+OPEN_GRID = Usual("open-grid")  # the default world
 
 
 def model_for(place: Place, given: str) -> str:
@@ -107,9 +107,7 @@ def model_for(place: Place, given: str) -> str:
     if not isinstance(given, Usual):
         return given
     if not place.model:
-        raise UsageError(
-            f"no model of the {place.name} ships: pass the folder of one that zscout pretrain made as --model"
-        )
+        raise UsageError(f"no model of the {place.name} ships: pass the folder of a trained one as --model")
     return place.model
 
 
@@ -130,7 +128,7 @@ def _with_rewards() -> dict[str, tuple[Place, str]]:
 class RunOptions:
     """Options of simulated runs."""
 
-    world: WorldAndRewards = DEFAULT_WORLD
+    world: WorldAndRewards = OPEN_GRID
     features: str = Usual("laplacian")
     """clusters, laplacian, laplacian-fine, or module:name: your table [S d], or a function of the world."""
     model: str = Usual("exact")
@@ -189,7 +187,7 @@ class RunOptions:
 
     @property
     def _grid(self) -> str:
-        return str(DEFAULT_WORLD if self.world == "grid" else self.world)
+        return str(OPEN_GRID if self.world == "grid" else self.world)
 
     @property
     def _features(self) -> str:

@@ -31,8 +31,11 @@ ABOUT_MODELS = {
     "exact": ("Exact", "Behaviours computed exactly for this world. The network approximates these."),
 }
 ABOUT_FB = {  # by kind of place
-    "point": "Behaviours learned once by a network, then frozen. With enough rewards, about 86 % of the best return.",
-    "body": "Behaviours learned once by a network, without any reward, then frozen.",
+    "point": (
+        "Forward-backward network",
+        "Behaviours learned once by a network, then frozen. With enough rewards, about 86 % of the best return.",
+    ),
+    "body": ("Forward-backward network", "Behaviours learned once by a network, without any reward, then frozen."),
 }
 ABOUT_METHODS = {
     "usf-ucb": "Goes where the reward could be highest: expected reward plus uncertainty. The default.",
@@ -55,12 +58,14 @@ ABOUT_METHODS = {
 }
 PRESETS = ("stand", "stand-still", "walk", "hop", "run", "walk-backward", "hop-backward", "crouch", "spin")
 """Tasks of bodies that are shown first, where a body has them."""
+PARTS = ("title", "kind", "missing", "horizon", "length", "features", "models", "without", "traces", "usual", "pace")
+"""Of an offer, as they are."""
 
 
 def choices(seed: int = 0) -> dict[str, Any]:
     """Everything the page offers, and the default set-up with this seed."""
-    learned = [place for place in of_kind("point", "body").values() if place.models]
-    models = ABOUT_MODELS | {place.model: ("Forward-backward network", ABOUT_FB[place.kind]) for place in learned}
+    learned = of_kind("point", "body").values()
+    models = ABOUT_MODELS | {place.model: ABOUT_FB[place.kind] for place in learned if place.models}
     return {
         "version": zscout.__version__,
         "defaults": Setup(seed=seed).to_json(),
@@ -86,17 +91,7 @@ def _world(place: Place) -> dict[str, Any]:
     offer = offer_of(place.name)
     return {
         "name": place.name,
-        "title": offer.title,
-        "kind": offer.kind,
-        "missing": offer.missing,
-        "horizon": offer.horizon,
-        "length": offer.length,
-        "features": offer.features,
-        "models": offer.models,
-        "without": offer.without,
-        "traces": offer.traces,
-        "usual": offer.usual,
-        "pace": offer.pace,
+        **{part: getattr(offer, part) for part in PARTS},
         **(_map(place, offer) if offer.kind == "map" else _stage(place, offer)),
     }
 

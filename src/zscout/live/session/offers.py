@@ -71,33 +71,24 @@ def _grid(place: Place) -> Offer:
     return Offer(place.title, OF_ARENAS, MODELS, tuple(place.models), partial(LiveGrid, place.name))
 
 
+def _learned(place: Place, make: Callable[[str, str], LiveWorld], **rest: Any) -> Offer:
+    without = ("exhaustive", "mbie", "usf-ucb-short")
+    return Offer(place.title, (LEARNED,), (place.model,), (), make, without=without, traces=False, **rest)
+
+
 def _point(place: Place) -> Offer:
-    return Offer(
-        place.title,
-        (LEARNED,),
-        (place.model,),
-        (),
-        lambda features, model: LivePointMaze(),
-        per_cell=PER_CELL,
-        brush=(2, 3, 4),  # the features express little of a smaller patch
-        horizon=PointArena.horizon,
-        without=("exhaustive", "mbie", "usf-ucb-short"),
-        traces=False,
-    )
+    brush = (2, 3, 4)  # the features express little of a smaller patch
+    rest = {"per_cell": PER_CELL, "brush": brush, "horizon": PointArena.horizon}
+    return _learned(place, lambda features, model: LivePointMaze(), **rest)
 
 
 def _body(place: Place) -> Offer:
     folder = shipped().get(place.model, Path(place.model))
     repeat = json.loads((folder / CONFIG).read_text())["about"].get("repeat", 1)  # without loading the model
-    return Offer(
-        place.title,
-        (LEARNED,),
-        (place.model,),
-        (),
+    return _learned(
+        place,
         lambda features, model: LiveBody(place.name, model),
         horizon=-(-BodyArena.horizon // repeat),
-        without=("exhaustive", "mbie", "usf-ucb-short"),
-        traces=False,
         kind="stage",
         usual={"noise": 0.0, "memory": 300, "wait": False, "silence": "zero"},
         length=Limits.longest,

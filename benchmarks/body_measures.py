@@ -109,7 +109,7 @@ def main(
     """Measure a model of a body on its tasks, and write a JSON file; tasks that are in the file are not measured again.
 
     Args:
-        body: walker, cheetah or quadruped.
+        body: Its name, such as walker.
         model: A saved model's name or folder.
         out: The JSON file, written after each task.
         tasks: Names of tasks; by default all of the body.

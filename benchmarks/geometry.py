@@ -10,9 +10,10 @@ import numpy as np
 import torch
 
 from zscout.worlds.bodies import goals
-from zscout.worlds.bodies.body import BODIES, body
+from zscout.worlds.bodies.body import body
 from zscout.worlds.bodies.quadruped import LEGS, QUADRUPED
 from zscout.worlds.bodies.skeleton import Skeleton
+from zscout.worlds.registry import of_kind
 
 
 def geometry(body: Any) -> dict[str, Any]:
@@ -66,5 +67,5 @@ def _plane(points: np.ndarray) -> np.ndarray:
 
 if __name__ == "__main__":
     Path(goals.__file__).with_name(goals.FILE).write_text(
-        json.dumps({name: geometry(body(name)) for name in BODIES}) + "\n"
+        json.dumps({name: geometry(body(name)) for name in of_kind("body")}) + "\n"
     )

@@ -22,12 +22,13 @@ from scipy.stats import ks_2samp
 import zscout
 from benchmarks.geometry import geometry
 from zscout.worlds import Body, BodyEnv, body, body_task, body_tasks
-from zscout.worlds.bodies.body import BODIES
 from zscout.worlds.bodies.goals import FILE
 from zscout.worlds.bodies.planar import PLANAR
 from zscout.worlds.bodies.quadruped import Quadruped
 from zscout.worlds.bodies.tasks import tolerance
+from zscout.worlds.registry import of_kind
 
+BODIES = list(of_kind("body"))
 SUITE = [(name, task) for name, task in suite.BENCHMARKING if name in BODIES]
 SUITE += [("quadruped", "walk"), ("quadruped", "run")]
 WORLDS = {name: body(name, threads=2) for name in BODIES}

@@ -10,12 +10,12 @@ import zscout
 from live_frames import frames, messages, side, steps
 from test_body_training import TINY
 from zscout.live.server import choices
-from zscout.live.session import offers
 from zscout.live.session.run import LiveRun
 from zscout.live.session.setup import Setup
 from zscout.models.fb.bodies.training import BodyTrainer
 from zscout.models.files.pretrained import save_observations, shipped
-from zscout.worlds.bodies.body import BODIES, body
+from zscout.worlds.bodies.body import body
+from zscout.worlds.registry import LEARNED, PLACES, of_kind
 
 
 @pytest.fixture(scope="module")
@@ -35,8 +35,7 @@ def untrained(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
 def offered(untrained: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> str:
     """A body that is offered because it has a model."""
     name, folder = untrained
-    monkeypatch.setitem(offers.OFFERS, name, offers.body_offer(name, folder))
-    monkeypatch.setitem(choices.ABOUT_MODELS, folder, ("Network", "Untrained."))
+    monkeypatch.setitem(PLACES, name, replace(PLACES[name], models={LEARNED: folder}))
     return name
 
 
@@ -46,7 +45,7 @@ def begun(world: str, **setup: Any) -> LiveRun:
 
 def test_every_body_with_a_shipped_model_is_offered() -> None:
     bodies = {offer["name"] for offer in choices.choices()["worlds"] if offer["kind"] == "stage"}
-    assert bodies == {name for name in BODIES if f"{name}-fb" in shipped()}
+    assert bodies == {name for name in of_kind("body") if f"{name}-fb" in shipped()}
 
 
 def test_it_has_presets_goals_and_a_stage_as_high_as_it_needs(offered: str) -> None:

@@ -16,7 +16,7 @@ from zscout.lab.arenas.body import BodyArena
 from zscout.lab.arenas.vector import VectorRuns
 from zscout.lab.runs.simulation import simulated
 from zscout.live.places.body import LiveBody
-from zscout.live.places.goal_words import goals_of, in_words
+from zscout.live.places.explanation import in_words
 from zscout.live.server.choices import choices
 from zscout.live.server.limits import Limits
 from zscout.live.session import offers
@@ -25,11 +25,13 @@ from zscout.live.session.run import LiveRun
 from zscout.live.session.setup import Setup
 from zscout.transfer.agent import OnlineTransfer
 from zscout.worlds.bodies.tasks import body_task
+from zscout.worlds.registry import PLACES
 
 ARENA = BodyArena("cheetah-fb", body="cheetah")
 [OFFER] = [offer for offer in choices()["worlds"] if offer["name"] == "cheetah"]
 TASKS = [task["name"] for task in OFFER["tasks"]]
 GOALS = [goal["name"] for goal in OFFER["goals"]]
+SHOWN = [ARENA.world.goal_names.index(goal.feature) for goal in PLACES["cheetah"].goals]
 
 
 def begun(most_steps: int = 600, **setup: Any) -> LiveRun:
@@ -93,7 +95,7 @@ def test_a_run_is_the_one_that_the_laboratory_has_and_its_capsules_are_the_bodys
         ends, _ = ARENA.world.segments(runs.entered[0])
         assert close(one["ends"], ends.flatten(), 3)
         goals = ARENA.world.goal_features(row.next_obs[0])
-        assert close(one["now"], goals[[goal.index for goal in goals_of("cheetah")]], 2)
+        assert close(one["now"], goals[SHOWN], 2)
 
 
 @pytest.fixture
@@ -132,9 +134,9 @@ def test_a_reward_is_the_weighted_sum_of_its_parts() -> None:
     for name, part in zip(TASKS, parts, strict=False):
         assert close(part, body_task(ARENA.world, name)(obs), 5)
     values = ARENA.world.goal_features(obs).double()
-    for goal, part in zip(goals_of("cheetah"), parts[len(TASKS) :], strict=True):
+    for index, part in zip(SHOWN, parts[len(TASKS) :], strict=True):
         assert float(part.abs().max()) <= 1
-        order = values[:, goal.index].argsort()
+        order = values[:, index].argsort()
         assert bool((part[order].diff() >= 0).all())
         assert float(part.max() - part.min()) > 0.9
     weights = torch.linspace(-1, 1, body.entries, dtype=torch.float64)
@@ -172,7 +174,7 @@ def test_it_finds_out_that_it_should_run_backward() -> None:
 
 
 def test_words_are_of_the_strongest_features() -> None:
-    goals = goals_of("cheetah")
+    goals = PLACES["cheetah"].goals
     assert in_words(goals, [0.8, -0.3, 0.5, 0.2, -0.9]) == "rolling back (0.9), forward (0.8), upright (0.5)"
     assert in_words(goals, [0.1, -0.2, 0.0, 0.0, 0.0]) == ""
 

@@ -18,7 +18,7 @@ from live_frames import close, frames, messages, side, steps
 from simulating import simulate
 from toys import Regression
 from zscout.lab.arenas.grid import GridArena
-from zscout.lab.arenas.ground import SHIPPED, Ground
+from zscout.lab.arenas.ground import Ground
 from zscout.lab.compare.trace_comparison import TraceComparison
 from zscout.lab.compare.trace_file import TraceFile
 from zscout.lab.runs.simulation import TaskRuns, simulated
@@ -29,6 +29,7 @@ from zscout.live.server.messages import SETTINGS
 from zscout.live.session.run import LATE_STEPS, LiveRun
 from zscout.live.session.setup import Setup
 from zscout.transfer.agent import OnlineTransfer
+from zscout.worlds.registry import of_kind
 
 USUAL = {"features": "laplacian", "model": "network", "memory": 100}
 LEFT, RIGHT = [0, 1, 9, 10], [70, 71, 79, 80]  # corners of the 9×9 grid: top left, bottom right
@@ -172,7 +173,7 @@ def test_every_world_runs_with_every_feature_set_and_model_that_is_offered_for_i
     rows, columns = zip(*offer["cells"], strict=True)
     assert (max(rows) + 1, max(columns) + 1) == (offer["rows"], offer["columns"])
     assert offer["cells"] == sorted(offer["cells"])
-    assert len(choices()["networks"]) == len(SHIPPED)
+    assert len(choices()["networks"]) == sum(len(place.models) for place in of_kind("grid").values())
     assert {*offer["features"]} <= {offer["name"] for offer in choices()["features"]}
 
 

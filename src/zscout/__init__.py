@@ -6,8 +6,6 @@ Names are imported lazily, so that ``import zscout`` and ``zscout --help`` do no
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-import gymnasium as _gymnasium
-
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
@@ -108,8 +106,4 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-for _id, _world in (("OpenGrid", "open-grid"), ("FourRooms", "four-rooms"), ("Maze", "maze")):
-    _gymnasium.register(f"zscout/{_id}-v0", "zscout.worlds.grids.env:make_env", kwargs={"world": _world})
-_gymnasium.register("zscout/PointMaze-v0", "zscout.worlds.points.env:make_point_maze")
-for _name in ("walker", "cheetah", "quadruped"):
-    _gymnasium.register(f"zscout/{_name.title()}-v0", "zscout.worlds.bodies.env:make_body", kwargs={"name": _name})
+import_module("zscout.worlds.registry")  # registers the Gymnasium environments

@@ -1,7 +1,7 @@
 """Load a folder of a public project: JSON and safetensors, never a pickle."""
 
 from pathlib import Path
-from typing import Literal, overload
+from typing import overload
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -20,6 +20,7 @@ from zscout.models.files.pretrained import CONFIG, WEIGHTS
 from zscout.models.usfa.model import USFA
 from zscout.transfer.atlas.atlas import FILE as ATLAS
 from zscout.transfer.atlas.atlas import Atlas
+from zscout.worlds.registry import FBName
 
 ARGUMENTS = "init_kwargs.json"
 PICKLES = (".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".bin")
@@ -31,7 +32,7 @@ CONVERT = (
 
 @overload
 def load(  # type: ignore[overload-overlap]
-    name_or_folder: Literal["pointmaze-fb", "cheetah-fb", "quadruped-fb", "walker-fb"],
+    name_or_folder: FBName,
     device: torch.device | str = "cpu",
 ) -> FB: ...
 

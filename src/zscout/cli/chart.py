@@ -11,8 +11,12 @@ from zscout.base.names import known_name
 from zscout.cli.parts.options import Quick, device_named, usage_errors
 from zscout.cli.parts.output import UsageError, say
 from zscout.cli.parts.progress import bar_with_time_left, stopped
+from zscout.worlds.registry import PLACES, of_kind
 
-MODELS = {name: f"{name}-fb" for name in ("walker", "cheetah", "quadruped")} | {"point-maze": "pointmaze-fb"}
+
+def charted() -> list[str]:
+    """The places whose models can be charted."""
+    return [name for name, place in of_kind("point", "body").items() if place.models]
 
 
 @dataclass(frozen=True)
@@ -20,7 +24,7 @@ class Chart:
     """Follow a model's behaviours once and keep what they do: an atlas; resumes if interrupted."""
 
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")]  # Folder for atlas.safetensors.
-    world: str = "walker"  # walker, cheetah, quadruped or point-maze.
+    world: Annotated[str, tyro.conf.arg(help=f"{', '.join(charted())}.")] = "walker"
     model: str = ""  # A shipped model's name, a folder, or hf://owner/name; default: the world's shipped model.
     behaviours: int = 2048  # Number of z: half of sample_z and of random smooth rewards, half children of the best.
     starts: int = 6  # Starts from which each is followed.
@@ -58,18 +62,12 @@ class Chart:
         import zscout
         from zscout.transfer.atlas.charting import Charting
 
-        known_name(self.world, MODELS, "world to chart")
+        place = PLACES[known_name(self.world, charted(), "world to chart")]
         if self.out.exists() and not self.out.is_dir():
             raise UsageError(f"{self.out} is a file; --out names a folder")
-        model = zscout.load(self.model or MODELS[self.world], self.device)
-        if self.world == "point-maze":
-            from zscout.worlds.points.maze import point_maze
-
-            world: Any = point_maze()
-        else:
-            from zscout.worlds.bodies.body import body
-
-            world = body(self.world, repeat=int(getattr(model, "about", {}).get("repeat", 1)))
+        model = zscout.load(self.model or place.model, self.device)
+        about = getattr(model, "about", {})
+        world = place.make(**({"repeat": about["repeat"]} if "repeat" in about else {}))
         if model.observation_space.shape != world.observation_space.shape:
             raise ValueError(
                 f"{self.model} is a model of another world: its observations differ from the {self.world}'s"

@@ -85,7 +85,7 @@ class Compare(CompareOptions):
         tasks = Tasks(count, seeds, "report", self.seed)
         arena = self.build_arena(self.psi_error, self.heads)
         if (most := arena.distinct_tasks) and count > most:
-            say(console, f"{self.arena} has {most} tasks")
+            say(console, f"{self.world} has {most} tasks")
             tasks = Tasks(most, seeds, "report", self.seed)
         settings = settings_named(self.settings, arena)
         rest = {"noise": self.noise, "steps": steps, "outside": self.outside, "offset": self.offset}

@@ -6,12 +6,12 @@ from typing import Any
 
 from rich.console import Console
 
-from zscout.cli.parts.options import OutputFile, Quick, check_world, device_named, usage_errors
+from zscout.cli.parts.options import OPEN_GRID, OutputFile, Quick, World, check_world, device_named, usage_errors
 from zscout.cli.parts.output import say
 from zscout.cli.parts.progress import bar_with_time_left, stopped
+from zscout.worlds.registry import PLACES, of_kind
 
 OF_USFA = ("features", "dim", "slip", "recipe", "walks", "length", "patience", "keep", "base")
-FB_WORLDS = ("point-maze", "walker", "cheetah", "quadruped")
 
 
 @dataclass(frozen=True)
@@ -19,9 +19,7 @@ class Pretrain:
     """Train a model for a world, measure it, save it; resumes if interrupted."""
 
     out: Path  # Folder for the model, its log and, during training, its checkpoint.
-    world: str = "open-grid"
-    """open-grid, four-rooms, maze, a text file with a map of '#' and '.'; or with --model fb: point-maze, walker,
-    cheetah, quadruped."""
+    world: World = OPEN_GRID
     model: str = "usfa"
     """usfa (grids), or fb (point maze, bodies): a forward-backward model; only --set, --seed, --device and --quick
     apply."""
@@ -74,12 +72,12 @@ class Pretrain:
 
     def _training(self) -> Any:
         """The training of this model, new or resumed."""
-        if self.world not in FB_WORLDS:
-            check_world(self.world, *FB_WORLDS)
-        if self.world in FB_WORLDS and self.model != "fb":
+        check_world(self.world, PLACES)
+        learned = of_kind("point", "body")
+        if self.world in learned and self.model != "fb":
             raise ValueError(f"--world {self.world} needs --model fb")
-        if self.world not in FB_WORLDS and self.model != "usfa":
-            raise ValueError(f"--model {self.model}: expected usfa for a grid, fb for {', '.join(FB_WORLDS)}")
+        if self.world not in learned and self.model != "usfa":
+            raise ValueError(f"--model {self.model}: expected usfa for a grid, fb for {', '.join(learned)}")
         if self.model == "fb":
             from zscout.lab.training.fb import FBPretraining, FBRun
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rich.console import Console
 
-from zscout.cli.parts.options import OutputFile, Quick, Usual, check_world, shipped_body_model, usage_errors
+from zscout.cli.parts.options import OPEN_GRID, OutputFile, Quick, Usual, World, check_world, model_for, usage_errors
 from zscout.cli.parts.output import UsageError, fail, say, writable, write_files
+from zscout.worlds.registry import PLACES, of_kind
 
 if TYPE_CHECKING:
     from zscout.lab.runs.spec import Spec
@@ -24,14 +25,12 @@ if TYPE_CHECKING:
 class Transfer:
     """Watch one run step by step: the world, the method's estimate of the reward, and the value it gets."""
 
-    world: str = "open-grid"
-    """open-grid, four-rooms, maze, a text file with a map of '#' and '.'; point-maze; or a body: walker, cheetah,
-    quadruped."""
+    world: World = OPEN_GRID
     features: str = Usual("laplacian")
     """clusters, laplacian, or module:name: your table, or a function of the world; only for grids."""
     model: str = Usual("network")
-    """exact, network (the shipped one), the name or folder of a saved model, or module:name of your own; for
-    point-maze pointmaze-fb or a folder, for a body walker-fb, cheetah-fb, quadruped-fb or a folder."""
+    """exact, network (the shipped one), the name or folder of a saved model, or module:name of your own; of
+    point-maze and bodies only a name or a folder."""
     method: str = "usf-ucb"  # A method of zscout compare, or module:name of your own.
     task: str = "0"
     """The number of a task of zscout compare, 0 to 99; or z_r itself, comma-separated: --task=1,0,0,0,0,0,0,0,-1. In
@@ -75,30 +74,25 @@ class Transfer:
     def _spec(self) -> "tuple[Spec, Callable[[Spec], tuple[AnyScene, Iterator[AnyFrame]]]]":
         """The run, and what shows it."""
         from zscout.lab.arenas.grid import GridArena
-        from zscout.lab.arenas.point import POINT_MAZE, PointArena
         from zscout.watch import body as body_viewer
         from zscout.watch import grid as grid_viewer
         from zscout.watch import point as point_viewer
-        from zscout.worlds.bodies.body import BODIES
 
         def asked(default: int) -> dict[str, Any]:
             steps = default if self.steps is None else self.steps
             return {"noise": self.noise, "seed": self.seed, "steps": min(steps, 20) if self.quick else steps}
 
-        vectors = self.world == POINT_MAZE or self.world in BODIES
-        if vectors and not isinstance(self.features, Usual):
+        check_world(self.world, PLACES)
+        if (place := of_kind("point", "body").get(self.world)) is None:
+            arena = GridArena(str(self.world), str(self.features), str(self.model))
+            return grid_viewer.run_named(arena, self.method, self.task, **asked(100)), grid_viewer.watch_run
+        if not isinstance(self.features, Usual):
             raise UsageError(f"--features {self.features} does not apply to --world {self.world}")
-        own = None if isinstance(self.model, Usual) else self.model
-        if self.world == POINT_MAZE:
-            names = own or PointArena.model, self.method, self.task
+        names = model_for(place, self.model), self.method, self.task
+        if place.kind == "point":
             return point_viewer.run_named(*names, **asked(point_viewer.STEPS)), point_viewer.watch_run
-        if self.world in BODIES:
-            model = own or shipped_body_model(self.world)
-            steps = asked(body_viewer.default_steps(self.world, model))
-            return body_viewer.run_named(self.world, model, self.method, self.task, **steps), body_viewer.watch_run
-        check_world(self.world, POINT_MAZE, *BODIES)
-        arena = GridArena(self.world, str(self.features), str(self.model))
-        return grid_viewer.run_named(arena, self.method, self.task, **asked(100)), grid_viewer.watch_run
+        steps = asked(body_viewer.default_steps(self.world, names[0]))
+        return body_viewer.run_named(self.world, *names, **steps), body_viewer.watch_run
 
     def _write(self, scene: "AnyScene", seen: "list[Any]", console: Console) -> None:
         if not seen:

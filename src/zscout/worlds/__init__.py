@@ -1,32 +1,18 @@
-"""Grid worlds, the point maze, bodies, rewards, and Gymnasium environments."""
+"""Grid worlds, the point maze, bodies, rewards, and Gymnasium environments.
 
-from zscout.worlds.bodies.body import Body, body
-from zscout.worlds.bodies.env import BodyEnv
-from zscout.worlds.bodies.tasks import BodyTask, body_task, body_tasks
-from zscout.worlds.grids.env import GridEnv
-from zscout.worlds.grids.grid import ACTIONS, GridWorld
-from zscout.worlds.grids.maps import four_rooms, maze, open_grid
-from zscout.worlds.grids.rewards import BlackBox, LinearReward, TableReward
-from zscout.worlds.points.env import PointMazeEnv
-from zscout.worlds.points.maze import PointMaze, point_maze
+The names are those of ``zscout.worlds.names``, imported at first use: the registry of places does not wait for torch.
+"""
 
-__all__ = [
-    "ACTIONS",
-    "BlackBox",
-    "Body",
-    "BodyEnv",
-    "BodyTask",
-    "GridEnv",
-    "GridWorld",
-    "LinearReward",
-    "PointMaze",
-    "PointMazeEnv",
-    "TableReward",
-    "body",
-    "body_task",
-    "body_tasks",
-    "four_rooms",
-    "maze",
-    "open_grid",
-    "point_maze",
-]
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from zscout.worlds.names import *  # noqa: F403
+
+
+def __getattr__(name: str) -> Any:
+    return getattr(import_module("zscout.worlds.names"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__getattr__("__all__"))

@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,6 +12,7 @@ from rich.console import Console
 
 from zscout.base.names import known_name
 from zscout.cli.parts.output import UsageError, write_files
+from zscout.worlds.registry import Place, of_kind
 
 if TYPE_CHECKING:
     from zscout.lab.arenas.arena import Arena
@@ -23,6 +24,16 @@ Jobs = Annotated[int | None, tyro.conf.arg(metavar="INT")]
 Runner = Annotated[str, tyro.conf.arg(metavar="{local,ray}")]
 Address = Annotated[str, tyro.conf.arg(metavar="HOST:PORT")]
 Quick = tyro.conf.FlagCreatePairsOff[bool]
+
+
+GRIDS, BODIES = (", ".join(of_kind(kind)) for kind in ("grid", "body"))
+MAPS = f"{GRIDS}, or a text file with a map of '#' and '.'; point-maze"
+World = Annotated[str, tyro.conf.arg(help=f"{MAPS}; or a body: {BODIES}.")]
+ABOUT_REWARDS = (
+    f"{MAPS}: continuous, with goals, regions, directions, velocities; "
+    f"{BODIES}: the suite's tasks; walker-held-out …: other tasks; point-maze-linear, walker-linear …: rewards φ·z_r."
+)
+WorldAndRewards = Annotated[str, tyro.conf.arg(aliases=["--arena"], help=ABOUT_REWARDS)]
 
 
 @contextlib.contextmanager
@@ -73,29 +84,13 @@ def device_named(name: str) -> str:
     return name
 
 
-def check_world(name: str, *more: str) -> None:
-    """Raise if there is no world and no map file of this name; ``more`` are further names to suggest."""
-    from zscout.worlds.grids.maps import WORLDS
-
-    if name in WORLDS or Path(name).is_file():
+def check_world(name: str, known: Collection[str]) -> None:
+    """Raise unless the name is known or that of a map file."""
+    if name in known or Path(name).is_file():
         return
     if "." in name or os.sep in name:
-        known = ", ".join((*WORLDS, *more))
-        raise UsageError(f"there is no file {name!r}: expected a map file, or one of the worlds {known}")
-    known_name(name, (*WORLDS, *more), "world", ", or a map file")
-
-
-def shipped_body_model(body: str) -> str:
-    """The name of the shipped model of a body; raises if there is none."""
-    from zscout.models.files.pretrained import shipped
-
-    name = f"{body}-fb"
-    if name not in shipped():
-        raise UsageError(f"no model of the {body} ships: pass the folder of one that zscout pretrain made as --model")
-    return name
-
-
-BODY_ENDINGS = ("-held-out", "-linear")  # of --arena walker …
+        raise UsageError(f"there is no file {name!r}: expected a map file, or one of the worlds {', '.join(known)}")
+    known_name(name, known, "world", ", or a map file")
 
 
 class Usual(str):
@@ -104,14 +99,36 @@ class Usual(str):
     __slots__ = ()
 
 
+OPEN_GRID = Usual("open-grid")  # the default world
+
+
+def model_for(place: Place, given: str) -> str:
+    """The model that the user gave, else the shipped one; raises if there is none."""
+    if not isinstance(given, Usual):
+        return given
+    if not place.model:
+        raise UsageError(f"no model of the {place.name} ships: pass the folder of a trained one as --model")
+    return place.model
+
+
+def _with_rewards() -> dict[str, tuple[Place, str]]:
+    """Places that are no grids with each kind of rewards: walker, walker-held-out …; the first kind has no ending."""
+    from zscout.lab.arenas.body import BodyArena
+    from zscout.lab.arenas.point import PointArena
+
+    kinds = {"point": PointArena.kinds, "body": BodyArena.kinds}
+    return {
+        name if rewards == kinds[place.kind][0] else f"{name}-{rewards}": (place, rewards)
+        for name, place in of_kind("point", "body").items()
+        for rewards in kinds[place.kind]
+    }
+
+
 @dataclass(frozen=True)
 class RunOptions:
     """Options of simulated runs."""
 
-    arena: str = "grid"
-    """grid; point-maze: continuous, with goals, regions, directions, velocities; walker, cheetah, quadruped: the
-    suite's tasks; walker-held-out …: other tasks; point-maze-linear, walker-linear …: rewards φ·z_r."""
-    world: str = Usual("open-grid")  # open-grid, four-rooms, maze, or a text file with a map of '#' and '.'.
+    world: WorldAndRewards = OPEN_GRID
     features: str = Usual("laplacian")
     """clusters, laplacian, laplacian-fine, or module:name: your table [S d], or a function of the world."""
     model: str = Usual("exact")
@@ -138,38 +155,39 @@ class RunOptions:
         from zscout.lab.arenas.body import BodyArena
         from zscout.lab.arenas.grid import GridArena
         from zscout.lab.arenas.patches import DECOY, PATCH, PatchArena
-        from zscout.lab.arenas.point import POINT_MAZE, PointArena
-        from zscout.worlds.bodies.body import BODIES
+        from zscout.lab.arenas.point import PointArena
 
-        device = device_named(self.device)
-        points = {POINT_MAZE: "named", f"{POINT_MAZE}-linear": "linear"}
-        bodies = {name + ending: (name, ending[1:] or "suite") for name in BODIES for ending in ("", *BODY_ENDINGS)}
-        if known_name(self.arena, ("grid", *points, *bodies), "arena") == "grid":
-            check_world(self.world)
+        device, others = device_named(self.device), _with_rewards()
+        check_world(self._grid, (*of_kind("grid"), *others))
+        if self.world not in others:
             if known_name(self.rewards, ("linear", PATCH, DECOY), "kind of rewards,") != "linear":
                 if psi_error or heads > 1:
                     raise UsageError(f"--psi-error and --heads do not apply to --rewards {self.rewards}")
-                names = str(self.world), self._features, str(self.model)
+                names = self._grid, self._features, str(self.model)
                 return PatchArena(*names, device=device, rewards=str(self.rewards))
-            return GridArena(str(self.world), str(self.features), str(self.model), psi_error, heads, device)
-        for name, value in (("world", self.world), ("features", self.features), ("rewards", self.rewards)):
+            return GridArena(self._grid, str(self.features), str(self.model), psi_error, heads, device)
+        for name, value in (("features", self.features), ("rewards", self.rewards)):
             if not isinstance(value, Usual):
-                raise UsageError(f"--{name} {value} does not apply to --arena {self.arena}")
+                raise UsageError(f"--{name} {value} does not apply to --world {self.world}")
         if psi_error or heads > 1:
-            raise UsageError(f"--psi-error and --heads do not apply to --arena {self.arena}")
-        own = None if isinstance(self.model, Usual) else self.model
-        if self.arena in points:
-            return PointArena(own or PointArena.model, points[self.arena], device=device)
-        body, rewards = bodies[self.arena]
-        return BodyArena(own or shipped_body_model(body), rewards, device=device, body=body)
+            raise UsageError(f"--psi-error and --heads do not apply to --world {self.world}")
+        place, rewards = others[self.world]
+        model = model_for(place, self.model)
+        if place.kind == "point":
+            return PointArena(model, rewards, device=device)
+        return BodyArena(model, rewards, device=device, body=place.name)
 
     @property
     def place(self) -> str:
         """World, features and model, for titles of tables."""
-        if self.arena != "grid":
-            return self.arena
+        if self.world in _with_rewards():
+            return self.world
         rewards = "" if self.rewards == "linear" else f", {self.rewards} rewards"
-        return f"{self.world}, {self._features} features, {self.model} model{rewards}"
+        return f"{self._grid}, {self._features} features, {self.model} model{rewards}"
+
+    @property
+    def _grid(self) -> str:
+        return str(OPEN_GRID if self.world == "grid" else self.world)
 
     @property
     def _features(self) -> str:

@@ -13,8 +13,9 @@ from zscout.base.edge import known_name
 from zscout.base.randomness import Streams
 from zscout.lab.arenas.vector import LINEAR, VectorArena
 from zscout.models.files.pretrained import observations_of
-from zscout.worlds.bodies.body import BODIES, Body, body
+from zscout.worlds.bodies.body import Body, body
 from zscout.worlds.bodies.tasks import body_task, body_tasks
+from zscout.worlds.registry import of_kind
 
 SUITE, HELD_OUT = "suite", "held-out"
 
@@ -32,7 +33,7 @@ class BodyArena(VectorArena):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        known_name(self.body, BODIES, "body")
+        known_name(self.body, of_kind("body"), "body")
 
     @property
     def place(self) -> str:

@@ -13,7 +13,7 @@ from torch import Generator, Tensor
 from zscout.base.edge import as_size, as_vectors, in_range, known_name
 from zscout.base.types import BehaviorModel
 from zscout.lab.arenas.arena import Arena, Batch, Evaluation, Task
-from zscout.lab.arenas.ground import SHIPPED, Ground, arena_features, world_named
+from zscout.lab.arenas.ground import Ground, arena_features, world_named
 from zscout.lab.evaluation.exact_evaluation import evaluate_exactly
 from zscout.lab.evaluation.monte_carlo import evaluate_returns
 from zscout.lab.runs.plugins import is_plugin, plugin_features, plugin_model, source_digest
@@ -25,7 +25,8 @@ from zscout.models.files.pretrained import load
 from zscout.models.usfa.model import USFA
 from zscout.transfer.agent import OnlineTransfer
 from zscout.transfer.baselines.explorers import LookAhead
-from zscout.worlds import GridWorld
+from zscout.worlds.grids.grid import GridWorld
+from zscout.worlds.registry import PLACES
 
 LARGE = 2_000  # states: tables of a larger world take minutes and gigabytes
 EVALUATORS = ("auto", "exact", "monte-carlo")
@@ -150,12 +151,13 @@ def _ground(arena: GridArena) -> Ground:
         return _worthwhile(ground) if arena.exact_with(world.n_states) else ground
     name = arena.model
     if name == "network":
-        if (arena.world, arena.features) not in SHIPPED:
+        place = PLACES.get(arena.world)
+        if place is None or arena.features not in place.models:
             raise ValueError(
                 f"no network ships for {arena.features} in {arena.world}: train one with zscout pretrain, or use "
                 "--model exact"
             )
-        name = SHIPPED[arena.world, arena.features]
+        name = place.models[arena.features]
     network = _grid_network(name, arena, world)
     same = network.features.shape == features.shape and torch.allclose(network.features.double(), features, atol=1e-5)
     if not same:
@@ -167,7 +169,8 @@ def _grid_network(name: str, arena: GridArena, world: GridWorld) -> USFA:
     """The model of that name or folder; raises unless it is a model of this world."""
     network: Any = load(name)
     if not isinstance(network, USFA):
-        raise ValueError(f"{name} is no model of a grid world: it is for point-maze")
+        home = getattr(network, "about", {}).get("world", "another kind of world")
+        raise ValueError(f"{name} is no model of a grid world: it is for {home}")
     trained_in = network.about.get("map", str(world).splitlines())
     if network.config.n_states != world.n_states or trained_in != str(world).splitlines():
         raise ValueError(f"the model {name} was not trained on {arena.features} features of {arena.world}")

@@ -21,23 +21,19 @@ from zscout.lab.runs.plugins import is_plugin, plugin_feature_table
 from zscout.models.exact.corrupted import Corrupted
 from zscout.models.exact.model import ExactModel
 from zscout.models.sphere import sample_sphere
-from zscout.worlds import GridWorld
-from zscout.worlds.grids.maps import WORLDS
+from zscout.worlds.grids.grid import GridWorld
+from zscout.worlds.grids.maps import open_grid
+from zscout.worlds.registry import of_kind
 
 DIM = 9
-SHIPPED = {
-    ("open-grid", "clusters"): "grid9-clusters",
-    ("open-grid", "laplacian"): "grid9-laplacian",
-    ("four-rooms", "laplacian"): "fourrooms-laplacian",
-    ("maze", "laplacian"): "maze-laplacian",
-}
 
 
 def world_named(name: str, slip: float = 0.0) -> GridWorld:
     """A shipped world, or one from a map file."""
-    path = Path(name)
-    if name in WORLDS or not path.is_file():
-        return WORLDS[known_name(name, WORLDS, "world", ", or a map file")](slip=slip)
+    path, grids = Path(name), of_kind("grid")
+    if name in grids or not path.is_file():
+        found: GridWorld = grids[known_name(name, grids, "world", ", or a map file")].make(slip=slip)
+        return found
     try:
         return GridWorld.from_map(path.read_text(), slip=slip)
     except UnicodeDecodeError as error:
@@ -54,7 +50,7 @@ def features_named(name: str, world: GridWorld, dim: int) -> Float[Tensor, "S d"
 
 
 def _clusters(world: GridWorld, dim: int) -> Float[Tensor, "S d"]:
-    the_papers = str(world) == str(WORLDS["open-grid"]()) and dim == 9
+    the_papers = str(world) == str(open_grid()) and dim == 9
     return grid_clusters(world) if the_papers else temporal_clusters(world, dim)
 
 

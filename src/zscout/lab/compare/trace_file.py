@@ -16,10 +16,10 @@ import zscout
 from zscout.base.edge import as_size, in_range, known_name
 from zscout.base.files import no_number
 from zscout.lab.arenas.grid import GridArena
-from zscout.lab.arenas.ground import OF_ARENAS, SHIPPED, Ground
+from zscout.lab.arenas.ground import OF_ARENAS, Ground
 from zscout.lab.runs.simulation import Trace
 from zscout.transfer.methods import METHODS
-from zscout.worlds.grids.maps import WORLDS
+from zscout.worlds.registry import of_kind
 
 KIND, FORMAT = "trace", 2
 MODELS, WHO = ("network", "exact"), ("hidden", "person")  # who gives the reward
@@ -104,11 +104,12 @@ class TraceFile:
     version: str = zscout.__version__
 
     def __post_init__(self) -> None:
-        known_name(self.world, WORLDS, "world")
+        grids = of_kind("grid")
+        known_name(self.world, grids, "world")
         known_name(self.features, OF_ARENAS, "feature set")
         known_name(self.model, MODELS, "model")
         known_name(self.who, WHO, "kind of reward")
-        if self.model == "network" and (self.world, self.features) not in SHIPPED:
+        if self.model == "network" and self.features not in grids[self.world].models:
             raise ValueError(f"no network ships for {self.features} in {self.world}")
         in_range(self.noise, "noise", 0.0, LARGEST_NUMBER)
         as_size(self.seed, "seed", 0, 2**61)

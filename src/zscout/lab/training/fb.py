@@ -19,36 +19,23 @@ from zscout.models.fb.recipe import FBProgress, FBRecipe
 from zscout.models.fb.training import FBTrainer
 from zscout.models.files.checkpoint import read_checkpoint, write_checkpoint
 from zscout.models.files.pretrained import save, save_observations
-from zscout.worlds import body, point_maze
+from zscout.worlds.bodies.body import body
+from zscout.worlds.points.maze import point_maze
+from zscout.worlds.registry import PLACES
 
 SECONDS = 20.0  # between checkpoints
 KEPT = 10_000  # observations saved with a model of a body
 
-RECIPES: dict[str, FBRecipe | BodyRecipe] = {
-    POINT_MAZE: FBRecipe(),
-    # height, cos and sin of the pitch, speed, pitch rate, angular momentum
-    "walker": BodyRecipe(
-        goal_features="walker",
-        goal_scale=(0.6, 1.0, 1.0, 2.5, 5.0, 5.0),
-        hidden=448,
-        layers=3,
-        balance=0.5,
-        task_share=0.4,
-        steps=200_000,
-    ),
-    "cheetah": BodyRecipe(goal_features="cheetah", goal_scale=(0.4, 1.0, 1.0, 4.0, 5.0, 5.0), repeat=2),
-    # upright, speed forward, to the left and upward, rates of roll, pitch and turn, stretch
-    "quadruped": BodyRecipe(
-        goal_features="quadruped",
-        goal_scale=(1.0, 1.5, 1.0, 1.0, 3.0, 3.0, 3.0, 0.3),
-        balance=0.5,
-        task_share=0.4,
-        steps=140_000,
-    ),
-}
 SMALL = {"dim": 12, "hidden": 32, "batch": 64}
 SMALL_POINT = {"transitions": 20_000, "feature_steps": 100, "policy_steps": 100, "evaluation_steps": 50, "runs": 64}
 SMALL_BODY = {"steps": 100, "bodies": 32, "warm_up": 1_000, "buffer": 10_000, "episode": 50}
+
+
+RECIPES: dict[str, tuple[type[FBRecipe | BodyRecipe], dict[str, int]]] = {
+    "point": (FBRecipe, SMALL | SMALL_POINT),
+    "body": (BodyRecipe, SMALL | SMALL_BODY),
+}
+"""By kind of place, with the changes of a quick test."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,11 +50,12 @@ class FBPretraining:
 
     def build_recipe(self) -> FBRecipe | BodyRecipe:
         """The recipe with the changes asked for."""
-        recipe = RECIPES[self.world]
-        small = SMALL | (SMALL_POINT if self.world == POINT_MAZE else SMALL_BODY) if self.quick else {}
+        place = PLACES[self.world]
+        kind, small = RECIPES[place.kind]
+        recipe = kind(**place.recipe)
         known, texts = [field.name for field in fields(recipe)], [f.name for f in fields(recipe) if f.type is str]
         changes: dict[str, Any] = dict(parse_change(text, known, texts) for text in self.changes)
-        return replace(recipe, **small | changes)
+        return replace(recipe, **(small if self.quick else {}) | changes)
 
     def command(self, out: str) -> str:
         """The command that makes the same model."""

@@ -15,14 +15,14 @@ from torch import Generator, Tensor
 from zscout.base.types import BehaviorModel
 from zscout.lab.arenas.body import BodyArena
 from zscout.lab.arenas.vector import VectorRuns
-from zscout.live.places.explanation import LiveMode, number
-from zscout.live.places.goal_words import goals_of, in_words
+from zscout.live.places.explanation import LiveMode, in_words, number
 from zscout.live.places.live_world import Hidden, RecordedStep, RunSoFar
 from zscout.live.places.rounding import rounded
 from zscout.transfer.atlas.atlas import Atlas
 from zscout.watch.body import COMPARED, SAME_COSINE
 from zscout.worlds.bodies.planar import PlanarBody
-from zscout.worlds.bodies.tasks import FIELDS, body_tasks
+from zscout.worlds.bodies.tasks import body_tasks
+from zscout.worlds.registry import PLACES
 
 MILLIMETRES = 3  # digits of positions
 HEADROOM = 1.35  # the stage's height over that of the body at rest: room to jump
@@ -30,21 +30,16 @@ LOWEST_STAGE = 1.75  # metres
 RARE = 0.02  # a share of the saved observations: those beyond it count as the most that a goal feature can be
 
 
-def task_names(body: str) -> list[str]:
-    """The tasks of a body, in the order of its parts; loads no physics."""
-    return [name for fields in FIELDS[body].values() for name in fields]
-
-
 class LiveBody:
     """A body with a shipped model."""
 
     def __init__(self, body: str, model: str) -> None:
         self.arena = BodyArena(model, body=body)
-        self.goals = goals_of(body)
+        self.goals = PLACES[body].goals
         self._tasks = body_tasks(self.arena.world)
         self.obs: Float[Tensor, "m o"] = self.arena.observations(COMPARED, 0)  # on which rewards are compared
         self.phi: Float[Tensor, "m d"] = self.arena.bfm.phi(self.obs).double().cpu()
-        self._shown = [goal.index for goal in self.goals]
+        self._shown = [self.arena.world.goal_names.index(goal.feature) for goal in self.goals]
         goals = self.arena.world.goal_features(self.obs).double()[:, self._shown]
         self._middle = goals.median(0).values
         ends = torch.quantile(goals, torch.tensor([RARE, 1 - RARE], dtype=goals.dtype), 0)

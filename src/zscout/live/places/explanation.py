@@ -1,13 +1,17 @@
-"""One sentence about what the agent does and why, for readers who do not know the paper."""
+"""What the agent does and why in words, for readers who do not know the paper."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from zscout.watch.viewer import Mode
 from zscout.worlds.grids.grid import Cell
+from zscout.worlds.registry import Goal
 
 # A body follows its best z, is sure of it, or shows a behaviour that a person chose.
 LiveMode: TypeAlias = Mode | Literal["begins", "keeps", "done", "shows"]
+WORTH_SAYING = 0.25  # correlations below this are not put into words
+MOST = 3  # goal features in a sentence
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,13 @@ def place_of(cell: Cell, shape: Cell) -> str:
     if row == 1:
         return ("left side", "middle", "right side")[column]
     return f"{('top', 'middle', 'bottom')[row]} {('left', '', 'right')[column]}".strip()
+
+
+def in_words(goals: Sequence[Goal], correlations: Sequence[float]) -> str:
+    """The features that go with a reward, the strongest first: "forward (0.8), upright (0.5)"; "" if there are none."""
+    strongest = sorted(zip(goals, correlations, strict=True), key=lambda pair: -abs(pair[1]))[:MOST]
+    words = [(goal.high if r > 0 else goal.low, abs(r)) for goal, r in strongest if abs(r) >= WORTH_SAYING]
+    return ", ".join(f"{word} ({share:.1f})" for word, share in words)
 
 
 def number(value: float) -> str:

@@ -4,17 +4,15 @@ from typing import Any, cast
 
 import zscout
 from zscout.lab.arenas.ground import FINE
-from zscout.lab.arenas.point import POINT_MAZE, PointArena
-from zscout.live.places.body import task_names
-from zscout.live.places.goal_words import goals_of
 from zscout.live.places.live_world import LiveMap
-from zscout.live.session.offers import LEARNED, OFFERS, Offer, live_world
+from zscout.live.session.offers import Offer, live_world, offer_of, offered
 from zscout.live.session.setup import METHODS_OFFERED, NEEDS_FEATURES, NEEDS_MODEL, Setup, needs_every_reward
+from zscout.worlds.registry import LEARNED, PLACES, Place, of_kind
 
-ABOUT_WORLDS = {
-    POINT_MAZE: "A point with a velocity, pushed by forces. Each episode has 70 decisions, then a new random start. "
-    "The maps are of a point at rest.",
-}
+ABOUT_POINT = (
+    "A point with a velocity, pushed by forces. Each episode has 70 decisions, then a new random start. "
+    "The maps are of a point at rest."
+)
 ABOUT_FEATURES = {
     FINE: ("Fine waves", "About thirty smooth patterns (Laplacian). Fine enough for small painted patches."),
     "laplacian": (
@@ -30,17 +28,14 @@ ABOUT_MODELS = {
         "Trained network",
         "Behaviours learned once by a network, then frozen: fast, accurate to a few percent.",
     ),
-    PointArena.model: (
+    "exact": ("Exact", "Behaviours computed exactly for this world. The network approximates these."),
+}
+ABOUT_FB = {  # by kind of place
+    "point": (
         "Forward-backward network",
         "Behaviours learned once by a network, then frozen. With enough rewards, about 86 % of the best return.",
     ),
-    **{
-        name: ("Forward-backward network", "Behaviours learned once by a network, without any reward, then frozen.")
-        for offer in OFFERS.values()
-        if offer.kind == "stage"
-        for name in offer.models
-    },
-    "exact": ("Exact", "Behaviours computed exactly for this world. The network approximates these."),
+    "body": ("Forward-backward network", "Behaviours learned once by a network, without any reward, then frozen."),
 }
 ABOUT_METHODS = {
     "usf-ucb": "Goes where the reward could be highest: expected reward plus uncertainty. The default.",
@@ -63,18 +58,22 @@ ABOUT_METHODS = {
 }
 PRESETS = ("stand", "stand-still", "walk", "hop", "run", "walk-backward", "hop-backward", "crouch", "spin")
 """Tasks of bodies that are shown first, where a body has them."""
+PARTS = ("title", "kind", "missing", "horizon", "length", "features", "models", "without", "traces", "usual", "pace")
+"""Of an offer, as they are."""
 
 
 def choices(seed: int = 0) -> dict[str, Any]:
     """Everything the page offers, and the default set-up with this seed."""
+    learned = of_kind("point", "body").values()
+    models = ABOUT_MODELS | {place.model: ABOUT_FB[place.kind] for place in learned if place.models}
     return {
         "version": zscout.__version__,
         "defaults": Setup(seed=seed).to_json(),
         "usual": DEFAULT_FEATURES,
-        "worlds": [_world(name) for name in OFFERS],
+        "worlds": [_world(PLACES[name]) for name in offered()],
         "features": [{"name": name, "title": title, "about": about} for name, (title, about) in ABOUT_FEATURES.items()],
-        "models": [{"name": name, "title": title, "about": about} for name, (title, about) in ABOUT_MODELS.items()],
-        "networks": [[name, features] for name, offer in OFFERS.items() for features in offer.networks],
+        "models": [{"name": name, "title": title, "about": about} for name, (title, about) in models.items()],
+        "networks": [[name, features] for name in offered() for features in offer_of(name).networks],
         "methods": [
             {
                 "name": name,
@@ -88,30 +87,20 @@ def choices(seed: int = 0) -> dict[str, Any]:
     }
 
 
-def _world(name: str) -> dict[str, Any]:
-    offer = OFFERS[name]
+def _world(place: Place) -> dict[str, Any]:
+    offer = offer_of(place.name)
     return {
-        "name": name,
-        "title": offer.title,
-        "kind": offer.kind,
-        "missing": offer.missing,
-        "horizon": offer.horizon,
-        "length": offer.length,
-        "features": offer.features,
-        "models": offer.models,
-        "without": offer.without,
-        "traces": offer.traces,
-        "usual": offer.usual,
-        "pace": offer.pace,
-        **(_map(name, offer) if offer.kind == "map" else _stage(offer)),
+        "name": place.name,
+        **{part: getattr(offer, part) for part in PARTS},
+        **(_map(place, offer) if offer.kind == "map" else _stage(place, offer)),
     }
 
 
-def _map(name: str, offer: Offer) -> dict[str, Any]:
-    world = cast(LiveMap, live_world(name, offer.features[0], offer.models[-1]))
+def _map(place: Place, offer: Offer) -> dict[str, Any]:
+    world = cast(LiveMap, live_world(place.name, offer.features[0], offer.models[-1]))
     rows, columns = world.shape
     return {
-        "about": ABOUT_WORLDS.get(name, f"{rows} × {columns}, {len(world.places)} places."),
+        "about": ABOUT_POINT if place.kind == "point" else f"{rows} × {columns}, {len(world.places)} places.",
         "rows": rows,
         "columns": columns,
         "cells": world.places,
@@ -121,14 +110,14 @@ def _map(name: str, offer: Offer) -> dict[str, Any]:
     }
 
 
-def _stage(offer: Offer) -> dict[str, Any]:
+def _stage(place: Place, offer: Offer) -> dict[str, Any]:
     """Parts of rewards by name; the body and its model are loaded with the first run."""
-    tasks, goals = task_names(offer.body), goals_of(offer.body)
+    tasks = [name for rewards in place.task_sets.values() for name in rewards]
     return {
         "about": f"A body from the side, moved by MuJoCo. After {offer.horizon} actions it starts anew.",
         "tasks": [
             {"name": name, "title": name.replace("-", " ").capitalize(), "preset": name in PRESETS} for name in tasks
         ],
-        "goals": [{"name": goal.name, "title": goal.title, "low": goal.low, "high": goal.high} for goal in goals],
-        "entries": len(tasks) + len(goals),
+        "goals": [{"name": goal.name, "title": goal.title, "low": goal.low, "high": goal.high} for goal in place.goals],
+        "entries": len(tasks) + len(place.goals),
     }

@@ -10,9 +10,10 @@ from typing import Any, Literal
 
 import torch
 
+from zscout.base.names import known_name
 from zscout.lab.arenas.body import BodyArena
-from zscout.lab.arenas.ground import OF_ARENAS, SHIPPED
-from zscout.lab.arenas.point import POINT_MAZE, PointArena
+from zscout.lab.arenas.ground import OF_ARENAS
+from zscout.lab.arenas.point import PointArena
 from zscout.lab.compare.trace_file import MODELS
 from zscout.live.places.body import LiveBody
 from zscout.live.places.grid import LiveGrid
@@ -20,8 +21,7 @@ from zscout.live.places.live_world import LiveWorld
 from zscout.live.places.point import PER_CELL, LivePointMaze
 from zscout.live.server.limits import Limits
 from zscout.models.files.pretrained import CONFIG, shipped
-from zscout.worlds.bodies.body import BODIES
-from zscout.worlds.grids.maps import WORLDS
+from zscout.worlds.registry import LEARNED, PLACES, Kind, Place
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,6 @@ class Offer:
     without: tuple[str, ...] = ()  # methods that need a finite world or an exact model
     traces: bool = True  # whether ``zscout compare --traces`` reads runs of this world
     kind: Literal["map", "stage"] = "map"
-    body: str = ""  # on a stage
     usual: dict[str, Any] = field(default_factory=dict)  # parts of a set-up with another default here
     length: int = 1  # a run has so many times the steps of one on a map
     hold: int = 1  # steps for which a z is kept, if the method has no reason of its own
@@ -68,26 +67,29 @@ def _installed(package: str) -> bool:
     return find_spec(package) is not None
 
 
-def _grid(name: str) -> Offer:
-    networks = tuple(features for world, features in SHIPPED if world == name)
-    return Offer(GRID_TITLES[name], OF_ARENAS, MODELS, networks, partial(LiveGrid, name))
+def _grid(place: Place) -> Offer:
+    return Offer(place.title, OF_ARENAS, MODELS, tuple(place.models), partial(LiveGrid, place.name))
 
 
-def body_offer(name: str, model: str) -> Offer:
-    """A body with a model, by name or folder."""
-    folder = shipped().get(model, Path(model))
+def _learned(place: Place, make: Callable[[str, str], LiveWorld], **rest: Any) -> Offer:
+    without = ("exhaustive", "mbie", "usf-ucb-short")
+    return Offer(place.title, (LEARNED,), (place.model,), (), make, without=without, traces=False, **rest)
+
+
+def _point(place: Place) -> Offer:
+    brush = (2, 3, 4)  # the features express little of a smaller patch
+    rest = {"per_cell": PER_CELL, "brush": brush, "horizon": PointArena.horizon}
+    return _learned(place, lambda features, model: LivePointMaze(), **rest)
+
+
+def _body(place: Place) -> Offer:
+    folder = shipped().get(place.model, Path(place.model))
     repeat = json.loads((folder / CONFIG).read_text())["about"].get("repeat", 1)  # without loading the model
-    return Offer(
-        name.capitalize(),
-        (LEARNED,),
-        (model,),
-        (),
-        lambda features, model: LiveBody(name, model),
+    return _learned(
+        place,
+        lambda features, model: LiveBody(place.name, model),
         horizon=-(-BodyArena.horizon // repeat),
-        without=("exhaustive", "mbie", "usf-ucb-short"),
-        traces=False,
         kind="stage",
-        body=name,
         usual={"noise": 0.0, "memory": 300, "wait": False, "silence": "zero"},
         length=Limits.longest,
         hold=10,  # a fifth of the time for a step; the cheetah learns as fast
@@ -96,28 +98,26 @@ def body_offer(name: str, model: str) -> Offer:
     )
 
 
-GRID_TITLES = {"open-grid": "Open 9×9", "four-rooms": "Four rooms", "maze": "Maze"}
-LEARNED = "learned"  # the features of a network that learned its own
-OFFERS = {
-    **{name: _grid(name) for name in WORLDS},
-    POINT_MAZE: Offer(
-        "Point maze",
-        (LEARNED,),
-        (PointArena.model,),
-        (),
-        lambda features, model: LivePointMaze(),
-        per_cell=PER_CELL,
-        brush=(2, 3, 4),  # the features express little of a smaller patch
-        horizon=PointArena.horizon,
-        without=("exhaustive", "mbie", "usf-ucb-short"),
-        traces=False,
-    ),
-    **{name: body_offer(name, f"{name}-fb") for name in BODIES if f"{name}-fb" in shipped()},
-}
+KINDS: dict[Kind, Callable[[Place], Offer]] = {"grid": _grid, "point": _point, "body": _body}
+
+
+def offered() -> list[str]:
+    """The worlds that the page offers: grids, and places with a model."""
+    return [name for name, place in PLACES.items() if place.kind == "grid" or place.models]
+
+
+def offer_of(name: str) -> Offer:
+    """What the page offers in a world."""
+    return _offer(PLACES[known_name(name, offered(), "world")])
+
+
+@cache
+def _offer(place: Place) -> Offer:
+    return KINDS[place.kind](place)
 
 
 @cache
 def live_world(name: str, features: str, model: str) -> LiveWorld:
     """A world by name, made once in each process."""
     with torch.inference_mode(False):  # weights loaded in inference mode would be converted again at each step
-        return OFFERS[name].make(features, model)
+        return offer_of(name).make(features, model)

@@ -13,7 +13,7 @@ from zscout.live.server.messages import SETTINGS, Reply, encode
 from zscout.live.session.clips import Clip
 from zscout.live.session.late_credit import credited, out_of_reach
 from zscout.live.session.method_run import MethodRun
-from zscout.live.session.offers import OFFERS
+from zscout.live.session.offers import offer_of
 from zscout.live.session.run_reward import RunReward
 from zscout.live.session.setup import Setup, reward_in, task_in
 from zscout.live.session.step_file import step_file
@@ -29,10 +29,10 @@ class LiveRun:
 
     def __init__(self, setup: Setup, most_steps: int) -> None:
         self.setup = setup  # would start this run again, with the hidden reward as it is now
-        self._most, self._person = most_steps * OFFERS[setup.world].length, setup.who == "person"
+        self._most, self._person = most_steps * offer_of(setup.world).length, setup.who == "person"
         self._frames: list[bytes] = []
         # On a map the agent asks about places; on a stage a person watches and credits the last second.
-        self._on_stage = OFFERS[setup.world].kind == "stage"
+        self._on_stage = offer_of(setup.world).kind == "stage"
         self._watched = self._person and self._on_stage
         self._reward = RunReward(setup)
         asking = self._person and not self._watched
@@ -199,7 +199,7 @@ class LiveRun:
     def trace(self) -> Reply:
         """The whole run: as ``zscout compare --traces`` reads it, or of a body every step."""
         setup = self.setup
-        if not OFFERS[setup.world].traces and not self._on_stage:
+        if not offer_of(setup.world).traces and not self._on_stage:
             raise ValueError("traces are of grid worlds; here, export the picture or the link")
         if not self._newest:
             raise ValueError("there is no step yet: press play first")

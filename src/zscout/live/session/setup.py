@@ -11,7 +11,7 @@ from zscout.base.edge import as_size, in_range, known_name
 from zscout.lab.arenas.ground import DIM
 from zscout.lab.compare.trace_file import WHO
 from zscout.live.places.live_world import LiveWorld
-from zscout.live.session.offers import OFFERS, live_world
+from zscout.live.session.offers import live_world, offer_of, offered
 from zscout.transfer.baselines.rollout_searches import RolloutSearch
 from zscout.transfer.methods import METHODS, Method, is_default
 
@@ -38,7 +38,7 @@ class Setup:
     table: tuple[float, ...] | None = None  # … or painted, one number per state
 
     def __post_init__(self) -> None:
-        offer = OFFERS[known_name(self.world, OFFERS, "world")]
+        offer = offer_of(self.world)
         if offer.missing:
             raise ValueError(f"{self.world} {offer.missing}")
         known_name(self.features, offer.features, "feature set")
@@ -71,7 +71,7 @@ class Setup:
             raise ValueError("methods must be a list of names")
         for name in self.methods:
             known_name(name, METHODS_OFFERED, "method")
-            if name in OFFERS[self.world].without:
+            if name in offer_of(self.world).without:
                 raise ValueError(f"{name} does not work in {self.world}: choose another method, or a grid")
             if self.who == "person" and needs_every_reward(name):
                 raise ValueError(f"{name} scores whole rollouts and needs every reward: a person may skip some")
@@ -88,7 +88,7 @@ class Setup:
         if not isinstance(content, dict):
             raise ValueError("a set-up must be an object")
         world = content.get("world")
-        parts = {**(OFFERS[world].defaults if isinstance(world, str) and world in OFFERS else {}), **content}
+        parts = {**(offer_of(world).defaults if world in offered() else {}), **content}
         reward = parts.pop("reward", None)
         for name in parts:
             known_name(name, [field.name for field in fields(cls)][:-2], "part of a set-up")  # without task and table
@@ -117,7 +117,7 @@ class Setup:
         noise = self.noise if self.who == "hidden" else None  # as in the laboratory, so that runs can be compared
         method = METHODS[name](dim=world.model.dim, noise=noise, **world.method_options(name))
         often = method.hold == 1 and not is_default(method) and not needs_every_reward(name)
-        hold = OFFERS[self.world].hold if often else method.hold  # the default has that of the body's atlas
+        hold = offer_of(self.world).hold if often else method.hold  # the default has that of the body's atlas
         return replace(method, hold=hold, forgetting=1.0 if self.memory is None else 1 - 1 / self.memory)
 
     def hidden_table(self) -> Float[Tensor, " n"]:
@@ -127,7 +127,9 @@ class Setup:
             return self.live_world.random_task(self.task)
         table = (0.0,) * entries if self.table is None else self.table
         if len(table) != entries:
-            raise ValueError(f"the table has {len(table)} numbers, this world has {entries} {OFFERS[self.world].entry}")
+            raise ValueError(
+                f"the table has {len(table)} numbers, this world has {entries} {offer_of(self.world).entry}"
+            )
         return torch.tensor(table, dtype=torch.float64)
 
 

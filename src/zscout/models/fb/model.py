@@ -26,8 +26,7 @@ from zscout.models.fb.networks import FBInference, Perceptrons, waves
 from zscout.models.fb.task_prior import OBSERVATIONS, covariance_of_rewards
 from zscout.models.sphere import project_sphere
 from zscout.models.usfa.networks import Freezable
-from zscout.worlds.bodies.body import BODIES
-from zscout.worlds.bodies.goals import goals_of
+from zscout.worlds.bodies.goals import GEOMETRY, goals_of
 
 GOALS = 256  # observations whose z are kept for ``sample_z``
 
@@ -36,7 +35,7 @@ GoalFeatures = Callable[[Float[Tensor, "*b k"]], Float[Tensor, "*b g"]]
 
 GOAL_FEATURES: dict[str, GoalFeatures] = {
     "all": lambda obs: obs,
-    **{name: lambda obs, name=name: goals_of(name)(obs) for name in BODIES},  # type: ignore[misc]
+    **{name: lambda obs, name=name: goals_of(name)(obs) for name in GEOMETRY},  # type: ignore[misc]
 }
 """Named functions of the observation that B may see; a program may add its own before it loads such a model."""
 

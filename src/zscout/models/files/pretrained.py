@@ -7,7 +7,7 @@ import json
 from dataclasses import asdict, fields
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import Any, overload
 
 import torch
 from jaxtyping import Float
@@ -24,6 +24,7 @@ from zscout.models.files.card import fb_card, model_card
 from zscout.models.files.hub import PREFIX, fetched
 from zscout.models.usfa.model import USFA, USFAConfig
 from zscout.models.usfa.moments import MomentUSFA
+from zscout.worlds.registry import FBName
 
 FORMAT, FB_FORMAT = "zscout-usfa-1", "zscout-fb-1"
 CONFIGS: dict[str, type[USFAConfig] | type[FBConfig]] = {FORMAT: USFAConfig, FB_FORMAT: FBConfig}
@@ -83,7 +84,7 @@ def save(
 
 @overload
 def load(  # type: ignore[overload-overlap]
-    name_or_folder: Literal["pointmaze-fb", "cheetah-fb", "quadruped-fb", "walker-fb"],
+    name_or_folder: FBName,
     device: torch.device | str = "cpu",
 ) -> FB: ...
 

@@ -10,7 +10,7 @@ from torch import Generator, Tensor
 
 from zscout.base.randomness import Streams
 from zscout.lab.arenas.grid import GridArena
-from zscout.lab.arenas.ground import SHIPPED, Ground
+from zscout.lab.arenas.ground import Ground
 from zscout.lab.compare.report_model import Claim, CurveFigure, CurvePanel, Section, TextTable
 from zscout.models.files.pretrained import load
 from zscout.paper.experiment import FEATURES, TITLES, Experiment, Runs, Scale, no_specs
@@ -19,6 +19,7 @@ from zscout.transfer.belief.posterior import TaskPosterior
 from zscout.transfer.score.acquisition import Explore
 from zscout.transfer.score.problem import Problem
 from zscout.transfer.score.search import Bank, FixedPoint, Gradient, Search, Shooting
+from zscout.worlds.registry import PLACES
 
 SEARCHES: dict[str, Search] = {
     **{f"random {count:,}": Shooting(count) for count in (10_000, 1_000, 100)},
@@ -125,7 +126,7 @@ def _climb(scale: Scale, features: str, project: bool) -> np.ndarray:
     The latter two ÷ what RANDOM random z reach by the same ψ.
     """
     ground = GridArena(features=features, model="network").ground
-    network = load(SHIPPED["open-grid", features])
+    network = load(PLACES["open-grid"].models[features])
     network.config = replace(network.config, unit_z=False)  # z is not projected before the network sees it
     to_sphere, rng = ground.exact.project_z, Generator().manual_seed(scale.seed)
     rows: list[list[tuple[float, float, float]]] = []

@@ -2,17 +2,13 @@
 
 from zscout.base.edge import known_name
 from zscout.worlds.bodies.physics import Body
-from zscout.worlds.bodies.planar import PLANAR, PlanarBody
-from zscout.worlds.bodies.quadruped import QUADRUPED, Quadruped
+from zscout.worlds.registry import of_kind
 
-__all__ = ["BODIES", "Body", "body"]
-
-BODIES = (*PLANAR, QUADRUPED)
+__all__ = ["Body", "body"]
 
 
 def body(name: str, *, repeat: int = 1, threads: int | None = None) -> Body:
-    """The suite's walker, cheetah or quadruped; its physics has by default all cores of the process."""
-    known_name(name, BODIES, "body")
-    if name == QUADRUPED:
-        return Quadruped(repeat=repeat, threads=threads)
-    return PlanarBody(name, repeat=repeat, threads=threads)
+    """A body of the registry, such as "walker"; its physics has by default all cores of the process."""
+    bodies = of_kind("body")
+    found: Body = bodies[known_name(name, bodies, "body")].make(repeat=repeat, threads=threads)
+    return found

@@ -103,11 +103,11 @@ def side_view(ends: np.ndarray, radii: np.ndarray, pixels: int = PIXELS) -> np.n
 
 
 def make_body(
-    name: str,
+    place: str,
     reward: ObsReward | str | None = None,
     horizon: int | None = 1_000,
     render_mode: str | None = None,
     repeat: int = 1,
 ) -> BodyEnv:
     """The entry point of ``gymnasium.make("zscout/Walker-v0", reward=…, horizon=…, repeat=…)``."""
-    return BodyEnv(body(name, repeat=repeat, threads=1), reward, horizon, render_mode)
+    return BodyEnv(body(place, repeat=repeat, threads=1), reward, horizon, render_mode)

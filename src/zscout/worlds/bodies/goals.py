@@ -17,6 +17,7 @@ from zscout.worlds.bodies.physics import check_entries
 from zscout.worlds.bodies.skeleton import Skeleton
 
 FILE = "geometry.json"
+GEOMETRY: dict[str, Any] = json.loads(files("zscout.worlds.bodies").joinpath(FILE).read_text())  # by body
 
 # Entries of the goal features of planar bodies.
 HEIGHT, COS_PITCH, SIN_PITCH, SPEED, PITCH_RATE, SPIN = range(6)
@@ -95,7 +96,7 @@ class QuadrupedGoals:
 @cache
 def goals_of(name: str) -> PlanarGoals | QuadrupedGoals:
     """The goal features of a body of the suite."""
-    about = json.loads(files("zscout.worlds.bodies").joinpath(FILE).read_text())[name]
+    about = GEOMETRY[name]
     if "bones" in about:
         return QuadrupedGoals(about["size"], torch.tensor(about["bones"], dtype=torch.float64))
     skeleton = Skeleton(**{part: _tensor(value) for part, value in about["skeleton"].items()})

@@ -17,6 +17,7 @@ from zscout.base.types import Obs
 from zscout.worlds.bodies import quadruped
 from zscout.worlds.bodies.goals import COS_PITCH, HEIGHT, PITCH_RATE, SIN_PITCH, SPEED, SPIN
 from zscout.worlds.bodies.physics import Body
+from zscout.worlds.registry import PLACES
 
 Field: TypeAlias = Callable[[Float[Tensor, "*b g"]], Float[Tensor, "*b"]]
 
@@ -37,11 +38,12 @@ class BodyTask:
 
 def body_tasks(world: Body, kind: str | None = None) -> list[BodyTask]:
     """The tasks of a body, all or those of a kind: "suite", "benchmark" (URLB, ExORL) or "held-out"."""
+    sets = PLACES[world.name].task_sets
     if kind is not None:
-        known_name(kind, FIELDS[world.name], "kind of task")
+        known_name(kind, sets, "kind of task")
     return [
         BodyTask(world, group, name, field)
-        for group, fields in FIELDS[world.name].items()
+        for group, fields in sets.items()
         if kind in (None, group)
         for name, field in fields.items()
     ]
@@ -215,5 +217,3 @@ QUADRUPED: dict[str, dict[str, Field]] = {
         "roll-left": lambda g: _ramp(-g[..., quadruped.ROLL_RATE], 3.0),
     },
 }
-
-FIELDS = {"walker": WALKER, "cheetah": CHEETAH, "quadruped": QUADRUPED}

@@ -9,8 +9,8 @@ from gymnasium.spaces import Discrete
 
 from zscout.base.types import Action
 from zscout.worlds.grids.grid import MOVES, GridWorld
-from zscout.worlds.grids.maps import WORLDS
 from zscout.worlds.grids.rewards import BlackBox, LinearReward, RewardLike, as_reward
+from zscout.worlds.registry import PLACES
 
 PIXELS = 24  # the side of a cell in a rendered frame
 INK, PAPER, AGENT = (38, 38, 46), (246, 244, 238), (28, 92, 188)
@@ -109,9 +109,9 @@ class GridEnv(gymnasium.Env[np.int64, np.int64]):
         return colours.astype(np.uint8)
 
 
-def make_env(world: str, reward: RewardLike = None, slip: float = 0.0, render_mode: str | None = None) -> GridEnv:
+def make_env(place: str, reward: RewardLike = None, slip: float = 0.0, render_mode: str | None = None) -> GridEnv:
     """The entry point of ``gymnasium.make("zscout/OpenGrid-v0", reward=…, slip=…)``."""
-    return GridEnv(WORLDS[world](slip=slip), reward, render_mode)
+    return GridEnv(PLACES[place].make(slip=slip), reward, render_mode)
 
 
 def start_in(options: dict[str, Any] | None, shown: str) -> Any:

@@ -1,7 +1,5 @@
 """The shipped worlds: '#' is a wall, '.' is free."""
 
-from collections.abc import Callable
-
 from zscout.base.edge import as_size
 from zscout.worlds.grids.grid import GridWorld
 
@@ -53,6 +51,3 @@ def four_rooms(*, slip: float = 0.0) -> GridWorld:
 def maze(*, slip: float = 0.0) -> GridWorld:
     """A 15×15 maze of corridors with long detours and a few loops."""
     return GridWorld.from_map(MAZE, slip=slip)
-
-
-WORLDS: dict[str, Callable[..., GridWorld]] = {"open-grid": open_grid, "four-rooms": four_rooms, "maze": maze}

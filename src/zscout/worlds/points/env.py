@@ -14,7 +14,8 @@ from zscout.base.types import Action
 from zscout.worlds.grids.env import AGENT, BAD, INK, PAPER, PIXELS, start_in
 from zscout.worlds.grids.maps import FOUR_ROOMS
 from zscout.worlds.grids.rewards import finite_number
-from zscout.worlds.points.maze import PointMaze, point_maze
+from zscout.worlds.points.maze import PointMaze
+from zscout.worlds.registry import PLACES
 
 ObsReward: TypeAlias = Callable[[np.ndarray], Any]
 """The reward of the observation entered, (x, y, vx, vy), as a number."""
@@ -97,6 +98,7 @@ class PointMazeEnv(gymnasium.Env[np.ndarray, np.ndarray]):
 
 
 def make_point_maze(
+    place: str,
     map: str = FOUR_ROOMS,
     reward: ObsReward | None = None,
     horizon: int | None = 70,
@@ -104,7 +106,7 @@ def make_point_maze(
     repeat: int = 3,
 ) -> PointMazeEnv:
     """The entry point of ``gymnasium.make("zscout/PointMaze-v0", reward=…, horizon=…, map=…)``."""
-    return PointMazeEnv(point_maze(map, repeat=repeat), reward, horizon, render_mode)
+    return PointMazeEnv(PLACES[place].make(map=map, repeat=repeat), reward, horizon, render_mode)
 
 
 def vector_start_in(options: dict[str, Any] | None, entries: int, meaning: str = "") -> Float[Tensor, " k"] | None:

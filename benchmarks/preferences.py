@@ -28,7 +28,6 @@ from zscout.lab.arenas.body import HELD_OUT, SUITE, BodyArena
 from zscout.lab.arenas.grid import GridArena
 from zscout.lab.arenas.point import PointArena
 from zscout.lab.arenas.vector import VectorArena
-from zscout.transfer.offline import constant_part_of
 
 FLIPS, LOGITS = 0.1, 4.0  # of the person
 GOOD = 0.8  # value that counts as found
@@ -176,16 +175,13 @@ def asked(
     seed: int = 0,
 ) -> tuple[Float[Tensor, "K m d"], list[float]]:
     """For each task the best z after every fifth answer, and the estimated share of flips."""
-    bfm, constant = place.bfm, constant_part_of(place.bfm)
-    agents = [zscout.OnlineTransfer(bfm, seed=100 * seed + task) for task in range(len(rewards))]
+    agents = [zscout.OnlineTransfer(place.bfm, seed=100 * seed + task) for task in range(len(rewards))]
     rngs = [Generator().manual_seed(100 * seed + task) for task in range(len(rewards))]
     scales = LOGITS / (usual - usual.mean(2, keepdim=True)).flatten(1).std(1)
     best = [torch.stack([agent.best_z for agent in agents])]
     for question in track(range(questions), name, console=Console(stderr=True)):
-        drawn = torch.stack(
-            [agent.preferences.sample(CANDIDATES, rng) for agent, rng in zip(agents, rngs, strict=True)]
-        )
-        drawn = bfm.project_z(drawn if constant is None else constant.removed_from(drawn)).double()
+        tasks = [agent.preferences.sample(CANDIDATES, rng) for agent, rng in zip(agents, rngs, strict=True)]
+        drawn = torch.stack([agent.z_for(task) for agent, task in zip(agents, tasks, strict=True)])
         kept = torch.stack([agent.best_z for agent in agents])
         shown = place.clips(torch.cat([kept[:, None], drawn], 1), 5_000 * seed + question)
         for agent, reward, clips, scale, rng in zip(agents, rewards, shown, scales, rngs, strict=True):

@@ -333,10 +333,11 @@ class OnlineTransfer:
         phi = inputs.checked_phi(self.model, observations)
         return self._state.belief.reward(phi.double().expand(*self.runs, -1, -1))
 
-    def z_for(self, tasks: Float[Tensor, "n D"]) -> Float[Tensor, "n d"]:
+    def z_for(self, tasks: Float[Tensor, "*n D"]) -> Float[Tensor, "*n d"]:
         """The z to follow for each task, given as weights of features: the atlas's best, or the task projected to Z."""
-        model = self.model
-        return model.best_for(tasks) if isinstance(model, Charted) else model.project_z(tasks).double()
+        if isinstance(self.model, Charted):
+            return self.model.best_for(tasks)
+        return self.model.project_z(tasks if self._constant is None else self._constant.removed_from(tasks)).double()
 
     @property
     def fit(self) -> RewardFit:
@@ -388,8 +389,7 @@ class OnlineTransfer:
         if isinstance(search, Among):
             seen = self._state.asked is not None or self._entered is not None
             return search.best_z(self._problem(self._last_observation())) if seen else search.first(self.runs)
-        z_hat = self.z_hat if self._constant is None else self._constant.removed_from(self.z_hat)
-        return self.bfm.project_z(z_hat).double()
+        return self.z_for(self.z_hat)
 
     @property
     def radius(self) -> Float[Tensor, "*b"]:

@@ -51,7 +51,7 @@ class Charted:
             raise ValueError("z is not in the atlas, so its consequences are unknown: chart(…, z=…) measures them")
         return self.atlas.psi[row]
 
-    def best_for(self, tasks: Float[Tensor, "n D"]) -> Float[Tensor, "n d"]:
+    def best_for(self, tasks: Float[Tensor, "*n D"]) -> Float[Tensor, "*n d"]:
         """The z with the highest ψ·w for each w."""
         return self.z[(tasks @ self.atlas.psi.mT).argmax(-1)]
 

@@ -25,7 +25,7 @@ DEVIATIONS = (
     "The paper does not give λ. It is σ² = .09 in `usf-ucb-paper`, and 1 in pure exploration.",
     "The radius of our default follows the scale of the rewards seen (κ√λ·ŝ) and needs neither σ nor a schedule. "
     "`usf-ucb-paper` has the paper's schedule; the league table shows the lost steps of both.",
-    "Our default's bonus is √tr(V⁻¹M) at γ = .9 if the model offers M, else ‖ψ‖ in V⁻¹ (claims 10b, 10c).",
+    "Our default's bonus is √tr(V⁻¹M) at γ = .8 if the model offers M, else ‖ψ‖ in V⁻¹ (claims 10b, 10c).",
     "Laplacian eigenfunctions are scaled so that the mean of ‖φ(s)‖² over states is 1; unit vectors drown in σ = .3.",
     "Z is the sphere of radius √d, also in training.",
     "ẑ and the last z are candidates beside the random ones. With an exact ψ the others are a fixed bank of 1,000 z. "

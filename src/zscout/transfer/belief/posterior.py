@@ -79,7 +79,8 @@ class TaskPosterior(TaskEstimate):
     def update(self, phi: Any, reward: Any, seen: Any = None) -> "TaskPosterior":
         """V ← V + φφᵀ, b ← b + φr, one observation for each run  (eq. 3). Broadcasts a single posterior over runs.
 
-        ``seen`` [*b]: True for runs with a reward; the others learn nothing and are only ``aged``.
+        ``sums`` adds to V and b, ``_one_more`` updates ẑ and V⁻¹ by the same pair. ``seen`` [*b]: True for runs with a
+        reward; the others learn nothing and are only ``aged``.
         """
         phi = as_vectors(phi, self.dim, "phi", self.device).detach()
         if phi.ndim > 1 and not self.runs:

@@ -35,7 +35,7 @@ class Sums:
             return self
         V, b, reward_squares, weights = self.V, self.b, self.reward_squares, self.weight
         for phi, reward, weight in self.waiting:
-            V, b = V.addcmul(phi[..., None], phi[..., None, :]), b.addcmul(phi, reward[..., None])
+            V, b = V.addcmul(phi[..., None], phi[..., None, :]), b.addcmul(phi, reward[..., None])  # eq. 3
             reward_squares, weights = reward_squares.addcmul(reward, reward), weights + weight
         return Sums(V, b, reward_squares, weights)
 

@@ -84,7 +84,7 @@ class Problem:
         scores = torch.cat(each, -1) if len(each) > 1 else each[0]
         if not all_finite(scores):
             raise ValueError("the scores of the candidates hold NaN or inf: check the acquisition and the model's ψ")
-        index = argmax_at_random(scores, rng)
+        index = argmax_at_random(scores, rng)  # of eq. 5
         first, *others = (forecast.candidates for forecast in forecasts)
         z, before = first.pick(index.clamp(max=first.count - 1) if others else index), first.count
         for candidates in others:

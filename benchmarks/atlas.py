@@ -1,11 +1,11 @@
 """Returns of agents on a body's tasks, with or without an atlas: python -m benchmarks.atlas --body-name walker --out F.
 
 Ten episodes of 1,000 control steps, all runs at once. Entrants have the same starts and the same noise. The file holds
-the return of every run, task and episode, and is written after each episode. ``--entrants`` names the group:
+the return of every run, task and episode, and is written after each episode. ``--entrants-of`` names groups:
 
 - ``default``: usf-ucb, without noise and with noise .3.
 - ``rivals``: OpTI, Thompson and greedy, with a constant, our regression or the atlas.
-- ``tuning``: more settings of rivals, to be tried on random rewards (``--random 1 --tasks-drawn 50``).
+- ``tuning``: more settings of rivals, to be tried on random rewards (``--random 1 --seeds 1``).
 """
 
 import time

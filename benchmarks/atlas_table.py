@@ -1,4 +1,4 @@
-"""The table of docs/atlas.md from stored returns: python -m benchmarks.atlas_table results/2026-11-atlas-3.json."""
+"""The table of docs/atlas.md: python -m benchmarks.atlas_table FILE …, of ``benchmarks.atlas`` or lists of them."""
 
 import json
 import sys
@@ -27,7 +27,7 @@ def rows(results: list[dict[str, Any]]) -> list[list[str]]:
                 worst = "–"  # of random rewards the oracle may earn nothing
                 if len(each) >= 5 and kind != "random":
                     worst = f"{float((each[4].mean(0) / oracle).min()):.2f}"
-                title = f"{result['body']}, {kind}: {name}"
+                title = f"{result['body']}, {kind}: {name.replace('usf-ucb', '`usf-ucb`')}"
                 found.append([title, str(len(oracle)), str(each.shape[1]), *last, worst.replace("0.", ".", 1)])
     return found
 
@@ -46,4 +46,5 @@ def table(results: list[dict[str, Any]]) -> str:
 
 
 if __name__ == "__main__":
-    print(table(json.loads(Path(sys.argv[1]).read_text())))
+    read = [json.loads(Path(name).read_text()) for name in sys.argv[1:]]
+    print(table([result for found in read for result in (found if isinstance(found, list) else [found])]))

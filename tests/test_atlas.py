@@ -391,6 +391,29 @@ def test_forecast_errors_are_the_noise_where_rewards_are_linear_and_more_elsewhe
             assert ((found > 0.08) & (found < 0.5)).all(), "the noise is .2"
 
 
+def test_old_forecast_errors_fade_with_forgetting(atlas: Atlas) -> None:
+    method = replace(METHODS["usf-ucb"](dim=2), forgetting=0.9)
+    agent, rng = OnlineTransfer(Drifter(), method, atlas=atlas), Generator().manual_seed(0)
+    for t in range(600):
+        agent.ask(np.zeros(4))
+        far = t < 100 and t % 20 == 0  # a surprise now and then, none later
+        agent.tell(torch.rand(4, generator=rng).numpy(), 50.0 if far else float(torch.rand((), generator=rng)))
+    errors = agent._state.errors
+    assert errors is not None
+    assert float(errors.misfit(agent.posterior)) < 5
+
+
+def test_a_saved_agent_with_an_own_piece_is_loaded_with_its_method(atlas: Atlas, tmp_path: Path) -> None:
+    method = replace(METHODS["usf-ucb"](dim=2), confidence=lambda t, posterior: torch.tensor(0.5))
+    agent = OnlineTransfer(Drifter(), method, atlas=atlas)
+    steps_with(agent, near(0.5, 0.5), 20)
+    agent.save(tmp_path)
+    other = OnlineTransfer.load(tmp_path, Drifter(), method=method, atlas=atlas)
+    assert torch.equal(other.best_z, agent.best_z)
+    OnlineTransfer(Drifter(), atlas=atlas).save(tmp_path)
+    OnlineTransfer.load(tmp_path, Drifter(), method=METHODS["usf-ucb"](dim=2), atlas=atlas)
+
+
 def test_which_atlas_an_agent_uses(atlas: Atlas) -> None:
     model: Any = Drifter()
     model.atlas = atlas

@@ -212,7 +212,9 @@ class OnlineTransfer:
             if experience is not None:
                 experience, errors = self._followed(experience, errors)
                 experience = experience.plus(phi)
-                errors = errors if errors is None or restarted is None else errors.without(restarted)
+                if errors is not None:
+                    errors = errors if self.method.forgetting == 1 else errors.faded(self.method.forgetting)
+                    errors = errors if restarted is None else errors.without(restarted)
             last, age = state.last, state.age
             if state.z is not None:
                 last, age = state.z, age.masked_fill(self._due(), 0.0) + 1
@@ -317,7 +319,7 @@ class OnlineTransfer:
         here = self._last_observation() if obs is None else obs
         inputs.check_observation(here, self.bfm.observation_space, self.runs)
         with self._one_thread, torch.no_grad():
-            search = self.method.search
+            search = self._chooser.search
             listed = search if isinstance(search, Among | OverAtlas) else None
             return certify(self._problem(here), self.best_z, delta, self._streams(CERTIFY), listed)
 
@@ -379,7 +381,7 @@ class OnlineTransfer:
     @property
     def best_z(self) -> Float[Tensor, "*b d"]:
         """The best z so far: ẑ projected to Z, the best of a bank, an atlas or rollouts, or the oracle's."""
-        search, found = self.method.search, self._chooser.best_z(self._state.memory)
+        search, found = self._chooser.search, self._chooser.best_z(self._state.memory)
         if found is not None:
             return found.clone()
         if isinstance(search, Known):
@@ -437,7 +439,8 @@ class OnlineTransfer:
         inputs.check_model_kind(bfm, charted=atlas is not None)
         method = None if method is None else resolved(method, bfm.dim)
         try:
-            found, tensors, saved = read_agent(Path(folder), method)
+            hold = 1 if atlas is None else atlas.hold
+            found, tensors, saved = read_agent(Path(folder), method, lambda own: over_atlas(own, hold))
             digest = saved.get("atlas")
             if digest is not None and (atlas is None or atlas.digest != digest):
                 raise ValueError("it learned with another atlas: pass the same atlas=")

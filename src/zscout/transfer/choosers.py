@@ -24,8 +24,8 @@ class ByScore:
     remembers = False  # whether it learns from steps by itself
     needs_every_reward = False
 
-    def __init__(self, search: Search) -> None:
-        self.search = search
+    def __init__(self, search: Search | None) -> None:
+        self.search = search  # None: it has none
 
     def begin(self, model: BehaviorModel, runs: tuple[int, ...]) -> Memory:
         """The memory before the first step."""
@@ -37,6 +37,7 @@ class ByScore:
         """The memory, and Z_t: a new one where it is due, the last one elsewhere."""
         if last is not None and not due.any():
             return memory, last
+        assert self.search is not None
         best = self.search(problem(), rng)
         return memory, best if last is None else torch.where(due[..., None], best, last)
 
@@ -65,6 +66,7 @@ class ByRollouts(ByScore):
     follows, remembers, needs_every_reward = False, True, True
 
     def __init__(self, rollouts: RolloutSearch) -> None:
+        super().__init__(None)
         self.rollouts = rollouts
 
     def z(

@@ -79,7 +79,8 @@ class Method(Checked):
             raise ValueError(f"search must be a callable, a RolloutSearch or Exploring, got {self.search!r}")
         if rollouts and (self.change is not None or self.hold != 1):
             raise ValueError("change and hold have no effect with a RolloutSearch: drop them, or set its horizon")
-        if not has_score(self.search) and self.acquisition != UCB():
+        found = self.search.then if isinstance(self.search, Exploring) else self.search
+        if not has_score(found) and self.acquisition != UCB():
             raise ValueError(f"acquisition has no effect with {type(self.search).__name__}, which has no score")
 
 
@@ -219,6 +220,9 @@ def oracle(*, task: Vectors | None) -> Method:
     return Method(search=Known.of(task), intercept=False)
 
 
+GIVEN = ("dim", "noise", "norm_bound", "task")  # by the caller, not by settings
+
+
 @dataclass(frozen=True)
 class Factory:
     """Builds a method from prior knowledge and settings."""
@@ -243,7 +247,7 @@ class Factory:
         if task is not None:
             as_vectors(task, dim, "task")
         self.check(**settings)
-        given = {"dim": dim, "noise": noise, "norm_bound": norm_bound, "task": task}
+        given = dict(zip(GIVEN, (dim, noise, norm_bound, task), strict=True))
         used = {name: value for name, value in given.items() if name in self._parameters}
         return self.build(**used, **settings)
 
@@ -255,7 +259,8 @@ class Factory:
     @property
     def settings(self) -> dict[str, Any]:
         """Settings and their defaults."""
-        return {name: p.default for name, p in self._parameters.items() if p.default is not inspect.Parameter.empty}
+        own = {name: p.default for name, p in self._parameters.items() if name not in GIVEN}
+        return {name: default for name, default in own.items() if default is not inspect.Parameter.empty}
 
     @property
     def about(self) -> str:

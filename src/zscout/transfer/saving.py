@@ -1,7 +1,7 @@
 """The state of an agent, and its file: safetensors with a JSON header, no pickle."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -212,8 +212,13 @@ def write_agent(
     write_bytes(folder / FILE, to_bytes(content, metadata=header))
 
 
-def read_agent(folder: Path, method: Method | None) -> tuple[Method, dict[str, Tensor], dict[str, Any]]:
-    """Method, tensors and the rest of what ``write_agent`` wrote; pass a method with parts from outside zscout."""
+def read_agent(
+    folder: Path, method: Method | None, with_atlas: Callable[[Method], Method]
+) -> tuple[Method, dict[str, Tensor], dict[str, Any]]:
+    """Method, tensors and the rest of what ``write_agent`` wrote; pass a method with parts from outside zscout.
+
+    ``with_atlas``: what an agent with an atlas makes of a method.
+    """
     path = folder / FILE
     if not path.is_file():
         raise ValueError(f"no agent in {folder}: {FILE} is missing")
@@ -228,6 +233,8 @@ def read_agent(folder: Path, method: Method | None) -> tuple[Method, dict[str, T
     if method is None and description["method"] is None:
         raise ValueError("its method has parts from outside zscout: pass method=")
     found: Method = method or _from_json(description["method"], "method", (Method,))
+    if method is not None and description.get("atlas") is not None:
+        found = with_atlas(method)
     for piece in LEARNS_BY:
         if getattr(found, piece) != description.get(piece):
             raise ValueError(f"it learned with {piece} = {description.get(piece)}, this method has a different value")

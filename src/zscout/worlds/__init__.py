@@ -11,7 +11,11 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    return getattr(import_module("zscout.worlds.names"), name)
+    names = import_module("zscout.worlds.names")  # binds the subpackages here, too
+    found = globals().get(name, vars(names).get(name))
+    if found is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return found
 
 
 def __dir__() -> list[str]:

@@ -68,7 +68,7 @@ def _add(code: CodeType, digest: "hashlib._Hash") -> None:
 def method_factory(name: str) -> Factory:
     """One of METHODS; or for ``module:name`` a Method, or a function of settings that returns one.
 
-    Such a function may also take ``noise``, ``norm_bound`` and ``task`` by name, as those of METHODS do.
+    Such a function may also take ``dim``, ``noise``, ``norm_bound`` and ``task`` by name, as those of METHODS do.
     """
     if not is_plugin(name):
         return METHODS[name]

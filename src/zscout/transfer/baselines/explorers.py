@@ -114,3 +114,5 @@ class Exploring(Checked):
         is_class = isinstance(self.explorer, type)  # which has an explorer's members, too
         if is_class or not isinstance(self.explorer, Explorer):
             raise ValueError(f"explorer must be an Explorer instance, got {self.explorer!r}")
+        if isinstance(self.then, type) or not callable(self.then):
+            raise ValueError(f"then must be a search (problem, rng) → z, got {self.then!r}")

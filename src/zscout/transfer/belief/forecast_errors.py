@@ -53,6 +53,10 @@ class ForecastErrors:
             )
         )
 
+    def faded(self, share: float) -> "ForecastErrors":
+        """With this share of the weight of the errors so far."""
+        return replace(self, squares=share * self.squares, widths=share * self.widths)
+
     def without(self, runs: Bool[Tensor, "*b"]) -> "ForecastErrors":
         """Without the errors of these runs, whose task is a new one."""
         kept = (~runs).to(self.squares)

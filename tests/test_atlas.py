@@ -392,15 +392,16 @@ def test_forecast_errors_are_the_noise_where_rewards_are_linear_and_more_elsewhe
 
 
 def test_old_forecast_errors_fade_with_forgetting(atlas: Atlas) -> None:
-    method = replace(METHODS["usf-ucb"](dim=2), forgetting=0.9)
-    agent, rng = OnlineTransfer(Drifter(), method, atlas=atlas), Generator().manual_seed(0)
-    for t in range(600):
-        agent.ask(np.zeros(4))
-        far = t < 100 and t % 20 == 0  # a surprise now and then, none later
-        agent.tell(torch.rand(4, generator=rng).numpy(), 50.0 if far else float(torch.rand((), generator=rng)))
-    errors = agent._state.errors
-    assert errors is not None
-    assert float(errors.misfit(agent.posterior)) < 5
+    weights = []
+    for forgetting in (1.0, 0.9):
+        method = replace(METHODS["usf-ucb"](dim=2), forgetting=forgetting)
+        agent, rng = OnlineTransfer(Drifter(), method, atlas=atlas), Generator().manual_seed(0)
+        for _ in range(300):
+            agent.ask(np.zeros(4))
+            agent.tell(torch.rand(4, generator=rng).numpy(), float(torch.rand((), generator=rng)))
+        assert agent._state.errors is not None
+        weights.append(float(agent._state.errors.widths))
+    assert weights[1] < weights[0] / 5
 
 
 def test_a_saved_agent_with_an_own_piece_is_loaded_with_its_method(atlas: Atlas, tmp_path: Path) -> None:

@@ -109,4 +109,4 @@ def test_the_command_prints_both_tables(tmp_path: Path) -> None:
     assert all(len(row["episodes"]) == 1 for row in rows)
     wrong = run_zscout([*words, "--world", "maze"], tmp_path)
     assert wrong.returncode == 2
-    assert "--world maze" in wrong.stderr
+    assert "--world and --arena" in wrong.stderr

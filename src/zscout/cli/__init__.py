@@ -26,6 +26,7 @@ from zscout.cli.transfer import Transfer
 
 Command: TypeAlias = Reproduce | Pretrain | Chart | Transfer | Compare | Tune | Bench | Live | Export
 COMMANDS: dict[str, type[Command]] = {kind.__name__.lower(): kind for kind in get_args(Command)}
+TAKE_ARENA = ("compare", "tune")  # as another name of --world
 DESCRIPTION = (
     "Online transfer with Behavioral Foundation Models: find the task vector z from rewards seen while acting. Worlds, "
     "features, trained models, the paper's method, baselines, and exact ground truth.\n\n"
@@ -59,6 +60,9 @@ def _parse(words: list[str]) -> Command:
     try:
         if not words[0].startswith("-"):
             known_name(words[0], COMMANDS, "command")
+        given = {word.partition("=")[0] for word in words}
+        if words[0] in TAKE_ARENA and given >= {"--world", "--arena"}:
+            raise ValueError("--world and --arena are the same option: pass one of them")
         with contextlib.redirect_stderr(errors):
             found = tyro.extras.subcommand_cli_from_dict(kinds, prog="zscout", description=DESCRIPTION, args=words)
             return cast(Command, found)
@@ -75,6 +79,8 @@ def _parse(words: list[str]) -> Command:
 def _unknown_option(command: str, words: Sequence[str]) -> str:
     """A message for the first unknown option: a similar one, or the commands that have it."""
     options = {name: {field.name.replace("_", "-") for field in fields(kind)} for name, kind in COMMANDS.items()}
+    for name in TAKE_ARENA:
+        options[name].add("arena")
     for word in words:
         option = word.partition("=")[0].replace("_", "-").removeprefix("--")  # dashes would make all names alike
         if not word.startswith("--") or option in options[command] | {"help"}:

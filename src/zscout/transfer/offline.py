@@ -44,7 +44,7 @@ def fit_task(
 
 
 def fit_features(
-    bfm: BehaviorModel, phi: Float[Tensor, "n d"], rewards: Vectors, ridge: float = 1e-3, intercept: bool = True
+    bfm: BehaviorModel, phi: Float[Tensor, "*n d"], rewards: Vectors, ridge: float = 1e-3, intercept: bool = True
 ) -> TaskFit:
     """``fit_task`` of observations whose φ is known: many tasks can share it."""
     prior = TaskPosterior.prior(dim=bfm.dim, ridge=ridge, intercept=intercept, device=phi.device)

@@ -22,7 +22,7 @@ import zscout
 from zscout import METHODS, Atlas, OnlineTransfer
 from zscout.base.files import write_json
 from zscout.base.smooth_rewards import SmoothRewards
-from zscout.lab.evaluation.body_judging import episode_returns
+from zscout.lab.evaluation.body_judging import HORIZON, episode_returns
 from zscout.models.files.pretrained import observations_of
 from zscout.transfer.offline import fit_task
 from zscout.worlds.bodies.body import body
@@ -84,6 +84,8 @@ def rival(method: str, *, atlas: bool = False, regression: bool = False, **setti
 
 
 RIVALS = [
+    Entrant("opti-shipped", atlas=False, method="opti-shipped"),
+    Entrant("thompson, scale .01", atlas=False, method="thompson", settings=(("scale", 0.01),)),
     rival("opti", radius=1.0),
     rival("thompson", regression=True),
     rival("opti", radius=1.0, atlas=True, regression=True),
@@ -162,6 +164,7 @@ def main(
         threads: Of the physics.
         minutes: Stop after the episode that ends later than this.
     """
+    torch.set_grad_enabled(False)
     chosen = [entrant for group in entrants_of for entrant in entrants(group) if only in entrant.name]
     League(body_name, out, atlas, named, random, tasks_drawn, device, threads).run(chosen, seeds, episodes, minutes)
 
@@ -179,9 +182,9 @@ class League:
         drawn: int = 40,
         device: str = "cpu",
         threads: int | None = None,
+        horizon: int = HORIZON,
     ) -> None:
-        torch.set_grad_enabled(False)
-        self.began, self.out = time.monotonic(), out
+        self.began, self.out, self.horizon = time.monotonic(), out, horizon
         model: Any = zscout.load(f"{body_name}-fb")
         observations = observations_of(f"{body_name}-fb")
         repeat = int(model.about.get("repeat", 1))
@@ -197,10 +200,11 @@ class League:
         self.model = model.to(device)
         self.atlas = Atlas.load(atlas, self.model) if isinstance(atlas, Path) else atlas or self.model.atlas
         zero = torch.stack([self.atlas.best(task) for task in self.tasks.values()]).cpu()
-        rewards: list[Any] = [lambda obs, action, own=task: own(obs) for task in self.tasks.values()]
+        rewards: list[Any] = list(self.tasks.values())
         starts = self.one.random_states(10, Generator().manual_seed(7))
         both = torch.stack([z, zero], 1)
-        self.oracle, by_atlas = episode_returns(self.model, self.one, rewards, both, starts, repeat).mean(-1).mT
+        own = episode_returns(self.model, self.one, rewards, both, starts, repeat, horizon)
+        self.oracle, by_atlas = own.mean(-1).mT
         self.result: dict[str, Any] = {
             "body": body_name,
             "atlas": repr(self.atlas),
@@ -249,7 +253,7 @@ class League:
         state = torch.cat([starts[: run.each] for run in runs for _ in run.noises])
         sizes, device, repeat = [run.each * len(run.noises) for run in runs], model.device, world.repeat
         total: Any = 0.0
-        steps = 1_000 // repeat
+        steps = self.horizon // repeat
         obs = world.observe(state).float().to(device)
         for t in range(steps):
             z = torch.cat([run.agent.ask(own) for run, own in zip(runs, obs.split(sizes), strict=True)])

@@ -15,6 +15,7 @@ from safetensors.torch import load_file, save_file
 from torch import Generator, Tensor
 
 import zscout
+from benchmarks.atlas import League, entrants
 from benchmarks.atlas_table import table
 from toys import Drift, Drifter
 from zscout import METHODS, Atlas, Behaviours, OnlineTransfer, chart
@@ -486,3 +487,15 @@ def test_the_documented_table_is_of_the_stored_returns() -> None:
     root = Path(__file__).parents[1]
     text = (root / "docs" / "atlas.md").read_text()
     assert table(json.loads((root / "results" / "2026-11-atlas-3.json").read_text())) in text
+
+
+def test_the_benchmark_of_bodies_plays_all_its_entrants(tmp_path: Path) -> None:
+    chosen = [*entrants("default"), *entrants("rivals")]
+    with torch.no_grad():
+        league = League("cheetah", tmp_path / "f.json", named=("run", "walk"), horizon=8)
+        league.run(chosen, seeds=1, episodes=2)
+    found = json.loads((tmp_path / "f.json").read_text())
+    assert len(found["returns"]) == 2 * len(chosen)
+    for returns in found["returns"].values():
+        assert torch.tensor(returns).shape == (2, 1, 2)
+        assert torch.tensor(returns).abs().sum() > 0

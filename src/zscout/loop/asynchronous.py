@@ -14,7 +14,8 @@ from zscout.base.edge import as_finite, as_size
 from zscout.base.randomness import Streams
 from zscout.base.types import Action, Obs
 from zscout.transfer import inputs
-from zscout.transfer.agent import ACT, STREAMS, OnlineTransfer, drawn_action
+from zscout.transfer.agent import OnlineTransfer
+from zscout.transfer.choosers import ACT, STREAMS, drawn_action
 from zscout.transfer.inputs import Flags, OneThread, Rewards
 
 

@@ -10,15 +10,13 @@ from typing import Any, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Generator, Tensor
+from torch import Tensor
 
 from zscout.base.edge import as_finite, as_given, as_positive, as_vectors, in_range
 from zscout.base.randomness import Streams
 from zscout.base.types import (
     Action,
     BehaviorModel,
-    DrawsForEachRun,
-    HasAtlas,
     HasTaskPrior,
     HasTransitionFeatures,
     Obs,
@@ -28,25 +26,23 @@ from zscout.base.types import (
 from zscout.transfer import inputs
 from zscout.transfer.atlas.atlas import RIDGES, Atlas
 from zscout.transfer.atlas.charted import Charted, Experience, OverAtlas
+from zscout.transfer.atlas.choice import OWN, choose_atlas, own_atlas
 from zscout.transfer.belief.credit import Credit
 from zscout.transfer.belief.fit import RewardFit, fit_of
 from zscout.transfer.belief.forecast_errors import ForecastErrors
 from zscout.transfer.belief.posterior import TaskPosterior
 from zscout.transfer.belief.preferences import Preferences, clip_features, difference
-from zscout.transfer.choosers import ByActions, chooser_for
+from zscout.transfer.choosers import ACT, ASK, STREAMS, TELL, ByActions, chooser_for, drawn_action
 from zscout.transfer.inputs import Flags, OneThread, Rewards
-from zscout.transfer.methods import Method, among, is_default, over_atlas, resolved
+from zscout.transfer.methods import Method, among, over_atlas, resolved
 from zscout.transfer.offline import constant_part_of
 from zscout.transfer.saving import AgentState, read_agent, write_agent
 from zscout.transfer.score.acquisition import unused_gamma
 from zscout.transfer.score.certificate import Certificate, Certified, as_delta, certify
 from zscout.transfer.score.confidence import Residual
-from zscout.transfer.score.forecast import offers
 from zscout.transfer.score.problem import Problem
 from zscout.transfer.score.search import Among, Known
 
-OWN = "own"  # the model's atlas, if the default method is better with it
-ASK, TELL, ACT, STREAMS = 0, 1, 2, 3  # a step draws from three streams; each depends only on seed and t
 SAFE_SHARE = 1e-14  # of the largest ẑ: below, no other prior makes ẑ overflow; V's condition number is below 1e14
 MODEL_RIDGE = 1.0  # λ of the model's own prior, before evidence chooses another
 CERTIFY = 2**39  # where the draws of certificates begin: beyond those of any step
@@ -143,9 +139,11 @@ class OnlineTransfer:
 
         The search proposes z and takes the argmax of ``method.acquisition``.
         """
-        state, rng = self._asked(obs), self._streams(ASK)
+        state = self._asked(obs)
         with torch.no_grad():
-            memory, found = self._chooser.z(state.memory, lambda: self._problem(obs), state.last, self._due(), rng)
+            memory, found = self._chooser.z(
+                state.memory, lambda: self._problem(obs), state.last, self._due(), lambda: self._streams(ASK)
+            )
         z = found if found is state.last else inputs.checked_z(found, (*self.runs, self.bfm.dim))
         return replace(state, memory=memory, z=z), z
 
@@ -252,7 +250,7 @@ class OnlineTransfer:
                 lambda: replace(self._problem(next_obs), posterior=after.posterior),
                 given,
                 ended,
-                self._streams(TELL),
+                lambda: self._streams(TELL),
             )
         return replace(after, memory=memory)
 
@@ -524,37 +522,3 @@ class OnlineTransfer:
             largest = f"{self._largest_z:.2g}"
             raise ValueError(f"ẑ has entries over {largest}, which overflow the model's dtype: scale the reward down")
         return state
-
-
-def own_atlas(bfm: object) -> Atlas | None:
-    """The model's atlas, if it has one."""
-    found = bfm.atlas if isinstance(bfm, HasAtlas) else None
-    return found if isinstance(found, Atlas) else None
-
-
-def choose_atlas(bfm: object, method: object, bank: object, atlas: object) -> Atlas | None:
-    """The atlas to use: the one given, or the model's own by the rule of ``OnlineTransfer``."""
-    if isinstance(atlas, Atlas):
-        if bank is not None:
-            raise ValueError("got a bank and an atlas: pass one of them")
-        return atlas
-    if atlas is not None and atlas != OWN:
-        raise ValueError(f"atlas must be a zscout.Atlas or None, got {type(atlas).__name__}")
-    found = own_atlas(bfm)
-    needs = isinstance(method, Method) and isinstance(method.search, OverAtlas)
-    if needs and (found is None or atlas is None):
-        raise ValueError("this method needs an atlas: pass atlas=zscout.chart(bfm, env)")
-    if needs:
-        return found
-    default = method == "usf-ucb" or (isinstance(method, Method) and is_default(method))
-    wanted = atlas == OWN and default and bank is None
-    return found if wanted and found is not None and found.is_steady else None
-
-
-def drawn_action(bfm: BehaviorModel, obs: Obs, z: Float[Tensor, "*b d"], streams: Streams) -> Action:
-    """A ~ π(·|s,z): each run draws from its own stream if the model can do that, else all from the first."""
-    for_each_run = offers(bfm, DrawsForEachRun) and bfm.draws_for_each_run
-    if for_each_run:
-        return bfm.act(obs, z.clone(), streams)
-    first = int(streams.integers().flatten()[0]) & (2**62 - 1)
-    return bfm.act(obs, z.clone(), Generator(device=z.device).manual_seed(first))

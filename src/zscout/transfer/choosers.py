@@ -4,49 +4,47 @@ from collections.abc import Callable
 
 import torch
 from jaxtyping import Bool, Float
-from torch import Tensor
+from torch import Generator, Tensor
 
-from zscout.base.randomness import Rng
-from zscout.base.types import BehaviorModel, Obs
+from zscout.base.randomness import Rng, Streams
+from zscout.base.types import Action, BehaviorModel, DrawsForEachRun, Obs
 from zscout.transfer.baselines.explorers import Exploring
 from zscout.transfer.baselines.rollout_searches import Memory, RolloutSearch
 from zscout.transfer.methods import Method
+from zscout.transfer.score.forecast import offers
 from zscout.transfer.score.problem import Problem
 from zscout.transfer.score.search import Search
 
+ASK, TELL, ACT, STREAMS = 0, 1, 2, 3  # a step draws from three streams; each depends only on seed and t
+
 Ask = Callable[[], Problem]  # built only if it is needed
+Draw = Callable[[], Rng]  # the same
 
 
-class ByScore:
-    """A new z whenever one is due: the argmax that the search finds. It has no memory."""
+class Chooser:
+    """What an agent asks of each way; without memory, z only."""
 
-    follows = True  # a z that someone else chose teaches as much
+    follows = True  # whether a z that someone else chose teaches as much
     remembers = False  # whether it learns from steps by itself
     needs_every_reward = False
-
-    def __init__(self, search: Search | None) -> None:
-        self.search = search  # None: it has none
+    search: Search | None = None
 
     def begin(self, model: BehaviorModel, runs: tuple[int, ...]) -> Memory:
         """The memory before the first step."""
         return {}
 
     def z(
-        self, memory: Memory, problem: Ask, last: Tensor | None, due: Bool[Tensor, "*b"], rng: Rng
+        self, memory: Memory, problem: Ask, last: Tensor | None, due: Bool[Tensor, "*b"], rng: Draw
     ) -> tuple[Memory, Float[Tensor, "*b d"]]:
         """The memory, and Z_t: a new one where it is due, the last one elsewhere."""
-        if last is not None and not due.any():
-            return memory, last
-        assert self.search is not None
-        best = self.search(problem(), rng)
-        return memory, best if last is None else torch.where(due[..., None], best, last)
+        raise NotImplementedError
 
     def acts_at(self, t: int) -> bool:
         """Whether it chooses the action of step t, not z."""
         return False
 
     def told(
-        self, memory: Memory, left: Obs, problem: Ask, reward: Tensor | None, ended: Bool[Tensor, "*b"], rng: Rng
+        self, memory: Memory, left: Obs, problem: Ask, reward: Tensor | None, ended: Bool[Tensor, "*b"], rng: Draw
     ) -> Memory:
         """The memory after a step from ``left`` to ``problem().obs``."""
         return memory
@@ -60,31 +58,46 @@ class ByScore:
         return False
 
 
-class ByRollouts(ByScore):
+class ByScore(Chooser):
+    """A new z whenever one is due: the argmax that the search finds."""
+
+    def __init__(self, search: Search) -> None:
+        self.search: Search = search
+
+    def z(
+        self, memory: Memory, problem: Ask, last: Tensor | None, due: Bool[Tensor, "*b"], rng: Draw
+    ) -> tuple[Memory, Float[Tensor, "*b d"]]:
+        """The memory, and Z_t: a new one where it is due, the last one elsewhere."""
+        if last is not None and not due.any():
+            return memory, last
+        best = self.search(problem(), rng())
+        return memory, best if last is None else torch.where(due[..., None], best, last)
+
+
+class ByRollouts(Chooser):
     """A z for a whole rollout, scored by its return: ``Unroll``, ``LoLA``. All runs end together."""
 
     follows, remembers, needs_every_reward = False, True, True
 
     def __init__(self, rollouts: RolloutSearch) -> None:
-        super().__init__(None)
         self.rollouts = rollouts
 
     def z(
-        self, memory: Memory, problem: Ask, last: Tensor | None, due: Bool[Tensor, "*b"], rng: Rng
+        self, memory: Memory, problem: Ask, last: Tensor | None, due: Bool[Tensor, "*b"], rng: Draw
     ) -> tuple[Memory, Float[Tensor, "*b d"]]:
         """The memory, and the z of this rollout."""
-        memory = memory or self.rollouts.begin(problem(), rng)
+        memory = memory or self.rollouts.begin(problem(), rng())
         return memory, self.rollouts.current(memory)
 
     def told(
-        self, memory: Memory, left: Obs, problem: Ask, reward: Tensor | None, ended: Bool[Tensor, "*b"], rng: Rng
+        self, memory: Memory, left: Obs, problem: Ask, reward: Tensor | None, ended: Bool[Tensor, "*b"], rng: Draw
     ) -> Memory:
         """Raises without a reward, or if some runs ended."""
         if reward is None:
             raise ValueError("a reward is missing: this method scores whole rollouts and needs every reward")
         if ended.any() and not ended.all():
             raise ValueError("done differs between runs: this method needs the same done for all runs")
-        return self.rollouts.tell(memory, problem(), reward, bool(ended.all()), rng)
+        return self.rollouts.tell(memory, problem(), reward, bool(ended.all()), rng())
 
     def best_z(self, memory: Memory) -> Float[Tensor, "*b d"] | None:
         """Unroll's arm with the best mean return, LoLA's μ; before the first ask, by the belief."""
@@ -117,15 +130,24 @@ class ByActions(ByScore):
         return self.explorer.act(memory, obs, model, rng)
 
     def told(
-        self, memory: Memory, left: Obs, problem: Ask, reward: Tensor | None, ended: Bool[Tensor, "*b"], rng: Rng
+        self, memory: Memory, left: Obs, problem: Ask, reward: Tensor | None, ended: Bool[Tensor, "*b"], rng: Draw
     ) -> Memory:
         """Of the explorer."""
         return self.explorer.tell(memory, left)
 
 
-def chooser_for(method: Method) -> ByScore:
+def chooser_for(method: Method) -> Chooser:
     """The way of a method."""
     search = method.search
     if isinstance(search, Exploring):
         return ByActions(search)
     return ByRollouts(search) if isinstance(search, RolloutSearch) else ByScore(search)
+
+
+def drawn_action(bfm: BehaviorModel, obs: Obs, z: Float[Tensor, "*b d"], streams: Streams) -> Action:
+    """A ~ π(·|s,z): each run draws from its own stream if the model can do that, else all from the first."""
+    for_each_run = offers(bfm, DrawsForEachRun) and bfm.draws_for_each_run
+    if for_each_run:
+        return bfm.act(obs, z.clone(), streams)
+    first = int(streams.integers().flatten()[0]) & (2**62 - 1)
+    return bfm.act(obs, z.clone(), Generator(device=z.device).manual_seed(first))

@@ -4,7 +4,7 @@ Ten episodes of 1,000 control steps, all runs at once. Entrants have the same st
 the return of every run, task and episode, and is written after each episode. ``--entrants-of`` names groups:
 
 - ``default``: usf-ucb, without noise and with noise .3.
-- ``rivals``: OpTI, Thompson and greedy, with a constant, our regression or the atlas.
+- ``rivals``: OpTI and Thompson as published, and tuned; greedy.
 - ``tuning``: more settings of rivals, to be tried on random rewards (``--random 1 --seeds 1``).
 """
 
@@ -56,9 +56,11 @@ class Entrant:
         return OnlineTransfer(model, method, seed=seeds, runs=runs, atlas=used)
 
 
-def entrants(group: Group) -> list[Entrant]:
+def entrants(group: Group, body_name: str) -> list[Entrant]:
     """All entrants of a group."""
-    return {"default": [Entrant("usf-ucb")], "rivals": RIVALS, "tuning": tuning()}[group]
+    if group == "rivals":
+        return rivals(body_name)
+    return [Entrant("usf-ucb")] if group == "default" else tuning()
 
 
 def tuning() -> list[Entrant]:
@@ -83,15 +85,34 @@ def rival(method: str, *, atlas: bool = False, regression: bool = False, **setti
     return Entrant(", ".join(words), atlas, method, (*settings.items(), ("intercept", True)), regression)
 
 
-RIVALS = [
-    Entrant("opti-shipped", atlas=False, method="opti-shipped"),
-    Entrant("thompson, scale .01", atlas=False, method="thompson", settings=(("scale", 0.01),)),
-    rival("opti", radius=1.0),
-    rival("thompson", regression=True),
-    rival("opti", radius=1.0, atlas=True, regression=True),
-    rival("thompson", atlas=True, regression=True),
-    rival("greedy", atlas=True, regression=True),
-]
+# The best of ``tuning()`` on random rewards, by body and noise: radius of OpTI and its λ, scale of Thompson and its
+# hold; with the network's ψ, with our regression too, with the atlas, with both (results/2026-11-rivals.md).
+TUNED: dict[tuple[str, float], tuple[tuple[float, ...], ...]] = {
+    ("walker", 0.0): ((0.3, 1), (0.3,), (0.3,), (0.1,), (0.1, 1), (1, 25), (0.3,), (0.3,)),
+    ("walker", 0.3): ((1, 10), (1,), (0.3,), (0.3,), (1, 25), (1, 25), (0.3,), (0.3,)),
+    ("cheetah", 0.0): ((0.1, 1), (0.3,), (0.1,), (0.1,), (1, 1), (0.3, 1), (0.3,), (0.3,)),
+    ("cheetah", 0.3): ((1, 1), (1,), (0.3,), (0.3,), (1, 1), (0.3, 1), (0.3,), (0.3,)),
+    ("quadruped", 0.0): ((0.3, 1), (0.3,), (0.3,), (0.1,), (1, 25), (0.3, 1), (1,), (0.3,)),
+    ("quadruped", 0.3): ((1, 10), (0.3,), (0.1,), (0.1,), (0.3, 1), (0.3, 1), (0.3,), (0.3,)),
+}
+
+
+def rivals(body_name: str) -> list[Entrant]:
+    """Rivals as published, and tuned for each noise."""
+    found = [
+        Entrant("opti-shipped", atlas=False, method="opti-shipped"),
+        Entrant("thompson, scale .01", atlas=False, method="thompson", settings=(("scale", 0.01),)),
+        rival("greedy", atlas=True, regression=True),
+    ]
+    for noise in NOISES:
+        for k, numbers in enumerate(TUNED[body_name, noise]):
+            regression, atlas = bool(k % 2), k % 4 >= 2
+            method, names = ("opti", ("radius", "ridge")) if k < 4 else ("thompson", ("scale", "hold"))
+            chosen: dict[str, Any] = {name: float(x) for name, x in zip(names, numbers, strict=False)}
+            if "hold" in chosen:
+                chosen["hold"] = int(chosen["hold"])
+            found.append(replace(rival(method, atlas=atlas, regression=regression, **chosen), noises=(noise,)))
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,7 +186,7 @@ def main(
         minutes: Stop after the episode that ends later than this.
     """
     torch.set_grad_enabled(False)
-    chosen = [entrant for group in entrants_of for entrant in entrants(group) if only in entrant.name]
+    chosen = [entrant for group in entrants_of for entrant in entrants(group, body_name) if only in entrant.name]
     League(body_name, out, atlas, named, random, tasks_drawn, device, threads).run(chosen, seeds, episodes, minutes)
 
 

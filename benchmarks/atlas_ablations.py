@@ -171,7 +171,7 @@ def _of_network(league: League) -> Atlas:
     model, atlas = league.model, league.atlas
     seen = observations_of(f"{league.result['body']}-fb").to(model.device)
     f, phi = atlas.features(seen), model.phi(seen).double()
-    P = least_squares(phi - phi.mean(0), f - f.mean(0))
+    P = least_squares(phi.cpu(), f.cpu()).to(f)
     states = atlas.sample[:64].float()
     ψ = torch.stack([model.psi(state, atlas.z.to(state)).double() for state in states]).mean(0)
     psi = f.mean(0) + ((1 - model.gamma) * ψ - phi.mean(0)) @ P

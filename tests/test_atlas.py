@@ -15,6 +15,7 @@ from safetensors.torch import load_file, save_file
 from torch import Generator, Tensor
 
 import zscout
+from benchmarks import rivals_table
 from benchmarks.atlas import League, entrants
 from benchmarks.atlas_table import table
 from toys import Drift, Drifter
@@ -487,6 +488,8 @@ def test_the_documented_table_is_of_the_stored_returns() -> None:
     root = Path(__file__).parents[1]
     text = (root / "docs" / "atlas.md").read_text()
     assert table(json.loads((root / "results" / "2026-11-atlas-3.json").read_text())) in text
+    rivals, log = (root / "results" / f"2026-11-rivals.{kind}" for kind in ("json", "md"))
+    assert rivals_table.table(json.loads(rivals.read_text())) in log.read_text()
 
 
 def test_the_benchmark_of_bodies_plays_all_its_entrants(tmp_path: Path) -> None:

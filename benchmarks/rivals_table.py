@@ -1,0 +1,89 @@
+"""Rivals beside the default on bodies: python -m benchmarks.rivals_table FILE, a list of results of benchmarks.atlas.
+
+A cell has the returns ÷ the oracle's in episodes 1 to 3, summed over all tasks of the body, and the default's return ÷
+the rival's over these episodes with an interval over tasks, widened for the number of rivals (Bonferroni).
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+EPISODES, DRAWS, LEVEL = 3, 10_000, 0.95
+FAMILIES = (  # first word, our regression, atlas
+    ("opti-shipped", False, False),
+    ("opti", False, False),
+    ("opti", True, False),
+    ("opti", False, True),
+    ("opti", True, True),
+    ("thompson, scale .01", False, False),
+    ("thompson", False, False),
+    ("thompson", True, False),
+    ("thompson", False, True),
+    ("thompson", True, True),
+    ("greedy", True, True),
+)
+WORDS = {
+    "opti-shipped": "OpTI, its authors' code",
+    "opti": "OpTI, tuned",
+    "thompson, scale .01": "Thompson, σ .01",
+    "thompson": "Thompson, tuned",
+    "greedy": "greedy",
+}
+
+
+def table(results: list[dict[str, Any]]) -> str:
+    """Markdown: a row for each rival, a column for each body and noise."""
+    columns = [(result, noisy) for result in results for noisy in (False, True)]
+    head = ["", *(result["body"] + (", noise .3" if noisy else "") for result, noisy in columns)]
+    rows = [["`usf-ucb`, atlas", *(_shares(result, _returns(result, "usf-ucb", noisy)) for result, noisy in columns)]]
+    for start, regression, atlas in FAMILIES:
+        title = WORDS[start] + ", our regression" * regression + ", atlas" * atlas
+        rows.append([title])
+        for result, noisy in columns:
+            name = _named(result, start, regression, atlas, noisy)
+            own, rival = _returns(result, "usf-ucb", noisy), _returns(result, name, noisy)
+            rows[-1].append(f"{_shares(result, rival)}; {_ratio(own.sum(0), rival.sum(0))}")
+    lines = ["| " + " | ".join(line) + " |" for line in [head, *rows]]
+    return "\n".join([lines[0], "|---" * len(head) + "|", *lines[1:]])
+
+
+def _named(result: dict[str, Any], start: str, regression: bool, atlas: bool, noisy: bool) -> str:
+    """The entrant of a family."""
+    names: list[str] = list(result["returns"])
+    for name in names:
+        plain = name.removesuffix(", noise .3")
+        same = plain == start if start in ("opti-shipped", "thompson, scale .01") else plain.startswith(f"{start}, ")
+        other = start == "thompson" and plain == "thompson, scale .01"
+        traits = "our regression" in name, "atlas" in name, name.endswith("noise .3")
+        if same and not other and traits == (regression, atlas, noisy):
+            return plain
+    raise KeyError((start, regression, atlas, noisy))
+
+
+def _returns(result: dict[str, Any], name: str, noisy: bool) -> Tensor:
+    """The mean returns of an entrant, [episodes tasks]."""
+    return torch.tensor(result["returns"][name + ", noise .3" * noisy], dtype=torch.float64)[:EPISODES].mean(1)
+
+
+def _shares(result: dict[str, Any], returns: Tensor) -> str:
+    return " ".join(_short(float(share)) for share in returns.sum(1) / sum(result["oracle"]))
+
+
+def _ratio(own: Tensor, rival: Tensor) -> str:
+    """The ratio of sums over tasks."""
+    pick = torch.randint(len(own), (DRAWS, len(own)), generator=torch.Generator().manual_seed(0))
+    tail = (1 - LEVEL) / 2 / len(FAMILIES)
+    low, high = torch.quantile(own[pick].sum(1) / rival[pick].sum(1), torch.tensor([tail, 1 - tail]).double()).tolist()
+    return f"{_short(float(own.sum() / rival.sum()))} ({_short(low)}–{_short(high)})"
+
+
+def _short(number: float) -> str:
+    return f"{number:.2f}".removeprefix("0") if number < 1 else f"{number:.2f}"
+
+
+if __name__ == "__main__":
+    print(table(json.loads(Path(sys.argv[1]).read_text())))

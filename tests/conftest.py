@@ -27,7 +27,16 @@ settings.load_profile("short")
 
 # The files that take longest begin first, so that no worker is left with one at the end.
 LONGEST = (
-    *("test_docs", "test_live_page", "test_paper", "test_live_server", "test_live_run", "test_attacks", "test_agent"),
+    *(
+        "test_docs",
+        "test_live_page",
+        "test_claims",
+        "test_paper",
+        "test_live_server",
+        "test_live_run",
+        "test_attacks",
+        "test_agent",
+    ),
     *("test_traces", "test_offsets", "test_watching", "test_usfa", "test_live_rehearsal", "test_live_point_maze"),
     *("test_transfer_lab", "test_body", "test_body_training", "test_store", "test_training", "test_bench"),
 )

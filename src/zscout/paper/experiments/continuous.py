@@ -15,6 +15,7 @@ from zscout.paper.summaries import ratio, through, verdict
 from zscout.worlds.points.tasks import KINDS
 
 TASKS, STEPS = 12, 140  # two episodes
+MARGIN = 0.1  # of the oracle's return
 METHODS = ("usf-ucb", "thompson", "greedy")
 SHOWN = ("usf-ucb", "opti", "thompson")  # the order of the stored methods in the figure
 REWARDS = {"linear": "rewards φ·z_r", "named": "goals, regions, directions, avoid, velocities"}
@@ -62,11 +63,12 @@ def _fresh(scale: Scale, runs: Runs) -> tuple[CurveFigure, Claim]:
     claim = Claim(
         "19a",
         "With a learned model of a continuous world, USF-UCB reaches the oracle's return in the second episode.",
-        "not in the paper",
+        "ours",
         f"Linear rewards, {scale.runs(TASKS)} tasks: return ÷ the oracle's {ours[0]:.2f} in the first episode, "
         f"{ours[1]:.2f} in the second.",
-        verdict(ours[1].value >= 0.95, ours[1].value >= 0.75, ours[1].high < 0.95),
-        "holds if the second episode has at least .95 of the oracle's return, in part from .75",
+        verdict(ours[1].low > 1 - MARGIN, ours[1].low > 0.75, ours[1].high < 1 - MARGIN),
+        f"holds if the second episode is significantly above {1 - MARGIN:.1f} of the oracle's (non-inferiority); "
+        "in part if significantly above .75",
         kind="ours",
     )
     return figure, claim

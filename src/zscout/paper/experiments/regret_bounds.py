@@ -101,10 +101,10 @@ def _tell_lemma(scale: Scale, runs: Runs) -> Section:
             f"which leaves out what λ adds to V: {each('{1:.3f}', variance)}.",
             verdict(
                 all(abs(p.value - 1) < 0.02 for p, _ in variance.values()),
-                all(p.high < 1 and e.low < 1 < e.high for p, e in variance.values()),
+                all(p.low > 0.5 and p.high < 1 and e.low < 1 < e.high for p, e in variance.values()),
             ),
             "holds if the first ratio is within 2 % of 1; in part if the formula is an upper bound: the first ratio is "
-            "significantly below 1, and the interval of the second contains 1",
+            "significantly between a half and 1, and the interval of the second contains 1",
         ),
     ]
     caption = (
@@ -131,18 +131,20 @@ def _variance(scale: Scale, features: str) -> tuple[Estimate, Estimate]:
         walk = ground.world.random_states(20, rng)
         phi, z_r = exact.phi(walk), exact.sample_z(1, rng)[0]
         noise = 0.3 * torch.randn(DRAWS, 20, dtype=torch.float64, generator=rng)
-        V = 0.09 * torch.eye(exact.dim).double() + phi.T @ phi  # λ = σ²
+        posterior = TaskPosterior.prior(dim=exact.dim, ridge=0.09).learn(phi, phi @ z_r)  # λ = σ²
         psi = exact.psi(int(walk[-1]), exact.sample_z(1, rng))[0]
-        weights = torch.linalg.solve(V, psi)
+        weights = torch.linalg.solve(posterior.V, psi)
         seen = float(((phi @ z_r + noise) @ phi @ weights).var())  # ψ·ẑ = ψᵀV⁻¹Φᵀr
-        ratios.append((seen / float(0.09 * psi @ weights), seen / float(0.09 * ((phi @ weights) ** 2).sum())))
+        ratios.append(
+            (seen / float(0.09 * posterior.width(psi) ** 2), seen / float(0.09 * ((phi @ weights) ** 2).sum()))
+        )
     by_paper, exactly = np.array(ratios).T
     return mean(by_paper), mean(exactly)
 
 
 # 17: the elliptical potential
 def _tell_potential(scale: Scale, runs: Runs) -> Section:
-    rows, ratios, largest = {}, {}, {}
+    rows, ends, growth, largest = {}, {}, {}, {}
     for name, title in TITLES.items():
         specs = random_tasks(scale, name, "exact", PAPERS)
         features = features_of(specs[0].arena)
@@ -155,7 +157,8 @@ def _tell_potential(scale: Scale, runs: Runs) -> Section:
             gained.append(log_det[1:] - log_det[0])
             summed.append(np.minimum(width, 1).cumsum())
         of_psi, of_phi, gain = (runs.steps(specs, "width") ** 2).cumsum(1), np.array(summed), np.array(gained)
-        ratios[name] = mean(of_psi[:, -1] / gain[:, -1])
+        early, late = ((of_psi / gain)[:, t - 1] for t in (of_psi.shape[1] // 4, of_psi.shape[1]))
+        ends[name], growth[name] = (mean(early), mean(late)), ratio(late, early)
         largest[name] = float((of_phi / (2 * gain)).max())
         curves = [
             banded("Σ‖ψ(S;Z)‖²", of_psi),
@@ -167,17 +170,21 @@ def _tell_potential(scale: Scale, runs: Runs) -> Section:
         "17a",
         "The elliptical potential lemma does not carry over: Σ‖ψ‖² is not bounded by log det, as Σ‖φ‖² is.",
         "Appendix B.2",
-        f"Σ‖ψ‖² ÷ log det at the end: {both(ratios, '.0f')}. "
+        f"Σ‖ψ‖² ÷ log det after a quarter of the steps and at the end: {each('{:,.0f} and {:,.0f}', ends)}; the second "
+        f"÷ the first: {both(growth, '.2f')}. (1 − γ)⁻² = 10,000 is in both. "
         f"Σ min(1, ‖φ‖²) is at most {max(largest.values()):.2f} of 2 log det on every run and step.",
         verdict(
-            all(e.low > 10 for e in ratios.values()) and max(largest.values()) <= 1,
-            all(e.low > 2 for e in ratios.values()),
+            all(e.low > 1 for e in growth.values()) and max(largest.values()) <= 1,
+            any(e.low > 1 for e in growth.values()),
+            any(e.high < 1 for e in growth.values()),
         ),
-        "holds if Σ‖ψ‖² is significantly more than ten times log det while the lemma for bandits holds",
+        "holds if the ratio grows significantly from a quarter of the steps to the end, with both feature sets, while "
+        "the lemma for bandits holds; in part if with one",
     )
     caption = (
-        "Why the usual proof fails: for bandits the sum of ‖φ‖² stays below twice the gain in log det. The sum of ‖ψ‖² "
-        "is orders of magnitude larger: one ψ sums over a hundred future steps, of which V has seen one."
+        "For bandits the sum of ‖φ‖² stays below twice the gain in log det. The sum of ‖ψ‖² is orders of magnitude "
+        "larger: one ψ sums over a hundred future steps, of which V has seen one. Whether log det times a constant "
+        "bounds it is a question of growth."
     )
     alt = "The sum over psi lies orders of magnitude above the log determinant, the sum over phi below it."
     figure = CurveFigure("potential", caption, rows, alt)

@@ -362,3 +362,19 @@ def test_bodies_are_public() -> None:
 def test_the_stored_geometry_is_that_of_the_physics(name: str) -> None:
     stored = json.loads(files("zscout.worlds.bodies").joinpath(FILE).read_text())
     assert stored[name] == geometry(WORLDS[name])
+
+
+def test_a_heavier_torso_and_another_friction_change_the_physics() -> None:
+    plain, heavy, slippery = (
+        body("walker", threads=1, scale=scale) for scale in (None, {"torso": 2}, {"friction": 0.1})
+    )
+    assert heavy.model.body("torso").mass == pytest.approx(2 * plain.model.body("torso").mass)
+    state, force = plain.random_states(4, torch.Generator().manual_seed(0)), torch.ones(4, 6)
+    for _ in range(30):
+        state, _ = plain.advance(state, force)
+    after = [one.advance(state, force)[0] for one in (plain, heavy, slippery)]
+    assert not torch.allclose(after[0], after[1], atol=1e-3)
+    assert not torch.allclose(after[0], after[2], atol=1e-3)
+    for wrong in ({"tail": 2.0}, {"torso": 0.0}):
+        with pytest.raises(ValueError, match="tail|torso"):
+            body("walker", scale=wrong)

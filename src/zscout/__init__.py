@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from zscout.transfer.atlas.atlas import Atlas
     from zscout.transfer.atlas.behaviours import Behaviours
     from zscout.transfer.atlas.charting import chart
+    from zscout.transfer.atlas.limits import Limit
     from zscout.transfer.belief.change import ChangeTest
     from zscout.transfer.belief.credit import Credit
     from zscout.transfer.belief.posterior import TaskPosterior
@@ -48,6 +49,7 @@ __all__ = [
     "ChangeTest",
     "Credit",
     "ExactModel",
+    "Limit",
     "Method",
     "OnlineTransfer",
     "TaskPosterior",
@@ -81,6 +83,7 @@ _HOMES = {
     "transfer.atlas.atlas": ["Atlas"],
     "transfer.atlas.behaviours": ["Behaviours"],
     "transfer.atlas.charting": ["chart"],
+    "transfer.atlas.limits": ["Limit"],
     "transfer.score.certificate": ["Certificate", "Certified"],
     "transfer.belief.change": ["ChangeTest"],
     "transfer.belief.credit": ["Credit"],

@@ -46,6 +46,7 @@ class Step:
     seen: Any = None  # which runs got a reward; None: all
     only_reset: Any = False  # vector environments: this step only reset, nothing is learned from it
     belief: Belief | None = None  # at S_t, if recorded
+    cost: Any = None  # by name, of an agent with limits: the environment's info[name]
 
 
 @runtime_checkable
@@ -78,16 +79,17 @@ class Walk:
             belief = Belief(agent.exploring, agent.radius, agent.z_hat, agent.best_z)
         action = agent.act(self.obs)
         z = getattr(agent, "present_z", None)
-        next_obs, reward, terminated, truncated, _ = _noting(self._t, self.env.step, action)
+        next_obs, reward, terminated, truncated, info = _noting(self._t, self.env.step, action)
         if np.ndim(terminated) or np.ndim(truncated):
             raise ValueError("terminated and truncated must be single flags: use rollout for a vector environment")
         flags = terminated, truncated, self._episode
-        return Step(self._t, self.obs, action, next_obs, reward, *flags, z, belief=belief)
+        cost = _costs(agent, info)
+        return Step(self._t, self.obs, action, next_obs, reward, *flags, z, belief=belief, cost=cost)
 
     def tell(self, step: Step, reward: Rewards | None, seen: Flags | None = None) -> None:
         """Tell the agent the reward; reset if the episode ended or the agent requests it."""
         done = bool(step.terminated or step.truncated)
-        _tell(self.agent, step.next_obs, reward, done, seen)
+        _tell(self.agent, step.next_obs, reward, done, seen, step.cost)
         self.obs, self._t = step.next_obs, self._t + 1
         wants_reset = bool(getattr(self.agent, "wants_reset", False))
         if done or wants_reset:
@@ -108,7 +110,7 @@ def rollout(
     the same start; without a seed there is no common start, which unroll and lola need. A vector environment of n
     needs n runs, ``OnlineTransfer(bfm, runs=n)``; all autoreset modes of Gymnasium work. Steps that only reset are not
     learned from. With ``until`` it ends early, when all runs are certified at their observations: see
-    ``OnlineTransfer.certificate``.
+    ``OnlineTransfer.certificate``. An agent with limits is told the costs in ``info``, by the limits' names.
     """
     as_size(steps, "steps", 0)
     if until is not None and not isinstance(until, Certified):
@@ -146,9 +148,15 @@ def _noting(t: int, call: Callable[..., Any], *arguments: Any, **options: Any) -
         raise
 
 
-def _tell(agent: Any, next_obs: Obs, reward: Rewards | None, done: Flags, seen: Flags | None) -> None:
-    rest = {} if seen is None else {"seen": seen}  # an agent need not know ``seen`` if all rewards were seen
-    agent.tell(next_obs, reward, done, **rest)
+def _tell(agent: Any, next_obs: Obs, reward: Rewards | None, done: Flags, seen: Flags | None, cost: Any) -> None:
+    given = {"seen": seen, "cost": cost}  # an agent need not know these if all rewards were seen, and without limits
+    agent.tell(next_obs, reward, done, **{name: value for name, value in given.items() if value is not None})
+
+
+def _costs(agent: Agent, info: dict[str, Any]) -> dict[str, Any] | None:
+    """The costs that the environment reports, of limits that are told theirs."""
+    limits = agent.limits if isinstance(agent, OnlineTransfer) else ()
+    return {one.name: info[one.name] for one in limits if one.cost is None and one.name in info} or None
 
 
 def _rollout(agent: Agent, env: Environment, steps: int, seed: int | None) -> Iterator[Step]:
@@ -185,8 +193,10 @@ def _vector_rollout(agent: Agent, env: "VectorEnv[Any, Any, Any]", steps: int, s
         ended = np.asarray(terminated | truncated)
         next_obs = _with_last(after, ended, info) if mode == SAME_STEP else after
         # only_reset is done, too: a z held for an episode was chosen at the last state of the previous episode.
-        _tell(agent, next_obs, reward, ended | only_reset, seen)
-        yield Step(t, obs, action, next_obs, reward, terminated, truncated, episode.copy(), z, seen, only_reset)
+        cost = _costs(agent, info)
+        _tell(agent, next_obs, reward, ended | only_reset, seen, cost)
+        flags = terminated, truncated, episode.copy()
+        yield Step(t, obs, action, next_obs, reward, *flags, z, seen, only_reset, cost=cost)
         obs = after
         episode += ended
         if getattr(agent, "wants_reset", False):

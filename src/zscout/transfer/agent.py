@@ -3,7 +3,7 @@
 import copy
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -27,6 +27,7 @@ from zscout.transfer import inputs
 from zscout.transfer.atlas.atlas import RIDGES, Atlas
 from zscout.transfer.atlas.charted import Charted, Experience, OverAtlas
 from zscout.transfer.atlas.choice import OWN, choose_atlas, own_atlas
+from zscout.transfer.atlas.limits import CostBelief, Limit, as_limits, saved_limits, told_costs
 from zscout.transfer.belief.credit import Credit
 from zscout.transfer.belief.fit import RewardFit, fit_of
 from zscout.transfer.belief.forecast_errors import ForecastErrors
@@ -62,6 +63,7 @@ class OnlineTransfer:
     the method named ``"usf-ucb-norm"`` only; a ``Method`` has its own. ``bank`` [n d]: choose among these z only.
     ``atlas``: choose among its behaviours, by its features. If z decides more of what a behaviour does than the start
     (``Atlas.is_steady``), usf-ucb with its default settings uses the model's own atlas; ``atlas=None`` switches it off.
+    ``limit``: with an atlas, a ``Limit`` or several: only behaviours within them are tried.
     A call that raises leaves the agent unchanged.
     """
 
@@ -79,6 +81,7 @@ class OnlineTransfer:
         norm_bound: float | None = None,
         bank: Vectors | None = None,
         atlas: Atlas | str | None = OWN,
+        limit: Limit | Sequence[Limit] | None = None,
         **settings: object,
     ) -> None:
         chosen = choose_atlas(bfm, method, bank, atlas)
@@ -116,11 +119,15 @@ class OnlineTransfer:
         new = torch.full(self.runs, math.inf, dtype=torch.float64, device=prior.device)
         recent = {} if change is None else change.begin(prior)
         self._state = AgentState(prior, new, memory=self._chooser.begin(self.bfm, self.runs), recent=recent)
+        self.limits = as_limits(limit)
+        if self.limits and not isinstance(self.model, Charted):
+            raise ValueError("a limit needs an atlas: pass atlas=zscout.chart(bfm, env)")
         if isinstance(self.model, Charted):
             fits = isinstance(self.method.confidence, Residual) and self.method.intercept
             errors = ForecastErrors.none(prior) if fits else None
             experience = Experience.none(self.runs, self.model.atlas.psi)
-            self._state = replace(self._state, experience=experience, errors=errors)
+            costs = tuple(CostBelief.begin(one, self.model.atlas, self.runs) for one in self.limits)
+            self._state = replace(self._state, experience=experience, errors=errors, costs=costs)
         if unused := unused_gamma(self.method.acquisition, self.bfm, self.method.intercept):
             warnings.warn(unused, stacklevel=2)
 
@@ -183,12 +190,18 @@ class OnlineTransfer:
             )
 
     def tell(
-        self, next_obs: Obs, reward: Rewards | None = None, done: Flags = False, seen: Flags | None = None
+        self,
+        next_obs: Obs,
+        reward: Rewards | None = None,
+        done: Flags = False,
+        seen: Flags | None = None,
+        cost: Rewards | Mapping[str, Rewards] | None = None,
     ) -> None:
         """(S_{t+1}, R_{t+1}): V ← V + φφᵀ, b ← b + φr, ẑ = V⁻¹b  (eq. 3); with an intercept, φ and r less their means.
 
         ``done``: the episode ended, terminated or truncated. ``reward=None``: no reward was seen. ``seen`` [runs]:
-        which runs saw a reward. A run without a reward learns nothing; with forgetting, its old rewards still fade.
+        which runs saw a reward and costs. A run without a reward learns nothing; with forgetting, its old rewards still
+        fade. ``cost``: what a limit bounds; with several limits, a dict by their names.
         """
         with self._one_thread:
             state = self._state
@@ -207,9 +220,13 @@ class OnlineTransfer:
                 posterior = state.posterior.aged()
             else:
                 raise ValueError("got seen without a reward: pass both or neither")
+            if cost is not None and not self.limits:
+                raise ValueError("got a cost without a limit: pass limit=zscout.Limit(at_most=…) to OnlineTransfer")
+            costs = state.costs
             if experience is not None:
-                experience, errors = self._followed(experience, errors)
+                experience, errors, costs = self._followed(experience, errors, costs)
                 experience = experience.plus(phi)
+                costs = told_costs(costs, phi, cost, next_obs, seen)
                 if errors is not None:
                     errors = errors if self.method.forgetting == 1 else errors.faded(self.method.forgetting)
                     errors = errors if restarted is None else errors.without(restarted)
@@ -230,6 +247,7 @@ class OnlineTransfer:
                 recent=recent,
                 experience=experience,
                 errors=errors,
+                costs=costs,
             )
             after = after if reward is None else self._usable(after)
             self._state, self._entered = self._remembered(after, next_obs, reward, ended, seen), inputs.copied(next_obs)
@@ -423,15 +441,21 @@ class OnlineTransfer:
         """Write method, seeds and state to one file in ``folder``."""
         digest = None if self.atlas is None else self.atlas.digest
         given = {"name": self.method_name, "noise": self.noise, "norm_bound": self.norm_bound, "atlas": digest}
-        write_agent(Path(folder), self.method, self.seeds, self._state, **given)
+        limits = [one.about() for one in self.limits]
+        write_agent(Path(folder), self.method, self.seeds, self._state, **given, limits=limits)
 
     @classmethod
     def load(
-        cls, folder: str | Path, bfm: PolicySet, method: Method | None = None, atlas: Atlas | None = None
+        cls,
+        folder: str | Path,
+        bfm: PolicySet,
+        method: Method | None = None,
+        atlas: Atlas | None = None,
+        limit: Limit | Sequence[Limit] | None = None,
     ) -> "OnlineTransfer":
         """Load a saved agent, to continue it; pass ``method`` if it has parts from outside zscout.
 
-        Pass the ``atlas`` that it had, unless that is the model's own.
+        Pass the ``atlas`` that it had, unless that is the model's own, and limits whose cost is a function.
         """
         atlas = own_atlas(bfm) if atlas is None else atlas
         inputs.check_model_kind(bfm, charted=atlas is not None)
@@ -444,7 +468,8 @@ class OnlineTransfer:
                 raise ValueError("it learned with another atlas: pass the same atlas=")
             rest = {name: saved[name] for name in ("runs", "noise", "norm_bound")}
             atlas = None if digest is None else atlas
-            agent = cls(bfm, found, seed=tensors["seeds"].tolist(), atlas=atlas, **rest)
+            limits = saved_limits(saved["limits"], as_limits(limit))
+            agent = cls(bfm, found, seed=tensors["seeds"].tolist(), atlas=atlas, limit=limits, **rest)
             if saved["dim"] != agent.model.dim:
                 raise ValueError(f"it was saved with {saved['dim']} features, this one has {agent.model.dim}")
             agent.method_name = saved["name"]
@@ -481,23 +506,24 @@ class OnlineTransfer:
     def _problem(self, obs: Obs) -> Problem:
         state, score = self._state, self.method.acquisition
         parts = state.last, self._constant, None if state.experience is None else state.experience.merged()
-        return Problem(obs, self.model, state.belief, self.radius, score, *parts)
+        return Problem(obs, self.model, state.belief, self.radius, score, *parts, costs=state.costs)
 
     def _followed(
-        self, experience: Experience, errors: ForecastErrors | None
-    ) -> tuple[Experience, ForecastErrors | None]:
-        """Both with the behaviour of this step: a new one was chosen, or another is followed."""
+        self, experience: Experience, errors: ForecastErrors | None, costs: tuple[CostBelief, ...]
+    ) -> tuple[Experience, ForecastErrors | None, tuple[CostBelief, ...]]:
+        """All with the behaviour of this step: a new one was chosen, or another is followed."""
         state, new = self._state, self._due()
         z = state.last if state.z is None else state.z
         if not new.any() or z is None:
-            return experience, errors
+            return experience, errors, costs
         assert isinstance(self.model, Charted)
         row = self.model.atlas.index_of(z.float())
         if state.z is None:  # by ``follow``, which says it at every step
             new = new & (row != experience.row)
         if not new.any():
-            return experience, errors
-        return experience.changed_to(row, new), None if errors is None else errors.after_choice(state.belief, new)
+            return experience, errors, costs
+        errors = None if errors is None else errors.after_choice(state.belief, new)
+        return experience.changed_to(row, new), errors, tuple(cost.after_choice(new) for cost in costs)
 
     @property
     def _ridge(self) -> float | tuple[float, ...]:

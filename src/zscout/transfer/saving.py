@@ -20,6 +20,7 @@ from zscout.base.files import parse_json, write_bytes
 from zscout.base.types import Action, Obs
 from zscout.transfer.atlas import charted
 from zscout.transfer.atlas.charted import Experience
+from zscout.transfer.atlas.limits import CostBelief
 from zscout.transfer.baselines import explorers, rollout_searches
 from zscout.transfer.baselines.rollout_searches import Memory
 from zscout.transfer.belief import change
@@ -30,8 +31,8 @@ from zscout.transfer.methods import Method
 from zscout.transfer.score import acquisition, confidence, search
 
 FILE = "agent.safetensors"
-FORMAT = 8
-EXPERIENCE, ERRORS = "experience.", "errors."  # begin the names of their tensors
+FORMAT = 9
+EXPERIENCE, ERRORS, COST = "experience.", "errors.", "cost."  # begin the names of their tensors
 LEARNS_BY = ("ridge", "prior", "forgetting", "intercept")  # settings that a posterior depends on
 PENDING = ("asked", "action")  # of any type that a user passes; tensors in the file, one for each entry of a dict
 ROLES: dict[str, tuple[ModuleType, ...]] = {
@@ -62,6 +63,7 @@ class AgentState:
     recent: Memory = field(default_factory=dict)  # the last rewards, for a change test
     experience: Experience | None = None  # of the behaviours followed, with an atlas
     errors: ForecastErrors | None = None  # of their forecasts
+    costs: tuple[CostBelief, ...] = ()  # of each limit
 
     @cached_property
     def preferences(self) -> Preferences:
@@ -96,6 +98,7 @@ class AgentState:
             | {f"recent.{name}": value for name, value in self.recent.items()}
             | ({} if self.experience is None else {f"{EXPERIENCE}{n}": v for n, v in vars(self.experience).items()})
             | ({} if self.errors is None else {f"{ERRORS}{n}": v for n, v in vars(self.errors).items()})
+            | {f"{COST}{k}.{n}": v for k, cost in enumerate(self.costs) for n, v in cost.tensors().items()}
         )
 
     def _pending(self) -> dict[str, Any]:
@@ -134,6 +137,10 @@ class AgentState:
             recent={name: checked[f"recent.{name}"] for name in self.recent},
             experience=self._experience(tensors, behaviours),
             errors=self.errors and ForecastErrors(*(checked[ERRORS + name] for name in vars(self.errors))),
+            costs=tuple(
+                cost.with_tensors({name: checked[f"{COST}{k}.{name}"] for name in cost.tensors()})
+                for k, cost in enumerate(self.costs)
+            ),
             memory={  # counters (scalars) stay on the CPU
                 name.removeprefix("memory."): value.to(device) if value.ndim else value
                 for name, value in tensors.items()
@@ -199,9 +206,7 @@ def _like(value: Tensor | None, like: Tensor, name: str) -> Tensor:
     return value.to(like.device)
 
 
-def write_agent(
-    folder: Path, method: Method, seeds: Int[Tensor, "*b"], state: AgentState, **given: str | float | None
-) -> None:
+def write_agent(folder: Path, method: Method, seeds: Int[Tensor, "*b"], state: AgentState, **given: object) -> None:
     """Write one file atomically; ``given``: name, noise and norm_bound, as the user gave them."""
     shape = {"dim": state.posterior.dim, "runs": len(seeds) if seeds.ndim else None}
     learns_by = {name: getattr(method, name) for name in LEARNS_BY}

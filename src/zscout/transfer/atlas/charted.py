@@ -10,6 +10,7 @@ from torch import Generator, Tensor
 from zscout.base.randomness import Rng, uniform
 from zscout.base.types import Action, Obs, PolicySet, Vectors
 from zscout.transfer.atlas.atlas import Atlas
+from zscout.transfer.atlas.limits import within
 from zscout.transfer.score.forecast import AskModel, Both, Candidates, Centre, Forecast, Numbers
 from zscout.transfer.score.problem import Problem, argmax_at_random
 
@@ -193,15 +194,24 @@ class OverAtlas:
     def __call__(self, problem: Problem, rng: Rng) -> Float[Tensor, "*b d"]:
         """The best z of the atlas."""
         forecast = self.forecast(problem)
-        first = (uniform(problem.posterior.runs, rng).to(problem.radius) * forecast.candidates.count).long()
+        allowed = self.allowed(problem, forecast)
+        if allowed is None:
+            first = (uniform(problem.posterior.runs, rng).to(problem.radius) * forecast.candidates.count).long()
+        else:
+            first = argmax_at_random(allowed.double(), rng)
         known = (problem.posterior.z_hat != 0).any(-1, keepdim=True)
-        best = problem.best([forecast], rng)
+        best = problem.best([forecast], rng, allowed)
         if forecast.candidates.count <= TRIED_ONCE:
             assert isinstance(problem.experience, Experience)
             new = problem.experience.untried(forecast.candidates.count)
+            new = new if allowed is None else new & allowed
             random = argmax_at_random(new.double(), rng)
             best = torch.where(new.any(-1, keepdim=True), forecast.candidates.pick(random), best)
         return torch.where(known, best, forecast.candidates.pick(first))
+
+    def allowed(self, problem: Problem, forecast: Forecast) -> Bool[Tensor, "*b N"] | None:
+        """Which behaviours are within the limits; None without limits."""
+        return within(problem.costs, forecast) if problem.costs else None
 
     def forecast(self, problem: Problem) -> Forecast:
         """ψ of all behaviours."""
@@ -211,6 +221,8 @@ class OverAtlas:
         return Forecast(model, problem.obs, ChartedCandidates(model, seen))
 
     def best_z(self, problem: Problem) -> Float[Tensor, "*b d"]:
-        """The z with the highest ψ·ẑ."""
+        """The z with the highest ψ·ẑ, within the limits."""
         forecast = self.forecast(problem)
-        return forecast.candidates.pick(forecast.value(problem.posterior).argmax(-1))
+        value, allowed = forecast.value(problem.posterior), self.allowed(problem, forecast)
+        value = value if allowed is None else value.masked_fill(~allowed, -torch.inf)
+        return forecast.candidates.pick(value.argmax(-1))

@@ -37,6 +37,7 @@ class Certificate:
     better: Float[Tensor, "*b d"]  # that candidate; best_z itself if the gain is 0
     delta: float
     exact: bool  # whether ψ is exact: if not, this is an estimate
+    limits_cost: Float[Tensor, "*b"]  # what the best z beyond the limits is expected to be worth above best_z
 
 
 @dataclass(frozen=True)
@@ -71,11 +72,15 @@ def certify(
     tabulated bank, they are one, too. With a bank or an atlas (``listed``), they are its z.
     """
     model, theta = problem.model, problem.posterior.sample(SAMPLES, rng, plausible_spread(problem.posterior))
-    kept = None
+    kept, beyond, allowed = None, torch.zeros_like(problem.radius), None
     if listed is not None:
         tried = listed.forecast(problem)
-        drawn = tried.psi
-        kept = pick(drawn, tried.value(problem.posterior).argmax(-1))[..., None, :]
+        drawn, value = tried.psi, tried.value(problem.posterior)
+        allowed = listed.allowed(problem, tried) if isinstance(listed, OverAtlas) else None
+        if allowed is not None:
+            value, best_of_all = value.masked_fill(~allowed, -math.inf), value.amax(-1)
+            beyond = best_of_all - value.amax(-1)
+        kept = pick(drawn, value.argmax(-1))[..., None, :]
     elif tabulates(model):
         tried = table_of(model, BANK, 0, problem.constant).forecast(model, problem.obs)
         if isinstance(model, HasPsiTable):  # what is compared must have errors of the same kind
@@ -86,7 +91,8 @@ def certify(
         tried = problem.forecast(torch.cat([problem.fresh(DRAWN, rng), problem.project(theta)], -2))
         drawn = tried.psi[..., :DRAWN, :]
     kept = problem.forecast(keep[..., None, :]).psi if kept is None else kept
-    gain, best = _best(tried.psi - kept, theta)
+    apart = tried.psi - kept
+    gain, best = _best(apart if allowed is None else allowed[..., None] * apart, theta)
     gain = gain.clamp(min=0)  # keep is a candidate, too
     average = ((drawn.mean(-2, keepdim=True) - kept) @ theta.mT)[..., 0, :]
     above = gain - average.clamp(max=0)  # what the best candidate is worth above an average z
@@ -94,7 +100,8 @@ def certify(
     at = share.argsort(-1)[..., min(math.ceil((1 - delta) * SAMPLES), SAMPLES - 1), None]
     gain, share, best = (values.gather(-1, at)[..., 0] for values in (gain, share, best))
     better = torch.where((gain > 0)[..., None], tried.candidates.pick(best), keep)
-    return Certificate(gain, share, better, delta, exact=offers(model, HasExactPsi) and model.psi_is_exact)
+    exact = offers(model, HasExactPsi) and model.psi_is_exact
+    return Certificate(gain, share, better, delta, exact=exact, limits_cost=beyond)
 
 
 def _tabled(model: HasPsiTable, obs: Obs, z: Float[Tensor, "*b n d"]) -> Float[Tensor, "*b n d"]:

@@ -3,9 +3,10 @@
 import math
 from dataclasses import dataclass
 from functools import cache, cached_property
+from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from zscout.base.edge import all_finite
@@ -33,6 +34,7 @@ class Problem:
     last: Float[Tensor, "*b d"] | None = None  # Z_{t−1}
     constant: ConstantPart | None = None  # removed from every z, with an intercept
     experience: object = None  # with an atlas, what the agent saw of its behaviours: ``charted.Experience``
+    costs: tuple[Any, ...] = ()  # with limits, what is believed of their costs: ``limits.CostBelief``
 
     def project(self, z: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
         """z without its constant part, projected to Z."""
@@ -77,13 +79,18 @@ class Problem:
         draws = draws.double() if self.constant is None else self.project(draws.double())
         return draws.reshape(*runs, n, model.dim).to(self.radius.device)
 
-    def best(self, forecasts: list[Forecast], rng: Rng) -> Float[Tensor, "*b d"]:
-        """The candidate with the highest score, ties broken at random."""
+    def best(
+        self, forecasts: list[Forecast], rng: Rng, allowed: Bool[Tensor, "*b n"] | None = None
+    ) -> Float[Tensor, "*b d"]:
+        """The candidate with the highest score, ties broken at random; among those ``allowed``."""
         forecasts = [forecast for forecast in forecasts if forecast.candidates.count]
         each = [self.scores(forecast, rng) for forecast in forecasts]
         scores = torch.cat(each, -1) if len(each) > 1 else each[0]
         if not all_finite(scores):
             raise ValueError("the scores of the candidates hold NaN or inf: check the acquisition and the model's ψ")
+        if allowed is not None:
+            low, high = (end[..., None] for end in scores.aminmax(dim=-1))
+            scores = torch.where(allowed, scores, 2 * low - high - low.abs() - 1)  # below all others
         index = argmax_at_random(scores, rng)  # of eq. 5
         first, *others = (forecast.candidates for forecast in forecasts)
         z, before = first.pick(index.clamp(max=first.count - 1) if others else index), first.count

@@ -1,0 +1,169 @@
+"""Falls while learning, without and with a limit: python -m benchmarks.limits --body-name walker --out FILE.
+
+The cost of a step is 1 on the ground, else 0: the walker's and the cheetah's torso below a height, the quadruped's
+torso tilted by more than 60° (its observation has no height). Episodes of 1,000 control steps, all runs at once, with
+the same starts. Entrants: no limit; the cost known in advance; the cost told step by step; and the same with δ = .5,
+which tries what is expected to be within the limit. ``--torso 1.5`` and ``--friction 0.5`` change the body, so that its
+atlas is wrong.
+
+The file holds, for every entrant, episode, seed and task: the return, the share of steps on the ground, and the same
+share without the first fifth of the episode, in which a body gets up. The table has:
+
+- *ground*: steps on the ground ÷ steps, over all episodes, on tasks that can be done within the limit;
+- *return*: of the last episode ÷ the oracle's, on the same tasks;
+- *broken*: share of runs that were on the ground for more than ``at_most`` of the settled steps of the last episode.
+"""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+import tyro
+from torch import Generator, Tensor
+
+from benchmarks.atlas import League
+from zscout import Limit, OnlineTransfer
+from zscout.base.files import write_json
+from zscout.transfer.atlas.atlas import SETTLED
+from zscout.worlds.bodies.body import body
+from zscout.worlds.bodies.goals import HEIGHT, goals_of
+
+LOW = {"walker": 0.5, "cheetah": 0.35}  # metres
+UPRIGHT, TILTED = 0, 0.5  # entry of the quadruped's goal features; cosine
+ENTRANTS = ("no limit", "cost known", "cost told", "cost told, δ .5")
+
+
+def on_ground(body_name: str, obs: Tensor) -> Tensor:
+    """1 on the ground, else 0."""
+    goals = goals_of(body_name)(obs.double())
+    low = goals[..., HEIGHT] < LOW[body_name] if body_name in LOW else goals[..., UPRIGHT] < TILTED
+    return low.double()
+
+
+class Falls(League):
+    """Agents with and without a limit on the same tasks and starts."""
+
+    def __init__(self, body_name: str, out: Path, scale: dict[str, float], **rest: Any) -> None:
+        super().__init__(body_name, out, **rest)
+        self.name = body_name
+        threads = rest.get("threads")
+        self.world = body(body_name, repeat=self.world.repeat, threads=threads, scale=scale)
+        values = torch.stack([self.atlas.values(task) for task in self.tasks.values()])  # [tasks N]
+        cost = self.atlas.values(self.cost)
+        self.result |= {"scale": scale, "prices": cost.tolist(), "values": [row.tolist() for row in values]}
+
+    def cost(self, obs: Tensor) -> Tensor:
+        """1 on the ground, else 0."""
+        return on_ground(self.name, obs)
+
+    def can(self, at_most: float, loss: float = 0.1) -> Tensor:
+        """Which tasks lose at most this share of their best value within the limit, by the atlas."""
+        values, prices = torch.tensor(self.result["values"]), torch.tensor(self.result["prices"])
+        kept: Tensor = values[:, prices <= at_most].amax(1) >= (1 - loss) * values.amax(1)
+        return kept
+
+    def agents(self, chosen: tuple[str, ...], runs: int, at_most: float, delta: float) -> dict[str, OnlineTransfer]:
+        """The agent of each entrant."""
+        limits = {
+            "no limit": None,
+            "cost known": Limit(cost=self.cost, at_most=at_most, delta=delta),
+            "cost told": Limit(at_most=at_most, delta=delta),
+            "cost told, δ .5": Limit(at_most=at_most, delta=0.5),
+        }
+        return {
+            name: OnlineTransfer(self.model, seed=0, runs=runs, atlas=self.atlas, limit=limits[name]) for name in chosen
+        }
+
+    def compete(self, agents: dict[str, OnlineTransfer], episodes: int, at_most: float, minutes: float) -> None:
+        """All episodes; writes the file after each."""
+        kinds = ("return", "ground", "settled")
+        self.result |= {"at_most": at_most, "runs": {name: {kind: [] for kind in kinds} for name in agents}}
+        tasks, seeds, can = len(self.tasks), next(iter(agents.values())).runs[0] // len(self.tasks), self.can(at_most)
+        self.result["can"] = can.tolist()
+        for episode in range(episodes):
+            found = self._play(agents, episode)  # [entrants 3 runs]
+            for (name, kept), numbers in zip(self.result["runs"].items(), found, strict=True):
+                each = numbers.reshape(3, seeds, tasks)
+                for kind, values in zip(kinds, each, strict=True):
+                    kept[kind].append(values.tolist())
+                so_far = torch.tensor(kept["ground"])[..., can].mean()
+                ratio = each[0, :, can].mean(0).sum() / self.oracle[can].sum()
+                broken = (each[2, :, can] > at_most).double().mean()
+                print(
+                    f"{time.monotonic() - self.began:5.0f} s  episode {episode + 1:2}  {name:16} ground so far "
+                    f"{so_far:.3f}, return {ratio:.2f}, broken {broken:.2f}; all tasks: ground {each[1].mean():.3f}, "
+                    f"return {each[0].mean(0).sum() / self.oracle.sum():.2f}",
+                    flush=True,
+                )
+            write_json(self.out, self.result)
+            if time.monotonic() - self.began > 60 * minutes:
+                break
+
+    def _play(self, agents: dict[str, OnlineTransfer], episode: int) -> Tensor:
+        runs, tasks, device = next(iter(agents.values())).runs[0], len(self.tasks), self.model.device
+        starts = self.one.random_states(runs, Generator().manual_seed(1_000 + episode))
+        state = starts.repeat(len(agents), 1)
+        obs, steps = self.world.observe(state).float().to(device), 1_000 // self.world.repeat
+        total, ground, settled = (torch.zeros(len(state)).double() for _ in range(3))
+        late = round(SETTLED * steps)
+        for t in range(steps):
+            z = torch.cat([agent.ask(own) for agent, own in zip(agents.values(), obs.split(runs), strict=True)])
+            state, _ = self.world.advance(state, torch.as_tensor(self.model.act(obs, z)).cpu())
+            entered = self.world.observe(state).float()
+            reward = self._rewards(entered.reshape(-1, tasks, entered.shape[-1])).flatten()
+            cost, obs = self.cost(entered), entered.to(device)
+            total, ground = total + reward * self.world.repeat, ground + cost / steps
+            settled = settled + (cost / (steps - late) if t >= late else 0.0)
+            parts = zip(agents.items(), *(each.split(runs) for each in (obs, reward, cost)), strict=True)
+            for (name, agent), own, paid, spent in parts:
+                agent.tell(own, paid, done=t == steps - 1, cost=spent if "told" in name else None)
+        found: Tensor = torch.stack([total, ground, settled]).unflatten(1, (len(agents), runs)).movedim(1, 0)
+        return found
+
+
+def main(
+    body_name: str,
+    out: Path,
+    at_most: float = 0.05,
+    delta: float = 0.05,
+    episodes: int = 5,
+    seeds: int = 5,
+    named: tuple[str, ...] = (),
+    entrants: tuple[str, ...] = ENTRANTS,
+    torso: float = 1.0,
+    friction: float = 1.0,
+    random: int | None = None,
+    tasks_drawn: int = 40,
+    device: str = "cpu",
+    threads: int | None = None,
+    minutes: float = 600.0,
+) -> None:
+    """Run all entrants.
+
+    Args:
+        body_name: walker, cheetah or quadruped.
+        out: The JSON file.
+        at_most: The limit.
+        delta: Its δ.
+        episodes: Of each run.
+        seeds: Runs of each entrant on each task.
+        named: Names of tasks; by default all of the body.
+        entrants: Some of them.
+        torso: Factor of the torso's mass; the atlas is of the body as it is.
+        friction: Factor of the friction.
+        random: Random smooth rewards with this seed instead of the named tasks.
+        tasks_drawn: Number of random rewards.
+        device: Of the networks and the agents.
+        threads: Of the physics.
+        minutes: Stop after the episode that ends later than this.
+    """
+    scale = {"torso": torso, "friction": friction}
+    drawn = {"named": named, "random": random, "drawn": tasks_drawn}
+    falls = Falls(body_name, out, scale, device=device, threads=threads, **drawn)
+    agents = falls.agents(entrants, seeds * len(falls.tasks), at_most, delta)
+    falls.compete(agents, episodes, at_most, minutes)
+
+
+if __name__ == "__main__":
+    tyro.cli(main)

@@ -1,0 +1,147 @@
+"""Limits: what is tried, what is not, and what it costs."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Generator, Tensor
+
+from test_atlas import DriftWorld, atlas, near
+from toys import Drift, Drifter
+from zscout import Atlas, Limit, OnlineTransfer, chart, rollout
+
+__all__ = ["atlas"]  # the fixture
+
+AT_MOST = 0.1
+Cost = Callable[[Any], Tensor]
+
+
+def beyond(obs: Any) -> Tensor:
+    """1 to the right of .2, else 0."""
+    return (torch.as_tensor(obs)[..., 0] > 0.2).double()
+
+
+def learned(atlas: Atlas, limit: Any, reward: Cost, steps: int = 80, runs: int = 4) -> tuple[OnlineTransfer, Tensor]:
+    """Agents in Drift without noise, told the cost if the limit has none; and the costs of all steps [steps runs]."""
+    agent, world = OnlineTransfer(Drifter(), seed=0, runs=runs, atlas=atlas, limit=limit), DriftWorld()
+    told = isinstance(limit, Limit) and limit.cost is None
+    state, costs = world.random_states(runs, Generator().manual_seed(1)).double(), []
+    for _ in range(steps):
+        state, _ = world.advance(state, agent.ask(state))
+        costs.append(beyond(state))
+        agent.tell(state, reward(state), cost=costs[-1] if told else None)
+    return agent, torch.stack(costs)
+
+
+def test_a_known_cost_is_kept_from_the_first_step_and_a_told_one_is_learned(atlas: Atlas) -> None:
+    reward = near(0.6, 0.0)
+    free, unlimited = learned(atlas, None, reward)
+    assert float(beyond(free.best_z).mean()) == 1  # the best place is beyond
+    for limit in (Limit(cost=beyond, at_most=AT_MOST), Limit(at_most=AT_MOST)):
+        agent, costs = learned(atlas, limit, reward)
+        assert float(beyond(agent.best_z).mean()) == 0
+        assert float(costs[20:].mean()) < 0.05 < 0.9 < float(unlimited[20:].mean())
+        assert float(reward(agent.best_z).mean()) > 0.3, "near the border"
+
+
+def test_the_certificate_says_what_the_limit_costs(atlas: Atlas) -> None:
+    reward = near(0.6, 0.0)
+    values, row = atlas.values(reward), atlas.index_of
+    for limit in (None, Limit(cost=beyond, at_most=AT_MOST)):
+        agent = OnlineTransfer(Drifter(), atlas=atlas, limit=limit)
+        agent.learn(atlas.sample, reward(atlas.sample))
+        found = agent.certificate(obs=np.zeros(4))
+        expected = values.max() - values[row(agent.best_z.float())]
+        assert float(found.limits_cost) == pytest.approx(float(expected), abs=1e-6)
+        assert (float(found.limits_cost) > 0.2) == (limit is not None)
+        assert float(found.gain) < 0.1, "of those within the limit"
+
+
+def test_several_limits_hold_together(atlas: Atlas) -> None:
+    def above(obs: Any) -> Tensor:
+        return (torch.as_tensor(obs)[..., 1] > 0.2).double()
+
+    limits = [Limit(cost=beyond, at_most=AT_MOST, name="east"), Limit(at_most=AT_MOST, name="north")]
+    agent, world = OnlineTransfer(Drifter(), runs=6, atlas=atlas, limit=limits), DriftWorld()
+    state, reward = world.random_states(6, Generator().manual_seed(1)).double(), near(0.6, 0.6)
+    for _ in range(100):
+        state, _ = world.advance(state, agent.ask(state))
+        agent.tell(state, reward(state), cost={"north": above(state)})
+    assert float((beyond(agent.best_z) + above(agent.best_z)).sum()) == 0
+    assert float(beyond(state).sum() + above(state).sum()) <= 1
+
+
+def test_where_nothing_is_within_the_limit_the_cheapest_is_followed(atlas: Atlas) -> None:
+    def far_left(obs: Any) -> Tensor:
+        return 2 + torch.as_tensor(obs)[..., 0].double()  # at least 1
+
+    agent = OnlineTransfer(Drifter(), atlas=atlas, limit=Limit(cost=far_left, at_most=0.5))
+    left = float(atlas.z[:, 0].min())
+    assert float(agent.ask(np.zeros(4))[0]) == pytest.approx(left, abs=0.05)
+    assert float(agent.best_z[0]) == pytest.approx(left, abs=0.05)
+
+
+def test_few_behaviours_are_tried_within_the_limit_only() -> None:
+    z = torch.tensor([[0.9, 0.0], [-0.9, 0.0], [0.0, 0.9], [0.0, -0.9]])
+    four = chart(Drifter(), DriftWorld(), z=z, starts=3, steps=40, progress=False)
+    agent, _ = learned(four, Limit(cost=beyond, at_most=AT_MOST), near(0.9, 0.0), steps=40, runs=3)
+    tried = agent._state.experience
+    assert tried is not None
+    assert 0 not in tried.merged().tried.tolist()[0]
+    assert {1, 2, 3} <= set(tried.merged().tried.tolist()[0])
+
+
+def test_a_run_alone_is_the_same_run_in_a_batch_and_goes_on_when_saved(atlas: Atlas, tmp_path: Path) -> None:
+    obs = torch.randn(40, 3, 4, generator=Generator().manual_seed(0)).double()
+    limit = [Limit(at_most=0.3), Limit(cost=beyond, at_most=0.5, name="east")]
+    many = OnlineTransfer(Drifter(), seed=7, runs=3, atlas=atlas, limit=limit)
+    alone = [OnlineTransfer(Drifter(), seed=7 + k, atlas=atlas, limit=limit) for k in range(3)]
+    for t in range(39):
+        if t == 25:
+            many.save(tmp_path)
+            many = OnlineTransfer.load(tmp_path, Drifter(), atlas=atlas, limit=limit)
+        z, cost = many.ask(obs[t]), obs[t + 1, :, 1].abs()
+        for k, agent in enumerate(alone):
+            assert torch.equal(agent.ask(obs[t, k]), z[k])
+            agent.tell(obs[t + 1, k], float(obs[t + 1, k, 0]), cost=float(cost[k]))
+        many.tell(obs[t + 1], obs[t + 1, :, 0], cost=cost)
+    for wrong in (None, limit[0], [limit[0], Limit(cost=beyond, at_most=0.6, name="east")]):
+        with pytest.raises(ValueError, match="limit"):
+            OnlineTransfer.load(tmp_path, Drifter(), atlas=atlas, limit=wrong)
+    OnlineTransfer(Drifter(), atlas=atlas, limit=limit[0]).save(tmp_path)
+    assert OnlineTransfer.load(tmp_path, Drifter(), atlas=atlas).limits[0].at_most == 0.3  # told: the file has it all
+
+
+def test_wrong_limits_and_costs_are_refused_and_change_nothing(atlas: Atlas) -> None:
+    for options in ({"at_most": "low"}, {"at_most": np.nan}, {"delta": 0.0}, {"name": ""}, {"cost": 3}):
+        with pytest.raises(ValueError, match=next(iter(options))):
+            Limit(**{"at_most": 0.1} | options)
+    two = [Limit(at_most=0.1), Limit(at_most=0.2)]
+    for limit, why in ((two, "same name"), ("low", "str"), (Limit(cost=lambda obs: obs, at_most=0.1), "shape")):
+        with pytest.raises(ValueError, match=why):
+            OnlineTransfer(Drifter(), atlas=atlas, limit=limit)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="atlas"):
+        OnlineTransfer(Drifter(), limit=Limit(at_most=0.1))
+    free = OnlineTransfer(Drifter(), atlas=atlas)
+    agent = OnlineTransfer(Drifter(), atlas=atlas, limit=[Limit(at_most=0.1), Limit(at_most=0.2, name="heat")])
+    for each, cost in ((free, 0.1), (agent, 0.1), (agent, {"wear": 0.1}), (agent, {"heat": np.nan})):
+        each.ask(np.zeros(4))
+        before = each._state
+        with pytest.raises(ValueError, match="cost|NaN"):
+            each.tell(np.ones(4), 1.0, cost=cost)
+        assert each._state is before
+
+
+def test_a_rollout_tells_the_costs_of_the_environment(atlas: Atlas) -> None:
+    class Costly(Drift):
+        def step(self, action: Any) -> Any:
+            obs, _, ended, truncated, _ = super().step(action)
+            return obs, float(near(0.6, 0.0)(obs)), ended, truncated, {"cost": float(beyond(obs))}
+
+    agent = OnlineTransfer(Drifter(), atlas=atlas, limit=Limit(at_most=AT_MOST))
+    steps = list(rollout(agent, Costly(noise=0.02), 120, seed=0))
+    assert float(np.mean([step.cost["cost"] for step in steps[40:]])) < AT_MOST
+    assert not beyond(agent.best_z)

@@ -22,7 +22,8 @@ import zscout
 from zscout import METHODS, Atlas, OnlineTransfer
 from zscout.base.files import write_json
 from zscout.base.smooth_rewards import SmoothRewards
-from zscout.lab.evaluation.body_judging import HORIZON, episode_returns
+from zscout.lab.evaluation.body_judging import HORIZON
+from zscout.lab.evaluation.returns import episode_returns
 from zscout.models.files.pretrained import observations_of
 from zscout.transfer.offline import fit_task
 from zscout.worlds.bodies.body import body
@@ -224,7 +225,7 @@ class League:
         rewards: list[Any] = list(self.tasks.values())
         starts = self.one.random_states(10, Generator().manual_seed(7))
         both = torch.stack([z, zero], 1)
-        own = episode_returns(self.model, self.one, rewards, both, starts, repeat, horizon)
+        own = episode_returns(self.model, self.one, rewards, both, starts, horizon, repeat)
         self.oracle, by_atlas = own.mean(-1).mT
         self.result: dict[str, Any] = {
             "body": body_name,

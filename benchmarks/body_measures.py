@@ -19,7 +19,8 @@ from benchmarks.cross_entropy import cross_entropy
 from zscout.base.edge import as_size
 from zscout.base.files import parse_json, write_json
 from zscout.lab.arenas.body import BodyArena
-from zscout.lab.evaluation.body_judging import HORIZON, episode_returns
+from zscout.lab.evaluation.body_judging import HORIZON
+from zscout.lab.evaluation.returns import episode_returns
 from zscout.models.fb.model import FB
 from zscout.models.files.pretrained import observations_of
 from zscout.transfer.offline import fit_task
@@ -59,7 +60,7 @@ def measure(model: FB, task: BodyTask, observations: Float[Tensor, "n o"], seed:
     fits = [fit_task(model, observations[:n], rewards[:n]) for n in counts]
     fitted = torch.stack([fit.z for fit in fits]).cpu()
     z = torch.cat([random, best_z(model, task, fitted[-1], rng)[None], fitted])
-    found = episode_returns(model, world, [task], z[None], starts, repeat, HORIZON)[0].mean(-1)
+    found = episode_returns(model, world, [task], z[None], starts, HORIZON, repeat)[0].mean(-1)
     ceiling, *labelled = (round(total, 2) for total in found[RANDOM:].tolist())
     return BodyMeasures(
         task=task.name,
@@ -81,7 +82,7 @@ def best_z(model: FB, task: BodyTask, z: Float[Tensor, " d"], rng: Generator) ->
     def returns(tried: Float[Tensor, "1 n d"], starts: int, horizon: int) -> Float[Tensor, "1 n"]:
         drawn = task.world.random_states(starts, rng)
         repeat = int(model.about.get("repeat", 1))
-        return episode_returns(model, task.world, [task], tried, drawn, repeat, horizon).mean(-1)
+        return episode_returns(model, task.world, [task], tried, drawn, horizon, repeat).mean(-1)
 
     rounds = cross_entropy(
         lambda tried: returns(tried, SEARCH_STARTS, SEARCH_HORIZON),

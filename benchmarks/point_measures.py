@@ -17,7 +17,7 @@ from zscout.base.files import write_json
 from zscout.lab.arenas.arena import Tasks
 from zscout.lab.arenas.point import LABELS, PointArena, task_named
 from zscout.lab.compare.stored_results import LABEL_COUNTS, TaskMeasures
-from zscout.models.fb.judging import episode_returns
+from zscout.lab.evaluation.returns import episode_returns
 from zscout.worlds.points.planner import PointPlanner
 
 TASKS = 30  # the first tasks of zscout compare
@@ -72,7 +72,7 @@ def returns(
 ) -> Float[Tensor, "K n"]:
     """Mean return of one episode of π(·,z) from the starts, for n z of each task."""
     tasks = [task_named(name) for name in names]
-    return episode_returns(arena.bfm, arena.world, tasks, z, starts, arena.horizon).mean(-1).cpu()
+    return episode_returns(arena.bfm, arena.world, tasks, z, starts.to(arena.device), arena.horizon).mean(-1).cpu()
 
 
 def main(

@@ -14,7 +14,8 @@ from zscout.lab.arenas.body import BodyArena
 from zscout.lab.compare.comparison import Entrant, arena_from_json
 from zscout.lab.runs.chunks import run_batch
 from zscout.models.fb.bodies.training import BodyTrainer
-from zscout.models.files.pretrained import OBSERVATIONS, observations_of, save_observations
+from zscout.models.files.folder import OBSERVATIONS, save_observations
+from zscout.models.files.pretrained import observations_of
 from zscout.worlds import body
 from zscout.worlds.bodies.tasks import body_tasks
 

@@ -12,10 +12,11 @@ from benchmarks import body_measures
 from benchmarks.body_measures import best_z, main, measure
 from benchmarks.cross_entropy import cross_entropy
 from test_body_training import TINY
-from zscout.lab.evaluation.body_judging import episode_returns, returns
+from zscout.lab.evaluation.returns import episode_returns
 from zscout.models.fb.bodies.training import BodyTrainer
 from zscout.models.fb.model import FB
-from zscout.models.files.pretrained import observations_of, save_observations
+from zscout.models.files.folder import save_observations
+from zscout.models.files.pretrained import observations_of
 from zscout.models.sphere import project_sphere
 from zscout.transfer.offline import fit_task
 from zscout.worlds.bodies.body import Body, body
@@ -88,10 +89,10 @@ def test_the_cross_entropy_method_finds_the_best_direction() -> None:
 def test_returns_of_many_z_are_those_of_one_z_for_each_task(model: FB, cheetah: Body) -> None:
     tasks, z = [body_task(cheetah, name) for name in ("run", "crouch")], model.sample_z(4, 0).reshape(2, 2, -1)
     starts = cheetah.random_states(3, torch.Generator().manual_seed(5))
-    found = episode_returns(model, cheetah, tasks, z, starts, repeat=2, horizon=10)
+    found = episode_returns(model, cheetah, tasks, z, starts, horizon=10, repeat=2)
     assert found.shape == (2, 2, 3)
     for number in range(2):
-        alone = returns(model, cheetah, tasks, z[:, number], repeat=2, episodes=3, horizon=10, seed=5)
+        alone = episode_returns(model, cheetah, tasks, z[:, number, None], starts, horizon=10, repeat=2)[:, 0]
         torch.testing.assert_close(found[:, number], alone, rtol=1e-3, atol=1e-4)
 
 
@@ -100,7 +101,7 @@ def test_the_search_improves_on_its_start(model: FB, cheetah: Body) -> None:
     best = best_z(model, task, z, torch.Generator().manual_seed(0))
     starts = cheetah.random_states(8, torch.Generator().manual_seed(9))
     both = torch.stack([z, best])[None]
-    before, after = episode_returns(model, cheetah, [task], both, starts, 2, 24).mean(-1)[0].tolist()
+    before, after = episode_returns(model, cheetah, [task], both, starts, 24, 2).mean(-1)[0].tolist()
     assert after > before + 2  # measured: 0.04 and 5.8
 
 
@@ -112,7 +113,8 @@ def test_measures_have_labels_and_follow_from_the_seed(model: FB, saved: str, ch
     fit = fit_task(model, observations, task(observations))
     assert found.expressed == pytest.approx(fit.expressed, abs=1e-3)
     assert list(found.labels) == [50, 150, 300]  # 500 are more than there are
-    oracle = returns(model, cheetah, [task], fit.z[None], repeat=2, episodes=3, horizon=24, seed=3)
+    starts = cheetah.random_states(3, torch.Generator().manual_seed(3))
+    oracle = episode_returns(model, cheetah, [task], fit.z[None, None], starts, horizon=24, repeat=2)
     assert found.oracle == found.labels[300] == pytest.approx(float(oracle.mean()), abs=0.02)
     assert (found.task, found.kind) == ("crouch", "held-out")
     assert all(0 <= value <= 24 for value in (found.random_z, found.ceiling, *found.labels.values()))

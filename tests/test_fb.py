@@ -12,10 +12,10 @@ import pytest
 import torch
 
 import zscout
+from zscout.lab.evaluation.point_judging import psi_error
 from zscout.lab.training.fb import FBPretraining
 from zscout.models.fb.data import random_forces
-from zscout.models.fb.judging import psi_error, zero_shot
-from zscout.models.fb.losses import centred, fb_loss, least, orthonormality_loss
+from zscout.models.fb.learner import centred, fb_loss, least, orthonormality_loss
 from zscout.models.fb.model import FB, FBConfig
 from zscout.models.fb.recipe import FBRecipe
 from zscout.models.fb.training import FBTrainer
@@ -65,7 +65,7 @@ def test_features_are_centred_and_white_and_a_constant_has_no_part() -> None:
     phi = model.phi(obs).double()
     assert phi.mean(0).abs().max() < 1e-3
     assert (torch.cov(phi.mT, correction=0) - torch.eye(10)).abs().max() < 1e-2
-    z = [zero_shot(model, obs, obs[:, 0] + offset) for offset in (0.0, 100.0)]
+    z = [zscout.infer_task(model, obs, obs[:, 0] + offset) for offset in (0.0, 100.0)]
     assert torch.allclose(z[0], z[1], atol=1e-2)
 
 
@@ -231,7 +231,7 @@ def test_a_short_training_improves_zero_shot_values_and_psi(rng: torch.Generator
         found = []
         for c, s in ((1, 0), (-1, 0), (0, 1), (0, -1)):
             labels = trainer.data.next_obs[:2_000]
-            z, state = zero_shot(model, labels, labels[:, 0] * c + labels[:, 1] * s), starts
+            z, state = zscout.infer_task(model, labels, labels[:, 0] * c + labels[:, 1] * s), starts
             for _ in range(25):
                 state, _ = SMALL.advance(state, torch.as_tensor(model.act(state, z)))
             found.append((state[:, 0] - 2) * c + (state[:, 1] - 1.5) * s)

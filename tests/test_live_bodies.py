@@ -13,7 +13,8 @@ from zscout.live.server import choices
 from zscout.live.session.run import LiveRun
 from zscout.live.session.setup import Setup
 from zscout.models.fb.bodies.training import BodyTrainer
-from zscout.models.files.pretrained import save_observations, shipped
+from zscout.models.files.folder import save_observations
+from zscout.models.files.pretrained import shipped
 from zscout.worlds.bodies.body import body
 from zscout.worlds.registry import LEARNED, PLACES, of_kind
 

@@ -11,7 +11,7 @@ import zscout
 from zscout import USFA, ExactModel
 from zscout.base.types import HasHorizons, HasSecondMoment
 from zscout.features import laplacian
-from zscout.lab.training.usfa import Pretraining, Run
+from zscout.lab.training.grid import GridPretraining, GridTraining
 from zscout.models.usfa.judging import moment_error
 from zscout.models.usfa.moment_training import MomentTrainer
 from zscout.models.usfa.moments import MomentUSFA
@@ -241,14 +241,14 @@ def test_the_shipped_model_knows_m_as_well_as_its_card_says() -> None:
 
 def test_pretrain_adds_m_to_a_trained_model(tmp_path: Path) -> None:
     (tmp_path / "map.txt").write_text("....\n....\n....\n")
-    what = Pretraining(world=str(tmp_path / "map.txt"), dim=4, quick=True, changes=("hidden=32",))
-    run = Run(what, tmp_path / "plain")
+    what = GridPretraining(world=str(tmp_path / "map.txt"), dim=4, quick=True, changes=("hidden=32",))
+    run = GridTraining(what, tmp_path / "plain")
     list(run.train(100))
     run.finish(1.0)
     before = zscout.load(tmp_path / "plain")
     assert type(before) is USFA
     added = replace(what, base=str(tmp_path / "plain"), changes=("hidden=32", "moment_steps=20"))
-    run = Run(added, tmp_path / "more")
+    run = GridTraining(added, tmp_path / "more")
     assert [line.step for line in run.train(10)] == [310, 320]
     log = run.finish(1.0)
     model = zscout.load(tmp_path / "more")
@@ -258,6 +258,6 @@ def test_pretrain_adds_m_to_a_trained_model(tmp_path: Path) -> None:
     assert model.about["command"] == before.about["command"]
     assert model.about["moment_command"] in (tmp_path / "more" / "README.md").read_text()
     with pytest.raises(ValueError, match="is not a model of this world, these features and this recipe"):
-        Run(replace(added, base="grid9-laplacian"), tmp_path / "other")
+        GridTraining(replace(added, base="grid9-laplacian"), tmp_path / "other")
     with pytest.raises(ValueError, match="there is nothing to train"):
-        Run(replace(added, changes=("hidden=32",)), tmp_path / "other")
+        GridTraining(replace(added, changes=("hidden=32",)), tmp_path / "other")

@@ -122,7 +122,7 @@ def test_pickles_are_never_loaded(tmp_path: Path) -> None:
 
 
 def test_only_what_can_be_loaded_is_saved(tmp_path: Path, laplacian_model: zscout.ExactModel) -> None:
-    from zscout.models.files.pretrained import save
+    from zscout.models.files.folder import save
 
     model = zscout.load("grid9-clusters")
     model.about = {"verdict": float("nan")}

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from zscout.models.exact.model import ExactModel
     from zscout.models.fb.model import FB
     from zscout.models.fb.task_prior import task_covariance
+    from zscout.models.files.folder import save
     from zscout.models.files.onnx_export import export
-    from zscout.models.files.pretrained import save
     from zscout.models.usfa.model import USFA
     from zscout.transfer.agent import OnlineTransfer
     from zscout.transfer.atlas.atlas import Atlas
@@ -75,7 +75,7 @@ _HOMES = {
     "models.exact.model": ["ExactModel"],
     "models.fb.model": ["FB"],
     "models.files.onnx_export": ["export"],
-    "models.files.pretrained": ["save"],
+    "models.files.folder": ["save"],
     "models.fb.task_prior": ["task_covariance"],
     "models.usfa.model": ["USFA"],
     "transfer.agent": ["OnlineTransfer"],

@@ -15,8 +15,8 @@ from zscout.base.edge import in_range
 from zscout.base.types import Obs
 from zscout.models.fb.model import FB
 from zscout.models.files import pretrained
+from zscout.models.files.folder import CONFIG, WEIGHTS
 from zscout.models.files.hub import PREFIX, fetched
-from zscout.models.files.pretrained import CONFIG, WEIGHTS
 from zscout.models.usfa.model import USFA
 from zscout.transfer.atlas.atlas import FILE as ATLAS
 from zscout.transfer.atlas.atlas import Atlas

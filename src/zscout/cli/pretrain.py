@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
@@ -10,6 +10,9 @@ from zscout.cli.parts.options import OPEN_GRID, OutputFile, Quick, World, check_
 from zscout.cli.parts.output import say
 from zscout.cli.parts.progress import bar_with_time_left, stopped
 from zscout.worlds.registry import PLACES, of_kind
+
+if TYPE_CHECKING:
+    from zscout.lab.training.training import Training
 
 OF_USFA = ("features", "dim", "slip", "recipe", "walks", "length", "patience", "keep", "base")
 
@@ -70,7 +73,7 @@ class Pretrain:
             write_json(self.json, log)
         say(console, f"wrote {self.out}")
 
-    def _training(self) -> Any:
+    def _training(self) -> "Training":
         """The training of this model, new or resumed."""
         check_world(self.world, PLACES)
         learned = of_kind("point", "body")
@@ -79,15 +82,22 @@ class Pretrain:
         if self.world not in learned and self.model != "usfa":
             raise ValueError(f"--model {self.model}: expected usfa for a grid, fb for {', '.join(learned)}")
         if self.model == "fb":
-            from zscout.lab.training.fb import FBPretraining, FBRun
+            from zscout.lab.training.fb import FBPretraining
 
             for field in fields(self):
                 if field.name in OF_USFA and getattr(self, field.name) != field.default:
                     hint = ": write --set dim=…" if field.name == "dim" else ""
                     raise ValueError(f"--{field.name} does not apply to --model fb{hint}")
             named = {name: getattr(self, name) for name in ("world", "seed", "device", "quick")}
-            return FBRun(FBPretraining(changes=self.set, **named), self.out)
-        from zscout.lab.training.usfa import Pretraining, Run
+            what = FBPretraining(changes=self.set, **named)
+            if PLACES[self.world].kind == "body":
+                from zscout.lab.training.body import BodyTraining
 
-        named = {field.name: getattr(self, field.name) for field in fields(Pretraining) if field.name != "changes"}
-        return Run(Pretraining(changes=self.set, **named), self.out)
+                return BodyTraining(what, self.out)
+            from zscout.lab.training.point import PointTraining
+
+            return PointTraining(what, self.out)
+        from zscout.lab.training.grid import GridPretraining, GridTraining
+
+        named = {field.name: getattr(self, field.name) for field in fields(GridPretraining) if field.name != "changes"}
+        return GridTraining(GridPretraining(changes=self.set, **named), self.out)

@@ -20,7 +20,8 @@ from zscout.live.places.grid import LiveGrid
 from zscout.live.places.live_world import LiveWorld
 from zscout.live.places.point import PER_CELL, LivePointMaze
 from zscout.live.server.limits import Limits
-from zscout.models.files.pretrained import CONFIG, shipped
+from zscout.models.files.folder import CONFIG
+from zscout.models.files.pretrained import shipped
 from zscout.worlds.registry import LEARNED, PLACES, Kind, Place
 
 

@@ -6,20 +6,31 @@ M(s,a,z,ds') = (F(s,a,z)·B(s') + 1/(1 − γ)) ρ(ds'), and its Bellman residua
 
 import copy
 import math
+from dataclasses import dataclass
 
 import torch
 from gymnasium.spaces import Box
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
-from zscout.models.fb.losses import centred, fb_loss, least, least_value, orthonormality_loss
 from zscout.models.fb.model import FB, FBConfig
 from zscout.models.fb.recipe import LearnerRecipe
-from zscout.models.fb.rollouts import Rows
 from zscout.models.fb.task_prior import random_tasks
 from zscout.models.sphere import goals_or_uniform
 
 SAMPLE = 200_000  # observations for moments
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Training rows: Σ_{k<n} γᵏφ(S_{t+k+1}) is known, and γⁿψ(S_{t+n};z) is to be added."""
+
+    obs: Float[Tensor, "n k"]
+    action: Float[Tensor, "n a"]
+    z: Float[Tensor, "n d"]
+    features: Float[Tensor, "n d"]  # Σ_{k<n} γᵏφ(S_{t+k+1})
+    tail_obs: Float[Tensor, "n k"]  # S_{t+n}
+    discount: Float[Tensor, "n 1"]  # γⁿ; 0 if the episode terminated
 
 
 class FBLearner:
@@ -157,3 +168,44 @@ def _fill_moments(optimiser: torch.optim.Adam) -> None:
         step = torch.zeros((), device=parameter.device if on_device else None)
         zeros = (torch.zeros_like(parameter, memory_format=torch.preserve_format) for _ in range(2))
         optimiser.state[parameter] = dict(zip(("step", "exp_avg", "exp_avg_sq"), (step, *zeros), strict=True))
+
+
+# Losses, with B centred over the batch
+
+
+def centred(B: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
+    """B less its mean over the batch."""
+    return B - B.mean(0)
+
+
+def orthonormality_loss(B: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
+    """‖Cov(B) − I‖²."""
+    return (B.mT @ B / len(B) - torch.eye(B.shape[1], device=B.device)).square().sum()
+
+
+def fb_loss(
+    F: Float[Tensor, "h n d"],
+    B: Float[Tensor, "n d"],
+    tail: Float[Tensor, "n d"],
+    target_B: Float[Tensor, "n d"],
+) -> Float[Tensor, ""]:
+    """Σ_heads mean_ij ½(F_i·B_j − tail_i·B̄_j)² − mean_i F_i·B_i, without the part that has no gradient.
+
+    ``tail`` is γF̄(s', π(s',z), z). The squares are written with BᵀB/n and BᵀB̄/n, so that no [n n] matrix is needed.
+    """
+    squares = 0.5 * (F @ (B.mT @ B / len(B)) * F).sum(-1)
+    cross = (F @ (B.mT @ target_B / len(B)) * tail).sum(-1)
+    return (squares - cross - (F * B).sum(-1)).mean(-1).sum()
+
+
+def least(F: Float[Tensor, "h n d"], z: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
+    """F of the head with the lowest value F·z."""
+    if len(F) == 1:
+        return F[0]
+    index: Int[Tensor, " n"] = (F * z).sum(-1).argmin(0)
+    return F.gather(0, index[None, :, None].expand(1, -1, F.shape[-1]))[0]
+
+
+def least_value(F: Float[Tensor, "h n d"], z: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
+    """The lowest F·z of the heads."""
+    return (F * z).sum(-1).amin(0)

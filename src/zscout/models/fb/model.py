@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -24,8 +24,8 @@ from zscout.base.edge import (
 from zscout.base.types import Action, Obs, Vectors
 from zscout.models.fb.networks import FBInference, Perceptrons, waves
 from zscout.models.fb.task_prior import OBSERVATIONS, covariance_of_rewards
+from zscout.models.networks import Freezable
 from zscout.models.sphere import project_sphere
-from zscout.models.usfa.networks import Freezable
 from zscout.worlds.bodies.goals import GEOMETRY, goals_of
 
 GOALS = 256  # observations whose z are kept for ``sample_z``
@@ -112,6 +112,8 @@ class FB(Freezable):
     with the data's covariance C of B: φ = C^{-1/2}(B − B̄) and ψ(s;w) = C^{1/2}F(s, π(s,z), z) with
     z = √d · C^{1/2}w / ‖C^{1/2}w‖. ``mean``, ``root`` and ``inverse_root`` hold B̄, C^{1/2} and C^{-1/2}.
     """
+
+    format: ClassVar[str] = "zscout-fb-1"
 
     obs_mean: Tensor
     obs_scale: Tensor

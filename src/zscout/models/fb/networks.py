@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Generator, Tensor, nn
 
-from zscout.models.usfa.networks import rectified
+from zscout.models.networks import rectified
 
 
 class Perceptrons(nn.Module):

@@ -1,27 +1,14 @@
 """Rollouts of a model's own policies: n-step sums of features, so that errors of ψ do not pile up over a horizon."""
 
-from dataclasses import dataclass
-
 import torch
 from jaxtyping import Float
 from torch import Generator, Tensor
 
 from zscout.models.fb.data import BatchWorld, Experience
+from zscout.models.fb.learner import Rows
 from zscout.models.fb.model import FB
 
 PAIRS = 24  # states of a rollout that are trained on; n more steps follow
-
-
-@dataclass(frozen=True, eq=False)
-class Rows:
-    """Training rows: Σ_{k<n} γᵏφ(S_{t+k+1}) is known, and γⁿψ(S_{t+n};z) is to be added."""
-
-    obs: Float[Tensor, "n k"]
-    action: Float[Tensor, "n a"]
-    z: Float[Tensor, "n d"]
-    features: Float[Tensor, "n d"]  # Σ_{k<n} γᵏφ(S_{t+k+1})
-    tail_obs: Float[Tensor, "n k"]  # S_{t+n}
-    discount: Float[Tensor, "n 1"]  # γⁿ; 0 if the episode terminated
 
 
 class Rollouts:

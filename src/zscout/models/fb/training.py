@@ -13,11 +13,10 @@ from torch import Generator, Tensor
 
 from zscout.models.fb.cuda_graph import as_graph
 from zscout.models.fb.data import BatchWorld, random_forces
-from zscout.models.fb.learner import SAMPLE, FBLearner
-from zscout.models.fb.losses import centred, least
+from zscout.models.fb.learner import SAMPLE, FBLearner, Rows, centred, least
 from zscout.models.fb.model import FB
 from zscout.models.fb.recipe import FBProgress, FBRecipe
-from zscout.models.fb.rollouts import Rollouts, Rows
+from zscout.models.fb.rollouts import Rollouts
 
 
 class FBTrainer:

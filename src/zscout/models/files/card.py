@@ -1,15 +1,16 @@
 """Model cards: architecture, training, and quality measured against the exact model."""
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from zscout.models.fb.model import FBConfig
-from zscout.models.usfa.model import USFAConfig
+if TYPE_CHECKING:
+    from zscout.models.fb.model import FBConfig
+    from zscout.models.usfa.model import USFAConfig
 
 LICENSE = re.compile(r"[a-z0-9][a-z0-9.+-]*")
 
 
-def model_card(config: USFAConfig, about: dict[str, Any]) -> str:
+def usfa_card(config: "USFAConfig", about: dict[str, Any]) -> str:
     """Markdown with the front matter that model hubs read."""
     text = (
         f"Universal successor features ψ(s,a;z) for {config.n_states} states, {config.n_actions} actions and "
@@ -34,7 +35,7 @@ def model_card(config: USFAConfig, about: dict[str, Any]) -> str:
     return _closed(lines, about)
 
 
-def fb_card(config: FBConfig, about: dict[str, Any]) -> str:
+def fb_card(config: "FBConfig", about: dict[str, Any]) -> str:
     """The same for a forward-backward model."""
     text = (
         "A forward-backward representation (Touati and Ollivier 2021): F(s,a,z), B(s) and an actor π(s,z) for "

@@ -1,10 +1,6 @@
-"""Save and load models: a folder with config.json, model.safetensors and README.md, as on model hubs.
+"""Load models: shipped ones, folders and those of the Hub. Weights are safetensors only: no code is ever loaded."""
 
-Weights are safetensors only: no code is ever loaded.
-"""
-
-import json
-from dataclasses import asdict, fields
+from dataclasses import fields
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, overload
@@ -13,21 +9,19 @@ import torch
 from jaxtyping import Float
 from safetensors import SafetensorError
 from safetensors.torch import load as tensors_of
-from safetensors.torch import save as bytes_of
 from torch import Tensor
 
-from zscout.base.files import parse_json, write_bytes
+from zscout.base.files import parse_json
 from zscout.base.names import nearest
-from zscout.base.packing import by_columns, in_bytes, in_half, may_be_packed, unpacked
+from zscout.base.packing import unpacked
 from zscout.models.fb.model import FB, FBConfig
-from zscout.models.files.card import fb_card, model_card
+from zscout.models.files.folder import CONFIG, OBSERVATIONS, WEIGHTS, check_tensors
 from zscout.models.files.hub import PREFIX, fetched
 from zscout.models.usfa.model import USFA, USFAConfig
 from zscout.models.usfa.moments import MomentUSFA
 from zscout.worlds.registry import FBName
 
-FORMAT, FB_FORMAT = "zscout-usfa-1", "zscout-fb-1"
-CONFIGS: dict[str, type[USFAConfig] | type[FBConfig]] = {FORMAT: USFAConfig, FB_FORMAT: FBConfig}
+CONFIGS: dict[str, type[USFAConfig] | type[FBConfig]] = {USFA.format: USFAConfig, FB.format: FBConfig}
 LATER: dict[type, dict[str, Any]] = {  # fields that old files lack
     USFAConfig: {
         "moment_gamma": None,
@@ -36,50 +30,12 @@ LATER: dict[type, dict[str, Any]] = {  # fields that old files lack
     },
     FBConfig: {"prior": False},
 }
-CONFIG, WEIGHTS, CARD, OBSERVATIONS = "config.json", "model.safetensors", "README.md", "observations.safetensors"
 
 
 def shipped() -> dict[str, Path]:
     """The models inside the package, by name."""
     folder = Path(str(files("zscout.models").joinpath("shipped")))
     return {path.name: path for path in sorted(folder.glob("*")) if (path / CONFIG).is_file()}
-
-
-def save(
-    model: USFA | FB, folder: str | Path, *, half: bool = False, int8: bool = False, license: str | None = None
-) -> Path:
-    """Write a model that ``load`` restores exactly; existing files are replaced atomically.
-
-    With ``half`` weight matrices are stored as float16, in half the space (those of M as with ``int8``), with ``int8``
-    as integers with a scale for each column, in a quarter; ``load`` then gives the rounded values.
-    The folder can be uploaded to the Hugging Face Hub as it is: README.md is its card. ``license`` is the Hub's name of
-    one, such as "mit"; the model keeps it.
-    """
-    if not isinstance(model, USFA | FB):
-        raise ValueError(f"expected a USFA or FB, got {type(model).__name__}: only these can be saved")
-    folder = Path(folder)
-    kind = FORMAT if isinstance(model, USFA) else FB_FORMAT
-    about = model.about if license is None else {**model.about, "license": license}
-    config = {"format": kind, "model": asdict(model.config), "about": about}
-    text = json.dumps(config, indent=1, allow_nan=False) + "\n"
-    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
-    _check_tensors(tensors, "the model")
-    if half and int8:
-        raise ValueError("half and int8 exclude each other")
-    if half:
-        exact, tensors = tensors, in_half(tensors)
-        _check_tensors(tensors, "the model, in half precision,")
-        # M's own error is far larger than that of 8 bits.
-        tensors |= in_bytes({name: tensor for name, tensor in exact.items() if name.startswith("occupancy_network.")})
-    if int8:
-        tensors = in_bytes(tensors)
-    card = model_card(model.config, about) if isinstance(model, USFA) else fb_card(model.config, about)
-    write_bytes(folder / WEIGHTS, bytes_of(tensors))
-    write_bytes(folder / CONFIG, text.encode())
-    write_bytes(folder / CARD, card.encode())
-    if isinstance(model, FB) and model.atlas is not None:
-        model.atlas.save(folder)
-    return folder
 
 
 @overload
@@ -111,13 +67,6 @@ def load(name_or_folder: str | Path, device: torch.device | str = "cpu") -> USFA
     return model.freeze().to(device)
 
 
-def save_observations(folder: str | Path, observations: Float[Tensor, "n k"], *, int8: bool = False) -> None:
-    """Write observations of the training data beside a model, to calibrate or to label: in 16 bits, or in 8."""
-    rows = observations.detach().cpu().float().contiguous()
-    tensors = by_columns("observations", rows) if int8 else {"observations": rows.half()}
-    write_bytes(Path(folder) / OBSERVATIONS, bytes_of(tensors))
-
-
 def observations_of(name_or_folder: str | Path) -> Float[Tensor, "n k"]:
     """The observations saved with a model."""
     path = _find(name_or_folder) / OBSERVATIONS
@@ -130,15 +79,6 @@ def observations_of(name_or_folder: str | Path) -> Float[Tensor, "n k"]:
     if found.ndim != 2 or not torch.isfinite(found).all():
         raise ValueError(f"{path} must hold finite observations [n k], got shape {tuple(found.shape)}")
     return found
-
-
-def _check_tensors(tensors: dict[str, torch.Tensor], where: str) -> None:
-    for name, tensor in tensors.items():
-        if tensor.dtype != torch.float32 and not (tensor.dtype == torch.float16 and may_be_packed(name)):
-            expected = "float32 or float16" if may_be_packed(name) else "float32"
-            raise ValueError(f"{where} holds {name} as {tensor.dtype}, expected {expected}")
-        if not torch.isfinite(tensor).all():
-            raise ValueError(f"{where} holds NaN or inf in {name}")
 
 
 def _find(name_or_folder: str | Path) -> Path:
@@ -210,5 +150,5 @@ def _read_weights(path: Path, config: USFAConfig | FBConfig) -> dict[str, torch.
         unexpected.discard(name)
     for name in sorted(unexpected):
         raise ValueError(f"{path}: its {CONFIG} expects no {name}, got shape {tuple(tensors[name].shape)}")
-    _check_tensors(tensors, str(path))
+    check_tensors(tensors, str(path))
     return tensors

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from gymnasium.spaces import Discrete
@@ -14,8 +14,9 @@ from torch import Generator, Tensor
 from zscout.base.edge import as_discount, as_given, as_size, common_shape, in_range, required_rng
 from zscout.base.randomness import Rng, uniform
 from zscout.base.types import Action, Obs, Vectors
+from zscout.models.networks import Freezable
 from zscout.models.sphere import SphereModel, project_sphere
-from zscout.models.usfa.networks import Freezable, Inference, Networks, in_parts
+from zscout.models.usfa.networks import Inference, Networks, in_parts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +79,8 @@ class USFA(SphereModel, Freezable):
 
     Heads are independent estimates of ψ; ``psi`` is their mean. With ``unit_z`` z is projected to Z first.
     """
+
+    format: ClassVar[str] = "zscout-usfa-1"
 
     state_inputs: Tensor
     draws_for_each_run = True

@@ -113,6 +113,10 @@ class PointMaze:
                 fallen = fallen | self._in_pit(pits, x, y)
         return torch.stack([x, y, vx, vy], -1), fallen
 
+    def observe(self, state: Float[Tensor, "*b 4"]) -> Float[Tensor, "*b 4"]:
+        """The state."""
+        return state
+
     def random_states(self, n: int, rng: Generator) -> Float[Tensor, "n 4"]:
         """n states at rest, uniform over the free area without pits."""
         cells = self.grid.cells[~self.is_pit].to(rng.device)

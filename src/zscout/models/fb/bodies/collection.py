@@ -6,10 +6,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
-from zscout.models.fb.bodies.recipe import BodyRecipe
 from zscout.models.fb.data import BatchWorld, narrowed, widest
-from zscout.models.fb.losses import centred
+from zscout.models.fb.learner import centred
 from zscout.models.fb.model import FB
+from zscout.models.fb.recipe import BodyRecipe
 from zscout.models.fb.task_prior import random_tasks
 from zscout.models.sphere import goals_or_uniform, project_sphere
 from zscout.worlds.bodies.physics import Mapped

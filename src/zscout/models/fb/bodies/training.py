@@ -11,13 +11,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from zscout.models.fb.bodies.collection import BodyWorld, Buffer, Collector
-from zscout.models.fb.bodies.recipe import BodyRecipe
 from zscout.models.fb.cuda_graph import as_graph
-from zscout.models.fb.learner import SAMPLE, FBLearner
-from zscout.models.fb.losses import centred
+from zscout.models.fb.learner import SAMPLE, FBLearner, Rows, centred
 from zscout.models.fb.model import FB
-from zscout.models.fb.recipe import FBProgress
-from zscout.models.fb.rollouts import Rows
+from zscout.models.fb.recipe import BodyRecipe, FBProgress
 
 
 class BodyTrainer:

@@ -1,7 +1,7 @@
-"""Trains, evaluates and saves a model for a world by name."""
+"""Trains a USFA of a grid."""
 
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -10,13 +10,11 @@ import torch
 from jaxtyping import Float
 from torch import Generator, Tensor
 
-import zscout
 from zscout.base.edge import as_size, known_name
-from zscout.base.files import parse_json, write_json
 from zscout.lab.arenas.ground import features_named, world_named
+from zscout.lab.training.training import Training, parse_change
 from zscout.models.exact.model import ExactModel
-from zscout.models.files.checkpoint import read_checkpoint, write_checkpoint
-from zscout.models.files.pretrained import CARD, CONFIG, WEIGHTS, load, save
+from zscout.models.files.pretrained import load
 from zscout.models.usfa.judging import Judge, Verdict, moment_error
 from zscout.models.usfa.model import USFA
 from zscout.models.usfa.moment_training import MomentTrainer
@@ -26,7 +24,6 @@ from zscout.models.usfa.training import Progress, Trainer
 from zscout.models.usfa.transitions import Transitions
 from zscout.worlds import GridWorld
 
-CHECKPOINT, LOG = "checkpoint.safetensors", "training.json"
 SELECTION_TASKS, SELECTION_SEED = 200, 10_001  # the z that select the weights
 TEST_TASKS, TEST_SEED = 1_000, 20_002  # the z of the model card
 MOMENT_TASKS = 200  # as many of them judge M
@@ -37,7 +34,7 @@ KEEP: dict[str, Callable[[Verdict], float]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pretraining:
+class GridPretraining:
     """Everything that decides a training, by name."""
 
     world: str = "open-grid"
@@ -58,7 +55,7 @@ class Pretraining:
     def build_features(self, world: GridWorld) -> Float[Tensor, "S d"]:
         """The features of the world."""
         found = features_named(self.features, world, self.dim)
-        if self.dim not in (found.shape[1], Pretraining.dim):
+        if self.dim not in (found.shape[1], GridPretraining.dim):
             raise ValueError(f"--dim {self.dim}: {self.features} has {found.shape[1]} features; leave --dim out")
         return found
 
@@ -81,7 +78,7 @@ class Pretraining:
     def command(self, out: str) -> str:
         """The command that repeats this training."""
         words = ["zscout", "pretrain", "--world", self.world, "--features", self.features]
-        default = Pretraining(world=self.world, features=self.features)
+        default = GridPretraining(world=self.world, features=self.features)
         for name in ("dim", "slip", "recipe", "walks", "length", "seed", "patience", "keep", "device", "base"):
             if getattr(self, name) != getattr(default, name):
                 words += [f"--{name}", str(getattr(self, name))]
@@ -90,24 +87,31 @@ class Pretraining:
         return shlex.join([*words, "--out", out])
 
 
-class Run:
-    """One training in a folder: resumed if there is a checkpoint."""
+class GridTraining(Training):
+    """A policy and its ψ, then M; the exact model judges and selects the weights."""
 
-    def __init__(self, what: Pretraining, out: Path) -> None:
-        check_folder(out)
-        self.what, self.out = what, out
-        self.world = world_named(what.world, what.slip)
-        self.phi = what.build_features(self.world)
-        self.trainer = Trainer(
-            what.build_data(self.world), self.phi, _places(self.world), what.build_recipe(), what.seed, what.device
-        )
+    what: GridPretraining
+    trainer: Trainer
+    seconds_apart = 0.0  # a checkpoint after each line
+    half = False
+
+    def __init__(self, what: GridPretraining, out: Path) -> None:
+        self.setting = f"patience {what.patience}" + (f", keep {what.keep}" if what.keep != "value" else "")
+        super().__init__(what, out)
         self.exact = ExactModel(self.world, self.phi, self.trainer.recipe.gamma)
-        self.score = KEEP[known_name(what.keep, KEEP, "rule for what to keep,")]
-        self.model: USFA = self.trainer.model
-        self._rule = f"patience {what.patience}" + (f", keep {what.keep}" if what.keep != "value" else "")
-        self.resumed = read_checkpoint(self.trainer, out / CHECKPOINT, self._rule)
+        self._with_moments: USFA | None = None
         if what.base:
             self._take(load(what.base))
+
+    def build(self) -> Trainer:
+        """On the transitions of the world."""
+        what = self.what
+        self.score = KEEP[known_name(what.keep, KEEP, "rule for what to keep,")]
+        self.world = world_named(what.world, what.slip)
+        self.phi = what.build_features(self.world)
+        return Trainer(
+            what.build_data(self.world), self.phi, _places(self.world), what.build_recipe(), what.seed, what.device
+        )
 
     def _take(self, base: object) -> None:
         """Continue where the training of a finished model ended."""
@@ -131,19 +135,46 @@ class Run:
         """Steps of all phases."""
         return self.trainer.recipe.steps + self.trainer.recipe.moment_steps
 
-    def train(self, every: int = 250) -> Iterator[Progress]:
-        """Train; yields lines of the log, and writes a checkpoint after each."""
+    @property
+    def trained(self) -> USFA:
+        """With M, if the recipe trains it."""
+        return (self._with_moments or self.trainer.model).cpu()
+
+    def lines(self, every: int) -> Iterator[Progress]:
+        """With verdicts."""
         judge = Judge(self.exact, self.exact.sample_z(SELECTION_TASKS, SELECTION_SEED))
-        for progress in self.trainer.train(judge, every, self.what.patience, self.score):
-            write_checkpoint(self.trainer, self.out / CHECKPOINT, self._rule)
-            yield progress
-        # M is short to train and the same each time, so it has no checkpoint.
-        self.model = self.trainer.model
+        return self.trainer.train(judge, every, self.what.patience, self.score)
+
+    def train(self, every: int = 250) -> Iterator[Progress]:
+        """Train the policy and ψ, then M. M is short to train and the same each time, so it has no checkpoint."""
+        yield from super().train(every)
         if self.trainer.recipe.moment_steps:
-            moments = MomentTrainer(self.model, self.trainer.data, self.trainer.recipe, self.what.seed)
+            moments = MomentTrainer(self.trainer.model, self.trainer.data, self.trainer.recipe, self.what.seed)
             for loss in moments.train(every):
                 yield Progress(self.trainer.recipe.steps + moments.step, loss, 0.0, None)
-            self.model = moments.model
+            self._with_moments = moments.model
+
+    def judge(self, model: USFA) -> dict[str, Any]:
+        """By the exact model, on z that selection did not use."""
+        tasks = self.exact.sample_z(TEST_TASKS, TEST_SEED)
+        verdict = asdict(Judge(self.exact, tasks)(model))
+        if isinstance(model, MomentUSFA):
+            verdict["moment_error"] = moment_error(model, self.exact, tasks[:MOMENT_TASKS])
+        return {**verdict, "tasks": TEST_TASKS}
+
+    def facts(self) -> dict[str, Any]:
+        """World, features, recipe and data; those of the base, if only M is new."""
+        what = self.what
+        found = {
+            "map": str(self.world).splitlines(),
+            "slip": self.world.slip,
+            "features": f"{what.features}, d = {self.phi.shape[1]}",
+            "recipe": what.recipe,
+            "data": f"{what.walks} random walks of {what.length}" if what.walks else "all transitions",
+        }
+        if what.base:
+            found |= self._base_facts | {"moment_command": what.command(self.out.resolve().name)}
+        return found
 
     def told(self, line: Progress) -> str:
         """A line of the log in words."""
@@ -160,68 +191,8 @@ class Run:
             + f"on {final['tasks']:,} held-out z; {log['seconds']:.0f} s"
         )
 
-    def finish(self, seconds: float) -> dict[str, Any]:
-        """Evaluate on z that selection did not use, save the model and its log, delete the checkpoint."""
-        model, tasks = self.model.cpu(), self.exact.sample_z(TEST_TASKS, TEST_SEED)
-        verdict = asdict(Judge(self.exact, tasks)(model))
-        if isinstance(model, MomentUSFA):
-            verdict["moment_error"] = moment_error(model, self.exact, tasks[:MOMENT_TASKS])
-        name = self.out.resolve().name
-        model.about = {
-            "name": name,
-            "world": self.what.world,
-            "map": str(self.world).splitlines(),
-            "slip": self.world.slip,
-            "features": f"{self.what.features}, d = {self.phi.shape[1]}",
-            "recipe": self.what.recipe,
-            "data": f"{self.what.walks} random walks of {self.what.length}" if self.what.walks else "all transitions",
-            "seed": self.what.seed,
-            "version": zscout.__version__,
-            "command": self.what.command(name),
-            "verdict": {**verdict, "tasks": TEST_TASKS},
-        }
-        if self.what.base:
-            model.about |= self._base_facts | {"moment_command": self.what.command(name)}
-        save(model, self.out)
-        log = {
-            "what": asdict(self.what),
-            "recipe": asdict(self.trainer.recipe),
-            "seconds": seconds,
-            "device": self.what.device,
-            "verdict": model.about["verdict"],
-            "log": [asdict(progress) for progress in self.trainer.log],
-        }
-        write_json(self.out / LOG, log)
-        (self.out / CHECKPOINT).unlink(missing_ok=True)
-        return log
-
-
-def check_folder(out: Path) -> None:
-    """Raise unless a training can begin or go on in this folder."""
-    if out.exists() and not out.is_dir():
-        raise ValueError(f"{out} is a file; --out names a folder")
-    if (out / LOG).exists():
-        raise ValueError(f"{out} holds a finished training; train into another folder")
-    if not (out / CHECKPOINT).exists() and (taken := [n for n in (CONFIG, WEIGHTS, CARD) if (out / n).exists()]):
-        raise ValueError(f"{out} holds a {taken[0]} that is not ours to replace; train into another folder")
-
 
 def _places(world: GridWorld) -> Float[Tensor, "S 2"]:
     """Row and column, scaled to [−1, 1]."""
     last = torch.tensor(world.shape, dtype=torch.float64).sub(1).clamp(min=1)
     return 2 * world.cells / last - 1
-
-
-def parse_change(text: str, known: Sequence[str], texts: Sequence[str] = ()) -> tuple[str, Any]:
-    """Name and value of a change to a recipe, "name=value"; the values of ``texts`` are words."""
-    name, _, value = text.partition("=")
-    if name not in known:
-        raise ValueError(f"a recipe has no {name!r}; it has {', '.join(known)}")
-    if name in texts:
-        return name, value
-    try:
-        return name, parse_json(value)
-    except ValueError:
-        raise ValueError(
-            f"{text!r}: {value!r} is no value; write for example tau=0.01, heads=1 or actor=false"
-        ) from None

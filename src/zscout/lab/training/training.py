@@ -1,0 +1,157 @@
+"""A training in a folder: resumed if it was begun, judged and saved at its end."""
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+import zscout
+from zscout.base.files import parse_json, write_json
+from zscout.models.files.checkpoint import Resumable, read_checkpoint, write_checkpoint
+from zscout.models.files.folder import CARD, CONFIG, WEIGHTS, save
+
+CHECKPOINT, LOG = "checkpoint.safetensors", "training.json"
+
+
+class Pretraining(Protocol):
+    """What decides a training: a dataclass."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def world(self) -> str:
+        """A name of the registry, or the path of a map."""
+
+    @property
+    def seed(self) -> int:
+        """Of weights and data."""
+
+    @property
+    def quick(self) -> bool:
+        """Whether it is a test of a few hundred steps."""
+
+    def command(self, out: str) -> str:
+        """The command that repeats this training."""
+
+
+class Trainer(Resumable, Protocol):
+    """What makes the updates."""
+
+    step: int
+    log: list[Any]
+
+    @property
+    def finished(self) -> bool:
+        """Whether all updates are done."""
+
+    @property
+    def model(self) -> Any:
+        """A frozen copy of the current model."""
+
+
+class Training(ABC):
+    """One training: ``train`` yields the lines of its log, ``finish`` judges and saves the model."""
+
+    trainer: Trainer
+    setting = ""  # what must be the same when it is resumed, beyond recipe, data and seed
+    seconds_apart = 20.0  # between checkpoints
+    half = True  # whether weights are saved in 16 bits
+
+    def __init__(self, what: Pretraining, out: Path) -> None:
+        check_folder(out)
+        self.what, self.out = what, out
+        self.trainer = self.build()
+        self.resumed = read_checkpoint(self.trainer, out / CHECKPOINT, self.setting)
+
+    @abstractmethod
+    def build(self) -> Any:
+        """The trainer of ``what``."""
+
+    @abstractmethod
+    def judge(self, model: Any) -> dict[str, Any]:
+        """The quality of the trained model."""
+
+    @abstractmethod
+    def facts(self) -> dict[str, Any]:
+        """Where the model comes from, for its card."""
+
+    @abstractmethod
+    def told(self, line: Any) -> str:
+        """A line of the log in words."""
+
+    @abstractmethod
+    def summary(self, log: dict[str, Any]) -> str:
+        """The result in one line."""
+
+    @property
+    def steps(self) -> int:
+        """Steps of all phases."""
+        found: int = self.trainer.recipe.steps
+        return found
+
+    @property
+    def trained(self) -> Any:
+        """The model as it is now, on the CPU."""
+        return self.trainer.model.cpu()
+
+    def lines(self, every: int) -> Iterator[Any]:
+        """The trainer's lines."""
+        yield from self.trainer.train(every=every)  # type: ignore[attr-defined]
+
+    def train(self, every: int = 250) -> Iterator[Any]:
+        """Yield log lines. Save checkpoints after a line: only there does resuming reproduce the run."""
+        written = 0.0
+        for line in self.lines(every):
+            if time.monotonic() - written > self.seconds_apart or self.trainer.finished:
+                write_checkpoint(self.trainer, self.out / CHECKPOINT, self.setting)
+                written = time.monotonic()
+            yield line
+
+    def finish(self, seconds: float) -> dict[str, Any]:
+        """Judge the model, save it and its log, remove the checkpoint."""
+        model, name = self.trained, self.out.resolve().name
+        verdict = self.judge(model)
+        origin = {"seed": self.what.seed, "version": zscout.__version__, "command": self.what.command(name)}
+        model.about = {"name": name, "world": self.what.world} | origin | self.facts() | {"verdict": verdict}
+        self.write(model)
+        log = {
+            "what": asdict(self.what),
+            "recipe": asdict(self.trainer.recipe),
+            "seconds": seconds,
+            "verdict": verdict,
+            "log": [asdict(line) for line in self.trainer.log],
+        }
+        write_json(self.out / LOG, log)
+        (self.out / CHECKPOINT).unlink(missing_ok=True)
+        return log
+
+    def write(self, model: Any) -> None:
+        """Save the model to the folder."""
+        save(model, self.out, half=self.half)
+
+
+def check_folder(out: Path) -> None:
+    """Raise unless a training can begin or go on in this folder."""
+    if out.exists() and not out.is_dir():
+        raise ValueError(f"{out} is a file; --out names a folder")
+    if (out / LOG).exists():
+        raise ValueError(f"{out} holds a finished training; train into another folder")
+    if not (out / CHECKPOINT).exists() and (taken := [n for n in (CONFIG, WEIGHTS, CARD) if (out / n).exists()]):
+        raise ValueError(f"{out} holds a {taken[0]} that is not ours to replace; train into another folder")
+
+
+def parse_change(text: str, known: Sequence[str], texts: Sequence[str] = ()) -> tuple[str, Any]:
+    """Name and value of a change to a recipe, "name=value"; the values of ``texts`` are words."""
+    name, _, value = text.partition("=")
+    if name not in known:
+        raise ValueError(f"a recipe has no {name!r}; it has {', '.join(known)}")
+    if name in texts:
+        return name, value
+    try:
+        return name, parse_json(value)
+    except ValueError:
+        raise ValueError(
+            f"{text!r}: {value!r} is no value; write for example tau=0.01, heads=1 or actor=false"
+        ) from None

@@ -1,0 +1,65 @@
+"""What the networks of all models share: freezing, and fast inference."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+T = TypeVar("T")
+M = TypeVar("M", bound="Freezable")
+
+
+class Freezable(nn.Module):
+    """A module that, once frozen, caches what it derives from its weights until a weight changes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._frozen = False
+        self._tensors: list[Tensor] = []
+        self._tracked = True
+        self._derived: dict[Any, tuple[list[int] | None, Any]] = {}
+
+    def freeze(self: M) -> M:
+        """Freeze for transfer: no gradients, dropout off for good."""
+        self._frozen = True
+        self._changed()
+        return self.eval().requires_grad_(False)
+
+    def train(self: M, mode: bool = True) -> M:
+        """Set training mode; no effect once frozen."""
+        return super().train(mode and not self._frozen)
+
+    def derived(self, key: Any, make: Callable[[], T]) -> T:
+        """make(), cached if the module is frozen."""
+        if not self._frozen:
+            return make()
+        versions = [tensor._version for tensor in self._tensors] if self._tracked else None
+        kept = self._derived.get(key)
+        if kept is None or versions is None or kept[0] != versions:
+            with torch.inference_mode(False):  # the cache may be used outside inference mode
+                kept = self._derived[key] = (versions, make())
+        value: T = kept[1]
+        return value
+
+    def load_state_dict(self, *arguments: Any, **named: Any) -> Any:
+        """Load weights; clears the cache."""
+        answer = super().load_state_dict(*arguments, **named)
+        self._changed()
+        return answer
+
+    def _apply(self: M, *arguments: Any, **named: Any) -> M:
+        """Move or cast the weights; clears the cache."""
+        super()._apply(*arguments, **named)  # type: ignore[no-untyped-call]
+        self._changed()
+        return self
+
+    def _changed(self) -> None:
+        self._derived.clear()
+        self._tensors = [*self.parameters(), *self.buffers()]
+        self._tracked = not any(tensor.is_inference() for tensor in self._tensors)  # those have no version counter
+
+
+def rectified(x: Tensor) -> Tensor:
+    """ReLU, in place if no gradient is needed."""
+    return torch.relu(x) if x.requires_grad else torch.relu_(x)

@@ -22,7 +22,7 @@ from torch import Tensor
 from benchmarks.atlas import NOISES, League, Runs
 from zscout import Atlas, OnlineTransfer
 from zscout.models.files.pretrained import observations_of
-from zscout.transfer.atlas import charted
+from zscout.transfer import constants
 from zscout.transfer.atlas.atlas import assembled
 from zscout.transfer.atlas.charting import KEPT_EVERY, Charting
 from zscout.transfer.atlas.features import RichFeatures, Waves
@@ -77,11 +77,11 @@ class WithoutExperience(Runs):
         ask = agent.ask
 
         def without(obs: Tensor) -> Tensor:
-            kept, charted.WORTH = charted.WORTH, 1e12
+            kept, constants.WORTH = constants.WORTH, 1e12
             try:
                 return ask(obs)
             finally:
-                charted.WORTH = kept
+                constants.WORTH = kept
 
         agent.ask = without  # type: ignore[method-assign, assignment]
 

@@ -25,7 +25,7 @@ from torch import Generator, Tensor
 from benchmarks.atlas import League
 from zscout import Limit, OnlineTransfer
 from zscout.base.files import write_json
-from zscout.transfer.atlas.atlas import SETTLED
+from zscout.transfer.constants import SETTLED
 from zscout.worlds.bodies.body import body
 from zscout.worlds.bodies.goals import HEIGHT, goals_of
 

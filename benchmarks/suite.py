@@ -48,7 +48,7 @@ HEAD = ("arena", "runs", "default: lost", "settled", "best rival", "lost", "sett
 
 
 @dataclass(frozen=True)
-class Place:
+class SuiteArena:
     """One arena of the suite: how long its runs are, how many there are, and who runs in it."""
 
     name: str
@@ -81,13 +81,13 @@ def note_of(row: Row) -> str:
     return SETTLING if row.settings else about_settings(row.method, {})
 
 
-def _grids() -> list[Place]:
+def _grids() -> list[SuiteArena]:
     open_grid = [GridArena("open-grid", features, model) for model in MODELS for features in ("clusters", "laplacian")]
     rooms = [GridArena("four-rooms", "laplacian", model) for model in MODELS]
     mazes = [GridArena("maze", "laplacian", model) for model in MODELS]
     return [
-        *(Place(named(arena), arena) for arena in (*open_grid, *rooms)),
-        *(Place(named(arena), arena, steps=500, tasks=50, rivals=CHEAP) for arena in mazes),
+        *(SuiteArena(named(arena), arena) for arena in (*open_grid, *rooms)),
+        *(SuiteArena(named(arena), arena, steps=500, tasks=50, rivals=CHEAP) for arena in mazes),
     ]
 
 
@@ -98,11 +98,11 @@ def named(arena: GridArena) -> str:
 
 MODELS = ("exact", "network")
 QUICK_TASKS = 8
-PLACES: Sequence[Place] = (
+ARENAS: Sequence[SuiteArena] = (
     *_grids(),
-    *(Place(kind, PatchArena(rewards=kind), steps=500, tasks=40, rivals=CHEAP) for kind in (PATCH, DECOY)),
-    *(Place(f"point-maze-{noise:g}", PointArena(), steps=350, noise=noise, tasks=24) for noise in (0.0, 0.3)),
-    Place("cheetah", BodyArena("cheetah-fb", body="cheetah"), steps=1_000, noise=0.0, tasks=8, quick_steps=50),
+    *(SuiteArena(kind, PatchArena(rewards=kind), steps=500, tasks=40, rivals=CHEAP) for kind in (PATCH, DECOY)),
+    *(SuiteArena(f"point-maze-{noise:g}", PointArena(), steps=350, noise=noise, tasks=24) for noise in (0.0, 0.3)),
+    SuiteArena("cheetah", BodyArena("cheetah-fb", body="cheetah"), steps=1_000, noise=0.0, tasks=8, quick_steps=50),
 )
 """The maze's runs are longer, because its diameter is. Tasks of the cheetah are a fixed list."""
 
@@ -209,10 +209,10 @@ def cells_of(path: Path) -> list[StoredCell]:
     return [StoredCell.from_json(cell) for cell in parse_json(path.read_bytes())["cells"]]
 
 
-def runnable(quick: bool, seed: int, console: Console) -> dict[Place, list[Entrant]]:
+def runnable(quick: bool, seed: int, console: Console) -> dict[SuiteArena, list[Entrant]]:
     """Those that can run, by arena; an arena that needs an extra that is not installed is left out."""
-    found: dict[Place, list[Entrant]] = {}
-    for place in PLACES:
+    found: dict[SuiteArena, list[Entrant]] = {}
+    for place in ARENAS:
         try:
             entrants = place.entrants(quick, seed)
             entrants[0].check()

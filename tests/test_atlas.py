@@ -20,11 +20,12 @@ from benchmarks.atlas import League, entrants
 from benchmarks.atlas_table import table
 from toys import Drift, Drifter
 from zscout import METHODS, Atlas, Behaviours, OnlineTransfer, chart
-from zscout.transfer.atlas.atlas import SETTLED, assembled, settling_time
-from zscout.transfer.atlas.charted import WORTH, Experience
+from zscout.transfer.atlas.atlas import assembled, settling_time
+from zscout.transfer.atlas.charted import Experience
 from zscout.transfer.atlas.charting import CHUNK, PARTIAL, Charting
 from zscout.transfer.belief.forecast_errors import ForecastErrors
 from zscout.transfer.belief.posterior import TaskPosterior
+from zscout.transfer.constants import SETTLED, WORTH
 
 PLACES = {"east": (0.9, 0.0), "west": (-0.9, 0.0), "north": (0.0, 0.9), "south": (0.0, -0.9)}
 

@@ -13,9 +13,10 @@ from torch.testing import assert_close
 
 import zscout
 from zscout import OnlineTransfer
-from zscout.transfer.belief.evidence import RIDGES, TaskPriors
+from zscout.transfer.belief.evidence import TaskPriors
 from zscout.transfer.belief.posterior import TaskPosterior
 from zscout.transfer.belief.sums import Sums
+from zscout.transfer.constants import PRIOR_RIDGES
 
 D = 6
 SMOOTH = torch.diag(torch.tensor([2.9, 2.9, 0.05, 0.05, 0.05, 0.05], dtype=torch.float64))  # mean variance 1
@@ -51,10 +52,10 @@ def test_the_evidence_is_that_of_the_rewards_covariance(seed: int, n: int, ridge
     sums = Sums(first + phi.mT @ phi, phi.mT @ reward, reward @ reward, count)
     found, _, _ = TaskPriors.of(torch.linalg.cholesky(SMOOTH), ridge).fitted(sums, count)
     for k, S in enumerate([SMOOTH, torch.eye(D).double()]):
-        for m, share in enumerate(RIDGES):
+        for m, share in enumerate(PRIOR_RIDGES):
             C = torch.eye(n).double() + phi @ S @ phi.mT / (share * ridge)  # r ~ N(0, σ²C), ∫ over d log σ
             direct = -0.5 * torch.logdet(C) - 0.5 * n * torch.log(reward @ torch.linalg.solve(C, reward))
-            assert_close(found[k * len(RIDGES) + m], direct, rtol=1e-6, atol=1e-6)
+            assert_close(found[k * len(PRIOR_RIDGES) + m], direct, rtol=1e-6, atol=1e-6)
 
 
 def test_rewards_choose_the_prior_and_the_ridge() -> None:

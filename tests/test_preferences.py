@@ -14,7 +14,8 @@ import zscout
 from benchmarks.preferences import Found, Grid, joined, measured
 from toys import Compass
 from zscout import ExactModel, OnlineTransfer, TaskPosterior
-from zscout.transfer.belief.preferences import FLIPS, LOGITS, Preferences, logit_unit
+from zscout.transfer.belief.preferences import Preferences, logit_unit
+from zscout.transfer.constants import FLIPS, LOGITS
 
 
 def drawn(*shape: int, seed: int = 0) -> Tensor:

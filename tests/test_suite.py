@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from benchmarks import suite
-from benchmarks.suite import MARGIN, PLACES, Score, cells_of, main, standing
+from benchmarks.suite import ARENAS, MARGIN, Score, cells_of, main, standing
 from zscout.base.files import parse_json
 from zscout.lab.compare.comparison import Row
 from zscout.lab.compare.statistics import Estimate
@@ -93,21 +93,21 @@ def test_the_score_is_the_mean_and_the_worst() -> None:
 
 def test_the_stored_rows_have_a_score(capsys: pytest.CaptureFixture[str]) -> None:
     cells = cells_of(STORED)
-    assert [found.name for found in cells] == [place.name for place in PLACES]
+    assert [found.name for found in cells] == [place.name for place in ARENAS]
     main(score=STORED)
     assert str(Score.of(cells)) in " ".join(capsys.readouterr().out.split())
     assert parse_json(STORED.read_bytes())["score"] == Score.of(cells).to_json()
 
 
 def test_every_arena_has_entrants_that_differ_in_their_method_only() -> None:
-    assert len({place.name for place in PLACES}) == len(PLACES) == 13
-    for place in PLACES:
+    assert len({place.name for place in ARENAS}) == len(ARENAS) == 13
+    for place in ARENAS:
         entrants = place.entrants(quick=True)
         assert entrants[0].method == "usf-ucb"
         assert entrants[0].settings == "{}"
         assert {one.method for one in entrants} <= set(METHODS)
         assert len({(one.tasks, one.steps, one.noise) for one in entrants}) == 1
-    tuned = {one.method: one.settings for one in PLACES[0].entrants()}
+    tuned = {one.method: one.settings for one in ARENAS[0].entrants()}
     assert tuned["opti"] != "{}"
 
 
@@ -115,8 +115,8 @@ def test_the_command_runs_resumes_and_writes_its_cells(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Two small arenas in place of the thirteen; the same command again runs nothing."""
-    small = [replace(place, quick_steps=30) for place in PLACES if place.name in ("open-grid-clusters-exact", "decoy")]
-    monkeypatch.setattr(suite, "PLACES", small)
+    small = [replace(place, quick_steps=30) for place in ARENAS if place.name in ("open-grid-clusters-exact", "decoy")]
+    monkeypatch.setattr(suite, "ARENAS", small)
     out, found = tmp_path / "runs", tmp_path / "suite.json"
     main(out, quick=True, json=found)
     assert "8 of 64" in capsys.readouterr().out  # progress: 2 arenas, 4 methods, 8 tasks

@@ -11,7 +11,8 @@ from gymnasium.spaces import Box, Discrete, Space
 from torch import Generator, Tensor
 
 from zscout.base.types import Action, Obs, Vectors
-from zscout.transfer.belief.evidence import DOUBT, RIDGES, ROUNDING
+from zscout.transfer.belief.evidence import ROUNDING
+from zscout.transfer.constants import DOUBT, PRIOR_RIDGES
 
 PAPER_MODELS = Path(__file__).parents[1] / "results" / "models"  # networks of the paper's recipe, without M
 
@@ -133,7 +134,7 @@ def _likely_precision(S: Tensor, products: Tensor, b: Tensor, weight: Tensor, y:
     count, squares = max(float(weight.sum()) - 1, 0.0), float(weight @ y**2)
     found: list[tuple[float, Tensor]] = []
     for k, covariance in enumerate([S, S.diagonal().mean() * torch.eye(len(S)).double()]):
-        for share in RIDGES:
+        for share in PRIOR_RIDGES:
             first = share * torch.linalg.inv(covariance)
             left = max(squares - float(b @ torch.linalg.solve(first + products, b)), ROUNDING * squares) + 1e-300
             gained = float(torch.logdet(first + products) - torch.logdet(first))

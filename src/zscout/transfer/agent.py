@@ -24,7 +24,7 @@ from zscout.base.types import (
     Vectors,
 )
 from zscout.transfer import inputs
-from zscout.transfer.atlas.atlas import RIDGES, Atlas
+from zscout.transfer.atlas.atlas import Atlas
 from zscout.transfer.atlas.charted import Charted, Experience, OverAtlas
 from zscout.transfer.atlas.choice import OWN, choose_atlas, own_atlas
 from zscout.transfer.atlas.limits import CostBelief, Limit, as_limits, saved_limits, told_costs
@@ -34,6 +34,7 @@ from zscout.transfer.belief.forecast_errors import ForecastErrors
 from zscout.transfer.belief.posterior import TaskPosterior
 from zscout.transfer.belief.preferences import Preferences, clip_features, difference
 from zscout.transfer.choosers import ACT, ASK, STREAMS, TELL, ByActions, chooser_for, drawn_action
+from zscout.transfer.constants import ATLAS_RIDGES, MODEL_RIDGE
 from zscout.transfer.inputs import Flags, OneThread, Rewards
 from zscout.transfer.methods import Method, among, over_atlas, resolved
 from zscout.transfer.offline import constant_part_of
@@ -45,7 +46,6 @@ from zscout.transfer.score.problem import Problem
 from zscout.transfer.score.search import Among, Known
 
 SAFE_SHARE = 1e-14  # of the largest ẑ: below, no other prior makes ẑ overflow; V's condition number is below 1e14
-MODEL_RIDGE = 1.0  # λ of the model's own prior, before evidence chooses another
 CERTIFY = 2**39  # where the draws of certificates begin: beyond those of any step
 
 
@@ -527,7 +527,7 @@ class OnlineTransfer:
 
     @property
     def _ridge(self) -> float | tuple[float, ...]:
-        return RIDGES if self.method.prior == "evidence" else self.method.ridge
+        return ATLAS_RIDGES if self.method.prior == "evidence" else self.method.ridge
 
     def _streams(self, which: int) -> Streams:
         return Streams(self.seeds.to(self._state.posterior.device), STREAMS * self.t + which)

@@ -23,7 +23,6 @@ from zscout.base.edge import (
     as_real,
     as_size,
     check_array_space,
-    for_each_entry,
     in_range,
     is_double,
 )
@@ -142,7 +141,9 @@ class OneThread:
 
 def copied(obs: Any) -> Any:
     """A copy of the observation: environments may reuse their buffers."""
-    return for_each_entry(lambda part: part.clone() if isinstance(part, Tensor) else copy.deepcopy(part), obs)
+    if isinstance(obs, Mapping):
+        return {name: copied(part) for name, part in obs.items()}
+    return obs.clone() if isinstance(obs, Tensor) else copy.deepcopy(obs)
 
 
 def same(one: Any, other: Any) -> bool:

@@ -17,6 +17,7 @@ from zscout.transfer.atlas.charted import OverAtlas
 from zscout.transfer.baselines.explorers import Exhaustive, Exploring, LookAhead, RandomWalk
 from zscout.transfer.baselines.rollout_searches import LoLA, RolloutSearch, Unroll
 from zscout.transfer.belief.change import ChangeTest
+from zscout.transfer.constants import ATLAS_KAPPA, BONUS_GAMMA, BURST, KAPPA, RIDGE
 from zscout.transfer.inputs import Checked, Flag, Positive, instance
 from zscout.transfer.score.acquisition import (
     UCB,
@@ -94,11 +95,11 @@ def has_score(search: object) -> bool:
 
 def usf_ucb(
     *,
-    ridge: float = 0.1,
-    kappa: float = 1.6,
-    gamma: float = 0.8,
+    ridge: float = RIDGE,
+    kappa: float = KAPPA,
+    gamma: float = BONUS_GAMMA,
     prior: Prior = "model",
-    burst: float = 2.2,
+    burst: float = BURST,
     hold: int = 1,
 ) -> Method:
     """USF-UCB with a radius scaled to the rewards, M in the bonus and a prior over tasks if the model has them.
@@ -110,7 +111,7 @@ def usf_ucb(
     return Method(ridge=ridge, prior=prior, confidence=radius, acquisition=score, hold=hold)
 
 
-def usf_ucb_atlas(*, kappa: float = 1.0, hold: int = 50) -> Method:
+def usf_ucb_atlas(*, kappa: float = ATLAS_KAPPA, hold: int = 50) -> Method:
     """What usf-ucb is with an atlas: ψ measured, rewards fitted by rich features, a z kept for a while."""
     return Method(prior="evidence", confidence=Residual(kappa), search=OverAtlas(), hold=hold)
 

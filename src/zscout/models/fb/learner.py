@@ -6,7 +6,9 @@ M(s,a,z,ds') = (F(s,a,z)·B(s') + 1/(1 − γ)) ρ(ds'), and its Bellman residua
 
 import copy
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import torch
 from gymnasium.spaces import Box
@@ -14,7 +16,7 @@ from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
 from zscout.models.fb.model import FB, FBConfig
-from zscout.models.fb.recipe import LearnerRecipe
+from zscout.models.fb.recipe import FBProgress, LearnerRecipe
 from zscout.models.fb.task_prior import random_tasks
 from zscout.models.sphere import goals_or_uniform
 
@@ -168,6 +170,37 @@ def _fill_moments(optimiser: torch.optim.Adam) -> None:
         step = torch.zeros((), device=parameter.device if on_device else None)
         zeros = (torch.zeros_like(parameter, memory_format=torch.preserve_format) for _ in range(2))
         optimiser.state[parameter] = dict(zip(("step", "exp_avg", "exp_avg_sq"), (step, *zeros), strict=True))
+
+
+class LearnerTrainer:
+    """A trainer with a learner: what it has done so far, and its checkpoints."""
+
+    def __init__(self, learner: FBLearner, recipe: Any, seed: int) -> None:
+        self.learner, self.recipe, self.seed, self.device = learner, recipe, seed, learner.device
+        self.step = 0
+        self.log: list[FBProgress] = []
+        self._update: Callable[[], Tensor] | None = None  # captured as a graph on CUDA
+
+    @property
+    def finished(self) -> bool:
+        """Whether all updates are done."""
+        done: bool = self.step >= self.recipe.steps
+        return done
+
+    def tensors(self) -> dict[str, Tensor]:
+        """For a checkpoint: weights, targets, optimiser moments and random state."""
+        return {**self.learner.live_tensors(), "rng": self.learner.rng.get_state()}
+
+    def counters(self) -> dict[str, Any]:
+        """For a checkpoint: the step and the log."""
+        return {"step": self.step, "log": [asdict(line) for line in self.log]}
+
+    def resume(self, tensors: dict[str, Tensor], counters: dict[str, Any]) -> None:
+        """Continue from ``tensors`` and ``counters``."""
+        self._update = None
+        self.learner.resume(tensors)
+        self.step = counters["step"]
+        self.log = [FBProgress(**line) for line in counters["log"]]
 
 
 # Losses, with B centred over the batch

@@ -67,6 +67,8 @@ class FBConfig:
                 f"observation_low has {len(self.observation_low)} entries, "
                 f"observation_high has {len(self.observation_high)}"
             )
+        if not self.goal_features[:1].isdecimal():
+            known_name(self.goal_features, GOAL_FEATURES, "goal features")
         goals = self.goals(torch.zeros(1, len(self.observation_low))).shape[-1]
         if self.quadratic and self.dim <= 2 * goals:
             raise ValueError(f"dim is {self.dim}: {goals} goal features and their squares need more than {2 * goals}")
@@ -80,7 +82,7 @@ class FBConfig:
                 raise ValueError(
                     f"goal_features {self.goal_features!r}: expected indices of {obs.shape[-1]} entries, such as 0,1"
                 ) from None
-        return GOAL_FEATURES[known_name(self.goal_features, GOAL_FEATURES, "goal features")](obs)
+        return GOAL_FEATURES[self.goal_features](obs)
 
     def shapes(self) -> Iterator[tuple[str, tuple[int, ...]]]:
         """Name and shape of every tensor in a saved file."""

@@ -3,9 +3,7 @@
 import copy
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from itertools import accumulate
-from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -13,17 +11,25 @@ from torch import Generator, Tensor
 
 from zscout.models.fb.cuda_graph import as_graph
 from zscout.models.fb.data import BatchWorld, random_forces
-from zscout.models.fb.learner import SAMPLE, FBLearner, Rows, centred, least
+from zscout.models.fb.learner import SAMPLE, FBLearner, LearnerTrainer, Rows, centred, least
 from zscout.models.fb.model import FB
 from zscout.models.fb.recipe import FBProgress, FBRecipe
 from zscout.models.fb.rollouts import Rollouts
 
 
-class FBTrainer:
-    """The learner, the data, rollouts of the learner's policies, and the phases of training."""
+class FBTrainer(LearnerTrainer):
+    """The learner, the data, rollouts of the learner's policies, and the phases of training.
+
+    A resumed training equals an uninterrupted one.
+    """
+
+    recipe: FBRecipe
 
     def __init__(self, world: BatchWorld, recipe: FBRecipe, seed: int = 0, device: torch.device | str = "cpu") -> None:
-        self.world, self.recipe, self.seed, self.device = world, recipe, seed, torch.device(device)
+        super().__init__(
+            FBLearner(world.observation_space, world.action_space.shape[0], recipe, seed, device), recipe, seed
+        )
+        self.world = world
         # On the CPU, so that the same seed gives the same data on every device
         data = random_forces(
             world,
@@ -33,19 +39,10 @@ class FBTrainer:
             size=recipe.force,
         )
         self.data = data.shuffled(Generator().manual_seed(seed)).to(self.device)
-        self.learner = FBLearner(world.observation_space, world.action_space.shape[0], recipe, seed, device)
         self.learner.standardise(self.data.next_obs)
         self.online, self.target, self.rng = self.learner.online, self.learner.target, self.learner.rng
         self.rollouts = Rollouts(self.online, world, self.data, recipe.runs, recipe.chain)
-        self.step = 0
-        self.log: list[FBProgress] = []
         self._refill: Callable[[], Tensor] | None = None
-        self._update: Callable[[], Tensor] | None = None  # of the current phase, captured as a graph on CUDA
-
-    @property
-    def finished(self) -> bool:
-        """Whether all steps are done."""
-        return self.step >= self.recipe.steps
 
     @property
     def model(self) -> FB:
@@ -152,24 +149,7 @@ class FBTrainer:
                 self._update = as_graph(self._update, self.learner.live_tensors, self.rng)
         return self._update, self._refill
 
-    # Checkpoints, as tensors and plain values
-
     @property
     def fixed(self) -> list[Tensor]:
         """What must be the same when training is resumed: the seed's data."""
         return [self.data.obs, self.data.next_obs]
-
-    def tensors(self) -> dict[str, Tensor]:
-        """For a checkpoint: weights, targets, optimiser moments and random state."""
-        return {**self.learner.live_tensors(), "rng": self.rng.get_state()}
-
-    def counters(self) -> dict[str, Any]:
-        """For a checkpoint: the step and the log."""
-        return {"step": self.step, "log": [asdict(line) for line in self.log]}
-
-    def resume(self, tensors: dict[str, Tensor], counters: dict[str, Any]) -> None:
-        """Resume from ``tensors`` and ``counters``; the result equals uninterrupted training."""
-        self._update = None
-        self.learner.resume(tensors)
-        self.step = counters["step"]
-        self.log = [FBProgress(**line) for line in counters["log"]]

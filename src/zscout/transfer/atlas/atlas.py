@@ -20,12 +20,11 @@ from zscout.base.packing import by_columns, unpacked
 from zscout.base.types import Obs, Vectors
 from zscout.transfer.atlas.features import Map, RichFeatures, features_of
 from zscout.transfer.belief.posterior import TaskPosterior
+from zscout.transfer.constants import ATLAS_RIDGES, HOLD_SHARE, SETTLED, STEADY
 
 FILE, FORMAT = "atlas.safetensors", 2
 LARGEST_FILE = 2**28  # bytes
-RIDGES = (1.0, 0.3, 0.1, 3.0)  # λ, by evidence; chosen on the walker's held-out tasks
 SAMPLE = 4_096  # visited observations that are kept, for ``values``
-SETTLED = 0.2  # of the steps after a start are not counted: the way to where a behaviour goes
 EXACT = 16_384  # entries: smaller tables are stored as they are
 DIGITS = 1e-2  # the features of one observation agree within this if the model is the same
 
@@ -58,13 +57,13 @@ class Atlas:
 
     @property
     def hold(self) -> int:
-        """Steps for which an agent follows a z: half of the settling time, chosen on random rewards of all bodies."""
-        return max(1, round(self.settling / 2))
+        """Steps for which an agent follows a z: half of the settling time."""
+        return max(1, round(HOLD_SHARE * self.settling))
 
     @property
     def is_steady(self) -> bool:
         """Whether z decides more of what a behaviour does than the start: then an agent needs no ψ of the start."""
-        return self.start_share < 0.5
+        return self.start_share < STEADY
 
     def features(self, obs: Obs) -> Float[Tensor, "*b D"]:
         """The features of observations [*b o], in float64."""
@@ -85,7 +84,9 @@ class Atlas:
 
     def values_of_labels(self, observations: Obs, rewards: Vectors) -> Float[Tensor, " N"]:
         """The expected reward per step of each behaviour, from labelled observations."""
-        prior = TaskPosterior.prior(dim=self.dim, ridge=RIDGES, noise=None, intercept=True, device=self.psi.device)
+        prior = TaskPosterior.prior(
+            dim=self.dim, ridge=ATLAS_RIDGES, noise=None, intercept=True, device=self.psi.device
+        )
         belief = prior.learn(self.features(observations), rewards).with_likely_prior
         return belief.reward(self.psi)
 

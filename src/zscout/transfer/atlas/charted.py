@@ -9,13 +9,12 @@ from torch import Generator, Tensor
 
 from zscout.base.randomness import Rng, uniform
 from zscout.base.types import Action, Obs, PolicySet, Vectors
+from zscout.transfer import constants
 from zscout.transfer.atlas.atlas import Atlas
 from zscout.transfer.atlas.limits import within
 from zscout.transfer.score.forecast import AskModel, Both, Candidates, Centre, Forecast, Numbers
 from zscout.transfer.score.problem import Problem, argmax_at_random
 
-WORTH = 400.0  # steps of own experience that count as much as the atlas; chosen on the walker's held-out tasks
-TRIED_ONCE = 16  # behaviours up to which each is tried once
 ROOM = 8  # behaviours by which the memory grows
 
 
@@ -128,7 +127,7 @@ class Experience:
     def psi(self, charted: Float[Tensor, "N D"]) -> Float[Tensor, "*b K D"]:
         """ψ of the behaviours tried: what the atlas says and what was seen, weighted by steps."""
         before = charted[self.tried.clamp(min=0)]
-        return (WORTH * before + self.sums) / (WORTH + self.counts)[..., None]
+        return (constants.WORTH * before + self.sums) / (constants.WORTH + self.counts)[..., None]
 
 
 class ChartedCandidates(Candidates):
@@ -201,7 +200,7 @@ class OverAtlas:
             first = argmax_at_random(allowed.double(), rng)
         known = (problem.posterior.z_hat != 0).any(-1, keepdim=True)
         best = problem.best([forecast], rng, allowed)
-        if forecast.candidates.count <= TRIED_ONCE:
+        if forecast.candidates.count <= constants.TRIED_ONCE:
             assert isinstance(problem.experience, Experience)
             new = problem.experience.untried(forecast.candidates.count)
             new = new if allowed is None else new & allowed

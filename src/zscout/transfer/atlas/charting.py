@@ -24,9 +24,10 @@ from zscout.base.edge import as_size, as_vectors
 from zscout.base.files import write_bytes
 from zscout.base.smooth_rewards import random_rewards
 from zscout.base.types import PolicySet, Vectors
-from zscout.transfer.atlas.atlas import RIDGES, SAMPLE, SETTLED, Atlas, assembled
+from zscout.transfer.atlas.atlas import SAMPLE, Atlas, assembled
 from zscout.transfer.atlas.behaviours import Behaviours
 from zscout.transfer.atlas.features import Map, RichFeatures, features_of, maps_of
+from zscout.transfer.constants import ATLAS_RIDGES, SETTLED
 from zscout.transfer.offline import least_squares
 
 KEPT_EVERY = 5  # steps from one kept observation to the next: neighbours are much alike
@@ -186,7 +187,7 @@ class Charting:
         z, means = torch.cat(self.parts["z"]), torch.cat(self.parts["means"])
         f = torch.cat([features_of(self._map, some, self._place).cpu() for some in visited.split(8192)])
         centre = f.mean(0)
-        moments = (f - centre).mT @ (f - centre) + RIDGES[0] * torch.eye(f.shape[1], dtype=f.dtype)
+        moments = (f - centre).mT @ (f - centre) + ATLAS_RIDGES[0] * torch.eye(f.shape[1], dtype=f.dtype)
         weights = torch.linalg.solve(moments, (f - centre).mT @ rewards)
         worth = means.double() @ weights  # [N starts n]
         worth = worth.mean(1) - (worth.std(1) / (2 * math.sqrt(self.starts)) if self.starts > 1 else 0.0)

@@ -10,11 +10,7 @@ from torch import Generator, Tensor
 
 from zscout.base.edge import as_finite
 from zscout.base.types import HasGoalFeatures, Obs
-
-WIDTHS = (0.3, 0.6, 1.2)  # standard deviations of an input, times √(number of inputs of a sine)
-GOAL_WAVES, WAVES = 48, 24  # sines of each width: of the goal features, of the observation
-CLAMPED_AT = 4.0  # standard deviations: an input beyond counts as there
-BESIDE = 0.3  # size of φ, and of the sines of the entries if there are goal features, beside sines of size 1
+from zscout.transfer.constants import BESIDE, CLAMPED_AT, GOAL_WAVES, WAVES, WIDTHS
 
 Map = Callable[[Tensor], Tensor]
 

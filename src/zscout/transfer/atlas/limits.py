@@ -11,9 +11,10 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from zscout.base.edge import as_finite, in_range
-from zscout.transfer.atlas.atlas import RIDGES, Atlas, Reward
+from zscout.transfer.atlas.atlas import Atlas, Reward
 from zscout.transfer.belief.forecast_errors import ForecastErrors
 from zscout.transfer.belief.posterior import TaskPosterior
+from zscout.transfer.constants import ATLAS_RIDGES
 from zscout.transfer.inputs import Flags
 from zscout.transfer.score.confidence import Residual
 from zscout.transfer.score.forecast import Forecast
@@ -63,7 +64,9 @@ class CostBelief:
     @classmethod
     def begin(cls, limit: Limit, atlas: Atlas, runs: tuple[int, ...]) -> "CostBelief":
         """Nothing known; of a cost known in advance, what the atlas visited."""
-        prior = TaskPosterior.prior(dim=atlas.dim, ridge=RIDGES, noise=None, intercept=True, device=atlas.psi.device)
+        prior = TaskPosterior.prior(
+            dim=atlas.dim, ridge=ATLAS_RIDGES, noise=None, intercept=True, device=atlas.psi.device
+        )
         if limit.cost is not None:
             prior = prior.learn(atlas.features(atlas.sample), limit_costs(limit, atlas.sample))
         each = {name: value.expand((*runs, *value.shape)).clone() for name, value in prior.tensors().items()}

@@ -11,6 +11,7 @@ from torch import Tensor
 from zscout.base.edge import as_real, as_vectors
 from zscout.base.types import Vectors
 from zscout.transfer.belief.posterior import TaskPosterior
+from zscout.transfer.constants import CHANGE_EVIDENCE, CHANGE_MEMORY
 from zscout.transfer.inputs import Checked, Count, Flags, Positive, Rewards, flags_of_runs
 
 Recent: TypeAlias = dict[str, Tensor]
@@ -34,8 +35,8 @@ class ChangeTest(Checked):
     task. Rewards r → a·r + c with a > 0 change nothing if the method has an intercept.
     """
 
-    evidence: Positive = 10.0  # nats
-    memory: Count = 64  # rewards that are looked back at; a change is found late or never if it shows later
+    evidence: Positive = CHANGE_EVIDENCE  # nats
+    memory: Count = CHANGE_MEMORY  # rewards that are looked back at; a change is found late or never if it shows later
 
     @property
     def windows(self) -> list[int]:

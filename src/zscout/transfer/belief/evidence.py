@@ -10,9 +10,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from zscout.transfer.belief.sums import Sums
+from zscout.transfer.constants import DOUBT, PRIOR_RIDGES
 
-RIDGES = (1.0, 10.0, 0.1, 0.01)  # candidates for λ, relative to the one given
-DOUBT = 2.0  # nats: another prior is e² = 7 times less likely beforehand, another λ too
 SINGULAR = 1e-7  # smallest ÷ largest pivot of V: below, λ is too small beside it
 ROUNDING = 1e-12  # of Σr²: smaller residuals are rounding
 TINY = torch.finfo(torch.float64).tiny
@@ -38,7 +37,7 @@ class TaskPriors:
     @classmethod
     def of(cls, root: Float[Tensor, "d d"], ridge: float) -> "TaskPriors":
         """From the L of the model and the λ given."""
-        S, eye, shares = root @ root.mT, torch.eye(len(root)).to(root), root.new_tensor(RIDGES)
+        S, eye, shares = root @ root.mT, torch.eye(len(root)).to(root), root.new_tensor(PRIOR_RIDGES)
         roots = torch.stack([root, S.diagonal().mean().sqrt() * eye]).repeat_interleave(len(shares), 0)
         ridges = (ridge * shares).repeat(2)
         precisions = ridges[:, None, None] * torch.cholesky_inverse(roots)

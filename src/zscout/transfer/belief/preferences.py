@@ -22,13 +22,12 @@ from zscout.base.types import BehaviorModel, HasTransitionFeatures, Obs
 from zscout.transfer import inputs
 from zscout.transfer.belief.logistic import answered, yes_probability
 from zscout.transfer.belief.posterior import TaskPosterior
+from zscout.transfer.constants import FLIPS, LOGITS
 from zscout.transfer.score.confidence import plausible_spread
 
 if TYPE_CHECKING:
     from zscout.transfer.agent import OnlineTransfer
 
-LOGITS = (0.5, 1.5, 4.5, 13.5)  # standard deviation of x before any label, equally likely
-FLIPS = ((0.02, 0.5), (0.1, 0.3), (0.25, 0.2))  # f and its prior probability
 ROUNDING = 1e-9  # relative to Φ: a smaller difference of two clips is none
 NODES, REACH = 61, 4.0  # of the integral over x: nodes, standard deviations
 

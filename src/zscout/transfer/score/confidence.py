@@ -14,10 +14,8 @@ from torch import Tensor
 
 from zscout.base.edge import in_range
 from zscout.transfer.belief.posterior import TaskPosterior
+from zscout.transfer.constants import ATLAS_KAPPA, BURST_STEPS, CAUTION, FIRST_BURST, KAPPA, KAPPA_CHOSEN_FOR
 from zscout.transfer.inputs import Checked, NotNegative, Positive
-
-TUNED_FOR = 9  # features of the tasks on which κ was chosen
-FIRST_BURST, BURST_STEPS = 400, 12
 
 Confidence: TypeAlias = Callable[[int, TaskPosterior], Float[Tensor, "*b"]]
 
@@ -41,7 +39,7 @@ class Residual(Checked):
     other behaviours were, in the same units: features that fit what was seen may be wrong elsewhere.
     """
 
-    kappa: Positive = 1.0
+    kappa: Positive = ATLAS_KAPPA
 
     def __call__(self, t: int, posterior: TaskPosterior) -> Float[Tensor, "*b"]:
         """√β_t."""
@@ -105,13 +103,13 @@ class ScaleFree(Checked):
     tries again, and the cost grows as log t. Not with a prior over tasks: a burst makes a body fall.
     """
 
-    kappa: Positive = 1.6
-    caution: NotNegative = 8.0  # c
+    kappa: Positive = KAPPA
+    caution: NotNegative = CAUTION  # c
     burst: Positive = 1.0  # 1: no bursts
 
     def __call__(self, t: int, posterior: TaskPosterior) -> Float[Tensor, "*b"]:
         """√β_t."""
-        kappa = self.kappa * math.sqrt(max(1.0, posterior.prior_dimensions / TUNED_FOR))
+        kappa = self.kappa * math.sqrt(max(1.0, posterior.prior_dimensions / KAPPA_CHOSEN_FOR))
         if posterior.task_root is None and in_burst(t):
             kappa *= self.burst
         return kappa * posterior.root_ridge * typical_entry(posterior, self.caution)

@@ -16,6 +16,7 @@ from zscout.base.edge import as_finite, as_size, as_vectors, in_range
 from zscout.base.randomness import Rng
 from zscout.base.types import BehaviorModel, HasExactPsi, HasPsiTable, HasStates, Vectors
 from zscout.transfer.belief.posterior import TaskPosterior
+from zscout.transfer.constants import BANK, SOLVED_BANK
 from zscout.transfer.inputs import Checked, Count, Flag, NotNegative, Positive, Whole
 from zscout.transfer.score.bank import table_of
 from zscout.transfer.score.forecast import Forecast, offers
@@ -48,7 +49,7 @@ def best_of(draws: int) -> Search:
 class Bank(Checked):
     """n random z drawn once, for finite worlds: ψ is tabulated, without duplicate rows per state."""
 
-    n: Count = 1000
+    n: Count = BANK
     seed: Whole = 0
     anchors: Flag = True  # also score ẑ and the last z, which needs a forward pass
 
@@ -189,7 +190,7 @@ class Automatic(Checked):
     """``Bank`` for few states (2,000 if ψ is exact, 200 if it has a ``psi_table``), else ``FixedPoint``."""
 
     bank: Bank = field(default_factory=Bank)
-    solved: Bank = field(default_factory=lambda: Bank(128))  # with a ``psi_table``, whose every z costs milliseconds
+    solved: Bank = field(default_factory=lambda: Bank(SOLVED_BANK))  # with a ``psi_table``
     otherwise: FixedPoint = field(default_factory=FixedPoint)
     most_states: Whole = 2000
 

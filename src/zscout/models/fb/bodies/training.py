@@ -3,8 +3,6 @@
 import copy
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
-from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -12,34 +10,28 @@ from torch import Tensor
 
 from zscout.models.fb.bodies.collection import BodyWorld, Buffer, Collector
 from zscout.models.fb.cuda_graph import as_graph
-from zscout.models.fb.learner import SAMPLE, FBLearner, Rows, centred
+from zscout.models.fb.learner import SAMPLE, FBLearner, LearnerTrainer, Rows, centred
 from zscout.models.fb.model import FB
 from zscout.models.fb.recipe import BodyRecipe, FBProgress
 
 
-class BodyTrainer:
+class BodyTrainer(LearnerTrainer):
     """The learner, the bodies and the last transitions.
 
     A checkpoint has no transitions: a resumed training collects new ones first, so it is not the uninterrupted one.
     """
 
+    recipe: BodyRecipe
+
     def __init__(self, world: BodyWorld, recipe: BodyRecipe, seed: int = 0, device: torch.device | str = "cpu") -> None:
-        self.world, self.recipe, self.seed, self.device = world, recipe, seed, torch.device(device)
         actions = world.action_space.shape[0]
-        self.learner = FBLearner(world.observation_space, actions, recipe, seed, device)
+        super().__init__(FBLearner(world.observation_space, actions, recipe, seed, device), recipe, seed)
+        self.world = world
         goals = len(self.learner.online.goal_scale)
         if recipe.goal_scale and (len(recipe.goal_scale) != goals or min(recipe.goal_scale) <= 0):
             raise ValueError(f"goal_scale is {recipe.goal_scale}: expected {goals} positive numbers, or none")
         self.buffer = Buffer(recipe.buffer, world.observation_space.shape[0], actions, recipe.balance, self.device)
         self.collector = Collector(world, recipe, self.buffer, seed, self.device)
-        self.step = 0
-        self.log: list[FBProgress] = []
-        self._update: Callable[[], Tensor] | None = None  # captured as a graph on CUDA
-
-    @property
-    def finished(self) -> bool:
-        """Whether all updates are done."""
-        return self.step >= self.recipe.steps
 
     @property
     def observations(self) -> Float[Tensor, "n o"]:
@@ -104,24 +96,7 @@ class BodyTrainer:
         left = (1 - self.step / self.recipe.steps) / max(self.recipe.decay, 1e-9)
         self.learner.set_rates(0.5 - 0.5 * math.cos(math.pi * min(left, 1.0)))
 
-    # Checkpoints, as tensors and plain values
-
     @property
     def fixed(self) -> list[Tensor]:
         """Nothing: transitions are collected anew."""
         return []
-
-    def tensors(self) -> dict[str, Tensor]:
-        """For a checkpoint: weights, targets, optimiser moments and random state."""
-        return {**self.learner.live_tensors(), "rng": self.learner.rng.get_state()}
-
-    def counters(self) -> dict[str, Any]:
-        """For a checkpoint: the step and the log."""
-        return {"step": self.step, "log": [asdict(line) for line in self.log]}
-
-    def resume(self, tensors: dict[str, Tensor], counters: dict[str, Any]) -> None:
-        """Continue from ``tensors`` and ``counters``."""
-        self._update = None
-        self.learner.resume(tensors)
-        self.step = counters["step"]
-        self.log = [FBProgress(**line) for line in counters["log"]]

@@ -21,9 +21,9 @@ from torch import Tensor
 import zscout
 from zscout.lab.arenas.arena import Batch, Tasks
 from zscout.lab.arenas.body import BodyArena
+from zscout.lab.arenas.simulation import simulated
 from zscout.lab.compare.statistics import Bootstrap, Estimate
 from zscout.lab.evaluation.monte_carlo import following, played
-from zscout.lab.runs.simulation import simulated
 
 LEAST = (0.0, 0.25, 0.5, 1.0)  # 0: every reward
 FORGETTING = 0.999

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from zscout.lab.arenas.arena import Batch, Tasks
 from zscout.lab.arenas.grid import GridArena
-from zscout.lab.runs.simulation import simulated
+from zscout.lab.arenas.simulation import simulated
 from zscout.transfer.agent import OnlineTransfer
 from zscout.transfer.methods import METHODS
 

@@ -17,8 +17,8 @@ from rich.progress import track
 
 from zscout.lab.arenas.arena import Batch, Task, Tasks
 from zscout.lab.arenas.grid import GridArena
+from zscout.lab.arenas.simulation import Trace, simulated, trace_of
 from zscout.lab.compare.statistics import Bootstrap
-from zscout.lab.runs.simulation import Trace, simulated, trace_of
 from zscout.transfer.agent import OnlineTransfer
 from zscout.transfer.belief.change import ChangeTest
 from zscout.transfer.methods import METHODS

@@ -14,7 +14,7 @@ from rich.progress import track
 
 from zscout.lab.arenas.arena import GOOD, Batch, Tasks
 from zscout.lab.arenas.grid import GridArena
-from zscout.lab.runs.simulation import simulated
+from zscout.lab.arenas.simulation import simulated
 from zscout.transfer.agent import OnlineTransfer
 from zscout.transfer.methods import METHODS
 from zscout.transfer.score.confidence import ScaleFree

@@ -14,7 +14,7 @@ from zscout.base.types import Obs
 from zscout.lab.arenas.arena import Tasks
 from zscout.lab.arenas.grid import GridArena
 from zscout.lab.arenas.ground import Ground
-from zscout.lab.runs.simulation import TaskRuns, simulated
+from zscout.lab.arenas.simulation import TaskRuns, simulated
 from zscout.transfer.agent import OnlineTransfer
 from zscout.transfer.score.problem import Problem
 from zscout.transfer.score.search import Search

@@ -35,8 +35,8 @@ from benchmarks.problems import (
 from benchmarks.shipped import shipped
 from zscout.lab.arenas.arena import Tasks
 from zscout.lab.arenas.grid import GridArena
+from zscout.lab.arenas.simulation import TaskRuns, simulated, trace_of
 from zscout.lab.evaluation.exact_evaluation import evaluate_exactly
-from zscout.lab.runs.simulation import TaskRuns, simulated, trace_of
 from zscout.models.files.pretrained import load
 from zscout.paper.experiments.searches import SEARCHES
 from zscout.transfer.agent import OnlineTransfer

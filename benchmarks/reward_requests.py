@@ -20,9 +20,9 @@ from zscout.base.edge import as_size
 from zscout.lab.arenas.arena import Tasks
 from zscout.lab.arenas.grid import GridArena
 from zscout.lab.arenas.ground import Ground
+from zscout.lab.arenas.simulation import TaskRuns, simulated, trace_of
 from zscout.lab.compare.statistics import Bootstrap, Estimate
 from zscout.lab.evaluation.exact_evaluation import settled, value_of_estimate
-from zscout.lab.runs.simulation import TaskRuns, simulated, trace_of
 from zscout.lab.runs.spec import Spec
 from zscout.transfer.agent import OnlineTransfer
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from zscout import Method, OnlineTransfer
 from zscout.base.edge import as_vectors
 from zscout.base.types import BehaviorModel, FiniteWorld
-from zscout.lab.runs.simulation import TaskRuns, Trace, simulated, trace_of
+from zscout.lab.arenas.simulation import TaskRuns, Trace, simulated, trace_of
 
 
 def simulate(

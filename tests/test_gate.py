@@ -13,8 +13,8 @@ from zscout import OnlineTransfer
 from zscout.base.randomness import Streams
 from zscout.lab.arenas.arena import Tasks
 from zscout.lab.arenas.grid import GridArena
+from zscout.lab.arenas.simulation import WORLD
 from zscout.lab.evaluation.exact_evaluation import evaluate_exactly
-from zscout.lab.runs.simulation import WORLD
 from zscout.lab.runs.spec import Spec
 
 pytestmark = pytest.mark.long

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from live_frames import close, frames, messages, side, steps
 from zscout.lab.arenas.body import BodyArena
+from zscout.lab.arenas.simulation import simulated
 from zscout.lab.arenas.vector import VectorRuns
-from zscout.lab.runs.simulation import simulated
 from zscout.live.places.body import LiveBody
 from zscout.live.places.explanation import in_words
 from zscout.live.server.choices import choices

@@ -14,8 +14,8 @@ from torch import Generator, Tensor
 from live_frames import close, frames, messages, side, steps
 from toys import Regression
 from zscout.lab.arenas.point import PointArena
+from zscout.lab.arenas.simulation import simulated
 from zscout.lab.arenas.vector import VectorRuns
-from zscout.lab.runs.simulation import simulated
 from zscout.live.places.point import OF_PLACES, LivePointMaze
 from zscout.live.server.choices import choices
 from zscout.live.session.run import LiveRun

@@ -19,10 +19,10 @@ from simulating import simulate
 from toys import Regression
 from zscout.lab.arenas.grid import GridArena
 from zscout.lab.arenas.ground import Ground
+from zscout.lab.arenas.simulation import TaskRuns, simulated
+from zscout.lab.arenas.simulation import trace_of as lab_trace
 from zscout.lab.compare.trace_comparison import TraceComparison
 from zscout.lab.compare.trace_file import TraceFile
-from zscout.lab.runs.simulation import TaskRuns, simulated
-from zscout.lab.runs.simulation import trace_of as lab_trace
 from zscout.live.places.explanation import Explanation, number, place_of
 from zscout.live.server.choices import choices
 from zscout.live.server.messages import SETTINGS

@@ -13,8 +13,8 @@ import torch
 
 from zscout.lab.arenas.arena import Tasks
 from zscout.lab.arenas.grid import GridArena, _ground, finite
+from zscout.lab.arenas.plugins import digest_of_code
 from zscout.lab.runs.chunks import run_batch, run_chunk
-from zscout.lab.runs.plugins import digest_of_code
 from zscout.lab.runs.spec import Spec, _decided
 from zscout.lab.runs.store import Failure
 from zscout.transfer.methods import METHODS

@@ -18,10 +18,10 @@ from zscout import METHODS, OnlineTransfer
 from zscout.cli import main
 from zscout.lab.arenas.grid import GridArena
 from zscout.lab.arenas.ground import Ground
+from zscout.lab.arenas.simulation import TaskRuns, Trace, simulated, trace_of
 from zscout.lab.compare.trace_comparison import TraceComparison, rows_of
 from zscout.lab.compare.trace_file import FINAL, MOST_BYTES, STATES, VECTORS, Painting, TracedRun, TraceFile
 from zscout.lab.evaluation.exact_evaluation import evaluate_exactly, measured_on
-from zscout.lab.runs.simulation import TaskRuns, Trace, simulated, trace_of
 
 SEED, STEPS, NOISE = 7, 60, 0.3
 ARENA = GridArena()

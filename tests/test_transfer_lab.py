@@ -12,10 +12,10 @@ from torch import Tensor
 
 from simulating import simulate
 from zscout import METHODS, USFA, ExactModel, Method, load
+from zscout.lab.arenas.exact_values import Yardstick
 from zscout.lab.arenas.grid import GridArena
+from zscout.lab.arenas.simulation import Trace
 from zscout.lab.evaluation.exact_evaluation import Theory, replay, settled
-from zscout.lab.evaluation.exact_values import Yardstick
-from zscout.lab.runs.simulation import Trace
 from zscout.transfer.baselines.explorers import Exploring, RandomWalk
 from zscout.transfer.score.acquisition import Explore
 from zscout.transfer.score.confidence import SelfNormalised

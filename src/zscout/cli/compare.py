@@ -192,7 +192,10 @@ def announce_slow(entrants: "list[Entrant]", executor: "Executor", console: Cons
     from zscout.lab.runs.chunks import expected_seconds
 
     by_method: dict[str, tuple[int, int, float]] = {}
-    for entrant, (tasks, seconds) in expected_seconds(entrants).items():
+    expected = expected_seconds([entrant.specs for entrant in entrants])
+    for entrant, (tasks, seconds) in zip(entrants, expected, strict=True):
+        if not seconds:
+            continue
         _, runs, total = by_method.get(entrant.method, (0, 0, 0.0))
         runs += entrant.tasks.count * entrant.tasks.seeds
         by_method[entrant.method] = (tasks, runs, total + seconds / executor.slots)

@@ -114,7 +114,7 @@ def _afresh(
 ) -> "list[MeasuredRuns]":
     import torch
 
-    from zscout.lab.runs.plugins import is_plugin
+    from zscout.lab.arenas.plugins import is_plugin
 
     torch.set_num_threads(1)  # small tensors: more threads are slower
     found = []

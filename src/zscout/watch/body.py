@@ -12,8 +12,8 @@ from torch import Tensor
 
 from zscout.lab.arenas.arena import Batch
 from zscout.lab.arenas.body import HELD_OUT, SUITE, BodyArena
+from zscout.lab.arenas.simulation import followed
 from zscout.lab.arenas.vector import LINEAR
-from zscout.lab.runs.simulation import followed
 from zscout.lab.runs.spec import Spec
 from zscout.transfer.agent import OnlineTransfer
 from zscout.watch.viewer import REPORTED_TASKS, beside_oracle, linear_task, read_task, seed_of, share

@@ -13,7 +13,7 @@ from zscout.base.edge import as_index, as_vectors
 from zscout.lab.arenas.arena import Batch
 from zscout.lab.arenas.grid import GridArena, finite
 from zscout.lab.arenas.ground import Ground
-from zscout.lab.runs.simulation import TaskRuns, followed, simulated, trace_of
+from zscout.lab.arenas.simulation import TaskRuns, followed, simulated, trace_of
 from zscout.lab.runs.spec import Spec
 from zscout.transfer.agent import OnlineTransfer
 from zscout.watch.viewer import REPORTED_TASKS, Frame, Scene, mode_of, read_task, seed_of, share

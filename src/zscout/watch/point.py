@@ -12,9 +12,9 @@ from torch import Tensor
 
 from zscout.base.edge import as_size
 from zscout.lab.arenas.arena import Batch, Task
+from zscout.lab.arenas.exact_values import without_constant
 from zscout.lab.arenas.point import PointArena, task_named
-from zscout.lab.evaluation.exact_values import without_constant
-from zscout.lab.runs.simulation import followed
+from zscout.lab.arenas.simulation import followed
 from zscout.lab.runs.spec import Spec
 from zscout.transfer.agent import OnlineTransfer
 from zscout.transfer.offline import constant_part_of

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from zscout.base.edge import as_size, as_vectors
 from zscout.lab.arenas.arena import Batch, Tasks
+from zscout.lab.arenas.simulation import simulated
 from zscout.lab.arenas.vector import VectorArena
-from zscout.lab.runs.simulation import simulated
 from zscout.lab.runs.spec import Spec
 from zscout.loop.rollout import Step
 from zscout.transfer.agent import OnlineTransfer

@@ -1,4 +1,4 @@
-"""The protocol of an arena: a model, tasks, an environment of many runs, and an evaluator."""
+"""The protocol of an arena: a model, tasks, and an environment of many runs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,8 +10,7 @@ from torch import Generator, Tensor
 
 from zscout.base.edge import as_size
 from zscout.base.types import BehaviorModel, Obs
-from zscout.loop.rollout import Environment, Step
-from zscout.transfer.agent import OnlineTransfer
+from zscout.loop.rollout import Environment
 from zscout.transfer.baselines.explorers import LookAhead
 
 Task: TypeAlias = tuple[float, ...] | str  # z_r, or the name of a reward
@@ -58,7 +57,7 @@ class TaskSource(Protocol):
 
 @runtime_checkable
 class Arena(TaskSource, Protocol):
-    """Where methods are compared. An arena with tables evaluates exactly, all others by Monte-Carlo returns."""
+    """Where methods are compared. ``lab.evaluation`` evaluates its runs."""
 
     def __hash__(self) -> int:
         """Arenas are keys of caches."""
@@ -103,9 +102,6 @@ class Arena(TaskSource, Protocol):
 
     def environment(self, batch: Batch) -> TaskEnvironment:
         """All runs of the batch in one environment; starts, slips and noise come from each run's seed."""
-
-    def evaluate(self, batch: Batch, agent: OnlineTransfer, steps: Sequence[Step]) -> Evaluation:
-        """Numbers of the agent's runs."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Grid worlds by name: evaluated exactly, or by Monte-Carlo returns if the world is too large for tables."""
+"""Grid worlds by name."""
 
 import math
 from collections.abc import Sequence
@@ -12,18 +12,14 @@ from torch import Generator, Tensor
 
 from zscout.base.edge import as_size, as_vectors, in_range, known_name
 from zscout.base.types import BehaviorModel
-from zscout.lab.arenas.arena import Arena, Batch, Evaluation, Task
+from zscout.lab.arenas.arena import Arena, Batch, Task
 from zscout.lab.arenas.ground import Ground, arena_features, world_named
-from zscout.lab.evaluation.exact_evaluation import evaluate_exactly
-from zscout.lab.evaluation.monte_carlo import evaluate_returns
-from zscout.lab.runs.plugins import is_plugin, plugin_features, plugin_model, source_digest
-from zscout.lab.runs.simulation import TaskRuns, trace_of
-from zscout.loop.rollout import Step
+from zscout.lab.arenas.plugins import is_plugin, plugin_features, plugin_model, source_digest
+from zscout.lab.arenas.simulation import TaskRuns
 from zscout.models.exact.corrupted import Corrupted
 from zscout.models.exact.model import ExactModel
 from zscout.models.files.pretrained import load
 from zscout.models.usfa.model import USFA
-from zscout.transfer.agent import OnlineTransfer
 from zscout.transfer.baselines.explorers import LookAhead
 from zscout.worlds.grids.grid import GridWorld
 from zscout.worlds.registry import PLACES
@@ -112,14 +108,6 @@ class GridArena:
         """Runs without episode ends."""
         reward = self.ground.rewards(self.vectors(batch.tasks), batch.seeds, batch.outside, batch.offset)
         return TaskRuns(self.ground.world, reward, batch.noise, torch.tensor(batch.seeds))
-
-    def evaluate(self, batch: Batch, agent: OnlineTransfer, steps: Sequence[Step]) -> Evaluation:
-        """Exact regret, or Monte-Carlo returns."""
-        if not self.exact_with(self.ground.world.n_states):
-            return evaluate_returns(self, batch, agent, steps)
-        task = self.vectors(batch.tasks)
-        table = self.ground.rewards(task, batch.seeds, batch.outside, batch.offset) if batch.outside else None
-        return evaluate_exactly(trace_of(agent, task, steps), self.ground, table)
 
 
 def finite(arena: Arena) -> GridArena:

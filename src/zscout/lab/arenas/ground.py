@@ -16,8 +16,8 @@ from zscout.base.edge import known_name
 from zscout.base.types import BehaviorModel
 from zscout.features import grid_clusters, laplacian, temporal_clusters, whole_dim
 from zscout.lab.arenas.arena import Task, Tasks
-from zscout.lab.evaluation.exact_values import Yardstick
-from zscout.lab.runs.plugins import is_plugin, plugin_feature_table
+from zscout.lab.arenas.exact_values import Yardstick
+from zscout.lab.arenas.plugins import is_plugin, plugin_feature_table
 from zscout.models.exact.corrupted import Corrupted
 from zscout.models.exact.model import ExactModel
 from zscout.models.sphere import sample_sphere

@@ -13,13 +13,10 @@ from torch import Generator, Tensor
 from zscout.base.edge import known_name
 from zscout.features import encode
 from zscout.features.graph import adjacency
-from zscout.lab.arenas.arena import Batch, Evaluation, Task
+from zscout.lab.arenas.arena import Batch, Task
 from zscout.lab.arenas.grid import GridArena
 from zscout.lab.arenas.ground import FINE
-from zscout.lab.evaluation.exact_evaluation import evaluate_exactly
-from zscout.lab.runs.simulation import TaskRuns, trace_of
-from zscout.loop.rollout import Step
-from zscout.transfer.agent import OnlineTransfer
+from zscout.lab.arenas.simulation import TaskRuns
 from zscout.worlds import GridWorld
 
 PATCH, DECOY = "patch", "decoy"
@@ -78,17 +75,7 @@ class PatchArena(GridArena):
         start = torch.tensor(starts) if starts else None
         return TaskRuns(self.ground.world, reward, batch.noise, torch.tensor(batch.seeds), start)
 
-    def evaluate(self, batch: Batch, agent: OnlineTransfer, steps: Sequence[Step]) -> Evaluation:
-        """Exact regret for the true rewards; ``decoyed`` is 1 if the z to keep leads to the decoy and stays there."""
-        self._check(batch)
-        tables = self.tables(batch.tasks)
-        trace = trace_of(agent, self.vectors(batch.tasks), steps)
-        numbers, columns = evaluate_exactly(trace, self.ground, tables + batch.offset, own_gap=True)
-        if self.rewards != DECOY:
-            return numbers, columns
-        return {**numbers, "decoyed": (self._final_reward(trace.final_z, batch) == HALF).double()}, columns
-
-    def _final_reward(self, z: Float[Tensor, "R d"], batch: Batch) -> Float[Tensor, " R"]:
+    def final_reward(self, z: Float[Tensor, "R d"], batch: Batch) -> Float[Tensor, " R"]:
         """The largest reward of a state where π(·,z) is after many steps from the start of each task."""
         policy = self.ground.yardstick.policy(z)
         if policy.is_floating_point():

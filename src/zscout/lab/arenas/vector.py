@@ -1,4 +1,4 @@
-"""Arenas of learned models on vectors: named or linear rewards, episodes of a fixed length, Monte-Carlo evaluation."""
+"""Arenas of learned models on vectors: named or linear rewards, episodes of a fixed length."""
 
 import hashlib
 from abc import ABC, abstractmethod
@@ -15,14 +15,11 @@ from zscout.adapters.checkpoints import load
 from zscout.base.edge import as_finite, as_size, as_vectors, known_name
 from zscout.base.randomness import Streams
 from zscout.base.types import Action, Obs
-from zscout.lab.arenas.arena import Batch, Evaluation, Task
-from zscout.lab.evaluation.monte_carlo import evaluate_returns
-from zscout.lab.runs.plugins import is_plugin
-from zscout.lab.runs.simulation import WORLD
-from zscout.loop.rollout import Step
+from zscout.lab.arenas.arena import Batch, Task
+from zscout.lab.arenas.plugins import is_plugin
+from zscout.lab.arenas.simulation import WORLD
 from zscout.models.fb.model import FB
 from zscout.models.sphere import sample_sphere
-from zscout.transfer.agent import OnlineTransfer
 from zscout.transfer.inputs import checked_phi
 from zscout.transfer.offline import TaskFit, fit_features
 
@@ -201,10 +198,6 @@ class VectorArena(ABC):
         if batch.outside:
             raise ValueError("--outside adds to rewards of a finite world; here named rewards are not linear in φ")
         return VectorRuns(self, self.rewards_of(batch), batch.noise, torch.tensor(batch.seeds))
-
-    def evaluate(self, batch: Batch, agent: OnlineTransfer, steps: Sequence[Step]) -> Evaluation:
-        """Monte-Carlo returns."""
-        return evaluate_returns(self, batch, agent, steps)
 
     def rewards_of(self, batch: Batch) -> Reward:
         """The rewards of a batch of tasks, by what was entered."""

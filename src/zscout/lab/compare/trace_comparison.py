@@ -12,11 +12,11 @@ import torch
 
 from zscout.base.edge import as_size
 from zscout.lab.arenas.arena import NUMBERS
+from zscout.lab.arenas.simulation import TaskRuns, Trace, simulated, trace_of
 from zscout.lab.compare.comparison import Row
 from zscout.lab.compare.statistics import Bootstrap
 from zscout.lab.compare.trace_file import TraceFile
 from zscout.lab.evaluation.exact_evaluation import measured_on, nearest_task
-from zscout.lab.runs.simulation import TaskRuns, Trace, simulated, trace_of
 from zscout.lab.runs.spec import Spec, settings_json
 from zscout.transfer.agent import OnlineTransfer
 from zscout.transfer.methods import Method

@@ -17,7 +17,7 @@ from zscout.base.edge import as_size, in_range, known_name
 from zscout.base.files import no_number
 from zscout.lab.arenas.grid import GridArena
 from zscout.lab.arenas.ground import OF_ARENAS, Ground
-from zscout.lab.runs.simulation import Trace
+from zscout.lab.arenas.simulation import Trace
 from zscout.transfer.methods import METHODS
 from zscout.worlds.registry import of_kind
 

@@ -14,8 +14,8 @@ from scipy.stats import binom
 from zscout.base.edge import known_name
 from zscout.base.files import parse_json
 from zscout.lab.arenas.arena import Arena, Tasks
+from zscout.lab.arenas.plugins import is_plugin, plugin_grid
 from zscout.lab.compare.comparison import Entrant, Outcome
-from zscout.lab.runs.plugins import is_plugin, plugin_grid
 from zscout.lab.runs.spec import settings_json
 from zscout.transfer.methods import METHODS
 

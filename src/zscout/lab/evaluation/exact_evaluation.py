@@ -10,9 +10,9 @@ from torch import Tensor
 
 from zscout.base.types import HasExactPsi
 from zscout.lab.arenas.arena import FINAL, GOOD, Evaluation
+from zscout.lab.arenas.exact_values import FLAT, Yardstick
 from zscout.lab.arenas.ground import Ground
-from zscout.lab.evaluation.exact_values import FLAT, Yardstick
-from zscout.lab.runs.simulation import Trace
+from zscout.lab.arenas.simulation import Trace
 from zscout.models.exact.model import ExactModel
 from zscout.transfer.belief.posterior import TaskPosterior
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from zscout.base.types import BehaviorModel
 from zscout.lab.arenas.arena import FINAL, GOOD, Arena, Batch, Evaluation, Task, Tasks
-from zscout.lab.evaluation.exact_values import FLAT, without_constant
+from zscout.lab.arenas.exact_values import FLAT, without_constant
 from zscout.loop.rollout import Step, Walk
 from zscout.transfer.agent import OnlineTransfer
 from zscout.transfer.atlas.atlas import Atlas

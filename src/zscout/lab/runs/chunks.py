@@ -12,9 +12,9 @@ import torch
 
 import zscout
 from zscout.lab.arenas.arena import Batch
-from zscout.lab.compare.comparison import Entrant
+from zscout.lab.arenas.plugins import is_plugin
+from zscout.lab.evaluation.evaluate import evaluate
 from zscout.lab.runs.executor import Executor, InProcess
-from zscout.lab.runs.plugins import is_plugin
 from zscout.lab.runs.spec import Spec, code_digest, walk
 from zscout.lab.runs.store import Answer, Failure, Record, Sealed, Store
 from zscout.models.exact.model import ExactModel
@@ -50,12 +50,12 @@ def run_all(specs: Sequence[Spec], store: Store, executor: Executor | None = Non
 
 
 def run_batch(specs: Sequence[Spec]) -> list[Record]:
-    """Records of specs of one group, simulated in one tensor and evaluated by their arena."""
+    """Records of specs of one group, simulated in one tensor and evaluated."""
     began, group = time.perf_counter(), specs[0].group
     tasks, seeds = [spec.task for spec in specs], [spec.seed for spec in specs]
     batch = Batch(tasks, seeds, group.noise, group.outside, group.offset)
     agent, steps = walk(group, batch, group.steps)
-    numbers, columns = group.arena.evaluate(batch, agent, steps)
+    numbers, columns = evaluate(group.arena, batch, agent, steps)
     provenance = {
         "version": zscout.__version__,
         "code": code_digest()[:12],
@@ -189,15 +189,21 @@ def _solves(group: Spec) -> int:
     return search.n if isinstance(search, Ellipsoid | Shooting) else 1
 
 
-def expected_seconds(entrants: Sequence[Entrant]) -> dict[Entrant, tuple[int, float]]:
-    """For entrants that solve many z in each step: how many, and about how many seconds their runs take on one core."""
-    found: dict[Entrant, tuple[int, float]] = {}
+def expected_seconds(runs: Sequence[Sequence[Spec]]) -> list[tuple[int, float]]:
+    """For each list of runs: the z that each step solves, and about how many seconds all take on one core.
+
+    0 seconds if they solve none: such runs are quick.
+    """
+    found: list[tuple[int, float]] = []
     rate: float | None = None
-    for entrant in entrants:
-        if (solves := _solves(entrant.specs[0].group)) > 1:
-            assert isinstance(entrant.arena.bfm, ExactModel)
-            rate = _solved_in_a_second(entrant.arena.bfm) if rate is None else rate
-            found[entrant] = (solves, len(entrant.specs) * entrant.steps * solves / rate)
+    for specs in runs:
+        solves, seconds = _solves(specs[0].group), 0.0
+        if solves > 1:
+            exact = specs[0].arena.bfm
+            assert isinstance(exact, ExactModel)
+            rate = _solved_in_a_second(exact) if rate is None else rate
+            seconds = len(specs) * specs[0].steps * solves / rate
+        found.append((solves, seconds))
     return found
 
 

@@ -17,8 +17,8 @@ from torch import Generator, Tensor
 import zscout
 from zscout.base.edge import as_size, in_range
 from zscout.lab.arenas.arena import Arena, Batch, Task
-from zscout.lab.runs.plugins import digest_of_code, is_plugin, method_factory, source_digest
-from zscout.lab.runs.simulation import simulated
+from zscout.lab.arenas.plugins import digest_of_code, is_plugin, method_factory, source_digest
+from zscout.lab.arenas.simulation import simulated
 from zscout.loop.rollout import Step
 from zscout.transfer.agent import OnlineTransfer
 from zscout.transfer.methods import Method

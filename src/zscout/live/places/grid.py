@@ -11,7 +11,7 @@ from torch import Generator, Tensor
 from zscout.base.types import BehaviorModel
 from zscout.lab.arenas.grid import GridArena
 from zscout.lab.arenas.ground import Ground
-from zscout.lab.runs.simulation import TaskRuns
+from zscout.lab.arenas.simulation import TaskRuns
 from zscout.live.places.explanation import LiveMode
 from zscout.live.places.live_world import Hidden, RecordedStep, RunSoFar
 from zscout.live.places.map_frame import map_frame

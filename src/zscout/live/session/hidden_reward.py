@@ -6,8 +6,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from zscout.lab.arenas.exact_values import FLAT
 from zscout.lab.arenas.ground import Ground
-from zscout.lab.evaluation.exact_values import FLAT
 from zscout.transfer.offline import fit_task
 
 

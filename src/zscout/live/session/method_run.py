@@ -6,8 +6,8 @@ import numpy as np
 from jaxtyping import Float
 from torch import Tensor
 
+from zscout.lab.arenas.simulation import followed
 from zscout.lab.compare.trace_file import TracedRun
-from zscout.lab.runs.simulation import followed
 from zscout.live.places.body import MILLIMETRES, LiveBody
 from zscout.live.places.live_world import Hidden, RecordedStep, RunSoFar, Told
 from zscout.live.places.rounding import DIGITS, rounded

@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
 from zscout.base.types import BehaviorModel
-from zscout.lab.runs.simulation import Trace
+from zscout.lab.arenas.simulation import Trace
 from zscout.models.exact.model import ExactModel
 from zscout.models.exact.solving import bits, distinct
 from zscout.models.usfa.judging import Tabulated, certain

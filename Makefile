@@ -1,7 +1,4 @@
-# Three commands do everything on a machine that has python3 (3.11 or newer), make and a package index:
-#   make reproduce    the whole paper, into out/report.html
-#   make test         what CI checks: eight minutes on two cores
-#   make test-all     also what takes long: every program of the docs, notebooks, package, all journeys in the browser
+# Needs python3 (3.11 or newer) and a package index. The text after ## is the target's line in make help.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -12,8 +9,9 @@ PYTEST := $(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder
 .PHONY: help reproduce checks test test-all live bench cluster docs package pictures format minimum clean
 .DEFAULT_GOAL := help
 
-help:
-	@sed -n '1,4p' Makefile; echo "#   make live | make bench | make cluster | make docs | make package | make pictures | make format | make minimum | make clean"
+help: ## what each target does; the first one sets up .venv, about two minutes
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | while IFS="$$(printf '\t')" read -r name what; do printf 'make %-10s %s\n' "$$name" "$$what"; done
+	@echo "Options of a command: make reproduce ARGS=--quick, make test ARGS='-k laplacian'"
 
 # Installed again only when pyproject.toml changed. Users get what they need, the checks the developers' tools too.
 $(VENV)/.made:
@@ -23,61 +21,61 @@ $(VENV)/.made:
 	@touch $@
 
 $(VENV)/.installed: pyproject.toml | $(VENV)/.made
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[live]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[live,mujoco]'
 	@touch $@
 
 $(VENV)/.checks: pyproject.toml | $(VENV)/.made
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@ $(VENV)/.installed
 
-reproduce: $(VENV)/.installed
+reproduce: $(VENV)/.installed ## the whole paper, into out/report.html
 	$(BIN)/zscout reproduce $(ARGS)
 
-checks: $(VENV)/.checks
+checks: $(VENV)/.checks ## format, lint, import contract and types, without the tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports
 	$(BIN)/mypy
 	$(BIN)/python tests/chromium.py
 
-test: checks
+test: checks ## what CI checks: eight minutes on two cores
 	$(PYTEST) -m "not long" $(ARGS)
 
 # With more examples of each property; then the numerical tests with every shape annotation checked.
 SHAPES := $(patsubst %,tests/test_%.py,acquisition confidence exact features grid offline posterior search usfa)
-test-all: checks
+test-all: checks ## also what takes long: every program of the docs, notebooks, package, all journeys in the browser
 	$(PYTEST) --hypothesis-profile long $(ARGS)
 	$(if $(ARGS),,$(PYTEST) --jaxtyping-packages=zscout,beartype.beartype $(SHAPES))
 
-live: $(VENV)/.installed
+live: $(VENV)/.installed ## the page where you are the reward
 	$(BIN)/zscout live $(ARGS)
 
-bench: $(VENV)/.installed
+bench: $(VENV)/.installed ## speed, relative to plain implementations and to the hardware limit
 	$(BIN)/zscout bench $(ARGS)
 
 # Ray is large and not part of the checks.
-cluster: $(VENV)/.checks
+cluster: $(VENV)/.checks ## the tests of --runner ray, with two nodes on this machine
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,ray]'
 	$(BIN)/pytest tests/test_runners.py $(ARGS)
 
-docs: $(VENV)/.checks
+docs: $(VENV)/.checks ## the site, into out/site/index.html
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,docs]'
 	NO_MKDOCS_2_WARNING=true $(BIN)/mkdocs build --strict --quiet
 	@echo "wrote out/site/index.html"
 
-package: $(VENV)/.checks
+package: $(VENV)/.checks ## wheel and sdist in dist/, tried in a new environment
 	$(BIN)/python tests/package.py $(ARGS)
 
-pictures: $(VENV)/.checks
+pictures: $(VENV)/.checks ## the pictures of the docs, drawn anew
 	$(BIN)/python tests/chromium.py
 	PYTHONPATH=. $(BIN)/python tests/pictures.py
 
-format: $(VENV)/.checks
+format: $(VENV)/.checks ## fix what can be fixed automatically
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-minimum:
+minimum: ## the tests with the oldest dependencies, in .venv-minimum
 	$(PYTHON) tests/minimum.py
 
-clean:
+clean: ## delete the environments, caches and out/
 	rm -rf $(VENV) .venv-minimum .venv-package dist out .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

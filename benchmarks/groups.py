@@ -17,6 +17,7 @@ from benchmarks.kernels import floors, training
 from benchmarks.measurement import Line, Measure, Setting
 from benchmarks.recommendations import end_to_end, live, many
 from zscout.base.edge import known_name
+from zscout.base.extras import MissingExtraError
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ def chosen(names: Sequence[str]) -> dict[str, Group]:
     """The groups named, or all that can be measured here, in the order of GROUPS."""
     wanted = {known_name(name, GROUPS, "group") for name in names}
     if missing := [name for name in wanted if not GROUPS[name].installed]:
-        raise ValueError(f"{missing[0]} needs an extra: pip install 'zscout[{GROUPS[missing[0]].extra}]'")
+        raise MissingExtraError(f"{missing[0]} needs an extra", GROUPS[missing[0]].extra)
     wanted = wanted or {name for name, group in GROUPS.items() if group.installed}
     return {name: group for name, group in GROUPS.items() if name in wanted}
 

@@ -168,7 +168,7 @@ def test_every_failure_is_one_clear_line(hub: Hub, tmp_path: Path) -> None:
     (line,) = client("http://127.0.0.1:9", tmp_path / "new", code)
     assert line == not_cached.format("the Hub cannot be reached")
     (line,) = client(hub.address, tmp_path / "new", "import sys\nsys.modules['huggingface_hub'] = None\n" + code)
-    assert line == "ModuleNotFoundError: hf:// models need huggingface_hub: pip install 'zscout[hub]'"
+    assert "pip install -e '.[hub]'" in line
 
 
 def test_a_card_has_the_front_matter_of_the_hub(tmp_path: Path) -> None:

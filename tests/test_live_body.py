@@ -64,8 +64,8 @@ def test_a_body_is_a_stage_with_tasks_and_goals_and_has_its_own_defaults() -> No
 def test_without_mujoco_the_body_is_listed_with_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(offers, "_installed", lambda package: False)
     [offer] = [offer for offer in choices()["worlds"] if offer["name"] == "cheetah"]
-    assert "pip install 'zscout[mujoco]'" in offer["missing"]
-    with pytest.raises(ValueError, match=re.escape("cheetah needs MuJoCo: pip install 'zscout[mujoco]'")):
+    assert "pip install -e '.[mujoco]'" in offer["missing"]
+    with pytest.raises(ValueError, match=re.escape("pip install -e '.[mujoco]'")):
         begun()
     LiveRun(Setup(), 1).step()  # the others work
 

@@ -669,7 +669,7 @@ def test_a_missing_dependency_is_named_with_the_install_command() -> None:
     )
     done = subprocess.run([sys.executable, "-c", hide], capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 2
-    assert "uvicorn: pip install 'zscout[live]'" in done.stderr
+    assert "pip install -e '.[live]'" in done.stderr
 
 
 @pytest.mark.parametrize("playing", [True, pytest.param(False, marks=pytest.mark.long)])

@@ -13,6 +13,7 @@ from rich.console import Console
 import zscout
 from zscout.cli import chart, pretrain, transfer
 from zscout.cli.compare import Compare
+from zscout.cli.parts.options import ArenaOptions
 from zscout.lab.arenas.body import BodyArena
 from zscout.lab.training.body import BodyTraining
 from zscout.lab.training.fb import FBPretraining
@@ -88,7 +89,7 @@ def test_a_new_body_has_an_environment_and_tasks(leopard: str) -> None:
 
 
 def test_every_command_knows_a_new_body(leopard: str, model: str, tmp_path: Path) -> None:
-    arena = Compare(world=f"{leopard}-held-out").build_arena()
+    arena = ArenaOptions(world=f"{leopard}-held-out").build()
     assert arena == BodyArena(model, "held-out", body=leopard)
     spec, _ = transfer.Transfer(world=leopard, task="pounce")._spec()
     assert spec.arena == BodyArena(model, body=leopard)
@@ -101,7 +102,7 @@ def test_every_command_knows_a_new_body(leopard: str, model: str, tmp_path: Path
 
 def test_every_command_names_a_new_body_when_it_refuses_another(leopard: str, tmp_path: Path) -> None:
     commands = (
-        Compare(world="leopart"),
+        Compare(arena=ArenaOptions(world="leopart")),
         transfer.Transfer(world="leopart"),
         chart.Chart(tmp_path, world="leopart"),
         pretrain.Pretrain(tmp_path, world="leopart", model="fb"),
@@ -113,8 +114,8 @@ def test_every_command_names_a_new_body_when_it_refuses_another(leopard: str, tm
 
 def test_a_place_to_compare_is_a_world_or_an_arena() -> None:
     given = [tyro.cli(Compare, args=[option, "point-maze-linear"]) for option in ("--world", "--arena")]
-    assert [command.world for command in given] == ["point-maze-linear"] * 2
-    assert Compare(world="grid").build_arena() == Compare().build_arena() == Compare(world="open-grid").build_arena()
+    assert [command.arena.world for command in given] == ["point-maze-linear"] * 2
+    assert ArenaOptions(world="grid").build() == ArenaOptions().build() == ArenaOptions(world="open-grid").build()
 
 
 def test_the_page_offers_a_new_body(leopard: str) -> None:

@@ -72,7 +72,9 @@ def story() -> Story:
     curve = Curve("bjqvw", [0, 1], [1, 2], [0, 1], [2, 3])
     lines = CurveFigure("lines", "bjqvw: `lines`.", {"row": [CurvePanel("y", [curve, replace(curve, label="k")])]})
     dots = IntervalFigure("dots", "Dots.", "x", {"left": [Interval("us", 1.0, 0.0, 2.0, ours=True)]}, "One dot.")
-    table = TextTable("numbers", "Cells.", ["name", "a | b"], [["x, y", "1 | 2"], ["`c`", "**3**\nlines"]])
+    table = TextTable(
+        "numbers", "Cells.", ["name", "a | b"], [["x, y", "1 | 2"], ["`c`", "**3**\nlines"]], note="What `c` is."
+    )
     return Story(
         title="A title",
         summary=["In short: [see one](#one)."],
@@ -294,7 +296,10 @@ def test_tables_as_csv_and_markdown(story: Story, folder: Path) -> None:
         "|---|---|",
         "| x, y | 1 \\| 2 |",
         "| `c` | **3**<br>lines |",
+        "",
+        "What `c` is.",
     ]
+    assert "What <code>c</code> is." in (folder / "report.html").read_text("utf-8")
     assert "a\\\\\\|b" in to_markdown(TextTable("t", "c", ["h"], [["a\\|b"]]))  # three: one stays, one escapes it
     claims = [*csv.reader(io.StringIO((folder / "tables" / "claims.csv").read_text("utf-8")))]
     assert claims[0] == ["number", "claim", "where", "measured", "verdict", "rule"]

@@ -214,7 +214,7 @@ def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, capsys:
     with pytest.raises(SystemExit) as stop:
         main(["compare", "--runner", "ray"])
     assert stop.value.code == 2
-    assert "zscout[ray]" in capsys.readouterr().err
+    assert ".[ray]" in capsys.readouterr().err
 
 
 # A Ray cluster of two nodes on this machine

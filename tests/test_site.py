@@ -39,3 +39,19 @@ def test_the_site_loads_nothing_from_elsewhere() -> None:
 def test_the_citation_has_the_version() -> None:
     citation = (ROOT / "CITATION.cff").read_text()
     assert re.findall(r"^version: (.+)$", citation, re.MULTILINE) == [zscout.__version__]
+
+
+def test_the_changelog_begins_with_the_version() -> None:
+    assert re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[0] == zscout.__version__
+
+
+def test_every_target_of_make_has_its_line_of_help() -> None:
+    text = (ROOT / "Makefile").read_text()
+    [targets] = re.findall(r"^\.PHONY: (.+)$", text, re.MULTILINE)
+    assert sorted(re.findall(r"^([a-z-]+):.* ## \w", text, re.MULTILINE)) == sorted(targets.split())
+
+
+def test_ci_runs_every_python_that_the_package_names() -> None:
+    named = re.findall(r"Python :: (3\.\d+)", (ROOT / "pyproject.toml").read_text())
+    [matrix] = re.findall(r"python: \[(.+)\]", (ROOT / ".github/workflows/checks.yml").read_text())
+    assert [one.strip('" ') for one in matrix.split(",")] == named

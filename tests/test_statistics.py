@@ -1,6 +1,7 @@
 """Intervals that cover, and comparisons that say when they cannot tell."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from benchmarks.collect import collect_league
 from zscout.lab.arenas.arena import Tasks
 from zscout.lab.arenas.grid import GridArena
 from zscout.lab.arenas.point import PointArena
-from zscout.lab.compare.comparison import Entrant, Outcome, Row, comparison, paired_cells, ranking_cells
+from zscout.lab.compare.comparison import Entrant, Outcome, Row, comparison, paired_cells, ranking_table
 from zscout.lab.compare.statistics import Bootstrap, Estimate, interquartile_mean, ranks
 from zscout.lab.compare.tuning import (
     BUDGET,
@@ -150,9 +151,12 @@ def test_a_comparison_from_end_to_end(tmp_path: Path) -> None:
     assert rows[2].ratio is not None
     assert rows[2].ratio.value == pytest.approx(3)
     assert rows[2].improvement == Estimate(0.0, 0.0, 0.0)
-    head, lines = ranking_cells(rows)
-    assert all(len(line) == len(head) for line in lines)
-    assert lines[2][:2] == ["3", "random"]
+    ranked = ranking_table("ranking", "caption", rows)
+    assert all(len(line) == len(ranked.head) for line in ranked.rows)
+    assert ranked.rows[2][:2] == ["3", "random"]
+    assert "below 0" not in ranked.note
+    better = [replace(rows[0], lost=Estimate(-1.0, -2.0, 0.5)), *rows[1:]]
+    assert "below 0" in ranking_table("ranking", "caption", better).note
     _, paired = paired_cells(rows, "greedy")
     assert {line[0] for line in paired} == {"usf-ucb", "random"}
     table = compare_csv(rows).splitlines()

@@ -348,7 +348,7 @@ def test_the_command_puts_them_into_one_table(
     (tmp_path / "again").mkdir()
     written(file_of("usf-ucb", "random"), tmp_path / "[red].json")
     written(file_of("greedy", seed=9), tmp_path / "again" / "run.json")
-    words = ["compare", "--traces", "[red].json,again/run.json", "--methods", "greedy,usf-ucb", "--seeds", "2"]
+    words = ["replay", "[red].json", "again/run.json", "--methods", "greedy,usf-ucb", "--seeds", "2"]
     main([*words, "--json", "t.json", "--csv", "t.csv", "--markdown", "t.md"])
     shown = capsys.readouterr().out
     assert "open-grid, laplacian, exact: 60 steps; noise 0.3" in shown
@@ -363,7 +363,7 @@ def test_the_command_puts_them_into_one_table(
     assert runs["usf-ucb"]["seeds"] == [SEED, SEED + 1]
     assert runs["usf-ucb"]["runs"]["lost"][0] == pytest.approx(runs["usf-ucb ([red].json)"]["runs"]["lost"][0])
     lines = Path("t.md").read_text().splitlines()
-    shown_rows = [line.split(" | ")[0].removeprefix("| ") for line in lines[4:]]
+    shown_rows = [line.split(" | ")[0].removeprefix("| ") for line in lines[4:-2]]  # without the note
     assert [row.split(", ")[0] for row in shown_rows] == order  # tuned settings stand behind a comma
     assert Path("t.csv").read_text().count("\n") == 6
     main([*words, "--quick"])
@@ -379,7 +379,7 @@ def test_of_a_person_only_what_can_be_known_is_said(
     run = traced(one_run(), "usf-ucb")
     silent = replace(run, reward=[1.0, None, 0.5, *[None] * (STEPS - 3)])
     written(file_of(who="person", rewards=[], runs=[silent], memory=50), tmp_path / "me.json")
-    main(["compare", "--traces", "me.json", "--json", "t.json", "--csv", "t.csv", "--markdown", "t.md"])
+    main(["replay", "me.json", "--json", "t.json", "--csv", "t.csv", "--markdown", "t.md"])
     shown = capsys.readouterr().out
     assert "so the task is unknown: no regret" in shown
     assert "memory of about 50 steps" in " ".join(shown.split())
@@ -389,7 +389,7 @@ def test_of_a_person_only_what_can_be_known_is_said(
     assert "| usf-ucb (me.json) | 60 | 2 | 0.750 |" in Path("t.md").read_text()
     mute = replace(run, reward=[None] * STEPS)
     written(file_of(who="person", rewards=[], runs=[mute]), tmp_path / "me.json")
-    main(["compare", "--traces", "me.json", "--json", "t.json"])
+    main(["replay", "me.json", "--json", "t.json"])
     assert json.loads(Path("t.json").read_text())["rows"][0]["mean"] is None
 
 
@@ -404,7 +404,7 @@ def test_a_method_of_ones_own_stands_beside_them_or_is_left_out(
     )
     written(file_of(), tmp_path / "run.json")
     methods = "own_for_traces:steady,own_for_traces:angry"
-    main(["compare", "--traces", "run.json", "--quick", "--methods", methods, "--json", "t.json"])
+    main(["replay", "run.json", "--quick", "--methods", methods, "--json", "t.json"])
     assert "own_for_traces:angry: it failed, so it is left out: RuntimeError: not [today]" in capsys.readouterr().out
     rows = json.loads(Path("t.json").read_text())["rows"]
     assert {row["method"] for row in rows} == {"usf-ucb (run.json)", "own_for_traces:steady"}
@@ -416,21 +416,14 @@ def test_all_methods_stand_beside_a_run(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     written(file_of(), tmp_path / "run.json")
-    main(["compare", "--traces", "run.json", "--quick", "--methods", "all", "--settings", "tuned"])
+    main(["replay", "run.json", "--quick", "--methods", "all", "--settings", "tuned"])
     shown = capsys.readouterr().out
     assert "left out: mbie" in shown
     assert "log-det" in shown
 
 
-DECIDED = {  # options that the file decides or that do not apply, and what is named
-    "--world maze": "open-grid",
-    "--features clusters": "laplacian",
-    "--model network": "exact",
-    "--noise 0.5": "0.3",
-    "--steps 100": "60",
-    "--tasks 5": "--tasks",
-    "--psi-error 0.1": "--psi-error",
-    "--against random": "--against",
+REFUSED = {  # options, and what is named
+    "--world maze": "zscout compare",  # the file decides
     "--seeds 0": "seeds",
     "--methods usf-ubc": "did you mean usf-ucb",
     "--methods mbie": "one-hot",
@@ -438,27 +431,15 @@ DECIDED = {  # options that the file decides or that do not apply, and what is n
 }
 
 
-def test_what_the_files_decide_cannot_be_chosen(
+def test_wrong_options_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder").mkdir()
     written(file_of(), tmp_path / "run.json")
-    for options, name in DECIDED.items():
+    for options, name in REFUSED.items():
         with pytest.raises(SystemExit) as stop:
-            main(["compare", "--traces", "run.json", *options.split()])
+            main(["replay", "run.json", *options.split()])
         told = capsys.readouterr()
         assert (stop.value.code, told.err.count("\n"), told.out) == (2, 1, ""), options
         assert name in told.err, options
-
-
-def test_the_same_letters_are_another_world_if_they_are_given(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    written(file_of(arena=GridArena("four-rooms", "laplacian", "network")), tmp_path / "run.json")
-    with pytest.raises(SystemExit):
-        main(["compare", "--traces", "run.json", "--world", "open-grid"])
-    assert "--world is open-grid, the trace has four-rooms" in capsys.readouterr().err
-    main(["compare", "--traces", "run.json", "--quick", "--methods", "random", "--world", "four-rooms"])
-    assert "four-rooms, laplacian, network: 60 steps" in capsys.readouterr().out

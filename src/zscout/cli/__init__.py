@@ -5,7 +5,7 @@ import io
 import re
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from typing import TypeAlias, cast, get_args
 
 import tyro
@@ -21,10 +21,11 @@ from zscout.cli.live import Live
 from zscout.cli.parts.output import UsageError, fail, silent_without_reader
 from zscout.cli.parts.progress import signals_stop_it, stopped
 from zscout.cli.pretrain import Pretrain
+from zscout.cli.replay import Replay
 from zscout.cli.reproduce import Reproduce
 from zscout.cli.transfer import Transfer
 
-Command: TypeAlias = Reproduce | Pretrain | Chart | Transfer | Compare | Tune | Bench | Live | Export
+Command: TypeAlias = Reproduce | Pretrain | Chart | Transfer | Compare | Tune | Replay | Bench | Live | Export
 COMMANDS: dict[str, type[Command]] = {kind.__name__.lower(): kind for kind in get_args(Command)}
 TAKE_ARENA = ("compare", "tune")  # as another name of --world
 DESCRIPTION = (
@@ -44,8 +45,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             return
         command = _parse(words or ["--help"])
     try:
-        if not isinstance(command, Export) and not 0 <= command.seed < 2**63:
-            raise UsageError(f"--seed must be from 0 to {2**63 - 1}, got {command.seed}")
+        if not 0 <= (seed := getattr(command, "seed", 0)) < 2**63:
+            raise UsageError(f"--seed must be from 0 to {2**63 - 1}, got {seed}")
         with signals_stop_it():
             command.run(Console(emoji=False, markup=False))  # names like mine:angry: and a[/b] are not markup
     except KeyboardInterrupt as stop:
@@ -78,7 +79,7 @@ def _parse(words: list[str]) -> Command:
 
 def _unknown_option(command: str, words: Sequence[str]) -> str:
     """A message for the first unknown option: a similar one, or the commands that have it."""
-    options = {name: {field.name.replace("_", "-") for field in fields(kind)} for name, kind in COMMANDS.items()}
+    options = {name: _options(kind) for name, kind in COMMANDS.items()}
     for name in TAKE_ARENA:
         options[name].add("arena")
     for word in words:
@@ -90,6 +91,15 @@ def _unknown_option(command: str, words: Sequence[str]) -> str:
         hint = has or nearest(option, options[command], prefix="--").rstrip()
         return f"zscout {command} has no option --{option}{'; ' if hint else ''}{hint}"
     return ""
+
+
+def _options(kind: type) -> set[str]:
+    """The names of a command's options, those in groups included."""
+    found = set()
+    for one in fields(kind):
+        grouped = is_dataclass(one.default)
+        found |= _options(type(one.default)) if grouped else {one.name.replace("_", "-")}
+    return found
 
 
 def _plain(error: str) -> str:

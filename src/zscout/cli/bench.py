@@ -9,6 +9,7 @@ import tyro
 from rich.console import Console
 
 import zscout
+from zscout.base.extras import how_to_install
 from zscout.cli.parts.options import OutputFile, Quick, device_named, names_of, usage_errors
 from zscout.cli.parts.output import UsageError, fail, say, writable
 
@@ -43,7 +44,7 @@ class Bench:
             writable(self.json, self.out and self.out / "bench.json")
         if self.only == "all":
             for name in GROUPS.keys() - groups.keys():
-                say(console, f"{name} is left out: pip install 'zscout[{GROUPS[name].extra}]'")
+                say(console, f"{name} is left out: {how_to_install(GROUPS[name].extra)}")
         lines: list[Line] = []
         done: list[str] = []
         try:

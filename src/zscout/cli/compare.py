@@ -7,16 +7,24 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from zscout.cli.parts.options import (
-    CompareOptions,
+    ARENA,
+    COMPARED,
+    COMPUTING,
+    DIFFICULTY,
+    FILES,
+    InArena,
+    Methods,
     OutputFile,
     Quick,
-    RunOptions,
+    Settings,
+    WithComputing,
+    WithDifficulty,
+    WithFiles,
     names_of,
     usage_errors,
 )
 from zscout.cli.parts.output import UsageError, say, writable, write_files
 from zscout.cli.parts.progress import outcomes_with_bar
-from zscout.cli.traces import compare_traces
 
 if TYPE_CHECKING:
     from zscout.lab.arenas.arena import Arena, Tasks
@@ -27,23 +35,36 @@ FURTHER = 8  # times at most that a grid is extended where a choice is at its ed
 
 
 @dataclass(frozen=True)
-class Compare(CompareOptions):
+class Compare:
     """Compare methods on the same tasks and seeds, with exact regret (in large and continuous worlds,
     relative to the oracle); stored runs are reused."""
 
+    methods: Methods = COMPARED
+    settings: Settings = "auto"
+    tasks: int = 100  # Number of tasks (hidden z_r).
+    seeds: int = 3  # Number of runs for each task.
+    steps: int = 200  # Steps of each run.
+    # A method, such as opti: print a second table of each other method against it, paired by run: ratio and
+    # difference of lost steps, probability of improvement.
+    against: str = ""
+    seed: int = 0  # Seed of the tasks and of every run.
+    out: Path = Path("out/compare")  # Folder for runs.sqlite, which stores every step of every run.
+    quick: Quick = False  # Quick test: five tasks, one seed, at most 50 steps.
+    arena: InArena = ARENA
+    difficulty: WithDifficulty = DIFFICULTY
+    computing: WithComputing = COMPUTING
+    files: WithFiles = FILES
+
     def run(self, console: Console) -> None:
         """Run what is not stored yet, print one table."""
-        from zscout.lab.compare.comparison import comparison, episode_cells, paired_cells, ranking_cells
+        from zscout.lab.compare.comparison import comparison, episode_cells, paired_cells, ranking_table
         from zscout.lab.compare.report_model import TextTable
         from zscout.lab.compare.tuning import about_settings, settings_of_file
         from zscout.report.tables import compare_csv, terminal_table
 
-        if self.traces:
-            compare_traces(self, console)
-            return
         with usage_errors():
-            writable(self.json, self.csv, self.markdown)
-            workers = self.executor()
+            self.files.check()
+            workers = self.computing.executor()
             entrants = self._entrants(console)
             in_file = settings_of_file(self.settings, entrants[0].arena)
         with workers as executor:
@@ -53,8 +74,8 @@ class Compare(CompareOptions):
             replace(row, note=about_settings(row.method, row.settings, in_file))
             for row in comparison(list(outcomes.values()), self.against)
         ]
-        title = f"{self.place}: {entrants[0].steps} steps"
-        tables = [TextTable("ranking", title, *ranking_cells(rows))]
+        title = f"{self.arena.title}: {entrants[0].steps} steps"
+        tables = [ranking_table("ranking", title, rows)]
         if (episodes := episode_cells(rows))[1]:
             tables.append(TextTable("episodes", f"{title}; episodes", *episodes))
         if self.against:
@@ -69,7 +90,9 @@ class Compare(CompareOptions):
         if alike:
             say(console, f"No significant difference: {'; '.join(alike)}.")
         found = [outcome.to_json() for outcome in outcomes.values()]
-        self.write(console, tables, {"rows": [row.to_json() for row in rows], "outcomes": found}, compare_csv(rows))
+        self.files.write(
+            console, tables, {"rows": [row.to_json() for row in rows], "outcomes": found}, compare_csv(rows)
+        )
 
     def _entrants(self, console: Console) -> "list[Entrant]":
         from zscout.lab.arenas.arena import Tasks
@@ -83,12 +106,13 @@ class Compare(CompareOptions):
         count, seeds = (5, 1) if self.quick else (self.tasks, self.seeds)
         steps = min(self.steps, 50) if self.quick else self.steps
         tasks = Tasks(count, seeds, "report", self.seed)
-        arena = self.build_arena(self.psi_error, self.heads)
+        harder = self.difficulty
+        arena = self.arena.build(self.computing.device, harder.psi_error, harder.heads)
         if (most := arena.distinct_tasks) and count > most:
-            say(console, f"{self.world} has {most} tasks")
+            say(console, f"{self.arena.world} has {most} tasks")
             tasks = Tasks(most, seeds, "report", self.seed)
         settings = settings_named(self.settings, arena)
-        rest = {"noise": self.noise, "steps": steps, "outside": self.outside, "offset": self.offset}
+        rest = {"noise": self.arena.noise, "steps": steps, "outside": harder.outside, "offset": harder.offset}
         Entrant.of(arena, "oracle", {}, tasks, **rest).check()
         entrants = [Entrant.of(arena, name, settings.get(name, {}), tasks, **rest) for name in chosen]
         kept = runnable(entrants, self.methods == "all", console)
@@ -98,41 +122,44 @@ class Compare(CompareOptions):
 
 
 @dataclass(frozen=True)
-class Tune(RunOptions):
+class Tune:
     """Tune each method on separate tasks: 16 settings each, and more where the best is at the edge of its grid;
     compare --settings FILE uses the result."""
 
-    out: Path = Path("out/tune")
-    """Folder for settings.json (both choices and every setting tried, by arena) and every run."""
     methods: str = "all"
     """Comma-separated names, or all; module:name for your own, with its settings in the list module:name_grid."""
+    # Number of tuning runs, each of another task, which compare never uses. The tasks of a body are a fixed list: its
+    # suite's are tuned on the held-out ones, and the other way round, with the same number of runs for each.
     tasks: int = 250
-    """Number of tuning runs, each of another task, which compare never uses. The tasks of a body are a fixed list: its
-    suite's are tuned on the held-out ones, and the other way round, with the same number of runs for each."""
     report: int = 20  # Number of runs to measure the chosen settings on (the first tasks of zscout compare).
-    quick: Quick = False  # Quick test: three tasks, two settings for each method, at most 20 steps.
+    steps: int = 200  # Steps of each run.
+    seed: int = 0  # Seed of the tasks and of every run.
+    out: Path = Path("out/tune")
+    """Folder for settings.json (both choices and every setting tried, by arena) and every run."""
     json: OutputFile = None  # Also write every run of every setting to this file; creates its folder.
+    quick: Quick = False  # Quick test: three tasks, two settings for each method, at most 20 steps.
+    arena: InArena = ARENA
+    computing: WithComputing = COMPUTING
 
     def run(self, console: Console) -> None:
         """Run what is not stored yet, print the chosen settings."""
-        from zscout.lab.compare.comparison import Entrant, comparison, ranking_cells
-        from zscout.lab.compare.report_model import TextTable
+        from zscout.lab.compare.comparison import Entrant, comparison, ranking_table
         from zscout.lab.compare.tuning import beyond, candidates, choose, grids_of, merged, record_head, tuning_record
         from zscout.report.tables import terminal_table
 
         with usage_errors():
             writable(self.json)
-            workers = self.executor()
+            workers = self.computing.executor()
             count = 3 if self.quick else self.tasks
             report = min(3, self.report) if self.quick else self.report
-            arena = self.build_arena()
+            arena = self.arena.build(self.computing.device)
             tasks, others = (
                 _tasks(source, n, kind, self.seed)
                 for source, n, kind in ((arena.tuned_on, count, "tuning"), (arena, report, "report"))
             )
             steps = min(self.steps, 20) if self.quick else self.steps
             names = list(grids_of(arena)) if self.methods == "all" else names_of(self.methods)
-            tried = candidates(arena.tuned_on, names, tasks, steps, self.noise, most=2 if self.quick else None)
+            tried = candidates(arena.tuned_on, names, tasks, steps, self.arena.noise, most=2 if self.quick else None)
             if not (tried := runnable(tried, self.methods == "all", console)):
                 raise UsageError("no method can be tuned here")
             path = self.out / "settings.json"
@@ -148,13 +175,13 @@ class Tune(RunOptions):
             record = tuning_record(outcomes)
             chosen = choose(record["tried"])
             settled = [(method, settings) for method, choices in chosen.items() for settings in choices.values()]
-            reported = [Entrant.of(arena, *each, others, noise=self.noise, steps=steps) for each in settled]
+            reported = [Entrant.of(arena, *each, others, noise=self.arena.noise, steps=steps) for each in settled]
             found = outcomes_with_bar(list(dict.fromkeys(reported)), self.out, executor, console)
         caption = (
-            f"{self.place}: settings chosen on {tasks.count * tasks.seeds} runs of other tasks (fewest lost, and "
+            f"{self.arena.title}: settings chosen on {tasks.count * tasks.seeds} runs of other tasks (fewest lost, and "
             f"fewest lost that settle), measured on {others.count * others.seeds} runs"
         )
-        console.print(terminal_table(TextTable("chosen", caption, *ranking_cells(comparison(list(found.values()))))))
+        console.print(terminal_table(ranking_table("chosen", caption, comparison(list(found.values())))))
         write_files(console, (path, before(chosen, record)))
         write_files(console, (self.json, [outcome.to_json() for outcome in outcomes]))
 

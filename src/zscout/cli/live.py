@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from rich.console import Console
 
+from zscout.base.extras import how_to_install
 from zscout.cli.parts.options import Quick
 from zscout.cli.parts.output import UsageError, say
 
@@ -33,7 +34,7 @@ class Live:
         """Serve until Ctrl-C."""
         missing = [name for name in ("starlette", "uvicorn", "websockets") if importlib.util.find_spec(name) is None]
         if missing:
-            raise UsageError(f"the page needs {', '.join(missing)}: pip install 'zscout[live]'")
+            raise UsageError(f"the page needs {', '.join(missing)}: {how_to_install('live')}")
         sizes = {"port": (0, 65535), "visitors": (1, 1000), "steps": (1, 10_000), "processes": (0, 64)}
         for name, (low, high) in {**sizes, "seed": (0, 2**31 - 1)}.items():
             if not low <= getattr(self, name) <= high:

@@ -23,9 +23,9 @@ class Pretrain:
 
     out: Path  # Folder for the model, its log and, during training, its checkpoint.
     world: World = OPEN_GRID
+    # usfa (grids), or fb (point maze, bodies): a forward-backward model; only --set, --seed, --device and --quick
+    # apply.
     model: str = "usfa"
-    """usfa (grids), or fb (point maze, bodies): a forward-backward model; only --set, --seed, --device and --quick
-    apply."""
     features: str = "laplacian"  # clusters, laplacian, or module:name: your table, or a function of the world.
     dim: int = 9  # Number of features; not for your own features.
     slip: float = 0.0  # Probability that a random action replaces the chosen one.

@@ -26,7 +26,7 @@ class Reproduce:
     """Folder for report.html, results.json, figures and every run; an interrupted command resumes there."""
     seed: int = 0  # Seed of tasks, noise and random draws; use a new folder for another seed.
     jobs: Jobs = None  # Number of worker processes (default: 2); with --runner ray, of cores (default: all).
-    runner: Runner = "local"  # Where runs are computed: local processes, or ray (extra zscout[ray]).
+    runner: Runner = "local"  # Where runs are computed: local processes, or ray (an extra).
     address: Address = ""  # With --runner ray: a running cluster; without it, one is started on this machine.
     quick: Quick = False
     """Quick test: a tenth of the runs, under a minute; claims without enough data read "too few runs to tell"."""

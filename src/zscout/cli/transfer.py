@@ -28,9 +28,9 @@ class Transfer:
     world: World = OPEN_GRID
     features: str = Usual("laplacian")
     """clusters, laplacian, or module:name: your table, or a function of the world; only for grids."""
+    # exact, network (the shipped one), the name or folder of a saved model, or module:name of your own; of point-maze
+    # and bodies only a name or a folder.
     model: str = Usual("network")
-    """exact, network (the shipped one), the name or folder of a saved model, or module:name of your own; of
-    point-maze and bodies only a name or a folder."""
     method: str = "usf-ucb"  # A method of zscout compare, or module:name of your own.
     task: str = "0"
     """The number of a task of zscout compare, 0 to 99; or z_r itself, comma-separated: --task=1,0,0,0,0,0,0,0,-1. In

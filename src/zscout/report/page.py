@@ -176,10 +176,11 @@ def _table(table: TextTable, numbers: Numbers) -> str:
     number = f"Table {next(numbers['Table'])}"
     head = "".join(f'<th scope="col">{to_html(cell)}</th>' for cell in table.head)
     rows = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in table.rows)
+    note = f'<p class="note">{to_html(table.note)}</p>' if table.note else ""
     return f"""<figure id="table-{escape(table.name)}" class="table">
 <figcaption><b>{number}.</b> {to_html(table.caption)}</figcaption>
 <div class="scroll" role="region" aria-label="{number}" tabindex="0">
-<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div></figure>
+<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>{note}</figure>
 """
 
 

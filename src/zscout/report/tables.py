@@ -18,6 +18,7 @@ from zscout.lab.compare.report_model import Story, TextTable
 def terminal_table(text: TextTable) -> Table:
     """For a terminal of 80 columns: an interval is below its number, and names are not broken."""
     table = Table(box=box.SIMPLE_HEAD, title=text.caption, title_justify="left", padding=(0, 0, 0, 0), pad_edge=False)
+    table.caption, table.caption_justify = text.note, "left"
     for i, heading in enumerate(text.head):
         words = [word for line in text.rows for word in line[i].split()]
         named = heading == "method" and words
@@ -44,9 +45,10 @@ def to_csv(table: TextTable) -> str:
 
 
 def to_markdown(table: TextTable) -> str:
-    """The caption and a table, one line per row."""
+    """The caption, a table with one line per row, and the note."""
     lines = ["| " + " | ".join(map(_markdown_cell, row)) + " |" for row in (table.head, *table.rows)]
-    return "\n".join([table.caption, "", lines[0], "|" + "---|" * len(table.head), *lines[1:]]) + "\n"
+    note = ["", table.note] if table.note else []
+    return "\n".join([table.caption, "", lines[0], "|" + "---|" * len(table.head), *lines[1:], *note]) + "\n"
 
 
 def _markdown_cell(text: str) -> str:

@@ -341,6 +341,10 @@ class OnlineTransfer:
 
     # What it has learned
 
+    def __repr__(self) -> str:
+        model = f"{type(self.bfm).__name__} and {self.method_name or 'an own method'}"
+        return f"OnlineTransfer with {model} after {self.t} steps: {self.fit!r}"
+
     @property
     def atlas(self) -> Atlas | None:
         """The atlas that it uses, if it uses one."""

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 from rich.console import Console
 
+from zscout.base.extras import MissingExtraError
 from zscout.base.names import known_name
-from zscout.cli.parts.output import UsageError, write_files
+from zscout.cli.parts.output import UsageError, writable, write_files
 from zscout.worlds.registry import Place, of_kind
 
 if TYPE_CHECKING:
@@ -41,9 +42,7 @@ def usage_errors() -> Iterator[None]:
     """Turn errors during the setup of a command into usage errors; a missing module:name says where to run."""
     try:
         yield
-    except ModuleNotFoundError as error:
-        if "zscout[" not in str(error):  # else it names the extra to install
-            raise
+    except MissingExtraError as error:
         raise UsageError(str(error)) from error
     except ValueError as error:
         cause: BaseException | None = error
@@ -125,39 +124,27 @@ def _with_rewards() -> dict[str, tuple[Place, str]]:
 
 
 @dataclass(frozen=True)
-class RunOptions:
-    """Options of simulated runs."""
+class ArenaOptions:
+    """The world, its model and its rewards."""
 
     world: WorldAndRewards = OPEN_GRID
     features: str = Usual("laplacian")
     """clusters, laplacian, laplacian-fine, or module:name: your table [S d], or a function of the world."""
     model: str = Usual("exact")
     """exact, network (the shipped one), the name or folder of a saved model, or module:name of your own."""
+    # linear: φ·z_r. In grid worlds also patch: 1 on a random 2×2 patch, 0 elsewhere; decoy: and a second, nearer
+    # patch worth half; both with laplacian-fine features unless you name others.
     rewards: str = Usual("linear")
-    """linear: φ·z_r. In grid worlds also patch: 1 on a random 2×2 patch, 0 elsewhere; decoy: and a second, nearer patch
-    worth half; both with laplacian-fine features unless you name others."""
-    steps: int = 200  # Steps of each run.
     noise: float = 0.3  # Standard deviation of the reward noise.
-    jobs: Jobs = None  # Number of worker processes (default: 1); with --runner ray, of cores (default: all).
-    runner: Runner = "local"  # Where runs are computed: local processes, or ray (extra zscout[ray]).
-    address: Address = ""  # With --runner ray: a running cluster; without it, one is started on this machine.
-    device: str = "cpu"  # cpu or cuda.
-    seed: int = 0  # Seed of the tasks and of every run.
 
-    def executor(self) -> "contextlib.closing[Executor]":
-        """Where the runs are computed."""
-        if self.runner == "ray" and self.device != "cpu":
-            raise UsageError(f"--device {self.device} does not apply to --runner ray, which uses CPU cores")
-        return chosen_executor(self.runner, self.jobs, self.address)
-
-    def build_arena(self, psi_error: float = 0.0, heads: int = 1) -> "Arena":
+    def build(self, device: str = "cpu", psi_error: float = 0.0, heads: int = 1) -> "Arena":
         """The arena by its names."""
         from zscout.lab.arenas.body import BodyArena
         from zscout.lab.arenas.grid import GridArena
         from zscout.lab.arenas.patches import DECOY, PATCH, PatchArena
         from zscout.lab.arenas.point import PointArena
 
-        device, others = device_named(self.device), _with_rewards()
+        device, others = device_named(device), _with_rewards()
         check_world(self._grid, (*of_kind("grid"), *others))
         if self.world not in others:
             if known_name(self.rewards, ("linear", PATCH, DECOY), "kind of rewards,") != "linear":
@@ -178,7 +165,7 @@ class RunOptions:
         return BodyArena(model, rewards, device=device, body=place.name)
 
     @property
-    def place(self) -> str:
+    def title(self) -> str:
         """World, features and model, for titles of tables."""
         if self.world in _with_rewards():
             return self.world
@@ -197,33 +184,42 @@ class RunOptions:
 
 
 @dataclass(frozen=True)
-class CompareOptions(RunOptions):
-    """Options of zscout compare."""
+class DifficultyOptions:
+    """What makes tasks harder than the method assumes."""
 
-    out: Path = Path("out/compare")  # Folder for runs.sqlite, which stores every step of every run.
-    methods: str = "usf-ucb,usf-ucb-norm,usf-ucb-paper,greedy,random"
-    """Comma-separated names, or all; module:name for your own."""
-    settings: str = "auto"
-    """auto: defaults for usf-ucb and usf-ucb-norm, stored tuned settings for the other methods where this arena has
-    them. settling (or tuned): tuned settings for all methods, fewest lost steps among those that settle in 95 % of
-    runs. fewest: the same without that condition. default: published settings. Or a JSON file: the one of zscout tune,
-    or {"method": {"setting": value}}; methods it does not name run as with auto."""
-    tasks: int = 100  # Number of tasks (hidden z_r).
-    seeds: int = 3  # Number of runs for each task.
-    against: str = ""
-    """A method, such as opti: print a second table of each other method against it, paired by run: ratio and
-    difference of lost steps, probability of improvement."""
     psi_error: float = 0.0  # Add errors of this relative size to the exact model's ψ; its policies stay optimal.
     heads: int = 1  # With --psi-error: number of heads of ψ, each with its own error.
     outside: float = 0.0  # Share of the reward's variance over states that the features cannot express.
     offset: float = 0.0  # A constant added to every reward; it does not change the best behaviour.
-    traces: Annotated[str, tyro.conf.arg(metavar="FILE[,FILE…]")] = ""
-    """Comma-separated files exported by zscout live: run the methods on the same reward, in one table with them."""
-    quick: Quick = False  # Quick test: five tasks, one seed, at most 50 steps.
-    json: OutputFile = None
-    """Also write the table, the numbers and the seed of every run to this file; creates its folder."""
-    csv: OutputFile = None  # Also write the table to this file as CSV; creates its folder.
-    markdown: OutputFile = None  # Also write the table to this file as Markdown; creates its folder.
+
+
+@dataclass(frozen=True)
+class ComputingOptions:
+    """Where runs are computed."""
+
+    jobs: Jobs = None  # Number of worker processes (default: 1); with --runner ray, of cores (default: all).
+    runner: Runner = "local"  # local processes, or ray (an extra).
+    address: Address = ""  # With --runner ray: a running cluster; without it, one is started on this machine.
+    device: str = "cpu"  # cpu or cuda.
+
+    def executor(self) -> "contextlib.closing[Executor]":
+        """What computes the runs, closed at its end."""
+        if self.runner == "ray" and self.device != "cpu":
+            raise UsageError(f"--device {self.device} does not apply to --runner ray, which uses CPU cores")
+        return chosen_executor(self.runner, self.jobs, self.address)
+
+
+@dataclass(frozen=True)
+class FileOptions:
+    """Files to write besides the table; their folders are created."""
+
+    json: OutputFile = None  # The table, the numbers and the seed of every run.
+    csv: OutputFile = None  # The table as CSV.
+    markdown: OutputFile = None  # The table as Markdown.
+
+    def check(self) -> None:
+        """Raise if one of them cannot be written."""
+        writable(self.json, self.csv, self.markdown)
 
     def write(self, console: Console, tables: "Sequence[TextTable]", content: dict[str, Any], csv: str) -> None:
         """Write the results to the requested files."""
@@ -231,3 +227,20 @@ class CompareOptions(RunOptions):
 
         markdown = "\n".join(map(to_markdown, tables)).encode()
         write_files(console, (self.json, content), (self.csv, csv.encode()), (self.markdown, markdown))
+
+
+# Groups of options: a title of their own in --help, no prefix in their names.
+InArena = tyro.conf.OmitArgPrefixes[ArenaOptions]
+WithDifficulty = tyro.conf.OmitArgPrefixes[DifficultyOptions]
+WithComputing = tyro.conf.OmitArgPrefixes[ComputingOptions]
+WithFiles = tyro.conf.OmitArgPrefixes[FileOptions]
+ARENA, DIFFICULTY, COMPUTING, FILES = ArenaOptions(), DifficultyOptions(), ComputingOptions(), FileOptions()
+Methods = Annotated[str, tyro.conf.arg(help="Comma-separated names, or all; module:name for your own.")]
+ABOUT_SETTINGS = (
+    "auto: defaults for usf-ucb and usf-ucb-norm, stored tuned settings for the other methods where this arena has "
+    "them. settling (or tuned): tuned settings for all methods, fewest lost steps among those that settle in 95 % of "
+    "runs. fewest: the same without that condition. default: published settings. Or a JSON file: the one of zscout "
+    'tune, or {"method": {"setting": value}}; methods it does not name run as with auto.'
+)
+Settings = Annotated[str, tyro.conf.arg(help=ABOUT_SETTINGS)]
+COMPARED = "usf-ucb,usf-ucb-norm,usf-ucb-paper,greedy,random"

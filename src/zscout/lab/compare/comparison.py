@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from zscout.lab.arenas.arena import NUMBERS, Arena, Task, Tasks
+from zscout.lab.arenas.arena import FINAL, NUMBERS, Arena, Task, Tasks
 from zscout.lab.arenas.body import BodyArena
 from zscout.lab.arenas.grid import GridArena
 from zscout.lab.arenas.patches import PatchArena
 from zscout.lab.arenas.point import POINT_MAZE, PointArena
+from zscout.lab.compare.report_model import TextTable
 from zscout.lab.compare.statistics import Bootstrap, Estimate, ranks
 from zscout.lab.runs.spec import Spec, settings_json
 from zscout.lab.runs.store import Store
@@ -203,7 +204,7 @@ def _labelled(method: str, settings: Mapping[str, Any]) -> str:
 Cells = tuple[list[str], list[list[str]]]  # the head and the rows
 
 
-def ranking_cells(rows: Sequence[Row]) -> Cells:
+def ranking_table(name: str, caption: str, rows: Sequence[Row]) -> TextTable:
     """A ranking: means with 95 % intervals; *own π*, against the model's π(·,z_r), if that is not optimal."""
     head, further = _further_cells(rows)
     lines = []
@@ -211,10 +212,10 @@ def ranking_cells(rows: Sequence[Row]) -> Cells:
         first, last = row.rank
         rank = f"{first}" if first == last else f"{first}–{last}"
         lines.append([rank, row.noted, f"{row.lost:.1f}", f"{row.lost_iqm:.1f}", *cells])
-    return ["rank", "method", "lost steps", "IQM", *head], lines
+    return TextTable(name, caption, ["rank", "method", "lost steps", "IQM", *head], lines, note=_note(rows))
 
 
-def one_reward_cells(rows: Sequence[Row]) -> Cells:
+def one_reward_table(name: str, caption: str, rows: Sequence[Row]) -> TextTable:
     """Methods on one reward, which gives no ranking; intervals are over a method's runs, if it has several."""
     head, further = _further_cells(rows)
     middle = max(row.runs for row in rows) > 3  # fewer have no middle half
@@ -223,7 +224,17 @@ def one_reward_cells(rows: Sequence[Row]) -> Cells:
         lost = [row.lost, row.lost_iqm] if middle else [row.lost]
         numbers = [f"{number:.1f}" if row.runs > 1 else f"{number.value:.1f}" for number in lost]
         lines.append([row.label, f"{row.runs}", *numbers, *cells])
-    return ["method", "runs", "lost steps", *(["IQM"] if middle else []), *head], lines
+    heading = ["method", "runs", "lost steps", *(["IQM"] if middle else []), *head]
+    return TextTable(name, caption, heading, lines, note=_note(rows))
+
+
+def _note(rows: Sequence[Row]) -> str:
+    """What lost steps and the final reward are."""
+    negative = "; below 0: it earns more than the oracle" if any(row.lost.low < 0 for row in rows) else ""
+    return (
+        f"Lost steps: regret in steps of random walking{negative}. Final: mean reward of the last {FINAL} steps; "
+        "0 is random actions, 1 the best policy or, where that is unknown, the oracle."
+    )
 
 
 def _further_cells(rows: Sequence[Row]) -> Cells:

@@ -123,6 +123,7 @@ class TextTable:
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
     timed: bool = False  # it holds times, which differ between runs
+    note: str = ""  # below the table: what its columns mean
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Recorded runs in a JSON file: the live page writes it, ``zscout compare --traces`` reads and checks it."""
+"""Recorded runs in a JSON file: the live page writes it, ``zscout replay`` reads and checks it."""
 
 import json
 import reprlib

@@ -1,4 +1,4 @@
-"""Chunks as tasks of a Ray cluster: one started here, or a running one by its address; needs ``zscout[ray]``."""
+"""Chunks as tasks of a Ray cluster: one started here, or a running one by its address; needs the extra ``ray``."""
 
 import contextlib
 import importlib.util
@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 import zscout
+from zscout.base.extras import MissingExtraError
 from zscout.lab.runs.executor import Result
 from zscout.lab.runs.spec import Spec, code_digest
 
@@ -49,7 +50,7 @@ class RayCluster:
 
     def __init__(self, address: str = "", *, most: int | None = None) -> None:
         if importlib.util.find_spec("ray") is None:
-            raise ModuleNotFoundError("--runner ray needs Ray: pip install 'zscout[ray]'")
+            raise MissingExtraError("--runner ray needs Ray", "ray")
         if address:
             check_listening(address)
         self._address, self._most = address, most

@@ -202,7 +202,7 @@ function begun() {
 
 function escape() {
   if (keys.isOpen) keys.open(false);
-  else if (hints.isOpen) hints.close();
+  else if (hints.isOpen && !setup.isOpen) hints.close();
   else if (clips.isOpen) clips.close();
   else if (menu.isOpen) menu.open(false);
   else if (setup.isOpen) setup.open(false);

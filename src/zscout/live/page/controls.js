@@ -88,7 +88,8 @@ export class Controls {
     mark(play, "aria-label", status.playing ? "Pause" : status.ended ? "Play again from the start" : "Play");
     mark(play, "title", `${status.playing ? "Pause" : "Play"} (p or space)`);
     mark(play.querySelector("use"), "href", status.playing ? "#i-pause" : "#i-play");
-    write(byId("counter"), `step ${Math.max(0, view.step)} of ${view.limit}`);
+    const episode = view.world?.horizon ? `, episode ${view.frame?.sides[0].episode ?? 1}` : "";
+    write(byId("counter"), `step ${Math.max(0, view.step)} of ${view.limit}${episode}`);
     const scrub = byId("scrub");
     mark(scrub, "min", view.first);
     mark(scrub, "max", Math.max(view.first, view.newest));

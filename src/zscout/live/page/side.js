@@ -140,9 +140,6 @@ export class Side {
     const at = frame.ends ? torsoAt(frame.ends).toFixed(2) : cell(frame.at);
     const facts = { at, told: frame.told, return: frame.return, best: cell(frame.best), heading: cell(frame.heading), mode, asks, lost, worth, reward, episode, likes: frame.likes, sure: frame.sure };
     for (const [name, value] of Object.entries(facts)) mark(this.element, `data-${name}`, value);
-    const { horizon } = view.world;
-    show(this.find("episode"), horizon !== null);
-    if (horizon !== null) write(this.find("episode"), `Episode ${episode}, decision ${frame.decision} of ${horizon}`);
   }
 
   #drawLenses(view, frame) {

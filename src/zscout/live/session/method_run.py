@@ -175,7 +175,7 @@ class MethodRun:
         return self._last_doubts
 
     def traced(self) -> TracedRun:
-        """Every step, as ``zscout compare --traces`` reads it."""
+        """Every step, as ``zscout replay`` reads it."""
         steps, of_belief = self.steps, ("radius", "z_hat", "best_z")
         return TracedRun(
             method=self.name,

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import torch
 
+from zscout.base.extras import how_to_install
 from zscout.base.names import known_name
 from zscout.lab.arenas.body import BodyArena
 from zscout.lab.arenas.ground import OF_ARENAS
@@ -38,7 +39,7 @@ class Offer:
     brush: tuple[int, int, int] = (1, 2, 3)  # sizes in cells
     horizon: int | None = None  # steps of an episode; None: it never ends
     without: tuple[str, ...] = ()  # methods that need a finite world or an exact model
-    traces: bool = True  # whether ``zscout compare --traces`` reads runs of this world
+    traces: bool = True  # whether ``zscout replay`` reads runs of this world
     kind: Literal["map", "stage"] = "map"
     usual: dict[str, Any] = field(default_factory=dict)  # parts of a set-up with another default here
     length: int = 1  # a run has so many times the steps of one on a map
@@ -60,7 +61,7 @@ class Offer:
     @property
     def missing(self) -> str:
         """How to install what is missing; empty if nothing is."""
-        return "" if all(map(_installed, self.needs)) else "needs MuJoCo: pip install 'zscout[mujoco]'"
+        return "" if all(map(_installed, self.needs)) else f"needs MuJoCo: {how_to_install('mujoco')}"
 
 
 @cache

@@ -197,7 +197,7 @@ class LiveRun:
         return self._reply([self._frames[-1]])
 
     def trace(self) -> Reply:
-        """The whole run: as ``zscout compare --traces`` reads it, or of a body every step."""
+        """The whole run: as ``zscout replay`` reads it, or of a body every step."""
         setup = self.setup
         if not offer_of(setup.world).traces and not self._on_stage:
             raise ValueError("traces are of grid worlds; here, export the picture or the link")

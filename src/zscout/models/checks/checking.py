@@ -4,7 +4,7 @@ import copy
 from collections.abc import Mapping
 from numbers import Integral
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, overload
 
 import gymnasium
 import numpy as np
@@ -26,7 +26,7 @@ from zscout.base.types import (
     Obs,
     SamplesForEachRun,
 )
-from zscout.models.checks.conventions import PsiReport, check_psi
+from zscout.models.checks.conventions import Passed, PsiReport, check_psi
 from zscout.models.exact.model import ExactModel
 
 MEMBERS = ("dim", "observation_space", "action_space", "phi", "psi", "act", "sample_z", "project_z")
@@ -47,6 +47,20 @@ SHORT = 0.5  # the discount at which psi_at and second_moment are checked, unles
 GAMMAS = (0.5, 0.7, 0.8, 0.9, 0.95, 0.97, 0.98, 0.99, 0.995, 0.999)  # tried if the model has no gamma
 
 
+@overload
+def check_model(
+    model: object, world: FiniteWorld | None = None, tolerance: float = 0.25, *, env: None = None
+) -> Passed: ...
+@overload
+def check_model(
+    model: object,
+    world: FiniteWorld | None = None,
+    tolerance: float = 0.25,
+    *,
+    env: object,
+    steps: int = 20_000,
+    seed: int = 0,
+) -> PsiReport: ...
 def check_model(
     model: object,
     world: FiniteWorld | None = None,
@@ -55,7 +69,7 @@ def check_model(
     env: Any = None,  # a gymnasium.Env, or a function that makes one
     steps: int = 20_000,
     seed: int = 0,
-) -> PsiReport | None:
+) -> Passed:
     """Raise ValueError with the reason unless ``model`` satisfies the contract of a BehaviorModel.
 
     Checks members, shapes, dtypes, batch dimensions, Z, determinism, gradients and optional abilities. With a
@@ -86,7 +100,7 @@ def check_model(
     if world is not None:
         _demand(isinstance(world, FiniteWorld), f"{world!r} is not a FiniteWorld")
         _check_in_world(guarded, world, tolerance)
-    return None if env is None else check_psi(guarded, env, tolerance, steps, seed)
+    return Passed() if env is None else check_psi(guarded, env, tolerance, steps, seed)
 
 
 def _guarded(name: str, member: Any) -> Any:

@@ -18,8 +18,15 @@ SHORT = (1, 3, 10)  # steps before the model's own ψ bootstraps the rest
 HORIZONS = np.geomspace(1.25, 1_000.0, 49)  # 1/(1 − γ) of the discounts tried
 
 
-@dataclass(frozen=True)
-class PsiReport:
+class Passed:
+    """What ``check_model`` returns: all checks passed."""
+
+    def __repr__(self) -> str:
+        return "all checks passed"
+
+
+@dataclass(frozen=True, repr=False)
+class PsiReport(Passed):
     """The error of ψ against rollouts of its own policy, relative to the size of ψ."""
 
     error: float  # √(mean ‖ψ − E G‖² ÷ mean ‖E G‖²)
@@ -31,11 +38,11 @@ class PsiReport:
     bootstrapped: float  # mean weight γᴸ of the model's own ψ after truncated rollouts
     terminated: int  # number of rollouts that terminated
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return (
-            f"ψ error {self.error:.2g} of its size ({self.low:.2g} to {self.high:.2g}) at γ = {self.gamma:g}: "
-            f"{self.pairs} pairs of rollouts of {self.length:.0f} steps, {self.terminated} of them terminated, "
-            f"{self.bootstrapped:.1%} bootstrapped"
+            f"{super().__repr__()}: ψ error {self.error:.2g} of its size ({self.low:.2g} to {self.high:.2g}) "
+            f"at γ = {self.gamma:g}, {self.pairs} pairs of rollouts of {self.length:.0f} steps, {self.terminated} of "
+            f"them terminated, {self.bootstrapped:.1%} bootstrapped"
         )
 
 

@@ -6,6 +6,8 @@ Only safetensors, JSON and README.md are fetched: pickles never reach the disk.
 import re
 from pathlib import Path
 
+from zscout.base.extras import MissingExtraError
+
 PREFIX = "hf://"
 OF_A_MODEL = ["config.json", "init_kwargs.json", "model.safetensors"]
 FETCHED = [
@@ -29,7 +31,7 @@ def fetched(name: str) -> Path:
     try:
         from huggingface_hub import errors, snapshot_download
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError("hf:// models need huggingface_hub: pip install 'zscout[hub]'") from error
+        raise MissingExtraError("hf:// models need huggingface_hub", "hub") from error
     repository, revision = found["repository"], found["revision"]
     try:
         folder: str = snapshot_download(repository, revision=revision, allow_patterns=FETCHED, library_name="zscout")

@@ -16,6 +16,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from zscout.base.extras import MissingExtraError
 from zscout.base.files import write_bytes
 from zscout.models.fb.model import FB
 from zscout.models.usfa.model import USFA
@@ -35,7 +36,7 @@ def export(model: USFA | FB, folder: str | Path) -> Path:
     if not isinstance(model, USFA | FB):
         raise ValueError(f"{type(model).__name__} cannot be exported: only the networks of a USFA or an FB can")
     if find_spec("onnx") is None:
-        raise ModuleNotFoundError("export needs onnx: pip install 'zscout[onnx]'")
+        raise MissingExtraError("export needs onnx", "onnx")
     frozen = copy.deepcopy(model).cpu().float().freeze()
     parts = _parts_of_fb(frozen) if isinstance(frozen, FB) else _parts_of_usfa(frozen)
     contents = {f"{name}.onnx": _as_onnx(part, frozen) for name, part in parts.items()}

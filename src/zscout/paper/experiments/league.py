@@ -2,8 +2,8 @@
 
 from zscout.lab.arenas.arena import Tasks
 from zscout.lab.arenas.grid import GridArena
-from zscout.lab.compare.comparison import Entrant, Outcome, comparison, ranking_cells
-from zscout.lab.compare.report_model import Curve, CurveFigure, CurvePanel, Interval, IntervalFigure, Section, TextTable
+from zscout.lab.compare.comparison import Entrant, Outcome, comparison, ranking_table
+from zscout.lab.compare.report_model import Curve, CurveFigure, CurvePanel, Interval, IntervalFigure, Section
 from zscout.lab.compare.stored_results import stored_league
 from zscout.lab.compare.tuning import frontier, settings_named, stored_records
 from zscout.lab.runs.spec import Spec
@@ -55,10 +55,10 @@ def _tell(scale: Scale, runs: Runs) -> Section:
         alt="Lost steps of each method as a dot with its interval, one panel for each feature set.",
     )
     captions = {name: f"{written} features, exact model, run for this report." for name, written in FEATURES.items()}
-    tables = [TextTable(f"league-anew-{name}", captions[name], *ranking_cells(rows)) for name, rows in fresh.items()]
+    tables = [ranking_table(f"league-anew-{name}", captions[name], rows) for name, rows in fresh.items()]
     for cell in stored_league():
         caption = f"{cell.title}. Stored; made by `{cell.command}`, the others with `--settings fewest` or `default`."
-        tables.append(TextTable(f"league-{cell.name}", caption, *ranking_cells(cell.rows)))
+        tables.append(ranking_table(f"league-{cell.name}", caption, cell.rows))
     text = [
         "All methods get the same tasks, seeds and noise; regret is exact; 16 settings of each were tried on 250 other "
         "tasks in the same arena. A rank of 2–4 means that the data do not separate the method from its neighbours.",

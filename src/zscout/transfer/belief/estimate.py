@@ -10,11 +10,12 @@ from torch import Tensor
 
 from zscout.base.edge import as_finite, as_generator, as_size, as_vectors, common_shape
 from zscout.base.randomness import Rng, Streams, normal, uniform
+from zscout.base.readable import of_runs, one_or_range
 from zscout.transfer.belief.evidence import TaskPriors
 from zscout.transfer.belief.sums import Means, Sums
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TaskEstimate:
     """The numbers of a ``TaskPosterior`` and what can be read from them; it learns there."""
 
@@ -30,6 +31,11 @@ class TaskEstimate:
     means: Means | None = None  # φ̄ and r̄, with an intercept
     priors: TaskPriors | None = None  # between which the rewards choose
     misfit: Float[Tensor, "*b"] | None = None  # how wrong forecasts were, if it is known: σ if the features are right
+
+    def __repr__(self) -> str:
+        rewards = f"{one_or_range(self.weight, ',.0f')} rewards{of_runs(self.weight)}"
+        norm = one_or_range(self.z_hat.norm(dim=-1), ".3g")
+        return f"{type(self).__name__} of {self.dim} features after {rewards}: ‖ẑ‖ {norm}"
 
     # The prior
 

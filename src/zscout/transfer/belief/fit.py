@@ -6,13 +6,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from zscout.base.readable import of_runs, one_or_range
 from zscout.transfer.belief.posterior import TaskPosterior
 from zscout.transfer.score.confidence import directions_seen
 
 SURE = 1.96  # standard errors of a 95 % interval
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class RewardFit:
     """R² of r ≈ φ·ẑ + c over the rewards seen, corrected for the number of directions fitted; 95 % interval.
 
@@ -24,6 +25,11 @@ class RewardFit:
     low: Float[Tensor, "*b"]
     high: Float[Tensor, "*b"]
     count: Float[Tensor, "*b"]  # rewards seen
+
+    def __repr__(self) -> str:
+        interval = "" if self.r2.ndim or self.r2.isnan() else f" (95 %: {self.low:.2f} to {self.high:.2f})"
+        rewards = f"{one_or_range(self.count, ',.0f')} rewards{of_runs(self.r2)}"
+        return f"R² {one_or_range(self.r2, '.2f')}{interval} over {rewards}"
 
 
 def fit_of(posterior: TaskPosterior) -> RewardFit:

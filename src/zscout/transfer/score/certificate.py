@@ -10,6 +10,7 @@ from torch import Tensor
 
 from zscout.base.edge import as_index, as_size, in_range
 from zscout.base.randomness import Rng
+from zscout.base.readable import of_runs, one_or_range
 from zscout.base.types import HasExactPsi, HasPsiTable, Obs
 from zscout.transfer.atlas.charted import OverAtlas
 from zscout.transfer.score.bank import table_of
@@ -23,7 +24,7 @@ Listed: TypeAlias = Among | OverAtlas  # searches that know all of their candida
 TOGETHER = 64  # runs whose candidates are compared in one product
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Certificate:
     """At one observation, with probability 1 − δ under the posterior: no candidate is worth ``gain`` more than best_z.
 
@@ -38,6 +39,12 @@ class Certificate:
     delta: float
     exact: bool  # whether ψ is exact: if not, this is an estimate
     limits_cost: Float[Tensor, "*b"]  # what the best z beyond the limits is expected to be worth above best_z
+
+    def __repr__(self) -> str:
+        gain = f"{one_or_range(self.gain, '.3g')} of discounted reward"
+        left = f"at most {one_or_range(100 * self.share, '.0f')} % could still be gained ({gain}){of_runs(self.share)}"
+        sure = f"with probability {1 - self.delta:.0%}".replace("%", " %")
+        return f"{left}, {sure}" if self.exact else f"{left}, {sure}; an estimate, since ψ is not exact"
 
 
 @dataclass(frozen=True)

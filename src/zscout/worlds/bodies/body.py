@@ -1,4 +1,4 @@
-"""The bodies of the control suite by name; they need the extra ``zscout[mujoco]``."""
+"""The bodies of the control suite by name; they need the extra ``mujoco``."""
 
 from collections.abc import Mapping
 

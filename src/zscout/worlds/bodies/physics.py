@@ -1,4 +1,4 @@
-"""A body of the DeepMind control suite on MuJoCo, thousands at once; needs the extra ``zscout[mujoco]``."""
+"""A body of the DeepMind control suite on MuJoCo, thousands at once; needs the extra ``mujoco``."""
 
 import os
 import threading
@@ -15,6 +15,7 @@ from jaxtyping import Bool, Float
 from torch import Generator, Tensor
 
 from zscout.base.edge import as_finite, as_size, common_shape
+from zscout.base.extras import MissingExtraError
 from zscout.base.types import Action, Obs
 
 STATE = ("qpos", "qvel", "qacc_warmstart", "act")  # MuJoCo's names of the parts of a state before its sensors
@@ -192,7 +193,7 @@ def load_model(name: str, change: Callable[[Any], None] | None = None, *, sensor
 
         path = resources.files("dm_control") / "suite" / f"{name}.xml"
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError("bodies need MuJoCo and dm_control: pip install 'zscout[mujoco]'") from error
+        raise MissingExtraError("bodies need MuJoCo and dm_control", "mujoco") from error
     with warnings.catch_warnings(action="ignore", category=UserWarning):  # the XML has attributes that will be removed
         spec = mujoco.MjSpec.from_file(str(path))
         if change is not None:

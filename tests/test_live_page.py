@@ -465,7 +465,7 @@ def test_when_it_is_sure_it_says_so_asks_no_more_and_goes_on_by_one_key(chrome: 
         def from_server(text: str | bytes) -> None:
             content = json.loads(text)
             if content["is"] == "frame" and sure[0]:
-                content["sides"][0] |= {"sure": True, "knows": "Sure to 15 %: about 4 % could still be gained."}
+                content["sides"][0] |= {"sure": True, "knows": "At most 4 % could still be gained."}
             if content["is"] == "preferred":
                 content["done"] = sure[0]
             socket.send(json.dumps(content))
@@ -489,7 +489,7 @@ def test_when_it_is_sure_it_says_so_asks_no_more_and_goes_on_by_one_key(chrome: 
     sure[0] = True
     page.click("#step")
     visitor.until(lambda: page.is_visible("#done"), "it does not say that it is sure")
-    assert page.text_content("#done-text") == "Sure to 15 %: about 4 % could still be gained. I ask no more."
+    assert page.text_content("#done-text") == "At most 4 % could still be gained. I ask no more."
     check("it is sure")
     page.keyboard.press("m")
     page.click("#step")

@@ -16,12 +16,14 @@ from zscout.lab.arenas.simulation import followed
 from zscout.lab.arenas.vector import LINEAR
 from zscout.lab.runs.spec import Spec
 from zscout.transfer.agent import OnlineTransfer
+from zscout.watch.progress import Certificates, Progress
 from zscout.watch.viewer import REPORTED_TASKS, beside_oracle, linear_task, read_task, seed_of, share
 from zscout.worlds.bodies.body import body
 from zscout.worlds.bodies.env import side_view
 from zscout.worlds.bodies.tasks import body_tasks
 
 COMPARED = 2_000  # saved observations on which the estimate is compared with goal features
+CERTIFIED_EVERY = 50  # steps
 PIXELS = 16  # a metre, of the picture for a terminal
 SAME_COSINE = 0.99  # behaviours whose z have this cosine are shown as the same
 
@@ -47,6 +49,7 @@ class BodyFrame:
     beside: np.ndarray  # the same of the oracle's body
     picture: np.ndarray  # S_{t+1} for a terminal: [h w 3]
     trying: bool  # whether it follows another z than the one that it would keep
+    progress: Progress  # how good it knows to be
     correlations: dict[str, float]  # correlation of the expected reward φ·ẑ with each goal feature
     level: float  # return of the episode so far
     reference: float  # the oracle's
@@ -56,7 +59,9 @@ class BodyFrame:
     @property
     def doing(self) -> str:
         """What it does in words, with the agent as subject."""
-        return "tries another behaviour: perhaps that is worth more" if self.trying else "does what seems best"
+        what = "it tries another behaviour" if self.trying else "it does what seems best"
+        left = "" if self.progress.left is None else f"; at most {self.progress.left:.0%} could still be gained"
+        return f"is {self.progress.phase}: {what}{left.replace('%', ' %')}"
 
 
 def default_steps(name: str, model: str) -> int:
@@ -109,11 +114,14 @@ def _frames(arena: BodyArena, spec: Spec, correlated: "Correlations") -> Iterato
     batch = Batch([spec.task], [spec.seed], spec.noise, spec.outside, spec.offset)
     task = arena.vectors(batch.tasks)
     agent = OnlineTransfer(arena.bfm, spec.build(task), seed=[spec.seed], runs=1)
+    certificates = Certificates(agent)
     for both in beside_oracle(arena, batch, agent, task):
         step, own, best = both.step, both.own, both.best
         assert step.belief is not None
         z, kept = followed(step), step.belief.best_z
         trying = step.belief.exploring or bool(torch.cosine_similarity(z, kept).item() < SAME_COSINE)
+        if (step.t + 1) % CERTIFIED_EVERY == 0:
+            certificates.add(step.next_obs)
         ends, radii = arena.world.segments(both.state)
         correlations = correlated.of(agent.expected_reward(correlated.obs)[0])
         numbers = {
@@ -126,6 +134,7 @@ def _frames(arena: BodyArena, spec: Spec, correlated: "Correlations") -> Iterato
             "return": own,  # of this episode so far, without noise
             "oracle": best,  # the oracle's in the same steps
             "correlations": correlations,
+            "left": certificates.progress.left,  # the share that could still be gained, at most; None: unknown
             "z": z[0].tolist(),  # Z_t; for an explorer's step, the best z
             "z_hat": agent.z_hat[0].tolist(),
         }
@@ -136,6 +145,7 @@ def _frames(arena: BodyArena, spec: Spec, correlated: "Correlations") -> Iterato
             beside=ends[1].numpy(),
             picture=side_view(ends[0].numpy(), radii.numpy(), PIXELS),
             trying=trying,
+            progress=certificates.progress,
             correlations=correlations,
             level=own,
             reference=best,

@@ -23,7 +23,7 @@ Point: TypeAlias = tuple[float, float]  # row and column on the map; whole numbe
 Mode: TypeAlias = Literal["wanders", "tries", "goes", "stays"]
 DOING: dict[Mode, str] = {
     "wanders": "wanders: an explorer chooses its actions",
-    "tries": "tries a behaviour that leads elsewhere: perhaps that is worth more",
+    "tries": "tries a behaviour that leads elsewhere",
     "goes": "goes to the best place it knows",
     "stays": "stays at the best place it knows",
 }

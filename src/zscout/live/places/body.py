@@ -257,8 +257,8 @@ class BodyJudge:
             "now": rounded(world.goal_values(run.obs if last is None else last.entered), MILLIMETRES),
             "pays": rounded(np.array(pays), 3),
             "goal": None if goal is None else rounded(np.array(goal), 3),
-            "knows": run.assurance.in_words(person=hidden is None),
-            "sure": run.assurance.sure,
+            "knows": run.progress.in_words(person=hidden is None),
+            "sure": run.progress.sure,
             "episode": self._episode + 1,
             "decision": self._decision,
             "return": None if hidden is None else rounded(self._return),
@@ -277,8 +277,9 @@ class BodyJudge:
             return f"I know what you like{what}. I do it and ask no more; your thumbs still count."
         if not run.told.largest and not any(pays):  # comparisons teach without a reward
             return f"Trying a behaviour{what}. {'Every reward so far was 0' if run.told.count else 'No reward yet'}."
+        phase = run.progress.phase
         if self.mode == "tries":
             why = "It could be worth more than what seems best" if run.weighs else "It is not what seems best now"
-            return f"Trying a behaviour{what}. {why}."
+            return f"{phase.capitalize()}: trying a behaviour{what}.{f' {why}.' if phase == 'learning' else ''}"
         recent = f" Lately {number(float(np.mean(run.told.recent)))} a step." if run.told.count else ""
-        return f"Doing what seems best{what}.{recent}"
+        return f"{phase.capitalize()}: doing what seems best{what}.{recent}"

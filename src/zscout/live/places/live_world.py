@@ -12,9 +12,9 @@ from torch import Tensor
 
 from zscout.base.types import BehaviorModel
 from zscout.live.places.explanation import LiveMode
-from zscout.live.session.rehearsal import Assurance
 from zscout.loop.rollout import Belief, Environment
 from zscout.transfer.agent import OnlineTransfer
+from zscout.watch.progress import Progress
 from zscout.worlds.grids.grid import Cell
 
 RECENT = 20  # rewards
@@ -73,7 +73,7 @@ class RunSoFar:
     obs: Any  # where it is; a method that tries rollouts may be back at its start
     scene: Any  # of the environment now
     weighs: bool  # whether the method uses uncertainty to choose
-    assurance: Assurance  # of a body
+    progress: Progress  # of a body
 
 
 class Hidden(Protocol):

@@ -12,7 +12,7 @@ from zscout.live.places.body import MILLIMETRES, LiveBody
 from zscout.live.places.live_world import Hidden, RecordedStep, RunSoFar, Told
 from zscout.live.places.rounding import DIGITS, rounded
 from zscout.live.session.clips import Clip, telling_clips
-from zscout.live.session.rehearsal import ACTIONS, OF_AN_ANSWER, Assurance, Rehearsals
+from zscout.live.session.rehearsal import ACTIONS, OF_AN_ANSWER, Rehearsals
 from zscout.live.session.setup import Setup
 from zscout.live.session.shown_walk import ShownWalk, behaviour_in
 from zscout.loop.rollout import Step
@@ -20,6 +20,7 @@ from zscout.transfer.agent import OnlineTransfer
 from zscout.transfer.baselines.explorers import Exploring
 from zscout.transfer.baselines.rollout_searches import RolloutSearch
 from zscout.transfer.score.search import AnyZ, AtEstimate, PosteriorDraw
+from zscout.watch.progress import Progress
 
 NEWEST = 100  # steps of a body of which everything is kept
 DOUBTS = 9  # eigenvalues that are shown
@@ -84,7 +85,7 @@ class MethodRun:
     @property
     def done(self) -> bool:
         """Whether it is sure and keeps its z."""
-        return self._stops and self._rehearsals is not None and self._rehearsals.assurance.sure
+        return self._stops and self._rehearsals is not None and self._rehearsals.progress.sure
 
     def learn_on(self) -> None:
         """Be sure no more: choose again, and ask."""
@@ -140,7 +141,8 @@ class MethodRun:
 
     def _rehearse(self, actions: int = 1) -> None:
         if self._rehearsals is not None and (self._told.largest or self._answers):
-            self._rehearsals.go_on(self._told.count + OF_AN_ANSWER * self._answers, self._env.state, actions)
+            labels = self._told.count + OF_AN_ANSWER * self._answers
+            self._rehearsals.go_on(labels, self._env.state, self._walk.obs, actions)
 
     def assess(self, hidden: Hidden | None) -> None:
         """Judge the last step."""
@@ -152,8 +154,8 @@ class MethodRun:
         last = self.steps[-1] if self.steps else None
         # A method that tries rollouts may be back at its start.
         at = self.steps[-1].entered if self.untold else self._walk.obs
-        assurance = Assurance() if self._rehearsals is None else self._rehearsals.assurance
-        so_far = RunSoFar(self.agent, self.steps, self._told, at, self._env.scene, self._weighs, assurance)
+        progress = Progress() if self._rehearsals is None else self._rehearsals.progress
+        so_far = RunSoFar(self.agent, self.steps, self._told, at, self._env.scene, self._weighs, progress)
         return {
             "action": None if last is None else last.action,
             "reward": None if last is None else last.reward,

@@ -39,9 +39,10 @@ class Certificate:
     delta: float
     exact: bool  # whether ψ is exact: if not, this is an estimate
     limits_cost: Float[Tensor, "*b"]  # what the best z beyond the limits is expected to be worth above best_z
+    unit: str = "discounted reward"  # of the gain; with an atlas, whose ψ is a mean, "reward a step"
 
     def __repr__(self) -> str:
-        gain = f"{one_or_range(self.gain, '.3g')} of discounted reward"
+        gain = f"{one_or_range(self.gain, '.3g')} of {self.unit}"
         left = f"at most {one_or_range(100 * self.share, '.0f')} % could still be gained ({gain}){of_runs(self.share)}"
         sure = f"with probability {1 - self.delta:.0%}".replace("%", " %")
         return f"{left}, {sure}" if self.exact else f"{left}, {sure}; an estimate, since ψ is not exact"
@@ -108,7 +109,8 @@ def certify(
     gain, share, best = (values.gather(-1, at)[..., 0] for values in (gain, share, best))
     better = torch.where((gain > 0)[..., None], tried.candidates.pick(best), keep)
     exact = offers(model, HasExactPsi) and model.psi_is_exact
-    return Certificate(gain, share, better, delta, exact=exact, limits_cost=beyond)
+    unit = "reward a step" if isinstance(listed, OverAtlas) else Certificate.unit
+    return Certificate(gain, share, better, delta, exact, limits_cost=beyond, unit=unit)
 
 
 def _tabled(model: HasPsiTable, obs: Obs, z: Float[Tensor, "*b n d"]) -> Float[Tensor, "*b n d"]:

@@ -1,6 +1,6 @@
 """What ``--runner`` costs: the start, and one chunk that computes nothing and answers with 50 rows.
 
-``python -m benchmarks.runner_cost``; needs ``zscout[ray]``; the numbers are in results/2026-11-cluster.md.
+``python -m benchmarks.runner_cost``; needs the extra ray; the numbers are in results/2026-11-cluster.md.
 """
 
 import os

@@ -153,3 +153,21 @@ def test_copies_and_loaded_agents(model: ExactModel, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="a loaded agent has none"):
         again.certificate()
     assert again.certificate(obs=1).gain == here.gain
+
+
+@pytest.mark.parametrize("runs", [None, 3])
+def test_what_it_knows_is_printed_in_one_line_without_tensors(runs: int | None, model: ExactModel) -> None:
+    agent = OnlineTransfer(model, seed=0, runs=runs)
+    shape = () if runs is None else (runs,)
+    before = repr(agent.fit)
+    agent.learn(np.zeros((*shape, 5), int), np.ones((*shape, 5)))
+    agent.learn(np.full((*shape, 7), 80), np.zeros((*shape, 7)))
+    certificate = agent.certificate(obs=np.zeros(shape, int))
+    for shown in map(repr, (agent, agent.fit, agent.posterior, certificate)):
+        assert "tensor" not in shown
+        assert "\n" not in shown
+    assert "unknown" in before
+    assert "12 rewards" in repr(agent.fit)
+    assert "of discounted reward" in repr(certificate)
+    assert "estimate" not in repr(certificate)  # the model is exact
+    assert (" in 3 runs" in repr(agent.fit)) == (runs == 3)

@@ -21,8 +21,8 @@ def as_index(
     value: Any, size: int, name: str, device: torch.device | None = None, whose: str = ""
 ) -> Int[Tensor, "*b"]:
     """Integers in 0 … size − 1 as a long tensor of the same shape; an error ends with ``whose`` limits these are."""
-    if type(value) is int and 0 <= value < size:  # fast path: the state of a single run
-        return torch.tensor(value, device=device)
+    if isinstance(value, int | np.integer) and type(value) is not bool and 0 <= value < size:  # fast path: a single run
+        return torch.tensor(int(value), device=device)
     index = _as_tensor(value, name, "whole numbers", device)
     whole = not (index.is_floating_point() or index.is_complex() or index.dtype == torch.bool)
     if not whole and (index.numel() or isinstance(value, Tensor)):  # an empty list has no dtype

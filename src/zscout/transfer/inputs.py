@@ -111,7 +111,7 @@ def check_observation(
     if tuple(values.shape) != wanted:
         kind = "one run" if not runs else f"{runs[0]} runs"
         raise ValueError(f"the {name} has shape {tuple(values.shape)}, expected {wanted} for {kind}")
-    if not all_finite(values):
+    if size is None and not all_finite(values):
         which = f" of run {int((~torch.isfinite(values)).nonzero()[0, 0])}" if runs else ""
         raise ValueError(f"the {name}{which} holds NaN or inf")
 

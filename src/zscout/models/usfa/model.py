@@ -165,10 +165,14 @@ class USFA(SphereModel, Freezable):
 
     def _psi_at_policy(self, state: Int[Tensor, " n"], z: Float[Tensor, "n d"]) -> Float[Tensor, "h n d"]:
         """ψ of each head, at the policy's action."""
-        psi, logits = self.outputs(state, z, with_psi=True)
+        psi, logits = self.psi_and_logits(state, z)
         if self.config.temperature:
             return (self.probabilities(logits).detach()[:, None] @ psi)[:, :, 0]
         return psi[:, torch.arange(len(state), device=state.device), logits.argmax(-1)]
+
+    def psi_and_logits(self, state: Int[Tensor, " n"], z: Float[Tensor, "n d"]) -> tuple[Tensor, Tensor]:
+        """ψ(s,a;z) of each head [h n A d] and the policy's logits [n A]."""
+        return self.outputs(state, z, with_psi=True)
 
     @torch.no_grad()
     def _logits(self, state: Int[Tensor, " n"], z: Float[Tensor, "n d"]) -> Float[Tensor, "n A"]:

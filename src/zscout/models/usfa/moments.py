@@ -62,16 +62,16 @@ class MomentUSFA(USFA):
         runs = common_shape(state.shape, z.shape[:-2], "observations and z") if z.ndim > 2 else tuple(state.shape)
         pairs = (*runs, z.shape[-2])
         state, z = state[..., None].expand(pairs).flatten(), z.expand(*pairs, -1).reshape(-1, self.dim)
-        last = self.derived("last", list[tuple[Tensor, Tensor, Tensor]])  # M and ψ are asked for one after the other
-        if (found := last[-1:]) and not z.requires_grad:  # one tuple, read once: other threads replace it
-            old_state, old_z, p = found[0]
-            if torch.equal(old_state, state) and torch.equal(old_z, z):
-                return p.clone().reshape(*pairs, -1)
+        p = self.recent("occupancies", state, z, lambda: self._occupancies(state, z))
+        return p.clone().reshape(*pairs, -1)
+
+    def _occupancies(self, state: Int[Tensor, " n"], z: Float[Tensor, "n d"]) -> Float[Tensor, "n S"]:
         parts = [self.occupancy_logits(s, path_inputs(self, s, own)) for s, own in in_parts(state, z)]
-        p = torch.cat(parts).softmax(-1)
-        if not z.requires_grad:
-            last[:] = [(state.clone(), z.clone(), p.clone())]  # copies: the caller may reuse its memory
-        return p.reshape(*pairs, -1)
+        return torch.cat(parts).softmax(-1)
+
+    def psi_and_logits(self, state: Int[Tensor, " n"], z: Float[Tensor, "n d"]) -> tuple[Tensor, Tensor]:
+        """As USFA's; kept for the same pairs, since ψ, M and ψ_g are asked for one after the other."""
+        return self.recent("outputs", state, z, lambda: super(MomentUSFA, self).psi_and_logits(state, z))
 
     def occupancy_logits(self, state: Int[Tensor, " n"], inputs: Float[Tensor, "n k"]) -> Float[Tensor, "n S"]:
         """The network's output."""
@@ -88,7 +88,7 @@ class MomentUSFA(USFA):
 
 def path_inputs(model: USFA, state: Int[Tensor, " n"], z: Float[Tensor, "n d"]) -> Float[Tensor, "n k"]:
     """Inputs of the occupancy network beside the state's: z, ψ(s;z) in features per step, and π(·|s,z)."""
-    psi, logits = model.outputs(state, z, with_psi=True)
+    psi, logits = model.psi_and_logits(state, z)
     pi = model.probabilities(logits)
     mean = (pi[:, None] @ psi.mean(0))[:, 0]
     return torch.cat([model._seen_z(z), mean * (1 - model.gamma), pi], -1)

@@ -10,7 +10,7 @@ from torch import Generator, Tensor, nn
 
 from zscout.models.networks import rectified
 
-ROWS = 1024  # rows whose activations fit a core's cache
+ROWS = 4096  # rows at a time on a CPU: fewer load the weights more often, more hold more memory
 MOST_ROWS = 2**18  # rows whose activations fit a GPU's memory
 
 
@@ -76,7 +76,7 @@ class Inference:
 
 
 def in_parts(state: Int[Tensor, " n"], z: Float[Tensor, "n d"]) -> Iterator[tuple[Tensor, Tensor]]:
-    """Split pairs of state and z into parts that fit cache or GPU memory."""
+    """Split pairs of state and z into parts that fit memory."""
     rows = ROWS if z.device.type == "cpu" else MOST_ROWS
     if len(z) <= rows:  # torch's split is slow
         return iter([(state, z)])

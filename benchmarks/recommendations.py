@@ -54,7 +54,7 @@ EACH = 5  # calls of a fast way for each call of a slow one
 SLOW = (Shooting(10_000), Gradient())
 FREE = Gradient(project=False, rate=0.01)  # not measured: the report shows why it is no rival
 BATCH_STEPS = 25  # steps before a recommendation
-BATCH_SEARCHES = {"network": (DEFAULT, "bank of 1,000"), "exact": (DEFAULT,)}
+BATCH_SEARCHES = {"network": (DEFAULT, "bank of 128"), "exact": (DEFAULT,)}
 CANDIDATES = 1_000  # of the reference, as many as the default bank has
 REFERENCE_STEPS = 2  # steps of the reference in a call
 ANSWERS = 2  # to each problem, for the share of the objective

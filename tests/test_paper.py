@@ -20,6 +20,7 @@ from zscout.lab.runs.spec import Spec
 from zscout.lab.runs.store import Record, Store
 from zscout.paper import EXPERIMENTS, Scale, _quick_claim, specs
 from zscout.paper.experiment import posteriors
+from zscout.paper.experiments.continuous import CONTINUOUS
 from zscout.paper.experiments.feature_maps import FEATURES_AND_POLICIES
 from zscout.paper.experiments.league import entrants
 from zscout.paper.experiments.model_errors import WRONG_PSI, _gains
@@ -45,7 +46,18 @@ def lose_every_third_run(store: Path, folder: Path) -> None:
     after.close()
 
 
+class Few(Scale):
+    """Three runs of 25 steps."""
+
+    def runs(self, full: int) -> int:
+        return 3
+
+    def steps(self, full: int) -> int:
+        return min(full, 25)
+
+
 LEFT_OUT = {1, 8, 15}
+NOT_QUICK = {10, 11, 14, 15}
 ASKED = {1, 2, 3, 4, 5, 6, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18}  # 7 is a drawing
 
 
@@ -55,18 +67,15 @@ def numbers_of(claims: list[dict[str, str]]) -> set[int]:
 
 def test_claims_are_told_from_three_short_runs_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All but the sections whose searches take long."""
-    costly = (FEATURES_AND_POLICIES, GRADIENT, SEARCH_COMPARISON, WRONG_PSI)
+    costly = (FEATURES_AND_POLICIES, GRADIENT, SEARCH_COMPARISON, WRONG_PSI, CONTINUOUS)
     monkeypatch.setattr(paper, "EXPERIMENTS", tuple(each for each in EXPERIMENTS if each not in costly))
-    monkeypatch.setattr(Scale, "runs", lambda scale, full: 3)
-    monkeypatch.setattr(Scale, "steps", lambda scale, full: min(full, 25))
-    scale = Scale(0, True)
+    scale = Few()
     with Store(tmp_path) as store:
         list(run_all(specs(scale), store))
         assert not [why for spec in specs(scale) if (why := store.failure(spec))]
         whole = paper.story(scale, list(paper.sections(scale, paper.Runs(store))))
     claims = whole.to_json()["sections"].values()
     assert numbers_of([claim for section in claims for claim in section["claims"]]) == ASKED - LEFT_OUT
-    assert {claim.verdict for claim in whole.claims if not claim.stored} <= {"holds", "too few runs to tell"}
 
 
 def test_a_folder_of_something_else_is_not_written_to(
@@ -91,12 +100,12 @@ def test_the_whole_paper_on_a_small_scale(tmp_path: Path) -> None:
     results = json.loads((tmp_path / "out/results.json").read_text())
     assert (tmp_path / "numbers.json").read_text() == (tmp_path / "out/results.json").read_text()
     claims = [claim for section in results["sections"].values() for claim in section["claims"]]
-    assert numbers_of(claims) == ASKED
+    assert numbers_of(claims) == ASKED - NOT_QUICK
     told = {claim["verdict"] for claim in claims if not claim["stored"]}
     assert told == {"holds", "too few runs to tell"}  # a quick test refutes nothing
     assert {claim["number"]: claim["kind"] for claim in claims if claim["kind"] != "claim"} == {
         **dict.fromkeys(("9a", "13b"), "check"),
-        **dict.fromkeys(("8c", "10c", "18b"), "ours"),
+        **dict.fromkeys(("8c", "18b"), "ours"),
     }
     for claim in claims:
         assert f"{claim['number']} {claim['verdict']}" in done.stdout
@@ -108,15 +117,12 @@ def test_the_whole_paper_on_a_small_scale(tmp_path: Path) -> None:
         "log-det",
         "transfer",
         "errors-and-rewards",
+        "gradient",
         "framework",
-        "league",
-        "point-maze-labels",
     ):
         for suffix in ("svg", "png"):
             assert (tmp_path / f"out/figures/{name}.{suffix}").stat().st_size > 1000
         assert f"drew out/figures/{name}.svg\n" in done.stdout  # so that it is not silent for minutes
-    assert "search-times" in json.loads((tmp_path / "out/timings.json").read_text())["tables"]
-    assert "search-times" not in (tmp_path / "out/results.json").read_text()
     assert (tmp_path / "out/tables/claims.csv").read_text().count("\n") >= len(claims)
 
     lose_every_third_run(tmp_path / "out/runs.sqlite", tmp_path / "again")
@@ -133,9 +139,9 @@ def test_specs_are_decided_by_the_seed_and_shared_by_sections() -> None:
     assert len(set(first)) == len(first)
     random = {spec for spec in first if any(spec.task) and spec.seed > 10}  # others have hand-picked tasks
     assert not random & set(other)
-    named = sum(len(list(experiment.specs(Scale(0, True)))) for experiment in EXPERIMENTS)
+    named = sum(len(list(experiment.specs(Scale(0, True)))) for experiment in paper.experiments(Scale(0, True)))
     assert named > len(first)  # several sections look at the same runs
-    assert len(specs(Scale(0))) > 8 * len(first)
+    assert len(specs(Scale(0))) > 5 * len(first)
     assert {entrant.method for entrant in entrants(Scale(0), "clusters")} >= {"usf-ucb", "log-det", "mbie", "oracle"}
 
 
@@ -187,7 +193,7 @@ def test_visits_by_hand() -> None:
 
 
 def test_eq_5_and_eq_8_are_one_objective_with_exact_psi() -> None:
-    same, reached = _identity(Scale(0, True), "laplacian")
+    same, reached = _identity(Few(), "laplacian")
     assert same.high <= 1 + 1e-9  # no z can promise more than the ellipsoid holds
     assert same.value > 0.99  # and 5,000 z come close
     for k, (surface, random, gap) in reached.items():
@@ -205,10 +211,10 @@ def test_the_variance_of_a_value_is_below_the_papers_and_equal_to_the_exact_one(
 
 
 def test_changing_z_never_hurts_and_gains_nothing_from_an_exact_model() -> None:
-    gains, lacks = _gains(Scale(0, True), "clusters", "exact")
+    gains, lacks = _gains(Few(), "clusters", "exact")
     assert abs(gains).max() < 1e-9
     assert abs(lacks).max() < 1e-9
-    gains, lacks = _gains(Scale(0, True), "clusters", "network")
+    gains, lacks = _gains(Few(), "clusters", "network")
     assert (gains > -1e-12).all()
     assert (lacks - gains > -1e-9).all()  # no more than there is
     assert gains.max() > 0
@@ -229,7 +235,7 @@ def test_verdicts_and_what_a_quick_test_makes_of_them() -> None:
 
 
 def test_free_ascent_leaves_the_sphere_and_projected_ascent_stays() -> None:
-    free, projected = (_climb(Scale(0, True), "laplacian", project) for project in (False, True))
+    free, projected = (_climb(Few(), "laplacian", project) for project in (False, True))
     assert free[0, :, 0] == pytest.approx(np.ones(3))  # ‖z‖/√d
     assert (free[0, :, -1] > 2).all()
     assert projected[0] == pytest.approx(np.ones_like(projected[0]))

@@ -16,6 +16,7 @@ from zscout.lab.runs.store import Record, Store
 FEATURES = {"clusters": "clusters", "laplacian": "Laplacian"}  # how texts write them; in the order of the paper
 TITLES = {"clusters": "Cluster features", "laplacian": "Laplacian features"}
 VARIANTS = "zscout.paper.variants"
+QUICK_RUNS, QUICK_STEPS = 24, 150  # at most, of each method in a quick test
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class Scale:
 
     def runs(self, full: int) -> int:
         """The number of runs, given that of the full scale."""
-        return max(3, full // 10) if self.quick else full
+        return min(full, QUICK_RUNS) if self.quick else full
 
     def some(self, values: tuple[float, ...]) -> tuple[float, ...]:
         """All values, or every other one."""
@@ -35,7 +36,7 @@ class Scale:
 
     def steps(self, full: int) -> int:
         """The number of steps, given that of the full scale."""
-        return min(full, 60) if self.quick else full
+        return min(full, QUICK_STEPS) if self.quick else full
 
 
 @dataclass(frozen=True, eq=False)

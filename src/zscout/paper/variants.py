@@ -1,7 +1,7 @@
 """Methods that only the paper's claims need, by ``zscout.paper.variants:name``."""
 
 from zscout.transfer.methods import Method
-from zscout.transfer.score.acquisition import UCB, AveragedOverZ, Explore, LogDet, OverHeads
+from zscout.transfer.score.acquisition import UCB, Acquisition, AveragedOverZ, Explore, LogDet, OverHeads
 from zscout.transfer.score.confidence import Constant, PaperSchedule, ScaleFree, SelfNormalised
 from zscout.transfer.score.search import Automatic, Bank, CountBonus, Shooting
 
@@ -32,29 +32,22 @@ def certain(*, noise: float, delta: float = 0.1) -> Method:
     return Method(ridge=noise**2, confidence=SelfNormalised(delta, 3.0), intercept=False)
 
 
-def one_estimate(*, noise: float) -> Method:
+def one_estimate(*, noise: float, bank: int = 300) -> Method:
     """The paper's settings with a bank of z and the mean of the model's heads."""
-    return Method(ridge=noise**2, confidence=PaperSchedule(), acquisition=UCB(), search=Bank(300), intercept=False)
+    return _with_bank(UCB(), noise, bank)
 
 
-def least_of_heads(*, noise: float) -> Method:
+def least_of_heads(*, noise: float, bank: int = 300) -> Method:
     """The paper's settings with a bank of z and the most pessimistic head."""
+    return _with_bank(OverHeads(UCB()), noise, bank)
+
+
+def averaged_over_z(*, noise: float, bank: int = 300, spread: float = 0.1) -> Method:
+    """The paper's settings with a bank of z and ψ averaged over z and four others near it."""
+    return _with_bank(AveragedOverZ(UCB(), 4, spread), noise, bank)
+
+
+def _with_bank(acquisition: Acquisition, noise: float, bank: int) -> Method:
     return Method(
-        ridge=noise**2,
-        confidence=PaperSchedule(),
-        acquisition=OverHeads(UCB()),
-        search=Bank(300),
-        intercept=False,
-    )
-
-
-def pessimistic(*, noise: float) -> Method:
-    """``usf-ucb-paper`` with the more pessimistic of a network's heads."""
-    return Method(ridge=noise**2, confidence=PaperSchedule(), acquisition=OverHeads(UCB()), intercept=False)
-
-
-def averaged_over_z(*, noise: float, spread: float = 0.1) -> Method:
-    """``usf-ucb-paper`` with ψ averaged over z and four others near it."""
-    return Method(
-        ridge=noise**2, confidence=PaperSchedule(), acquisition=AveragedOverZ(UCB(), 4, spread), intercept=False
+        ridge=noise**2, confidence=PaperSchedule(), acquisition=acquisition, search=Bank(bank), intercept=False
     )

@@ -161,6 +161,7 @@ class _Plan:
             return []
         group = max(self._left, key=lambda group: len(self._left[group]) * group.steps)
         size, left = self._sizes[group], self._left[group]
+        size = len(left) if len(left) - size < size // 2 else size  # a few runs take as long as half a chunk
         self._left[group] = left[size:]
         return left[:size]
 

@@ -27,7 +27,7 @@ from zscout.paper.experiments.searches import random_problem
 from zscout.paper.summaries import each, mean, ratio, through, verdict, verdict_over
 
 HORIZONS = (0.5, 0.8, 0.9, 0.95, 0.99)
-SEEDS, STEPS = 30, 100
+SEEDS, STEPS = 30, 50
 FAR, NEAR = f"{VARIANTS}:plain", "usf-ucb-short"  # ‖ψ‖ in V⁻¹ at γ = .99 and at γ = .9
 MOMENT = {"gamma": 0.9, "kappa": 1.7}  # of usf-ucb: M in V⁻¹ with the horizon and the radius of NEAR
 BONUSES = {"‖ψ‖ in V⁻¹": f"{VARIANTS}:explore", "log det(V + M)": f"{VARIANTS}:explore_moment"}
@@ -48,7 +48,7 @@ def _runs(scale: Scale) -> dict[Any, list[Spec]]:
 
 def _tell(scale: Scale, runs: Runs) -> Section:
     found, panels, moment, horizon, unknown = _runs(scale), [], {}, {}, {}
-    t, gammas = min(50, scale.steps(STEPS)), scale.some(HORIZONS)
+    t, gammas = scale.steps(STEPS), scale.some(HORIZONS)
     for name, title in TITLES.items():
         left = {
             label: {g: mean(runs.steps(found[name, label, g], "log_det")[:, t - 1]) for g in gammas}

@@ -65,16 +65,16 @@ def _tell_outside(scale: Scale, runs: Runs) -> Section:
 
 # 15: a wrong ψ
 
-HEADS, NETWORK_TASKS, ONE = 4, 16, "one estimate"
+HEADS, NETWORK_TASKS, NETWORK_BANK, ONE = 4, 16, 32, "one estimate"
 WAYS = {
     ONE: ("one_estimate", 1),
     f"mean of {HEADS} heads": ("one_estimate", HEADS),
     f"least of {HEADS} heads": ("least_of_heads", HEADS),
 }
 ON_NETWORKS = {  # whose ψ has an error without our help
-    ONE: "usf-ucb-paper",
-    "least of both heads": f"{VARIANTS}:pessimistic",
-    "averaged over near z": f"{VARIANTS}:averaged_over_z",
+    ONE: "one_estimate",
+    "least of both heads": "least_of_heads",
+    "averaged over near z": "averaged_over_z",
 }
 
 
@@ -84,7 +84,8 @@ def _wrong(scale: Scale) -> dict[Any, list[Spec]]:
     for name in FEATURES:
         network = GridArena(features=name, model="network")
         for way, method in ON_NETWORKS.items():
-            found[name, "network", way] = transfers(scale, network, method, NETWORK_TASKS, steps=STEPS)
+            shared = {"steps": STEPS, "settings": {"bank": NETWORK_BANK}}
+            found[name, "network", way] = transfers(scale, network, f"{VARIANTS}:{method}", NETWORK_TASKS, **shared)
         for error in scale.some((0.0, 0.1, 0.2, 0.4, 0.8)):
             for way, (method, heads) in WAYS.items():
                 arena = GridArena(features=name, psi_error=error, heads=heads if error else 1)
@@ -131,7 +132,8 @@ def _tell_wrong(scale: Scale, runs: Runs) -> Section:
     ]
     caption = (
         "ψ with an added error, a fixed random function of state and z; the policies stay right (95 % bands, "
-        f"{scale.runs(TASKS)} tasks, {scale.steps(STEPS)} steps, the paper's settings, a bank of 300 z)."
+        f"{scale.runs(TASKS)} tasks, {scale.steps(STEPS)} steps, the paper's settings, a bank of 300 z, "
+        f"of {NETWORK_BANK} with networks)."
     )
     alt = "Lost steps against the error of ψ, for one estimate, the mean and the least of several."
     figure = CurveFigure("wrong-psi", caption, {"By the error of ψ": panels}, alt)

@@ -197,7 +197,7 @@ def test_save_and_load_are_bit_equal(tmp_path: Path) -> None:
     config = json.loads((tmp_path / "full" / "config.json").read_text())
     config["model"]["observation_low"] = "low"
     (tmp_path / "full" / "config.json").write_text(json.dumps(config))
-    with pytest.raises(ValueError, match="observation_low is 'low', expected a list of numbers"):
+    with pytest.raises(ValueError, match="observation_low must be a list, got 'low'"):
         zscout.load(tmp_path / "full")
 
 

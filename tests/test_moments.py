@@ -223,7 +223,7 @@ def test_files_from_before_have_no_m(plain: USFA, tmp_path: Path) -> None:
     assert loaded.config == plain.config
     config["model"]["moment_gamma"] = "short"
     path.write_text(json.dumps(config))
-    with pytest.raises(ValueError, match="moment_gamma is 'short', expected a number or null"):
+    with pytest.raises(ValueError, match="moment_gamma must be a number or null, got 'short'"):
         zscout.load(tmp_path / "old")
 
 

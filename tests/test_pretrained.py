@@ -84,8 +84,8 @@ def test_damaged_weights_are_refused(folder: Path) -> None:
         ({"hiden": 3}, "has the unknown key 'hiden'"),
         ({"gamma": None}, "lacks the key 'gamma'"),
         ({"gamma": 1.5}, "gamma must be in"),
-        ({"heads": "two"}, "heads is 'two', expected int"),
-        ({"actor": 1}, "actor is 1, expected bool"),
+        ({"heads": "two"}, "heads must be a whole number, got 'two'"),
+        ({"actor": 1}, "actor must be true or false, got 1"),
         ({"dim": 8}, "its config.json expects"),
         ({"n_states": 104}, "its config.json expects"),
     ],
@@ -97,7 +97,11 @@ def test_a_config_that_does_not_fit_is_refused(folder: Path, change: "dict[str, 
 
 
 def test_a_config_that_is_none_is_refused(folder: Path) -> None:
-    for text, message in (("{", "is not JSON"), ("[]", "holds list"), ('{"format": "x"}', "lacks the key 'about'")):
+    for text, message in (
+        ("{", "is not JSON"),
+        ("[]", "must be an object"),
+        ('{"format": "x"}', "lacks the key 'about'"),
+    ):
         (folder / "config.json").write_text(text)
         with pytest.raises(ValueError, match=message):
             zscout.load(folder)

@@ -224,7 +224,7 @@ def test_a_file_is_read_as_it_was_written(tmp_path: Path) -> None:
 Change = Callable[[dict[str, Any]], Any]
 WRONG: list[tuple[Change, str]] = [  # a change to a file, and the name of what is then wrong
     (lambda c: c.pop("zscout"), "no trace"),
-    (lambda c: c.update(format=3), "format"),
+    (lambda c: c.update(format=1), "format"),
     (lambda c: c.update(colour=1), "'colour'"),
     (lambda c: c.pop("noise"), "noise"),
     (lambda c: c.update(world="mase"), "did you mean maze"),
@@ -245,7 +245,7 @@ WRONG: list[tuple[Change, str]] = [  # a change to a file, and the name of what 
     (lambda c: c.update(seed=2**63), "seed"),
     (lambda c: c.update(runs=[]), "no step"),
     (lambda c: c.update(runs={}), "runs"),
-    (lambda c: c.update(runs=[3]), "a run"),
+    (lambda c: c.update(runs=[3]), "runs"),
     (lambda c: c["runs"][0].update(state=[]), "no step"),
     (lambda c: c["runs"][0]["entered"].pop(), r"entered .*\[59\]"),
     (lambda c: c["runs"][0]["z"].pop(), r"run 0: z .*\[59, 9\]"),

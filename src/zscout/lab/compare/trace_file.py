@@ -1,11 +1,10 @@
 """Recorded runs in a JSON file: the live page writes it, ``zscout replay`` reads and checks it."""
 
 import json
-import reprlib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TypeAlias, get_args, get_origin
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -15,6 +14,7 @@ from torch import Tensor
 import zscout
 from zscout.base.edge import as_size, in_range, known_name
 from zscout.base.files import no_number
+from zscout.base.parsing import parsed, short
 from zscout.lab.arenas.grid import GridArena
 from zscout.lab.arenas.ground import OF_ARENAS, Ground
 from zscout.lab.arenas.simulation import Trace
@@ -23,14 +23,10 @@ from zscout.worlds.registry import of_kind
 
 KIND, FORMAT = "trace", 2
 MODELS, WHO = ("network", "exact"), ("hidden", "person")  # who gives the reward
-BEFORE_INTERCEPT = 1  # the format of runs without an intercept
 LARGEST_NUMBER = 1e50  # of any number: sums of squares of values stay finite
 MOST_BYTES = 64 * 2**20
 STATES, VECTORS, FINAL = ("state", "action", "entered"), ("z", "z_hat", "best_z"), ("final_z", "final_z_hat")
 Number: TypeAlias = int | float
-OBJECTS = {"rewards": "a reward", "runs": "a run"}
-WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text", type(None): "null"}
-short = reprlib.repr
 
 
 @dataclass(frozen=True)
@@ -185,15 +181,10 @@ class TraceFile:
         """The inverse of ``to_json``; checks everything."""
         if not isinstance(content, dict) or content.get("zscout") != KIND:
             raise ValueError('it is no trace of zscout: it would begin with {"zscout": "trace", …}')
-        if content.get("format") not in (BEFORE_INTERCEPT, FORMAT):
-            raise ValueError(
-                f"its format is {short(content.get('format'))}, this version reads {BEFORE_INTERCEPT} and {FORMAT}"
-            )
+        if content.get("format") != FORMAT:
+            raise ValueError(f"its format is {short(content.get('format'))}, this version reads {FORMAT}")
         entries = {name: value for name, value in content.items() if name not in ("zscout", "format")}
-        if content["format"] == BEFORE_INTERCEPT and isinstance(entries.get("runs"), list):
-            old = {"intercept": False}
-            entries["runs"] = [old | run if isinstance(run, dict) else run for run in entries["runs"]]
-        file: TraceFile = _parsed(entries, cls, "the trace")
+        file: TraceFile = parsed(entries, cls, "the trace")
         return file
 
     @classmethod
@@ -215,31 +206,6 @@ class TraceFile:
 
 def _tensor(values: Any) -> Tensor:
     return torch.tensor(values, dtype=torch.float64)
-
-
-def _parsed(value: Any, kind: Any, name: str) -> Any:
-    """The JSON value as an annotation says: a dataclass, a list, or one of several types; raises if it is not."""
-    if is_dataclass(kind):
-        what, kinds = OBJECTS.get(name, name), {field.name: field.type for field in fields(kind)}
-        if not isinstance(value, dict):
-            raise ValueError(f"{what} is an object with {', '.join(kinds)}, got {short(value)}")
-        for key in sorted(value.keys() ^ kinds.keys()):
-            raise ValueError(f"{what} has no {key}" if key in kinds else f"{what} has {short(key)}, which is not known")
-        return kind(**{key: _parsed(value[key], kinds[key], key) for key in kinds})  # type: ignore[operator]
-    arguments = get_args(kind)
-    if get_origin(kind) is Sequence:
-        if not isinstance(value, list):
-            raise ValueError(f"{name} must be a list, got {short(value)}")
-        (part_kind,) = arguments
-        if set(map(type, value)) <= set(get_args(part_kind) or (part_kind,)):  # fast path: a list of numbers
-            return value
-        return [_parsed(part, part_kind, name) for part in value]
-    if type(value) not in (arguments or (kind,)):  # True is no number
-        wanted = " or ".join(WORDS[kind] for kind in arguments or (kind,))
-        raise ValueError(f"{name} must be {wanted}, got {short(value)}")
-    if type(value) is str and len(value) > 100:
-        raise ValueError(f"{name} is text of {len(value)} letters")
-    return value
 
 
 def array_in(values: Any, name: str, shape: tuple[int, ...], below: int | None = None) -> np.ndarray:

@@ -1,6 +1,6 @@
 """Load models: shipped ones, folders and those of the Hub. Weights are safetensors only: no code is ever loaded."""
 
-from dataclasses import fields
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, overload
@@ -14,6 +14,7 @@ from torch import Tensor
 from zscout.base.files import parse_json
 from zscout.base.names import nearest
 from zscout.base.packing import unpacked
+from zscout.base.parsing import parsed
 from zscout.models.fb.model import FB, FBConfig
 from zscout.models.files.folder import CONFIG, OBSERVATIONS, WEIGHTS, check_tensors
 from zscout.models.files.hub import PREFIX, fetched
@@ -101,39 +102,26 @@ def _find(name_or_folder: str | Path) -> Path:
     return folder
 
 
+@dataclass(frozen=True)
+class _File:
+    """The content of a config.json."""
+
+    format: str
+    model: dict[str, Any]
+    about: dict[str, Any]
+
+
 def _read_config(path: Path) -> tuple[USFAConfig | FBConfig, dict[str, Any]]:
     try:
-        config = parse_json(path.read_bytes())
+        content = parse_json(path.read_bytes())
     except ValueError as error:
         raise ValueError(f"{path} is not JSON: {error}") from None
-    _check_keys(path, config, {"format", "model", "about"})
-    if not isinstance(config["format"], str) or config["format"] not in CONFIGS:
-        raise ValueError(f"{path} has format {config['format']!r}, this version reads {' and '.join(CONFIGS)}")
-    kind, given = CONFIGS[config["format"]], config["model"]
-    if isinstance(given, dict):
-        given = {**LATER[kind], **given}
-    _check_keys(path, given, {field.name for field in fields(kind)})
-    for field in fields(kind):
-        came = given[field.name]
-        if field.type == tuple[float | None, ...]:
-            if not isinstance(came, list) or not all(type(entry) in (int, float, type(None)) for entry in came):
-                raise ValueError(f"{path}: {field.name} is {came!r}, expected a list of numbers, or null for no bound")
-            given[field.name] = tuple(None if entry is None else float(entry) for entry in came)
-        elif field.type == float | None:
-            if type(came) not in (float, int, type(None)):
-                raise ValueError(f"{path}: {field.name} is {came!r}, expected a number or null")
-        elif type(came) is not field.type and not (field.type is float and type(came) is int):
-            raise ValueError(f"{path}: {field.name} is {came!r}, expected {field.type.__name__}")  # type: ignore[union-attr]
-    if not isinstance(config["about"], dict):
-        raise ValueError(f"{path}: about must be an object")
-    return kind(**given), config["about"]
-
-
-def _check_keys(path: Path, came: object, wanted: set[str]) -> None:
-    if not isinstance(came, dict):
-        raise ValueError(f"{path} holds {type(came).__name__}, expected an object")
-    for name in sorted(came.keys() ^ wanted):
-        raise ValueError(f"{path} {'has the unknown' if name in came else 'lacks the'} key {name!r}")
+    file: _File = parsed(content, _File, str(path))
+    if file.format not in CONFIGS:
+        raise ValueError(f"{path} has format {file.format!r}, this version reads {' and '.join(CONFIGS)}")
+    kind = CONFIGS[file.format]
+    config: USFAConfig | FBConfig = parsed({**LATER[kind], **file.model}, kind, str(path))
+    return config, file.about
 
 
 def _read_weights(path: Path, config: USFAConfig | FBConfig) -> dict[str, torch.Tensor]:

@@ -123,10 +123,6 @@ class PointMaze:
         chosen = cells[torch.randint(len(cells), (n,), generator=rng, device=rng.device)]
         return at_rest(chosen, torch.rand(n, 2, generator=rng, device=rng.device))
 
-    def in_pit(self, state: Float[Tensor, "*b 4"]) -> Bool[Tensor, "*b"]:
-        """Which states are in a pit."""
-        return self._in_pit(self._tables(state.device)[1], state[..., 0], state[..., 1])
-
     def picture(self, state: np.ndarray | None = None) -> str:
         """The map as text, with '@' at the point."""
         marks = np.full(self.grid.shape, WALL)

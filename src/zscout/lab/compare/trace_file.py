@@ -13,8 +13,7 @@ from torch import Tensor
 
 import zscout
 from zscout.base.edge import as_size, in_range, known_name
-from zscout.base.files import no_number
-from zscout.base.parsing import parsed, short
+from zscout.base.files import no_number, parsed, short
 from zscout.lab.arenas.grid import GridArena
 from zscout.lab.arenas.ground import OF_ARENAS, Ground
 from zscout.lab.arenas.simulation import Trace

@@ -11,10 +11,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load as tensors_of
 from torch import Tensor
 
-from zscout.base.files import parse_json
+from zscout.base.files import parse_json, parsed
 from zscout.base.names import nearest
 from zscout.base.packing import unpacked
-from zscout.base.parsing import parsed
 from zscout.models.fb.model import FB, FBConfig
 from zscout.models.files.folder import CONFIG, OBSERVATIONS, WEIGHTS, check_tensors
 from zscout.models.files.hub import PREFIX, fetched

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from zscout.transfer.atlas.behaviours import Behaviours
     from zscout.transfer.atlas.charting import chart
     from zscout.transfer.atlas.limits import Limit
+    from zscout.transfer.atlas.memory import Memory
     from zscout.transfer.belief.change import ChangeTest
     from zscout.transfer.belief.credit import Credit
     from zscout.transfer.belief.posterior import TaskPosterior
@@ -50,6 +51,7 @@ __all__ = [
     "Credit",
     "ExactModel",
     "Limit",
+    "Memory",
     "Method",
     "OnlineTransfer",
     "TaskPosterior",
@@ -84,6 +86,7 @@ _HOMES = {
     "transfer.atlas.behaviours": ["Behaviours"],
     "transfer.atlas.charting": ["chart"],
     "transfer.atlas.limits": ["Limit"],
+    "transfer.atlas.memory": ["Memory"],
     "transfer.score.certificate": ["Certificate", "Certified"],
     "transfer.belief.change": ["ChangeTest"],
     "transfer.belief.credit": ["Credit"],

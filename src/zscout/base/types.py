@@ -221,6 +221,14 @@ class HasSecondMoment(Protocol):
 
 
 @runtime_checkable
+class RewardModel(Protocol):
+    """A success detector or another model of a reward: labels for ``OnlineTransfer.learn``."""
+
+    def compute_reward(self, batch: Any) -> Any:
+        """The rewards of a batch of observations."""
+
+
+@runtime_checkable
 class HasMomentDiscount(Protocol):
     """A model that learned M and ψ at a short horizon: they answer for one discount only."""
 

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from zscout.base.edge import as_finite, as_given, as_positive, as_vectors, in_range
+from zscout.base.edge import as_finite, as_given, as_positive, as_size, as_vectors, in_range
 from zscout.base.randomness import Streams
 from zscout.base.types import (
     Action,
@@ -21,6 +21,7 @@ from zscout.base.types import (
     HasTransitionFeatures,
     Obs,
     PolicySet,
+    RewardModel,
     Vectors,
 )
 from zscout.transfer import inputs
@@ -28,6 +29,7 @@ from zscout.transfer.atlas.atlas import Atlas
 from zscout.transfer.atlas.charted import Charted, Experience, OverAtlas
 from zscout.transfer.atlas.choice import OWN, choose_atlas, own_atlas
 from zscout.transfer.atlas.limits import CostBelief, Limit, as_limits, saved_limits, told_costs
+from zscout.transfer.atlas.memory import Memory, Past, as_past, saved_past
 from zscout.transfer.belief.credit import Credit
 from zscout.transfer.belief.fit import RewardFit, fit_of
 from zscout.transfer.belief.forecast_errors import ForecastErrors
@@ -63,7 +65,8 @@ class OnlineTransfer:
     the method named ``"usf-ucb-norm"`` only; a ``Method`` has its own. ``bank`` [n d]: choose among these z only.
     ``atlas``: choose among its behaviours, by its features. If z decides more of what a behaviour does than the start
     (``Atlas.is_steady``), usf-ucb with its default settings uses the model's own atlas; ``atlas=None`` switches it off.
-    ``limit``: with an atlas, a ``Limit`` or several: only behaviours within them are tried.
+    ``limit``: with an atlas, a ``Limit`` or several: only behaviours within them are tried. ``memory``: with an atlas,
+    begin from earlier tasks.
     A call that raises leaves the agent unchanged.
     """
 
@@ -82,6 +85,7 @@ class OnlineTransfer:
         bank: Vectors | None = None,
         atlas: Atlas | str | None = OWN,
         limit: Limit | Sequence[Limit] | None = None,
+        memory: Memory | Past | None = None,
         **settings: object,
     ) -> None:
         chosen = choose_atlas(bfm, method, bank, atlas)
@@ -101,10 +105,14 @@ class OnlineTransfer:
         self.runs = tuple(self.seeds.shape)
         self._constant = constant_part_of(self.bfm) if self.method.intercept and self.atlas is None else None
         example = bfm.sample_z(1, 0)
-        covariance = self._task_covariance()
+        self.memory = memory if isinstance(memory, Memory) else None
+        self.past = as_past(memory, self.atlas)
+        if self.past is not None and self.method.prior != "evidence":
+            raise ValueError("a memory needs a method whose prior is 'evidence', such as usf-ucb with an atlas")
+        covariance = self._task_covariance() if self.past is None else self.past.covariance
         prior = TaskPosterior.prior(
             dim=self.model.dim,
-            ridge=self._ridge if covariance is None else MODEL_RIDGE,
+            ridge=self._ridge if covariance is None or self.past is not None else MODEL_RIDGE,
             covariance=covariance,
             noise=noise,
             forgetting=self.method.forgetting,
@@ -272,11 +280,15 @@ class OnlineTransfer:
             )
         return replace(after, memory=memory)
 
-    def learn(self, observations: Obs, rewards: Rewards) -> None:
-        """Learn labelled pairs at any time, observations [*b m …] and rewards [*b m]: warm start or late feedback."""
+    def learn(self, observations: Obs, rewards: Rewards | RewardModel, seen: Flags | None = None) -> None:
+        """Learn labelled pairs at any time, observations [*b m …] and rewards [*b m]: warm start or late feedback.
+
+        ``rewards`` may be a reward model, with ``compute_reward(observations)``. ``seen`` [*b m]: which have a reward.
+        """
         phi = inputs.checked_phi(self.model, observations)
+        given = rewards.compute_reward(observations) if isinstance(rewards, RewardModel) else rewards
         with self._one_thread:
-            self._state = self._usable(replace(self._state, posterior=self._state.posterior.learn(phi, rewards)))
+            self._state = self._usable(replace(self._state, posterior=self._state.posterior.learn(phi, given, seen)))
 
     def credit(self, observations: Obs, reward: Rewards, by: Credit) -> None:
         """Learn a late reward of the last observations [*b m …], oldest first: r ≈ Σ wₖφ(Sₖ)·z with weights of ``by``.
@@ -362,6 +374,23 @@ class OnlineTransfer:
         return self.model.project_z(tasks if self._constant is None else self._constant.removed_from(tasks)).double()
 
     @property
+    def resembles(self) -> dict[str, float | Float[Tensor, " runs"]]:
+        """The correlation of the expected reward with that of each task in the memory, the highest first."""
+        found = {} if self.past is None else self.past.resemblance(self.z_hat)
+        return {name: value if self.runs else float(value) for name, value in found.items()}
+
+    def remember(self, name: str, run: int | None = None) -> None:
+        """Keep what was learned in the memory, under a name; of a batch, that of one run."""
+        if self.memory is None or self.atlas is None:
+            raise ValueError("this agent has no memory: pass memory=zscout.Memory(folder)")
+        if (run is None) == bool(self.runs):
+            raise ValueError("pass the run to remember, of a batch only")
+        weights, z = (
+            x if run is None else x[as_size(run, "run", 0, self.runs[0] - 1)] for x in (self.z_hat, self.best_z)
+        )
+        self.memory.keep(name, self.atlas, weights, z)
+
+    @property
     def fit(self) -> RewardFit:
         """How much of the rewards seen the features explain: R² with an interval."""
         return fit_of(self._state.posterior.with_likely_prior)
@@ -444,9 +473,15 @@ class OnlineTransfer:
     def save(self, folder: str | Path) -> None:
         """Write method, seeds and state to one file in ``folder``."""
         digest = None if self.atlas is None else self.atlas.digest
-        given = {"name": self.method_name, "noise": self.noise, "norm_bound": self.norm_bound, "atlas": digest}
-        limits = [one.about() for one in self.limits]
-        write_agent(Path(folder), self.method, self.seeds, self._state, **given, limits=limits)
+        given: dict[str, Any] = {
+            "name": self.method_name,
+            "noise": self.noise,
+            "norm_bound": self.norm_bound,
+            "atlas": digest,
+        }
+        given |= {"limits": [one.about() for one in self.limits], "past": self.past and self.past.names}
+        more = {} if self.past is None else self.past.tensors()
+        write_agent(Path(folder), self.method, self.seeds, self._state, more, **given)
 
     @classmethod
     def load(
@@ -456,10 +491,12 @@ class OnlineTransfer:
         method: Method | None = None,
         atlas: Atlas | None = None,
         limit: Limit | Sequence[Limit] | None = None,
+        memory: Memory | None = None,
     ) -> "OnlineTransfer":
         """Load a saved agent, to continue it; pass ``method`` if it has parts from outside zscout.
 
-        Pass the ``atlas`` that it had, unless that is the model's own, and limits whose cost is a function.
+        Pass the ``atlas`` that it had, unless that is the model's own, and limits whose cost is a function. Its earlier
+        tasks are in its file; ``memory`` is where ``remember`` writes.
         """
         atlas = own_atlas(bfm) if atlas is None else atlas
         inputs.check_model_kind(bfm, charted=atlas is not None)
@@ -473,7 +510,9 @@ class OnlineTransfer:
             rest = {name: saved[name] for name in ("runs", "noise", "norm_bound")}
             atlas = None if digest is None else atlas
             limits = saved_limits(saved["limits"], as_limits(limit))
-            agent = cls(bfm, found, seed=tensors["seeds"].tolist(), atlas=atlas, limit=limits, **rest)
+            past = saved_past(saved["past"], tensors, atlas)
+            agent = cls(bfm, found, seed=tensors["seeds"].tolist(), atlas=atlas, limit=limits, memory=past, **rest)
+            agent.memory = memory
             if saved["dim"] != agent.model.dim:
                 raise ValueError(f"it was saved with {saved['dim']} features, this one has {agent.model.dim}")
             agent.method_name = saved["name"]
@@ -510,7 +549,8 @@ class OnlineTransfer:
     def _problem(self, obs: Obs) -> Problem:
         state, score = self._state, self.method.acquisition
         parts = state.last, self._constant, None if state.experience is None else state.experience.merged()
-        return Problem(obs, self.model, state.belief, self.radius, score, *parts, costs=state.costs)
+        past = None if self.past is None else self.past.rows
+        return Problem(obs, self.model, state.belief, self.radius, score, *parts, past=past, costs=state.costs)
 
     def _followed(
         self, experience: Experience, errors: ForecastErrors | None, costs: tuple[CostBelief, ...]

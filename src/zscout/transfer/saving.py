@@ -206,13 +206,20 @@ def _like(value: Tensor | None, like: Tensor, name: str) -> Tensor:
     return value.to(like.device)
 
 
-def write_agent(folder: Path, method: Method, seeds: Int[Tensor, "*b"], state: AgentState, **given: object) -> None:
-    """Write one file atomically; ``given``: name, noise and norm_bound, as the user gave them."""
+def write_agent(
+    folder: Path,
+    method: Method,
+    seeds: Int[Tensor, "*b"],
+    state: AgentState,
+    more: dict[str, Tensor],
+    **given: object,
+) -> None:
+    """Write one file atomically; ``more`` and ``given``: what else the agent was made with."""
     shape = {"dim": state.posterior.dim, "runs": len(seeds) if seeds.ndim else None}
     learns_by = {name: getattr(method, name) for name in LEARNS_BY}
     description = {"format": FORMAT, "method": method_to_json(method), "state": state.numbers()}
     header = {"agent": json.dumps(description | learns_by | shape | given, allow_nan=False)}
-    tensors = {"seeds": seeds} | state.tensors()
+    tensors = {"seeds": seeds} | state.tensors() | more
     content = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
     write_bytes(folder / FILE, to_bytes(content, metadata=header))
 

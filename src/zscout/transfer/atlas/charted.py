@@ -185,7 +185,7 @@ class ChartedCandidates(Candidates):
 
 @dataclass(frozen=True)
 class OverAtlas:
-    """The behaviour of the atlas with the highest score; a random one before any reward.
+    """The behaviour of the atlas with the highest score; a random one before any reward, the best of an earlier task.
 
     Up to 16 behaviours are tried once each.
     """
@@ -194,10 +194,12 @@ class OverAtlas:
         """The best z of the atlas."""
         forecast = self.forecast(problem)
         allowed = self.allowed(problem, forecast)
-        if allowed is None:
+        if allowed is None and problem.past is None:
             first = (uniform(problem.posterior.runs, rng).to(problem.radius) * forecast.candidates.count).long()
         else:
-            first = argmax_at_random(allowed.double(), rng)
+            every = torch.ones(*problem.posterior.runs, forecast.candidates.count).to(problem.radius)
+            preferred = every if problem.past is None else every + problem.past
+            first = argmax_at_random(preferred if allowed is None else preferred * allowed, rng)
         known = (problem.posterior.z_hat != 0).any(-1, keepdim=True)
         best = problem.best([forecast], rng, allowed)
         if forecast.candidates.count <= constants.TRIED_ONCE:

@@ -35,15 +35,17 @@ class TaskPriors:
     dimensions: float  # p, the number of directions that likely tasks use: (tr S)²/tr S² for the model's S = LLᵀ
 
     @classmethod
-    def of(cls, root: Float[Tensor, "d d"], ridge: float) -> "TaskPriors":
-        """From the L of the model and the λ given."""
-        S, eye, shares = root @ root.mT, torch.eye(len(root)).to(root), root.new_tensor(PRIOR_RIDGES)
+    def of(
+        cls, root: Float[Tensor, "d d"], ridge: float, shares_of: Sequence[float] = PRIOR_RIDGES, doubt: float = DOUBT
+    ) -> "TaskPriors":
+        """From an L and the λ given, which also comes in these shares."""
+        S, eye, shares = root @ root.mT, torch.eye(len(root)).to(root), root.new_tensor(shares_of)
         roots = torch.stack([root, S.diagonal().mean().sqrt() * eye]).repeat_interleave(len(shares), 0)
         ridges = (ridge * shares).repeat(2)
         precisions = ridges[:, None, None] * torch.cholesky_inverse(roots)
         log_dets = len(root) * ridges.log() - 2 * roots.diagonal(dim1=-2, dim2=-1).log().sum(-1)
         other = torch.arange(2 * len(shares), device=root.device)
-        doubts = DOUBT * ((other >= len(shares)).to(root) + (other % len(shares) > 0).to(root))
+        doubts = doubt * ((other >= len(shares)).to(root) + (other % len(shares) > 0).to(root))
         p = float(S.diagonal().sum() ** 2 / S.square().sum())
         return cls(roots, ridges, precisions - precisions[0], log_dets, doubts, p)
 

@@ -55,12 +55,11 @@ class TaskPosterior(TaskEstimate):
     ) -> "TaskPosterior":
         """The prior: ẑ = 0, V = λI, or λ·``covariance``⁻¹. With ``noise=None`` σ is estimated from the rewards.
 
-        Of several λ the first is the one that V begins with; ``with_likely_prior`` has the most likely one.
+        Of several λ the first is the one that V begins with; ``with_likely_prior`` has the most likely one, and with a
+        ``covariance`` also decides between it and none.
         """
         dim, ridges = as_size(dim, "dim", 1), [as_positive(one, "ridge") for one in np.atleast_1d(ridge).tolist()]
         ridge = ridges[0]
-        if len(ridges) > 1 and covariance is not None:
-            raise ValueError("got several ridges and a covariance of tasks: pass one of them")
         noise = None if noise is None else in_range(noise, "noise", 0.0, math.inf, open_end=True)
         forgetting = in_range(forgetting, "forgetting", 0.0, 1.0)
         eye = torch.eye(dim, dtype=torch.float64, device=device).expand(*runs, dim, dim)
@@ -70,7 +69,9 @@ class TaskPosterior(TaskEstimate):
         sums = Sums(ridge * V, zero, zero[..., 0], zero[..., 0])
         means = Means(zero, zero[..., 0], zero[..., 0]) if intercept else None
         priors = None if root is None else TaskPriors.of(root, ridge)
-        if len(ridges) > 1:
+        if len(ridges) > 1 and root is not None:
+            priors = TaskPriors.of(root, 1.0, ridges, doubt=0.0)
+        elif len(ridges) > 1:
             priors = TaskPriors.of_ridges(torch.eye(dim, dtype=torch.float64, device=device), ridges)
         return cls(zero, W, W, sums, None, ridge, noise, forgetting, root, means, priors)
 
@@ -114,9 +115,17 @@ class TaskPosterior(TaskEstimate):
         nothing = self.z_hat.new_empty(*self.runs, 0, self.dim)
         return self._faded()._refactored(nothing, nothing[..., 0], 0.0)
 
-    def learn(self, phi: Any, reward: Any) -> "TaskPosterior":
-        """Learn labelled pairs at any time, φ [*b m d] and r [*b m]; forgetting treats all as new."""
+    def learn(self, phi: Any, reward: Any, seen: Any = None) -> "TaskPosterior":
+        """Learn labelled pairs at any time, φ [*b m d] and r [*b m]; forgetting treats all as new.
+
+        With ``seen`` [*b m], only those that are True, one after the other.
+        """
         phi = as_vectors(phi, self.dim, "phi", self.device).detach()
+        if seen is not None and phi.ndim > 1:
+            numbers, told = as_real(reward, "reward", self.device), self
+            for k, flag in enumerate(flags_of_runs(seen, tuple(phi.shape[:-1]), "seen").unbind(-1)):
+                told = told.update(phi[..., k, :], numbers[..., k], flag)
+            return told
         phi, reward = self._pair(phi, reward, pairs=True)
         pairs, means = phi.shape[-2], self.means
         if not pairs:

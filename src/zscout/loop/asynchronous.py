@@ -2,7 +2,9 @@
 
 import atexit
 import math
+import os
 import threading
+import weakref
 from collections import deque
 from dataclasses import dataclass
 from types import TracebackType
@@ -36,6 +38,7 @@ class _Step:
     next_obs: Obs
     reward: float | None = None
     done: bool = False
+    doubtful: bool = False  # whether the agent may refuse the reward: ``tell`` waits
 
     def follows(self, z: Tensor) -> bool:
         """Whether the choice followed this very z."""
@@ -55,8 +58,9 @@ class AsyncTransfer:
     asks for the next one at the newest observation; meanwhile ``act`` follows the present z. The first is the agent's
     ``best_z``. With ``drain`` after each call the actions are the agent's own.
 
-    At most ``backlog`` rewards wait: a further ``tell`` waits for the worker. An error in the worker ends its work, and
-    every later call raises it. The model's ``act`` and ``psi`` are called by two threads at once.
+    At most ``backlog`` rewards wait: a further ``tell`` waits for the worker, and so does one whose reward is so large
+    that the agent may refuse it. Any other error in the worker ends its work, and every later call raises it. The
+    model's ``act`` and ``psi`` are called by two threads at once. The worker ends with this object, or by ``close``.
     """
 
     def __init__(self, agent: OnlineTransfer, *, backlog: int = 1_000) -> None:
@@ -67,43 +71,33 @@ class AsyncTransfer:
         if not agent.can_follow:
             raise ValueError("this method chooses actions or whole rollouts: use the agent itself")
         self.bfm = agent.bfm
-        self._agent, self._backlog = agent, as_size(backlog, "backlog", 1)
-        self._hold = math.inf if isinstance(agent.method.hold, str) else agent.method.hold
-        z = agent.present_z
-        self._z = agent.best_z if z is None else z  # replaced by the worker, never changed in place
-        self._seeds = agent.seeds.to(self._z.device)
-        # Of the control loop alone
+        self._worker = _Worker(agent, as_size(backlog, "backlog", 1))
+        self._seeds, self._safe = agent.seeds.to(self._worker.z.device), agent.safe_reward
         self._one_thread = OneThread()
         self._t, self._begins = agent.t, True
         self._choice: _Choice | None = None
-        # Of both threads, guarded by the condition
-        self._news = threading.Condition()
-        self._queue: deque[_Step] = deque()
-        self._busy = self._closing = self._abandoned = False
-        self._error: BaseException | None = None
-        self._worker = threading.Thread(target=self._work, name="zscout-transfer", daemon=True)
+        weakref.finalize(self, self._worker.abandon).atexit = False  # at exit the worker ends itself
         self._worker.start()
-        atexit.register(self._abandon)  # a thread that computes while the interpreter ends would abort the process
 
     # The control loop
 
     def act(self, obs: Obs) -> Action:
         """A_t ~ π(·|S_t, z) with the newest z: a tensor if ``obs`` is a tensor, else numpy."""
         with self._one_thread:
-            self._check()
+            self._worker.check()
             inputs.check_observation(obs, self.bfm.observation_space, ())
-            z = self._z
+            z = self._worker.z
             action = drawn_action(self.bfm, obs, z, Streams(self._seeds, STREAMS * self._t + ACT))
             self._choice = _Choice(inputs.copied(obs), z, inputs.copied(action))
             if self._begins:  # later observations come with the rewards
-                self._put(_Step(None, self._choice.obs))
+                self._worker.put(_Step(None, self._choice.obs))
                 self._begins = False
             return action
 
     def tell(self, next_obs: Obs, reward: Rewards | None = None, done: Flags = False) -> None:
         """Queue (S_{t+1}, R_{t+1}) for the worker; ``reward=None``: no reward was seen."""
         with self._one_thread:
-            self._check()
+            self._worker.check()
             if self._choice is None:
                 raise ValueError("each tell needs an act(obs) before it")
             inputs.check_observation(next_obs, self.bfm.observation_space, ())
@@ -112,45 +106,39 @@ class AsyncTransfer:
             if number is not None and number.ndim:
                 raise ValueError(f"reward has shape {tuple(number.shape)}, expected one number")
             known = None if number is None else float(number)
-            self._put(_Step(self._choice, inputs.copied(next_obs), known, ended))
+            doubtful = known is not None and abs(known) > self._safe
+            self._worker.put(_Step(self._choice, inputs.copied(next_obs), known, ended, doubtful))
+            if doubtful:
+                self._worker.wait()
+                if (refusal := self._worker.refusal) is not None:
+                    self._worker.refusal = None
+                    raise refusal
             self._t, self._choice, self._begins = self._t + 1, None, ended
 
     @property
     def present_z(self) -> Float[Tensor, " d"]:
         """The z that the next ``act`` follows, unless the worker finds another before."""
-        return self._z.clone()
+        return self._worker.z.clone()
 
     @property
     def waiting(self) -> int:
         """The number of steps that the worker has not begun to learn."""
-        return len(self._queue)
+        return self._worker.waiting
 
     # The end, and pauses
 
     def drain(self) -> None:
         """Wait until all rewards are learned and the next z, if one is due, is there."""
-        with self._news:
-            self._news.wait_for(lambda: self._idle)
-        if self._error is not None:
-            raise self._error
+        self._worker.wait()
 
     def close(self) -> None:
         """Learn what is queued, then end the worker; raises its error, if there was one."""
-        with self._news:
-            self._closing = True
-            self._news.notify_all()
-        self._worker.join()
-        atexit.unregister(self._abandon)
-        if self._error is not None:
-            raise self._error
+        self._worker.close()
 
     @property
     def agent(self) -> OnlineTransfer:
         """The agent, to read or save it: after ``drain`` or ``close``, while the worker does not use it."""
-        with self._news:
-            if not self._idle:
-                raise RuntimeError("the worker is using the agent: call drain() or close() before")
-            return self._agent
+        return self._worker.idle_agent()
 
     def __enter__(self) -> "AsyncTransfer":
         return self
@@ -164,7 +152,91 @@ class AsyncTransfer:
             if error is None:  # else the loop's own error is the one to see
                 raise
 
-    # The worker
+
+class _Worker:
+    """The thread that learns and chooses z; it knows nothing of the ``AsyncTransfer``, which may be forgotten."""
+
+    def __init__(self, agent: OnlineTransfer, backlog: int) -> None:
+        self._agent, self._backlog = agent, backlog
+        self._hold = math.inf if isinstance(agent.method.hold, str) else agent.method.hold
+        z = agent.present_z
+        self.z = agent.best_z if z is None else z  # replaced by the worker, never changed in place
+        self.refusal: ValueError | None = None  # of the last doubtful reward
+        # Of both threads, guarded by the condition
+        self._news = threading.Condition()
+        self._queue: deque[_Step] = deque()
+        self._busy = self._closing = self._abandoned = False
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._work, name="zscout-transfer", daemon=True)
+        self._process = os.getpid()
+
+    def start(self) -> None:
+        """Start the thread, and see to its end."""
+        self._thread.start()
+        atexit.register(self._end)  # a thread that computes while the interpreter ends would abort the process
+
+    # Called by the control loop
+
+    @property
+    def waiting(self) -> int:
+        """The number of steps that are not begun."""
+        return len(self._queue)
+
+    def put(self, step: _Step) -> None:
+        """Queue a step; a reward waits while the queue is full."""
+        self.check()
+        with self._news:
+            if step.choice is not None:  # else ``act`` would wait
+                self._news.wait_for(lambda: len(self._queue) < self._backlog or self._error is not None)
+            self.check()
+            self._queue.append(step)
+            self._news.notify_all()
+
+    def wait(self) -> None:
+        """Wait until it is idle; raises its error, if there was one."""
+        self._check_process()
+        with self._news:
+            self._news.wait_for(lambda: self._idle)
+        if self._error is not None:
+            raise self._error
+
+    def close(self) -> None:
+        """Learn what is queued, then end; raises its error, if there was one."""
+        self._check_process()
+        with self._news:
+            self._closing = True
+            self._news.notify_all()
+        self._thread.join()
+        atexit.unregister(self._end)
+        if self._error is not None:
+            raise self._error
+
+    def abandon(self) -> None:
+        """Let the thread end without learning what is queued."""
+        if os.getpid() != self._process:
+            return
+        with self._news:
+            self._queue.clear()
+            self._closing = self._abandoned = True
+            self._news.notify_all()
+
+    def idle_agent(self) -> OnlineTransfer:
+        """The agent; raises while the thread uses it."""
+        self._check_process()
+        with self._news:
+            if not self._idle:
+                raise RuntimeError("the worker is using the agent: call drain() or close() before")
+            return self._agent
+
+    def check(self) -> None:
+        """Raise unless it learns."""
+        self._check_process()
+        if self._error is not None:
+            raise self._error
+        if self._closing:
+            raise RuntimeError("this AsyncTransfer is closed: continue with its agent")
+
+    # The thread
 
     def _work(self) -> None:
         held: float = math.inf  # steps for which the newest z was followed; infinite: choose one
@@ -186,12 +258,13 @@ class AsyncTransfer:
                     if self._abandoned:
                         return
                     changes = self._agent.changes
-                    self._learn(step)
+                    if not self._learned(step):
+                        continue
                     new = step.choice is None or step.done or self._agent.changes != changes
-                    held = math.inf if new else held + step.follows(self._z)
+                    held = math.inf if new else held + step.follows(self.z)
                     place = None if step.done else step.next_obs
                 if place is not None and held >= self._hold and not self._closing:
-                    self._z, held = self._agent.ask(place), 0
+                    self.z, held = self._agent.ask(place), 0
         except BaseException as error:  # the control loop raises it
             self._error = error
         finally:
@@ -199,36 +272,36 @@ class AsyncTransfer:
                 self._busy = False
                 self._queue.clear()
                 self._news.notify_all()
+            if self._abandoned:
+                atexit.unregister(self._end)
 
-    def _learn(self, step: _Step) -> None:
-        if step.choice is not None:
-            self._agent.follow(step.choice.obs, step.choice.z, step.choice.action)
+    def _learned(self, step: _Step) -> bool:
+        """Whether the step was learned; a doubtful reward may be refused."""
+        if step.choice is None:
+            return True
+        self._agent.follow(step.choice.obs, step.choice.z, step.choice.action)
+        try:
             self._agent.tell(step.next_obs, step.reward, step.done)
+        except ValueError as error:
+            if not step.doubtful:
+                raise
+            self.refusal = error
+            return False
+        return True
 
     # Parts
 
-    def _abandon(self) -> None:
-        """End the worker without learning what is queued."""
-        with self._news:
-            self._queue.clear()
-            self._closing = self._abandoned = True
-            self._news.notify_all()
-        self._worker.join()
+    def _end(self) -> None:
+        if os.getpid() == self._process:
+            self.abandon()
+            self._thread.join()
 
     @property
     def _idle(self) -> bool:
         return not self._queue and not self._busy
 
-    def _put(self, step: _Step) -> None:
-        with self._news:
-            if step.choice is not None:  # else ``act`` would wait
-                self._news.wait_for(lambda: len(self._queue) < self._backlog or self._error is not None)
-            self._check()
-            self._queue.append(step)
-            self._news.notify_all()
-
-    def _check(self) -> None:
-        if self._error is not None:
-            raise self._error
-        if self._closing:
-            raise RuntimeError("this AsyncTransfer is closed: continue with its agent")
+    def _check_process(self) -> None:
+        if os.getpid() != self._process:
+            raise RuntimeError(
+                "this AsyncTransfer was made before a fork, which copies no threads: make one in this process"
+            )

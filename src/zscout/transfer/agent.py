@@ -122,7 +122,6 @@ class OnlineTransfer:
         )
         self._largest_z = math.sqrt(torch.finfo(example.dtype).max / bfm.dim)  # ‖ẑ‖² must fit the model's dtype
         self._one_thread = OneThread()
-        self._entered: Obs | None = None  # the observation of the last tell
         self._prior, change = prior, self.method.change
         new = torch.full(self.runs, math.inf, dtype=torch.float64, device=prior.device)
         recent = {} if change is None else change.begin(prior)
@@ -256,9 +255,10 @@ class OnlineTransfer:
                 experience=experience,
                 errors=errors,
                 costs=costs,
+                entered=inputs.copied(next_obs),
             )
             after = after if reward is None else self._usable(after)
-            self._state, self._entered = self._remembered(after, next_obs, reward, ended, seen), inputs.copied(next_obs)
+            self._state = self._remembered(after, next_obs, reward, ended, seen)
 
     def _remembered(
         self, after: AgentState, next_obs: Obs, reward: Rewards | None, ended: Bool[Tensor, "*b"], seen: Flags | None
@@ -438,7 +438,7 @@ class OnlineTransfer:
         if isinstance(search, OverAtlas):
             return search.best_z(self._problem(()))  # the same from every start
         if isinstance(search, Among):
-            seen = self._state.asked is not None or self._entered is not None
+            seen = self._state.asked is not None or self._state.entered is not None
             return search.best_z(self._problem(self._last_observation())) if seen else search.first(self.runs)
         return self.z_for(self.z_hat)
 
@@ -452,6 +452,11 @@ class OnlineTransfer:
         if (radius < 0).any() or tuple(radius.shape) not in ((), self.runs):
             raise ValueError(f"the radius must be one number ≥ 0, or one for each run, got {radius}")
         return radius.expand(self.runs)
+
+    @property
+    def safe_reward(self) -> float:
+        """Rewards up to this size are never refused for their size: ẑ stays within the model's dtype."""
+        return math.sqrt(self._largest_z)
 
     @property
     def can_follow(self) -> bool:
@@ -517,6 +522,8 @@ class OnlineTransfer:
                 raise ValueError(f"it was saved with {saved['dim']} features, this one has {agent.model.dim}")
             agent.method_name = saved["name"]
             agent._state = agent._state.restored(saved["state"], tensors, bfm.dim, 0 if atlas is None else len(atlas.z))
+            for obs in filter(lambda obs: obs is not None, (agent._state.asked, agent._state.entered)):
+                inputs.check_observation(obs, bfm.observation_space, agent.runs)
         except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
             raise ValueError(f"cannot restore the agent in {folder}: {error}") from error
         return agent
@@ -525,7 +532,7 @@ class OnlineTransfer:
         return {name: value for name, value in vars(self).items() if name != "_one_thread"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update({"_entered": None, **state}, _one_thread=OneThread())  # a copy can be used by another thread
+        vars(self).update(state, _one_thread=OneThread())  # a copy can be used by another thread
 
     # Parts
 
@@ -536,9 +543,9 @@ class OnlineTransfer:
         return replace(self._state, asked=inputs.copied(obs), action=self._state.action if again else None)
 
     def _last_observation(self) -> Obs:
-        last = self._entered if self._state.asked is None else self._state.asked
+        last = self._state.entered if self._state.asked is None else self._state.asked
         if last is None:
-            raise ValueError("there is no last observation (a loaded agent has none): call ask or tell, or pass obs")
+            raise ValueError("there is no last observation: call ask or tell, or pass obs")
         return last
 
     def _due(self) -> Bool[Tensor, "*b"]:
@@ -583,12 +590,13 @@ class OnlineTransfer:
         return self.model.task_covariance()
 
     def _usable(self, state: AgentState) -> AgentState:
-        """The state; raises if its ẑ overflows the model's dtype."""
+        """The state; raises if its ẑ overflows the model's dtype, or would with a reward far from the mean."""
         first = state.posterior
-        plain = state.answers is None and first.forgetting == 1
-        if plain and first.z_hat.abs().max().item() < SAFE_SHARE * self._largest_z:
-            return state  # whichever prior is likely: it is found when a score needs it
-        if torch.linalg.vector_norm(state.belief.z_hat, math.inf).item() > self._largest_z:
+        plain, z_hat = state.answers is None and first.forgetting == 1, first.z_hat.abs().max().item()
+        if not plain or z_hat >= SAFE_SHARE * self._largest_z:  # else whichever prior is likely is found when needed
+            z_hat = torch.linalg.vector_norm(state.belief.z_hat, math.inf).item()
+        mean = 0.0 if first.means is None else first.means.reward.abs().max().item()
+        if max(z_hat, mean) > self._largest_z:
             largest = f"{self._largest_z:.2g}"
             raise ValueError(f"ẑ has entries over {largest}, which overflow the model's dtype: scale the reward down")
         return state

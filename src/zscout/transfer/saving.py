@@ -34,7 +34,11 @@ FILE = "agent.safetensors"
 FORMAT = 9
 EXPERIENCE, ERRORS, COST = "experience.", "errors.", "cost."  # begin the names of their tensors
 LEARNS_BY = ("ridge", "prior", "forgetting", "intercept")  # settings that a posterior depends on
-PENDING = ("asked", "action")  # of any type that a user passes; tensors in the file, one for each entry of a dict
+OBSERVED = (
+    "asked",
+    "action",
+    "entered",
+)  # of any type that a user passes; tensors in the file, one for each entry of a dict
 ROLES: dict[str, tuple[ModuleType, ...]] = {
     "confidence": (confidence,),
     "acquisition": (acquisition,),
@@ -57,6 +61,7 @@ class AgentState:
     last: Float[Tensor, "*b d"] | None = None  # Z_{t−1}
     z: Float[Tensor, "*b d"] | None = None  # Z_t, from ask to tell
     asked: Obs | None = None  # S_t, from ask or act to tell
+    entered: Obs | None = None  # the observation of the last tell
     action: Action | None = None  # A_t, from act to tell
     memory: Memory = field(default_factory=dict)  # of a rollout search or an explorer
     answers: Float[Tensor, "*b n d"] | None = None  # Φ_better − Φ_worse of each preference
@@ -76,8 +81,8 @@ class AgentState:
         return self.posterior.with_likely_prior if self.answers is None else self.preferences.posterior
 
     def numbers(self) -> dict[str, Any]:
-        """The fields that are not tensors, and which of ``PENDING`` are."""
-        return {"t": self.t, "tensors": [name for name, value in self._pending().items() if isinstance(value, Tensor)]}
+        """The fields that are not tensors, and which of ``OBSERVED`` are."""
+        return {"t": self.t, "tensors": [name for name, value in self._observed().items() if isinstance(value, Tensor)]}
 
     def tensors(self) -> dict[str, Tensor]:
         """The other fields as tensors, by name."""
@@ -87,7 +92,7 @@ class AgentState:
             | {"last": self.last, "z": self.z, "answers": self.answers}
             | {
                 name: value if value is None or isinstance(value, Tensor) else torch.as_tensor(np.asarray(value))
-                for name, value in self._pending().items()
+                for name, value in self._observed().items()
             }
         )
         return (
@@ -101,8 +106,8 @@ class AgentState:
             | {f"{COST}{k}.{n}": v for k, cost in enumerate(self.costs) for n, v in cost.tensors().items()}
         )
 
-    def _pending(self) -> dict[str, Any]:
-        return {key: value for name in PENDING for key, value in _flattened(getattr(self, name), name).items()}
+    def _observed(self) -> dict[str, Any]:
+        return {key: value for name in OBSERVED for key, value in _flattened(getattr(self, name), name).items()}
 
     def restored(
         self, numbers: dict[str, Any], tensors: dict[str, Tensor], dim: int, behaviours: int = 0
@@ -131,7 +136,7 @@ class AgentState:
                 {
                     name: value if name in kept else value.numpy()[()]
                     for name, value in tensors.items()
-                    if name in PENDING or name.startswith("[")
+                    if name in OBSERVED or name.startswith("[")
                 }
             ),
             recent={name: checked[f"recent.{name}"] for name in self.recent},
@@ -182,7 +187,7 @@ def _unflattened(entries: dict[str, Any]) -> dict[str, Any]:
     """What ``_flattened`` took apart, by the first name of each path."""
     found: dict[str, Any] = {}
     for name, value in entries.items():
-        *path, last = [name] if name in PENDING else parse_json(name)
+        *path, last = [name] if name in OBSERVED else parse_json(name)
         into = found
         for key in path:
             into = into.setdefault(key, {})

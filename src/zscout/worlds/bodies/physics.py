@@ -1,8 +1,10 @@
 """A body of the DeepMind control suite on MuJoCo, thousands at once; needs the extra ``mujoco``."""
 
+import ctypes
 import os
 import threading
 import warnings
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from importlib import resources
@@ -64,8 +66,7 @@ class Body(ABC):
         self.model = model
         self.repeat = as_size(repeat, "repeat", 1, 100)
         self.threads = _cores() if threads is None else as_size(threads, "threads", 1, 1_024)
-        self._batch: Any = None  # mujoco.batch.Batch with room for the largest number of bodies so far
-        self._lock = threading.Lock()
+        self._simulator = _Simulator()
         self._sensors = list(sensors)  # columns of MuJoCo's sensordata
         self._sizes = [int(n) for n in (model.nq, model.nv, model.nv, model.na, len(self._sensors))]
         low, high = model.actuator_ctrlrange.T
@@ -142,6 +143,12 @@ class Body(ABC):
     def far(self) -> list[bool]:
         """Which of these capsules are on the far side of a body that moves to the right."""
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_simulator": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _simulator=_Simulator())
+
     def __repr__(self) -> str:
         return f"Body({self.name!r}, repeat={self.repeat}, threads={self.threads})"
 
@@ -155,12 +162,9 @@ class Body(ABC):
         """States after physics steps; without any, only the sensors are computed."""
         n, rows = len(state), state.detach().cpu().numpy()
         which = np.arange(n, dtype=np.int32)
-        with self._lock:
-            if self._batch is None or self._batch.nsim < n:
-                from mujoco.batch import Batch
-
-                self._batch = Batch(self.model, max(n, 1), self.threads)
-            batch, given = self._batch, np.split(rows, np.cumsum(self._sizes[:-1]), 1)
+        with self._simulator.lock:
+            batch = self._simulator.batch_of(self.model, n, self.threads)
+            given = np.split(rows, np.cumsum(self._sizes[:-1]), 1)
             parts = [batch.bind(name)[:n] for name, size in zip(STATE, self._sizes, strict=False) if size]
             for part, values in zip(parts, (each for each in given[:4] if each.shape[1]), strict=True):
                 part[:] = values
@@ -177,6 +181,34 @@ class Body(ABC):
                 parts.append(sensed[:n, self._sensors])
             entered = torch.from_numpy(np.concatenate(parts, 1))
         return entered.to(state), diverged.to(state.device)
+
+
+class _Simulator:
+    """MuJoCo's batch of bodies with its threads; copies of a body get their own, and so does a forked process."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self._batch: Any = None  # with room for the largest number of bodies so far
+        SIMULATORS.add(self)
+
+    def batch_of(self, model: Any, n: int, threads: int) -> Any:
+        """A batch with room for n bodies."""
+        if self._batch is None or self._batch.nsim < n:
+            from mujoco.batch import Batch
+
+            self._batch = Batch(model, max(n, 1), threads)
+        return self._batch
+
+    def leave(self) -> None:
+        """Forget the batch without freeing it: that would wait for threads that are not in this process."""
+        if self._batch is not None:
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._batch))
+        self.lock, self._batch = threading.Lock(), None
+
+
+SIMULATORS: weakref.WeakSet[_Simulator] = weakref.WeakSet()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=lambda: list(map(_Simulator.leave, SIMULATORS)))
 
 
 def check_entries(rows: Tensor, name: str, entries: int) -> None:

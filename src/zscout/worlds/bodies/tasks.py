@@ -35,6 +35,9 @@ class BodyTask:
         """Rewards of the observations entered."""
         return self.field(self.world.goal_features(torch.as_tensor(obs)))
 
+    def __reduce__(self) -> tuple[Callable[..., "BodyTask"], tuple[Body, str]]:
+        return body_task, (self.world, self.name)  # functions cannot be pickled
+
 
 def body_tasks(world: Body, kind: str | None = None) -> list[BodyTask]:
     """The tasks of a body, all or those of a kind: "suite", "benchmark" (URLB, ExORL) or "held-out"."""

@@ -1,0 +1,139 @@
+"""Faults of files, copies, forks and long runs that were found by attack; each test repeats one attack."""
+
+import contextlib
+import copy
+import gc
+import os
+import pickle
+import signal
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import zscout
+from zscout import AsyncTransfer, ExactModel, OnlineTransfer
+
+
+def told(agent: OnlineTransfer, steps: int) -> OnlineTransfer:
+    """The agent after steps with the reward s mod 5."""
+    for state in range(steps):
+        agent.ask(state)
+        agent.tell(state + 1, float((state + 1) % 5))
+    return agent
+
+
+def in_child(work: Callable[[], object], seconds: float = 20.0) -> str:
+    """What a forked process returns or raises; ``hangs`` if it does not end."""
+    read, write = os.pipe()
+    child = os.fork()
+    if not child:
+        answer = "hangs"
+        with contextlib.suppress(BaseException):
+            try:
+                answer = f"returned {work()}"
+            except Exception as error:
+                answer = f"{type(error).__name__}: {error}"
+        os.write(write, answer.encode())
+        os._exit(0)
+    os.close(write)
+    until = time.monotonic() + seconds
+    while not os.waitpid(child, os.WNOHANG)[0]:
+        if time.monotonic() > until:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            return "hangs"
+        time.sleep(0.01)
+    with os.fdopen(read) as file:
+        return file.read()
+
+
+# Agents
+
+
+def test_a_loaded_agent_has_the_best_z_of_its_bank(clusters_model: ExactModel, tmp_path: Path) -> None:
+    agent = told(OnlineTransfer(clusters_model, bank=clusters_model.sample_z(20, 3)), 30)
+    agent.save(tmp_path)
+    again = OnlineTransfer.load(tmp_path, clusters_model)
+    assert torch.equal(again.best_z, agent.best_z)
+    assert not torch.equal(again.best_z, OnlineTransfer(clusters_model, again.method).best_z)  # the bank's first
+
+
+@pytest.mark.parametrize("outlier", [1e30, 1e300])
+def test_an_outlier_is_refused_by_tell_and_the_loop_goes_on(outlier: float, clusters_network: zscout.USFA) -> None:
+    with AsyncTransfer(OnlineTransfer(clusters_network)) as robot:
+        robot.act(3)
+        with pytest.raises(ValueError, match="reward"):
+            robot.tell(4, outlier)
+        robot.tell(4, 1.0)  # the same step, with another reward
+        robot.act(4)
+        robot.tell(5, 2.0)
+    assert robot.agent.t == 2
+    assert robot.agent.z_hat.abs().max() < 100
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.parametrize("call", ["act", "drain", "close", "agent"])
+def test_after_a_fork_an_async_transfer_says_so(call: str, clusters_network: zscout.USFA) -> None:
+    with AsyncTransfer(OnlineTransfer(clusters_network)) as robot:
+        robot.act(3)
+        robot.tell(4, 1.0)
+        robot.drain()
+        calls = {"act": lambda: robot.act(4), "drain": robot.drain, "close": robot.close, "agent": lambda: robot.agent}
+        assert "fork" in in_child(calls[call])
+        robot.act(4)
+        robot.tell(5, 1.0)
+    assert robot.agent.t == 2
+
+
+def test_a_forgotten_async_transfer_ends_its_thread(clusters_network: zscout.USFA) -> None:
+    def threads() -> int:
+        return sum(thread.name == "zscout-transfer" for thread in threading.enumerate())
+
+    before, robot = threads(), AsyncTransfer(OnlineTransfer(clusters_network))
+    robot.act(3)
+    robot.tell(4, 1.0)
+    robot.drain()
+    assert threads() == before + 1
+    del robot
+    gc.collect()
+    until = time.monotonic() + 20
+    while threads() > before and time.monotonic() < until:
+        time.sleep(0.01)
+    assert threads() == before
+
+
+# Bodies
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda thing: pickle.loads(pickle.dumps(thing))])
+def test_bodies_and_their_environments_are_copied(copied: Callable[[object], object]) -> None:
+    pytest.importorskip("mujoco")
+    import gymnasium
+
+    env = gymnasium.make("zscout/Walker-v0", reward="run")
+    env.reset(seed=0)
+    env.step(np.zeros(6, np.float32))
+    twin = copied(env)
+    assert isinstance(twin, gymnasium.Env)
+    for one, other in zip(env.step(np.ones(6, np.float32)), twin.step(np.ones(6, np.float32)), strict=True):
+        assert np.array_equal(one, other)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_body_steps_after_a_fork() -> None:
+    pytest.importorskip("mujoco")
+    walker = zscout.worlds.body("walker", threads=2)
+    states = walker.random_states(4, torch.Generator().manual_seed(0))
+
+    def stepped() -> float:
+        return float(walker.step(states, torch.zeros(4, 6))[0].sum())
+
+    assert in_child(stepped) == in_child(stepped) == f"returned {stepped()}"
+    assert in_child(stepped) == f"returned {stepped()}"

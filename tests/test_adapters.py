@@ -441,7 +441,7 @@ def test_weights_that_do_not_fit(tmp_path: Path) -> None:
     for tensors, message in (
         ({**good, name: good[name] * float("nan")}, f"NaN, inf or a negative variance in {name}"),
         ({**good, variance: -good[variance]}, f"negative variance in {variance}"),
-        ({**good, name: good[name].long()}, f"holds {name} as torch.int64"),
+        ({**good, name: good[name].long()}, f"holds {name} as I64"),
         ({**good, name: good[name][:-1].clone()}, rf"expects {name} of shape \(10,\), got \(9,\)"),
         ({key: value for key, value in good.items() if key != name}, f"expects {name} of shape .*, got nothing"),
         ({**good, "_actor.policy.9.bias": torch.ones(1)}, "expects no _actor.policy.9.bias"),

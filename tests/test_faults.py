@@ -14,8 +14,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 import zscout
+from layouts import metamotivo
 from zscout import AsyncTransfer, ExactModel, OnlineTransfer
 
 
@@ -137,3 +139,69 @@ def test_a_body_steps_after_a_fork() -> None:
 
     assert in_child(stepped) == in_child(stepped) == f"returned {stepped()}"
     assert in_child(stepped) == f"returned {stepped()}"
+
+
+# Models as files
+
+
+@pytest.fixture
+def folder(clusters_network: zscout.USFA, tmp_path: Path) -> Path:
+    return zscout.save(clusters_network, tmp_path / "model")
+
+
+def eight_bits(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.to(torch.float8_e4m3fn)
+
+
+def huge(tensor: torch.Tensor) -> torch.Tensor:
+    return torch.full_like(tensor, 1e300, dtype=torch.float64)
+
+
+@pytest.mark.parametrize(("change", "dtype"), [(eight_bits, "F8_E4M3"), (huge, "F64")])
+def test_weights_of_another_type_are_refused_before_they_are_read(
+    change: Callable[[torch.Tensor], torch.Tensor], dtype: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tensors = load_file(folder / "model.safetensors")
+    name = next(name for name in tensors if ".weights." in name)
+    save_file({**tensors, name: change(tensors[name])}, folder / "model.safetensors")
+    monkeypatch.setattr("zscout.models.files.pretrained.unpacked", None)  # reading would be a TypeError
+    with pytest.raises(ValueError, match=f"{name} as {dtype}"):
+        zscout.load(folder)
+
+
+@pytest.mark.parametrize(("change", "message"), [(eight_bits, "as F8_E4M3"), (huge, "NaN, inf")])
+def test_a_public_folder_with_weights_that_float32_cannot_hold(
+    change: Callable[[torch.Tensor], torch.Tensor], message: str, tmp_path: Path
+) -> None:
+    folder = metamotivo().write(tmp_path)
+    tensors, name = load_file(folder / "model.safetensors"), "_actor.policy.0.bias"
+    save_file({**tensors, name: change(tensors[name])}, folder / "model.safetensors")
+    with pytest.raises(ValueError, match=f"{message}.*{name}|{name} {message}"):
+        zscout.load(folder)
+
+
+def test_an_entry_without_a_name_is_named(folder: Path) -> None:
+    tensors = load_file(folder / "model.safetensors")
+    save_file({**tensors, "": torch.zeros(3)}, folder / "model.safetensors")
+    with pytest.raises(ValueError, match="expects no ''"):
+        zscout.load(folder)
+
+
+def test_a_huge_config_is_refused_before_it_is_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with (folder / "config.json").open("wb") as file:
+        file.truncate(400_000_000)  # takes no space
+    monkeypatch.setattr(Path, "read_bytes", None)
+    with pytest.raises(ValueError, match="400,000,000 bytes"):
+        zscout.load(folder)
+
+
+@pytest.mark.parametrize("device", ["cuda:99", "quantum", "meta"])
+def test_a_device_that_is_not_here_is_refused_before_the_model_is_read(
+    device: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    public = metamotivo().write(tmp_path)
+    monkeypatch.setattr("zscout.models.files.pretrained._read_weights", None)
+    monkeypatch.setattr("zscout.adapters.checkpoints._fill", None)
+    for where in (folder, public):
+        with pytest.raises(ValueError, match=f"'{device}' cannot be used"):
+            zscout.load(where, device=device)

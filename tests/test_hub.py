@@ -41,6 +41,7 @@ class Hub:
     commits: dict[str, dict[str, dict[str, bytes]]] = field(default_factory=dict)
     revisions: dict[str, dict[str, str]] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
+    sizes: dict[str, int] = field(default_factory=dict)  # that it states, if others than those of the files
     address: str = ""
 
     def push(self, repository: str, files: dict[str, bytes], *names: str) -> str:
@@ -60,7 +61,7 @@ class Hub:
             return 404, {"X-Error-Code": "RevisionNotFound"}, b""
         files = self.commits[repository][commit]
         if api and verb == "revision":
-            listed = [{"rfilename": name} for name in files]
+            listed = [{"rfilename": name, "size": self.sizes.get(name, len(files[name]))} for name in files]
             return 200, {}, json.dumps({"id": repository, "sha": commit, "siblings": listed}).encode()
         if api and verb == "tree":
             rows = [
@@ -138,6 +139,20 @@ def test_a_model_is_fetched_once_and_then_loads_without_a_network(hub: Hub, tmp_
     assert len(hub.asked) == before
     nowhere = "http://127.0.0.1:9"  # refuses
     assert client(nowhere, home, code) == [new, old, old, new]
+
+
+def test_a_name_is_resolved_once_and_its_size_is_checked_before(hub: Hub, tmp_path: Path) -> None:
+    hub.push("me/moving", files_of(tiny(0), tmp_path / "a"))
+    program = "print(digest(zscout.load('hf://me/moving')), digest(zscout.load('hf://me/moving')))"
+    (line,) = client(hub.address, tmp_path / "home", program)
+    assert line == f"{digest(tiny(0))} {digest(tiny(0))}"
+    named = [path for path in hub.asked if path.endswith("/revision/main")]
+    assert len(named) <= 2  # the sizes, and the files; the second load asks nothing
+    hub.sizes["model.safetensors"] = 9_000_000_000
+    before = len(hub.asked)
+    (line,) = client(hub.address, tmp_path / "new", "NAMES = ['hf://me/moving']" + MANY_ERRORS)
+    assert line.startswith("ValueError: hf://me/moving has 9,000,")
+    assert not [path for path in hub.asked[before:] if "/resolve/" in path]
 
 
 def test_every_failure_is_one_clear_line(hub: Hub, tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ def test_damaged_weights_are_refused(folder: Path) -> None:
     with pytest.raises(ValueError, match=f"expects {name} of shape .*, got nothing"):
         zscout.load(folder)
     save_file({**tensors, "extra": torch.ones(2)}, path)
-    with pytest.raises(ValueError, match=r"its config.json expects no extra, got shape \(2,\)"):
+    with pytest.raises(ValueError, match=r"its config.json expects no 'extra'"):
         zscout.load(folder)
 
 
@@ -172,7 +172,7 @@ def test_eight_bits_take_a_quarter_of_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda t, name: t.pop(name), "needs float32 scales and a matrix of int8"),
+        (lambda t, name: t.pop(name), "got nothing"),
         (lambda t, name: t.update({name: t[name].float()}), "needs float32 scales and a matrix of int8"),
         (lambda t, name: t.update({name + ".scale": t[name + ".scale"][..., :1]}), "has shape"),
         (lambda t, name: t[name + ".scale"].fill_(float("inf")), "holds NaN or inf"),

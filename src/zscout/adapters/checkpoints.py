@@ -4,14 +4,14 @@ from pathlib import Path
 from typing import overload
 
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import nn
 
 from zscout.adapters.adapter import Adapter, ForwardBackward
 from zscout.adapters.agents import FB_FORMAT, HILP_FORMAT, agent_design
 from zscout.adapters.designs import ELSEWHERE, Design, bfm_zero_design, metamotivo_design, td_jepa_design
 from zscout.adapters.settings import Settings, read_settings
-from zscout.base.edge import in_range
+from zscout.base.edge import as_device, in_range
+from zscout.base.files import opened_tensors
 from zscout.base.types import Obs
 from zscout.models.fb.model import FB
 from zscout.models.files import pretrained
@@ -23,6 +23,7 @@ from zscout.transfer.atlas.atlas import Atlas
 from zscout.worlds.registry import FBName
 
 ARGUMENTS = "init_kwargs.json"
+DTYPES = ("F64", "F32", "F16", "BF16")  # of weights in a file; all are used as float32
 PICKLES = (".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".bin")
 CONVERT = (
     "a pickle can run any code when it is opened, so zscout opens none: convert it once on a machine where that code "
@@ -77,7 +78,7 @@ def load_checkpoint(
 
     ``observations`` are a sample for C = E BBᵀ of a forward-backward model: see ``ForwardBackward.fitted``.
     """
-    path = Path(folder)
+    path, place = Path(folder), as_device(device)
     _refuse_pickles(path)
     inner = _model_folder(path)
     if inner is None:
@@ -85,7 +86,6 @@ def load_checkpoint(
     config = read_settings(inner / CONFIG)
     with torch.device("meta"):  # sizes are checked against the file before memory is taken
         design = _design(config, inner)
-    place = torch.device(device)
     _fill(design, inner / WEIGHTS, place)
     model = design.adapter(place, _discount(path, inner, config) if gamma is None else gamma)
     if observations is None:
@@ -154,30 +154,26 @@ def _gamma(settings: Settings, name: str) -> float | None:
 
 
 def _fill(design: Design, path: Path, device: torch.device) -> None:
-    """Give the modules their weights; shapes are compared before anything is read."""
-    try:
-        with safe_open(str(path), framework="pt") as file:
-            names = set(file.keys())
-            wanted = list(design.tensors())
-            for name, _, _, expected in wanted:
-                found = tuple(file.get_slice(name).get_shape()) if name in names else "nothing"
-                if found != expected:
-                    raise ValueError(f"{path}: its {CONFIG} expects {name} of shape {expected}, got {found}")
-            expects = {name for name, *_ in wanted}
-            for name in sorted(names - expects):
-                if any(name.startswith(f"{prefix}.") for prefix in design.parts) and not _unused(name):
-                    raise ValueError(f"{path}: its {CONFIG} expects no {name}")
-            tensors = {name: file.get_tensor(name) for name in expects}
-    except (SafetensorError, OSError) as error:
-        raise ValueError(f"{path} is damaged or not a safetensors file: {error}") from None
+    """Give the modules their weights; shapes and types are compared before anything is read."""
+    with opened_tensors(path) as file:
+        names, wanted = set(file.keys()), list(design.tensors())
+        for name, _, _, expected in wanted:
+            found = tuple(file.get_slice(name).get_shape()) if name in names else "nothing"
+            if found != expected:
+                raise ValueError(f"{path}: its {CONFIG} expects {name} of shape {expected}, got {found}")
+            if (dtype := file.get_slice(name).get_dtype()) not in DTYPES:
+                raise ValueError(f"{path} holds {name} as {dtype}, expected {', '.join(DTYPES)}")
+        expects = {name for name, *_ in wanted}
+        for name in sorted(names - expects):
+            if any(name.startswith(f"{prefix}.") for prefix in design.parts) and not _unused(name):
+                raise ValueError(f"{path}: its {CONFIG} expects no {name}")
+        tensors = {name: file.get_tensor(name).float() for name in expects}
     for name, tensor in tensors.items():
-        if not tensor.is_floating_point():
-            raise ValueError(f"{path} holds {name} as {tensor.dtype}, expected floating point")
         if not torch.isfinite(tensor).all() or (name.endswith("running_var") and bool((tensor < 0).any())):
             raise ValueError(f"{path} holds NaN, inf or a negative variance in {name}")
     modules: dict[nn.Module, dict[str, torch.Tensor]] = {}
     for name, module, inner, _ in wanted:
-        modules.setdefault(module, {})[inner] = tensors[name].float().to(device)
+        modules.setdefault(module, {})[inner] = tensors[name].to(device)
     for module, weights in modules.items():
         module.load_state_dict(weights, assign=True)
         module.eval().requires_grad_(False)

@@ -7,9 +7,7 @@ import numpy as np
 from gymnasium.spaces import Box, Dict, Space
 
 from zscout.base.edge import as_size
-from zscout.base.files import parse_json
-
-MOST_BYTES = 16_000_000  # of a JSON file
+from zscout.base.files import read_json
 
 
 class Settings:
@@ -84,12 +82,7 @@ class Settings:
 
 def read_settings(path: Path) -> Settings:
     """The object in a JSON file."""
-    if path.stat().st_size > MOST_BYTES:
-        raise ValueError(f"{path} has {path.stat().st_size:,} bytes, expected at most {MOST_BYTES:,}")
-    try:
-        return Settings(parse_json(path.read_bytes()), str(path))
-    except ValueError as error:
-        raise ValueError(str(error) if str(error).startswith(str(path)) else f"{path} is not JSON: {error}") from None
+    return Settings(read_json(path), str(path))
 
 
 def _short(value: object) -> str:

@@ -95,6 +95,17 @@ def as_vectors(
     return vectors
 
 
+def as_device(device: torch.device | str) -> torch.device:
+    """The device; raises unless it is here and holds numbers."""
+    try:
+        place = torch.device(device)
+        torch.zeros(1, device=place).item()
+    except (RuntimeError, NotImplementedError, AssertionError, TypeError) as error:
+        why = str(error).splitlines()[0].split(". ")[0]
+        raise ValueError(f"the device {str(device)!r} cannot be used ({why}): pass 'cpu'") from None
+    return place
+
+
 def as_generator(rng: object, device: torch.device | None = None) -> Generator:
     """The generator, or a new one from a seed."""
     if isinstance(rng, Generator):

@@ -1,15 +1,19 @@
-"""Atomic file writes, and JSON from untrusted files: as dataclasses, whose annotations are the check."""
+"""Atomic file writes; safetensors and JSON from untrusted files, as dataclasses, whose annotations are the check."""
 
+import contextlib
 import json
 import os
 import reprlib
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from types import UnionType
 from typing import Any, get_args, get_origin
 
+from safetensors import SafetensorError, safe_open
+
+MOST_JSON = 16_000_000  # bytes of a JSON file
 WORDS = {
     int: "a whole number",
     float: "a number",
@@ -50,6 +54,26 @@ def parse_json(text: str | bytes) -> Any:
         return json.loads(text)
     except RecursionError:
         raise ValueError("the JSON is nested too deeply") from None
+
+
+def read_json(path: Path) -> Any:
+    """The content of a JSON file; raises ValueError, before reading, if it is larger than any of ours."""
+    if path.stat().st_size > MOST_JSON:
+        raise ValueError(f"{path} has {path.stat().st_size:,} bytes, expected at most {MOST_JSON:,}")
+    try:
+        return parse_json(path.read_bytes())
+    except ValueError as error:
+        raise ValueError(f"{path} is not JSON: {error}") from None
+
+
+@contextlib.contextmanager
+def opened_tensors(path: Path) -> Iterator[Any]:
+    """A safetensors file whose tensors are read one by one; a damaged one raises ValueError."""
+    try:
+        with safe_open(str(path), framework="pt") as file:
+            yield file
+    except (SafetensorError, OSError) as error:
+        raise ValueError(f"{path} is damaged or not a safetensors file: {error}") from None
 
 
 def no_number(text: str) -> Any:

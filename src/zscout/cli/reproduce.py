@@ -79,7 +79,7 @@ class Reproduce:
 
     def _refuse_another(self, console: Console) -> None:
         """Raise if the folder holds the report of another seed or scale; warn if other code made it."""
-        from zscout.base.files import parse_json
+        from zscout.base.files import read_json
         from zscout.lab.runs.spec import code_digest
         from zscout.lab.runs.store import FILE
 
@@ -90,7 +90,7 @@ class Reproduce:
                 raise UsageError(f"{self.out / REPORT} exists without {RESULTS} and {FILE}: name another --out")
             return
         try:
-            before = parse_json(path.read_bytes())
+            before = read_json(path)
             made, code = (before["seed"], before["quick"]), before["about"]["code"]
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise UsageError(f"{path} was not written by zscout reproduce: name another --out") from error

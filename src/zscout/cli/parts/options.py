@@ -72,14 +72,13 @@ def device_named(name: str) -> str:
     """The device; raises if it is not available."""
     import torch
 
+    from zscout.base.edge import as_device
+
     if name.split(":")[0] not in ("cpu", "cuda"):
         raise UsageError(f"--device {name}: expected cpu or cuda")
     if name.startswith("cuda") and not torch.cuda.is_available():
         raise UsageError("there is no CUDA device here; leave --device out, or write --device cpu")
-    try:
-        torch.empty(0, dtype=torch.float64, device=name)
-    except (RuntimeError, NotImplementedError, AssertionError, TypeError) as error:
-        raise UsageError(f"--device {name}: {str(error).splitlines()[0].split('. ')[0]}") from error
+    as_device(name)
     return name
 
 

@@ -12,7 +12,7 @@ from gymnasium.spaces import Discrete
 from scipy.stats import binom
 
 from zscout.base.edge import known_name
-from zscout.base.files import parse_json
+from zscout.base.files import read_json
 from zscout.lab.arenas.arena import Arena, Tasks
 from zscout.lab.arenas.plugins import is_plugin, plugin_grid
 from zscout.lab.compare.comparison import Entrant, Outcome
@@ -208,7 +208,7 @@ def settings_of_file(name: str, arena: Arena) -> dict[str, Settings]:
     if name in (*CHOICES, "default"):
         return {}
     try:
-        found = parse_json(Path(name).read_bytes())
+        found = read_json(Path(name))
     except (OSError, ValueError) as error:
         known = f"auto, default, {SETTLING}, {FEWEST}"
         raise ValueError(f"settings are {known} or a file of zscout tune; {name!r}: {error}") from error
@@ -240,7 +240,7 @@ def merged(path: Path, arena: Arena, like: TuningRecord) -> Callable[[Mapping[st
     before: dict[str, Any] = {"settings": {}, "record": {}}
     if path.exists():
         try:
-            found = parse_json(path.read_bytes())
+            found = read_json(path)
             before = {name: dict(found[name]) for name in before}
         except (OSError, KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{path} was not written by zscout tune: name another --out") from error

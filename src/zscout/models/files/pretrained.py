@@ -7,13 +7,12 @@ from typing import Any, overload
 
 import torch
 from jaxtyping import Float
-from safetensors import SafetensorError
-from safetensors.torch import load as tensors_of
 from torch import Tensor
 
-from zscout.base.files import parse_json, parsed
+from zscout.base.edge import as_device
+from zscout.base.files import opened_tensors, parsed, read_json
 from zscout.base.names import nearest
-from zscout.base.packing import unpacked
+from zscout.base.packing import SCALE, unpacked
 from zscout.models.fb.model import FB, FBConfig
 from zscout.models.files.folder import CONFIG, OBSERVATIONS, WEIGHTS, check_tensors
 from zscout.models.files.hub import PREFIX, fetched
@@ -30,6 +29,7 @@ LATER: dict[type, dict[str, Any]] = {  # fields that old files lack
     },
     FBConfig: {"prior": False},
 }
+DTYPES = ("F32", "F16", "I8")  # of weights in a file
 
 
 def shipped() -> dict[str, Path]:
@@ -54,7 +54,7 @@ def load(name_or_folder: str | Path, device: torch.device | str = "cpu") -> USFA
 
     A shipped name takes precedence over a folder of the same name: write ``./name``, or pass a Path, for the folder.
     """
-    folder = _find(name_or_folder)
+    place, folder = as_device(device), _find(name_or_folder)
     config, about = _read_config(folder / CONFIG)
     tensors = _read_weights(folder / WEIGHTS, config)  # checked before allocation: a config may ask for any size
     if isinstance(config, FBConfig):
@@ -64,18 +64,19 @@ def load(name_or_folder: str | Path, device: torch.device | str = "cpu") -> USFA
         model = kind(config, tensors["features"], tensors["state_inputs"])
     model.load_state_dict({name: tensor.float() for name, tensor in tensors.items()})
     model.about = about
-    return model.freeze().to(device)
+    return model.freeze().to(place)
 
 
 def observations_of(name_or_folder: str | Path) -> Float[Tensor, "n k"]:
     """The observations saved with a model."""
     path = _find(name_or_folder) / OBSERVATIONS
-    try:
-        found = unpacked(tensors_of(path.read_bytes()), str(path))["observations"].float()
-    except FileNotFoundError:
-        raise ValueError(f"{name_or_folder} has no {OBSERVATIONS}") from None
-    except (SafetensorError, ValueError, KeyError) as error:
-        raise ValueError(f"{path} is damaged or not a safetensors file: {error}") from None
+    if not path.is_file():
+        raise ValueError(f"{name_or_folder} has no {OBSERVATIONS}")
+    with opened_tensors(path) as file:
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+    if "observations" not in tensors:
+        raise ValueError(f"{path} holds no observations")
+    found = unpacked(tensors, str(path))["observations"].float()
     if found.ndim != 2 or not torch.isfinite(found).all():
         raise ValueError(f"{path} must hold finite observations [n k], got shape {tuple(found.shape)}")
     return found
@@ -111,11 +112,7 @@ class _File:
 
 
 def _read_config(path: Path) -> tuple[USFAConfig | FBConfig, dict[str, Any]]:
-    try:
-        content = parse_json(path.read_bytes())
-    except ValueError as error:
-        raise ValueError(f"{path} is not JSON: {error}") from None
-    file: _File = parsed(content, _File, str(path))
+    file: _File = parsed(read_json(path), _File, str(path))
     if file.format not in CONFIGS:
         raise ValueError(f"{path} has format {file.format!r}, this version reads {' and '.join(CONFIGS)}")
     kind = CONFIGS[file.format]
@@ -124,18 +121,18 @@ def _read_config(path: Path) -> tuple[USFAConfig | FBConfig, dict[str, Any]]:
 
 
 def _read_weights(path: Path, config: USFAConfig | FBConfig) -> dict[str, torch.Tensor]:
-    try:
-        tensors = tensors_of(path.read_bytes())
-    except (SafetensorError, ValueError, KeyError) as error:
-        raise ValueError(f"{path} is damaged or not a safetensors file: {error}") from None
-    tensors = unpacked(tensors, str(path))
-    unexpected = set(tensors)
-    for name, shape in config.shapes():  # lazily, up to the first mismatch: a config may name a billion layers
-        found = tuple(tensors[name].shape) if name in tensors else "nothing"
-        if found != shape:
-            raise ValueError(f"{path}: its {CONFIG} expects {name} of shape {shape}, got {found}")
-        unexpected.discard(name)
-    for name in sorted(unexpected):
-        raise ValueError(f"{path}: its {CONFIG} expects no {name}, got shape {tuple(tensors[name].shape)}")
+    with opened_tensors(path) as file:
+        found = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+        unexpected = {name for name in found if not name.endswith(SCALE)}
+        for name, shape in config.shapes():  # lazily, up to the first mismatch: a config may name a billion layers
+            has = tuple(found[name].get_shape()) if name in found else "nothing"
+            if has != shape:
+                raise ValueError(f"{path}: its {CONFIG} expects {name} of shape {shape}, got {has}")
+            if (dtype := found[name].get_dtype()) not in DTYPES:
+                raise ValueError(f"{path} holds {name} as {dtype}, expected {', '.join(DTYPES)}")
+            unexpected.discard(name)
+        for name in sorted(unexpected):
+            raise ValueError(f"{path}: its {CONFIG} expects no {name!r}, got shape {found[name].get_shape()}")
+        tensors = unpacked({name: file.get_tensor(name) for name in found}, str(path))
     check_tensors(tensors, str(path))
     return tensors

@@ -6,10 +6,16 @@ import gc
 import os
 import pickle
 import signal
+import subprocess
+import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +25,15 @@ from safetensors.torch import load_file, save_file
 import zscout
 from layouts import metamotivo
 from zscout import AsyncTransfer, ExactModel, OnlineTransfer
+from zscout.cli import main
+from zscout.lab.arenas.arena import MOST_SEED, Tasks
+from zscout.lab.arenas.grid import GridArena
+from zscout.lab.compare.comparison import Entrant
+from zscout.lab.runs import ray_executor
+from zscout.lab.runs.chunks import run_all
+from zscout.lab.runs.ray_executor import RayCluster
+from zscout.lab.runs.spec import Spec
+from zscout.lab.runs.store import Store
 
 
 def told(agent: OnlineTransfer, steps: int) -> OnlineTransfer:
@@ -205,3 +220,104 @@ def test_a_device_that_is_not_here_is_refused_before_the_model_is_read(
     for where in (folder, public):
         with pytest.raises(ValueError, match=f"'{device}' cannot be used"):
             zscout.load(where, device=device)
+
+
+# The command line
+
+
+def refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """The one line of a command that ends with code 2."""
+    with pytest.raises(SystemExit) as stop:
+        main(words)
+    said = capsys.readouterr().err
+    assert (stop.value.code, said.count("\n")) == (2, 1)
+    return said
+
+
+def test_a_missing_option_is_named_without_utf8() -> None:
+    given = {**os.environ, "PYTHONIOENCODING": "ascii", "LC_ALL": "C"}
+    run = subprocess.run([sys.executable, "-m", "zscout", "export"], env=given, capture_output=True, text=True)
+    assert run.returncode == 2
+    assert "MODEL" in run.stderr
+    assert "--out" in run.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["transfer", "--gif", "file/run.gif"],
+        ["pretrain", "--out", "model", "--json", "file/log.json"],
+        *(
+            [command, "--out", "file/out"]
+            for command in ("pretrain", "chart", "compare", "tune", "reproduce", "export pointmaze-fb")
+        ),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_written_is_refused_before_anything_runs(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("file").write_text("")
+    monkeypatch.setattr("zscout.adapters.checkpoints.load", None)  # loading a model would be a TypeError
+    monkeypatch.setattr("zscout.load", None)
+    assert "file/" in refused([*words[0].split(), *words[1:]], capsys)
+
+
+def test_a_public_folder_is_no_model_of_a_grid(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = metamotivo().write(tmp_path / "public")
+    words = ["compare", "--quick", "--methods", "greedy", "--model", str(folder), "--out", str(tmp_path / "out")]
+    assert "is no model of a grid world" in refused(words, capsys)
+
+
+def test_large_seeds_give_other_tasks_and_seeds() -> None:
+    draws = [Tasks(2, 2, seed=seed).run_seeds for seed in (0, 1_000, 1_001, MOST_SEED)]
+    assert len({seed for seeds in draws for seed in seeds}) == 16
+    assert max(max(seeds) for seeds in draws) < 2**62
+    with pytest.raises(ValueError, match="seed must be from 0"):
+        Tasks(seed=MOST_SEED + 1)
+
+
+# A cluster
+
+
+def test_a_full_object_store_makes_chunks_smaller(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    kinds = ("WorkerCrashedError", "NodeDiedError", "OutOfMemoryError", "ObjectLostError", "ObjectStoreFullError")
+    raised = {name: type(name, (Exception,), {}) for name in (*kinds, "OutOfDiskError")}
+
+    class TaskError(Exception):
+        """Ray's error of a task, with its cause."""
+
+        def __init__(self, cause: Exception) -> None:
+            super().__init__("a task failed")
+            self.cause = cause
+
+    exceptions = SimpleNamespace(RayTaskError=TaskError, **raised)
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(exceptions=exceptions))
+    monkeypatch.setitem(sys.modules, "ray.exceptions", exceptions)
+    sizes: list[int] = []
+
+    class SmallStore:
+        """A cluster with room for the answer of one run."""
+
+        slots, isolated, lost = 1, True, RayCluster.lost.fget(None)  # type: ignore[attr-defined]
+
+        def submit(self, work: Callable[..., Any], specs: Sequence[Spec]) -> "Future[Any]":
+            sizes.append(len(specs))
+            there, answer = Future[Any](), Future[Any]()
+            there.add_done_callback(partial(ray_executor._pass_on, answer))
+            if len(specs) > 1:
+                there.set_exception(TaskError(raised["ObjectStoreFullError"]("full")))
+            else:
+                there.set_result(work(specs))
+            return answer
+
+        def close(self) -> None:
+            pass
+
+    specs = Entrant.of(GridArena(features="clusters"), "greedy", {}, Tasks(3, 1), steps=5).specs
+    with Store(tmp_path) as store:
+        list(run_all(specs, store, SmallStore()))
+        assert not [spec for spec in specs if store.failure(spec)]
+        assert len(store) == 3
+    assert max(sizes) > 1

@@ -112,8 +112,9 @@ def _plain(error: str) -> str:
 
 
 def _unboxed(box: str) -> str:
-    """The text of a box drawn with │ and ─: its first part, and the suggested option if there is one."""
-    lines = [line.strip("│ \n") for line in box.splitlines() if line.startswith("│")]
-    parts = [part.split("\n") for part in re.split(r"\n─+\n", "\n".join(filter(None, lines)))]
+    """The text of a box (plain without UTF-8): its first part, and the suggested option if there is one."""
+    framed = [line for line in box.splitlines() if line.startswith("│")]
+    lines = filter(None, (line.strip("│ ") for line in framed or box.splitlines()[2:]))  # the plain form has a title
+    parts = [part.split("\n") for part in re.split(r"\n[─-]{9,}\n", "\n".join(lines))]
     hints = [" ".join(part[:2]) for part in parts[1:] if part[0].startswith(("Perhaps", "Available"))]
     return "; ".join([" ".join(parts[0]), *hints])

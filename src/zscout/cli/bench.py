@@ -11,7 +11,7 @@ from rich.console import Console
 import zscout
 from zscout.base.extras import how_to_install
 from zscout.cli.parts.options import OutputFile, Quick, device_named, names_of, usage_errors
-from zscout.cli.parts.output import UsageError, fail, say, writable
+from zscout.cli.parts.output import UsageError, fail, say, writable, writable_folder
 
 if TYPE_CHECKING:
     from benchmarks.measurement import Line, Setting
@@ -39,9 +39,9 @@ class Bench:
         with usage_errors():
             groups = chosen([] if self.only == "all" else names_of(self.only, "--only", "live,many"))
             setting = Setting(self.seed, self.quick, device_named(self.device))
-            if self.out is not None and self.out.exists() and not self.out.is_dir():
-                raise UsageError(f"{self.out} is a file; --out names a folder")
-            writable(self.json, self.out and self.out / "bench.json")
+            writable(self.json)
+            if self.out is not None:
+                writable_folder(self.out)
         if self.only == "all":
             for name in GROUPS.keys() - groups.keys():
                 say(console, f"{name} is left out: {how_to_install(GROUPS[name].extra)}")

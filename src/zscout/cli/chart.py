@@ -9,7 +9,7 @@ from rich.console import Console
 
 from zscout.base.names import known_name
 from zscout.cli.parts.options import Quick, device_named, usage_errors
-from zscout.cli.parts.output import UsageError, say
+from zscout.cli.parts.output import say, writable_folder
 from zscout.cli.parts.progress import bar_with_time_left, stopped
 from zscout.worlds.registry import PLACES, of_kind
 
@@ -63,8 +63,7 @@ class Chart:
         from zscout.transfer.atlas.charting import Charting
 
         place = PLACES[known_name(self.world, charted(), "world to chart")]
-        if self.out.exists() and not self.out.is_dir():
-            raise UsageError(f"{self.out} is a file; --out names a folder")
+        writable_folder(self.out)
         model = zscout.load(self.model or place.model, self.device)
         about = getattr(model, "about", {})
         world = place.make(**({"repeat": about["repeat"]} if "repeat" in about else {}))

@@ -23,7 +23,7 @@ from zscout.cli.parts.options import (
     names_of,
     usage_errors,
 )
-from zscout.cli.parts.output import UsageError, say, writable, write_files
+from zscout.cli.parts.output import UsageError, say, writable, writable_folder, write_files
 from zscout.cli.parts.progress import outcomes_with_bar
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ class Compare:
 
         with usage_errors():
             self.files.check()
+            writable_folder(self.out)
             workers = self.computing.executor()
             entrants = self._entrants(console)
             in_file = settings_of_file(self.settings, entrants[0].arena)
@@ -149,6 +150,7 @@ class Tune:
 
         with usage_errors():
             writable(self.json)
+            writable_folder(self.out)
             workers = self.computing.executor()
             count = 3 if self.quick else self.tasks
             report = min(3, self.report) if self.quick else self.report

@@ -8,7 +8,7 @@ import tyro
 from rich.console import Console
 
 from zscout.cli.parts.options import usage_errors
-from zscout.cli.parts.output import UsageError, say
+from zscout.cli.parts.output import say, writable_folder
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,7 @@ class Export:
         import zscout
 
         with usage_errors():
-            if self.out.exists() and not self.out.is_dir():
-                raise UsageError(f"{self.out} is a file; --out names a folder")
+            writable_folder(self.out)
             if self.model == "exact":
                 raise ValueError("the exact model cannot be exported: it is a table, not a network")
             folder = zscout.export(zscout.load(self.model), self.out)

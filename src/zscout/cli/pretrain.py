@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from zscout.cli.parts.options import OPEN_GRID, OutputFile, Quick, World, check_world, device_named, usage_errors
-from zscout.cli.parts.output import say
+from zscout.cli.parts.output import say, writable, writable_folder
 from zscout.cli.parts.progress import bar_with_time_left, stopped
 from zscout.worlds.registry import PLACES, of_kind
 
@@ -52,6 +52,8 @@ class Pretrain:
 
         with usage_errors():
             device_named(self.device)
+            writable_folder(self.out)
+            writable(self.json)
             run = self._training()
         start, trainer = time.perf_counter(), run.trainer
         if run.resumed:

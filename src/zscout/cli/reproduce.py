@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from zscout.cli.parts.options import Address, Jobs, OutputFile, Quick, Runner, chosen_executor, usage_errors
-from zscout.cli.parts.output import UsageError, fail, say, writable
+from zscout.cli.parts.output import UsageError, fail, say, writable, writable_folder
 from zscout.cli.parts.progress import bar_with_time_left, run_with_bar
 
 if TYPE_CHECKING:
@@ -38,13 +38,15 @@ class Reproduce:
 
         from zscout.base.edge import as_size
         from zscout.base.files import write_json
+        from zscout.lab.arenas.arena import MOST_SEED
         from zscout.lab.runs.store import Store
         from zscout.paper import Runs, Scale, specs, story
 
         began, scale = time.perf_counter(), Scale(self.seed, self.quick)
         with usage_errors():
-            as_size(self.seed, "seed", 0, 1_000)
+            as_size(self.seed, "seed", 0, MOST_SEED)
             writable(self.json)
+            writable_folder(self.out)
             jobs = min(2, os.cpu_count() or 1) if self.jobs is None and self.runner == "local" else self.jobs
             workers = chosen_executor(self.runner, jobs, self.address)
             self._refuse_another(console)

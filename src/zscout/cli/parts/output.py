@@ -47,6 +47,13 @@ def write_files(console: Console, *files: tuple[Path | None, Any]) -> None:
             say(console, f"wrote {(write_bytes if isinstance(content, bytes) else write_json)(path, content)}")
 
 
+def writable_folder(path: Path) -> None:
+    """Raise before anything runs if files cannot be written to the folder."""
+    if path.exists() and not path.is_dir():
+        raise UsageError(f"{path} is a file; --out names a folder")
+    writable(path / "any")
+
+
 def writable(*paths: Path | None) -> None:
     """Raise before anything runs if a file cannot be written."""
     for path in filter(None, paths):

@@ -116,7 +116,7 @@ class Tasks:
     def __post_init__(self) -> None:
         as_size(self.count, "tasks", 1)
         as_size(self.seeds, "seeds", 1, 1_000)
-        as_size(self.seed, "seed", 0, 1_000)
+        as_size(self.seed, "seed", 0, MOST_SEED)
         if self.kind not in FIRST_SEED:
             raise ValueError(f"tasks are {' or '.join(FIRST_SEED)}, got {self.kind!r}")
 
@@ -137,4 +137,5 @@ class Tasks:
 
 
 BLOCK = 100
+MOST_SEED = 4_000_000  # seeds of runs stay below 2⁶²
 FIRST_SEED = {"tuning": 1_000_000_000, "report": 2_000_000_000}

@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Generator, Tensor
 
+from zscout.adapters.checkpoints import load
 from zscout.base.edge import as_size, as_vectors, in_range, known_name
 from zscout.base.types import BehaviorModel
 from zscout.lab.arenas.arena import Arena, Batch, Task
@@ -18,7 +19,6 @@ from zscout.lab.arenas.plugins import is_plugin, plugin_features, plugin_model, 
 from zscout.lab.arenas.simulation import TaskRuns
 from zscout.models.exact.corrupted import Corrupted
 from zscout.models.exact.model import ExactModel
-from zscout.models.files.pretrained import load
 from zscout.models.usfa.model import USFA
 from zscout.transfer.baselines.explorers import LookAhead
 from zscout.worlds.grids.grid import GridWorld

@@ -139,6 +139,8 @@ def _computed(plan: "_Plan", executor: Executor) -> Iterator[Chunk]:
                 yield future.result()
             elif attempt.fatal:
                 why = "the process that ran it died: killed, out of memory, or a crash in native code"
+                if text := str(future.exception()).strip():
+                    why += f" ({text.splitlines()[0]})"
                 yield Chunk([Failure(attempt.specs[0], why)], 0.0)
             else:
                 lost.extend(attempt.again())

@@ -69,15 +69,11 @@ class RayCluster:
 
     @property
     def lost(self) -> tuple[type[BaseException], ...]:
-        """A worker or a node that is gone, with its chunk or with its answer."""
+        """A worker or a node that is gone, with its chunk or with its answer, or an answer that found no room."""
         from ray import exceptions
 
-        return (
-            exceptions.WorkerCrashedError,
-            exceptions.NodeDiedError,
-            exceptions.OutOfMemoryError,
-            exceptions.ObjectLostError,
-        )
+        gone = exceptions.WorkerCrashedError, exceptions.NodeDiedError, exceptions.OutOfMemoryError
+        return (*gone, exceptions.ObjectLostError, *_no_room())
 
     def submit(self, work: Callable[[Sequence[Spec]], Result], specs: Sequence[Spec]) -> Future[Result]:
         """Begin a chunk on any free core."""
@@ -158,12 +154,22 @@ def compute(
     return work(specs)
 
 
+def _no_room() -> tuple[type[BaseException], ...]:
+    """Errors of an object store that is full."""
+    from ray import exceptions
+
+    return exceptions.ObjectStoreFullError, exceptions.OutOfDiskError
+
+
 def _pass_on(answer: "Future[Result]", there: "Future[Result | Refusal]") -> None:
     from ray.exceptions import RayTaskError
 
     error = there.exception()
     if isinstance(error, RayTaskError):
         cause = error.cause if error.cause is not None else error
+        if isinstance(cause, _no_room()):  # a smaller chunk has a smaller answer
+            answer.set_exception(cause)
+            return
         error = ClusterError(f"a node ({getattr(error, 'ip', '')}) failed: {type(cause).__name__}: {_last_line(cause)}")
     if error is not None:
         answer.set_exception(error)

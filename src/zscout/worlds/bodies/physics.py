@@ -1,12 +1,13 @@
 """A body of the DeepMind control suite on MuJoCo, thousands at once; needs the extra ``mujoco``."""
 
+import contextlib
 import ctypes
 import os
 import threading
 import warnings
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib import resources
 from typing import Any, NamedTuple
 
@@ -172,10 +173,11 @@ class Body(ABC):
             if self._sensors:
                 sensed = batch.bind("sensordata")  # what is bound later is not filled
             batch.warning[:] = 0
-            if steps:
-                batch.step(which, steps)
-            else:
-                batch.forward(which)
+            with _no_log():
+                if steps:
+                    batch.step(which, steps)
+                else:
+                    batch.forward(which)
             diverged = torch.from_numpy(batch.warning[:n].any((1, 2)))
             if self._sensors:
                 parts.append(sensed[:n, self._sensors])
@@ -209,6 +211,19 @@ class _Simulator:
 SIMULATORS: weakref.WeakSet[_Simulator] = weakref.WeakSet()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=lambda: list(map(_Simulator.leave, SIMULATORS)))
+
+
+@contextlib.contextmanager
+def _no_log() -> Iterator[None]:
+    """Keep MuJoCo from printing its warnings and writing MUJOCO_LOG.TXT: ``step`` says which runs diverged."""
+    import mujoco
+
+    before = mujoco.get_mju_user_warning()
+    mujoco.set_mju_user_warning(lambda message: None)
+    try:
+        yield
+    finally:
+        mujoco.set_mju_user_warning(before)
 
 
 def check_entries(rows: Tensor, name: str, entries: int) -> None:

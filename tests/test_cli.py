@@ -113,7 +113,7 @@ def test_version() -> None:
 MISTAKES = {  # a command, and the name of what is wrong with it
     "comapre": "comapre",
     "reproduce --sed 1": "--sed",
-    "reproduce --seed 5000": "seed",
+    "reproduce --seed 5000000": "seed",
     f"reproduce --seed {'9' * 30}": "--seed",
     "reproduce --quick --out a-file": "a-file",
     "compare --dim 12": "--dim",

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -34,6 +35,8 @@ from zscout.lab.runs.chunks import run_all
 from zscout.lab.runs.ray_executor import RayCluster
 from zscout.lab.runs.spec import Spec
 from zscout.lab.runs.store import Store
+from zscout.transfer.belief import logistic
+from zscout.transfer.belief.preferences import Preferences
 
 
 def told(agent: OnlineTransfer, steps: int) -> OnlineTransfer:
@@ -321,3 +324,41 @@ def test_a_full_object_store_makes_chunks_smaller(monkeypatch: pytest.MonkeyPatc
         assert not [spec for spec in specs if store.failure(spec)]
         assert len(store) == 3
     assert max(sizes) > 1
+
+
+# Long runs
+
+
+def compared(model: ExactModel, answers: int) -> OnlineTransfer:
+    """An agent after answers by a person who errs in one of ten."""
+    rng = torch.Generator().manual_seed(0)
+    agent, z = OnlineTransfer(model), torch.randn(model.dim, generator=rng, dtype=torch.float64)
+    apart = torch.randn(answers, model.dim, generator=rng, dtype=torch.float64)
+    right = torch.where(torch.rand(answers, 1, generator=rng) < 0.1, -1.0, 1.0)
+    agent._state = replace(agent._state, answers=apart * (apart @ z).sign()[:, None] * right)
+    return agent
+
+
+def test_a_reward_after_many_comparisons_starts_from_where_the_last_one_ended(
+    laplacian_model: ExactModel, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    computed: list[int] = []  # numbers of each round
+    moments = logistic._Moments.of.__func__  # type: ignore[attr-defined]
+
+    def counted(cls: Any, rows: torch.Tensor, *rest: torch.Tensor) -> Any:
+        computed.append(rows.numel())
+        return moments(cls, rows, *rest)
+
+    monkeypatch.setattr(logistic._Moments, "of", classmethod(counted))
+    agent = told(compared(laplacian_model, 300), 40)
+    agent.save(tmp_path)
+    again = OnlineTransfer.load(tmp_path, laplacian_model)
+    computed.clear()
+    told(agent, 1)
+    fewer = sum(computed)
+    told(again, 1)
+    assert torch.equal(agent.z_hat, again.z_hat)  # a loaded agent goes on as the saved one
+    computed.clear()
+    fresh = Preferences.of(agent._state.posterior.with_likely_prior, agent._state.answers)
+    assert fewer < sum(computed) / 3
+    assert torch.allclose(agent.z_hat, fresh.posterior.z_hat, rtol=1e-3, atol=1e-4)

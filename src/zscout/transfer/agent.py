@@ -251,6 +251,7 @@ class OnlineTransfer:
                 last,
                 memory=state.memory,
                 answers=answers,
+                sites=None if answers is None else state.preferences.sites,
                 recent=recent,
                 experience=experience,
                 errors=errors,
@@ -314,7 +315,7 @@ class OnlineTransfer:
             first, second = (clip_features(self.model, clip, self.runs, name) for name, clip in clips.items())
             new, old = difference(first, second)[..., None, :], self._state.answers
             answers = new if old is None else torch.cat([old, new], -2)
-            self._state = self._usable(replace(self._state, answers=answers))
+            self._state = self._usable(replace(self._state, answers=answers, sites=None))
 
     def wants_reward(
         self, next_obs: Obs, least: float | int = 0.5, until: Certified | None = None

@@ -26,13 +26,13 @@ from zscout.transfer.baselines.rollout_searches import Memory
 from zscout.transfer.belief import change
 from zscout.transfer.belief.forecast_errors import ForecastErrors
 from zscout.transfer.belief.posterior import TaskPosterior
-from zscout.transfer.belief.preferences import Preferences
+from zscout.transfer.belief.preferences import Preferences, Sites
 from zscout.transfer.methods import Method
 from zscout.transfer.score import acquisition, confidence, search
 
 FILE = "agent.safetensors"
 FORMAT = 9
-EXPERIENCE, ERRORS, COST = "experience.", "errors.", "cost."  # begin the names of their tensors
+EXPERIENCE, ERRORS, SITES, COST = "experience.", "errors.", "sites.", "cost."  # begin the names of their tensors
 LEARNS_BY = ("ridge", "prior", "forgetting", "intercept")  # settings that a posterior depends on
 OBSERVED = (
     "asked",
@@ -65,6 +65,7 @@ class AgentState:
     action: Action | None = None  # A_t, from act to tell
     memory: Memory = field(default_factory=dict)  # of a rollout search or an explorer
     answers: Float[Tensor, "*b n d"] | None = None  # Φ_better − Φ_worse of each preference
+    sites: Sites | None = None  # of the answers, before the last reward
     recent: Memory = field(default_factory=dict)  # the last rewards, for a change test
     experience: Experience | None = None  # of the behaviours followed, with an atlas
     errors: ForecastErrors | None = None  # of their forecasts
@@ -73,7 +74,7 @@ class AgentState:
     @cached_property
     def preferences(self) -> Preferences:
         """Rewards and answers mixed."""
-        return Preferences.of(self.posterior.with_likely_prior, self.answers)
+        return Preferences.of(self.posterior.with_likely_prior, self.answers, self.sites)
 
     @property
     def belief(self) -> TaskPosterior:
@@ -104,6 +105,7 @@ class AgentState:
             | ({} if self.experience is None else {f"{EXPERIENCE}{n}": v for n, v in vars(self.experience).items()})
             | ({} if self.errors is None else {f"{ERRORS}{n}": v for n, v in vars(self.errors).items()})
             | {f"{COST}{k}.{n}": v for k, cost in enumerate(self.costs) for n, v in cost.tensors().items()}
+            | ({} if self.sites is None else {f"{SITES}{n}": v for n, v in vars(self.sites).items()})
         )
 
     def _observed(self) -> dict[str, Any]:
@@ -132,6 +134,7 @@ class AgentState:
             last=checked.get("last"),
             z=checked.get("z"),
             answers=self._answers(tensors.get("answers")),
+            sites=self._sites(tensors),
             **_unflattened(
                 {
                     name: value if name in kept else value.numpy()[()]
@@ -174,6 +177,13 @@ class AgentState:
         if saved.ndim != like.ndim + 1 or not saved.shape[-2]:
             raise ValueError(f"answers have shape {tuple(saved.shape)}, expected [*b n d] with n ≥ 1")
         return _like(saved, like[..., None, :].expand(*like.shape[:-1], saved.shape[-2], -1), "answers")
+
+    def _sites(self, tensors: dict[str, Tensor]) -> Sites | None:
+        found = {name: tensors[name] for name in tensors if name.startswith(SITES)}
+        if not found:
+            return None
+        like = vars(Sites.none(self.posterior, tensors["answers"].shape[-2]))
+        return Sites(**{name: _like(found.get(SITES + name), value, SITES + name) for name, value in like.items()})
 
 
 def _flattened(value: Any, *path: str) -> dict[str, Any]:

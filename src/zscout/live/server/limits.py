@@ -30,6 +30,7 @@ class Limits:
     visitors: int = 20  # at once
     steps: int = 1_000  # of a run on a map; this also bounds its memory, a few kilobytes a step
     longest: int = 20  # times as many: a run of a body, which keeps about a kilobyte a step
+    answers: int = 200  # comparisons of a run: each step costs as much as all of them
     bytes: int = 4_096  # of a message
     rate: float = 50.0  # messages a second …
     burst: float = 100.0  # … and at once

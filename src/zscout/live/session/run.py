@@ -167,6 +167,10 @@ class LiveRun:
         """Two clips to compare, those that teach most."""
         self._check_who("person")
         self._check_stage()
+        if self._preferred >= Limits.answers:
+            raise ValueError(
+                f"this run has {self._preferred} answers, the most that it keeps: give rewards, or begin again"
+            )
         self._pair = self._sides[0].clips(self.setup.seed + self._asked_pairs + 1)
         self._asked_pairs += 1
         content = {"number": self._asked_pairs, "clips": [clip.ends for clip in self._pair]}

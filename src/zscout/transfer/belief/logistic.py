@@ -10,17 +10,20 @@ from torch import Tensor
 # 1/(1 + e⁻ˣ) ≈ Σ wₖ Φ(x/cₖ) to within 6e-6 (a least-squares fit on 0 ≤ x ≤ 40): Gaussian averages of Φ are exact.
 WEIGHTS = (0.109753, 0.460524, 0.369844, 0.059879)
 WIDTHS = (0.981258, 1.437194, 2.111798, 3.120303)
-ROUNDS, STEP, CLOSE = 60, 0.9, 1e-6  # most rounds; the share of each change that is made; a change that ends them
+ROUNDS, STEP = 60, 0.9  # most rounds; the share of each change that is made
+CLOSE, CLOSE_AGAIN = 1e-6, 1e-4  # a change that ends them, in standard deviations; the same from a start
 SMALLEST_SHARE = 1e-9  # variance of x ÷ its variance without its own answer
 
 
 @dataclass(frozen=True, eq=False)
 class Gaussian:
-    """N(mean, covariance) of u, and the log evidence of the answers."""
+    """N(mean, covariance) of u, the log evidence of the answers, and τ and ν of each."""
 
     mean: Float[Tensor, "*b k"]
     covariance: Float[Tensor, "*b k k"]
     log_evidence: Float[Tensor, "*b"]
+    tau: Float[Tensor, "*b n"]
+    nu: Float[Tensor, "*b n"]
 
 
 def yes_probability(
@@ -31,14 +34,20 @@ def yes_probability(
     return flips + (1 - 2 * flips) * _blurred(mean, variance)[0]
 
 
-def answered(rows: Float[Tensor, "*b n k"], offsets: Float[Tensor, "*b n"], flips: Float[Tensor, "*b"]) -> Gaussian:
+def answered(
+    rows: Float[Tensor, "*b n k"],
+    offsets: Float[Tensor, "*b n"],
+    flips: Float[Tensor, "*b"],
+    start: tuple[Tensor, Tensor] | None = None,
+) -> Gaussian:
     """u ~ N(0, I) after n yeses, each with probability f + (1 − 2f)/(1 + e⁻ˣ) at x = offset + row·u.
 
     Each answer is replaced by a Gaussian factor exp(νx − τx²/2) that gives x the mean and variance that the exact
     answer gives it (Minka 2001), all in parallel, until nothing changes. An answer that looks like a flip has τ < 0: it
-    adds uncertainty. Where this leaves no proper posterior, τ ≥ 0 is enforced.
+    adds uncertainty. Where this leaves no proper posterior, τ ≥ 0 is enforced. ``start``: τ and ν of a like problem.
     """
-    tau, nu = torch.zeros_like(offsets), torch.zeros_like(offsets)
+    tau, nu = (torch.zeros_like(offsets), torch.zeros_like(offsets)) if start is None else start
+    close = CLOSE if start is None else CLOSE_AGAIN
     settled, careful = (torch.zeros_like(flips, dtype=torch.bool) for _ in range(2))  # each problem for itself
     for _ in range(ROUNDS):
         now = _Moments.of(rows, offsets, tau, nu)
@@ -51,7 +60,7 @@ def answered(rows: Float[Tensor, "*b n k"], offsets: Float[Tensor, "*b n"], flip
         share = 1 + now.others_variance * bend
         more_tau, more_nu = -bend / share - tau, (slope - now.others_mean * bend) / share - nu
         change = torch.maximum(more_tau.abs() * now.v, more_nu.abs() * now.v.sqrt()).amax(-1)
-        settled = settled | (change < CLOSE)
+        settled = settled | (change < close)
         if settled.all():
             break
         step = torch.where(settled, 0.0, STEP)[..., None]
@@ -61,7 +70,7 @@ def answered(rows: Float[Tensor, "*b n k"], offsets: Float[Tensor, "*b n"], flip
         if (improper := now.improper).any():
             tau = torch.where(improper[..., None], tau.clamp(min=0), tau)
             now = _Moments.of(rows, offsets, tau, nu)
-    return Gaussian(now.mean, now.covariance, _log_evidence(now, offsets, tau, nu, flips))
+    return Gaussian(now.mean, now.covariance, _log_evidence(now, offsets, tau, nu, flips), tau, nu)
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from zscout.base.edge import for_each_entry
@@ -28,8 +28,31 @@ from zscout.transfer.score.confidence import plausible_spread
 if TYPE_CHECKING:
     from zscout.transfer.agent import OnlineTransfer
 
+NEGLIGIBLE, FAR = 1e-9, 1.1  # weight of a pair (s, f) that further rewards do not revive; change of the unit that does
 ROUNDING = 1e-9  # relative to Φ: a smaller difference of two clips is none
 NODES, REACH = 61, 4.0  # of the integral over x: nodes, standard deviations
+
+
+@dataclass(frozen=True, eq=False)
+class Sites:
+    """Where expectation propagation ended for each of the c pairs (s, f): the start after one more reward."""
+
+    tau: Float[Tensor, "*b c n"]
+    nu: Float[Tensor, "*b c n"]
+    weight: Float[Tensor, "*b c"]  # of each pair, by evidence
+    unit: Float[Tensor, "*b"]  # of s, when all pairs were computed …
+    rewards: Float[Tensor, "*b"]  # … and the number of rewards
+
+    @classmethod
+    def none(cls, rewards: TaskPosterior, answers: int) -> "Sites":
+        """Before any answer is computed."""
+        nothing = rewards.z_hat.new_zeros(*rewards.runs, len(LOGITS) * len(FLIPS), answers)
+        return cls(nothing, nothing, nothing.sum(-1), nothing.sum((-2, -1)), nothing.sum((-2, -1)))
+
+    def likely(self, unit: Float[Tensor, "*b"], rewards: Float[Tensor, "*b"]) -> Bool[Tensor, "*b c"]:
+        """Which pairs to compute: all where the unit or the number of rewards has changed much."""
+        near = (unit < FAR * self.unit) & (self.unit < FAR * unit) & (rewards <= 2 * self.rewards)
+        return ~near[..., None] | (self.weight > NEGLIGIBLE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,32 +64,40 @@ class Preferences:
     flip_rate: Float[Tensor, "*b"]  # E f
     scale: Float[Tensor, "*b"]  # s, geometric mean; 0 before any answer
     spread: Float[Tensor, "*b"]  # the σ that rewards were given: z has covariance σ²V⁻¹
+    sites: Sites
 
     @classmethod
-    def of(cls, rewards: TaskPosterior, apart: Float[Tensor, "*b n d"] | None) -> "Preferences":
+    def of(
+        cls, rewards: TaskPosterior, apart: Float[Tensor, "*b n d"] | None, before: Sites | None = None
+    ) -> "Preferences":
         """Mix rewards with answers, Φ_better − Φ_worse [*b n d].
 
         Rewards alone leave z ~ N(ẑ, σ²V⁻¹), with σ at least √λ times the typical entry of ẑ, as in certificates. The
         answers are added by expectation propagation for each s and f, and their posteriors averaged by evidence.
+        ``before``: of the same answers with fewer rewards, to start from.
         """
         spread = plausible_spread(rewards)
         f, prior = (rewards.z_hat.new_tensor(part) for part in zip(*FLIPS, strict=True))
         if apart is None:
             nothing = torch.zeros_like(spread)
-            return cls(rewards, 0, nothing + (f * prior).sum(), nothing, spread)
+            return cls(rewards, 0, nothing + (f * prior).sum(), nothing, spread, Sites.none(rewards, 0))
+        first, before = before is None, before or Sites.none(rewards, apart.shape[-2])
         unit = logit_unit(rewards, spread, apart)[..., None]
+        likely = before.likely(unit[..., 0], rewards.weight)
+        some = likely.reshape(-1, likely.shape[-1]).any(0).nonzero()[:, 0]  # pairs that some run computes
         W = spread[..., None, None] * rewards.factor  # z = ẑ + Wu with u ~ N(0, I)
         logits = rewards.z_hat.new_tensor(LOGITS)
         Q, R = torch.linalg.qr((unit[..., None] * (apart @ W)).mT)  # answers say nothing about u across Q
         rows, offsets = R.mT, unit * (apart @ rewards.z_hat[..., None])[..., 0]
-        each = len(FLIPS)
-        s, flips = logits.repeat_interleave(each), f.repeat(len(LOGITS))
+        s, flips = logits.repeat_interleave(len(FLIPS))[some], f.repeat(len(LOGITS))[some]
         found = answered(
             s[:, None, None] * rows[..., None, :, :],
             s[:, None] * offsets[..., None, :],
             flips.expand(*rewards.runs, len(flips)),
+            None if first else (before.tau[..., some, :], before.nu[..., some, :]),
         )
-        weight = torch.softmax(found.log_evidence + prior.repeat(len(LOGITS)).log(), -1)
+        evidence = found.log_evidence + prior.repeat(len(LOGITS))[some].log()
+        weight = torch.softmax(evidence.masked_fill(~likely[..., some], -torch.inf), -1)
         mean = (weight[..., None] * found.mean).sum(-2)
         off = found.mean - mean[..., None, :]
         second = found.covariance + off[..., :, None] * off[..., None, :]
@@ -75,9 +106,17 @@ class Preferences:
         gained = (1 / variances.clamp(1e-12, 1.0) - 1).clamp(min=0)  # no answer makes z less certain than before it
         L = rewards.V @ rewards.factor @ Q @ axes  # V⁻¹ = WWᵀ: in the coordinates of z
         posterior = rewards.moved(rewards.z_hat + (W @ Q @ mean[..., None])[..., 0], (L * gained[..., None, :]) @ L.mT)
-        some = apart.any(-1).any(-1)  # answers about an old task are 0
-        scale = torch.where(some, torch.exp((weight * s.log()).sum(-1)) * unit[..., 0], 0.0)
-        return cls(posterior, apart.shape[-2], (weight * flips).sum(-1), scale, spread)
+        told = apart.any(-1).any(-1)  # answers about an old task are 0
+        scale = torch.where(told, torch.exp((weight * s.log()).sum(-1)) * unit[..., 0], 0.0)
+        whole = likely.all(-1)
+        sites = Sites(
+            before.tau.index_copy(-2, some, found.tau),
+            before.nu.index_copy(-2, some, found.nu),
+            torch.zeros_like(before.weight).index_copy(-1, some, weight),
+            torch.where(whole, unit[..., 0], before.unit),
+            torch.where(whole, rewards.weight, before.rewards),
+        )
+        return cls(posterior, apart.shape[-2], (weight * flips).sum(-1), scale, spread, sites)
 
     def sample(self, n: int, rng: Rng | int) -> Float[Tensor, "*b n d"]:
         """n plausible tasks ~ N(ẑ, spread²V⁻¹): not all alike while every reward is 0."""

@@ -421,7 +421,8 @@ def test_any_setting_may_be_anything(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "message"), [("{", "is not JSON"), ("[" * 100_000, "is not JSON"), ("[]", "list"), ("\xff", "is not JSON")]
+    ("text", "message"),
+    [("{", "is not JSON"), ("[" * 100_000, "is not JSON"), ("[]", "object"), ("\xff", "is not JSON")],
 )
 def test_files_that_are_not_json(text: str, message: str, tmp_path: Path) -> None:
     for file in ("config.json", "init_kwargs.json"):

@@ -59,9 +59,10 @@ def save(
         tensors |= in_bytes({name: tensor for name, tensor in exact.items() if name.startswith("occupancy_network.")})
     if int8:
         tensors = in_bytes(tensors)
+    card = CARDS[model.format](model.config, about)  # raises before anything is written
     write_bytes(folder / WEIGHTS, bytes_of(tensors))
     write_bytes(folder / CONFIG, text.encode())
-    write_bytes(folder / CARD, CARDS[model.format](model.config, about).encode())
+    write_bytes(folder / CARD, card.encode())
     if isinstance(model, HasAtlas) and model.atlas is not None:
         model.atlas.save(folder)
     return folder

@@ -143,7 +143,7 @@ def _likely_precision(S: Tensor, products: Tensor, b: Tensor, weight: Tensor, y:
 
 
 class Regression:
-    """Ridge regression with a free intercept, written down plainly; the k-th last pair weighs ρᵏ in all but c.
+    """Ridge regression with a free intercept, written down plainly; the k-th last pair weighs ρᵏ.
 
     ``covariance``: a prior over tasks, with λ = 1, unless others are clearly more likely.
     """
@@ -152,20 +152,22 @@ class Regression:
         self, phi: Tensor, reward: Tensor, ridge: float = 0.1, rho: float = 1.0, covariance: Tensor | None = None
     ) -> None:
         n, d = phi.shape
-        before = torch.arange(n, dtype=torch.float64)
-        mean_phi = torch.cat([torch.zeros(1, d).double(), phi.cumsum(0) / (before + 1)[:, None]])  # of the first k
-        mean_reward = torch.cat([torch.zeros(1).double(), reward.cumsum(0) / (before + 1)])
-        scale = (before / (before + 1)).sqrt()
-        X, y = scale[:, None] * (phi - mean_phi[:-1]), scale * (reward - mean_reward[:-1])
-        weight = rho ** (n - 1 - before)
+        age = torch.arange(n).double()[:, None] - torch.arange(n)  # of pair i when pair k comes
+        earlier = (age > 0) * rho ** age.clamp(min=0)
+        total = earlier.sum(-1)
+        shares = earlier / total.clamp(min=1e-300)[:, None]
+        scale = (total / (total + 1)).sqrt()
+        X, y = scale[:, None] * (phi - shares @ phi), scale * (reward - shares @ reward)
+        weight = rho ** (n - 1 - torch.arange(n).double())
         eye = ridge * torch.eye(d).double()
         if covariance is not None:
             eye = _likely_precision(covariance.double(), X.T @ (weight[:, None] * X), X.T @ (weight * y), weight, y)
         self.V = eye + X.T @ (weight[:, None] * X)
         self.V_squared = eye + X.T @ (weight[:, None] ** 2 * X)
         self.z_hat = torch.linalg.solve(self.V, X.T @ (weight * y))
-        self.mean, self.n = mean_phi[-1], n
-        self.offset = float(mean_reward[-1] - self.mean @ self.z_hat)
+        self.n = float(weight.sum())
+        self.mean = weight @ phi / self.n
+        self.offset = float(weight @ reward / self.n - self.mean @ self.z_hat)
 
     def reward(self, phi: Tensor) -> Tensor:
         expected: Tensor = phi @ self.z_hat + self.offset

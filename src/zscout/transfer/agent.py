@@ -30,8 +30,9 @@ from zscout.transfer.atlas.charted import Charted, Experience, OverAtlas
 from zscout.transfer.atlas.choice import OWN, choose_atlas, own_atlas
 from zscout.transfer.atlas.limits import CostBelief, Limit, as_limits, saved_limits, told_costs
 from zscout.transfer.atlas.memory import Memory, Past, as_past, saved_past
+from zscout.transfer.belief.change import ALIKE
 from zscout.transfer.belief.credit import Credit
-from zscout.transfer.belief.fit import RewardFit, fit_of
+from zscout.transfer.belief.fit import RewardFit, fit_of, share_by_chance
 from zscout.transfer.belief.forecast_errors import ForecastErrors
 from zscout.transfer.belief.posterior import TaskPosterior
 from zscout.transfer.belief.preferences import Preferences, clip_features, difference
@@ -222,7 +223,8 @@ class OnlineTransfer:
             if reward is not None:
                 posterior = state.posterior.update(phi, reward, seen)  # eq. 3
                 if self.method.change is not None:
-                    posterior, recent, restarted = self.method.change(self._prior, posterior, recent, phi, reward, seen)
+                    pairs, together = (phi, reward, seen), 1.0 if experience is None else ALIKE
+                    posterior, recent, restarted = self.method.change(self._prior, posterior, recent, *pairs, together)
             elif seen is None:
                 posterior = state.posterior.aged()
             else:
@@ -350,7 +352,9 @@ class OnlineTransfer:
         with self._one_thread, torch.no_grad():
             search = self._chooser.search
             listed = search if isinstance(search, Among | OverAtlas) else None
-            return certify(self._problem(here), self.best_z, delta, self._streams(CERTIFY), listed)
+            rewards = self._state.posterior.with_likely_prior
+            least = share_by_chance(rewards) if self._state.answers is None else 0.0  # answers are not in the fit
+            return certify(self._problem(here), self.best_z, delta, self._streams(CERTIFY), listed, least)
 
     # What it has learned
 
@@ -399,7 +403,7 @@ class OnlineTransfer:
     @property
     def posterior(self) -> TaskPosterior:
         """A copy of the posterior over z_r, given rewards and preferences."""
-        return self._state.belief.copy()
+        return self._state.measured_belief.copy()
 
     @property
     def preferences(self) -> Preferences:
@@ -446,9 +450,7 @@ class OnlineTransfer:
     @property
     def radius(self) -> Float[Tensor, "*b"]:
         """√β_t."""
-        posterior, errors = self._state.belief, self._state.errors
-        if errors is not None:
-            posterior = replace(posterior, misfit=errors.misfit(posterior))
+        posterior = self._state.measured_belief
         radius = as_finite(self.method.confidence(self.t, posterior), "the radius", posterior.device)
         if (radius < 0).any() or tuple(radius.shape) not in ((), self.runs):
             raise ValueError(f"the radius must be one number ≥ 0, or one for each run, got {radius}")
@@ -558,7 +560,7 @@ class OnlineTransfer:
         state, score = self._state, self.method.acquisition
         parts = state.last, self._constant, None if state.experience is None else state.experience.merged()
         past = None if self.past is None else self.past.rows
-        return Problem(obs, self.model, state.belief, self.radius, score, *parts, past=past, costs=state.costs)
+        return Problem(obs, self.model, state.measured_belief, self.radius, score, *parts, past=past, costs=state.costs)
 
     def _followed(
         self, experience: Experience, errors: ForecastErrors | None, costs: tuple[CostBelief, ...]

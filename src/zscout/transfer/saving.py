@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
 from types import ModuleType, UnionType
@@ -80,6 +80,12 @@ class AgentState:
     def belief(self) -> TaskPosterior:
         """The posterior of z given rewards and answers; ``posterior`` has the rewards only, with the first prior."""
         return self.posterior.with_likely_prior if self.answers is None else self.preferences.posterior
+
+    @property
+    def measured_belief(self) -> TaskPosterior:
+        """The belief with its misfit, if it is known."""
+        belief = self.belief
+        return belief if self.errors is None else replace(belief, misfit=self.errors.misfit(belief))
 
     def numbers(self) -> dict[str, Any]:
         """The fields that are not tensors, and which of ``OBSERVED`` are."""

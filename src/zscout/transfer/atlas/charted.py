@@ -185,9 +185,9 @@ class ChartedCandidates(Candidates):
 
 @dataclass(frozen=True)
 class OverAtlas:
-    """The behaviour of the atlas with the highest score; a random one before any reward, the best of an earlier task.
+    """The behaviour of the atlas with the highest score; a random one before the first reward, the best of an earlier task.
 
-    Up to 16 behaviours are tried once each.
+    While all rewards are equal, ẑ is 0 and the score is the width. Up to 16 behaviours are tried once each.
     """
 
     def __call__(self, problem: Problem, rng: Rng) -> Float[Tensor, "*b d"]:
@@ -201,6 +201,8 @@ class OverAtlas:
             preferred = every if problem.past is None else every + problem.past
             first = argmax_at_random(preferred if allowed is None else preferred * allowed, rng)
         known = (problem.posterior.z_hat != 0).any(-1, keepdim=True)
+        if problem.past is None:
+            known = known | (problem.posterior.weight > 0)[..., None]
         best = problem.best([forecast], rng, allowed)
         if forecast.candidates.count <= constants.TRIED_ONCE:
             assert isinstance(problem.experience, Experience)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from zscout.base.readable import of_runs, one_or_range
@@ -34,15 +34,28 @@ class RewardFit:
 
 def fit_of(posterior: TaskPosterior) -> RewardFit:
     """R² = 1 − (left/(n − d_eff − 1)) ÷ (total/(n − 1)), with its large-sample standard error 2√R²(1 − R²)/√n."""
-    count = posterior.weight
-    fitted = directions_seen(posterior)
-    total = posterior.reward_squares
-    left = (total - (posterior.b * posterior.z_hat).sum(-1)).clamp(min=0)  # and λ‖ẑ‖², which is small
-    mean = 0 if posterior.means is None else 1
-    free = count - fitted - mean
-    enough = (free >= 1) & (total > 0) & (count > mean + 1)
+    count, mean, total = posterior.weight, 0 if posterior.means is None else 1, posterior.reward_squares
+    unexplained, enough = _unexplained(posterior)
     variance = total / (count - mean).clamp(min=1)
-    unexplained = left / free.clamp(min=1)
     r2 = torch.where(enough, 1 - unexplained / torch.where(enough, variance, 1.0), torch.nan)
     error = SURE * 2 * r2.clamp(min=0).sqrt() * (1 - r2) / count.clamp(min=1).sqrt()
     return RewardFit(r2, (r2 - error).clamp(max=1), (r2 + error).clamp(max=1), count)
+
+
+def share_by_chance(posterior: TaskPosterior) -> Float[Tensor, "*b"]:
+    """Of what the features explain of the rewards, the share that as many random ones would: 1/F of the F-test, ≤ 1.
+
+    d_eff·left/(n − d_eff − 1) ÷ (total − left). It is 1 where R² ≤ 0, and where R² is unknown.
+    """
+    unexplained, enough = _unexplained(posterior)
+    explained = (posterior.b * posterior.z_hat).sum(-1)
+    share = directions_seen(posterior) * unexplained / torch.where(explained > 0, explained, 1.0)
+    return torch.where(enough & (explained > 0), share.clamp(max=1), 1.0)
+
+
+def _unexplained(posterior: TaskPosterior) -> tuple[Float[Tensor, "*b"], Bool[Tensor, "*b"]]:
+    """The variance that the features leave unexplained, and whether there are enough rewards to know it."""
+    count, mean, total = posterior.weight, 0 if posterior.means is None else 1, posterior.reward_squares
+    left = (total - (posterior.b * posterior.z_hat).sum(-1)).clamp(min=0)  # and λ‖ẑ‖², which is small
+    free = count - directions_seen(posterior) - mean
+    return left / free.clamp(min=1), (free >= 1) & (total > 0) & (count > mean + 1)

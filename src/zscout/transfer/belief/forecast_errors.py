@@ -54,8 +54,8 @@ class ForecastErrors:
         )
 
     def faded(self, share: float) -> "ForecastErrors":
-        """With this share of the weight of the errors so far."""
-        return replace(self, squares=share * self.squares, widths=share * self.widths)
+        """With this share of the weight of the errors and rewards so far."""
+        return replace(self, squares=share * self.squares, widths=share * self.widths, weight=share * self.weight)
 
     def without(self, runs: Bool[Tensor, "*b"]) -> "ForecastErrors":
         """Without the errors of these runs, whose task is a new one."""

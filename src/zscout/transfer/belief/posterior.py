@@ -214,6 +214,7 @@ class TaskPosterior(TaskEstimate):
             self,
             sums=Sums(rho * self.V + (1 - rho) * ridge, rho * self.b, rho * self.reward_squares, rho * self.weight),
             aged_squares=rho**2 * self.V_squared + (1 - rho**2) * ridge,
+            means=self.means and replace(self.means, weight=rho * self.means.weight),
         )
 
     # Another prior

@@ -29,8 +29,10 @@ class Certificate:
     """At one observation, with probability 1 − δ under the posterior: no candidate is worth ``gain`` more than best_z.
 
     The probability is over tasks of the prior and noise, at any step. It needs an exact ψ, a reward linear in φ, and no
-    forgetting; otherwise it is an estimate. How often an estimate holds was measured for the shipped networks of the
-    9×9 grid only, see docs/transfer.md.
+    forgetting; otherwise it is an estimate. Plausible tasks are N(ẑ, s²V⁻¹). With an atlas s is the larger of σ̂ and the
+    misfit. Then δ = .5 estimates the share that is left, and δ = .05 is a bound: docs/transfer.md says how often both
+    hold. ``share`` agrees with ``OnlineTransfer.fit``: it is at least the share of what the features explain that as
+    many random features would explain. So it is 1 where R² ≤ 0.
     """
 
     gain: Float[Tensor, "*b"]  # what the best candidate may be worth above best_z: ψ(s;z)·z_r − ψ(s;best_z)·z_r
@@ -72,9 +74,16 @@ def as_delta(delta: float) -> float:
 
 
 def certify(
-    problem: Problem, keep: Float[Tensor, "*b d"], delta: float, rng: Rng, listed: Listed | None = None
+    problem: Problem,
+    keep: Float[Tensor, "*b d"],
+    delta: float,
+    rng: Rng,
+    listed: Listed | None = None,
+    least: Float[Tensor, "*b"] | float = 0.0,
 ) -> Certificate:
     """The 1 − δ quantile, over plausible tasks θ, of what the best candidate for θ is worth above ``keep``.
+
+    ``share`` is at least ``least``.
 
     Candidates are random z and, since π(·,θ) should be best for θ, all the sampled tasks. Where ``Automatic`` has a
     tabulated bank, they are one, too. With a bank or an atlas (``listed``), they are its z.
@@ -108,6 +117,7 @@ def certify(
     at = share.argsort(-1)[..., min(math.ceil((1 - delta) * SAMPLES), SAMPLES - 1), None]
     gain, share, best = (values.gather(-1, at)[..., 0] for values in (gain, share, best))
     better = torch.where((gain > 0)[..., None], tried.candidates.pick(best), keep)
+    share = torch.maximum(share, torch.as_tensor(least).to(share))
     exact = offers(model, HasExactPsi) and model.psi_is_exact
     unit = "reward a step" if isinstance(listed, OverAtlas) else Certificate.unit
     return Certificate(gain, share, better, delta, exact, limits_cost=beyond, unit=unit)

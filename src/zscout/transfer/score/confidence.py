@@ -123,8 +123,14 @@ def typical_entry(posterior: TaskPosterior, caution: float = ScaleFree.caution) 
 
 
 def plausible_spread(posterior: TaskPosterior) -> Float[Tensor, "*b"]:
-    """s of plausible tasks N(ẑ, s²V⁻¹): σ, but at least so large that unseen entries are as large as seen ones."""
-    return torch.maximum(posterior.noise, posterior.root_ridge * typical_entry(posterior))
+    """s of plausible tasks N(ẑ, s²V⁻¹): σ, but at least the misfit.
+
+    If the misfit is unknown, s is at least so large that unseen entries are as large as seen ones.
+    """
+    least = posterior.root_ridge * typical_entry(posterior)
+    if posterior.misfit is not None:  # 0: no behaviour was left yet
+        least = torch.where(posterior.misfit > 0, posterior.misfit, least)
+    return torch.maximum(posterior.noise, least)
 
 
 def _squares(posterior: TaskPosterior) -> Float[Tensor, "*b"]:

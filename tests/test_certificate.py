@@ -1,6 +1,7 @@
 """A bound on what is left to gain: its promise, what it leaves unchanged, and how it ends a rollout."""
 
 import copy
+from dataclasses import replace
 from pathlib import Path
 
 import gymnasium
@@ -10,10 +11,13 @@ import torch
 
 import zscout
 from benchmarks.certificates import certified_runs
+from benchmarks.sparse import PointMass
 from zscout import Certified, ExactModel, OnlineTransfer, rollout
 from zscout.base.types import Obs, Vectors
 from zscout.features import laplacian
 from zscout.lab.arenas.arena import Tasks
+from zscout.transfer.belief.fit import share_by_chance
+from zscout.transfer.score.confidence import plausible_spread
 from zscout.worlds import open_grid
 
 
@@ -169,3 +173,41 @@ def test_what_it_knows_is_printed_in_one_line_without_tensors(runs: int | None, 
     assert "of discounted reward" in repr(certificate)
     assert "estimate" not in repr(certificate)  # the model is exact
     assert (" in 3 runs" in repr(agent.fit)) == (runs == 3)
+
+
+def test_the_share_is_at_least_that_of_chance(model: ExactModel) -> None:
+    """1/F of the F-test, by plain least squares; all is left where R² ≤ 0."""
+    rng = torch.Generator().manual_seed(2)
+    states = torch.randint(81, (60,), generator=rng)
+    phi, noise = model.phi(states).double(), torch.randn(60, generator=rng).double()
+    unknown = 0
+    for signal in (0.0, 0.3, 1.0):
+        rewards = signal * phi[:, 1] + noise
+        agent = OnlineTransfer(model, seed=0)
+        agent.learn(states, rewards)
+        X, y = phi - phi.mean(0), rewards - rewards.mean()
+        left = (y - X @ torch.linalg.lstsq(X, y, driver="gelsd").solution).square().sum()
+        d = int(torch.linalg.matrix_rank(X))
+        chance = min(1.0, float(left / (60 - d - 1) * d / (y.square().sum() - left)))
+        share = float(agent.certificate(obs=0).share)
+        assert share >= 0.95 * chance
+        assert float(share_by_chance(agent.posterior)) == pytest.approx(chance, rel=0.05)
+        if float(agent.fit.r2) <= 0:
+            unknown += 1
+            assert share == 1
+    assert unknown
+
+
+def test_with_an_atlas_what_is_left_grows_with_the_errors_of_forecasts() -> None:
+    model = PointMass()
+    atlas = zscout.chart(model, model, behaviours=64, starts=2, steps=40, progress=False)
+    agent = OnlineTransfer(model, atlas=atlas, seed=0)
+    state = torch.zeros(1, 2)
+    for step in range(60):
+        state, _ = model.advance(state, model.act(state, agent.ask(state[0])[None]))
+        agent.tell(state[0], float(state[0, 0]) + 0.1 * (step % 2))
+    believed = agent.posterior
+    assert believed.misfit is not None
+    assert believed.misfit > 0
+    wrong = replace(believed, misfit=10 * believed.misfit)
+    assert plausible_spread(wrong) > plausible_spread(believed) >= believed.noise

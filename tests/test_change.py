@@ -1,5 +1,6 @@
 """The change test: its statistic in a second way, what it finds, and that it leaves a fixed task alone."""
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -177,3 +178,17 @@ def test_it_loses_far_less_after_a_change_than_without(capsys: pytest.CaptureFix
     assert replace(drift, fixed=True).row("laplacian", "exact", TEST)[5:7] == ("0", "0")
     replace(drift, quick=True, fixed=True, features=("clusters",)).run()
     assert "change test" in capsys.readouterr().out
+
+
+def test_with_an_atlas_eight_rewards_count_as_one() -> None:
+    phi, noise = walk(120)
+    reward = phi[:, 0] * torch.where(torch.arange(120) < 80, 1.0, -1.0) + noise
+    prior = TaskPosterior.prior(dim=4, ridge=0.1, intercept=True)
+    posterior, recent, at = prior, TEST.begin(prior), {1.0: 0, 8.0: 0}
+    for t, (row, r) in enumerate(zip(phi, reward, strict=True)):
+        posterior = posterior.update(row, r)
+        for together, found in at.items():
+            changed = TEST(prior, posterior, recent, row, r, None, together)[2]
+            at[together] = t if bool(changed) and not found else found
+        recent = TEST(prior, posterior, recent, row, r, None, math.inf)[1]
+    assert 80 <= at[1.0] < at[8.0] < 120

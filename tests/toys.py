@@ -165,9 +165,9 @@ class Regression:
         self.V = eye + X.T @ (weight[:, None] * X)
         self.V_squared = eye + X.T @ (weight[:, None] ** 2 * X)
         self.z_hat = torch.linalg.solve(self.V, X.T @ (weight * y))
-        self.n = float(weight.sum())
-        self.mean = weight @ phi / self.n
-        self.offset = float(weight @ reward / self.n - self.mean @ self.z_hat)
+        self.n, own = float(weight.sum()), weight / weight.sum().clamp(min=1)
+        self.mean = own @ phi
+        self.offset = float(own @ reward - self.mean @ self.z_hat)
 
     def reward(self, phi: Tensor) -> Tensor:
         expected: Tensor = phi @ self.z_hat + self.offset

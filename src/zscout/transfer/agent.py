@@ -30,14 +30,13 @@ from zscout.transfer.atlas.charted import Charted, Experience, OverAtlas
 from zscout.transfer.atlas.choice import OWN, choose_atlas, own_atlas
 from zscout.transfer.atlas.limits import CostBelief, Limit, as_limits, saved_limits, told_costs
 from zscout.transfer.atlas.memory import Memory, Past, as_past, saved_past
-from zscout.transfer.belief.change import ALIKE
 from zscout.transfer.belief.credit import Credit
 from zscout.transfer.belief.fit import RewardFit, fit_of, share_by_chance
 from zscout.transfer.belief.forecast_errors import ForecastErrors
 from zscout.transfer.belief.posterior import TaskPosterior
 from zscout.transfer.belief.preferences import Preferences, clip_features, difference
 from zscout.transfer.choosers import ACT, ASK, STREAMS, TELL, ByActions, chooser_for, drawn_action
-from zscout.transfer.constants import ATLAS_RIDGES, MODEL_RIDGE
+from zscout.transfer.constants import ALIKE, ATLAS_RIDGES, MODEL_RIDGE
 from zscout.transfer.inputs import Flags, OneThread, Rewards
 from zscout.transfer.methods import Method, among, over_atlas, resolved
 from zscout.transfer.offline import constant_part_of

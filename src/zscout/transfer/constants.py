@@ -29,6 +29,9 @@ WIDTHS = (0.3, 0.6, 1.2)  # of sines: standard deviations of an input, times √
 GOAL_WAVES, WAVES = 48, 24  # sines of each width: of the goal features, of the observation
 BESIDE = 0.3  # size of φ, and of the sines of the entries if there are goal features, beside sines of size 1
 
+# With an atlas: chosen on 12 tasks of walker and cheetah, before and after a change
+ALIKE = 8.0  # rewards in a row that count as one in a change test, because their errors are alike
+
 # Not tuned
 STEADY = 0.5  # start_share below which z decides more than the start: then the default uses the atlas
 TRIED_ONCE = 16  # behaviours up to which each is tried once

@@ -19,7 +19,6 @@ Recent: TypeAlias = dict[str, Tensor]
 
 TINY = torch.finfo(torch.float64).tiny
 FEWEST_REWARDS = 3  # rewards before a change
-ALIKE = 8.0  # rewards in a row that count as one, with an atlas; chosen on 12 tasks of walker and cheetah
 
 
 @dataclass(frozen=True)

@@ -111,18 +111,18 @@ def test_the_gate_is_the_width_run_by_run_and_changes_nothing(laplacian_model: E
     for t in range(30):
         states = model.world.step(states, torch.as_tensor(together.act(states)))
         before = together._state
-        wanted = together.wants_reward(states, 0.6)
+        wanted = together.wants_reward(states, 0.8)
         assert together._state is before
         assert isinstance(wanted, Tensor)
         means = together.posterior.means
         assert means is not None
         apart = together.posterior.width(model.phi(states) - means.phi)
-        assert torch.equal(wanted, (apart**2 + 1 / means.weight.clamp(min=1)).sqrt() > 0.6)
+        assert torch.equal(wanted, (apart**2 + 1 / means.weight.clamp(min=1)).sqrt() > 0.8)
         reward = torch.linspace(-1, 1, 4).double() * t
         together.tell(states, torch.where(wanted, reward, torch.nan), seen=wanted)  # what nobody saw may be NaN
         for run, agent in enumerate(alone):
             agent.act(0)
-            mine = agent.wants_reward(int(states[run]), 0.6)
+            mine = agent.wants_reward(int(states[run]), 0.8)
             assert mine == bool(wanted[run])
             agent.tell(int(states[run]), float(reward[run]) if mine else None)
             assert torch.allclose(agent.z_hat, together.z_hat[run], atol=1e-9)

@@ -124,11 +124,11 @@ def run(
         )
 
 
+@torch.no_grad()
 def main(
     runs: int = 40, episodes: int = 3, steps: int = 100, noise: float = 0.0, seed: int = 0, quick: bool = False
 ) -> None:
     """Count the runs that stay, with and without an atlas, for both kinds of features."""
-    torch.set_grad_enabled(False)
     runs, episodes, steps = (3, 2, 30) if quick else (runs, episodes, steps)
     kinds: tuple[Kind, ...] = ("bumps", "waves")
     for kind in kinds:

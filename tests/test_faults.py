@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import errno
 import gc
 import os
 import pickle
@@ -21,8 +22,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
+import layouts
 import zscout
 from layouts import metamotivo
 from zscout import AsyncTransfer, ExactModel, OnlineTransfer
@@ -362,3 +365,65 @@ def test_a_reward_after_many_comparisons_starts_from_where_the_last_one_ended(
     fresh = Preferences.of(agent._state.posterior.with_likely_prior, agent._state.answers)
     assert fewer < sum(computed) / 3
     assert torch.allclose(agent.z_hat, fresh.posterior.z_hat, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("where", ["fsync", "replace"])
+def test_a_full_disk_is_named_with_the_file_and_leaves_nothing(
+    where: str, clusters_network: zscout.USFA, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = told(OnlineTransfer(clusters_network), 3)
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(*((os, "fsync") if where == "fsync" else (Path, "replace")), full)
+    with pytest.raises(OSError, match="No space left on device: .*agent.safetensors"):
+        agent.save(tmp_path / "agent")
+    assert not list((tmp_path / "agent").iterdir())
+    assert agent.t == 3
+
+
+def test_an_agent_with_transition_features_is_saved_between_act_and_tell(tmp_path: Path) -> None:
+    model, rng = zscout.load(layouts.agent("hilp", "diff").write(tmp_path / "model")), np.random.default_rng(0)
+    path, agent = rng.normal(size=(6, layouts.K)).astype(np.float32), OnlineTransfer(model)
+    for step in range(4):
+        agent.act(path[step])
+        agent.tell(path[step + 1], float(step))
+    agent.act(path[4])
+    agent.save(tmp_path)
+    again = OnlineTransfer.load(tmp_path, model)
+    for each in (agent, again):
+        each.tell(path[5], 7.0)
+    assert torch.equal(agent.z_hat, again.z_hat)
+    agent.act(path[5])
+    agent.save(tmp_path)
+    file = tmp_path / "agent.safetensors"
+    with safe_open(file, framework="pt") as saved:
+        about, tensors = saved.metadata(), {name: saved.get_tensor(name) for name in saved.keys()}  # noqa: SIM118
+    for name, wrong in (("asked", torch.zeros(3)), ("asked", tensors["asked"] * torch.nan), ("entered", torch.ones(2))):
+        save_file(tensors | {name: wrong}, file, about)
+        with pytest.raises(ValueError, match="observation"):
+            OnlineTransfer.load(tmp_path, model)
+
+
+def test_memory_stays_the_same_over_many_rewards(clusters_model: ExactModel) -> None:
+    agent, z = OnlineTransfer(clusters_model), clusters_model.sample_z(1, 0)[0]
+
+    def kept() -> int:
+        gc.collect()
+        return sum(tensor.nbytes for tensor in agent._state.tensors().values()) + len(gc.get_objects())
+
+    sizes = []
+    for step in range(1_300):
+        agent.follow(step % 81, z)
+        agent.tell((step * 7) % 81, float(step % 3))
+        if step in (260, 1_284):  # 64 pairs wait to be summed at most
+            sizes.append(kept())
+    assert abs(sizes[1] - sizes[0]) < 1_000
+
+
+def test_the_fit_of_equal_rewards_is_unknown_and_says_so(clusters_model: ExactModel) -> None:
+    agent = OnlineTransfer(clusters_model)
+    agent.learn(list(range(20)), [2.0] * 20)
+    assert agent.fit.r2.isnan()
+    assert "unknown" in repr(agent.fit)

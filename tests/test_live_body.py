@@ -288,6 +288,15 @@ def test_an_answer_is_what_the_agent_is_told_and_no_answer_teaches_nothing() -> 
     assert again["clips"] == [first.ends, second.ends]  # same set-up, same clips
 
 
+def test_a_run_keeps_a_limited_number_of_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Limits, "answers", 1)
+    run = begun(who="person", seed=3)
+    run.clips()
+    run.prefer(1, 0)
+    with pytest.raises(ValueError, match="1 answers"):
+        run.clips()
+
+
 def test_an_answer_that_is_none_is_refused_and_the_clips_stay() -> None:
     run = begun(who="person", seed=3)
     wrong: list[tuple[Any, Any]] = [(1, 0), (0, 0), (None, 0), ("1", 0)]

@@ -37,8 +37,10 @@ def write_bytes(path: Path, content: bytes) -> Path:
             file.flush()
             os.fsync(file.fileno())  # else the rename may reach the disk before the content
         temporary.replace(path)
-    except BaseException:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            error.filename, error.filename2 = str(path), None  # of a full disk it has none
         raise
     return path
 

@@ -353,7 +353,7 @@ def test_a_reward_after_many_comparisons_starts_from_where_the_last_one_ended(
         return moments(cls, rows, *rest)
 
     monkeypatch.setattr(logistic._Moments, "of", classmethod(counted))
-    agent = told(compared(laplacian_model, 300), 40)
+    agent = told(compared(laplacian_model, 300), 20)
     agent.save(tmp_path)
     again = OnlineTransfer.load(tmp_path, laplacian_model)
     computed.clear()
@@ -376,7 +376,7 @@ def test_a_full_disk_is_named_with_the_file_and_leaves_nothing(
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(*((os, "fsync") if where == "fsync" else (Path, "replace")), full)
+    monkeypatch.setattr(os if where == "fsync" else Path, where, full)
     with pytest.raises(OSError, match="No space left on device: .*agent.safetensors"):
         agent.save(tmp_path / "agent")
     assert not list((tmp_path / "agent").iterdir())

@@ -2,7 +2,7 @@
 
     python -m benchmarks.pages
 
-writes docs/methods.md anew, and the tables between marks in README.md and docs/bodies.md.
+writes docs/methods.md anew, and what is between marks in README.md, docs/bodies.md and docs/transfer.md.
 """
 
 import json
@@ -12,14 +12,18 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.atlas_table import rows as atlas_rows
-from zscout.lab.compare.comparison import Row
+from benchmarks.certificate_table import in_words
+from zscout.lab.compare.comparison import Outcome, Row, comparison
 from zscout.lab.compare.statistics import Estimate
 from zscout.lab.compare.stored_results import StoredCell, stored_league, stored_point_maze
 from zscout.transfer.methods import METHODS
 
 ROOT = Path(__file__).parents[1]
 README, METHOD_PAGE, BODIES = ROOT / "README.md", ROOT / "docs" / "methods.md", ROOT / "docs" / "bodies.md"
-ATLAS = ROOT / "results" / "2026-11-atlas-3.json"
+TRANSFER = ROOT / "docs" / "transfer.md"
+ATLAS, RERUNS, CERTIFICATES = (
+    ROOT / "results" / f"2026-11-{name}.json" for name in ("atlas-3", "reruns", "certificates")
+)
 BEGIN, END = "<!-- results: python -m benchmarks.pages -->", "<!-- end of results -->"
 MARKED = re.compile(f"{re.escape(BEGIN)}\n.*?{re.escape(END)}", re.DOTALL)
 
@@ -128,7 +132,9 @@ METHOD_WORDS = {
 def method_page() -> str:
     """docs/methods.md."""
     sections = [_section(name) for name in METHODS]
-    return "\n\n".join([_HEAD, league_table(stored_league()), _AFTER_TABLE, *sections]) + "\n"
+    pairs = zip(_with_networks("usf-ucb-paper"), _with_networks("usf-ucb"), strict=True)
+    after = _AFTER_TABLE.format(*(number for pair in pairs for number in pair))
+    return "\n\n".join([_HEAD, league_table(stored_league()), after, *sections]) + "\n"
 
 
 _HEAD = """# Methods
@@ -151,8 +157,8 @@ command is `zscout compare --features clusters --methods NAME` (`laplacian`; row
 _AFTER_TABLE = """\
 - The default is level with tuned `opti` and the tuned paper schedule. `usf-ucb-norm` loses fewer steps than tuned
   `opti` on both feature sets, and than the tuned paper schedule on the Laplacian.
-- With networks (`--model network`) the tuned paper schedule loses fewer steps than the default on clusters, 14.3
-  (12.9–15.8) and 16.4 (15.8–17.1). On the Laplacian they are level, 19.2 (17.2–21.5) and 17.9 (16.5–19.5).
+- With networks (`--model network`) the tuned paper schedule loses fewer steps than the default on clusters, {} and {}.
+  On the Laplacian they are level, {} and {}.
 - In the maze no method both settles and loses little. As published, `opti` is far behind on these grids.
 - Methods that are not in the table lose 71 steps or more, except the oracle.
 
@@ -222,6 +228,7 @@ def readme_table() -> str:
         " / ".join(_lost(cell, *who).rpartition(", ")[0] for cell in exact)
         for who in (("usf-ucb", "default"), ("usf-ucb-paper", "settling"))
     )
+    networks, papers = (" / ".join(_with_networks(method)) for method in ("usf-ucb", "usf-ucb-paper"))
     maze, opti = zip(*(_in_point_maze(noise) for noise in ("0", "0.3")), strict=True)
     found = {line[0]: line for line in atlas_rows(json.loads(ATLAS.read_text()))}
     bodies = " / ".join(found[f"{name}, suite: `usf-ucb`"][6] for name in ("walker", "cheetah", "quadruped"))
@@ -230,9 +237,9 @@ def readme_table() -> str:
     fresh = f"{arena} --steps 350 --seeds 1 --seed 17 --settings default --methods usf-ucb,opti"
     lines = [
         ["9×9 grid, exact model", ours, f"paper's schedule, tuned: {schedule}", f"`{grid} clusters`"],
-        ["9×9 grid, networks", *_NETWORKS, f"`{grid} clusters --model network`"],
+        ["9×9 grid, networks", networks, f"paper's schedule, tuned: {papers}", f"`{grid} clusters --model network`"],
         ["point maze", maze[0], f"OpTI, as published: {opti[0]}", f"`{fresh} --noise 0`"],
-        ["point maze, noise .3", maze[1], f"OpTI, as published: {opti[1]}; tuned: {_TUNED_OPTI}", f"`{fresh}`"],
+        ["point maze, noise .3", maze[1], f"OpTI, as published: {opti[1]}; tuned: {tuned_opti()}", f"`{fresh}`"],
         [
             "walker / cheetah / quadruped",
             bodies,
@@ -243,9 +250,20 @@ def readme_table() -> str:
     return table(["", "`usf-ucb`, default", "strongest rival", "command"], lines)
 
 
-# Of no stored file; their commands are in results/2026-11-methods.md and results/2026-11-point-maze.md.
-_NETWORKS = ("16.4 (15.8–17.1) / 17.9 (16.5–19.5)", "paper's schedule, tuned: 14.3 (12.9–15.8) / 19.2 (17.2–21.5)")
-_TUNED_OPTI = "79 (58–101)"
+def rerun(name: str) -> dict[str, Row]:
+    """The rows, by method, of a comparison in results/2026-11-reruns.json."""
+    (found,) = (one for one in json.loads(RERUNS.read_text())["comparisons"] if one["name"] == name)
+    return {row.method: row for row in comparison([Outcome.from_json(outcome) for outcome in found["outcomes"]])}
+
+
+def tuned_opti() -> str:
+    """Lost steps of tuned OpTI in the point maze with noise."""
+    return f"{rerun('point-maze')['opti'].lost:.0f}"
+
+
+def _with_networks(method: str) -> list[str]:
+    """Lost steps with networks on the 9×9 grid: clusters, Laplacian."""
+    return [f"{rerun(features)[method].lost:.1f}" for features in ("clusters", "laplacian")]
 
 
 def _in_point_maze(noise: str) -> tuple[str, str]:
@@ -279,7 +297,8 @@ def table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
 
 def marked_tables() -> dict[Path, str]:
     """What must stand between the marks of a page."""
-    return {README: readme_table(), BODIES: body_table()}
+    certificates = in_words(json.loads(CERTIFICATES.read_text()))
+    return {README: readme_table(), BODIES: body_table(), TRANSFER: certificates}
 
 
 if __name__ == "__main__":

@@ -1,6 +1,18 @@
 """Tables of README and docs are of the code and the stored results; ``python -m benchmarks.pages`` writes them."""
 
-from benchmarks.pages import BEGIN, END, MARKED, METHOD_PAGE, METHOD_WORDS, SETTINGS, SLOW, league_table, marked_tables
+from benchmarks.pages import (
+    BEGIN,
+    END,
+    MARKED,
+    METHOD_PAGE,
+    METHOD_WORDS,
+    README,
+    SETTINGS,
+    SLOW,
+    league_table,
+    marked_tables,
+    tuned_opti,
+)
 from benchmarks.pages import method_page as written
 from zscout.lab.compare.stored_results import stored_league
 from zscout.transfer.methods import METHODS
@@ -28,3 +40,7 @@ def test_every_other_method_loses_71_steps_or_more() -> None:
     exact = [cell for cell in league if cell.title.startswith("open-grid") and "exact" in cell.title]
     rows = [row for cell in exact for row in cell.rows if row.method in SLOW and row.method != "oracle"]
     assert min(row.lost.value for row in rows if "fewest" not in row.note or "settling" in row.note) >= 70.95
+
+
+def test_the_page_of_the_point_maze_has_the_stored_number_of_tuned_opti() -> None:
+    assert f"loses {tuned_opti()}" in (README.parent / "docs" / "point-maze.md").read_text()

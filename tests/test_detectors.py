@@ -37,6 +37,10 @@ def test_pairs_that_were_not_seen_teach_nothing() -> None:
         alone = TaskPosterior.prior(dim=4, ridge=0.1, intercept=True).learn(phi[run, seen[run]], reward[run, seen[run]])
         assert torch.allclose(found.z_hat[run], alone.z_hat, atol=1e-9)
         assert float(found.weight[run]) == float(seen[run].sum())
+    single = TaskPosterior.prior(dim=4, ridge=0.1)
+    for posterior, rewards in ((single, reward), (prior, torch.zeros(3, 7)), (prior, torch.zeros(3, 9)), (prior, 1.0)):
+        with pytest.raises(ValueError, match="shape"):
+            posterior.learn(phi, rewards, seen)
     with pytest.raises(ValueError, match="seen"):
         prior.learn(phi, reward, seen[:, :3])
 

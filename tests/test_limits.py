@@ -120,7 +120,12 @@ def test_wrong_limits_and_costs_are_refused_and_change_nothing(atlas: Atlas) -> 
         with pytest.raises(ValueError, match=next(iter(options))):
             Limit(**{"at_most": 0.1} | options)
     two = [Limit(at_most=0.1), Limit(at_most=0.2)]
-    for limit, why in ((two, "same name"), ("low", "str"), (Limit(cost=lambda obs: obs, at_most=0.1), "shape")):
+    for limit, why in (
+        (two, "same name"),
+        ("low", "str"),
+        (0.05, "float"),
+        (Limit(cost=lambda obs: obs, at_most=0.1), "shape"),
+    ):
         with pytest.raises(ValueError, match=why):
             OnlineTransfer(Drifter(), atlas=atlas, limit=limit)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="atlas"):
@@ -145,3 +150,52 @@ def test_a_rollout_tells_the_costs_of_the_environment(atlas: Atlas) -> None:
     steps = list(rollout(agent, Costly(noise=0.02), 120, seed=0))
     assert float(np.mean([step.cost["cost"] for step in steps[40:]])) < AT_MOST
     assert not beyond(agent.best_z)
+
+
+def allowed(agent: OnlineTransfer) -> list[int]:
+    """The rows within the limits."""
+    search: Any = agent.method.search
+    problem = agent._problem(np.zeros(4))
+    return list(search.allowed(problem, search.forecast(problem)).nonzero()[:, 0].tolist())
+
+
+def test_a_limit_without_evidence_does_not_loosen_another(atlas: Atlas) -> None:
+    known = Limit(cost=beyond, at_most=AT_MOST)
+    alone = allowed(OnlineTransfer(Drifter(), atlas=atlas, limit=known))
+    for at_most in (0.1, 100.0):  # in any unit
+        both = OnlineTransfer(Drifter(), atlas=atlas, limit=[known, Limit(at_most=at_most, name="heat")])
+        assert allowed(both) == alone
+        one = OnlineTransfer(Drifter(), atlas=atlas, limit=known)
+        for row in atlas.sample[:20]:
+            for agent, cost in ((one, None), (both, {"heat": 0.0})):
+                agent.follow(row, atlas.z[0])
+                agent.tell(row, 0.0, cost=cost)
+        assert allowed(both) == allowed(one)
+
+
+def test_the_size_of_rewards_changes_no_choice_within_a_limit(atlas: Atlas) -> None:
+    limit, obs = Limit(cost=beyond, at_most=AT_MOST), torch.randn(30, 4, generator=Generator().manual_seed(0)).double()
+    large, small = (OnlineTransfer(Drifter(), seed=1, atlas=atlas, limit=limit) for _ in range(2))
+    for row, reward in zip(obs, near(-0.5, 0.3)(obs).tolist(), strict=True):
+        assert torch.equal(large.ask(row), small.ask(row))
+        large.tell(row, reward)
+        small.tell(row, 1e-10 * reward)
+
+
+def test_costs_are_seen_apart_from_rewards(atlas: Atlas) -> None:
+    obs = torch.randn(10, 3, 4, generator=Generator().manual_seed(0)).double()
+    limits = [Limit(cost=beyond, at_most=0.3, name="east"), Limit(at_most=0.3)]
+    agent = OnlineTransfer(Drifter(), runs=3, atlas=atlas, limit=limits)
+    before = [cost.posterior.weight.clone() for cost in agent._state.costs]
+    for row in obs:
+        agent.ask(row)
+        cost = torch.tensor([0.0, 1.0, torch.nan], dtype=torch.float64)
+        agent.tell(row, row[:, 0], seen=torch.tensor([True, False, False]), cost=cost)
+    more = [(cost.posterior.weight - was).tolist() for cost, was in zip(agent._state.costs, before, strict=True)]
+    assert more == [[10.0] * 3, [10.0, 10.0, 0.0]]
+
+
+def test_numbers_of_numpy_make_a_limit_that_is_saved(atlas: Atlas, tmp_path: Path) -> None:
+    limit: Any = Limit(at_most=np.float32(0.5), delta=np.float64(0.5))  # type: ignore[arg-type]
+    OnlineTransfer(Drifter(), atlas=atlas, limit=limit).save(tmp_path)
+    assert OnlineTransfer.load(tmp_path, Drifter(), atlas=atlas).limits[0].at_most == 0.5

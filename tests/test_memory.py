@@ -48,6 +48,15 @@ def test_the_first_z_is_the_best_of_an_earlier_task(atlas: Atlas, memory: Memory
     assert len(first.unique(dim=0)) == len(OLD)
 
 
+def test_equal_rewards_do_not_keep_it_at_an_earlier_task(atlas: Atlas, memory: Memory) -> None:
+    agent = OnlineTransfer(Drifter(), atlas=atlas, memory=memory)
+    tried = set()
+    for row in atlas.sample[:200].double():
+        tried.add(tuple(agent.ask(row).tolist()))
+        agent.tell(row, 0.0)
+    assert len(tried) > len(OLD)
+
+
 def test_it_says_what_a_task_resembles(atlas: Atlas, memory: Memory) -> None:
     agent = OnlineTransfer(Drifter(), atlas=atlas, memory=memory)
     agent.learn(atlas.sample[:100], near(-0.6, 0.1)(atlas.sample[:100]))

@@ -207,8 +207,9 @@ class OnlineTransfer:
         """(S_{t+1}, R_{t+1}): V ← V + φφᵀ, b ← b + φr, ẑ = V⁻¹b  (eq. 3); with an intercept, φ and r less their means.
 
         ``done``: the episode ended, terminated or truncated. ``reward=None``: no reward was seen. ``seen`` [runs]:
-        which runs saw a reward and costs. A run without a reward learns nothing; with forgetting, its old rewards still
-        fade. ``cost``: what a limit bounds; with several limits, a dict by their names.
+        which runs saw a reward. A run without a reward learns nothing from it; with forgetting, its old rewards still
+        fade. ``cost``: what a limit bounds; with several limits, a dict by their names. Of many runs, NaN is a cost
+        that was not seen.
         """
         with self._one_thread:
             state = self._state
@@ -234,7 +235,7 @@ class OnlineTransfer:
             if experience is not None:
                 experience, errors, costs = self._followed(experience, errors, costs)
                 experience = experience.plus(phi)
-                costs = told_costs(costs, phi, cost, next_obs, seen)
+                costs = told_costs(costs, phi, cost, next_obs)
                 if errors is not None:
                     errors = errors if self.method.forgetting == 1 else errors.faded(self.method.forgetting)
                     errors = errors if restarted is None else errors.without(restarted)

@@ -200,9 +200,7 @@ class OverAtlas:
             every = torch.ones(*problem.posterior.runs, forecast.candidates.count).to(problem.radius)
             preferred = every if problem.past is None else every + problem.past
             first = argmax_at_random(preferred if allowed is None else preferred * allowed, rng)
-        known = (problem.posterior.z_hat != 0).any(-1, keepdim=True)
-        if problem.past is None:
-            known = known | (problem.posterior.weight > 0)[..., None]
+        known = (problem.posterior.z_hat != 0).any(-1, keepdim=True) | (problem.posterior.weight > 0)[..., None]
         best = problem.best([forecast], rng, allowed)
         if forecast.candidates.count <= constants.TRIED_ONCE:
             assert isinstance(problem.experience, Experience)

@@ -10,16 +10,12 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from zscout.base.edge import as_finite, in_range
+from zscout.base.edge import as_finite, as_real, in_range
 from zscout.transfer.atlas.atlas import Atlas, Reward
 from zscout.transfer.belief.forecast_errors import ForecastErrors
 from zscout.transfer.belief.posterior import TaskPosterior
 from zscout.transfer.constants import ATLAS_RIDGES
-from zscout.transfer.inputs import Flags
-from zscout.transfer.score.confidence import Residual
 from zscout.transfer.score.forecast import Forecast
-
-TINY = torch.finfo(torch.float64).tiny
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -29,9 +25,10 @@ class Limit:
         agent = zscout.OnlineTransfer(bfm, limit=zscout.Limit(at_most=0.05))
         agent.tell(obs, reward, cost=float(fallen))
 
-    If no behaviour is known to be within its limits, the one with the lowest expected cost is followed. A ``cost`` that
-    is a function of observations [m o] is known in advance: it prices all behaviours before the first step. Unless it
-    is, ``delta=0.5`` learns faster: it tries what is expected to be within the limit.
+    If no behaviour is known to be within its limits, the one that surely costs least is followed. A ``cost`` that is a
+    function of observations [m o] is known in advance: it prices all behaviours before the first step. A cost that is
+    told rules nothing out until two costs differ. Then ``delta=0.5`` learns faster: it tries what is expected to be
+    within the limit.
     """
 
     at_most: float
@@ -40,9 +37,9 @@ class Limit:
     delta: float = 0.05
 
     def __post_init__(self) -> None:
-        in_range(self.at_most, "at_most", -math.inf, math.inf, open_end=True)
-        if not 0 < in_range(self.delta, "delta", 0.0, 1.0) < 1:
-            raise ValueError(f"delta must be in (0, 1), got {self.delta}")
+        ends = {"open_start": True, "open_end": True}
+        object.__setattr__(self, "at_most", in_range(self.at_most, "at_most", -math.inf, math.inf, **ends))
+        object.__setattr__(self, "delta", in_range(self.delta, "delta", 0.0, 1.0, **ends))
         if not isinstance(self.name, str) or not self.name:
             raise ValueError(f"name must be a text, got {self.name!r}")
         if self.cost is not None and not callable(self.cost):
@@ -78,24 +75,29 @@ class CostBelief:
         """The posterior with the most likely prior."""
         return self.posterior.with_likely_prior
 
-    def told(self, phi: Float[Tensor, "*b D"], cost: Any, seen: Flags | None) -> "CostBelief":
-        """One more cost."""
-        return replace(self, posterior=self.posterior.update(phi, cost, seen))
+    def told(self, phi: Float[Tensor, "*b D"], cost: Any) -> "CostBelief":
+        """One more cost of each run; of many runs, NaN for those whose cost was not seen."""
+        name, runs = f"the cost of limit {self.limit.name!r}", self.posterior.runs
+        numbers = as_real(cost, name, phi.device)
+        if numbers.shape != runs:
+            raise ValueError(f"{name} has shape {tuple(numbers.shape)}, expected {list(runs)}: one for each run")
+        seen = ~numbers.isnan() if runs else torch.tensor(True)
+        as_finite(numbers[seen], name)
+        return replace(self, posterior=self.posterior.update(phi, numbers, seen if runs else None))
 
     def after_choice(self, new: Bool[Tensor, "*b"]) -> "CostBelief":
         """The runs in ``new`` follow another behaviour from now on."""
         return replace(self, errors=self.errors.after_choice(self.belief, new))
 
-    def prices(self, forecast: Forecast) -> tuple[Float[Tensor, "*b N"], Float[Tensor, "*b N"]]:
-        """The expected cost per step of each behaviour, and its upper end with probability 1 − δ; ∞ before any cost."""
+    def upper_ends(self, forecast: Forecast) -> Float[Tensor, "*b N"]:
+        """What each behaviour costs per step at most, with probability 1 − δ; −∞ before any cost."""
         belief = self.belief
         value, width = forecast.value_and_width(belief)
-        expected = value + belief.offset[..., None]
         count = belief.weight[..., None]
-        radius = Residual()(0, replace(belief, misfit=self.errors.misfit(belief)))[..., None]
+        radius = torch.maximum(belief.noise, self.errors.misfit(belief))[..., None]  # 0 while all costs are equal
         wide = (width.square() + 1 / count.clamp(min=1)).sqrt()
-        highest = expected + NormalDist().inv_cdf(1 - self.limit.delta) * radius * wide
-        return expected, highest.masked_fill(count == 0, math.inf)
+        highest = value + belief.offset[..., None] + NormalDist().inv_cdf(1 - self.limit.delta) * radius * wide
+        return highest.masked_fill(count == 0, -math.inf)
 
     def tensors(self) -> dict[str, Tensor]:
         """All tensors, by name."""
@@ -110,19 +112,17 @@ class CostBelief:
 
 
 def within(costs: Sequence[CostBelief], forecast: Forecast) -> Bool[Tensor, "*b N"]:
-    """Which behaviours may be followed: those within all limits, or else the one that is expected to exceed them least.
+    """Which behaviours may be followed: those within all limits, or else the one whose upper ends exceed them least.
 
     Excesses over several limits are compared in units of the spread of each cost.
     """
-    allowed, excess = torch.tensor(True), torch.tensor(-math.inf)
+    excesses = []
     for cost in costs:
-        expected, highest = cost.prices(forecast)
-        allowed = allowed.to(highest.device) & (highest <= cost.limit.at_most)
         variance = cost.posterior.reward_squares / cost.posterior.weight.clamp(min=1)
         scale = torch.where(variance > 0, variance, 1.0).sqrt()[..., None]
-        excess = torch.maximum(excess.to(expected), (expected - cost.limit.at_most) / scale)
-    least = excess <= excess.amin(-1, keepdim=True)
-    return torch.where(allowed.any(-1, keepdim=True), allowed, least)
+        excesses.append((cost.upper_ends(forecast) - cost.limit.at_most) / scale)
+    excess = torch.stack(excesses).amax(0)
+    return excess <= excess.amin(-1, keepdim=True).clamp(min=0)
 
 
 def limit_costs(limit: Limit, observations: Any) -> Float[Tensor, "*b"]:
@@ -137,7 +137,8 @@ def limit_costs(limit: Limit, observations: Any) -> Float[Tensor, "*b"]:
 
 def as_limits(limit: object) -> tuple[Limit, ...]:
     """None, one limit or several, with different names."""
-    limits = () if limit is None else (limit,) if isinstance(limit, Limit) else tuple(limit)  # type: ignore[arg-type]
+    several = limit if isinstance(limit, list | tuple) else [limit]
+    limits = () if limit is None else tuple(several)
     for one in limits:
         if not isinstance(one, Limit):
             raise ValueError(f"limit must be a zscout.Limit or several, got {type(one).__name__}")
@@ -148,20 +149,22 @@ def as_limits(limit: object) -> tuple[Limit, ...]:
 
 
 def told_costs(
-    costs: tuple[CostBelief, ...], phi: Float[Tensor, "*b D"], given: Any, next_obs: Any, seen: Flags | None
+    costs: tuple[CostBelief, ...], phi: Float[Tensor, "*b D"], given: Any, next_obs: Any
 ) -> tuple[CostBelief, ...]:
-    """Each with the cost of a step: told by name or as the only one that is told, or known in advance."""
+    """Each belief with the cost of a step: known in advance, or told by the limit's name; a single one without it."""
+    found = {cost.limit.name: limit_costs(cost.limit, next_obs) for cost in costs if cost.limit.cost is not None}
     names = [cost.limit.name for cost in costs if cost.limit.cost is None]
     if given is not None and not isinstance(given, Mapping):
         if len(names) != 1:
-            raise ValueError(f"cost must be a dict of costs by the names of limits, got {type(given).__name__}")
+            wanted = "a dict of costs by the names of limits" if names else "None: all costs are known in advance"
+            raise ValueError(f"cost must be {wanted}, got {type(given).__name__}")
         given = {names[0]: given}
     given = given or {}
-    if unknown := sorted(given.keys() - set(names)):
-        raise ValueError(f"got a cost {unknown[0]!r}, expected a cost of {', '.join(names) or 'no limit'}")
-    found = {cost.limit.name: limit_costs(cost.limit, next_obs) for cost in costs if cost.limit.cost is not None}
+    if unknown := sorted(given.keys() - set(names), key=str):
+        why = "which is known in advance" if unknown[0] in found else f"expected one of {', '.join(names)}"
+        raise ValueError(f"got a cost {unknown[0]!r}, {why}")
     found |= given
-    return tuple(cost.told(phi, found[cost.limit.name], seen) if cost.limit.name in found else cost for cost in costs)
+    return tuple(cost.told(phi, found[cost.limit.name]) if cost.limit.name in found else cost for cost in costs)
 
 
 def saved_limits(about: Any, given: tuple[Limit, ...]) -> tuple[Limit, ...]:

@@ -118,12 +118,15 @@ class TaskPosterior(TaskEstimate):
     def learn(self, phi: Any, reward: Any, seen: Any = None) -> "TaskPosterior":
         """Learn labelled pairs at any time, φ [*b m d] and r [*b m]; forgetting treats all as new.
 
-        With ``seen`` [*b m], only those that are True, one after the other.
+        With ``seen`` [*b m], only those that are True, one after the other: with forgetting, each fades the others.
         """
         phi = as_vectors(phi, self.dim, "phi", self.device).detach()
         if seen is not None and phi.ndim > 1:
-            numbers, told = as_real(reward, "reward", self.device), self
-            for k, flag in enumerate(flags_of_runs(seen, tuple(phi.shape[:-1]), "seen").unbind(-1)):
+            flags = flags_of_runs(seen, tuple(phi.shape[:-1]), "seen")
+            numbers = as_real(reward, "reward", self.device)  # an unseen reward may be NaN
+            numbers = torch.where(flags, numbers, 0.0) if numbers.shape == flags.shape else numbers
+            (phi, numbers), told = self._pair(phi, numbers, pairs=True), self
+            for k, flag in enumerate(flags.unbind(-1)):
                 told = told.update(phi[..., k, :], numbers[..., k], flag)
             return told
         phi, reward = self._pair(phi, reward, pairs=True)
@@ -184,7 +187,9 @@ class TaskPosterior(TaskEstimate):
 
     def copy(self) -> "TaskPosterior":
         """A copy that shares no memory."""
-        return self.with_tensors({name: value.clone() for name, value in self.tensors().items()})
+        misfit = None if self.misfit is None else self.misfit.clone()
+        copied = self.with_tensors({name: value.clone() for name, value in self.tensors().items()})
+        return replace(copied, misfit=misfit)
 
     def with_tensors(self, tensors: dict[str, Tensor]) -> "TaskPosterior":
         """A copy with these tensors."""

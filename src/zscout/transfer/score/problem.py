@@ -91,7 +91,8 @@ class Problem:
             raise ValueError("the scores of the candidates hold NaN or inf: check the acquisition and the model's ψ")
         if allowed is not None:
             low, high = (end[..., None] for end in scores.aminmax(dim=-1))
-            scores = torch.where(allowed, scores, 2 * low - high - low.abs() - 1)  # below all others
+            below = torch.where((low == 0) & (high == 0), -1.0, 2 * low - high - low.abs())  # in units of the scores
+            scores = torch.where(allowed, scores, below)
         index = argmax_at_random(scores, rng)  # of eq. 5
         first, *others = (forecast.candidates for forecast in forecasts)
         z, before = first.pick(index.clamp(max=first.count - 1) if others else index), first.count

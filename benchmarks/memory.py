@@ -167,7 +167,8 @@ def run(
             agent.tell(own, given.to(model.device))
         if t % EVERY == EVERY - 1:
             for k, agent in enumerate(agents):
-                good = enough[agent.atlas.index_of(agent.best_z.float())] if agent.atlas else enough[:seeds]
+                assert agent.atlas is not None
+                good = enough[agent.atlas.index_of(agent.best_z.float())]
                 labels[k] = torch.where(good.cpu(), labels[k], t + 1.0)
     return labels, total
 

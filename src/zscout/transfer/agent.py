@@ -29,7 +29,7 @@ from zscout.transfer.atlas.atlas import Atlas
 from zscout.transfer.atlas.charted import Charted, Experience, OverAtlas
 from zscout.transfer.atlas.choice import OWN, choose_atlas, own_atlas
 from zscout.transfer.atlas.limits import CostBelief, Limit, as_limits, saved_limits, told_costs
-from zscout.transfer.atlas.memory import Memory, Past, as_past, saved_past
+from zscout.transfer.atlas.memory import Memory, Past, as_memory, as_past, saved_past
 from zscout.transfer.belief.credit import Credit
 from zscout.transfer.belief.fit import RewardFit, fit_of, share_by_chance
 from zscout.transfer.belief.forecast_errors import ForecastErrors
@@ -489,6 +489,7 @@ class OnlineTransfer:
         }
         given |= {"limits": [one.about() for one in self.limits], "past": self.past and self.past.names}
         more = {} if self.past is None else self.past.tensors()
+        more |= {} if self.atlas is None else self._state.rows(self.atlas)
         write_agent(Path(folder), self.method, self.seeds, self._state, more, **given)
 
     @classmethod
@@ -520,11 +521,11 @@ class OnlineTransfer:
             limits = saved_limits(saved["limits"], as_limits(limit))
             past = saved_past(saved["past"], tensors, atlas)
             agent = cls(bfm, found, seed=tensors["seeds"].tolist(), atlas=atlas, limit=limits, memory=past, **rest)
-            agent.memory = memory
+            agent.memory = as_memory(memory, agent.atlas)
             if saved["dim"] != agent.model.dim:
                 raise ValueError(f"it was saved with {saved['dim']} features, this one has {agent.model.dim}")
             agent.method_name = saved["name"]
-            agent._state = agent._state.restored(saved["state"], tensors, bfm.dim, 0 if atlas is None else len(atlas.z))
+            agent._state = agent._state.restored(saved["state"], tensors, bfm.dim, agent.atlas)
             for obs in filter(lambda obs: obs is not None, (agent._state.asked, agent._state.entered)):
                 inputs.check_observation(obs, bfm.observation_space, agent.runs)
         except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:

@@ -19,6 +19,7 @@ from zscout.base.edge import as_finite
 from zscout.base.files import parse_json, write_bytes
 from zscout.base.types import Action, Obs
 from zscout.transfer.atlas import charted
+from zscout.transfer.atlas.atlas import Atlas
 from zscout.transfer.atlas.charted import Experience
 from zscout.transfer.atlas.limits import CostBelief
 from zscout.transfer.baselines import explorers, rollout_searches
@@ -31,14 +32,10 @@ from zscout.transfer.methods import Method
 from zscout.transfer.score import acquisition, confidence, search
 
 FILE = "agent.safetensors"
-FORMAT = 9
-EXPERIENCE, ERRORS, SITES, COST = "experience.", "errors.", "sites.", "cost."  # begin the names of their tensors
+FORMAT = 10
+EXPERIENCE, ERRORS, SITES, COST, ROW = "experience.", "errors.", "sites.", "cost.", "row."  # begin names of tensors
 LEARNS_BY = ("ridge", "prior", "forgetting", "intercept")  # settings that a posterior depends on
-OBSERVED = (
-    "asked",
-    "action",
-    "entered",
-)  # of any type that a user passes; tensors in the file, one for each entry of a dict
+OBSERVED = ("asked", "action", "entered")  # of any type; tensors in the file, one for each entry of a dict
 ROLES: dict[str, tuple[ModuleType, ...]] = {
     "confidence": (confidence,),
     "acquisition": (acquisition,),
@@ -93,15 +90,10 @@ class AgentState:
 
     def tensors(self) -> dict[str, Tensor]:
         """The other fields as tensors, by name."""
-        prior = {"task_root": self.posterior.task_root}
-        optional = (
-            prior
-            | {"last": self.last, "z": self.z, "answers": self.answers}
-            | {
-                name: value if value is None or isinstance(value, Tensor) else torch.as_tensor(np.asarray(value))
-                for name, value in self._observed().items()
-            }
-        )
+        optional = {"task_root": self.posterior.task_root, "last": self.last, "z": self.z, "answers": self.answers} | {
+            name: value if value is None or isinstance(value, Tensor) else torch.as_tensor(np.asarray(value))
+            for name, value in self._observed().items()
+        }
         return (
             {f"posterior.{name}": value for name, value in self.posterior.tensors().items()}
             | {"age": self.age}
@@ -114,19 +106,30 @@ class AgentState:
             | ({} if self.sites is None else {f"{SITES}{n}": v for n, v in vars(self.sites).items()})
         )
 
+    def rows(self, atlas: Atlas) -> dict[str, Tensor]:
+        """The rows of its z in an atlas; a saved atlas may round z, but keeps the order."""
+        found = {"last": self.last, "z": self.z}
+        return {ROW + name: atlas.index_of(z.float()) for name, z in found.items() if z is not None}
+
     def _observed(self) -> dict[str, Any]:
         return {key: value for name in OBSERVED for key, value in _flattened(getattr(self, name), name).items()}
 
     def restored(
-        self, numbers: dict[str, Any], tensors: dict[str, Tensor], dim: int, behaviours: int = 0
+        self, numbers: dict[str, Any], tensors: dict[str, Tensor], dim: int, atlas: Atlas | None
     ) -> "AgentState":
-        """The saved state, checked against this new one; ``dim``: entries of z, ``behaviours``: of an atlas."""
+        """The saved state, checked against this new one; ``dim``: entries of z."""
         z = self.posterior.z_hat.new_empty(*self.posterior.runs, dim)
         like = self.tensors() | {name: z for name in ("last", "z") if name in tensors}
         like = {name: value for name, value in like.items() if not name.startswith(EXPERIENCE)}
         if not _same_prior(self.posterior.task_root, tensors.get("task_root")):
             raise ValueError("it learned with another prior over tasks than this model's: pass the same model")
         checked = {name: _like(tensors.get(name), value, name) for name, value in like.items()}
+        experience = None
+        if self.experience is not None and atlas is not None:
+            experience = self._experience(self.experience, tensors, len(atlas.z))
+            for name in {"last", "z"} & checked.keys():
+                row = _rows(_like(tensors.get(ROW + name), experience.row, ROW + name), len(atlas.z), ROW + name)
+                checked[name] = torch.where(row[..., None] < 0, checked[name], atlas.z.to(z)[row])
         posterior = {name: checked[f"posterior.{name}"] for name in self.posterior.tensors()}
         t, weight = numbers.get("t"), posterior["weight"]
         if type(t) is not int or not 0 <= t < 2**53 or (weight < 0).any():
@@ -149,7 +152,7 @@ class AgentState:
                 }
             ),
             recent={name: checked[f"recent.{name}"] for name in self.recent},
-            experience=self._experience(tensors, behaviours),
+            experience=experience,
             errors=self.errors and ForecastErrors(*(checked[ERRORS + name] for name in vars(self.errors))),
             costs=tuple(
                 cost.with_tensors({name: checked[f"{COST}{k}.{name}"] for name in cost.tensors()})
@@ -162,16 +165,12 @@ class AgentState:
             },
         )
 
-    def _experience(self, tensors: dict[str, Tensor], behaviours: int) -> Experience | None:
-        if self.experience is None:
-            return None
-        found = {name: tensors[EXPERIENCE + name] for name in vars(self.experience)}
+    def _experience(self, new: Experience, tensors: dict[str, Tensor], behaviours: int) -> Experience:
+        found = {name: tensors[EXPERIENCE + name] for name in vars(new)}
         room = found["tried"].shape[-1] if found["tried"].ndim else 0
-        like = vars(self.experience.with_room(room))
+        like = vars(new.with_room(room))
         seen = Experience(**{name: _like(value, like[name], name) for name, value in found.items()})
-        rows = torch.cat([seen.row.flatten(), seen.tried.flatten()])
-        if (rows < -1).any() or (rows >= behaviours).any():
-            raise ValueError(f"its experience names behaviours outside 0 … {behaviours - 1}")
+        _rows(torch.cat([seen.row.flatten(), seen.tried.flatten()]), behaviours, "its experience")
         if any((count < 0).any() for count in (seen.steps, seen.counts)):
             raise ValueError("its experience has counts below 0")
         return seen
@@ -225,6 +224,12 @@ def _like(value: Tensor | None, like: Tensor, name: str) -> Tensor:
     if name != "age" and not torch.isfinite(value).all():  # an infinite age: choose a new z
         raise ValueError(f"{name} holds NaN or inf")
     return value.to(like.device)
+
+
+def _rows(value: Int[Tensor, "*n"], behaviours: int, name: str) -> Int[Tensor, "*n"]:
+    if (value < -1).any() or (value >= behaviours).any():
+        raise ValueError(f"{name} names behaviours outside 0 … {behaviours - 1}")
+    return value
 
 
 def write_agent(

@@ -2,31 +2,32 @@
 
 import hashlib
 import json
-from dataclasses import dataclass
+import math
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 
 import torch
-from jaxtyping import Bool, Float
-from safetensors import SafetensorError, safe_open
+from jaxtyping import Bool, Float, Int
 from safetensors.torch import save as to_bytes
 from torch import Tensor
 
-from zscout.base.files import parse_json, write_bytes
+from zscout.base.files import LONGEST_TEXT, opened_tensors, parse_json, parsed, short, write_bytes
 from zscout.transfer.atlas.atlas import Atlas
 from zscout.transfer.constants import PAST_SHARE
 
-SUFFIX, FORMAT = ".task.safetensors", 1
+SUFFIX, FORMAT = ".task.safetensors", 2
+LARGEST_FILE = 2**24  # bytes
 
 
 @dataclass(frozen=True, eq=False)
 class Past:
-    """Earlier tasks on one atlas: names, the weights of their rewards, and their best z."""
+    """Earlier tasks on one atlas: names, the weights of their rewards, and their best behaviours."""
 
     atlas: Atlas
     names: tuple[str, ...]
     weights: Float[Tensor, "K D"]  # of length 1
-    z: Float[Tensor, "K d"]
+    best: Int[Tensor, " K"]  # rows of the atlas
 
     @cached_property
     def covariance(self) -> Float[Tensor, "D D"] | None:
@@ -42,10 +43,9 @@ class Past:
     @cached_property
     def rows(self) -> Bool[Tensor, " N"] | None:
         """Which behaviours were the best of an earlier task; None without earlier tasks."""
-        row = self.atlas.index_of(self.z.to(self.atlas.z))
-        found = torch.zeros(len(self.atlas.z), dtype=torch.bool, device=row.device)
-        found[row[row >= 0]] = True
-        return found if found.any() else None
+        found = torch.zeros(len(self.atlas.z), dtype=torch.bool, device=self.best.device)
+        found[self.best] = True
+        return found if self.names else None
 
     def resemblance(self, weights: Float[Tensor, "*b D"]) -> dict[str, Float[Tensor, "*b"]]:
         """The correlation of a reward with that of each task, over what the atlas visited; the highest first."""
@@ -65,7 +65,7 @@ class Past:
 
     def tensors(self) -> dict[str, Tensor]:
         """What a file needs beside the names."""
-        return {"past.weights": self.weights, "past.z": self.z}
+        return {"past.weights": self.weights, "past.best": self.best}
 
 
 class Memory:
@@ -90,61 +90,93 @@ class Memory:
         found = sorted(
             filter(None, (_read(path, atlas) for path in self.folder.glob(f"*{SUFFIX}"))), key=lambda t: t[0]
         )
-        weights = torch.stack([w for _, w, _ in found]) if found else torch.zeros(0, atlas.dim)
-        z = torch.stack([z for *_, z in found]) if found else torch.zeros(0, atlas.z.shape[1])
-        return Past(atlas, tuple(name for name, *_ in found), weights.to(atlas.psi), z.to(atlas.z))
+        names, weights, best = zip(*found, strict=True) if found else ((), (), ())
+        table = torch.stack(weights) if found else torch.zeros(0, atlas.dim)
+        return Past(atlas, names, table.to(atlas.psi), torch.tensor(best, dtype=torch.int64, device=atlas.psi.device))
 
     def keep(self, name: str, atlas: Atlas, weights: Float[Tensor, " D"], z: Float[Tensor, " d"]) -> Path:
         """Write a task; one of the same name is replaced."""
-        if not isinstance(name, str) or not name:
-            raise ValueError(f"a task needs a name, got {name!r}")
-        size = torch.linalg.vector_norm(weights)
+        if not isinstance(name, str) or not 0 < len(name) <= LONGEST_TEXT:
+            raise ValueError(f"a task needs a name of at most {LONGEST_TEXT:,} letters, got {short(name)}")
+        size, row = torch.linalg.vector_norm(weights), int(atlas.index_of(z.float()))
         if not size > 0:
             raise ValueError("there is nothing to remember: the agent has seen no rewards, or all were equal")
-        about = {"format": FORMAT, "name": name, "atlas": atlas.digest}
-        tensors = {"weights": (weights / size).float().cpu(), "z": z.float().cpu().contiguous()}
+        if row < 0:
+            raise ValueError("z is not in the atlas: pass one of atlas.z")
+        about = json.dumps(asdict(_Task(FORMAT, name, atlas.digest, row)))
         file = hashlib.sha256(f"{atlas.digest} {name}".encode()).hexdigest()[:16] + SUFFIX
-        return write_bytes(self.folder / file, to_bytes(tensors, metadata={"task": json.dumps(about)}))
+        content = to_bytes({"weights": (weights / size).float().cpu()}, metadata={"task": about})
+        return write_bytes(self.folder / file, content)
 
     def __repr__(self) -> str:
         return f"Memory({str(self.folder)!r})"
 
 
-def _read(path: Path, atlas: Atlas) -> tuple[str, Tensor, Tensor] | None:
-    """Name, weights and z; None if the task is of another atlas."""
+@dataclass(frozen=True)
+class _Task:
+    """The header of a task's file."""
+
+    format: int
+    name: str
+    atlas: str  # its digest
+    row: int  # of the atlas: the best behaviour
+
+
+def _read(path: Path, atlas: Atlas) -> tuple[str, Tensor, int] | None:
+    """Name, weights of length 1 and the best row; None if the file is gone or the task is of another atlas."""
     try:
-        with safe_open(path, framework="pt") as file:
-            about = parse_json((file.metadata() or {})["task"])
-            weights, z = file.get_tensor("weights"), file.get_tensor("z")
-        if about["format"] != FORMAT or not isinstance(about["name"], str):
-            raise ValueError("its format is unknown")
-        if about["atlas"] != atlas.digest:
+        if not path.is_file() or path.stat().st_size > LARGEST_FILE:
+            raise ValueError(f"expected a file of at most {LARGEST_FILE:,} bytes")
+        with opened_tensors(path) as file:
+            task: _Task = parsed(parse_json((file.metadata() or {}).get("task", "null")), _Task, "its header")
+            if task.format != FORMAT:
+                raise ValueError(f"its format is {task.format}, this version reads {FORMAT}")
+            if task.atlas != atlas.digest:
+                return None
+            table = file.get_slice("weights")
+            if table.get_dtype() != "F32" or table.get_shape() != [atlas.dim] or not 0 <= task.row < len(atlas.z):
+                raise ValueError("it does not fit the atlas")
+            weights = file.get_tensor("weights").double()
+        size = float(torch.linalg.vector_norm(weights))
+        if not 0 < size < math.inf:
+            raise ValueError("its weights are zero or not finite")
+        return task.name, weights / size, task.row
+    except (OSError, ValueError) as error:
+        if not path.exists():
             return None
-        if weights.shape != (atlas.dim,) or z.shape != atlas.z.shape[1:] or not torch.isfinite(weights).all():
-            raise ValueError("its tensors do not fit the atlas")
-        return about["name"], weights, z
-    except (SafetensorError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"cannot read the task in {path}: {error}; delete it to go on without it") from None
 
 
-def as_past(memory: object, atlas: Atlas | None) -> Past | None:
-    """What an agent with this atlas begins from."""
+def as_memory(memory: object, atlas: Atlas | None) -> Memory | None:
+    """The memory of an agent with this atlas."""
     if memory is None:
         return None
     if atlas is None:
         raise ValueError("a memory needs an atlas: pass atlas=zscout.chart(bfm, env)")
-    if isinstance(memory, Memory):
-        return memory.past(atlas)
+    if not isinstance(memory, Memory):
+        raise ValueError(f"memory must be a zscout.Memory, got {type(memory).__name__}: pass zscout.Memory(folder)")
+    return memory
+
+
+def as_past(memory: object, atlas: Atlas | None) -> Past | None:
+    """What an agent with this atlas begins from."""
     if isinstance(memory, Past):
-        return memory
-    raise ValueError(f"memory must be a zscout.Memory, got {type(memory).__name__}: pass zscout.Memory(folder)")
+        if atlas is None or atlas.digest != memory.atlas.digest:
+            raise ValueError("the earlier tasks are of another atlas: pass the atlas that they were learned with")
+        return Past(atlas, memory.names, memory.weights.to(atlas.psi), memory.best.to(atlas.psi.device))
+    found = as_memory(memory, atlas)
+    return None if found is None or atlas is None else found.past(atlas)
 
 
 def saved_past(names: list[str] | None, tensors: dict[str, Tensor], atlas: Atlas | None) -> Past | None:
     """The earlier tasks of a saved agent."""
     if names is None or atlas is None:
         return None
-    weights, z = tensors["past.weights"], tensors["past.z"]
-    if weights.shape != (len(names), atlas.dim) or z.shape != (len(names), atlas.z.shape[1]):
+    weights, best = tensors["past.weights"], tensors["past.best"]
+    if weights.shape != (len(names), atlas.dim) or best.shape != (len(names),) or best.dtype != torch.int64:
         raise ValueError("its earlier tasks do not fit the atlas")
-    return Past(atlas, tuple(map(str, names)), weights.to(atlas.psi), z.to(atlas.z))
+    if weights.dtype != atlas.psi.dtype or not torch.isfinite(weights).all():
+        raise ValueError("the weights of its earlier tasks are not finite numbers in float64")
+    if (best < 0).any() or (best >= len(atlas.z)).any():
+        raise ValueError(f"its earlier tasks name behaviours outside 0 … {len(atlas.z) - 1}")
+    return Past(atlas, tuple(map(str, names)), weights, best)

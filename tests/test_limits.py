@@ -1,9 +1,11 @@
 """Limits: what is tried, what is not, and what it costs."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 import torch
@@ -11,7 +13,7 @@ from torch import Generator, Tensor
 
 from test_atlas import DriftWorld, atlas, near
 from toys import Drift, Drifter
-from zscout import Atlas, Limit, OnlineTransfer, chart, rollout
+from zscout import AsyncTransfer, Atlas, Limit, OnlineTransfer, chart, rollout
 
 __all__ = ["atlas"]  # the fixture
 
@@ -199,3 +201,109 @@ def test_numbers_of_numpy_make_a_limit_that_is_saved(atlas: Atlas, tmp_path: Pat
     limit: Any = Limit(at_most=np.float32(0.5), delta=np.float64(0.5))  # type: ignore[arg-type]
     OnlineTransfer(Drifter(), atlas=atlas, limit=limit).save(tmp_path)
     assert OnlineTransfer.load(tmp_path, Drifter(), atlas=atlas).limits[0].at_most == 0.5
+
+
+class Falls(Drift):
+    """An episode ends with a fall, after ``length`` steps; a reset reports a cost, which is none of a step."""
+
+    def __init__(self, length: int = 5, reports: bool = True) -> None:
+        super().__init__(noise=0.0)
+        self.length, self.reports = length, reports
+
+    def reset(self, **options: Any) -> Any:
+        self.t = 0
+        return super().reset(**options)[0], {"fall": 7.0}
+
+    def step(self, action: Any) -> Any:
+        obs, *_ = super().step(action)
+        self.t += 1
+        fallen = self.t == self.length
+        return obs, 0.0, fallen, False, {"fall": float(fallen)} if self.reports else {"speed": 1.0}
+
+
+@pytest.mark.parametrize("mode", gymnasium.vector.AutoresetMode)
+def test_a_vector_environment_tells_the_cost_of_last_steps_and_none_where_none_is_reported(
+    atlas: Atlas, mode: gymnasium.vector.AutoresetMode
+) -> None:
+    kinds: list[Callable[[], Falls]] = [Falls, partial(Falls, 3), partial(Falls, 4, reports=False)]
+    agent = OnlineTransfer(Drifter(), runs=3, atlas=atlas, limit=Limit(at_most=AT_MOST, name="fall"))
+    steps = list(rollout(agent, gymnasium.vector.SyncVectorEnv(kinds, autoreset_mode=mode), 20, seed=0))
+    costs = np.stack([step.cost["fall"] for step in steps])
+    for run in range(2):
+        learned = np.array([not step.only_reset[run] for step in steps])
+        falls = np.array([step.terminated[run] for step in steps])
+        assert np.isnan(costs[~learned, run]).all()
+        assert np.array_equal(costs[learned, run], falls[learned])
+        belief = agent._state.costs[0].posterior
+        assert float(belief.weight[run]) == learned.sum()
+        assert belief.means is not None
+        assert float(belief.means.reward[run]) == pytest.approx(falls.sum() / learned.sum())
+    assert np.isnan(costs[:, 2]).all()
+    assert float(belief.weight[2]) == 0
+
+
+def test_a_rollout_without_the_cost_of_a_limit_is_refused(atlas: Atlas) -> None:
+    def agent(**options: Any) -> OnlineTransfer:
+        return OnlineTransfer(Drifter(), atlas=atlas, limit=Limit(at_most=AT_MOST, name="fall"), **options)
+
+    why = "info never has 'fall', the cost of a limit, but 'speed'"
+    silent = [partial(Falls, reports=False)] * 2
+    for steps, learned in ((3, 3), (20, 4)):  # at the end of the rollout; at the end of an episode
+        each = agent()
+        with pytest.raises(ValueError, match=why):
+            list(rollout(each, Falls(reports=False), steps, seed=0))
+        assert each.t == learned
+        for mode in gymnasium.vector.AutoresetMode:
+            each, envs = agent(runs=2), gymnasium.vector.SyncVectorEnv(silent, autoreset_mode=mode)
+            with pytest.raises(ValueError, match=why):
+                list(rollout(each, envs, steps, seed=0))
+            assert each.t == learned
+    assert list(rollout(agent(), Falls(reports=False), 0)) == []
+
+
+def test_what_a_vector_environment_must_report(atlas: Atlas) -> None:
+    def without_last(info: dict[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in info.items() if name != "final_info"}
+
+    def wide(info: dict[str, Any]) -> dict[str, Any]:
+        return info | {"fall": np.zeros((2, 1))}
+
+    class Wrong(gymnasium.vector.SyncVectorEnv):
+        changed = staticmethod(wide)
+
+        def step(self, actions: Any) -> Any:
+            *rest, info = super().step(actions)
+            return *rest, self.changed(info)
+
+    for change, why in ((wide, r"info\['fall'\] has shape \(2, 1\)"), (without_last, "info has no 'final_info'")):
+        Wrong.changed = staticmethod(change)
+        agent = OnlineTransfer(Drifter(), runs=2, atlas=atlas, limit=Limit(at_most=AT_MOST, name="fall"))
+        with pytest.raises(ValueError, match=why):
+            list(rollout(agent, Wrong([Falls] * 2, autoreset_mode="SameStep"), 20, seed=0))
+
+
+def test_beside_a_worker_costs_are_told_in_order_and_wrong_ones_refused(atlas: Atlas) -> None:
+    limit = [Limit(at_most=0.1), Limit(at_most=0.2, name="heat")]
+    alone, wrapped = (OnlineTransfer(Drifter(), seed=3, atlas=atlas, limit=limit) for _ in range(2))
+    place = np.random.default_rng(0).normal(size=(21, 4))
+    with AsyncTransfer(wrapped) as robot:
+        for t in range(20):
+            robot.act(place[t])
+            cost: Any = {"cost": np.array(float(t)), "heat": -t} if t % 3 else {"heat": float(t)} if t else None
+            robot.tell(place[t + 1], float(t), cost=cost)
+            alone.follow(place[t], alone.best_z)
+            alone.tell(place[t + 1], float(t), cost=cost)
+        robot.act(place[20])
+        for wrong in (0.1, {"wear": 0.1}, {"heat": np.inf}, {"heat": np.nan}, {"heat": [0.1, 0.2]}, {"heat": "warm"}):
+            with pytest.raises(ValueError, match="cost|inf|shape|heat"):
+                robot.tell(place[0], 1.0, cost=wrong)
+        robot.tell(place[0], 1.0)
+    for mine, other in zip(robot.agent._state.costs, alone._state.costs, strict=True):
+        assert float(mine.posterior.weight) > 10
+        assert torch.equal(mine.posterior.z_hat, other.posterior.z_hat)
+
+
+def test_a_rollout_tells_the_costs_to_an_agent_beside_a_worker(atlas: Atlas) -> None:
+    with AsyncTransfer(OnlineTransfer(Drifter(), atlas=atlas, limit=Limit(at_most=AT_MOST, name="fall"))) as robot:
+        assert sum(step.cost["fall"] for step in rollout(robot, Falls(), 20, seed=0)) == 4
+    assert float(robot.agent._state.costs[0].posterior.weight) == 20

@@ -6,13 +6,14 @@ import os
 import threading
 import weakref
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import TracebackType
 
 from jaxtyping import Float
 from torch import Tensor
 
-from zscout.base.edge import as_finite, as_size
+from zscout.base.edge import as_finite, as_real, as_size
 from zscout.base.randomness import Streams
 from zscout.base.types import Action, Obs
 from zscout.transfer import inputs
@@ -38,7 +39,8 @@ class _Step:
     next_obs: Obs
     reward: float | None = None
     done: bool = False
-    doubtful: bool = False  # whether the agent may refuse the reward: ``tell`` waits
+    cost: Rewards | Mapping[str, Rewards] | None = None
+    doubtful: bool = False  # whether the agent may refuse the reward or cost: ``tell`` waits
 
     def follows(self, z: Tensor) -> bool:
         """Whether the choice followed this very z."""
@@ -58,9 +60,10 @@ class AsyncTransfer:
     asks for the next one at the newest observation; meanwhile ``act`` follows the present z. The first is the agent's
     ``best_z``. With ``drain`` after each call the actions are the agent's own.
 
-    At most ``backlog`` rewards wait: a further ``tell`` waits for the worker, and so does one whose reward is so large
-    that the agent may refuse it. Any other error in the worker ends its work, and every later call raises it. The
-    model's ``act`` and ``psi`` are called by two threads at once. The worker ends with this object, or by ``close``.
+    At most ``backlog`` rewards wait: a further ``tell`` waits for the worker, and so does one whose reward or cost the
+    agent may refuse, e.g. a very large one. Any other error in the worker ends its work, and every later call raises
+    it. The model's ``act`` and ``psi`` are called by two threads at once. The worker ends with this object, or by
+    ``close``.
     """
 
     def __init__(self, agent: OnlineTransfer, *, backlog: int = 1_000) -> None:
@@ -70,7 +73,7 @@ class AsyncTransfer:
             raise ValueError(f"expected an agent of one run, got {agent.runs[0]} runs: leave out runs=")
         if not agent.can_follow:
             raise ValueError("this method chooses actions or whole rollouts: use the agent itself")
-        self.bfm = agent.bfm
+        self.bfm, self.limits = agent.bfm, agent.limits
         self._worker = _Worker(agent, as_size(backlog, "backlog", 1))
         self._seeds, self._safe = agent.seeds.to(self._worker.z.device), agent.safe_reward
         self._one_thread = OneThread()
@@ -94,8 +97,15 @@ class AsyncTransfer:
                 self._begins = False
             return action
 
-    def tell(self, next_obs: Obs, reward: Rewards | None = None, done: Flags = False) -> None:
-        """Queue (S_{t+1}, R_{t+1}) for the worker; ``reward=None``: no reward was seen."""
+    def tell(
+        self,
+        next_obs: Obs,
+        reward: Rewards | None = None,
+        done: Flags = False,
+        *,
+        cost: Rewards | Mapping[str, Rewards] | None = None,
+    ) -> None:
+        """Queue (S_{t+1}, R_{t+1}) for the worker; ``reward=None``: no reward was seen. ``cost``: as the agent's."""
         with self._one_thread:
             self._worker.check()
             if self._choice is None:
@@ -106,14 +116,22 @@ class AsyncTransfer:
             if number is not None and number.ndim:
                 raise ValueError(f"reward has shape {tuple(number.shape)}, expected one number")
             known = None if number is None else float(number)
-            doubtful = known is not None and abs(known) > self._safe
-            self._worker.put(_Step(self._choice, inputs.copied(next_obs), known, ended, doubtful))
+            doubtful = (known is not None and abs(known) > self._safe) or (cost is not None and self._may_refuse(cost))
+            step = _Step(self._choice, inputs.copied(next_obs), known, ended, inputs.copied(cost), doubtful)
+            self._worker.put(step)
             if doubtful:
                 self._worker.wait()
                 if (refusal := self._worker.refusal) is not None:
                     self._worker.refusal = None
                     raise refusal
             self._t, self._choice, self._begins = self._t + 1, None, ended
+
+    def _may_refuse(self, cost: Rewards | Mapping[str, Rewards]) -> bool:
+        names = {one.name for one in self.limits if one.cost is None}
+        known, given = len(names) == 1, [cost]
+        if isinstance(cost, Mapping):
+            known, given = cost.keys() <= names, list(cost.values())
+        return not known or any(n.ndim or not abs(n) <= self._safe for n in (as_real(one, "cost") for one in given))
 
     @property
     def present_z(self) -> Float[Tensor, " d"]:
@@ -281,7 +299,7 @@ class _Worker:
             return True
         self._agent.follow(step.choice.obs, step.choice.z, step.choice.action)
         try:
-            self._agent.tell(step.next_obs, step.reward, step.done)
+            self._agent.tell(step.next_obs, step.reward, step.done, cost=step.cost)
         except ValueError as error:
             if not step.doubtful:
                 raise

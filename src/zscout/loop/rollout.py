@@ -13,6 +13,7 @@ from torch import Tensor
 
 from zscout.base.edge import as_size, check_array_space, for_each_entry
 from zscout.base.types import Agent, Obs
+from zscout.loop.asynchronous import AsyncTransfer
 from zscout.transfer.agent import OnlineTransfer
 from zscout.transfer.inputs import Flags, Rewards
 from zscout.transfer.score.certificate import Certified
@@ -46,7 +47,7 @@ class Step:
     seen: Any = None  # which runs got a reward; None: all
     only_reset: Any = False  # vector environments: this step only reset, nothing is learned from it
     belief: Belief | None = None  # at S_t, if recorded
-    cost: Any = None  # by name, of an agent with limits: the environment's info[name]
+    cost: Any = None  # by name, of an agent with limits: the environment's info[name]; NaN for a run without it
 
 
 @runtime_checkable
@@ -70,6 +71,7 @@ class Walk:
         self.agent, self.env = agent, env
         self._seed, self._beliefs = seed, beliefs
         self._t = self._episode = 0
+        self._costs = _Costs(agent)
         self.obs, _ = env.reset(seed=seed)  # S_t
 
     def move(self) -> Step:
@@ -83,7 +85,9 @@ class Walk:
         if np.ndim(terminated) or np.ndim(truncated):
             raise ValueError("terminated and truncated must be single flags: use rollout for a vector environment")
         flags = terminated, truncated, self._episode
-        cost = _costs(agent, info)
+        cost = self._costs.of_one(info)
+        if terminated or truncated:
+            self._costs.check_all_reported()
         return Step(self._t, self.obs, action, next_obs, reward, *flags, z, belief=belief, cost=cost)
 
     def tell(self, step: Step, reward: Rewards | None, seen: Flags | None = None) -> None:
@@ -110,7 +114,8 @@ def rollout(
     the same start; without a seed there is no common start, which unroll and lola need. A vector environment of n
     needs n runs, ``OnlineTransfer(bfm, runs=n)``; all autoreset modes of Gymnasium work. Steps that only reset are not
     learned from. With ``until`` it ends early, when all runs are certified at their observations: see
-    ``OnlineTransfer.certificate``. An agent with limits is told the costs in ``info``, by the limits' names.
+    ``OnlineTransfer.certificate``. An agent with limits is told the costs in ``info``, by the limits' names; raises if
+    an episode or the rollout ends without a name.
     """
     as_size(steps, "steps", 0)
     if until is not None and not isinstance(until, Certified):
@@ -153,10 +158,48 @@ def _tell(agent: Any, next_obs: Obs, reward: Rewards | None, done: Flags, seen: 
     agent.tell(next_obs, reward, done, **{name: value for name, value in given.items() if value is not None})
 
 
-def _costs(agent: Agent, info: dict[str, Any]) -> dict[str, Any] | None:
-    """The costs that the environment reports, of limits that are told theirs."""
-    limits = agent.limits if isinstance(agent, OnlineTransfer) else ()
-    return {one.name: info[one.name] for one in limits if one.cost is None and one.name in info} or None
+class _Costs:
+    """The costs that an environment reports, of limits that are told theirs."""
+
+    def __init__(self, agent: Agent) -> None:
+        limits = agent.limits if isinstance(agent, OnlineTransfer | AsyncTransfer) else ()
+        self._names = [one.name for one in limits if one.cost is None]
+        self._unreported = set(self._names)
+        self._info: dict[str, Any] | None = None  # of the last step
+
+    def of_one(self, info: dict[str, Any]) -> dict[str, Any] | None:
+        """Those of a single run."""
+        found = {name: info[name] for name in self._names if name in info}
+        self._unreported -= found.keys()
+        self._info = info
+        return found or None
+
+    def of_runs(self, info: dict[str, Any], ended: np.ndarray, only_reset: np.ndarray) -> dict[str, Any] | None:
+        """Those of each run, NaN if it reports none; ``ended``: those whose last step is in ``final_info``."""
+        last = _final(info, "final_info") if self._names and ended.any() else {}
+        found = {name: np.full(len(ended), np.nan) for name in self._names}
+        for name, cost in found.items():
+            for part, runs in ((info, ~ended & ~only_reset), (last, ended)):
+                if name not in part:
+                    continue
+                values = np.asarray(part[name])
+                if values.shape != ended.shape:
+                    raise ValueError(f"info[{name!r}] has shape {values.shape}, expected {ended.shape}: one cost a run")
+                reported = runs & part.get(f"_{name}", True)
+                cost[reported] = values[reported]
+                if reported.any():
+                    self._unreported.discard(name)
+        self._info = last or info
+        return found or None
+
+    def check_all_reported(self) -> None:
+        """Raise if there were steps, and none reported the cost of one of the limits."""
+        if self._unreported and self._info is not None:
+            has = ", ".join(repr(name) for name in self._info if not name.startswith("_")) or "nothing"
+            raise ValueError(
+                f"info never has {min(self._unreported)!r}, the cost of a limit, but {has}: report it at each step, or "
+                "name the limit after what is reported"
+            )
 
 
 def _rollout(agent: Agent, env: Environment, steps: int, seed: int | None) -> Iterator[Step]:
@@ -165,6 +208,7 @@ def _rollout(agent: Agent, env: Environment, steps: int, seed: int | None) -> It
         step = walk.move()
         walk.tell(step, float(step.reward))
         yield step
+    walk._costs.check_all_reported()
 
 
 def _vector_rollout(agent: Agent, env: "VectorEnv[Any, Any, Any]", steps: int, seed: int | None) -> Iterator[Step]:
@@ -183,6 +227,7 @@ def _vector_rollout(agent: Agent, env: "VectorEnv[Any, Any, Any]", steps: int, s
     obs, _ = env.reset(seed=seed)
     ended = np.zeros(env.num_envs, dtype=bool)
     episode = np.zeros(env.num_envs, dtype=int)
+    costs = _Costs(agent)
     for t in range(steps):
         action = agent.act(obs)
         z = getattr(agent, "present_z", None)
@@ -193,7 +238,9 @@ def _vector_rollout(agent: Agent, env: "VectorEnv[Any, Any, Any]", steps: int, s
         ended = np.asarray(terminated | truncated)
         next_obs = _with_last(after, ended, info) if mode == SAME_STEP else after
         # only_reset is done, too: a z held for an episode was chosen at the last state of the previous episode.
-        cost = _costs(agent, info)
+        cost = costs.of_runs(info, ended if mode == SAME_STEP else np.zeros_like(ended), only_reset)
+        if ended.any():
+            costs.check_all_reported()
         _tell(agent, next_obs, reward, ended | only_reset, seen, cost)
         flags = terminated, truncated, episode.copy()
         yield Step(t, obs, action, next_obs, reward, *flags, z, seen, only_reset, cost=cost)
@@ -205,18 +252,23 @@ def _vector_rollout(agent: Agent, env: "VectorEnv[Any, Any, Any]", steps: int, s
             ended = np.zeros_like(ended)
         elif mode == DISABLED and ended.any():
             obs, _ = _noting(t + 1, env.reset, options={"reset_mask": ended})
+    costs.check_all_reported()
+
+
+def _final(info: dict[str, Any], name: str) -> Any:
+    if name not in info:
+        raise ValueError(f"info has no {name!r} at the end of an episode: this vector environment must provide it")
+    return info[name]
 
 
 def _with_last(obs: Any, ended: np.ndarray, info: dict[str, Any]) -> Any:
     """S_{t+1}, with ``final_obs`` where the observation already belongs to the next episode."""
     if not ended.any():
         return obs
-    if "final_obs" not in info:
-        raise ValueError("info has no 'final_obs' at the end of an episode: this vector environment must provide it")
 
     def with_finals(after: Any, *finals: Any) -> np.ndarray:
         last = np.array(after)
         last[ended] = np.stack(finals)
         return last
 
-    return for_each_entry(with_finals, obs, *info["final_obs"][ended])
+    return for_each_entry(with_finals, obs, *_final(info, "final_obs")[ended])

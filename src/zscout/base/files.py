@@ -39,7 +39,7 @@ def write_bytes(path: Path, content: bytes) -> Path:
         temporary.replace(path)
     except BaseException as error:
         temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError):
+        if isinstance(error, OSError) and error.errno is not None:
             error.filename, error.filename2 = str(path), None  # of a full disk it has none
         raise
     return path

@@ -109,9 +109,7 @@ def rivals(body_name: str) -> list[Entrant]:
         for k, numbers in enumerate(TUNED[body_name, noise]):
             regression, atlas = bool(k % 2), k % 4 >= 2
             method, names = ("opti", ("radius", "ridge")) if k < 4 else ("thompson", ("scale", "hold"))
-            chosen: dict[str, Any] = {name: float(x) for name, x in zip(names, numbers, strict=False)}
-            if "hold" in chosen:
-                chosen["hold"] = int(chosen["hold"])
+            chosen = dict(zip(names, numbers, strict=False))
             found.append(replace(rival(method, atlas=atlas, regression=regression, **chosen), noises=(noise,)))
     return found
 

@@ -1,0 +1,1 @@
+"""Reward-free data of others: readers of public layouts, into memory-mapped transitions."""

@@ -1,0 +1,231 @@
+"""Transitions of a folder of files, checked and stored as memory-mapped float32: only what is drawn is in memory."""
+
+import hashlib
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from torch import Generator, Tensor
+
+from zscout.base.files import parsed, read_json, write_json
+from zscout.models.data.layouts import Piece, data_files, layout_of, pieces_of
+from zscout.models.fb.data import Experience
+
+MANIFEST = "manifest.json"
+HELD_OUT = 0.05  # share of the trajectories that training does not see
+BEYOND = 1e-3  # what an action may lie beyond [−1, 1]: rounding
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What was found."""
+
+    layout: str
+    files: int
+    transitions: int
+    trajectories: int
+    longest: int  # transitions of a trajectory
+    terminated: int  # trajectories that end in a terminal state
+    discrete: bool  # whether actions are whole numbers
+    obs_low: tuple[float, ...]
+    obs_high: tuple[float, ...]
+    action_low: tuple[float, ...]
+    action_high: tuple[float, ...]
+    digest: str  # of all transitions
+    source: str  # of paths, sizes and times of the files
+
+    def __str__(self) -> str:
+        return (
+            f"layout {self.layout}: {self.files:,} file{'s' if self.files > 1 else ''}, {self.transitions:,} "
+            f"transitions in {self.trajectories:,} trajectories (longest {self.longest:,}), {self.terminated:,} "
+            f"terminations; observations [{len(self.obs_low)}] from {min(self.obs_low):.4g} to "
+            f"{max(self.obs_high):.4g}, {'discrete ' if self.discrete else ''}actions [{len(self.action_low)}] from "
+            f"{min(self.action_low):.4g} to {max(self.action_high):.4g}"
+        )
+
+
+def gather(path: Path, folder: Path, layout: str = "") -> Iterator[tuple[int, int]]:
+    """Read all files into a folder that ``Dataset`` opens; yields the files read and their number.
+
+    A folder that holds the same files' transitions is kept.
+    """
+    files = data_files(path)
+    name = layout_of(files[0], layout)
+    facts = [(str(file.resolve()), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
+    source = hashlib.sha256(repr((name, facts)).encode()).hexdigest()
+    if (folder / MANIFEST).is_file() and Dataset(folder).summary.source == source:
+        return
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    with _Writer(folder) as writer:
+        for done, file in enumerate(files, 1):
+            writer.begin(file)
+            for piece in pieces_of(file, name):
+                writer.add(piece)
+            yield done, len(files)
+        write_json(folder / MANIFEST, asdict(writer.summary(name, len(files), source)))
+
+
+class Dataset:
+    """Memory-mapped transitions of a folder that ``gather`` wrote."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.summary: Summary = parsed(read_json(folder / MANIFEST), Summary, str(folder / MANIFEST))
+        found, n = self.summary, self.summary.transitions
+        self.obs, self.next_obs = (self._mapped(name, (n, len(found.obs_low))) for name in ("obs", "next_obs"))
+        self.action = self._mapped("action", (n, len(found.action_low)))
+        self.terminated, self.end = (self._mapped(name, (n,), np.dtype(bool)) for name in ("terminated", "end"))
+
+    def _mapped(self, name: str, shape: tuple[int, ...], dtype: Any = np.float32) -> np.ndarray:
+        return np.memmap(self.folder / name, dtype, "r", shape=shape)
+
+    def __len__(self) -> int:
+        return self.summary.transitions
+
+    def rows(self, index: Int[Tensor, " n"]) -> Experience:
+        """These transitions."""
+        order = index.sort()  # so that the files are read from front to back
+        back = torch.empty_like(order.indices)
+        back[order.indices] = torch.arange(len(index))
+        parts = self.obs, self.action, self.next_obs, self.terminated
+        return Experience(*(torch.from_numpy(np.array(part[order.values.numpy()]))[back] for part in parts))
+
+    @cached_property
+    def trajectories(self) -> tuple[np.ndarray, np.ndarray]:
+        """The first row of each trajectory, and its number of rows."""
+        last = np.flatnonzero(self.end)
+        first = np.concatenate([[0], last[:-1] + 1])
+        return first, last - first + 1
+
+    def split(self, rng: Generator) -> tuple[Int[Tensor, " n"], Int[Tensor, " m"]]:
+        """The rows to train on, and those of some trajectories that are held out; of a single one, its end."""
+        first, _ = self.trajectories
+        if len(first) == 1:
+            cut = max(1, round((1 - HELD_OUT) * len(self)))
+            return torch.arange(cut), torch.arange(cut, len(self))
+        out = torch.zeros(len(first), dtype=torch.bool)
+        out[torch.randperm(len(first), generator=rng)[: max(1, round(HELD_OUT * len(first)))]] = True
+        number = torch.from_numpy(np.searchsorted(first, np.arange(len(self)), side="right") - 1)
+        held = out[number]
+        return (~held).nonzero()[:, 0], held.nonzero()[:, 0]
+
+
+def continuous(summary: Summary) -> None:
+    """Raise unless an FB model can learn from these actions."""
+    if summary.discrete:
+        raise ValueError(
+            "the actions are whole numbers, an FB model needs continuous ones: pass --world with a grid, for a USFA"
+        )
+    largest = max(map(abs, (*summary.action_low, *summary.action_high)))
+    if largest > 1 + BEYOND:
+        raise ValueError(f"actions reach {largest:.4g}, expected at most 1: divide them by the actuators' limits")
+
+
+class Range(NamedTuple):
+    """The smallest and the largest entries so far."""
+
+    low: np.ndarray
+    high: np.ndarray
+
+
+class _Writer(ExitStack):
+    """Checks transitions and appends them to the files of a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.folder, self.digest = folder, hashlib.blake2b(digest_size=16)
+        self.files = {name: self.enter_context((folder / name).open("wb")) for name in ("obs", "action", "next_obs")}
+        self.terminated, self.end = list[np.ndarray](), list[np.ndarray]()
+        self.ranges: dict[str, Range] = {}
+        self.shapes: dict[str, tuple[str, int]] = {}  # the file that came first, and the entries of a row
+        self.discrete = False
+
+    def begin(self, file: Path) -> None:
+        """The next pieces are of this file."""
+        if self.end:
+            self.end[-1][-1] = True
+        self.file, self.read, self.entered = str(file), 0, np.empty(0, np.float32)
+
+    def add(self, piece: Piece) -> None:
+        """Check and append."""
+        if not len(piece.obs):
+            return
+        whole = piece.action.dtype.kind in "iu" and (piece.action.ndim == 1 or piece.action.shape[1] == 1)
+        self.discrete = whole if not self.end else self.discrete and whole
+        given = {"obs": piece.obs, "action": piece.action, "next_obs": piece.next_obs}
+        rows = {name: self._rows(name, part) for name, part in given.items()}
+        over, end = np.array(piece.terminated, bool), np.array(piece.end, bool)
+        lengths = {name: len(part) for name, part in {**rows, "terminated": over, "end": end}.items()}
+        if len(set(lengths.values())) > 1:
+            raise ValueError(f"{self.file}: arrays differ in length: {lengths}")
+        obs, next_obs = rows["obs"], rows["next_obs"]
+        end[:-1] |= (next_obs[:-1] != obs[1:]).any(1)
+        if len(self.entered) and (self.entered != obs[0]).any():
+            self.end[-1][-1] = True
+        self.entered, self.read = next_obs[-1], self.read + len(obs)
+        for name, part in rows.items():
+            content = part.tobytes()
+            self.files[name].write(content)
+            self.digest.update(content)
+        self.digest.update(over.tobytes())
+        self.terminated.append(over)
+        self.end.append(end)
+
+    def _rows(self, name: str, given: np.ndarray) -> np.ndarray:
+        """Finite float32 [n k], as wide as all before."""
+        part = given[:, None] if given.ndim == 1 else given
+        if part.ndim != 2 or not part.shape[1] or part.dtype.kind not in "biuf":
+            raise ValueError(
+                f"{self.file}: {name} has shape {given.shape} and dtype {given.dtype}, expected [n k], vectors"
+            )
+        kind = name.removeprefix("next_")
+        before, width = self.shapes.setdefault(kind, (self.file, part.shape[1]))
+        if part.shape[1] != width:
+            raise ValueError(f"{self.file}: {name} has {part.shape[1]} entries, {kind} of {before} has {width}")
+        with np.errstate(over="ignore"):
+            rows = np.ascontiguousarray(part, np.float32)
+        finite = np.isfinite(rows).all(1)
+        if not finite.all():
+            where = self.read + int(np.flatnonzero(~finite)[0])
+            raise ValueError(f"{self.file}: {name} of transition {where} holds NaN, inf or a number beyond float32")
+        low, high = self.ranges.get(kind, (rows[0], rows[0]))
+        self.ranges[kind] = Range(np.minimum(low, rows.min(0)), np.maximum(high, rows.max(0)))
+        return rows
+
+    def summary(self, layout: str, files: int, source: str) -> Summary:
+        """Write the flags; what was added."""
+        if not self.end:
+            raise ValueError(f"{self.file} holds no transitions" + (f", nor do {files - 1} more" if files > 1 else ""))
+        self.end[-1][-1] = True
+        terminated, end = np.concatenate(self.terminated), np.concatenate(self.end)
+        terminated.tofile(self.folder / "terminated")
+        end.tofile(self.folder / "end")
+        self.digest.update(end.tobytes())
+        last = np.flatnonzero(end)
+        ends = {
+            f"{kind}_{name}": tuple(getattr(self.ranges[kind], name).tolist())
+            for kind in ("obs", "action")
+            for name in ("low", "high")
+        }
+        for file in self.files.values():
+            file.flush()
+        return Summary(
+            layout=layout,
+            files=files,
+            transitions=len(end),
+            trajectories=len(last),
+            longest=int(np.diff(last, prepend=-1).max()),
+            terminated=int(terminated.sum()),
+            discrete=self.discrete,
+            digest=self.digest.hexdigest(),
+            source=source,
+            **ends,
+        )

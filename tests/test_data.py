@@ -1,0 +1,266 @@
+"""Readers of public layouts: the same episodes in each, in blocks; files that are damaged, hostile or wrong."""
+
+import os
+import pickle
+import zipfile
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+import torch
+
+from data_files import LENGTHS, WRITERS, plain, transitions
+from zscout.base.extras import MissingExtraError
+from zscout.models.data import tables
+from zscout.models.data.dataset import Dataset, continuous, gather
+
+
+def read(path: Path, into: Path, layout: str = "") -> Dataset:
+    for _ in gather(path, into, layout):
+        pass
+    return Dataset(into)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "data").mkdir()
+    return tmp_path / "data"
+
+
+@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.parametrize("rows", [3, 65_536])
+def test_every_layout_gives_the_same_transitions(
+    name: str, rows: int, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables, "ROWS", rows)
+    layout, write = WRITERS[name]
+    write(folder)
+    data = read(folder, tmp_path / "cache")
+    assert data.summary.layout == layout
+    obs, action, next_obs, over, end = transitions()
+    np.testing.assert_array_equal(data.obs, obs)
+    np.testing.assert_array_equal(data.action, action)
+    np.testing.assert_array_equal(data.next_obs, next_obs)
+    np.testing.assert_array_equal(data.end, end)
+    terminates = layout != "ogbench"  # its terminals are ends of trajectories only
+    np.testing.assert_array_equal(data.terminated, over & terminates)
+    assert data.summary.trajectories == len(LENGTHS)
+    assert (data.summary.longest, data.summary.terminated) == (max(LENGTHS), int(terminates))
+    assert data.summary.obs_high == pytest.approx(np.maximum(obs.max(0), next_obs.max(0)).tolist())
+    assert not data.summary.discrete
+
+
+def test_trajectories_are_found_where_the_next_observation_is_the_next_row(folder: Path, tmp_path: Path) -> None:
+    obs, action, next_obs, over, end = transitions()
+    order = np.random.default_rng(1).permutation(len(obs) // 2).repeat(2) * 2 + np.tile([0, 1], len(obs) // 2)
+    plain(folder / "a.npz", obs=obs[order], action=action[order], next_obs=next_obs[order], terminated=over[order])
+    data = read(folder, tmp_path / "cache")
+    assert data.summary.trajectories == 1 + sum(b != a + 1 or end[a] for a, b in pairwise(order))
+    first, lengths = data.trajectories
+    for start, length in zip(first, lengths, strict=True):
+        rows = slice(start, start + length)
+        np.testing.assert_array_equal(data.next_obs[rows][:-1], data.obs[rows][1:])
+
+
+def test_truncated_ends_a_trajectory(folder: Path, tmp_path: Path) -> None:
+    truncated = np.zeros(sum(LENGTHS), bool)
+    truncated[2] = True
+    plain(folder / "a.npz", truncated=truncated)
+    assert read(folder, tmp_path / "cache").summary.trajectories == len(LENGTHS) + 1
+
+
+def test_rows_are_drawn_in_the_order_asked_for(folder: Path, tmp_path: Path) -> None:
+    plain(folder / "a.npz")
+    data = read(folder, tmp_path / "cache")
+    index = torch.tensor([7, 0, 12, 7])
+    drawn = data.rows(index)
+    np.testing.assert_array_equal(drawn.obs, data.obs[index])
+    np.testing.assert_array_equal(drawn.over, data.terminated[index])
+
+
+def test_whole_trajectories_are_held_out(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    for number in range(30):
+        plain(tmp_path / "data" / f"{number:02d}.npz")
+    data = read(tmp_path / "data", tmp_path / "cache")
+    train, held = data.split(torch.Generator().manual_seed(0))
+    assert sorted([*train.tolist(), *held.tolist()]) == list(range(len(data)))
+    first, _ = data.trajectories
+    parts = [np.searchsorted(first, part.numpy(), side="right") for part in (train, held)]
+    assert not set(parts[0]) & set(parts[1])
+    assert len(set(parts[1])) == round(0.05 * 90)
+
+
+def test_the_same_files_are_read_once(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain(folder / "a.npz")
+    first = read(folder, tmp_path / "cache").summary
+    monkeypatch.setattr("zscout.models.data.dataset.pieces_of", None)  # reading again would be a TypeError
+    assert read(folder, tmp_path / "cache").summary == first
+    monkeypatch.undo()
+    plain(folder / "a.npz", obs=transitions()[0] + 1)
+    os.utime(folder / "a.npz", ns=(1, 1))
+    assert read(folder, tmp_path / "cache").summary.digest != first.digest
+
+
+def test_a_large_compressed_file_is_read_in_blocks(folder: Path, tmp_path: Path) -> None:
+    """Each block has 65,536 rows; no array is as long as the file."""
+    n = 150_000
+    obs = np.arange(2 * n, dtype=np.float32).reshape(n, 2) / n
+    np.savez_compressed(folder / "a.npz", observations=obs, actions=obs / 2, terminals=np.arange(n) % 1000 == 999)
+    longest = 0
+    for block in tables.NpzTable(folder / "a.npz").blocks(["observations", "actions", "terminals"]):
+        longest = max(longest, *map(len, block))
+    assert longest == tables.ROWS
+    data = read(folder, tmp_path / "cache")
+    assert (len(data), data.summary.trajectories, data.summary.longest) == (n - 150, 150, 999)
+    assert isinstance(data.obs, np.memmap)
+
+
+def test_arrays_stored_by_columns_are_read(folder: Path, tmp_path: Path) -> None:
+    plain(folder / "a.npz", obs=np.asfortranarray(transitions()[0]))
+    np.testing.assert_array_equal(read(folder, tmp_path / "cache").obs, transitions()[0])
+
+
+# Wrong files
+
+
+class Evil:
+    """Its pickle would make a file."""
+
+    def __reduce__(self) -> Any:
+        return Path.touch, (Path("made-by-a-pickle"),)
+
+
+def broken(name: str, path: Path) -> None:
+    obs, action, next_obs, over, _ = transitions()
+    if name == "pickled":
+        plain(path, obs=np.array([Evil()] * len(obs), dtype=object))
+    elif name == "NaN":
+        wrong = obs.copy()
+        wrong[3, 1] = np.nan
+        plain(path, obs=wrong)
+    elif name == "beyond float32":
+        plain(path, next_obs=next_obs.astype(np.float64) * 1e300)
+    elif name == "missing":
+        plain(path, next_obs=None)
+    elif name == "truncated":
+        plain(path)
+        path.write_bytes(path.read_bytes()[:-300])
+    elif name == "cut inside":
+        plain(path)
+        with zipfile.ZipFile(path) as file:
+            members = {member: file.read(member) for member in file.namelist()}
+        with zipfile.ZipFile(path, "w") as file:
+            for member, content in members.items():
+                file.writestr(member, content[:-40] if member == "obs.npy" else content)
+    elif name == "widths":
+        plain(path, next_obs=next_obs[:, :2])
+    elif name == "lengths":
+        plain(path, action=action[:-1])
+    elif name == "images":
+        plain(path, obs=np.zeros((len(obs), 8, 8)), next_obs=np.zeros((len(obs), 8, 8)))
+    elif name == "words":
+        plain(path, action=np.array(["left"] * len(obs)))
+    elif name == "a pickle":
+        path.write_bytes(pickle.dumps({"obs": obs, "terminated": over}))
+    elif name == "nothing":
+        plain(path, obs=obs[:0], action=action[:0], next_obs=next_obs[:0], terminated=over[:0])
+
+
+WRONG = {
+    "pickled": "Python objects",
+    "NaN": "obs of transition 3 holds NaN",
+    "beyond float32": "beyond float32",
+    "missing": "no known layout",
+    "truncated": "damaged",
+    "cut inside": "damaged",
+    "widths": "next_obs has 2 entries",
+    "lengths": "differ in length",
+    "images": "expected \\[n k\\]",
+    "words": "dtype <U4",
+    "a pickle": "damaged",
+    "nothing": "no transitions",
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_file_is_named_and_nothing_is_left(
+    name: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    broken(name, folder / "a.npz")
+    with pytest.raises(ValueError, match=WRONG[name]) as caught:
+        read(folder, tmp_path / "cache")
+    assert "a.npz" in str(caught.value)
+    assert not (tmp_path / "made-by-a-pickle").exists()
+    assert not (tmp_path / "cache" / "manifest.json").exists()
+
+
+def test_files_of_other_widths_are_both_named(folder: Path, tmp_path: Path) -> None:
+    plain(folder / "a.npz")
+    obs, _, next_obs, *_ = transitions()
+    plain(folder / "b.npz", obs=obs[:, :2], next_obs=next_obs[:, :2])
+    with pytest.raises(ValueError, match=r"b\.npz: obs has 2 entries, obs of .*a\.npz has 3"):
+        read(folder, tmp_path / "cache")
+
+
+def test_paths_without_data_are_refused(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="holds no data"):
+        read(folder, tmp_path / "cache")
+    with pytest.raises(ValueError, match="there is no"):
+        read(folder / "none", tmp_path / "cache")
+    plain(folder / "a.npz")
+    (folder / "b.parquet").write_bytes(b"PAR1")
+    with pytest.raises(ValueError, match="several kinds"):
+        read(folder, tmp_path / "cache")
+    (folder / "a.npz").unlink()
+    with pytest.raises(ValueError, match="damaged"):
+        read(folder, tmp_path / "cache")
+    (folder / "b.parquet").unlink()
+    (folder / "c.hdf5").write_bytes(b"\x89HDF\r\n\x1a\nno more")
+    with pytest.raises(ValueError, match="damaged"):
+        read(folder, tmp_path / "cache")
+
+
+def test_a_layout_can_be_forced(folder: Path, tmp_path: Path) -> None:
+    plain(folder / "a.npz")
+    with pytest.raises(ValueError, match="has no 'observations'"):
+        read(folder, tmp_path / "cache", "ogbench")
+    with pytest.raises(ValueError, match="'exrol'"):
+        read(folder, tmp_path / "cache", "exrol")
+
+
+def test_hdf5_reads_no_other_file(folder: Path, tmp_path: Path) -> None:
+    obs, action, _, *_ = transitions()
+    with h5py.File(tmp_path / "secret.hdf5", "w") as file:
+        file["observation"] = obs
+    with h5py.File(folder / "a.hdf5", "w") as file:
+        file["observation"] = h5py.ExternalLink(str(tmp_path / "secret.hdf5"), "observation")
+        file["action"] = action
+    with pytest.raises(ValueError, match="links to another file"):
+        read(folder, tmp_path / "cache")
+
+
+def test_without_the_extra_a_sentence_says_what_to_install(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables, "find_spec", lambda name: None)
+    for ending, extra in ((".hdf5", "hdf5"), (".parquet", "parquet")):
+        path = folder / f"a{ending}"
+        path.touch()
+        with pytest.raises(MissingExtraError, match=rf"\[{extra}\]"):
+            read(path, tmp_path / "cache")
+
+
+def test_actions_must_suit_an_fb_model(folder: Path, tmp_path: Path) -> None:
+    plain(folder / "a.npz", action=2.5 * transitions()[1])
+    with pytest.raises(ValueError, match="actions reach 2"):
+        continuous(read(folder, tmp_path / "cache").summary)
+    plain(folder / "a.npz", action=np.arange(sum(LENGTHS)) % 4)
+    summary = read(folder, tmp_path / "cache").summary
+    assert summary.discrete
+    with pytest.raises(ValueError, match="whole numbers"):
+        continuous(summary)

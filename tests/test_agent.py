@@ -17,9 +17,10 @@ from toys import Compass, Drifter, Fixed
 from zscout import METHODS, ExactModel, Method, OnlineTransfer, check_model, load, rollout
 from zscout.base.randomness import Streams
 from zscout.base.types import Agent
-from zscout.transfer.saving import AgentState
+from zscout.transfer.saving import numbers_of, tensors_of
 from zscout.transfer.score.acquisition import UCB, Thompson
 from zscout.transfer.score.search import Shooting
+from zscout.transfer.state import AgentState
 
 NAMES = [name for name in METHODS if name != "oracle"]
 
@@ -42,8 +43,8 @@ def play(agent: OnlineTransfer, model: ExactModel, steps: int, state: Any = 40, 
 
 
 def same(one: AgentState, other: AgentState) -> bool:
-    a, b = one.tensors(), other.tensors()
-    return one.numbers() == other.numbers() and a.keys() == b.keys() and all(torch.equal(a[k], b[k]) for k in a)
+    a, b = tensors_of(one), tensors_of(other)
+    return numbers_of(one) == numbers_of(other) and a.keys() == b.keys() and all(torch.equal(a[k], b[k]) for k in a)
 
 
 # The loop

@@ -40,6 +40,7 @@ from zscout.lab.runs.spec import Spec
 from zscout.lab.runs.store import Store
 from zscout.transfer.belief import logistic
 from zscout.transfer.belief.preferences import Preferences
+from zscout.transfer.saving import tensors_of
 
 
 def told(agent: OnlineTransfer, steps: int) -> OnlineTransfer:
@@ -411,7 +412,7 @@ def test_memory_stays_the_same_over_many_rewards(clusters_model: ExactModel) -> 
 
     def kept() -> int:
         gc.collect()
-        return sum(tensor.nbytes for tensor in agent._state.tensors().values()) + len(gc.get_objects())
+        return sum(tensor.nbytes for tensor in tensors_of(agent._state).values()) + len(gc.get_objects())
 
     sizes = []
     for step in range(1_300):

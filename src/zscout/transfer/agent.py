@@ -27,9 +27,10 @@ from zscout.base.types import (
 from zscout.transfer import inputs
 from zscout.transfer.atlas.atlas import Atlas
 from zscout.transfer.atlas.charted import Charted, Experience, OverAtlas
-from zscout.transfer.atlas.choice import OWN, choose_atlas, own_atlas
-from zscout.transfer.atlas.limits import CostBelief, Limit, as_limits, saved_limits, told_costs
-from zscout.transfer.atlas.memory import Memory, Past, as_memory, as_past, saved_past
+from zscout.transfer.atlas.choice import OWN, choose_atlas
+from zscout.transfer.atlas.limits import CostBelief, Limit, as_limits, told_costs
+from zscout.transfer.atlas.memory import Memory, Past, as_past
+from zscout.transfer.belief.change import Recent
 from zscout.transfer.belief.credit import Credit
 from zscout.transfer.belief.fit import RewardFit, fit_of, share_by_chance
 from zscout.transfer.belief.forecast_errors import ForecastErrors
@@ -40,12 +41,13 @@ from zscout.transfer.constants import ALIKE, ATLAS_RIDGES, MODEL_RIDGE
 from zscout.transfer.inputs import Flags, OneThread, Rewards
 from zscout.transfer.methods import Method, among, over_atlas, resolved
 from zscout.transfer.offline import constant_part_of
-from zscout.transfer.saving import AgentState, read_agent, write_agent
+from zscout.transfer.saving import load_agent, save_agent
 from zscout.transfer.score.acquisition import unused_gamma
 from zscout.transfer.score.certificate import Certificate, Certified, as_delta, certify
 from zscout.transfer.score.confidence import Residual
 from zscout.transfer.score.problem import Problem
 from zscout.transfer.score.search import Among, Known
+from zscout.transfer.state import AgentState
 
 SAFE_SHARE = 1e-14  # of the largest ẑ: below, no other prior makes ẑ overflow; V's condition number is below 1e14
 CERTIFY = 2**39  # where the draws of certificates begin: beyond those of any step
@@ -156,7 +158,11 @@ class OnlineTransfer:
         state = self._asked(obs)
         with torch.no_grad():
             memory, found = self._chooser.z(
-                state.memory, lambda: self._problem(obs), state.last, self._due(), lambda: self._streams(ASK)
+                state.memory,
+                lambda: self._problem(obs),
+                state.last,
+                state.due(self.method.hold),
+                lambda: self._streams(ASK),
             )
         z = found if found is state.last else inputs.checked_z(found, (*self.runs, self.bfm.dim))
         return replace(state, memory=memory, z=z), z
@@ -212,56 +218,40 @@ class OnlineTransfer:
         that was not seen.
         """
         with self._one_thread:
-            state = self._state
-            if state.asked is None:
+            before = self._state
+            if before.asked is None:
                 raise ValueError("each tell needs an ask(obs) or act(obs) before it")
             inputs.check_observation(next_obs, self.bfm.observation_space, self.runs)
-            ended = inputs.flags_of_runs(done, self.runs, "done").to(state.age.device)
-            recent, restarted, experience, errors = state.recent, None, state.experience, state.errors
-            if reward is not None or experience is not None:
-                phi = inputs.checked_phi(self.model, next_obs, self.runs, state.asked, state.action)
-            if reward is not None:
-                posterior = state.posterior.update(phi, reward, seen)  # eq. 3
-                if self.method.change is not None:
-                    pairs, together = (phi, reward, seen), 1.0 if experience is None else ALIKE
-                    posterior, recent, restarted = self.method.change(self._prior, posterior, recent, *pairs, together)
-            elif seen is None:
-                posterior = state.posterior.aged()
-            else:
-                raise ValueError("got seen without a reward: pass both or neither")
+            ended = inputs.flags_of_runs(done, self.runs, "done").to(before.age.device)
             if cost is not None and not self.limits:
                 raise ValueError("got a cost without a limit: pass limit=zscout.Limit(at_most=…) to OnlineTransfer")
-            costs = state.costs
-            if experience is not None:
-                experience, errors, costs = self._followed(experience, errors, costs)
-                experience = experience.plus(phi)
-                costs = told_costs(costs, phi, cost, next_obs)
-                if errors is not None:
-                    errors = errors if self.method.forgetting == 1 else errors.faded(self.method.forgetting)
-                    errors = errors if restarted is None else errors.without(restarted)
-            last, age = state.last, state.age
-            if state.z is not None:
-                last, age = state.z, age.masked_fill(self._due(), 0.0) + 1
-            over = ended if restarted is None else ended | restarted
-            age, answers = age.masked_fill(over, math.inf), state.answers  # a new episode or task needs a new z
-            if answers is not None and restarted is not None:  # those about an old task say nothing: a difference of 0
-                answers = answers.masked_fill(restarted[..., None, None], 0.0)
-            after = AgentState(
-                posterior,
-                age,
-                state.t + 1,
-                last,
-                memory=state.memory,
-                answers=answers,
-                sites=None if answers is None else state.preferences.sites,
-                recent=recent,
-                experience=experience,
-                errors=errors,
-                costs=costs,
-                entered=inputs.copied(next_obs),
-            )
+            phi = None
+            if reward is not None or self.atlas is not None:
+                phi = inputs.checked_phi(self.model, next_obs, self.runs, before.asked, before.action)
+            posterior, recent, restarted = self._learned(phi, reward, seen)
+            state, due = before, before.due(self.method.hold)
+            if phi is not None and self.atlas is not None:
+                state = state.visited(phi, self.atlas, due, restarted)
+                state = replace(state, costs=told_costs(state.costs, phi, cost, next_obs)) if self.limits else state
+            after = state.after_step(inputs.copied(next_obs), posterior, recent, due, ended, restarted)
             after = after if reward is None else self._usable(after)
             self._state = self._remembered(after, next_obs, reward, ended, seen)
+
+    def _learned(
+        self, phi: Float[Tensor, "*b d"] | None, reward: Rewards | None, seen: Flags | None
+    ) -> tuple[TaskPosterior, Recent, Bool[Tensor, "*b"] | None]:
+        """The posterior with one more reward, the rewards of the change test, and which runs it restarted."""
+        state, change = self._state, self.method.change
+        if reward is None:
+            if seen is not None:
+                raise ValueError("got seen without a reward: pass both or neither")
+            return state.posterior.aged(), state.recent, None
+        posterior = state.posterior.update(phi, reward, seen)  # eq. 3
+        if change is None:
+            return posterior, state.recent, None
+        assert phi is not None
+        together = 1.0 if state.experience is None else ALIKE
+        return change(self._prior, posterior, state.recent, phi, reward, seen, together)
 
     def _remembered(
         self, after: AgentState, next_obs: Obs, reward: Rewards | None, ended: Bool[Tensor, "*b"], seen: Flags | None
@@ -480,17 +470,7 @@ class OnlineTransfer:
 
     def save(self, folder: str | Path) -> None:
         """Write method, seeds and state to one file in ``folder``."""
-        digest = None if self.atlas is None else self.atlas.digest
-        given: dict[str, Any] = {
-            "name": self.method_name,
-            "noise": self.noise,
-            "norm_bound": self.norm_bound,
-            "atlas": digest,
-        }
-        given |= {"limits": [one.about() for one in self.limits], "past": self.past and self.past.names}
-        more = {} if self.past is None else self.past.tensors()
-        more |= {} if self.atlas is None else self._state.rows(self.atlas)
-        write_agent(Path(folder), self.method, self.seeds, self._state, more, **given)
+        save_agent(self, Path(folder))
 
     @classmethod
     def load(
@@ -507,30 +487,7 @@ class OnlineTransfer:
         Pass the ``atlas`` that it had, unless that is the model's own, and limits whose cost is a function. Its earlier
         tasks are in its file; ``memory`` is where ``remember`` writes.
         """
-        atlas = own_atlas(bfm) if atlas is None else atlas
-        inputs.check_model_kind(bfm, charted=atlas is not None)
-        method = None if method is None else resolved(method, bfm.dim)
-        try:
-            hold = 1 if atlas is None else atlas.hold
-            found, tensors, saved = read_agent(Path(folder), method, lambda own: over_atlas(own, hold))
-            digest = saved.get("atlas")
-            if digest is not None and (atlas is None or atlas.digest != digest):
-                raise ValueError("it learned with another atlas: pass the same atlas=")
-            rest = {name: saved[name] for name in ("runs", "noise", "norm_bound")}
-            atlas = None if digest is None else atlas
-            limits = saved_limits(saved["limits"], as_limits(limit))
-            past = saved_past(saved["past"], tensors, atlas)
-            agent = cls(bfm, found, seed=tensors["seeds"].tolist(), atlas=atlas, limit=limits, memory=past, **rest)
-            agent.memory = as_memory(memory, agent.atlas)
-            if saved["dim"] != agent.model.dim:
-                raise ValueError(f"it was saved with {saved['dim']} features, this one has {agent.model.dim}")
-            agent.method_name = saved["name"]
-            agent._state = agent._state.restored(saved["state"], tensors, bfm.dim, agent.atlas)
-            for obs in filter(lambda obs: obs is not None, (agent._state.asked, agent._state.entered)):
-                inputs.check_observation(obs, bfm.observation_space, agent.runs)
-        except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
-            raise ValueError(f"cannot restore the agent in {folder}: {error}") from error
-        return agent
+        return load_agent(cls, Path(folder), bfm, method, atlas, limit, memory)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_one_thread"}
@@ -552,33 +509,11 @@ class OnlineTransfer:
             raise ValueError("there is no last observation: call ask or tell, or pass obs")
         return last
 
-    def _due(self) -> Bool[Tensor, "*b"]:
-        """Which runs need a new z: the last one was followed for ``hold`` steps."""
-        hold = self.method.hold
-        return self._state.age >= (math.inf if isinstance(hold, str) else hold)
-
     def _problem(self, obs: Obs) -> Problem:
         state, score = self._state, self.method.acquisition
         parts = state.last, self._constant, None if state.experience is None else state.experience.merged()
         past = None if self.past is None else self.past.rows
         return Problem(obs, self.model, state.measured_belief, self.radius, score, *parts, past=past, costs=state.costs)
-
-    def _followed(
-        self, experience: Experience, errors: ForecastErrors | None, costs: tuple[CostBelief, ...]
-    ) -> tuple[Experience, ForecastErrors | None, tuple[CostBelief, ...]]:
-        """All with the behaviour of this step: a new one was chosen, or another is followed."""
-        state, new = self._state, self._due()
-        z = state.last if state.z is None else state.z
-        if not new.any() or z is None:
-            return experience, errors, costs
-        assert isinstance(self.model, Charted)
-        row = self.model.atlas.index_of(z.float())
-        if state.z is None:  # by ``follow``, which says it at every step
-            new = new & (row != experience.row)
-        if not new.any():
-            return experience, errors, costs
-        errors = None if errors is None else errors.after_choice(state.belief, new)
-        return experience.changed_to(row, new), errors, tuple(cost.after_choice(new) for cost in costs)
 
     @property
     def _ridge(self) -> float | tuple[float, ...]:

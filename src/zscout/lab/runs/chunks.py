@@ -18,7 +18,7 @@ from zscout.lab.runs.executor import Executor, InProcess
 from zscout.lab.runs.spec import Spec, code_digest, walk
 from zscout.lab.runs.store import Answer, Failure, Record, Sealed, Store
 from zscout.models.exact.model import ExactModel
-from zscout.transfer.saving import method_to_json
+from zscout.transfer.method_json import method_to_json
 from zscout.transfer.score.search import Ellipsoid, Shooting
 
 SECONDS = 5.0  # the aim for one chunk: a stop loses no more, unless the fewest runs of a network take longer

@@ -21,8 +21,8 @@ from zscout.lab.arenas.plugins import digest_of_code, is_plugin, method_factory,
 from zscout.lab.arenas.simulation import simulated
 from zscout.loop.rollout import Step
 from zscout.transfer.agent import OnlineTransfer
+from zscout.transfer.method_json import method_to_json
 from zscout.transfer.methods import Method
-from zscout.transfer.saving import method_to_json
 
 
 @dataclass(frozen=True)

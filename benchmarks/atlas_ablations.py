@@ -5,7 +5,7 @@ All agents have the same tasks, starts and noise. ``--groups`` names what is var
 - ``features``: the shipped behaviours with φ alone, the sines of the observation alone, the sines of the goal features
   alone, and all features with the network's ψ (ψ_f = f̄ + Pᵀ((1 − γ)ψ − φ̄), P by regression of f on φ).
 - ``starts``: 1,024 behaviours from 1, 2, 4, 8 and 16 starts.
-- ``behaviours``: 256, 512 and 1,024 behaviours.
+- ``behaviours``: 256, 512, 1,024 and 4,096 behaviours; the shipped atlas has 2,048.
 - ``logs``: 2,048 draws of ``sample_z``, one path of each, as from logs; and six paths of each.
 - ``own``: the shipped atlas, and the same without the agent's own experience.
 """
@@ -98,7 +98,7 @@ def atlases(league: League, group: Group) -> Iterator[tuple[str, Atlas]]:
         for count in (1, 2, 4, 8, 16):
             yield f"1,024 behaviours, starts {count}", _first_starts(_charted(chart), count)
     elif group == "behaviours":
-        for count in (256, 512, 1024):
+        for count in (256, 512, 1024, 4096):
             yield f"{count:,} behaviours", _charted(Charting(model, world, behaviours=count)).atlas()
     else:
         z = model.sample_z(2048, 0)

@@ -185,7 +185,7 @@ class ChartedCandidates(Candidates):
 
 @dataclass(frozen=True)
 class OverAtlas:
-    """The behaviour of the atlas with the highest score; before the first reward, a random or an earlier task's best.
+    """The behaviour of the atlas with the highest score; before the first reward, a random one, or the best for earlier tasks.
 
     While all rewards are equal, ẑ is 0 and the score is the width. Up to 16 behaviours are tried once each.
     """

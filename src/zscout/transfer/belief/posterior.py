@@ -122,7 +122,7 @@ class TaskPosterior(TaskEstimate):
         """
         phi = as_vectors(phi, self.dim, "phi", self.device).detach()
         if seen is not None and phi.ndim > 1:
-            flags = flags_of_runs(seen, tuple(phi.shape[:-1]), "seen")
+            flags = flags_of_runs(seen, tuple(phi.shape[:-1]), "seen").to(phi.device)
             numbers = as_real(reward, "reward", self.device)  # an unseen reward may be NaN
             numbers = torch.where(flags, numbers, 0.0) if numbers.shape == flags.shape else numbers
             (phi, numbers), told = self._pair(phi, numbers, pairs=True), self

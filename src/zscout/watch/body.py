@@ -1,6 +1,6 @@
 """A run of a body as frames, beside the oracle's run from the same starts."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
@@ -97,20 +97,28 @@ def watch_run(spec: Spec) -> tuple[BodyScene, Iterator[BodyFrame]]:
     """The scene, and a frame for each action."""
     arena = spec.arena
     assert isinstance(arena, BodyArena)
-    correlated = Correlations(arena)
-    n = len(correlated.obs)
+    obs = arena.observations(COMPARED, 0)
+    goals, names = Correlations(arena.world.goal_features(obs).double()), arena.world.goal_names
+
+    def with_goals(reward: Float[Tensor, " n"]) -> dict[str, float]:
+        found = goals.of(reward.double().cpu()).tolist()
+        return {name: round(value, 4) for name, value in zip(names, found, strict=True)}
+
+    n = len(obs)
     env = arena.environment(Batch([spec.task] * n, [0] * n, offset=spec.offset))
     scene = BodyScene(
         spec,
         about=f"{arena.body}: {spec.task if isinstance(spec.task, str) else 'φ·z_r'}",
         radii=arena.world.segments(arena.world.rest)[1].numpy(),
-        correlations=correlated.of(env.true_reward(correlated.obs)),
+        correlations=with_goals(env.true_reward(obs)),
         seconds=arena.world.seconds,
     )
-    return scene, islice(_frames(arena, spec, correlated), spec.steps)
+    return scene, islice(_frames(arena, spec, lambda agent: with_goals(agent.expected_reward(obs)[0])), spec.steps)
 
 
-def _frames(arena: BodyArena, spec: Spec, correlated: "Correlations") -> Iterator[BodyFrame]:
+def _frames(
+    arena: BodyArena, spec: Spec, with_goals: Callable[[OnlineTransfer], dict[str, float]]
+) -> Iterator[BodyFrame]:
     batch = Batch([spec.task], [spec.seed], spec.noise, spec.outside, spec.offset)
     task = arena.vectors(batch.tasks)
     agent = OnlineTransfer(arena.bfm, spec.build(task), seed=[spec.seed], runs=1)
@@ -123,7 +131,7 @@ def _frames(arena: BodyArena, spec: Spec, correlated: "Correlations") -> Iterato
         if (step.t + 1) % CERTIFIED_EVERY == 0:
             certificates.add(step.next_obs)
         ends, radii = arena.world.segments(both.state)
-        correlations = correlated.of(agent.expected_reward(correlated.obs)[0])
+        correlations = with_goals(agent)
         numbers = {
             "step": step.t + 1,
             "episode": step.episode + 1,
@@ -155,16 +163,15 @@ def _frames(arena: BodyArena, spec: Spec, correlated: "Correlations") -> Iterato
 
 
 class Correlations:
-    """Correlations of rewards with goal features, over saved observations."""
+    """Correlations of rewards with goal features, over the same observations."""
 
-    def __init__(self, arena: BodyArena) -> None:
-        self.obs = arena.observations(COMPARED, 0)
-        goals, self._names = arena.world.goal_features(self.obs).double(), arena.world.goal_names
-        self._goals = (goals - goals.mean(0)) / goals.std(0, correction=0)
+    def __init__(self, goals: Float[Tensor, "n g"]) -> None:
+        self.standard = (goals - goals.mean(0)) / goals.std(0, correction=0)
 
-    def of(self, reward: Float[Tensor, " n"]) -> dict[str, float]:
-        """By the goal feature's name; 0 if the reward is constant."""
-        apart = reward.double().cpu() - reward.double().mean().cpu()
+    def of(self, reward: Float[Tensor, " n"]) -> Float[Tensor, " g"]:
+        """One for each goal feature; 0 if the reward is constant."""
+        apart = reward - reward.mean()
         spread = float(apart.square().mean().sqrt())
-        found = (self._goals * apart[:, None]).mean(0) / spread if spread > 1e-9 else 0 * self._goals[0]
-        return {name: round(value, 4) for name, value in zip(self._names, found.tolist(), strict=True)}
+        return (
+            torch.zeros_like(self.standard[0]) if spread < 1e-9 else (self.standard * apart[:, None]).mean(0) / spread
+        )

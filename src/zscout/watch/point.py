@@ -36,6 +36,7 @@ from zscout.worlds.points.tasks import KINDS
 STEPS = 210  # three episodes
 PER_CELL = 3  # squares of the maps along a cell
 AHEAD, LAST = 30, 10  # a behaviour leads to the mean place of the last 10 of its next 30 steps
+VELOCITIES = 9  # of ``at_velocities``
 SAME_PLACE = 1.0  # cells: places at this distance are the same place
 
 

@@ -12,14 +12,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
-from zscout.base.types import BehaviorModel
 from zscout.lab.arenas.body import BodyArena
-from zscout.lab.arenas.vector import VectorRuns
-from zscout.live.places.explanation import LiveMode, in_words, number
+from zscout.live.places.explanation import LiveMode, in_words, number, rounded
 from zscout.live.places.live_world import Hidden, RecordedStep, RunSoFar
-from zscout.live.places.rounding import rounded
+from zscout.live.places.vector import EpisodeReturn, LinearPart, VectorRun
 from zscout.transfer.atlas.atlas import Atlas
-from zscout.watch.body import COMPARED, SAME_COSINE
+from zscout.watch.body import COMPARED, SAME_COSINE, Correlations
 from zscout.worlds.bodies.planar import PlanarBody
 from zscout.worlds.bodies.tasks import body_tasks
 from zscout.worlds.registry import PLACES
@@ -44,14 +42,8 @@ class LiveBody:
         self._middle = goals.median(0).values
         ends = torch.quantile(goals, torch.tensor([RARE, 1 - RARE], dtype=goals.dtype), 0)
         self._reach = (ends - self._middle).abs().amax(0)
-        standard = (goals - goals.mean(0)) / goals.std(0, correction=0)
-        self._standard, self._last = standard, (b"", goals[0])
+        self._with_goals, self._last = Correlations(goals), (b"", goals[0])
         self._moments = {False: self._moments_of(self.phi)}  # of φ; True: of the atlas's features
-
-    @property
-    def model(self) -> BehaviorModel:
-        """The shipped model."""
-        return self.arena.bfm
 
     @property
     def entries(self) -> int:
@@ -111,20 +103,12 @@ class LiveBody:
     def _moments_of(self, features: Float[Tensor, "m d"]) -> tuple[Float[Tensor, "g d"], Float[Tensor, "d d"]]:
         """Covariances of features with goal features, and with each other."""
         apart = features - features.mean(0)
-        return self._standard.T @ apart / len(apart), apart.T @ apart / len(apart)
+        return self._with_goals.standard.T @ apart / len(apart), apart.T @ apart / len(apart)
 
     def correlations(self, reward: Float[Tensor, " m"]) -> list[float]:
         """Correlation of a reward with each goal feature over saved observations; 0 if the reward is constant."""
-        apart = reward - reward.mean()
-        spread = float(apart.square().mean().sqrt())
-        if spread < 1e-9:
-            return [0.0] * len(self.goals)
-        found: list[float] = ((self._standard * apart[:, None]).mean(0) / spread).tolist()
+        found: list[float] = self._with_goals.of(reward).tolist()
         return found
-
-    def method_options(self, name: str) -> dict[str, Any]:
-        """None: no method here needs more."""
-        return {}
 
     def random_task(self, number: int) -> Float[Tensor, " n"]:
         """A task or a goal feature, with either sign, and half as much of another goal feature."""
@@ -141,11 +125,9 @@ class LiveBody:
         return BodyReward(self, table)
 
     @cached_property
-    def span(self) -> Float[Tensor, "m k"]:
-        """An orthonormal basis of all φ·z + c at the saved observations."""
-        ones = torch.ones(len(self.phi), 1, dtype=self.phi.dtype)
-        basis: Tensor = torch.linalg.qr(torch.cat([self.phi, ones], -1)).Q
-        return basis
+    def linear(self) -> LinearPart:
+        """All φ·z + c at the saved observations."""
+        return LinearPart(self.phi)
 
     def environment(
         self, reward: Float[Tensor, "1 n"], noise: Float[Tensor, " 1"], seeds: Int[Tensor, " 1"]
@@ -165,39 +147,27 @@ class BodyScene(NamedTuple):
     true_reward: float  # without noise
 
 
-class _BodyRun:
-    """One run, with plain arrays: same seed, same starts and same noise as in the laboratory."""
+class _BodyRun(VectorRun):
+    scene: BodyScene
 
     def __init__(
         self, world: LiveBody, reward: Float[Tensor, "1 n"], noise: Float[Tensor, " 1"], seeds: Int[Tensor, " 1"]
     ) -> None:
-        self._arena, self._noise, self._true_reward = world.arena, noise, 0.0
+        self._body, self._true_reward = world.arena.world, 0.0
 
         def reward_of(obs: Float[Tensor, "1 o"]) -> Float[Tensor, " 1"]:
             found = world.reward(reward[0], obs)
             self._true_reward = float(found)
             return found
 
-        self._runs = VectorRuns(world.arena, reward_of, 0.0, seeds)
-        self.scene: BodyScene
-
-    def reset(self, *, seed: int | None = None) -> tuple[np.ndarray, dict[str, Any]]:
-        obs = self._runs.reset(seed=seed)[0][0].numpy()
-        self._see(self._runs.state)
-        return obs, {}
-
-    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        self._runs.noise = float(self._noise)  # it may have changed
-        obs, reward, terminated, truncated, _ = self._runs.step(np.asarray(action)[None])
-        self._see(self._runs.entered)
-        return obs[0].numpy(), float(reward), terminated, truncated, {}
+        super().__init__(world.arena, reward_of, noise, seeds)
 
     @property
     def state(self) -> Float[Tensor, " k"]:
         return self._runs.state[0]
 
     def _see(self, state: Float[Tensor, "1 k"]) -> None:
-        ends, _ = self._arena.world.segments(state[0])
+        ends, _ = self._body.segments(state[0])
         self.scene = BodyScene(rounded(ends.flatten(), MILLIMETRES), self._true_reward)
 
 
@@ -214,11 +184,7 @@ class BodyReward:
     @cached_property
     def expressed(self) -> float | None:
         """R² of the nearest φ·z + c over saved observations; None for a constant."""
-        spread = float((self.labels - self.labels.mean()).square().sum())
-        if spread < 1e-12:
-            return None
-        span = self._world.span
-        return 1 - float((self.labels - span @ (span.T @ self.labels)).square().sum()) / spread
+        return self._world.linear.share_of(self.labels)
 
 
 class BodyJudge:
@@ -226,23 +192,18 @@ class BodyJudge:
 
     def __init__(self, world: LiveBody) -> None:
         self.mode: LiveMode = "begins"
-        self._world = world
-        self._episode, self._decision, self._return = 0, 0, 0.0
+        self._world, self._episode = world, EpisodeReturn()
 
     def assess(self, steps: Sequence[RecordedStep], best_z: Float[Tensor, " d"], hidden: Hidden | None) -> None:
         """Whether the last step follows the z that it would keep; add its reward without noise to the episode's."""
         if not steps:
             return
         last = steps[-1]
-        if last.episode != self._episode:
-            self._episode, self._decision, self._return = last.episode, 0, 0.0
-        self._decision += 1
+        self._episode.add(last, 0.0 if hidden is None else last.scene.true_reward)
         same = bool(torch.cosine_similarity(last.z, last.belief.best_z, dim=-1) >= SAME_COSINE)
         self.mode = "wanders" if last.belief.exploring else "keeps" if same else "tries"
         if last.shown or last.done:
             self.mode = "shows" if last.shown else "done"
-        if hidden is not None:
-            self._return += last.scene.true_reward
 
     def shown(self, run: RunSoFar, hidden: Hidden | None) -> dict[str, Any]:
         """The body, what seems to pay and what it tries in goal features, and the episode."""
@@ -259,9 +220,7 @@ class BodyJudge:
             "goal": None if goal is None else rounded(np.array(goal), 3),
             "knows": run.progress.in_words(person=hidden is None),
             "sure": run.progress.sure,
-            "episode": self._episode + 1,
-            "decision": self._decision,
-            "return": None if hidden is None else rounded(self._return),
+            **self._episode.shown(hidden),
         }
 
     def _sentence(self, run: RunSoFar, pays: list[float], goal: list[float] | None) -> str:

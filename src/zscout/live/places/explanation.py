@@ -2,7 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from torch import Tensor
 
 from zscout.watch.viewer import Mode
 from zscout.worlds.grids.grid import Cell
@@ -10,6 +13,7 @@ from zscout.worlds.registry import Goal
 
 # A body follows its best z, is sure of it, or shows a behaviour that a person chose.
 LiveMode: TypeAlias = Mode | Literal["begins", "keeps", "done", "shows"]
+DIGITS = 4  # of numbers that are sent to the page
 WORTH_SAYING = 0.25  # correlations below this are not put into words
 MOST = 3  # goal features in a sentence
 
@@ -80,3 +84,8 @@ def number(value: float) -> str:
     """One or two decimals, with a real minus sign and no minus zero."""
     text = f"{value:.1f}" if abs(value) >= 0.95 else f"{value:.2f}"
     return "0" if not float(text) else text.replace("-", "−")
+
+
+def rounded(values: Tensor | np.ndarray | float | None, digits: int = DIGITS) -> Any:
+    """Plain numbers with few digits, as they are sent to the page."""
+    return None if values is None else np.round(np.asarray(values), digits).tolist()

@@ -8,14 +8,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
-from zscout.base.types import BehaviorModel
 from zscout.lab.arenas.grid import GridArena
 from zscout.lab.arenas.ground import Ground
 from zscout.lab.arenas.simulation import TaskRuns
-from zscout.live.places.explanation import LiveMode
+from zscout.live.places.explanation import LiveMode, rounded
 from zscout.live.places.live_world import Hidden, RecordedStep, RunSoFar
 from zscout.live.places.map_frame import map_frame
-from zscout.live.places.rounding import rounded
 from zscout.live.session.hidden_reward import HiddenReward
 from zscout.watch.grid import end_of_way
 from zscout.watch.viewer import mode_of
@@ -26,14 +24,10 @@ class LiveGrid:
     """A grid world with features and a model."""
 
     def __init__(self, name: str, features: str, model: str) -> None:
-        self.ground: Ground = GridArena(name, features, model).ground
+        self.arena = GridArena(name, features, model)
+        self.ground: Ground = self.arena.ground
         self.features: Float[Tensor, "S d"] = self.ground.exact.features
         self.shape: Cell = self.ground.world.shape
-
-    @property
-    def model(self) -> BehaviorModel:
-        """The agent's model."""
-        return self.ground.model
 
     @cached_property
     def places(self) -> list[Cell]:
@@ -53,10 +47,6 @@ class LiveGrid:
     def place(self, obs: Any) -> int:
         """The state."""
         return int(obs)
-
-    def method_options(self, name: str) -> dict[str, Any]:
-        """The world's steps, for the method that plans with them."""
-        return {"look_ahead": self.ground.world.step} if name == "exhaustive" else {}
 
     def random_task(self, number: int) -> Float[Tensor, " S"]:
         """φ·z_r of each state."""

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from zscout.base.types import BehaviorModel
+from zscout.lab.arenas.arena import Arena
 from zscout.live.places.explanation import LiveMode
 from zscout.loop.rollout import Belief, Environment
 from zscout.transfer.agent import OnlineTransfer
@@ -122,8 +122,8 @@ class LiveWorld(Protocol):
     """A world with its model. A hidden reward is a table: its entries are places of a map, or parts of a reward."""
 
     @property
-    def model(self) -> BehaviorModel:
-        """The agent's model."""
+    def arena(self) -> Arena:
+        """The arena of the laboratory, with the agent's model."""
 
     @property
     def entries(self) -> int:
@@ -132,9 +132,6 @@ class LiveWorld(Protocol):
     @property
     def constants(self) -> dict[str, Any]:
         """What the page needs to draw every frame of a run, sent once."""
-
-    def method_options(self, name: str) -> dict[str, Any]:
-        """Arguments that a method needs in this world."""
 
     def random_task(self, number: int) -> Float[Tensor, " n"]:
         """The table of a random task."""

@@ -5,9 +5,8 @@ from typing import Any
 from jaxtyping import Float
 from torch import Tensor
 
-from zscout.live.places.explanation import Explanation, LiveMode, place_of
+from zscout.live.places.explanation import Explanation, LiveMode, place_of, rounded
 from zscout.live.places.live_world import Hidden, LiveMap, RunSoFar
-from zscout.live.places.rounding import rounded
 
 
 def map_frame(

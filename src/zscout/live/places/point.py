@@ -10,14 +10,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from zscout.base.types import BehaviorModel
 from zscout.lab.arenas.point import PointArena
-from zscout.lab.arenas.vector import VectorRuns
-from zscout.live.places.explanation import LiveMode
+from zscout.live.places.explanation import LiveMode, rounded
 from zscout.live.places.live_world import Hidden, RecordedStep, RunSoFar
 from zscout.live.places.map_frame import map_frame
-from zscout.live.places.rounding import rounded
-from zscout.watch.point import SAME_PLACE, at_velocities, free_squares, physics_of
+from zscout.live.places.vector import EpisodeReturn, LinearPart, VectorRun
+from zscout.watch.point import SAME_PLACE, VELOCITIES, at_velocities, free_squares, physics_of
 from zscout.watch.viewer import Point, mode_of
 from zscout.worlds.grids.grid import Cell
 from zscout.worlds.points.tasks import point_tasks
@@ -41,11 +39,6 @@ class LivePointMaze:
         self.features: Float[Tensor, "n d"] = self.arena.bfm.phi(self._at_rest).double()
 
     @property
-    def model(self) -> BehaviorModel:
-        """The shipped model."""
-        return self.arena.bfm
-
-    @property
     def entries(self) -> int:
         """The number of places."""
         return len(self.places)
@@ -64,11 +57,7 @@ class LivePointMaze:
 
         ψ(s;z)·φ(place) is the density of its discounted visits, up to a constant.
         """
-        return (self.model.psi(obs, z).double() @ self.features.T).argmax(-1)
-
-    def method_options(self, name: str) -> dict[str, Any]:
-        """None: no method here needs more."""
-        return {}
+        return (self.arena.bfm.psi(obs, z).double() @ self.features.T).argmax(-1)
 
     def random_task(self, number: int) -> Float[Tensor, " n"]:
         """The reward at the centre of each place."""
@@ -77,42 +66,23 @@ class LivePointMaze:
 
     def hide(self, table: Float[Tensor, " n"]) -> "PointReward":
         """The reward, and how much of it the features express."""
-        return PointReward(table, self._span)
+        return PointReward(table, self._linear)
 
     @cached_property
-    def _span(self) -> Float[Tensor, "m k"]:
-        """An orthonormal basis of all φ·z + c at places, at rest and at top speed in eight directions."""
+    def _linear(self) -> LinearPart:
+        """All φ·z + c at places, at rest and at top speed in eight directions."""
         obs = at_velocities(self.arena.world, self._at_rest[:, :2]).reshape(-1, 4)
-        phi = self.arena.bfm.phi(obs).double()
-        span: Tensor = torch.linalg.qr(torch.cat([phi, torch.ones(len(phi), 1, dtype=phi.dtype)], -1)).Q
-        return span
+        return LinearPart(self.arena.bfm.phi(obs).double())
 
     def environment(
         self, reward: Float[Tensor, "1 n"], noise: Float[Tensor, " 1"], seeds: Int[Tensor, " 1"]
-    ) -> "_MazeRun":
+    ) -> VectorRun:
         """The laboratory's environment for one run."""
-        return _MazeRun(VectorRuns(self.arena, lambda obs: reward[:, self.place(obs[0])], 0.0, seeds), noise)
+        return VectorRun(self.arena, lambda obs: reward[:, self.place(obs[0])], noise, seeds)
 
     def judge(self, best_z: Float[Tensor, " d"]) -> "PointJudge":
         """Where behaviours lead, and the return of each episode."""
         return PointJudge(self)
-
-
-class _MazeRun:
-    """One run, with plain arrays: same seed, same starts and same noise as in the laboratory."""
-
-    scene = state = None
-
-    def __init__(self, runs: VectorRuns, noise: Float[Tensor, " 1"]) -> None:
-        self._runs, self._noise = runs, noise
-
-    def reset(self, *, seed: int | None = None) -> tuple[np.ndarray, dict[str, Any]]:
-        return self._runs.reset(seed=seed)[0][0].numpy(), {}
-
-    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        self._runs.noise = float(self._noise)  # it may have changed
-        obs, reward, terminated, truncated, _ = self._runs.step(np.asarray(action)[None])
-        return obs[0].numpy(), float(reward), terminated, truncated, {}
 
 
 class PointReward:
@@ -120,18 +90,13 @@ class PointReward:
 
     attainable = truth = None
 
-    def __init__(self, table: Float[Tensor, " n"], span: Float[Tensor, "m k"]) -> None:
-        self.table, self._span = table, span
+    def __init__(self, table: Float[Tensor, " n"], linear: LinearPart) -> None:
+        self.table, self._linear = table, linear
 
     @cached_property
     def expressed(self) -> float | None:
         """R² of the nearest φ·z + c over places and velocities; None for a constant."""
-        reward = self.table.repeat(len(self._span) // len(self.table))
-        spread = float((reward - reward.mean()).square().sum())
-        if spread < 1e-12:
-            return None
-        missed = reward - self._span @ (self._span.T @ reward)
-        return 1 - float(missed.square().sum()) / spread
+        return self._linear.share_of(self.table.repeat(VELOCITIES))
 
 
 class PointJudge:
@@ -140,23 +105,19 @@ class PointJudge:
     def __init__(self, world: LivePointMaze) -> None:
         self.mode: LiveMode = "begins"
         self.target: int | None = None  # the place where π(·,Z_t) leads
-        self._world = world
-        self._episode, self._decision, self._return = 0, 0, 0.0
+        self._world, self._episode = world, EpisodeReturn()
 
     def assess(self, steps: Sequence[RecordedStep], best_z: Float[Tensor, " d"], hidden: Hidden | None) -> None:
         """Find where the last step leads, and add its reward without noise to the episode's."""
         if not steps:
             return
         last, places = steps[-1], self._world.places
-        if last.episode != self._episode:
-            self._episode, self._decision, self._return = last.episode, 0, 0.0
-        self._decision += 1
+        paid = 0.0 if hidden is None else float(hidden.table[self._world.place(last.entered)])
+        self._episode.add(last, paid)
         target, settled = self._world.leads_to(last.state, torch.stack([last.z, last.belief.best_z])).tolist()
         self.target = None if last.belief.exploring else target
         heading = None if self.target is None else places[target]
         self.mode = mode_of(heading, places[settled], _on_map(last.entered), _same)
-        if hidden is not None:
-            self._return += float(hidden.table[self._world.place(last.entered)])
 
     def shown(self, run: RunSoFar, hidden: Hidden | None) -> dict[str, Any]:
         """The maps, the way of the last decision in squares, the episode, and its return so far."""
@@ -167,9 +128,7 @@ class PointJudge:
         return {
             **map_frame(self._world, run, hidden, self.mode, self.target),
             "path": rounded(np.array([_on_map(point) for point in way])),
-            "episode": self._episode + 1,
-            "decision": self._decision,
-            "return": None if hidden is None else rounded(self._return),
+            **self._episode.shown(hidden),
         }
 
 

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Generator, Tensor
 
 from zscout.live.places.body import MILLIMETRES, LiveBody
-from zscout.live.places.rounding import rounded
+from zscout.live.places.explanation import rounded
 from zscout.live.session.rehearsal import rehearsed
 from zscout.transfer.agent import OnlineTransfer
 from zscout.transfer.belief.preferences import most_telling

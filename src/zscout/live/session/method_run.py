@@ -9,8 +9,8 @@ from torch import Tensor
 from zscout.lab.arenas.simulation import followed
 from zscout.lab.compare.trace_file import TracedRun
 from zscout.live.places.body import MILLIMETRES, LiveBody
+from zscout.live.places.explanation import DIGITS, rounded
 from zscout.live.places.live_world import Hidden, RecordedStep, RunSoFar, Told
-from zscout.live.places.rounding import DIGITS, rounded
 from zscout.live.session.clips import Clip, telling_clips
 from zscout.live.session.rehearsal import ACTIONS, OF_AN_ANSWER, Rehearsals
 from zscout.live.session.setup import Setup
@@ -45,7 +45,7 @@ class MethodRun:
     ) -> None:
         self.name, self._world, self._asking = name, setup.live_world, asking
         method = setup.build(name)
-        self.agent = OnlineTransfer(self._world.model, method, seed=setup.seed)
+        self.agent = OnlineTransfer(self._world.arena.bfm, method, seed=setup.seed)
         self._weighs = not isinstance(method.search, AtEstimate | AnyZ | PosteriorDraw | RolloutSearch | Exploring)
         self._env = self._world.environment(reward, noise, self.agent.seeds.reshape(1))
         self.shown_z: Float[Tensor, " d"] | None = None  # what a person wants to see; None: the agent chooses

@@ -7,7 +7,7 @@ from typing import Any
 
 from zscout.base.edge import as_index, as_size, in_range
 from zscout.lab.compare.trace_file import TraceFile
-from zscout.live.places.rounding import rounded
+from zscout.live.places.explanation import rounded
 from zscout.live.server.limits import Limits
 from zscout.live.server.messages import SETTINGS, Reply, encode
 from zscout.live.session.clips import Clip

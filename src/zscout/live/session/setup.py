@@ -113,9 +113,10 @@ class Setup:
 
     def build(self, name: str) -> Method:
         """A method for this world, with this memory."""
-        world = self.live_world
+        arena = self.live_world.arena
         noise = self.noise if self.who == "hidden" else None  # as in the laboratory, so that runs can be compared
-        method = METHODS[name](dim=world.model.dim, noise=noise, **world.method_options(name))
+        options: dict[str, Any] = {"look_ahead": arena.look_ahead} if name == "exhaustive" else {}
+        method = METHODS[name](dim=arena.bfm.dim, noise=noise, **options)
         often = method.hold == 1 and not is_default(method) and not needs_every_reward(name)
         hold = offer_of(self.world).hold if often else method.hold  # the default has that of the body's atlas
         return replace(method, hold=hold, forgetting=1.0 if self.memory is None else 1 - 1 / self.memory)

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from zscout.live.places.explanation import rounded
 from zscout.live.places.live_world import RecordedStep
-from zscout.live.places.rounding import rounded
 
 FORMAT = "zscout-steps-2"
 DIGITS = 5

@@ -4,7 +4,6 @@ import copy
 import pickle
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from zscout.transfer.baselines.explorers import Exploring, RandomWalk
 from zscout.transfer.baselines.rollout_searches import Unroll
 from zscout.transfer.choosers import ByActions, ByRollouts, ByScore, chooser_for
 from zscout.transfer.score.acquisition import OverHeads, PathUCB, Thompson
-from zscout.transfer.score.search import AnyZ, AtEstimate, FixedPoint, Known
+from zscout.transfer.score.search import AnyZ, AtEstimate, FixedPoint
 
 CHOOSERS = {
     "usf-ucb": ByScore,
@@ -71,17 +70,6 @@ def test_a_subclass_runs_every_method(name: str, laplacian_model: ExactModel) ->
     assert np.asarray(agents[0].act(0)) == np.asarray(agents[1].act(0))
 
 
-def test_a_z_is_held_as_long_after_exploring_as_ever(laplacian_model: ExactModel) -> None:
-    method = replace(METHODS["random-z"](dim=9, hold=4), search=Exploring(RandomWalk(), 3, AnyZ()))
-    agent, followed = OnlineTransfer(laplacian_model, method, seed=0), []
-    for t in range(15):
-        agent.act(t)
-        if t >= 3:
-            followed.append(tuple(agent.ask(t).tolist()))
-        agent.tell(t + 1, 0.0)
-    assert [len(list(same)) for _, same in groupby(followed)] == [4, 4, 4]
-
-
 @pytest.mark.parametrize(
     ("pieces", "says"),
     [
@@ -98,18 +86,6 @@ def test_pieces_that_do_not_fit_are_refused(pieces: dict[str, Any], says: str) -
     for wrong in (RandomWalk, AnyZ(), None):
         with pytest.raises(ValueError, match="explorer must be an Explorer instance"):
             Exploring(wrong)  # type: ignore[arg-type]
-
-
-def test_after_exploring_the_search_has_its_score_and_its_best_z(laplacian_model: ExactModel) -> None:
-    for wrong in (Unroll(), AtEstimate, 3, Exploring(RandomWalk())):
-        with pytest.raises(ValueError, match="then must be a search"):
-            Exploring(RandomWalk(), 5, wrong)  # type: ignore[arg-type]
-    replace(METHODS["usf-ucb"](dim=9), search=Exploring(RandomWalk(), 5, FixedPoint()))
-    known = Known.of(torch.ones(9))
-    agent = OnlineTransfer(laplacian_model, Method(search=Exploring(RandomWalk(), 1, known), intercept=False))
-    agent.act(0)
-    agent.tell(1, 1.0)
-    assert torch.equal(agent.ask(1), agent.best_z)
 
 
 def test_a_search_returns_one_z_a_run(laplacian_model: ExactModel) -> None:

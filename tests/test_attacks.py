@@ -357,20 +357,6 @@ def test_a_byte_that_is_no_text_is_found_too(tmp_path: Path) -> None:
         assert store.missing(specs) == [specs[1]]
 
 
-def test_a_store_without_checksums_gets_them(tmp_path: Path) -> None:
-    specs = Entrant.of(GridArena(), "greedy", {}, Tasks(3, 1), steps=5).specs
-    with Store(tmp_path) as store:
-        list(run_all(specs, store))
-        before = [store.numbers(spec) for spec in specs]
-    with sqlite3.connect(tmp_path / FILE) as file:
-        file.execute("ALTER TABLE runs DROP COLUMN checksum")
-        file.execute("PRAGMA user_version = 1")
-    file.close()
-    with Store(tmp_path) as store:
-        assert [store.numbers(spec) for spec in specs] == before
-        assert not store.drop_damaged(specs)
-
-
 # The command line
 
 

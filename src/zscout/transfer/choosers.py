@@ -13,7 +13,7 @@ from zscout.transfer.baselines.rollout_searches import Memory, RolloutSearch
 from zscout.transfer.methods import Method
 from zscout.transfer.score.forecast import offers
 from zscout.transfer.score.problem import Problem
-from zscout.transfer.score.search import Search
+from zscout.transfer.score.search import AtEstimate, Search
 
 ASK, TELL, ACT, STREAMS = 0, 1, 2, 3  # a step draws from three streams; each depends only on seed and t
 
@@ -109,12 +109,12 @@ class ByRollouts(Chooser):
 
 
 class ByActions(ByScore):
-    """An explorer's actions, always or for the first steps; then z."""
+    """An explorer's actions, always or for the first steps; then the estimate."""
 
     follows, remembers = False, True
 
     def __init__(self, exploring: Exploring) -> None:
-        super().__init__(exploring.then)
+        super().__init__(AtEstimate())
         self.explorer, self.steps = exploring.explorer, exploring.steps
 
     def begin(self, model: BehaviorModel, runs: tuple[int, ...]) -> Memory:

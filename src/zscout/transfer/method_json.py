@@ -20,7 +20,6 @@ ROLES: dict[str, tuple[ModuleType, ...]] = {
     "acquisition": (acquisition,),
     "score": (acquisition,),
     "search": (search, rollout_searches, explorers, charted),
-    "then": (search,),
     "explorer": (explorers,),
     "change": (change,),
 }

@@ -80,8 +80,7 @@ class Method(Checked):
             raise ValueError(f"search must be a callable, a RolloutSearch or Exploring, got {self.search!r}")
         if rollouts and (self.change is not None or self.hold != 1):
             raise ValueError("change and hold have no effect with a RolloutSearch: drop them, or set its horizon")
-        found = self.search.then if isinstance(self.search, Exploring) else self.search
-        if not has_score(found) and self.acquisition != UCB():
+        if not has_score(self.search) and self.acquisition != UCB():
             raise ValueError(f"acquisition has no effect with {type(self.search).__name__}, which has no score")
 
 

@@ -76,7 +76,7 @@ def unpack(content: bytes) -> dict[str, np.ndarray]:
 
 
 FILE = "runs.sqlite"
-SCHEMA, BEFORE_CHECKSUMS = 2, 1
+SCHEMA = 2
 OURS = 0x7A53C007  # SQLite's application_id: marks a store of zscout
 TABLES = (
     """CREATE TABLE runs (
@@ -218,22 +218,15 @@ class Store:
         tables = run("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
         if (tables and ours != OURS) or ours not in (0, OURS):
             raise StoreError(f"{self.path} is a database, but no store of zscout: name another folder")
-        if tables and schema == BEFORE_CHECKSUMS:
-            run("ALTER TABLE runs ADD COLUMN checksum TEXT NOT NULL DEFAULT ''")
-            rows = run("SELECT digest, spec, numbers, provenance, steps FROM runs").fetchall()
-            checked = [(_checksum(row), row[0]) for row in rows]
-            self._file.executemany("UPDATE runs SET checksum = ? WHERE digest = ?", checked)
-        elif tables and schema != SCHEMA:
+        if tables and schema != SCHEMA:
             age = "an older" if schema < SCHEMA else "a newer"
             raise StoreError(
                 f"{self.path} was written by {age} version (its schema is {schema}, this one reads {SCHEMA}): "
                 "name another folder, or move the file away"
             )
-        elif not tables:
-            for statement in (*TABLES, f"PRAGMA application_id = {OURS}"):  # executescript would commit halfway
+        if not tables:  # executescript would commit halfway
+            for statement in (*TABLES, f"PRAGMA application_id = {OURS}", f"PRAGMA user_version = {SCHEMA}"):
                 run(statement)
-        if schema != SCHEMA:
-            run(f"PRAGMA user_version = {SCHEMA}")
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:

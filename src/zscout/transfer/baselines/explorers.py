@@ -1,7 +1,7 @@
 """Explorers choose actions, not z: a random walk, and the paper's greedy walk to the least-visited state."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -16,7 +16,6 @@ from zscout.base.types import BehaviorModel, Obs
 from zscout.transfer.baselines.rollout_searches import Memory
 from zscout.transfer.inputs import Checked, Whole
 from zscout.transfer.score.problem import argmax_at_random
-from zscout.transfer.score.search import AtEstimate, Search
 
 LookAhead: TypeAlias = Callable[[Int[Tensor, "*b"], Int[Tensor, "*b"]], Int[Tensor, "*b"]]
 
@@ -103,16 +102,13 @@ class Exhaustive:
 
 @dataclass(frozen=True)
 class Exploring(Checked):
-    """An explorer's actions for ``steps`` steps, or always; then the z of a search."""
+    """An explorer's actions for ``steps`` steps, or always; then the estimate."""
 
     explorer: Explorer
     steps: Whole | None = None
-    then: Search = field(default_factory=AtEstimate)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         is_class = isinstance(self.explorer, type)  # which has an explorer's members, too
         if is_class or not isinstance(self.explorer, Explorer):
             raise ValueError(f"explorer must be an Explorer instance, got {self.explorer!r}")
-        if isinstance(self.then, type) or not callable(self.then):
-            raise ValueError(f"then must be a search (problem, rng) → z, got {self.then!r}")

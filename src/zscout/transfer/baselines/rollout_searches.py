@@ -15,7 +15,7 @@ from torch import Tensor
 
 from zscout.base.edge import LARGEST_COUNT, as_size
 from zscout.base.randomness import Rng, normal
-from zscout.transfer.inputs import Checked, Count, Discount, NotNegative, Positive
+from zscout.transfer.inputs import Checked, Count, NotNegative, Positive
 from zscout.transfer.score.forecast import discount_of, pick
 from zscout.transfer.score.problem import Problem
 
@@ -47,7 +47,6 @@ class _Rollouts(Checked):
     """Shared code: a rollout of ``horizon`` steps, its return, and its end."""
 
     horizon: Count = 100
-    gamma: Discount | None = None  # None: the model's γ
 
     def current(self, memory: Memory) -> Float[Tensor, "*b d"]:
         """The z of the current rollout."""
@@ -57,13 +56,10 @@ class _Rollouts(Checked):
         """True at the first step of every rollout except the first."""
         return bool(memory["step"] == 0) and bool(memory["rollouts"] > 0)
 
-    def _discount(self, problem: Problem) -> float:
-        return discount_of(problem.model) if self.gamma is None else self.gamma
-
     def _step(self, memory: Memory, problem: Problem, reward: Tensor, done: bool) -> tuple[Memory, bool]:
         """R ← R + γⁿr, and whether the rollout ends here."""
         step = memory["step"]
-        total = memory["return"] + self._discount(problem) ** int(step) * reward
+        total = memory["return"] + discount_of(problem.model) ** int(step) * reward
         return memory | {"return": total, "step": step + 1}, done or int(step) + 1 >= self.horizon
 
     @staticmethod
@@ -147,7 +143,7 @@ class LoLA(_Rollouts):
         z, score, rollouts = memory["trial"], memory["return"], int(memory["rollouts"])
         if not done:
             far = problem.forecast(z[..., None, :]).psi[..., 0, :]
-            score = score + self._discount(problem) ** int(memory["step"]) * (far * problem.posterior.z_hat).sum(-1)
+            score = score + discount_of(problem.model) ** int(memory["step"]) * (far * problem.posterior.z_hat).sum(-1)
         returns = memory["returns"].clone()
         returns[..., rollouts % self.draws] = score
         memory = memory | {"returns": returns}

@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float
 from scipy.sparse import csr_array
 from torch import Tensor
 
-from zscout.base.edge import as_discount, as_size
+from zscout.base.edge import as_size
 from zscout.worlds.points.maze import PointMaze
 
 BatchReward: TypeAlias = Callable[[Float[Tensor, "n 4"]], Float[Tensor, " n"]]
@@ -22,7 +22,7 @@ class PointPlanner:
     """Plans for any reward of the observation, in one maze.
 
     V is stored at ``per_cell``² places in each free cell and ``speeds``² velocities, and interpolated multilinearly
-    between them; nodes inside walls have no weight. A backup is Q(s,a) = r(s') + γV(s') with the world's own s', for
+    between them; nodes inside walls have no weight. A backup is Q(s,a) = r(s') + V(s') with the world's own s', for
     ``directions`` forces of full size, the same of half size, and 0.
 
     Accuracy in four rooms with 70 decisions: planned and executed returns differ by at most 0.4 % for goals, regions
@@ -56,20 +56,13 @@ class PointPlanner:
         )
         self._matrix = self._interpolation(self._entered, ~self._over)
 
-    def plan(self, reward: BatchReward, *, horizon: int | None = 70, gamma: float = 1.0) -> "Plan":
-        """The plan for ``horizon`` decisions (None: a stationary plan for γ < 1)."""
+    def plan(self, reward: BatchReward, *, horizon: int = 70) -> "Plan":
+        """The plan for ``horizon`` decisions."""
         r = _rewards(reward, self._entered).numpy()
-        if horizon is None:
-            sweeps = math.ceil(math.log(1e-3) / math.log(as_discount(gamma)))  # V is then accurate to 0.1 %
-        else:
-            sweeps = as_size(horizon, "horizon", 1, 10_000) - 1
-        value, kept = np.zeros(len(self.nodes), dtype=np.float32), []
-        kept.append(value)
-        for _ in range(sweeps):
-            value = (r + np.float32(gamma) * (self._matrix @ value)).reshape(len(self.nodes), -1).max(1)
-            kept.append(value)
-        values = kept[-1:] if horizon is None else kept[::-1]  # values[t]: with horizon − 1 − t decisions to go
-        return Plan(self, reward, torch.from_numpy(np.stack(values)), gamma)
+        kept = [np.zeros(len(self.nodes), dtype=np.float32)]
+        for _ in range(as_size(horizon, "horizon", 1, 10_000) - 1):
+            kept.append((r + self._matrix @ kept[-1]).reshape(len(self.nodes), -1).max(1))
+        return Plan(self, reward, torch.from_numpy(np.stack(kept[::-1])))
 
     def value(self, table: Float[Tensor, " N"], state: Float[Tensor, "n 4"]) -> Float[Tensor, " n"]:
         """V at any states."""
@@ -106,12 +99,11 @@ class PointPlanner:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """A near-optimal policy for one reward: argmax_a r(s') + γV(s') by the world's own s'."""
+    """A near-optimal policy for one reward: argmax_a r(s') + V(s') by the world's own s'."""
 
     planner: PointPlanner
     reward: BatchReward
-    values: Float[Tensor, "T N"]  # V with horizon − 1 − t decisions to go; one row if the plan is stationary
-    gamma: float
+    values: Float[Tensor, "T N"]  # V with T − 1 − t decisions to go
 
     def act(self, state: Float[Tensor, "n 4"], t: int = 0) -> Float[Tensor, "n 2"]:
         """The force at decision t."""
@@ -121,20 +113,20 @@ class Plan:
         """The planned return from each state at t = 0."""
         return self._best(state, 0)[1]
 
-    def execute(self, state: Float[Tensor, "n 4"], horizon: int | None = None) -> Float[Tensor, " n"]:
-        """The discounted return of rollouts from each state, at the plan's γ."""
+    def execute(self, state: Float[Tensor, "n 4"]) -> Float[Tensor, " n"]:
+        """The return of rollouts from each state."""
         total, alive = torch.zeros(len(state)), torch.ones(len(state))
-        for t in range(len(self.values) if horizon is None else horizon):
+        for t in range(len(self.values)):
             state, over = self.planner.world.advance(state, self.act(state, t))
-            total = total + self.gamma**t * alive * _rewards(self.reward, state)
+            total = total + alive * _rewards(self.reward, state)
             alive = alive * ~over
         return total
 
     def _best(self, state: Float[Tensor, "n 4"], t: int) -> tuple[Float[Tensor, "n 2"], Float[Tensor, " n"]]:
         planner, forces = self.planner, self.planner.fine_forces
         entered, over = planner.world.advance(state.repeat_interleave(len(forces), 0), forces.repeat(len(state), 1))
-        value = planner.value(self.values[min(t, len(self.values) - 1)], entered) * ~over
-        best = (_rewards(self.reward, entered) + self.gamma * value).reshape(len(state), -1).max(-1)
+        value = planner.value(self.values[t], entered) * ~over
+        best = (_rewards(self.reward, entered) + value).reshape(len(state), -1).max(-1)
         return forces[best.indices], best.values
 
 

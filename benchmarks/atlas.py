@@ -22,11 +22,11 @@ import zscout
 from zscout import METHODS, Atlas, OnlineTransfer
 from zscout.base.files import write_json
 from zscout.base.smooth_rewards import SmoothRewards
-from zscout.lab.evaluation.body_judging import HORIZON
-from zscout.lab.evaluation.returns import episode_returns
+from zscout.lab.arenas.body import BodyArena
+from zscout.lab.evaluation.judging import episode_returns
 from zscout.models.files.pretrained import observations_of
 from zscout.transfer.offline import fit_task
-from zscout.worlds.bodies.body import body
+from zscout.worlds.bodies.physics import body
 from zscout.worlds.bodies.tasks import body_tasks
 
 NOISES = (0.0, 0.3)
@@ -202,7 +202,7 @@ class League:
         drawn: int = 40,
         device: str = "cpu",
         threads: int | None = None,
-        horizon: int = HORIZON,
+        horizon: int = BodyArena.horizon,
     ) -> None:
         self.began, self.out, self.horizon = time.monotonic(), out, horizon
         model: Any = zscout.load(f"{body_name}-fb")

@@ -19,12 +19,11 @@ from benchmarks.cross_entropy import cross_entropy
 from zscout.base.edge import as_size
 from zscout.base.files import parse_json, write_json
 from zscout.lab.arenas.body import BodyArena
-from zscout.lab.evaluation.body_judging import HORIZON
-from zscout.lab.evaluation.returns import episode_returns
+from zscout.lab.evaluation.judging import episode_returns
 from zscout.models.fb.model import FB
 from zscout.models.files.pretrained import observations_of
 from zscout.transfer.offline import fit_task
-from zscout.worlds.bodies.body import body as make_body
+from zscout.worlds.bodies.physics import body as make_body
 from zscout.worlds.bodies.tasks import BodyTask, body_task, body_tasks
 
 LABEL_COUNTS = (50, 150, 500, 1_500, 5_000)  # and all observations that are saved with the model
@@ -60,7 +59,7 @@ def measure(model: FB, task: BodyTask, observations: Float[Tensor, "n o"], seed:
     fits = [fit_task(model, observations[:n], rewards[:n]) for n in counts]
     fitted = torch.stack([fit.z for fit in fits]).cpu()
     z = torch.cat([random, best_z(model, task, fitted[-1], rng)[None], fitted])
-    found = episode_returns(model, world, [task], z[None], starts, HORIZON, repeat)[0].mean(-1)
+    found = episode_returns(model, world, [task], z[None], starts, BodyArena.horizon, repeat)[0].mean(-1)
     ceiling, *labelled = (round(total, 2) for total in found[RANDOM:].tolist())
     return BodyMeasures(
         task=task.name,
@@ -95,7 +94,7 @@ def best_z(model: FB, task: BodyTask, z: Float[Tensor, " d"], rng: Generator) ->
         spread=SPREAD,
     )
     finalists = torch.cat([z[None], *(each for both in rounds for each in both)])
-    return finalists[returns(finalists[None], FINAL_STARTS, HORIZON)[0].argmax()]
+    return finalists[returns(finalists[None], FINAL_STARTS, BodyArena.horizon)[0].argmax()]
 
 
 def main(
@@ -151,7 +150,7 @@ def _about(model: FB, body: str, seed: int) -> dict[str, Any]:
         "model": model.about.get("name", ""),
         "weights": hashlib.sha256(weights).hexdigest()[:16],
         "seed": seed,
-        "horizon": HORIZON,
+        "horizon": BodyArena.horizon,
         "episodes": EPISODES,
         "random": RANDOM,
         "population": POPULATION,

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from zscout.worlds.bodies import goals
-from zscout.worlds.bodies.body import body
+from zscout.worlds.bodies.physics import body
 from zscout.worlds.bodies.quadruped import LEGS, QUADRUPED
 from zscout.worlds.bodies.skeleton import Skeleton
 from zscout.worlds.registry import of_kind

@@ -17,7 +17,7 @@ from benchmarks.kernels import floors, training
 from benchmarks.measurement import Line, Measure, Setting
 from benchmarks.recommendations import end_to_end, live, many
 from zscout.base.edge import known_name
-from zscout.base.extras import MissingExtraError
+from zscout.base.hints import MissingExtraError
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from torch import Generator, Tensor
 
 import zscout
 from zscout.models.files.pretrained import observations_of
-from zscout.worlds.bodies.body import body
+from zscout.worlds.bodies.physics import body
 from zscout.worlds.bodies.tasks import BodyTask, body_task
 
 UPRIGHT = ("stand", "walk", "run", "flip", "walk-backward", "stand-still")

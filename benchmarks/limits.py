@@ -26,8 +26,8 @@ from benchmarks.atlas import League
 from zscout import Limit, OnlineTransfer
 from zscout.base.files import write_json
 from zscout.transfer.constants import SETTLED
-from zscout.worlds.bodies.body import body
 from zscout.worlds.bodies.goals import HEIGHT, goals_of
+from zscout.worlds.bodies.physics import body
 
 LOW = {"walker": 0.5, "cheetah": 0.35}  # metres
 UPRIGHT, TILTED = 0, 0.5  # entry of the quadruped's goal features; cosine

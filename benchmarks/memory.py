@@ -23,8 +23,8 @@ from zscout import Memory, OnlineTransfer
 from zscout.base.files import write_json
 from zscout.models.files.pretrained import observations_of
 from zscout.transfer.constants import SETTLED
-from zscout.worlds.bodies.body import Body, body
 from zscout.worlds.bodies.goals import HEIGHT, SPEED
+from zscout.worlds.bodies.physics import Body, body
 from zscout.worlds.bodies.tasks import body_task, tolerance
 
 Reward = Callable[[Tensor], Tensor]

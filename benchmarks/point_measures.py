@@ -17,7 +17,7 @@ from zscout.base.files import write_json
 from zscout.lab.arenas.arena import Tasks
 from zscout.lab.arenas.point import LABELS, PointArena, task_named
 from zscout.lab.compare.stored_results import LABEL_COUNTS, TaskMeasures
-from zscout.lab.evaluation.returns import episode_returns
+from zscout.lab.evaluation.judging import episode_returns
 from zscout.worlds.points.planner import PointPlanner
 
 TASKS = 30  # the first tasks of zscout compare

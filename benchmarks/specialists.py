@@ -20,8 +20,8 @@ from torch import Generator, Tensor, nn
 
 from zscout.base.files import write_json
 from zscout.models.fb.cuda_graph import as_graph
-from zscout.worlds.bodies.body import Body
-from zscout.worlds.bodies.body import body as make_body
+from zscout.worlds.bodies.physics import Body
+from zscout.worlds.bodies.physics import body as make_body
 from zscout.worlds.bodies.tasks import BodyTask, body_tasks
 
 NOISE, CLIPPED = 0.2, 0.5  # of the actions in the target

@@ -12,14 +12,14 @@ from benchmarks import body_measures
 from benchmarks.body_measures import best_z, main, measure
 from benchmarks.cross_entropy import cross_entropy
 from test_body_training import TINY
-from zscout.lab.evaluation.returns import episode_returns
+from zscout.lab.evaluation.judging import episode_returns
 from zscout.models.fb.bodies.training import BodyTrainer
 from zscout.models.fb.model import FB
 from zscout.models.files.folder import save_observations
 from zscout.models.files.pretrained import observations_of
 from zscout.models.sphere import project_sphere
 from zscout.transfer.offline import fit_task
-from zscout.worlds.bodies.body import Body, body
+from zscout.worlds.bodies.physics import Body, body
 from zscout.worlds.bodies.tasks import body_task, body_tasks
 
 STORED = Path(__file__).parents[1] / "results"

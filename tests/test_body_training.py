@@ -11,7 +11,7 @@ from torch import Generator
 
 import zscout
 from commands import run_zscout
-from zscout.lab.evaluation.returns import episode_returns
+from zscout.lab.evaluation.judging import episode_returns
 from zscout.models.fb.bodies.collection import Archive, Buffer, Collector, cells_of
 from zscout.models.fb.bodies.training import BodyTrainer
 from zscout.models.fb.learner import FBLearner, centred
@@ -20,7 +20,7 @@ from zscout.models.fb.recipe import BodyRecipe
 from zscout.models.files.checkpoint import read_checkpoint, write_checkpoint
 from zscout.models.files.pretrained import observations_of
 from zscout.worlds import body
-from zscout.worlds.bodies.body import Body
+from zscout.worlds.bodies.physics import Body
 from zscout.worlds.bodies.tasks import body_task
 
 TINY = BodyRecipe(

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from data_files import LENGTHS, WRITERS, plain, transitions
-from zscout.base.extras import MissingExtraError
+from zscout.base.hints import MissingExtraError
 from zscout.models.data import tables
 from zscout.models.data.dataset import Dataset, continuous, gather
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import zscout
-from zscout.lab.evaluation.point_judging import psi_error
+from zscout.lab.evaluation.judging import psi_error
 from zscout.lab.training.fb import FBPretraining
 from zscout.models.fb.data import random_forces
 from zscout.models.fb.learner import centred, fb_loss, least, orthonormality_loss

@@ -15,7 +15,7 @@ from zscout.live.session.setup import Setup
 from zscout.models.fb.bodies.training import BodyTrainer
 from zscout.models.files.folder import save_observations
 from zscout.models.files.pretrained import shipped
-from zscout.worlds.bodies.body import body
+from zscout.worlds.bodies.physics import body
 from zscout.worlds.registry import LEARNED, PLACES, of_kind
 
 

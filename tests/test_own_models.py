@@ -16,8 +16,8 @@ from toys import Compass, Drift, Drifter
 from zscout import METHODS, ExactModel, Method, OnlineTransfer, calibrated, check_model, rollout
 from zscout.base.types import BehaviorModel
 from zscout.models.checks.conventions import Fit
+from zscout.models.checks.rollouts import rollout_pairs
 from zscout.models.fb.model import FB, FBConfig
-from zscout.models.usfa.rollouts import rollout_pairs
 from zscout.transfer.belief.posterior import TaskPosterior
 from zscout.transfer.offline import infer_task
 from zscout.transfer.score.search import Shooting

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from benchmarks.specialists import Recipe, Specialists, main
-from zscout.worlds.bodies.body import body
+from zscout.worlds.bodies.physics import body
 from zscout.worlds.bodies.tasks import body_task, body_tasks
 
 pytestmark = pytest.mark.long

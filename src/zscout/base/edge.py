@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
-from zscout.base.names import known_name as known_name
+from zscout.base.hints import known_name as known_name
 from zscout.base.randomness import Rng, Streams
 from zscout.base.types import Action, Vectors
 

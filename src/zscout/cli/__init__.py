@@ -12,7 +12,7 @@ import tyro
 from rich.console import Console
 
 import zscout
-from zscout.base.names import known_name, nearest
+from zscout.base.hints import known_name, nearest
 from zscout.cli.bench import Bench
 from zscout.cli.chart import Chart
 from zscout.cli.compare import Compare, Tune

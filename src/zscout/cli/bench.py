@@ -9,7 +9,7 @@ import tyro
 from rich.console import Console
 
 import zscout
-from zscout.base.extras import how_to_install
+from zscout.base.hints import how_to_install
 from zscout.cli.parts.options import OutputFile, Quick, device_named, names_of, usage_errors
 from zscout.cli.parts.output import UsageError, fail, say, writable, writable_folder
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import tyro
 from rich.console import Console
 
-from zscout.base.names import known_name
+from zscout.base.hints import known_name
 from zscout.cli.parts.options import Quick, device_named, usage_errors
 from zscout.cli.parts.output import say, writable_folder
 from zscout.cli.parts.progress import bar_with_time_left, stopped

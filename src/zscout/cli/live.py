@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from rich.console import Console
 
-from zscout.base.extras import how_to_install
+from zscout.base.hints import how_to_install
 from zscout.cli.parts.options import Quick
 from zscout.cli.parts.output import UsageError, say
 

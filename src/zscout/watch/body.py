@@ -18,8 +18,8 @@ from zscout.lab.runs.spec import Spec
 from zscout.transfer.agent import OnlineTransfer
 from zscout.watch.progress import Certificates, Progress
 from zscout.watch.viewer import REPORTED_TASKS, beside_oracle, linear_task, read_task, seed_of, share
-from zscout.worlds.bodies.body import body
 from zscout.worlds.bodies.env import side_view
+from zscout.worlds.bodies.physics import body
 from zscout.worlds.bodies.tasks import body_tasks
 
 COMPARED = 2_000  # saved observations on which the estimate is compared with goal features

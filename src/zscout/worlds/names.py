@@ -1,7 +1,7 @@
 """The public names of ``zscout.worlds``."""
 
-from zscout.worlds.bodies.body import Body, body
 from zscout.worlds.bodies.env import BodyEnv
+from zscout.worlds.bodies.physics import Body, body
 from zscout.worlds.bodies.tasks import BodyTask, body_task, body_tasks
 from zscout.worlds.grids.env import GridEnv
 from zscout.worlds.grids.grid import ACTIONS, GridWorld

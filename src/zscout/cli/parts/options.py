@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 from rich.console import Console
 
-from zscout.base.extras import MissingExtraError
-from zscout.base.names import known_name
+from zscout.base.hints import MissingExtraError, known_name
 from zscout.cli.parts.output import UsageError, writable, write_files
 from zscout.worlds.registry import Place, of_kind
 

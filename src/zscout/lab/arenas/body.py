@@ -13,7 +13,7 @@ from zscout.base.edge import known_name
 from zscout.base.randomness import Streams
 from zscout.lab.arenas.vector import LINEAR, VectorArena
 from zscout.models.files.pretrained import observations_of
-from zscout.worlds.bodies.body import Body, body
+from zscout.worlds.bodies.physics import Body, body
 from zscout.worlds.bodies.tasks import body_task, body_tasks
 from zscout.worlds.registry import of_kind
 

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 import zscout
-from zscout.base.extras import MissingExtraError
+from zscout.base.hints import MissingExtraError
 from zscout.lab.runs.executor import Result
 from zscout.lab.runs.spec import Spec, code_digest
 

@@ -9,7 +9,7 @@ from zscout.models.fb.bodies.training import BodyTrainer
 from zscout.models.fb.model import FB
 from zscout.models.fb.recipe import BodyRecipe, FBProgress
 from zscout.models.files.folder import save_observations
-from zscout.worlds.bodies.body import body
+from zscout.worlds.bodies.physics import body
 
 KEPT = 10_000  # observations saved with a model
 QUICK_EPISODES = {"episodes": 1, "horizon": 50}
@@ -29,7 +29,7 @@ class BodyTraining(Training):
 
     def judge(self, model: FB) -> dict[str, Any]:
         """Zero-shot returns by task."""
-        from zscout.lab.evaluation.body_judging import judge_body  # training needs none of it
+        from zscout.lab.evaluation.judging import judge_body  # training needs none of it
 
         self._seen, repeat = self.trainer.observations.cpu(), self.trainer.recipe.repeat
         few = QUICK_EPISODES if self.what.quick else {}

@@ -27,7 +27,7 @@ class PointTraining(Training):
 
     def judge(self, model: FB) -> dict[str, Any]:
         """Zero-shot returns ÷ the planner's."""
-        from zscout.lab.evaluation.point_judging import judge_point  # training needs none of it
+        from zscout.lab.evaluation.judging import judge_point  # training needs none of it
 
         return asdict(judge_point(model, point_maze(), tasks=1 if self.what.quick else 5))
 

@@ -10,8 +10,7 @@ from typing import Any, Literal
 
 import torch
 
-from zscout.base.extras import how_to_install
-from zscout.base.names import known_name
+from zscout.base.hints import how_to_install, known_name
 from zscout.lab.arenas.body import BodyArena
 from zscout.lab.arenas.ground import OF_ARENAS
 from zscout.lab.arenas.point import PointArena

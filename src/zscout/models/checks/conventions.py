@@ -12,7 +12,7 @@ from torch import Tensor
 
 from zscout.base.edge import as_discount, as_size
 from zscout.base.types import BehaviorModel
-from zscout.models.usfa.rollouts import Pairs, check_env, horizon, rollout_pairs
+from zscout.models.checks.rollouts import Pairs, check_env, horizon, rollout_pairs
 
 SHORT = (1, 3, 10)  # steps before the model's own ψ bootstraps the rest
 HORIZONS = np.geomspace(1.25, 1_000.0, 49)  # 1/(1 − γ) of the discounts tried

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from zscout.base.names import known_name
+from zscout.base.hints import known_name
 from zscout.models.data.tables import Block, Hdf5Table, NpzTable, ParquetTable, Table, opened_hdf5
 
 HDF5 = (".hdf5", ".h5")

@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from zscout.base.extras import MissingExtraError
+from zscout.base.hints import MissingExtraError
 
 ROWS = 65_536  # of a block
 NUMBERS = "biuf"  # kinds of dtype: bool, int, unsigned, float

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from zscout.base.extras import MissingExtraError
+from zscout.base.hints import MissingExtraError
 
 PREFIX = "hf://"
 OF_A_MODEL = ["config.json", "init_kwargs.json", "model.safetensors"]

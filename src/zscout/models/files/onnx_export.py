@@ -16,8 +16,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from zscout.base.extras import MissingExtraError
 from zscout.base.files import write_bytes
+from zscout.base.hints import MissingExtraError
 from zscout.models.fb.model import FB
 from zscout.models.usfa.model import USFA
 

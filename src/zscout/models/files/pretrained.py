@@ -11,7 +11,7 @@ from torch import Tensor
 
 from zscout.base.edge import as_device
 from zscout.base.files import opened_tensors, parsed, read_json
-from zscout.base.names import nearest
+from zscout.base.hints import nearest
 from zscout.base.packing import SCALE, unpacked
 from zscout.models.fb.model import FB, FBConfig
 from zscout.models.files.folder import CONFIG, OBSERVATIONS, WEIGHTS, check_tensors

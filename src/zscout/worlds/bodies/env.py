@@ -8,7 +8,7 @@ import torch
 
 from zscout.base.edge import as_size
 from zscout.base.types import Action
-from zscout.worlds.bodies.body import Body, body
+from zscout.worlds.bodies.physics import Body, body
 from zscout.worlds.bodies.tasks import BodyTask, body_task
 from zscout.worlds.grids.env import AGENT, INK, PAPER
 from zscout.worlds.grids.rewards import finite_number

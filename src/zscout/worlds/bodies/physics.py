@@ -7,7 +7,7 @@ import threading
 import warnings
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import resources
 from typing import Any, NamedTuple
 
@@ -17,9 +17,10 @@ from gymnasium.spaces import Box
 from jaxtyping import Bool, Float
 from torch import Generator, Tensor
 
-from zscout.base.edge import as_finite, as_size, common_shape
-from zscout.base.extras import MissingExtraError
+from zscout.base.edge import as_finite, as_positive, as_size, common_shape
+from zscout.base.hints import MissingExtraError, known_name
 from zscout.base.types import Action, Obs
+from zscout.worlds.registry import of_kind
 
 STATE = ("qpos", "qvel", "qacc_warmstart", "act")  # MuJoCo's names of the parts of a state before its sensors
 
@@ -256,3 +257,27 @@ def load_model(name: str, change: Callable[[Any], None] | None = None, *, sensor
 def _cores() -> int:
     """The cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def body(name: str, *, repeat: int = 1, threads: int | None = None, scale: Mapping[str, float] | None = None) -> Body:
+    """A body of the registry, such as "walker"; its physics has by default all cores of the process.
+
+    ``scale`` multiplies what no model was trained with: ``{"torso": 1.5}`` its torso's mass, ``{"friction": 0.5}``.
+    """
+    bodies = of_kind("body")
+    found: Body = bodies[known_name(name, bodies, "body")].make(repeat=repeat, threads=threads)
+    for part, factor in (scale or {}).items():
+        _scale(found, known_name(part, ("torso", "friction"), "part of a body's physics"), as_positive(factor, part))
+    return found
+
+
+def _scale(found: Body, part: str, factor: float) -> None:
+    if part == "friction":
+        found.model.geom_friction[:] *= factor
+        return
+    import mujoco
+
+    torso = found.model.body("torso").id
+    found.model.body_mass[torso] *= factor
+    found.model.body_inertia[torso] *= factor
+    mujoco.mj_setConst(found.model, mujoco.MjData(found.model))

@@ -1,4 +1,4 @@
-"""Unknown names: errors that suggest similar ones. Does not import torch."""
+"""Errors that say what would work: similar names, missing packages. Does not import torch."""
 
 import difflib
 from collections.abc import Collection
@@ -17,3 +17,15 @@ def known_name(name: Any, known: Collection[str], what: str, else_: str = "") ->
         return name
     guess = nearest(name, known, most=2)
     raise ValueError(f"there is no {what} {name!r}: {guess}there are {', '.join(known) or 'none'}{else_}")
+
+
+class MissingExtraError(ModuleNotFoundError):
+    """An extra of pyproject.toml is not installed; the message says what needs it and how to install it."""
+
+    def __init__(self, needs: str, extra: str) -> None:
+        super().__init__(f"{needs}: {how_to_install(extra)}")
+
+
+def how_to_install(extra: str) -> str:
+    """The command that installs an extra: zscout comes as a clone."""
+    return f"run pip install -e '.[{extra}]' in your clone of zscout"

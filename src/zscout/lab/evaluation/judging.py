@@ -1,0 +1,124 @@
+"""How good an FB model is: zero-shot returns of episodes of a body, and in the point maze relative to a planner."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Generator, Tensor
+
+from zscout.lab.arenas.body import BodyArena
+from zscout.lab.arenas.point import PointArena
+from zscout.lab.arenas.vector import LABELS
+from zscout.models.fb.data import random_forces
+from zscout.models.fb.model import FB
+from zscout.transfer.offline import fit_task
+from zscout.worlds.bodies.physics import body
+from zscout.worlds.bodies.tasks import body_tasks
+from zscout.worlds.points.maze import PointMaze
+from zscout.worlds.points.planner import PointPlanner
+from zscout.worlds.points.tasks import KINDS, point_tasks
+
+POINT_LABELS = 10_000  # observations of the point maze whose rewards decide z
+
+
+def episode_returns(
+    model: FB,
+    world: Any,
+    tasks: Sequence[Callable[[Float[Tensor, "n o"]], Float[Tensor, " n"]]],
+    z: Float[Tensor, "K n d"],
+    starts: Float[Tensor, "m k"],
+    horizon: int,
+    repeat: int = 1,
+) -> Float[Tensor, "K n m"]:
+    """Returns of one episode of π(·,z), for n z of each task, from each start, on the device of the starts.
+
+    ``world`` is a point maze or a body: ``horizon`` control steps, a new action every ``repeat``.
+    """
+    (K, n, d), m = z.shape, len(starts)
+    rows = z.to(model.device).reshape(-1, d).repeat_interleave(m, 0)
+    state = starts.repeat(K * n, 1)
+    total = torch.zeros(K, n * m, dtype=torch.float64, device=starts.device)
+    alive = torch.ones_like(total)
+    for t in range(horizon):
+        if t % repeat == 0:
+            obs = world.observe(state).float().to(model.device)
+            action = torch.as_tensor(model.act(obs, rows)).to(state.device)
+        state, over = world.advance(state, action)
+        entered = world.observe(state).reshape(K, n * m, -1)
+        alive = alive * ~over.reshape(K, n * m)  # a pit pays nothing
+        total += alive * torch.stack([task(own) for task, own in zip(tasks, entered, strict=True)])
+    return total.reshape(K, n, m)
+
+
+@dataclass(frozen=True)
+class BodyVerdict:
+    """Mean zero-shot returns of an episode, and the R² of each reward in φ."""
+
+    returns: dict[str, float]
+    expressed: dict[str, float]
+    episodes: int
+    horizon: int  # control steps of an episode
+
+
+def judge_body(
+    model: FB,
+    name: str,
+    observations: Float[Tensor, "n o"],
+    *,
+    repeat: int = 1,
+    episodes: int = 10,
+    horizon: int = BodyArena.horizon,
+    seed: int = 0,
+) -> BodyVerdict:
+    """Zero-shot returns on the suite's and the benchmark's tasks, z from up to 50,000 labelled observations."""
+    world = body(name)
+    tasks = [task for task in body_tasks(world) if task.kind != "held-out"]
+    fits = [fit_task(model, observations[:LABELS], task(observations[:LABELS])) for task in tasks]
+    z = torch.stack([fit.z for fit in fits])
+    starts = world.random_states(episodes, Generator().manual_seed(seed))
+    found = episode_returns(model, world, tasks, z[:, None], starts, horizon, repeat)[:, 0].mean(1)
+    names = [task.name for task in tasks]
+    expressed = {name: round(fit.expressed, 4) for name, fit in zip(names, fits, strict=True)}
+    rounded = dict(zip(names, [round(r, 2) for r in found.tolist()], strict=True))
+    return BodyVerdict(rounded, expressed, episodes, horizon)
+
+
+@dataclass(frozen=True)
+class PointVerdict:
+    """The quality of a model."""
+
+    kinds: dict[str, float]  # zero-shot return ÷ the planner's, by kind of task
+    value: float  # its mean over kinds
+    psi_error: float  # √(mean ‖ψ − G‖² ÷ mean ‖G‖²) over random z and starts, G by rollouts
+    tasks: int
+
+
+def judge_point(model: FB, world: PointMaze, *, tasks: int = 5, count: int = 50, seed: int = 0) -> PointVerdict:
+    """Compare zero-shot policies with planned ones, on ``tasks`` of each kind and the same ``count`` starts."""
+    rng = Generator().manual_seed(seed)
+    data = random_forces(world, POINT_LABELS * 10, rng).shuffled(Generator().manual_seed(seed))
+    labels, starts = data.next_obs[:POINT_LABELS], world.random_states(count, rng)  # labels are as the training data
+    named = [task for i, kind in enumerate(KINDS) for task in point_tasks(world, kind, tasks, 100 * seed + i)]
+    planner = PointPlanner(world)
+    planned = torch.stack([planner.plan(task, horizon=PointArena.horizon).execute(starts) for task in named])
+    z = torch.stack([fit_task(model, labels, task(labels)).z for task in named])
+    share = episode_returns(model, world, named, z[:, None], starts, PointArena.horizon)[:, 0].mean(1) / planned.mean(1)
+    kinds = {
+        kind: float(torch.stack([s for s, task in zip(share, named, strict=True) if task.kind == kind]).mean())
+        for kind in KINDS
+    }
+    return PointVerdict(kinds, sum(kinds.values()) / len(kinds), psi_error(model, starts, world), len(z))
+
+
+def psi_error(model: FB, starts: Float[Tensor, "n k"], world: PointMaze, seed: int = 0) -> float:
+    """The relative error of ψ(s;z) against rollouts, one random z for each start."""
+    z = model.sample_z(len(starts), seed)
+    psi = model.psi(starts, z[:, None])[:, 0]
+    total, weight, state = torch.zeros_like(psi), torch.ones(len(psi), 1), starts
+    while float(weight.max()) > 0.01:
+        state, over = world.advance(state, torch.as_tensor(model.act(state, z)))
+        total = total + weight * model.phi(state)
+        weight = model.gamma * weight * ~over[:, None]
+    return float(((psi - total).square().sum() / total.square().sum()).sqrt())

@@ -12,8 +12,9 @@ from torch import Generator
 import zscout
 from commands import run_zscout
 from zscout.lab.evaluation.judging import episode_returns
-from zscout.models.fb.bodies.collection import Archive, Buffer, Collector, cells_of
+from zscout.models.fb.bodies.collection import Archive, Collector, cells_of
 from zscout.models.fb.bodies.training import BodyTrainer
+from zscout.models.fb.buffer import Buffer
 from zscout.models.fb.learner import FBLearner, centred
 from zscout.models.fb.model import FB, FBConfig
 from zscout.models.fb.recipe import BodyRecipe

@@ -6,9 +6,19 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from zscout.cli.parts.options import OPEN_GRID, OutputFile, Quick, World, check_world, device_named, usage_errors
+from zscout.cli.parts.options import (
+    OPEN_GRID,
+    DataPath,
+    OutputFile,
+    Quick,
+    Usual,
+    World,
+    check_world,
+    device_named,
+    usage_errors,
+)
 from zscout.cli.parts.output import say, writable, writable_folder
-from zscout.cli.parts.progress import bar_with_time_left, stopped
+from zscout.cli.parts.progress import bar_with_time_left, read_data, stopped
 from zscout.worlds.registry import PLACES, of_kind
 
 if TYPE_CHECKING:
@@ -19,13 +29,15 @@ OF_USFA = ("features", "dim", "slip", "recipe", "walks", "length", "patience", "
 
 @dataclass(frozen=True)
 class Pretrain:
-    """Train a model for a world, measure it, save it; resumes if interrupted."""
+    """Train a model for a world or on your data, measure it, save it; resumes if interrupted."""
 
     out: Path  # Folder for the model, its log and, during training, its checkpoint.
     world: World = OPEN_GRID
-    # usfa (grids), or fb (point maze, bodies): a forward-backward model; only --set, --seed, --device and --quick
-    # apply.
-    model: str = "usfa"
+    data: DataPath = None
+    layout: str = ""  # Of --data: exorl, ogbench, minari, metamotivo or plain; default: as the files say.
+    # usfa (grids), or fb (point maze, bodies, data): a forward-backward model; only --set, --seed, --device and
+    # --quick apply.
+    model: str = Usual("usfa")
     features: str = "laplacian"  # clusters, laplacian, or module:name: your table, or a function of the world.
     dim: int = 9  # Number of features; not for your own features.
     slip: float = 0.0  # Probability that a random action replaces the chosen one.
@@ -54,7 +66,7 @@ class Pretrain:
             device_named(self.device)
             writable_folder(self.out)
             writable(self.json)
-            run = self._training()
+            run = self._training(console)
         start, trainer = time.perf_counter(), run.trainer
         if run.resumed:
             say(console, f"resuming at step {trainer.step:,} of {run.steps:,}")
@@ -75,23 +87,40 @@ class Pretrain:
             write_json(self.json, log)
         say(console, f"wrote {self.out}")
 
-    def _training(self) -> "Training":
+    def _training(self, console: Console | None = None) -> "Training":
         """The training of this model, new or resumed."""
-        check_world(self.world, PLACES)
-        learned = of_kind("point", "body")
-        if self.world in learned and self.model != "fb":
-            raise ValueError(f"--world {self.world} needs --model fb")
-        if self.world not in learned and self.model != "usfa":
-            raise ValueError(f"--model {self.model}: expected usfa for a grid, fb for {', '.join(learned)}")
-        if self.model == "fb":
-            from zscout.lab.training.fb import FBPretraining
+        from zscout.lab.training.training import STORED, check_folder
 
+        check_world(self.world, PLACES)
+        learned, anywhere = of_kind("point", "body"), self.data is not None and isinstance(self.world, Usual)
+        usual = isinstance(self.model, Usual) and self.data is not None and (anywhere or self.world in learned)
+        model = "fb" if usual else str(self.model)
+        if self.layout and self.data is None:
+            raise ValueError("--layout applies to --data only")
+        if anywhere and model != "fb":
+            raise ValueError(f"--model {model} on data needs the states of a grid: pass --world, or --model fb")
+        if self.world in learned and model != "fb":
+            raise ValueError(f"--world {self.world} needs --model fb")
+        if not anywhere and self.world not in learned and model != "usfa":
+            raise ValueError(f"--model {model}: expected usfa for a grid, fb for {', '.join(learned)}, or for --data")
+        named = {name: getattr(self, name) for name in ("world", "layout", "seed", "device", "quick")}
+        named |= {"changes": self.set, "data": "" if self.data is None else str(self.data)}
+        if model == "fb":
             for field in fields(self):
                 if field.name in OF_USFA and getattr(self, field.name) != field.default:
                     hint = ": write --set dim=…" if field.name == "dim" else ""
                     raise ValueError(f"--{field.name} does not apply to --model fb{hint}")
-            named = {name: getattr(self, name) for name in ("world", "seed", "device", "quick")}
-            what = FBPretraining(changes=self.set, **named)
+        if self.data is not None:
+            check_folder(self.out)
+            read_data(console, self.data, self.out / STORED, self.layout)
+        if model == "fb":
+            from zscout.lab.training.fb import FBPretraining
+
+            what = FBPretraining(**named | ({"world": ""} if anywhere else {}))
+            if self.data is not None:
+                from zscout.lab.training.data import DataTraining
+
+                return DataTraining(what, self.out)
             if PLACES[self.world].kind == "body":
                 from zscout.lab.training.body import BodyTraining
 
@@ -101,5 +130,4 @@ class Pretrain:
             return PointTraining(what, self.out)
         from zscout.lab.training.grid import GridPretraining, GridTraining
 
-        named = {field.name: getattr(self, field.name) for field in fields(GridPretraining) if field.name != "changes"}
-        return GridTraining(GridPretraining(changes=self.set, **named), self.out)
+        return GridTraining(GridPretraining(**named, **{name: getattr(self, name) for name in OF_USFA}), self.out)

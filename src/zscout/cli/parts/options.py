@@ -24,6 +24,8 @@ Jobs = Annotated[int | None, tyro.conf.arg(metavar="INT")]
 Runner = Annotated[str, tyro.conf.arg(metavar="{local,ray}")]
 Address = Annotated[str, tyro.conf.arg(metavar="HOST:PORT")]
 Quick = tyro.conf.FlagCreatePairsOff[bool]
+ABOUT_DATA = "A folder of episodes, or a file: ExORL, OGBench, Minari, metamotivo, or plain .npz or Parquet."
+DataPath = Annotated[Path | None, tyro.conf.arg(metavar="PATH", help=ABOUT_DATA)]
 
 
 GRIDS, BODIES = (", ".join(of_kind(kind)) for kind in ("grid", "body"))

@@ -62,6 +62,18 @@ def bar_with_time_left(console: Console) -> "Progress":
     return Progress(*columns, console=console, transient=True)
 
 
+def read_data(console: Console | None, path: Path, folder: Path, layout: str = "") -> None:
+    """Read a folder of episodes into memory-mapped transitions, with a bar; then say what was found."""
+    from zscout.models.data.dataset import Dataset, gather
+
+    console = console or Console(quiet=True)
+    with bar_with_time_left(console) as bar:
+        task = bar.add_task("reading", total=None)
+        for done, total in gather(path, folder, layout):
+            bar.update(task, completed=done, total=total)
+    say(console, str(Dataset(folder).summary))
+
+
 def run_with_bar(specs: "list[Spec]", store: "Store", executor: "Executor", console: Console) -> None:
     """Run what is not stored yet, with a bar and the time left; a stop loses only unfinished chunks."""
     import torch

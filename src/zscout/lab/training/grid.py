@@ -12,7 +12,8 @@ from torch import Generator, Tensor
 
 from zscout.base.edge import as_size, known_name
 from zscout.lab.arenas.ground import features_named, world_named
-from zscout.lab.training.training import Training, parse_change
+from zscout.lab.training.training import STORED, Training, parse_change
+from zscout.models.data.dataset import Dataset
 from zscout.models.exact.model import ExactModel
 from zscout.models.files.pretrained import load
 from zscout.models.usfa.judging import Judge, Verdict, moment_error
@@ -43,6 +44,8 @@ class GridPretraining:
     slip: float = 0.0
     recipe: str = "robust"
     changes: tuple[str, ...] = ()  # "name=value" of the recipe
+    data: str = ""  # transitions to learn from: a folder of episodes, or a file
+    layout: str = ""  # of the data; empty: as detected
     walks: int = 0  # random walks to learn from; 0: every transition of the world
     length: int = 1_000  # of each walk
     seed: int = 0
@@ -68,9 +71,13 @@ class GridPretraining:
         known = [field.name for field in fields(Recipe)]
         return replace(recipe, **dict(parse_change(text, known) for text in self.changes))
 
-    def build_data(self, world: GridWorld) -> Transitions:
-        """Transitions without rewards: all, or those of random walks."""
+    def build_data(self, world: GridWorld, stored: Path) -> Transitions:
+        """Transitions without rewards: all, those of random walks, or those of files."""
         as_size(self.patience, "patience", 1)
+        if self.data:
+            if self.walks:
+                raise ValueError("--walks does not apply to --data")
+            return Transitions.of_data(Dataset(stored), world.n_states, world.n_actions)
         if not as_size(self.walks, "walks", 0):
             return Transitions.of_world(world)
         return Transitions.of_random_walks(world, self.walks, self.length, Generator().manual_seed(self.seed))
@@ -79,7 +86,20 @@ class GridPretraining:
         """The command that repeats this training."""
         words = ["zscout", "pretrain", "--world", self.world, "--features", self.features]
         default = GridPretraining(world=self.world, features=self.features)
-        for name in ("dim", "slip", "recipe", "walks", "length", "seed", "patience", "keep", "device", "base"):
+        for name in (
+            "dim",
+            "slip",
+            "recipe",
+            "data",
+            "layout",
+            "walks",
+            "length",
+            "seed",
+            "patience",
+            "keep",
+            "device",
+            "base",
+        ):
             if getattr(self, name) != getattr(default, name):
                 words += [f"--{name}", str(getattr(self, name))]
         words += ["--set", *self.changes] if self.changes else []
@@ -110,7 +130,12 @@ class GridTraining(Training):
         self.world = world_named(what.world, what.slip)
         self.phi = what.build_features(self.world)
         return Trainer(
-            what.build_data(self.world), self.phi, _places(self.world), what.build_recipe(), what.seed, what.device
+            what.build_data(self.world, self.out / STORED),
+            self.phi,
+            _places(self.world),
+            what.build_recipe(),
+            what.seed,
+            what.device,
         )
 
     def _take(self, base: object) -> None:
@@ -170,7 +195,7 @@ class GridTraining(Training):
             "slip": self.world.slip,
             "features": f"{what.features}, d = {self.phi.shape[1]}",
             "recipe": what.recipe,
-            "data": f"{what.walks} random walks of {what.length}" if what.walks else "all transitions",
+            "data": what.data or (f"{what.walks} random walks of {what.length}" if what.walks else "all transitions"),
         }
         if what.base:
             found |= self._base_facts | {"moment_command": what.command(self.out.resolve().name)}

@@ -1,5 +1,6 @@
 """A training in a folder: resumed if it was begun, judged and saved at its end."""
 
+import shutil
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -9,10 +10,12 @@ from typing import Any, ClassVar, Protocol
 
 import zscout
 from zscout.base.files import parse_json, write_json
+from zscout.models.data.dataset import MANIFEST
 from zscout.models.files.checkpoint import Resumable, read_checkpoint, write_checkpoint
 from zscout.models.files.folder import CARD, CONFIG, WEIGHTS, save
 
 CHECKPOINT, LOG = "checkpoint.safetensors", "training.json"
+STORED = "data"  # the folder of transitions while a model of data is trained
 
 
 class Pretraining(Protocol):
@@ -22,7 +25,7 @@ class Pretraining(Protocol):
 
     @property
     def world(self) -> str:
-        """A name of the registry, or the path of a map."""
+        """A name of the registry, or the path of a map; empty if there is only data."""
 
     @property
     def seed(self) -> int:
@@ -114,7 +117,8 @@ class Training(ABC):
         model, name = self.trained, self.out.resolve().name
         verdict = self.judge(model)
         origin = {"seed": self.what.seed, "version": zscout.__version__, "command": self.what.command(name)}
-        model.about = {"name": name, "world": self.what.world} | origin | self.facts() | {"verdict": verdict}
+        where = {"world": self.what.world} if self.what.world else {}
+        model.about = {"name": name} | where | origin | self.facts() | {"verdict": verdict}
         self.write(model)
         log = {
             "what": asdict(self.what),
@@ -125,6 +129,8 @@ class Training(ABC):
         }
         write_json(self.out / LOG, log)
         (self.out / CHECKPOINT).unlink(missing_ok=True)
+        if (self.out / STORED / MANIFEST).is_file():
+            shutil.rmtree(self.out / STORED)
         return log
 
     def write(self, model: Any) -> None:

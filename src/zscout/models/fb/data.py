@@ -1,5 +1,6 @@
 """Reward-free data of worlds with vector observations: correlated random forces; parts of pure exploration."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -55,11 +56,6 @@ class Experience:
     def __len__(self) -> int:
         return len(self.obs)
 
-    @classmethod
-    def of(cls, steps: list[tuple[Tensor, Tensor, Tensor, Tensor]]) -> "Experience":
-        """Steps of many runs, joined."""
-        return cls(*(torch.cat(part) for part in zip(*steps, strict=True)))
-
 
 def random_forces(
     world: BatchWorld,
@@ -72,19 +68,31 @@ def random_forces(
 ) -> Experience:
     """Episodes of ``length`` under forces a ← ρa + √(1 − ρ²) · N(0, size²), clipped to [−1, 1]."""
     runs = min(RUNS, as_size(transitions, "transitions", 1))
+    steps = [vars(step).values() for step in force_steps(world, transitions, rng, runs, length, correlation, size)]
+    return Experience(*(torch.cat(part) for part in zip(*steps, strict=True)))
+
+
+def force_steps(
+    world: BatchWorld,
+    transitions: int,
+    rng: Generator,
+    runs: int,
+    length: int = 70,
+    correlation: float = 0.8,
+    size: float = 1.0,
+) -> Iterator[Experience]:
+    """The same, step by step of all runs."""
     actions = world.action_space.shape[0]
     state, force = world.random_states(runs, rng), size * _normal(runs, actions, rng)
     age = torch.randint(length, (runs,), generator=rng, device=rng.device)  # episodes do not end all at once
-    steps = []
     for _ in range(-(-transitions // runs)):
         entered, over = world.advance(state, force.clamp(-1, 1))
-        steps.append((state, force.clamp(-1, 1), entered, over))
+        yield Experience(state, force.clamp(-1, 1), entered, over)
         age += 1
         ended = over | (age >= length)
         state = torch.where(ended[:, None], world.random_states(runs, rng), entered)
         age = age.masked_fill(ended, 0)
         force = correlation * force + size * (1 - correlation**2) ** 0.5 * _normal(runs, actions, rng)
-    return Experience.of(steps)
 
 
 def widest(psi: Float[Tensor, "n k d"], V_inv: Float[Tensor, "n d d"]) -> Int[Tensor, " n"]:

@@ -72,11 +72,13 @@ class FBLearner:
         }
 
     def standardise(self, obs: Float[Tensor, "n k"]) -> None:
-        """Inputs with mean 0 over these observations and, if uniform, in [−1, 1]."""
+        """Inputs with mean 0 over these observations and, if uniform, in [−1, 1]; a constant entry keeps its scale."""
         for model in (self.online, self.target):
             for name, seen in (("obs", obs), ("goal", model.config.goals(obs))):
+                spread = seen.std(0)
+                varies = spread > 1e-6 * seen.abs().amax(0).clamp(min=1e-30)
                 getattr(model, f"{name}_mean").copy_(seen.mean(0))
-                getattr(model, f"{name}_scale").copy_(seen.std(0).clamp(min=1e-6) * math.sqrt(3))
+                getattr(model, f"{name}_scale").copy_(torch.where(varies, spread * math.sqrt(3), 1.0))
 
     def draw_z(self, B: Float[Tensor, "n d"], obs: Float[Tensor, "n k"] | None = None) -> Float[Tensor, "n d"]:
         """B of other rows, or uniform on the sphere; with ``obs``, whose B this is, also z of random rewards."""

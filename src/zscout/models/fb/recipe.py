@@ -83,8 +83,8 @@ class FBRecipe(LearnerRecipe):
 
 
 @dataclass(frozen=True, kw_only=True)
-class BodyRecipe(LearnerRecipe):
-    """FB updates while many bodies collect data under the model's own policies."""
+class BufferRecipe(LearnerRecipe):
+    """FB updates on transitions in a buffer."""
 
     dim: int = 50
     gamma: float = 0.98
@@ -95,16 +95,29 @@ class BodyRecipe(LearnerRecipe):
     batch: int = 2_048
     learning_rate: float = 3e-4
     actor_rate: float = 3e-4
-    goal_scale: tuple[float, ...] = ()  # of the goal features, about their largest values; (): from random controls
+    goal_scale: tuple[float, ...] = ()  # of the goal features, about their largest values; (): from the first data
     steps: int = 260_000  # updates
     decay: float = 0.3  # last share of the updates, in which the rates fall to 0 along a half cosine
-    bodies: int = 1_024  # side by side
-    updates: int = 16  # for each step of all bodies
     buffer: int = 5_000_000  # transitions kept
     balance: float = 0.0  # a transition has weight n^−balance, n: transitions in its cell of heights and speeds
+    repeat: int = 1  # control steps of an action
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("steps", "buffer", "repeat"):
+            as_size(getattr(self, name), name, 1)
+        for name in ("decay", "balance"):
+            in_range(getattr(self, name), name, 0.0, 1.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BodyRecipe(BufferRecipe):
+    """FB updates while many bodies collect data under the model's own policies."""
+
+    bodies: int = 1_024  # side by side
+    updates: int = 16  # for each step of all bodies
     warm_up: int = 100_000  # transitions under random controls before the first update
     episode: int = 500  # actions
-    repeat: int = 1  # control steps of an action
     hold: int = 25  # actions after which a quarter of the bodies get a new z
     explorers: float = 0.5  # share of the bodies that follow the z with the largest ‖F(s,z)‖_{V⁻¹} …
     candidates: int = 16  # … of this number of z
@@ -113,12 +126,23 @@ class BodyRecipe(LearnerRecipe):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("steps", "bodies", "updates", "buffer", "warm_up", "episode", "repeat", "hold", "candidates"):
+        for name in ("bodies", "updates", "warm_up", "episode", "hold", "candidates"):
             as_size(getattr(self, name), name, 1)
-        for name in ("decay", "balance", "explorers", "random", "archive"):
+        for name in ("explorers", "random", "archive"):
             in_range(getattr(self, name), name, 0.0, 1.0)
         if self.buffer < max(self.warm_up, self.bodies):
             raise ValueError(f"buffer is {self.buffer}: expected at least warm_up and bodies")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataRecipe(BufferRecipe):
+    """FB updates on the transitions of files."""
+
+    refresh: int = 20_000  # updates after which the buffer gets other transitions, if it does not hold all
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        as_size(self.refresh, "refresh", 1)
 
 
 @dataclass(frozen=True)

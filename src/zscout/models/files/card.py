@@ -55,7 +55,7 @@ def fb_card(config: "FBConfig", about: dict[str, Any]) -> str:
             "|---|---|---|",
             *[f"| {task} | {r:.0f} | {verdict['expressed'][task]:.2f} |" for task, r in verdict["returns"].items()],
         ]
-    elif verdict:
+    elif "kinds" in verdict:
         lines += [
             "",
             f"Zero-shot return ÷ the planner's over {verdict['tasks']} tasks, from uniform starts, with z from "
@@ -67,6 +67,17 @@ def fb_card(config: "FBConfig", about: dict[str, Any]) -> str:
             f"| all | {verdict['value']:.3f} |",
             "",
             f"Relative error of ψ for its own policies, by rollouts: {verdict['psi_error']:.2f}.",
+        ]
+    if data := verdict.get("data"):
+        lines += [
+            "",
+            f"Errors on {data['transitions']:,} transitions of trajectories that training did not see, and on training "
+            "data; they say nothing of its returns:",
+            "",
+            "| | held out | training |",
+            "|---|---|---|",
+            f"| relative Bellman error of ψ (1: ψ = 0) | {data['held_out_bellman']:.3f} | {data['bellman']:.3f} |",
+            f"| ‖Cov(φ) − I‖ ÷ √d | {data['held_out_orthonormality']:.3f} | {data['orthonormality']:.3f} |",
         ]
     return _closed(lines, about)
 

@@ -9,6 +9,7 @@ from torch import Generator, Tensor
 
 from zscout.base.edge import as_index
 from zscout.base.types import FiniteWorld, Obs
+from zscout.models.data.dataset import Dataset
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +59,16 @@ class Transitions:
         frequency /= frequency.sum(1, keepdim=True).clamp(min=1)
         shape = (n_states, n_actions, -1)
         return cls(outcomes.reshape(shape), frequency.reshape(shape))
+
+    @classmethod
+    def of_data(cls, data: Dataset, n_states: int, n_actions: int) -> "Transitions":
+        """From files whose observations and actions are whole numbers."""
+        columns = [np.asarray(part[:, 0]) for part in (data.obs, data.action, data.next_obs)]
+        wide = max(data.obs.shape[1], data.action.shape[1]) > 1
+        if wide or any((column != column.round()).any() for column in columns):
+            raise ValueError("a USFA of a grid needs observations and actions that are whole numbers, one for each row")
+        state, action, following = (column.astype(np.int64) for column in columns)
+        return cls.of_buffer(state, action, following, n_states, n_actions)
 
     @property
     def tried(self) -> Bool[Tensor, "S A"]:

@@ -1,11 +1,13 @@
 """Collects transitions of many bodies under a model's own policies: pure exploration, random z, random controls."""
 
+from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
+from zscout.models.fb.buffer import CELLS, Buffer
 from zscout.models.fb.data import BatchWorld, narrowed, widest
 from zscout.models.fb.learner import centred
 from zscout.models.fb.model import FB
@@ -15,9 +17,10 @@ from zscout.models.sphere import goals_or_uniform, project_sphere
 from zscout.worlds.bodies.physics import Mapped
 
 ARCHIVE, SEEN, COMPARED = 50_000, 16, 64  # states kept; added in each step; compared for each start
-CELLS = 20  # a side of the map of two goal features that says which states are rare
 DRAWN_TASKS = 2_048  # random rewards, from which those of a step's new z are drawn
 NOISE, DRIFT = 0.2, 0.9  # of actions; of random controls, from step to step
+
+Record = Callable[[Tensor, Tensor, Tensor, Tensor], None]  # obs, action, next_obs, and which did not diverge
 
 
 @runtime_checkable
@@ -43,50 +46,6 @@ def cells_of(world: BodyWorld, obs: Float[Tensor, "n o"]) -> Int[Tensor, " n"]:
     row, column = ((goals - low) / (high - low)).clamp(0, 0.999).mul(CELLS).long().unbind(1)
     cell: Int[Tensor, " n"] = row * CELLS + column
     return cell
-
-
-class Buffer:
-    """The last transitions, in tensors of fixed size, as a captured graph needs them.
-
-    A transition is drawn with weight n^−``balance``, n the number of transitions that enter its cell of heights and
-    speeds: most bodies lie on the ground most of the time.
-    """
-
-    def __init__(self, capacity: int, observed: int, actions: int, balance: float, device: torch.device) -> None:
-        self.obs, self.next_obs = (torch.zeros(capacity, observed, device=device) for _ in range(2))
-        self.action = torch.zeros(capacity, actions, device=device)
-        self.cell = torch.zeros(capacity, dtype=torch.long, device=device)
-        self.cumulated = torch.zeros(capacity, dtype=torch.float64, device=device)  # weights
-        self.balance, self.added = balance, 0
-
-    @property
-    def size(self) -> int:
-        """The number of transitions kept."""
-        return min(self.added, len(self.obs))
-
-    def add(
-        self,
-        obs: Float[Tensor, "n o"],
-        action: Float[Tensor, "n a"],
-        next_obs: Float[Tensor, "n o"],
-        cell: Int[Tensor, " n"],
-    ) -> None:
-        """Append; the oldest are replaced. They can be drawn after ``weigh``."""
-        place = (torch.arange(len(obs), device=obs.device) + self.added) % len(self.obs)
-        self.obs[place], self.action[place], self.next_obs[place], self.cell[place] = obs, action, next_obs, cell
-        self.added += len(obs)
-
-    def weigh(self) -> None:
-        """New weights of all transitions."""
-        cell = self.cell[: self.size]
-        weights = torch.bincount(cell, minlength=CELLS * CELLS).clamp(min=1).double() ** -self.balance
-        torch.cumsum(weights[cell], 0, out=self.cumulated[: self.size])
-        self.cumulated[self.size :] = self.cumulated[self.size - 1]
-
-    def draw(self, n: int, rng: Generator) -> Int[Tensor, " n"]:
-        """Random places, by weight."""
-        draws = torch.rand(n, generator=rng, device=rng.device, dtype=torch.float64)
-        return torch.searchsorted(self.cumulated, draws * self.cumulated[-1])
 
 
 class Archive:
@@ -117,8 +76,16 @@ class Archive:
 class Collector:
     """Bodies that act, each with its z, its episode and, if it explores, its V."""
 
-    def __init__(self, world: BodyWorld, recipe: BodyRecipe, buffer: Buffer, seed: int, device: torch.device) -> None:
-        self.world, self.recipe, self.buffer, self.device = world, recipe, buffer, device
+    def __init__(
+        self,
+        world: BodyWorld,
+        recipe: BodyRecipe,
+        buffer: Buffer,
+        seed: int,
+        device: torch.device,
+        record: Record | None = None,
+    ) -> None:
+        self.world, self.recipe, self.buffer, self.device, self.record = world, recipe, buffer, device, record
         self.rng = Generator(device=device).manual_seed(seed + 1)
         self.physics_rng = Generator().manual_seed(seed + 2)
         n, d, actions = recipe.bodies, recipe.dim, world.action_space.shape[0]
@@ -156,6 +123,8 @@ class Collector:
         self._obs = self._seen(entered)
         good = ~diverged.to(self.device) if diverged.any() else slice(None)
         self.buffer.add(obs[good], action[good], self._obs[good], cells.to(self.device)[good])
+        if self.record is not None:
+            self.record(obs, action, self._obs, ~diverged)
         if model is not None:
             self.V_inv = narrowed(self.V_inv, centred(model.backward_of(self._obs)))
         self.age += 1

@@ -1,0 +1,92 @@
+"""Makes a fixed set of transitions of a world: random controls, and exploration by a model that learns on the way."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from torch import Generator, Tensor
+
+from zscout.base.edge import as_size
+from zscout.lab.training.fb import FBPretraining
+from zscout.models.fb.bodies.collection import Collector
+from zscout.models.fb.bodies.training import BodyTrainer
+from zscout.models.fb.buffer import Buffer
+from zscout.models.fb.data import RUNS, force_steps
+from zscout.models.fb.recipe import BodyRecipe
+from zscout.worlds.registry import PLACES
+
+CPU = torch.device("cpu")
+SHARD = 500_000  # transitions of a file
+LENGTH = 70  # decisions of an episode in the point maze
+
+
+@dataclass(eq=False)
+class Recorder:
+    """Writes transitions of many bodies in the plain layout, those of a body one after the other."""
+
+    folder: Path
+    wanted: int  # transitions
+    written: int = 0
+    files: int = 0
+    _steps: list[tuple[np.ndarray, ...]] = field(default_factory=list)
+    _waiting: int = 0
+
+    @property
+    def done(self) -> int:
+        """Transitions so far."""
+        return min(self.written + self._waiting, self.wanted)
+
+    def __call__(
+        self, obs: Float[Tensor, "n o"], action: Float[Tensor, "n a"], next_obs: Tensor, good: Bool[Tensor, " n"]
+    ) -> None:
+        """One step of all bodies; those that are not good are left out."""
+        if self.written >= self.wanted:
+            return
+        self._steps.append(tuple(part.cpu().numpy().copy() for part in (obs, action, next_obs, good)))
+        self._waiting += int(good.sum())
+        if self._waiting >= min(SHARD, self.wanted - self.written):
+            self._flush()
+
+    def _flush(self) -> None:
+        obs, action, next_obs, good = (np.stack(part, 1) for part in zip(*self._steps, strict=True))  # [n t …]
+        few = slice(self.wanted - self.written)
+        arrays = {"obs": obs[good][few], "action": action[good][few], "next_obs": next_obs[good][few]}
+        self.folder.mkdir(parents=True, exist_ok=True)
+        np.savez(self.folder / f"{self.files:05d}.npz", **arrays, terminated=np.zeros(len(arrays["obs"]), bool))
+        self.written, self.files = self.written + len(arrays["obs"]), self.files + 1
+        self._steps, self._waiting = [], 0
+
+
+def collect(what: FBPretraining, folder: Path, transitions: int, updates: int) -> Iterator[int]:
+    """Yield the transitions so far. ``updates``: of a model that explores, for each step of the bodies; 0: random."""
+    as_size(transitions, "transitions", 1)
+    as_size(updates, "updates", 0)
+    recorder, place = Recorder(folder, transitions), PLACES[what.world]
+    if place.kind == "point":
+        world, rng = place.make(), Generator().manual_seed(what.seed)
+        runs = max(1, min(RUNS, transitions // LENGTH))
+        for data in force_steps(world, transitions, rng, runs, LENGTH):
+            recorder(data.obs, data.action, data.next_obs, ~data.over)
+            yield recorder.done
+        return
+    recipe = what.build_recipe()
+    assert isinstance(recipe, BodyRecipe)
+    world, steps = place.make(repeat=recipe.repeat), -(-transitions // recipe.bodies)
+    if not updates:
+        buffer = Buffer(recipe.bodies, world.observation_space.shape[0], world.action_space.shape[0], 0.0, CPU)
+        collector = Collector(world, recipe, buffer, what.seed, CPU, recorder)
+        while recorder.written < transitions:
+            collector.step(action := collector.choose(None), action, None)
+            yield recorder.done
+        return
+    buffered = min(recipe.buffer, transitions)
+    recipe = replace(recipe, updates=updates, steps=steps * updates, buffer=max(buffered, recipe.warm_up))
+    trainer = BodyTrainer(world, recipe, what.seed, what.device)
+    trainer.collector.record = recorder
+    for _ in trainer.train(every=updates):
+        yield recorder.done
+        if recorder.written >= transitions:
+            return

@@ -1,0 +1,115 @@
+"""Transitions in tensors of fixed size, and the FB updates on them."""
+
+import copy
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Generator, Tensor
+
+from zscout.models.fb.cuda_graph import as_graph
+from zscout.models.fb.learner import SAMPLE, FBLearner, LearnerTrainer, Rows, centred
+from zscout.models.fb.model import FB
+from zscout.models.fb.recipe import BufferRecipe
+
+CELLS = 20  # a side of the map of two goal features that says which states are rare
+
+
+class Buffer:
+    """The last transitions, in tensors of fixed size, as a captured graph needs them.
+
+    A transition is drawn with weight n^−``balance``, n the number of transitions that enter its cell of heights and
+    speeds: most bodies lie on the ground most of the time.
+    """
+
+    def __init__(self, capacity: int, observed: int, actions: int, balance: float, device: torch.device) -> None:
+        self.obs, self.next_obs = (torch.zeros(capacity, observed, device=device) for _ in range(2))
+        self.action = torch.zeros(capacity, actions, device=device)
+        self.over = torch.zeros(capacity, dtype=torch.bool, device=device)
+        self.cell = torch.zeros(capacity, dtype=torch.long, device=device)
+        self.cumulated = torch.zeros(capacity, dtype=torch.float64, device=device)  # weights
+        self.balance, self.added = balance, 0
+
+    @property
+    def size(self) -> int:
+        """The number of transitions kept."""
+        return min(self.added, len(self.obs))
+
+    def add(
+        self,
+        obs: Float[Tensor, "n o"],
+        action: Float[Tensor, "n a"],
+        next_obs: Float[Tensor, "n o"],
+        cell: Int[Tensor, " n"],
+        over: Bool[Tensor, " n"] | None = None,
+    ) -> None:
+        """Append; the oldest are replaced. They can be drawn after ``weigh``."""
+        place = (torch.arange(len(obs), device=obs.device) + self.added) % len(self.obs)
+        self.obs[place], self.action[place], self.next_obs[place], self.cell[place] = obs, action, next_obs, cell
+        self.over[place] = False if over is None else over
+        self.added += len(obs)
+
+    def weigh(self) -> None:
+        """New weights of all transitions."""
+        cell = self.cell[: self.size]
+        weights = torch.bincount(cell, minlength=CELLS * CELLS).clamp(min=1).double() ** -self.balance
+        torch.cumsum(weights[cell], 0, out=self.cumulated[: self.size])
+        self.cumulated[self.size :] = self.cumulated[self.size - 1]
+
+    def draw(self, n: int, rng: Generator) -> Int[Tensor, " n"]:
+        """Random places, by weight."""
+        draws = torch.rand(n, generator=rng, device=rng.device, dtype=torch.float64)
+        return torch.searchsorted(self.cumulated, draws * self.cumulated[-1])
+
+
+class BufferTrainer(LearnerTrainer):
+    """The learner and a buffer; on CUDA an update is one graph."""
+
+    recipe: Any  # a BufferRecipe
+
+    def __init__(self, learner: FBLearner, recipe: BufferRecipe, capacity: int, seed: int) -> None:
+        super().__init__(learner, recipe, seed)
+        config, goals = learner.online.config, len(learner.online.goal_scale)
+        if recipe.goal_scale and (len(recipe.goal_scale) != goals or min(recipe.goal_scale) <= 0):
+            raise ValueError(f"goal_scale is {recipe.goal_scale}: expected {goals} positive numbers, or none")
+        self.buffer = Buffer(capacity, len(config.observation_low), config.actions, recipe.balance, self.device)
+
+    @property
+    def observations(self) -> Float[Tensor, "n o"]:
+        """Stored observations in random order."""
+        return self.buffer.next_obs[self.buffer.draw(SAMPLE, self.learner.rng)]
+
+    @property
+    def model(self) -> FB:
+        """A frozen copy of the current model, with its moments."""
+        if not self.buffer.added:
+            raise ValueError("there are no observations yet: train first")
+        return copy.deepcopy(self.learner.online).freeze().calibrate(self.observations)
+
+    def _standardise(self, obs: Float[Tensor, "n o"]) -> None:
+        """Inputs scaled by these observations; goal features by the recipe, if it says how."""
+        self.learner.standardise(obs)
+        if scale := self.recipe.goal_scale:
+            for model in (self.learner.online, self.learner.target):
+                model.goal_scale.copy_(torch.tensor(scale))
+
+    def _rows(self) -> Rows:
+        buffer, index = self.buffer, self.buffer.draw(self.recipe.batch, self.learner.rng)
+        next_obs = buffer.next_obs[index]
+        B = centred(self.learner.online.backward_of(next_obs))
+        z = self.learner.draw_z(B.detach(), next_obs)
+        discount = (self.recipe.gamma * ~buffer.over[index])[:, None]
+        return Rows(buffer.obs[index], buffer.action[index], z, B, next_obs, discount)
+
+    def _captured(self) -> Callable[[], Tensor]:
+        if self._update is None:
+            self._update = lambda: self.learner.update(self._rows())
+            if self.device.type == "cuda":
+                self._update = as_graph(self._update, self.learner.live_tensors, self.learner.rng)
+        return self._update
+
+    def _set_rates(self) -> None:
+        left = (1 - self.step / self.recipe.steps) / max(self.recipe.decay, 1e-9)
+        self.learner.set_rates(0.5 - 0.5 * math.cos(math.pi * min(left, 1.0)))

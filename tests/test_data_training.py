@@ -1,0 +1,256 @@
+"""FB models and USFAs of data: resumed trainings, parts of larger data, held-out errors, the commands to an agent."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from torch import Generator
+
+import zscout
+from commands import run_zscout
+from data_files import plain
+from zscout.cli import main
+from zscout.cli.pretrain import Pretrain
+from zscout.lab.training.collecting import collect
+from zscout.lab.training.fb import FBPretraining
+from zscout.lab.training.grid import GridTraining
+from zscout.models.data.dataset import Dataset, gather
+from zscout.models.fb.data import Experience
+from zscout.models.fb.model import FB, FBConfig
+from zscout.models.fb.offline import DataTrainer, errors_of
+from zscout.models.fb.recipe import DataRecipe
+from zscout.models.files.checkpoint import read_checkpoint, write_checkpoint
+from zscout.models.files.pretrained import observations_of
+from zscout.models.usfa.transitions import Transitions
+from zscout.worlds import body, open_grid, point_maze
+
+TINY = DataRecipe(dim=12, hidden=16, batch=64, steps=30, refresh=8, buffer=1_000)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """4,200 transitions of the point maze under random forces."""
+    path = tmp_path_factory.mktemp("maze")
+    assert list(collect(FBPretraining(), path, 4_200, 0))[-1] == 4_200
+    return path
+
+
+@pytest.fixture(scope="module")
+def data(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    stored = tmp_path_factory.mktemp("stored") / "data"
+    list(gather(folder, stored))
+    return Dataset(stored)
+
+
+def same(one: FB, other: FB) -> bool:
+    return all(torch.equal(a, b) for a, b in zip(one.state_dict().values(), other.state_dict().values(), strict=True))
+
+
+# Collected data
+
+
+def test_collected_transitions_are_the_worlds_own_in_order(data: Dataset) -> None:
+    entered, _ = point_maze().advance(*(torch.tensor(part) for part in (data.obs, data.action)))
+    np.testing.assert_array_equal(data.next_obs, entered.numpy())
+    assert data.summary.longest == 70
+    assert data.summary.trajectories < 200
+
+
+@pytest.mark.parametrize("updates", [0, 2])
+def test_collected_transitions_of_a_body(updates: int, tmp_path: Path) -> None:
+    small = ("bodies=8", "episode=20", "hidden=16", "dim=12", "batch=16", "warm_up=64", "candidates=2")
+    what = FBPretraining(world="walker", changes=small)
+    counts = list(collect(what, tmp_path / "data", 500, updates))
+    assert counts == sorted(counts)
+    for _ in gather(tmp_path / "data", tmp_path / "stored"):
+        pass
+    data = Dataset(tmp_path / "stored")
+    assert len(data) == counts[-1] == 500
+    assert 20 <= data.summary.longest <= 20
+    assert data.summary.trajectories < 60  # 8 bodies, about three episodes of 20 each
+    assert body("walker").observation_space.shape == data.obs.shape[1:]
+
+
+# Training
+
+
+@pytest.mark.parametrize("buffer", [1_000, 10_000])  # less and more than the data
+def test_a_resumed_training_equals_an_uninterrupted_one(data: Dataset, buffer: int, tmp_path: Path) -> None:
+    recipe = replace(TINY, buffer=buffer)
+    whole = DataTrainer(data, recipe, seed=3)
+    for line in whole.train(every=5):
+        write_checkpoint(whole, tmp_path / f"{line.step}")
+    assert (whole._part > 0) == (buffer < len(data))
+    for step in (5, 16, 30):
+        resumed = DataTrainer(data, recipe, seed=3)
+        assert read_checkpoint(resumed, tmp_path / f"{step}")
+        list(resumed.train(every=5))
+        assert resumed.log == whole.log
+        assert same(resumed.model, whole.model)
+
+
+def test_a_checkpoint_of_other_data_is_refused(data: Dataset, folder: Path, tmp_path: Path) -> None:
+    trainer = DataTrainer(data, TINY)
+    write_checkpoint(trainer, tmp_path / "checkpoint")
+    with np.load(folder / "00000.npz") as file:
+        arrays = {name: file[name] for name in file.files}
+    arrays["action"][7] *= 0.5
+    np.savez(tmp_path / "other.npz", **arrays)
+    for _ in gather(tmp_path / "other.npz", tmp_path / "stored"):
+        pass
+    with pytest.raises(ValueError, match="other settings"):
+        read_checkpoint(DataTrainer(Dataset(tmp_path / "stored"), TINY), tmp_path / "checkpoint")
+
+
+def test_the_buffer_holds_training_transitions_only(data: Dataset) -> None:
+    trainer = DataTrainer(data, TINY, seed=1)
+    held = {row.tobytes() for row in data.rows(trainer.held).action.numpy()}
+    parts = []
+    for _ in trainer.train(every=8):
+        rows = {row.tobytes() for row in trainer.buffer.action.numpy() if abs(row).max() < 1}  # not clipped
+        assert not rows & held
+        parts.append(frozenset(rows))
+    assert len(set(parts)) == 4  # 30 updates, renewed after 8
+
+
+def test_terminal_transitions_have_no_tail(tmp_path: Path) -> None:
+    plain(tmp_path / "a.npz")
+    for _ in gather(tmp_path / "a.npz", tmp_path / "stored"):
+        pass
+    trainer = DataTrainer(Dataset(tmp_path / "stored"), replace(TINY, batch=512), seed=2)
+    assert trainer.buffer.over.sum() == 1
+    rows = trainer._rows()
+    assert rows.discount.unique().tolist() == pytest.approx([0.0, TINY.gamma])
+
+
+def test_errors_by_hand() -> None:
+    """With ψ = 0 the error is 1; whitened features of their own data have no error."""
+    config = FBConfig(
+        observation_low=(None,) * 2, observation_high=(None,) * 2, actions=1, dim=3, hidden=8, quadratic=False
+    )
+    model = FB(config, seed=0)
+    rng = Generator().manual_seed(0)
+    obs, after = torch.randn(2_000, 2, generator=rng), torch.randn(2_000, 2, generator=rng)
+    model.calibrate(after)
+    rows = Experience(obs, torch.zeros(2_000, 1), after, torch.zeros(2_000, dtype=torch.bool))
+    with torch.no_grad():
+        model.forward_map.weights[-1].zero_()
+        model.forward_map.biases[-1].zero_()
+    bellman, orthonormality = errors_of(model, rows)
+    assert bellman == pytest.approx(1.0)
+    assert orthonormality < 1e-3
+
+
+def test_a_trained_model_has_smaller_errors(data: Dataset) -> None:
+    recipe = replace(TINY, steps=200, buffer=10_000, learning_rate=5e-3, gamma=0.8)
+    trainer = DataTrainer(data, recipe, seed=0)
+    before = trainer.judge(trainer.model)
+    list(trainer.train(every=100))
+    after = trainer.judge(trainer.model)
+    assert after.held_out_bellman < 0.9 * before.held_out_bellman
+    assert after.transitions == len(trainer.held)
+
+
+def test_balance_needs_a_world(data: Dataset) -> None:
+    with pytest.raises(ValueError, match="balance needs"):
+        DataTrainer(data, replace(TINY, balance=0.5))
+
+
+# Commands
+
+
+def test_from_a_folder_of_episodes_to_an_agent(folder: Path, tmp_path: Path) -> None:
+    done = run_zscout(["pretrain", "--data", str(folder), "--quick", "--out", "mine"], tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "layout plain: 1 file, 4,200 transitions" in done.stdout
+    assert sorted(path.name for path in (tmp_path / "mine").iterdir()) == [
+        "README.md",
+        "config.json",
+        "model.safetensors",
+        "observations.safetensors",
+        "training.json",
+    ]
+    log = json.loads((tmp_path / "mine" / "training.json").read_text())
+    assert set(log["verdict"]) == {"data"}  # no simulator, no returns
+    model = zscout.load(str(tmp_path / "mine"))
+    zscout.check_model(model)
+    assert "world" not in model.about
+    assert observations_of(tmp_path / "mine").shape[1] == 4
+    env = gymnasium.make("zscout/PointMaze-v0")
+    obs, _ = env.reset(seed=0)
+    agent = zscout.OnlineTransfer(model, seed=0)
+    for _ in range(3):
+        agent.ask(obs)
+        obs, *_ = env.step(agent.act(obs))
+        agent.tell(obs, float(obs[0]))
+    assert agent.t == 3
+
+
+@pytest.mark.long
+def test_data_of_a_known_world_is_judged_by_its_simulator(folder: Path, tmp_path: Path) -> None:
+    words = ["pretrain", "--data", str(folder), "--world", "point-maze", "--quick", "--out", "mine"]
+    done = run_zscout(words, tmp_path)
+    assert done.returncode == 0, done.stderr
+    verdict = json.loads((tmp_path / "mine" / "training.json").read_text())["verdict"]
+    assert set(verdict["kinds"]) >= {"goal"}
+    assert verdict["data"]["transitions"] > 0
+
+
+def test_a_usfa_learns_from_recorded_states(tmp_path: Path) -> None:
+    world, rng = open_grid(), Generator().manual_seed(0)
+    state = torch.arange(world.n_states).repeat_interleave(world.n_actions)
+    action = torch.arange(world.n_actions).repeat(world.n_states)
+    arrays: dict[str, Any] = {
+        "obs": state.numpy(),
+        "action": action.numpy(),
+        "next_obs": world.step(state, action, rng).numpy(),
+    }
+    np.savez(tmp_path / "walks.npz", **arrays, terminated=np.zeros(len(state), bool))
+    command = Pretrain(tmp_path / "mine", world="open-grid", data=tmp_path / "walks.npz", quick=True)
+    run = command._training()
+    assert isinstance(run, GridTraining)
+    assert torch.equal(run.trainer.data.outcomes, Transitions.of_world(world).outcomes)  # every transition was recorded
+    assert run.facts()["data"] == str(tmp_path / "walks.npz")
+    alone = Pretrain(tmp_path / "fb", data=tmp_path / "walks.npz")
+    with pytest.raises(ValueError, match="whole numbers"):
+        alone._training()
+    with pytest.raises(ValueError, match="pass --world"):
+        replace(alone, model="usfa")._training()
+    plain(tmp_path / "vectors.npz")
+    with pytest.raises(ValueError, match="whole numbers"):
+        replace(command, out=tmp_path / "other", data=tmp_path / "vectors.npz")._training()
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        ("pretrain --data none --out x", "there is no none"),
+        ("pretrain --data empty --out x", "holds no data"),
+        ("pretrain --layout plain --out x", "--layout"),
+        ("pretrain --data a-file.npz --out x", "damaged"),
+        ("pretrain --data plain.npz --world walker --out x", "walker has 24 and 6"),
+        ("pretrain --data plain.npz --world walker --model usfa --out x", "--model fb"),
+        ("pretrain --data plain.npz --walks 3 --out x", "--walks"),
+        ("collect --world maze --out x", "'maze'"),
+        ("collect --world point-maze --updates 2 --out x", "--updates"),
+        ("collect --transitions 0 --out x", "transitions"),
+        ("collect --set bodys=3 --out x", "'bodys'"),
+    ],
+)
+def test_a_mistake_is_one_line(
+    words: str, named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a-file.npz").write_bytes(b"no zip")
+    (tmp_path / "empty").mkdir()
+    plain(tmp_path / "plain.npz")
+    with pytest.raises(SystemExit) as stop:
+        main(words.split())
+    told = capsys.readouterr().err
+    assert (stop.value.code, len(told.splitlines())) == (2, 1)
+    assert named in told

@@ -28,7 +28,7 @@ from zscout.transfer.belief.posterior import TaskPosterior
 from zscout.transfer.methods import Method
 from zscout.transfer.score.acquisition import UCB
 from zscout.transfer.score.problem import Problem
-from zscout.transfer.score.search import Bank, Search, Shooting
+from zscout.transfer.score.search import Search, Shooting, TableSearch
 from zscout.worlds import open_grid
 
 STATES = 4  # of the random model
@@ -59,12 +59,12 @@ def growth(setting: Setting) -> Iterator[Growth]:
             yield Growth(group="growth", what=what, axis=name, sizes=sizes, seconds=seconds, peak_bytes=its)
 
 
-def _bank_of_dim(d: int) -> Callable[[], object]:
-    return _search(Bank(1_000), _random_problem(d))
+def _table_of_dim(d: int) -> Callable[[], object]:
+    return _search(TableSearch(1_000), _random_problem(d))
 
 
-def _bank_of_size(n: int) -> Callable[[], object]:
-    return _search(Bank(n), _random_problem(9))
+def _table_of_size(n: int) -> Callable[[], object]:
+    return _search(TableSearch(n), _random_problem(9))
 
 
 def _fresh(n: int) -> Callable[[], object]:
@@ -159,7 +159,7 @@ AXES: Mapping[str, Axis] = {
     "d": Axis(
         (9, 16, 32, 64, 128, 256),
         (9, 32, 128, 256),
-        {f"a recommendation, bank of 1,000, {STATES} states": _bank_of_dim},
+        {f"a recommendation, table of 1,000, {STATES} states": _table_of_dim},
     ),
     "d, posterior": Axis(
         (32, 64, 128, 256, 512, 1_024),
@@ -169,7 +169,7 @@ AXES: Mapping[str, Axis] = {
     "candidates": Axis(
         (100, 1_000, 10_000, 100_000),
         (100, 1_000, 10_000),
-        {"a recommendation, fresh z, network": _fresh, "a recommendation, bank, d = 9": _bank_of_size},
+        {"a recommendation, fresh z, network": _fresh, "a recommendation, table, d = 9": _table_of_size},
     ),
     "states": Axis(
         (81, 256, 1_024, 2_500, 10_000),

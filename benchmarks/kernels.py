@@ -30,7 +30,7 @@ from zscout.models.usfa.recipe import RECIPES, Recipe
 from zscout.models.usfa.training import Trainer
 from zscout.models.usfa.transitions import Transitions
 from zscout.transfer.belief.posterior import TaskPosterior
-from zscout.transfer.score.bank import table_of
+from zscout.transfer.score.table import table_of
 from zscout.worlds import open_grid
 
 CANDIDATES = 10_000
@@ -76,18 +76,18 @@ def _network(setting: Setting) -> Row:
 
 
 def _bank(setting: Setting) -> Iterator[Row]:
-    """Eq. 5 of all z of a bank."""
+    """Eq. 5 of all z of a table."""
     for model, n in (("exact", 1_000), ("network", setting.of(10_000, 1_000))):
         ground = setting.arena(model, "laplacian").ground
         problem = batch_problem(ground, METHOD, runs=100, steps=10, seed=setting.task_seed)
         table, posterior = table_of(ground.model, n, seed=0), problem.posterior
-        ways = {"bank": partial(table.forecast(ground.model, problem.obs).value_and_width, posterior)}
-        timing = interleaved(ways, setting.of(50, 10), device=setting.device)["bank"]
+        ways = {"table": partial(table.forecast(ground.model, problem.obs).value_and_width, posterior)}
+        timing = interleaved(ways, setting.of(50, 10), device=setting.device)["table"]
         size = bytes_of_distinct_rows(ground.model, n, 0, torch.as_tensor(problem.obs))
         yield Row.of(
             timing,
             group="floors",
-            what=f"eq. 5 of a bank of {n:,}, 100 runs",
+            what=f"eq. 5 of a table of {n:,}, 100 runs",
             where=label(setting.arena(model, "laplacian")),
             amount=100,
             unit="runs",

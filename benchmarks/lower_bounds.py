@@ -92,7 +92,7 @@ def _layers(config: USFAConfig, outputs: int) -> float:
 
 
 def bytes_of_distinct_rows(model: BehaviorModel, n: int, seed: int, states: Int[Tensor, " R"]) -> int:
-    """Bytes of the distinct ψ of n random z at the states of all runs, which a bank reads to score them."""
+    """Bytes of the distinct ψ of n random z at the states of all runs, which a table reads to score them."""
     everywhere = torch.arange(int(states.max()) + 1, device=states.device)
     psi = model.psi(everywhere, model.sample_z(n, seed)).double()
     scale = 1e-6 * psi.abs().max()

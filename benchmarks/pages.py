@@ -148,7 +148,7 @@ _HEAD = """# Methods
 - *Intercept.* `usf-ucb`, `usf-ucb-norm`, `usf-ucb-short` and `log-det` fit r ≈ φ·z + c with c free. The others run as
   published, without an intercept.
 - *Candidates.* The default search takes the best of ẑ, the last z and others. In a small world with an exact ψ or a
-  `psi_table` the others are a fixed bank, tabulated once; else three fixed-point rounds from eight fresh z.
+  `psi_table` the others are a fixed table of random z; else three fixed-point rounds from eight fresh z.
 - *Tuning*: [rule](transfer.md#how-methods-are-compared).
 
 Lost steps (95 %) and settled runs on the 9×9 grid with the exact model: 100 tasks × 3 seeds, σ = .3, 200 steps. The

@@ -42,7 +42,7 @@ from zscout.paper.experiments.searches import SEARCHES
 from zscout.transfer.agent import OnlineTransfer
 from zscout.transfer.methods import Method
 from zscout.transfer.score.problem import Problem
-from zscout.transfer.score.search import Bank, Ellipsoid, Gradient, Search, Shooting
+from zscout.transfer.score.search import Ellipsoid, Gradient, Search, Shooting, TableSearch
 from zscout.worlds import point_maze
 
 DEFAULT = "the default search"
@@ -54,8 +54,8 @@ EACH = 5  # calls of a fast way for each call of a slow one
 SLOW = (Shooting(10_000), Gradient())
 FREE = Gradient(project=False, rate=0.01)  # not measured: the report shows why it is no rival
 BATCH_STEPS = 25  # steps before a recommendation
-BATCH_SEARCHES = {"network": (DEFAULT, "bank of 128"), "exact": (DEFAULT,)}
-CANDIDATES = 1_000  # of the reference, as many as the default bank has
+BATCH_SEARCHES = {"network": (DEFAULT, "table of 128"), "exact": (DEFAULT,)}
+CANDIDATES = 1_000  # of the reference, as many as the default table has
 REFERENCE_STEPS = 2  # steps of the reference in a call
 ANSWERS = 2  # to each problem, for the share of the objective
 SEEDS = 3  # runs of each task, as in zscout compare
@@ -97,13 +97,13 @@ def _searches(arena: GridArena, setting: Setting) -> Iterator[Row]:
     asked, alone = _problems(arena, METHOD, setting)
     searches, first = searches_for(arena, setting), asked[0]
     for n in (1_000,) if setting.quick and arena.model == "network" else (1_000, 10_000):
-        bank = Bank(n, next(_unused))
+        table = TableSearch(n, next(_unused))
         with one_thread():
-            seconds = seconds_of(partial(bank, first, streams(first)), setting.device)
-        what = f"tables of a bank of {n:,}, made"
+            seconds = seconds_of(partial(table, first, streams(first)), setting.device)
+        what = f"a table of {n:,}, made"
         yield Row.of(Timing((seconds,)), group="live", what=what, where=label(arena), unit="table")
-        searches.setdefault(f"bank of {n:,}", bank)
-        searches[f"bank of {n:,}, its tables alone"] = replace(bank, anchors=False)
+        searches.setdefault(f"table of {n:,}", table)
+        searches[f"table of {n:,} alone"] = replace(table, anchors=False)
     asking: dict[str, Recommender[Any]] = {NAIVE: Recommender(alone, by_reference(naive.recommend))}
     asking |= {name: Recommender(asked, by_search(search)) for name, search in searches.items()}
     slow = {name for name in asking if name == NAIVE or searches[name] in SLOW}
@@ -217,7 +217,7 @@ def _batch(arena: GridArena, setting: Setting, runs: int) -> Iterator[Row]:
         name: search for name, search in searches_for(arena, setting).items() if name in BATCH_SEARCHES[arena.model]
     }
     if not setting.quick:
-        searches["bank of 10,000, its tables alone"] = Bank(10_000, anchors=False)
+        searches["table of 10,000 alone"] = TableSearch(10_000, anchors=False)
     together = {name: Together(problem, search) for name, search in searches.items()}
     one = Recommender(alone, by_reference(naive.recommend))
     ways: dict[str, Callable[[], object]] = {NAIVE: one, **together}

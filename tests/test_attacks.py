@@ -184,7 +184,7 @@ def tampered(change: Callable[[dict[str, Any]], Any], path: Path) -> None:
         {"confidence": {"is": "UCB", "bonus_gamma": None, "bonus_scale": 1.0}},  # a piece in another's place
         {"acquisition": {"is": "ScaleFree", "kappa": 1.0, "caution": 8.0}},
         {"search": {"is": "Problem"}},
-        {"search": {"is": "Automatic", "bank": {"is": "Shooting", "n": 10}}},
+        {"search": {"is": "Automatic", "table": {"is": "Shooting", "n": 10}}},
         {"search": {"is": "Ellipsoid", "n": 8, "scale": 2.0, "surface": "yes", "shipped": False}},
         {"search": {"is": "Shooting", "n": 10**12}},
         {"search": {"is": "Shooting", "n": 5, "more": 1}},

@@ -166,7 +166,7 @@ def test_more_is_better_even_below_zero() -> None:
 def test_every_search_of_the_lab_is_measured_where_it_can_be() -> None:
     whole, quick = Setting(), Setting(quick=True)
     network, exact = searches_for(NETWORK, whole), searches_for(GridArena(), whole)
-    assert {"the default search", "bank of 128", "gradient, projected", "random 1,000"} <= set(network)
+    assert {"the default search", "table of 128", "gradient, projected", "random 1,000"} <= set(network)
     assert "gradient, free" not in network
     assert not any("random" in name or "gradient" in name for name in exact)
     assert set(searches_for(NETWORK, quick)) < set(network)

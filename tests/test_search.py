@@ -11,13 +11,11 @@ from zscout.base.randomness import Rng, Streams
 from zscout.base.types import BehaviorModel, Obs
 from zscout.features import grid_clusters
 from zscout.transfer.score.acquisition import UCB, Explore, Greedy, PathUCB
-from zscout.transfer.score.bank import Table, distinct_rows, table_of
 from zscout.transfer.score.problem import Problem, argmax_at_random
 from zscout.transfer.score.search import (
     AnyZ,
     AtEstimate,
     Automatic,
-    Bank,
     CountBonus,
     Ellipsoid,
     FixedPoint,
@@ -26,7 +24,9 @@ from zscout.transfer.score.search import (
     PosteriorDraw,
     Search,
     Shooting,
+    TableSearch,
 )
+from zscout.transfer.score.table import Table, distinct_rows, table_of
 from zscout.worlds import open_grid
 
 RNG = Streams(torch.tensor(0))
@@ -72,7 +72,7 @@ def test_shooting_finds_the_best_of_its_own_draws_and_of_the_anchors(laplacian_m
     assert found == pytest.approx(best_score(now, torch.cat([drawn, now.anchors])))
 
 
-@pytest.mark.parametrize("search", [Shooting(1), Bank(1), FixedPoint(1, 1)], ids=lambda s: type(s).__name__)
+@pytest.mark.parametrize("search", [Shooting(1), TableSearch(1), FixedPoint(1, 1)], ids=lambda s: type(s).__name__)
 def test_the_estimate_and_the_last_z_are_always_candidates(laplacian_model: ExactModel, search: Search) -> None:
     greedy = problem(laplacian_model, acquisition=Greedy(), radius=0.0)
     assert score(greedy, search(greedy, RNG)) >= score(greedy, greedy.posterior.z_hat) - 1e-9
@@ -95,12 +95,12 @@ def test_a_bank_is_brute_force_over_its_z(laplacian_model: ExactModel) -> None:
         now = problem(laplacian_model, state=7 * seed, seed=seed)
         z = laplacian_model.sample_z(300, Generator().manual_seed(4))
         best = best_score(now, torch.cat([z, now.anchors]))
-        assert score(now, Bank(300, seed=4)(now, RNG)) == pytest.approx(best)
+        assert score(now, TableSearch(300, seed=4)(now, RNG)) == pytest.approx(best)
 
 
 def test_equal_rows_stand_once_and_none_is_lost(clusters_model: ExactModel) -> None:
     table = Table(clusters_model, 500, seed=1)
-    z, psi = table.bank, clusters_model.psi(clusters_model.states(), table.bank)
+    z, psi = table.z, clusters_model.psi(clusters_model.states(), table.z)
     assert table.rows.shape[1] < 100  # of 500
     for state in (0, 40, 77):
         kept = psi[state][table.rows[state]]
@@ -189,10 +189,10 @@ class _Random:
 def test_automatic_tabulates_an_exact_psi_or_a_learned_one_that_is_better_in_a_table(
     laplacian_model: ExactModel,
 ) -> None:
-    automatic = Automatic(bank=Bank(20))
+    automatic = Automatic(table=TableSearch(20))
     for model in (laplacian_model, load("grid9-laplacian")):
         now = problem(model)
-        assert torch.equal(automatic(now, Streams(torch.tensor(1))), Bank(20)(now, Streams(torch.tensor(1))))
+        assert torch.equal(automatic(now, Streams(torch.tensor(1))), TableSearch(20)(now, Streams(torch.tensor(1))))
     plain = problem(load(PAPER_MODELS / "grid9-laplacian-paper"))
     assert torch.equal(automatic(plain, Streams(torch.tensor(1))), FixedPoint()(plain, Streams(torch.tensor(1))))
 
@@ -218,12 +218,17 @@ def test_what_a_search_cannot_do_it_says(laplacian_model: ExactModel) -> None:
     with pytest.raises(ValueError, match="no gradient"):
         Gradient()(problem(laplacian_model), RNG)
     with pytest.raises(ValueError, match="needs a finite world"):
-        Bank()(
+        TableSearch()(
             Problem(0, Fixed(torch.ones(1, 2)), TaskPosterior.prior(dim=2, ridge=1.0), torch.tensor(1.0), UCB()), RNG
         )
     with pytest.raises(ValueError, match="8 entries"):
         Known.of(torch.ones(8))(problem(laplacian_model), RNG)
-    for wrong in (lambda: Shooting(0), lambda: Bank(0), lambda: FixedPoint(starts=0), lambda: Ellipsoid(scale=0.0)):
+    for wrong in (
+        lambda: Shooting(0),
+        lambda: TableSearch(0),
+        lambda: FixedPoint(starts=0),
+        lambda: Ellipsoid(scale=0.0),
+    ):
         with pytest.raises(ValueError, match="from 1 to|above 0"):
             wrong()
 
@@ -232,8 +237,8 @@ def test_a_bank_without_anchors_asks_the_model_nothing(
     laplacian_model: ExactModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = problem(laplacian_model, last=laplacian_model.sample_z(1, 5)[0])
-    with_anchors, alone = Bank(50), Bank(50, anchors=False)
-    assert (table_of(laplacian_model, 50, 0).bank == alone(now, RNG)).all(-1).any()
+    with_anchors, alone = TableSearch(50), TableSearch(50, anchors=False)
+    assert (table_of(laplacian_model, 50, 0).z == alone(now, RNG)).all(-1).any()
 
     def silent(*_: object) -> Tensor:
         raise AssertionError("asked")
@@ -249,10 +254,10 @@ def test_a_bank_takes_runs_of_any_shape(laplacian_model: ExactModel, acquisition
     state = torch.tensor([[3, 40, 3], [77, 12, 0]])
     posterior = TaskPosterior.prior(dim=9, ridge=0.3, runs=(2, 3)).update(laplacian_model.phi(state), state.double())
     now = Problem(state, laplacian_model, posterior, torch.ones(2, 3).double(), acquisition)
-    found = Bank(50)(now, Streams(torch.arange(6).reshape(2, 3)))
+    found = TableSearch(50)(now, Streams(torch.arange(6).reshape(2, 3)))
     alone = TaskPosterior.prior(dim=9, ridge=0.3).update(laplacian_model.phi(12), 12.0)
     one = Problem(12, laplacian_model, alone, torch.ones(()).double(), acquisition)
-    assert torch.allclose(Bank(50)(one, Streams(torch.tensor(4))), found[1, 1])
+    assert torch.allclose(TableSearch(50)(one, Streams(torch.tensor(4))), found[1, 1])
 
 
 def test_draws_for_many_runs_are_those_for_each_alone(laplacian_model: ExactModel) -> None:
@@ -270,7 +275,7 @@ def test_rows_are_scored_alike_in_parts_where_they_stand_and_all_at_once(
     posterior = TaskPosterior.prior(dim=9, ridge=0.3, runs=(5,)).update(phi, reward)
     found = []
     for rows in (10**6, 300, 1):  # all runs together, a few of them, each for itself
-        monkeypatch.setattr("zscout.transfer.score.bank.ROWS", rows)
+        monkeypatch.setattr("zscout.transfer.score.table.ROWS_AT_ONCE", rows)
         forecast = Table(laplacian_model, 100, seed=0).forecast(laplacian_model, state)
         found.append([*forecast.value_and_width(posterior), forecast.information(posterior, 0.9)])
         assert torch.allclose(forecast.psi @ posterior.z_hat[..., None], found[-1][0][..., None])
@@ -300,7 +305,7 @@ def test_rows_of_one_state_are_those_of_the_table_and_take_bounded_room(
 
     table, other = Table(laplacian_model, 50, 0), Table(laplacian_model, 50, 0)
     size = table.row("M", 0, moments).nbytes
-    monkeypatch.setattr("zscout.transfer.score.bank.ROOM", 3 * size)
+    monkeypatch.setattr("zscout.transfer.score.table.CACHED_BYTES", 3 * size)
     for state in range(20):
         assert torch.equal(table.row("M", state, moments), other.column("M", moments)[state])
         assert sum(row.nbytes for row in table._single.values()) <= 3 * size

@@ -22,7 +22,7 @@ from zscout.transfer.methods import METHODS
 MINE = """
 from zscout import METHODS, Method
 from zscout.transfer.score.search import AtEstimate
-from zscout.transfer.score.search import Bank
+from zscout.transfer.score.search import TableSearch
 from zscout import ExactModel
 from zscout.features import laplacian
 import torch
@@ -30,7 +30,7 @@ import torch
 steady = Method(ridge=0.5, search=AtEstimate())
 
 def tuned(*, noise, ridge=0.1):
-    return Method(ridge=ridge * (1 + noise), search=Bank(50))
+    return Method(ridge=ridge * (1 + noise), search=TableSearch(50))
 
 class Nowhere:
     def __call__(self, problem, rng):

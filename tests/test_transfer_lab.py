@@ -19,7 +19,7 @@ from zscout.lab.evaluation.exact_evaluation import Theory, replay, settled
 from zscout.transfer.baselines.explorers import Exploring, RandomWalk
 from zscout.transfer.score.acquisition import Explore
 from zscout.transfer.score.confidence import SelfNormalised
-from zscout.transfer.score.search import Bank
+from zscout.transfer.score.search import TableSearch
 
 SEEDS = torch.arange(12) + 50
 
@@ -109,7 +109,7 @@ def test_a_network_is_judged_by_its_own_policy_too(laplacian_model: ExactModel) 
 
 
 def test_the_lemma_holds_where_its_conditions_do(laplacian_model: ExactModel) -> None:
-    method = Method(ridge=0.09, confidence=SelfNormalised(0.1, 3.0), search=Bank(200))
+    method = Method(ridge=0.09, confidence=SelfNormalised(0.1, 3.0), search=TableSearch(200))
     theory = theory_of(runs(laplacian_model, method, 80, told_noise=True), laplacian_model)
     assert theory.inside.double().mean() > 0.99
     assert theory.conditions.double().mean() > 0.7
@@ -162,7 +162,7 @@ def test_changing_z_can_beat_the_best_fixed_z(laplacian_network: USFA) -> None:
 
 
 def test_exploration_learns_features_faster_than_walks(laplacian_model: ExactModel) -> None:
-    explore = Method(ridge=1.0, acquisition=Explore(gamma=0.8), search=Bank(200))
+    explore = Method(ridge=1.0, acquisition=Explore(gamma=0.8), search=TableSearch(200))
     walks = METHODS["random"](dim=9, ridge=1.0)
     gained = [theory_of(runs(laplacian_model, m, 50), laplacian_model).log_det[-1].mean() for m in (explore, walks)]
     assert gained[0] > gained[1] + 4  # findings: 18.8 against 10.9

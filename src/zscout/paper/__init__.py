@@ -28,7 +28,7 @@ DEVIATIONS = (
     "Our default's bonus is √tr(V⁻¹M) at γ = .8 if the model offers M, else ‖ψ‖ in V⁻¹ (claims 10b, 10c).",
     "Laplacian eigenfunctions are scaled so that the mean of ‖φ(s)‖² over states is 1; unit vectors drown in σ = .3.",
     "Z is the sphere of radius √d, also in training.",
-    "ẑ and the last z are candidates beside the random ones. With an exact ψ the others are a fixed bank of 1,000 z. "
+    "ẑ and the last z are candidates beside the random ones. With an exact ψ the others are a fixed table of 1,000 z. "
     "With a network they are the ends of fixed-point rounds z ← ẑ + √β V⁻¹ψ/‖ψ‖, since of 10,000 random z the best "
     "by a learned ψ is the most over-estimated (table of searches).",
     "Ties are broken at random: most z share their policy with others.",

@@ -3,7 +3,7 @@
 from zscout.transfer.methods import Method
 from zscout.transfer.score.acquisition import UCB, Acquisition, AveragedOverZ, Explore, LogDet, OverHeads
 from zscout.transfer.score.confidence import Constant, PaperSchedule, ScaleFree, SelfNormalised
-from zscout.transfer.score.search import Automatic, Bank, CountBonus, Shooting
+from zscout.transfer.score.search import Automatic, CountBonus, Shooting, TableSearch
 
 
 def explore(*, gamma: float | None = None, draws: int = 0) -> Method:
@@ -32,22 +32,22 @@ def certain(*, noise: float, delta: float = 0.1) -> Method:
     return Method(ridge=noise**2, confidence=SelfNormalised(delta, 3.0), intercept=False)
 
 
-def one_estimate(*, noise: float, bank: int = 300) -> Method:
-    """The paper's settings with a bank of z and the mean of the model's heads."""
-    return _with_bank(UCB(), noise, bank)
+def one_estimate(*, noise: float, n: int = 300) -> Method:
+    """The paper's settings with a table of z and the mean of the model's heads."""
+    return _with_table(UCB(), noise, n)
 
 
-def least_of_heads(*, noise: float, bank: int = 300) -> Method:
-    """The paper's settings with a bank of z and the most pessimistic head."""
-    return _with_bank(OverHeads(UCB()), noise, bank)
+def least_of_heads(*, noise: float, n: int = 300) -> Method:
+    """The paper's settings with a table of z and the most pessimistic head."""
+    return _with_table(OverHeads(UCB()), noise, n)
 
 
-def averaged_over_z(*, noise: float, bank: int = 300, spread: float = 0.1) -> Method:
-    """The paper's settings with a bank of z and ψ averaged over z and four others near it."""
-    return _with_bank(AveragedOverZ(UCB(), 4, spread), noise, bank)
+def averaged_over_z(*, noise: float, n: int = 300, spread: float = 0.1) -> Method:
+    """The paper's settings with a table of z and ψ averaged over z and four others near it."""
+    return _with_table(AveragedOverZ(UCB(), 4, spread), noise, n)
 
 
-def _with_bank(acquisition: Acquisition, noise: float, bank: int) -> Method:
+def _with_table(acquisition: Acquisition, noise: float, n: int) -> Method:
     return Method(
-        ridge=noise**2, confidence=PaperSchedule(), acquisition=acquisition, search=Bank(bank), intercept=False
+        ridge=noise**2, confidence=PaperSchedule(), acquisition=acquisition, search=TableSearch(n), intercept=False
     )

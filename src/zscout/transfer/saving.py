@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from zscout.transfer.agent import OnlineTransfer
 
 FILE = "agent.safetensors"
-FORMAT = 10
+FORMAT = 11
 EXPERIENCE, ERRORS, SITES, COST, ROW = "experience.", "errors.", "sites.", "cost.", "row."  # begin names of tensors
 LEARNS_BY = ("ridge", "prior", "forgetting", "intercept")  # settings that a posterior depends on
 OBSERVED = ("asked", "action", "entered")  # of any type; tensors in the file, one for each entry of a dict

@@ -65,7 +65,7 @@ def _tell_outside(scale: Scale, runs: Runs) -> Section:
 
 # 15: a wrong ψ
 
-HEADS, NETWORK_TASKS, NETWORK_BANK, ONE = 4, 16, 32, "one estimate"
+HEADS, NETWORK_TASKS, NETWORK_TABLE, ONE = 4, 16, 32, "one estimate"
 WAYS = {
     ONE: ("one_estimate", 1),
     f"mean of {HEADS} heads": ("one_estimate", HEADS),
@@ -84,7 +84,7 @@ def _wrong(scale: Scale) -> dict[Any, list[Spec]]:
     for name in FEATURES:
         network = GridArena(features=name, model="network")
         for way, method in ON_NETWORKS.items():
-            shared = {"steps": STEPS, "settings": {"bank": NETWORK_BANK}}
+            shared = {"steps": STEPS, "settings": {"n": NETWORK_TABLE}}
             found[name, "network", way] = transfers(scale, network, f"{VARIANTS}:{method}", NETWORK_TASKS, **shared)
         for error in scale.some((0.0, 0.1, 0.2, 0.4, 0.8)):
             for way, (method, heads) in WAYS.items():
@@ -132,8 +132,8 @@ def _tell_wrong(scale: Scale, runs: Runs) -> Section:
     ]
     caption = (
         "ψ with an added error, a fixed random function of state and z; the policies stay right (95 % bands, "
-        f"{scale.runs(TASKS)} tasks, {scale.steps(STEPS)} steps, the paper's settings, a bank of 300 z, "
-        f"of {NETWORK_BANK} with networks)."
+        f"{scale.runs(TASKS)} tasks, {scale.steps(STEPS)} steps, the paper's settings, a table of 300 z, "
+        f"of {NETWORK_TABLE} with networks)."
     )
     alt = "Lost steps against the error of ψ, for one estimate, the mean and the least of several."
     figure = CurveFigure("wrong-psi", caption, {"By the error of ψ": panels}, alt)

@@ -116,7 +116,7 @@ def _tell_lemma(scale: Scale, runs: Runs) -> Section:
     figure = CurveFigure("lemma", caption, rows, alt)
     text = [
         "The lemma is right, and loose. Its two conditions are checked on every step: z_r is in the ellipsoid, and no "
-        "z scores higher than Z_t (ties and a finite bank of candidates can break that)."
+        "z scores higher than Z_t (ties and a finite table of candidates can break that)."
     ]
     command = f"zscout compare --methods usf-ucb-paper,{CERTAIN} --tasks 40 --seeds 1"
     return Section("lemma", "The regret lemma on real runs", text, [figure], claims=claims, command=command)

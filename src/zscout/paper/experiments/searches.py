@@ -18,12 +18,12 @@ from zscout.paper.summaries import both, mean, ratio, through, verdict, verdict_
 from zscout.transfer.belief.posterior import TaskPosterior
 from zscout.transfer.score.acquisition import Explore
 from zscout.transfer.score.problem import Problem
-from zscout.transfer.score.search import Bank, FixedPoint, Gradient, Search, Shooting
+from zscout.transfer.score.search import FixedPoint, Gradient, Search, Shooting, TableSearch
 from zscout.worlds.registry import PLACES
 
 SEARCHES: dict[str, Search] = {
     **{f"random {count:,}": Shooting(count) for count in (10_000, 1_000, 100)},
-    "bank of 128": Bank(128),
+    "table of 128": TableSearch(128),
     "gradient, free": Gradient(project=False, rate=0.01),
     "gradient, projected": Gradient(),
     "fixed point, 16 starts, 5 rounds": FixedPoint(16, 5),
@@ -52,7 +52,7 @@ def compare_searches(arena: GridArena, problems: int = 30, seed: int = 0) -> lis
     for number in range(problems):
         problem = random_problem(ground, rng)
         for i, search in enumerate(tried.values()):
-            if number == 0 and isinstance(search, Bank):
+            if number == 0 and isinstance(search, TableSearch):
                 search(problem, Streams(torch.tensor(seed)))  # fills the table
             began = time.perf_counter()
             z = search(problem, Streams(torch.tensor((seed + number) % 2**62)))
@@ -108,7 +108,7 @@ def _tell_searches(scale: Scale, runs: Runs) -> Section:
     text = [
         "How good is a search? A learned ψ over-estimates some z, and the best of very many z is the most "
         "over-estimated one. The left column is the objective by the model's ψ, the right one that by the true ψ of "
-        "the chosen policies. With an exact ψ they are equal. A bank of z is tabulated once and serves all steps.",
+        "the chosen policies. With an exact ψ they are equal. A table of z is made once and serves all steps.",
         "These problems are small: `docs/speed.md` has the speed of each search on problems of real runs.",
     ]
     return Section("searches", "Searching for z", text, (), tables, command="zscout reproduce")

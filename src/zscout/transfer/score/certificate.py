@@ -13,15 +13,15 @@ from zscout.base.randomness import Rng
 from zscout.base.readable import of_runs, one_or_range
 from zscout.base.types import HasExactPsi, HasPsiTable, Obs
 from zscout.transfer.atlas.charted import OverAtlas
-from zscout.transfer.score.bank import table_of
 from zscout.transfer.score.confidence import plausible_spread
 from zscout.transfer.score.forecast import offers, pick
 from zscout.transfer.score.problem import Problem
 from zscout.transfer.score.search import Among, tabulates
+from zscout.transfer.score.table import table_of
 
-SAMPLES, DRAWN, BANK = 200, 64, 1_000  # plausible tasks; random z; z of a bank
+SAMPLES, DRAWN, TABULATED = 200, 64, 1_000  # plausible tasks; random z; z of a table
 Listed: TypeAlias = Among | OverAtlas  # searches that know all of their candidates
-TOGETHER = 64  # runs whose candidates are compared in one product
+RUNS_AT_ONCE = 64  # runs whose candidates are compared in one product
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -86,7 +86,7 @@ def certify(
     ``share`` is at least ``least``.
 
     Candidates are random z and, since π(·,θ) should be best for θ, all the sampled tasks. Where ``Automatic`` has a
-    tabulated bank, they are one, too. With a bank or an atlas (``listed``), they are its z.
+    table, they are its z, too. With a bank or an atlas (``listed``), they are its z.
     """
     model, theta = problem.model, problem.posterior.sample(SAMPLES, rng, plausible_spread(problem.posterior))
     kept, beyond, allowed = None, torch.zeros_like(problem.radius), None
@@ -99,7 +99,7 @@ def certify(
             beyond = best_of_all - value.amax(-1)
         kept = pick(drawn, value.argmax(-1))[..., None, :]
     elif tabulates(model):
-        tried = table_of(model, BANK, 0, problem.constant).forecast(model, problem.obs)
+        tried = table_of(model, TABULATED, 0, problem.constant).forecast(model, problem.obs)
         if isinstance(model, HasPsiTable):  # what is compared must have errors of the same kind
             kept, drawn = _tabled(model, problem.obs, keep[..., None, :]), tried.psi
         else:
@@ -138,6 +138,6 @@ def _best(
     if apart.ndim == 2:
         value, row = (apart @ theta.mT).max(-2)
         return value, row
-    parts = zip(apart.split(TOGETHER), theta.split(TOGETHER), strict=True)
+    parts = zip(apart.split(RUNS_AT_ONCE), theta.split(RUNS_AT_ONCE), strict=True)
     values, rows = zip(*((some @ tasks.mT).max(-2) for some, tasks in parts), strict=True)
     return torch.cat(values), torch.cat(rows)

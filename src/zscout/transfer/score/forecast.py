@@ -23,7 +23,7 @@ _CACHE: dict[int, dict[Any, Any]] = {}  # by id: a model need not be hashable
 
 
 class Candidates:
-    """Candidate z at one observation. Caches each output of the model; a bank reads them from a table."""
+    """Candidate z at one observation. Caches each output of the model; a table has them all."""
 
     def __init__(self, obs: Obs, z: Float[Tensor, "*b n d"]) -> None:
         self._obs, self._z = obs, z

@@ -18,9 +18,9 @@ from zscout.base.types import BehaviorModel, HasExactPsi, HasPsiTable, HasStates
 from zscout.transfer.belief.posterior import TaskPosterior
 from zscout.transfer.constants import BANK, SOLVED_BANK
 from zscout.transfer.inputs import Checked, Count, Flag, NotNegative, Positive, Whole
-from zscout.transfer.score.bank import table_of
 from zscout.transfer.score.forecast import Forecast, offers
 from zscout.transfer.score.problem import Problem
+from zscout.transfer.score.table import table_of
 
 Search: TypeAlias = Callable[[Problem, Rng], Float[Tensor, "*b d"]]
 
@@ -46,7 +46,7 @@ def best_of(draws: int) -> Search:
 
 
 @dataclass(frozen=True)
-class Bank(Checked):
+class TableSearch(Checked):
     """n random z drawn once, for finite worlds: ψ is tabulated, without duplicate rows per state."""
 
     n: Count = BANK
@@ -187,10 +187,10 @@ class Ellipsoid(Checked):
 
 @dataclass(frozen=True)
 class Automatic(Checked):
-    """``Bank`` for few states (2,000 if ψ is exact, 200 if it has a ``psi_table``), else ``FixedPoint``."""
+    """``TableSearch`` for few states (2,000 if ψ is exact, 200 if it has a ``psi_table``), else ``FixedPoint``."""
 
-    bank: Bank = field(default_factory=Bank)
-    solved: Bank = field(default_factory=lambda: Bank(SOLVED_BANK))  # with a ``psi_table``
+    table: TableSearch = field(default_factory=TableSearch)
+    solved: TableSearch = field(default_factory=lambda: TableSearch(SOLVED_BANK))  # with a ``psi_table``
     otherwise: FixedPoint = field(default_factory=FixedPoint)
     most_states: Whole = 2000
 
@@ -198,15 +198,15 @@ class Automatic(Checked):
         """The result of the search that fits the model."""
         if not tabulates(problem.model, self.most_states):
             return self.otherwise(problem, rng)
-        bank = self.solved if offers(problem.model, HasPsiTable) else self.bank
-        return bank(problem, rng)
+        table = self.solved if offers(problem.model, HasPsiTable) else self.table
+        return table(problem, rng)
 
 
 MOST_SOLVED = 200  # states up to which a ``psi_table`` is used: it solves a system of all states for each z
 
 
 def tabulates(model: BehaviorModel, most_states: int = Automatic.most_states) -> bool:
-    """Whether a bank of z is tabulated: the world has few states, and ψ is exact or better in a table."""
+    """Whether random z are tabulated: the world has few states, and ψ is exact or better in a table."""
     states = len(model.states()) if offers(model, HasStates) else most_states + 1
     if offers(model, HasPsiTable):
         return states <= min(most_states, MOST_SOLVED)

@@ -21,9 +21,10 @@ from zscout.transfer.score.forecast import (
     value_and_width,
 )
 
-ROOM = 2**27  # bytes of cached single rows
-COLUMNS = 3  # cached columns, including ψ
-ROWS, FEW = 8192, 2  # ψ rows scored at a time; below FEW runs at a time, runs are scored one by one
+CACHED_BYTES = 2**27  # bytes of cached single rows
+CACHED_COLUMNS = 3  # cached columns, including ψ
+ROWS_AT_ONCE = 8192  # of ψ that are scored together
+FEWEST_TOGETHER = 2  # runs: if fewer fit, they are scored one by one
 DUPLICATE_ROWS = 1e-9  # rows of ψ closer than this, relative to the largest entry, are duplicates
 
 
@@ -37,22 +38,22 @@ class Table:
     def __init__(self, model: BehaviorModel, n: int, seed: int, constant: ConstantPart | None = None) -> None:
         if not isinstance(model, HasStates):
             raise ValueError(
-                f"{type(model).__name__} has no states(), and a bank needs a finite world: search with FixedPoint "
+                f"{type(model).__name__} has no states(), and a table needs a finite world: search with FixedPoint "
                 "or Shooting"
             )
         self.states = model.states()
-        self.bank: Float[Tensor, "n d"] = model.sample_z(n, torch.Generator().manual_seed(seed)).double()
+        self.z: Float[Tensor, "n d"] = model.sample_z(n, torch.Generator().manual_seed(seed)).double()
         if constant is not None:
-            self.bank = model.project_z(constant.removed_from(self.bank)).double()
+            self.z = model.project_z(constant.removed_from(self.z)).double()
         with torch.no_grad():
-            psi = model.psi_table(self.bank) if isinstance(model, HasPsiTable) else model.psi(self.states, self.bank)
+            psi = model.psi_table(self.z) if isinstance(model, HasPsiTable) else model.psi(self.states, self.z)
         psi, expected = finite(psi), (len(self.states), n, model.dim)
         if psi.shape != expected:
             name, shape = type(model).__name__, tuple(psi.shape)
             raise ValueError(f"ψ of all states of {name} has shape {shape}, expected [S n d] = {expected}")
         self.rows: Int[Tensor, "S m"] = distinct_rows(psi)
         kept = psi[torch.arange(len(psi), device=psi.device)[:, None], self.rows]
-        if ROWS // kept.shape[1] < FEW:  # read run by run: this memory order is faster there
+        if ROWS_AT_ONCE // kept.shape[1] < FEWEST_TOGETHER:  # read run by run: this memory order is faster there
             kept = kept.mT.contiguous().mT
         self._columns: dict[Any, Tensor] = {"psi": kept}
         self._single: dict[tuple[Any, int], Tensor] = {}  # rows of the states that a single run visited
@@ -60,7 +61,7 @@ class Table:
     def column(self, key: Any, ask_model: AskModel) -> Float[Tensor, "S m *shape"]:
         """The model's output for the kept rows of all states; the last few columns are cached."""
         if key not in self._columns:
-            if len(self._columns) == COLUMNS:  # second moments are large
+            if len(self._columns) == CACHED_COLUMNS:  # second moments are large
                 del self._columns[next(name for name in self._columns if name != "psi")]
             # State by state: second moments of all z at once take gigabytes.
             self._columns[key] = torch.stack([self._at(state, ask_model) for state in range(len(self.states))])
@@ -72,19 +73,19 @@ class Table:
             return self._columns[key][state]
         if (key, state) not in self._single:
             found = self._at(state, ask_model)
-            if len(self._single) * found.nbytes >= ROOM:
+            if len(self._single) * found.nbytes >= CACHED_BYTES:
                 self._single.clear()
             self._single[key, state] = found
         return self._single[key, state]
 
     def forecast(self, model: BehaviorModel, obs: Obs) -> Forecast:
         """The forecast of the distinct candidates at obs."""
-        state = as_index(obs, len(self.states), "observation", self.bank.device)
+        state = as_index(obs, len(self.states), "observation", self.z.device)
         return Forecast(model, obs, TabulatedCandidates(self, state))
 
     def _at(self, state: int, ask_model: AskModel) -> Float[Tensor, "m ..."]:
         with torch.no_grad():
-            return finite(ask_model(self.states[state : state + 1], self.bank[self.rows[state]][None]))[0]
+            return finite(ask_model(self.states[state : state + 1], self.z[self.rows[state]][None]))[0]
 
 
 class TabulatedCandidates(Candidates):
@@ -97,7 +98,7 @@ class TabulatedCandidates(Candidates):
     @property
     def z(self) -> Float[Tensor, "*b m d"]:
         """The distinct z."""
-        return self._table.bank[self._table.rows[self._state]]
+        return self._table.z[self._table.rows[self._state]]
 
     @property
     def count(self) -> int:
@@ -106,7 +107,7 @@ class TabulatedCandidates(Candidates):
 
     def pick(self, index: Int[Tensor, "*b"]) -> Float[Tensor, "*b d"]:
         """One z for each run."""
-        return self._table.bank[self._table.rows[self._state, index]]
+        return self._table.z[self._table.rows[self._state, index]]
 
     def output(self, key: Any, ask_model: AskModel) -> Float[Tensor, "..."]:
         """The column or row of the table."""
@@ -130,8 +131,8 @@ class TabulatedCandidates(Candidates):
         """ψ·ẑ and ‖Fᵀψ − centre‖, a few runs at a time, so that their rows stay in the CPU cache."""
         if not self._in_parts(both.shape[:-2]):
             return super().value_and_width(ask_psi, both, centre)
-        psi, runs = self._table.column("psi", ask_psi), ROWS // self.count
-        if runs >= FEW:
+        psi, runs = self._table.column("psi", ask_psi), ROWS_AT_ONCE // self.count
+        if runs >= FEWEST_TOGETHER:
             centres = [None] * -(-len(both) // runs) if centre is None else centre.split(runs)
             parts = zip(self._state.split(runs), both.split(runs), centres, strict=True)
             found = [value_and_width(psi.index_select(0, at), own, mean) for at, own, mean in parts]

@@ -98,7 +98,7 @@ def test_a_large_world_with_a_network_builds_no_exact_model(tmp_path: Path, monk
     def refused(*_: object) -> None:
         raise AssertionError("an exact model was built")
 
-    monkeypatch.setattr(grid_arena, "LARGE", 50)
+    monkeypatch.setattr(grid_arena, "MOST_EXACT_STATES", 50)
     monkeypatch.setattr(ExactModel, "__init__", refused)
     monkeypatch.setattr(ground, "arena_features", refused)
     arena = GridArena("maze", model=str(tmp_path / "mine"))

@@ -29,7 +29,7 @@ from zscout.paper.experiments.network_training import training_figure
 from zscout.report.figures.curves import draw_curves
 from zscout.report.figures.figures import draw, palettes, save_figure
 from zscout.report.figures.framework import draw_framework
-from zscout.report.figures.maps import FINE, draw_panels
+from zscout.report.figures.maps import PIXELS_AN_INCH, draw_panels
 from zscout.watch.ink import WALL, Palette
 
 TRAININGS = Path(__file__).parents[1] / "results" / "training"
@@ -91,14 +91,16 @@ def test_cells_have_the_colours_of_their_values_and_paths_run_through_their_midd
     (walked,) = [c for c in axes.collections if isinstance(c, LineCollection) and c.get_path_effects()]
     line, _ = walked.get_segments()  # the other one is the key
     assert len(line) == 4
-    seen = [image[int(y * FINE), int(x * FINE)] for x, y in line]
+    seen = [image[int(y * PIXELS_AN_INCH), int(x * PIXELS_AN_INCH)] for x, y in line]
     expected = [to_rgba(worst), None, None, to_rgba(best)]
     for colour, want in zip(seen, expected, strict=True):
         if want is not None:
             np.testing.assert_allclose(colour / 255, want, atol=0.01)
     step = line[1][0] - line[0][0]
     below = (line[0][0], line[0][1] + step)  # the wall under the first cell
-    np.testing.assert_allclose(image[int(below[1] * FINE), int(below[0] * FINE)] / 255, to_rgba(WALL), atol=0.01)
+    np.testing.assert_allclose(
+        image[int(below[1] * PIXELS_AN_INCH), int(below[0] * PIXELS_AN_INCH)] / 255, to_rgba(WALL), atol=0.01
+    )
     assert image[0, 0, 3] == 0  # between the maps there is nothing
 
 

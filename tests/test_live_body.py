@@ -375,7 +375,7 @@ def test_every_step_is_exported() -> None:
 def test_a_long_run_keeps_the_last_frames_little_of_each_step_and_everything_of_its_export(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("zscout.live.session.run.KEPT", 60)
+    monkeypatch.setattr("zscout.live.session.run.KEPT_FRAMES", 60)
     monkeypatch.setattr("zscout.live.session.method_run.NEWEST", 40)
     run = begun(methods=["random-z"], seed=1, reward={"task": 1}, most_steps=10)
     shown = steps(run, 150)  # more than on a map

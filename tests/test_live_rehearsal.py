@@ -16,7 +16,7 @@ from zscout.live.session.rehearsal import Rehearsals, rehearsed
 from zscout.live.session.run import LiveRun
 from zscout.live.session.setup import Setup
 from zscout.transfer.agent import OnlineTransfer
-from zscout.watch.progress import CERTIFICATES, SURE, Certificates, Progress
+from zscout.watch.progress import CERTIFICATES, DONE_BELOW, Certificates, Progress
 from zscout.worlds.bodies.tasks import body_task
 
 ARENA = BodyArena("cheetah-fb", body="cheetah")
@@ -83,10 +83,10 @@ def test_it_is_sure_after_some_certificates_in_a_row_and_no_longer_when_they_fin
         assert (rehearsals.progress.left is None) == (number == 1)
         rehearsals.go_on(EVERY * number, state, obs, 2)
     assert rehearsals.progress == Progress(0.0, sure=True, felt=True)
-    found.append(4.1 * SURE)
+    found.append(4.1 * DONE_BELOW)
     rehearsals.go_on(EVERY * (CERTIFICATES + 1), state, obs, 2)
     assert not rehearsals.progress.sure
-    assert rehearsals.progress.left == pytest.approx(4.1 * SURE / 4)
+    assert rehearsals.progress.left == pytest.approx(4.1 * DONE_BELOW / 4)
     rehearsals.start_anew()
     assert rehearsals.progress == Progress()
 

@@ -124,7 +124,7 @@ def test_what_is_no_memory_is_refused(
 @pytest.fixture
 def rounded(atlas: Atlas, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Atlas:
     """The atlas as it is loaded if its tables are large: no z is the same."""
-    monkeypatch.setattr("zscout.transfer.atlas.atlas.EXACT", 100)
+    monkeypatch.setattr("zscout.transfer.atlas.atlas.UNROUNDED_ENTRIES", 100)
     found = Atlas.load(atlas.save(tmp_path / "atlas"), Drifter())
     assert (found.index_of(atlas.z) < 0).all()
     return found

@@ -9,7 +9,7 @@ from torch import Generator, Tensor
 from commands import run_zscout
 from zscout.lab.arenas.arena import Batch, Tasks
 from zscout.lab.arenas.grid import GridArena
-from zscout.lab.arenas.patches import NEARER, PatchArena
+from zscout.lab.arenas.patches import DECOY_NEARER, PatchArena
 from zscout.lab.compare.comparison import Entrant, arena_from_json
 from zscout.lab.runs.chunks import run_batch
 
@@ -38,7 +38,7 @@ def test_a_decoy_is_worth_half_and_nearer_to_the_start() -> None:
         good, decoy = (world.cells[table == reward] for reward in (1.0, 0.5))
         assert len(good) == len(decoy) == 4
         near, far = (int(distance(world.cells[state][None], patch).min()) for patch in (decoy, good))
-        assert 0 < near <= far - NEARER
+        assert 0 < near <= far - DECOY_NEARER
         assert int(distance(good, decoy).min()) >= 2
     assert not torch.equal(start, FINE.environment(Batch(tasks[::-1], list(range(50)))).reset()[0])
 

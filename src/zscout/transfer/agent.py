@@ -50,7 +50,7 @@ from zscout.transfer.score.search import Among, Known
 from zscout.transfer.state import AgentState
 
 SAFE_SHARE = 1e-14  # of the largest ẑ: below, no other prior makes ẑ overflow; V's condition number is below 1e14
-CERTIFY = 2**39  # where the draws of certificates begin: beyond those of any step
+CERTIFICATE_DRAWS = 2**39  # where the draws of certificates begin: beyond those of any step
 
 
 class OnlineTransfer:
@@ -344,7 +344,7 @@ class OnlineTransfer:
             listed = search if isinstance(search, Among | OverAtlas) else None
             rewards = self._state.posterior.with_likely_prior
             least = share_by_chance(rewards) if self._state.answers is None else 0.0  # answers are not in the fit
-            return certify(self._problem(here), self.best_z, delta, self._streams(CERTIFY), listed, least)
+            return certify(self._problem(here), self.best_z, delta, self._streams(CERTIFICATE_DRAWS), listed, least)
 
     # What it has learned
 

@@ -14,8 +14,8 @@ from zscout.transfer.belief.posterior import TaskPosterior
 from zscout.transfer.inputs import checked_phi, finite
 from zscout.transfer.score.forecast import once_per_model
 
-CONTAINED = 0.99  # the features contain the constant 1 if φ·w fits it with at least this R²
-NOTHING = 1e-9  # relative to ‖z‖: a smaller remainder is rounding
+CONSTANT_R2 = 0.99  # the features contain the constant 1 if φ·w fits it with at least this R²
+ROUNDING_SHARE = 1e-9  # relative to ‖z‖: a smaller remainder is rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +95,7 @@ class ConstantPart:
         """z minus its mean reward times w: φ·z then has mean 0 and the same best behaviour."""
         rest = z @ self._others.to(z)
         norm, before = (torch.linalg.vector_norm(x, dim=-1, keepdim=True) for x in (rest, z))
-        return rest.masked_fill(norm <= NOTHING * before, 0.0)
+        return rest.masked_fill(norm <= ROUNDING_SHARE * before, 0.0)
 
     @cached_property
     def _others(self) -> Float[Tensor, "d d"]:
@@ -106,7 +106,7 @@ def constant_part(mean: Float[Tensor, " d"], covariance: Float[Tensor, "d d"]) -
     """Regress 1 on φ, from mean and covariance of φ: w = S⁻¹φ̄ with S = E φφᵀ; None if the fit is poor."""
     mean, covariance = mean.double(), covariance.double()
     w = torch.linalg.pinv(covariance + mean[:, None] * mean, hermitian=True) @ mean
-    return ConstantPart(w, mean) if float(mean @ w) >= CONTAINED else None  # R² = φ̄·w
+    return ConstantPart(w, mean) if float(mean @ w) >= CONSTANT_R2 else None  # R² = φ̄·w
 
 
 def constant_part_of(model: BehaviorModel) -> ConstantPart | None:

@@ -35,7 +35,7 @@ from zscout.worlds.points.tasks import KINDS
 
 STEPS = 210  # three episodes
 PER_CELL = 3  # squares of the maps along a cell
-AHEAD, LAST = 30, 10  # a behaviour leads to the mean place of the last 10 of its next 30 steps
+STEPS_AHEAD, STEPS_AVERAGED = 30, 10  # a behaviour leads to the mean place of the last 10 of its next 30 steps
 VELOCITIES = 9  # of ``at_velocities``
 SAME_PLACE = 1.0  # cells: places at this distance are the same place
 
@@ -215,7 +215,7 @@ def _point(place: np.ndarray) -> Point:
 def _leads_to(arena: PointArena, z: Float[Tensor, "n d"], obs: Float[Tensor, "1 4"]) -> list[Point]:
     """Where π(·,z) leads from here: the mean place of the last of its next steps, for each z."""
     state, places = obs.expand(len(z), -1), []
-    for _ in range(AHEAD):
+    for _ in range(STEPS_AHEAD):
         state, _ = arena.world.advance(state, torch.as_tensor(arena.bfm.act(state, z, None)).float())
         places.append(_places(state))
-    return [_point(place) for place in np.mean(places[-LAST:], axis=0)]
+    return [_point(place) for place in np.mean(places[-STEPS_AVERAGED:], axis=0)]

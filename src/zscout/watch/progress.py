@@ -9,7 +9,7 @@ from zscout.transfer.agent import OnlineTransfer
 from zscout.transfer.score.forecast import offers
 
 Phase: TypeAlias = Literal["learning", "fine-tuning", "done"]
-FINE, SURE = 0.3, 0.15  # shares that are left: less than these, it is fine-tuning, or done
+FINE_TUNING_BELOW, DONE_BELOW = 0.3, 0.15  # shares that are left: less than these, it is fine-tuning, or done
 CERTIFICATES = 4  # so many of them have to say, on average, that it is done
 FEW_LABELS, UNFELT = 150, 0.1  # R² below this, at so many labels: the features do not tell good from bad
 
@@ -27,7 +27,7 @@ class Progress:
         """What it does."""
         if self.sure:
             return "done"
-        return "fine-tuning" if self.felt and self.left is not None and self.left <= FINE else "learning"
+        return "fine-tuning" if self.felt and self.left is not None and self.left <= FINE_TUNING_BELOW else "learning"
 
     def in_words(self, person: bool = False) -> str:
         """One sentence."""
@@ -59,7 +59,7 @@ class Certificates:
         left = sum(self._shares) / len(self._shares) if self._shares else None
         fit = self._agent.fit
         felt = not (float(fit.count) >= FEW_LABELS and float(fit.high) < UNFELT)
-        sure = left is not None and len(self._shares) == CERTIFICATES and left <= SURE and felt
+        sure = left is not None and len(self._shares) == CERTIFICATES and left <= DONE_BELOW and felt
         self.progress = Progress(left, sure, felt)
 
     def start_anew(self) -> None:

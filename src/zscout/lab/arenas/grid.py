@@ -24,7 +24,7 @@ from zscout.transfer.baselines.explorers import LookAhead
 from zscout.worlds.grids.grid import GridWorld
 from zscout.worlds.registry import PLACES
 
-LARGE = 2_000  # states: tables of a larger world take minutes and gigabytes
+MOST_EXACT_STATES = 2_000  # states: tables of a larger world take minutes and gigabytes
 EVALUATORS = ("auto", "exact", "monte-carlo")
 
 
@@ -90,7 +90,9 @@ class GridArena:
 
     def exact_with(self, states: int) -> bool:
         """Whether regret is exact in a world of this number of states."""
-        return self.evaluator == "exact" or (self.evaluator == "auto" and (self.model == "exact" or states <= LARGE))
+        return self.evaluator == "exact" or (
+            self.evaluator == "auto" and (self.model == "exact" or states <= MOST_EXACT_STATES)
+        )
 
     def to_json(self) -> dict[str, Any]:
         """The names, without the device, which changes nothing."""

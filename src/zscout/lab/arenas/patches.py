@@ -20,9 +20,9 @@ from zscout.lab.arenas.simulation import TaskRuns
 from zscout.worlds import GridWorld
 
 PATCH, DECOY = "patch", "decoy"
-SIZE = 2  # cells along each side of a patch
-HALF = 0.5  # the decoy's reward; the good patch has 1
-NEARER = 3  # steps at least by which the decoy is nearer to the start
+PATCH_SIDE = 2  # cells along each side of a patch
+DECOY_REWARD = 0.5  # the good patch has 1
+DECOY_NEARER = 3  # steps at least by which the decoy is nearer to the start
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class PatchArena(GridArena):
         tables = torch.zeros(len(tasks), world.n_states, dtype=torch.float64)
         for table, (patch, decoy, _) in zip(tables, map(_parsed, tasks), strict=True):
             if decoy is not None:
-                table[_patches(world)[decoy]] = HALF
+                table[_patches(world)[decoy]] = DECOY_REWARD
             table[_patches(world)[patch]] = 1.0
         return tables
 
@@ -83,7 +83,7 @@ class PatchArena(GridArena):
         world, tables = self.ground.world, self.tables(batch.tasks)
         state = torch.tensor([start for _, _, start in map(_parsed, batch.tasks)])
         most = torch.zeros(len(z), dtype=torch.float64)
-        for step in range(world.n_states + SIZE**2):
+        for step in range(world.n_states + PATCH_SIDE**2):
             state = world.next_state[state, policy.gather(1, state[:, None])[:, 0]]
             if step >= world.n_states:  # the way there is over
                 most = torch.maximum(most, tables.gather(1, state[:, None])[:, 0])
@@ -110,10 +110,10 @@ def _random_patch(world: GridWorld, rng: Generator) -> Task:
 def _random_decoy(world: GridWorld, rng: Generator) -> Task:
     """Two patches that share no cell, and a start that is nearer to the second."""
     steps = _steps(world)
-    nearer = (steps[None] > 0) & (steps[None] <= steps[:, None] - NEARER) & _apart(world)[:, :, None]  # [P P S]
+    nearer = (steps[None] > 0) & (steps[None] <= steps[:, None] - DECOY_NEARER) & _apart(world)[:, :, None]  # [P P S]
     good = nearer.any(-1).any(-1).nonzero()[:, 0]
     if not len(good):
-        raise ValueError(f"this world has no patch with a second one that can be {NEARER} steps nearer")
+        raise ValueError(f"this world has no patch with a second one that can be {DECOY_NEARER} steps nearer")
     best = int(good[_any(len(good), rng)])
     choices = nearer[best].nonzero()
     decoy, start = choices[_any(len(choices), rng)].tolist()
@@ -128,11 +128,11 @@ def _any(n: int, rng: Generator) -> int:
 def _patches(world: GridWorld) -> Int[Tensor, "P 4"]:
     """The states of each patch of free cells."""
     number = {(int(row), int(column)): state for state, (row, column) in enumerate(world.cells)}
-    within = list(product(range(SIZE), repeat=2))
+    within = list(product(range(PATCH_SIDE), repeat=2))
     found = [[number.get((row + down, column + right), -1) for down, right in within] for row, column in number]
     patches = [patch for patch in found if min(patch) >= 0]
     if not patches:
-        raise ValueError(f"this world has no {SIZE}×{SIZE} patch of free cells")
+        raise ValueError(f"this world has no {PATCH_SIDE}×{PATCH_SIDE} patch of free cells")
     return torch.tensor(patches)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from zscout.lab.arenas.arena import Arena, Batch, Evaluation
 from zscout.lab.arenas.grid import GridArena
-from zscout.lab.arenas.patches import DECOY, HALF, PatchArena
+from zscout.lab.arenas.patches import DECOY, DECOY_REWARD, PatchArena
 from zscout.lab.arenas.simulation import trace_of
 from zscout.lab.evaluation.exact_evaluation import evaluate_exactly
 from zscout.lab.evaluation.monte_carlo import evaluate_returns
@@ -26,4 +26,4 @@ def evaluate(arena: Arena, batch: Batch, agent: OnlineTransfer, steps: Sequence[
     numbers, columns = evaluate_exactly(trace, arena.ground, arena.tables(batch.tasks) + batch.offset, own_gap=True)
     if arena.rewards != DECOY:
         return numbers, columns
-    return {**numbers, "decoyed": (arena.final_reward(trace.final_z, batch) == HALF).double()}, columns
+    return {**numbers, "decoyed": (arena.final_reward(trace.final_z, batch) == DECOY_REWARD).double()}, columns

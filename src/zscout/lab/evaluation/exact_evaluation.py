@@ -16,7 +16,7 @@ from zscout.lab.arenas.simulation import Trace
 from zscout.models.exact.model import ExactModel
 from zscout.transfer.belief.posterior import TaskPosterior
 
-CHECK_EVERY, LAST = 5, 20  # settled: value ≥ GOOD at every check of the last steps
+CHECK_EVERY, SETTLED_STEPS = 5, 20  # settled: value ≥ GOOD at every check of the last steps
 ALL_STEPS = 500  # in longer runs the value of the estimate is computed every 5 steps only
 
 
@@ -115,7 +115,7 @@ def _normalised(reward: Float[Tensor, "T R"], mean: Tensor, best: Tensor) -> Flo
 
 def settled(value: Float[Tensor, "T R"]) -> Bool[Tensor, " R"]:
     """Whether the value of the z to keep is ≥ .95 at every check (every 5 steps) of the last 20 steps."""
-    return (value[-LAST:].flip(0)[::CHECK_EVERY] >= GOOD).all(0)
+    return (value[-SETTLED_STEPS:].flip(0)[::CHECK_EVERY] >= GOOD).all(0)
 
 
 def log_det_of_counts(entered: Int[Tensor, "T R"], ridge: float, states: int) -> Float[Tensor, "T R"]:

@@ -21,7 +21,7 @@ from zscout.transfer.offline import constant_part_of, least_squares
 from zscout.transfer.score.search import Known
 
 STARTS = 16  # reference runs of each task: the same seeds for the oracle, random actions and every z
-LONGEST = 1_000  # their steps at most: 16 starts say enough, and ten episodes of a body would cost more than the run
+MOST_REFERENCE_STEPS = 1_000  # 16 starts say enough, and ten episodes of a body would cost more than the run
 EPISODES = 10  # at most: returns of the first episodes
 START_SEEDS = list(range(3_000_000_000, 3_000_000_000 + STARTS))  # tuning and report runs use others
 
@@ -42,7 +42,7 @@ def evaluate_returns(arena: Arena, batch: Batch, agent: OnlineTransfer, steps: S
     task, clean = arena.vectors(batch.tasks), replace(batch, noise=0.0)
     own = torch.stack([env.true_reward(step.next_obs).cpu() for step in steps])  # [T R]
     oracle = played(arena, clean, following(task), length)
-    shorter = min(length, LONGEST)
+    shorter = min(length, MOST_REFERENCE_STEPS)
     references = _references(arena, batch.tasks, shorter, batch.offset)
     random, gap = references[:, 0], references[:, 1] - references[:, 0]  # of a step, by task
     unit = torch.where(gap > FLAT * references.abs().amax(1), 1 / gap, 0.0)

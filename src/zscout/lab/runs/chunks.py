@@ -21,10 +21,10 @@ from zscout.models.exact.model import ExactModel
 from zscout.transfer.method_json import method_to_json
 from zscout.transfer.score.search import Ellipsoid, Shooting
 
-SECONDS = 5.0  # the aim for one chunk: a stop loses no more, unless the fewest runs of a network take longer
+CHUNK_SECONDS = 5.0  # the aim for one chunk: a stop loses no more, unless the fewest runs of a network take longer
 SMALL_CHUNK, FAST_CHUNK, LARGEST_CHUNK = 8, 48, 300  # runs: with a small network, 48 take as long as 12
-SOLVES = 5_000  # z that dynamic programming solves in a second, for a first guess
-MEASURED = 2_000  # z solved to measure that rate
+SOLVES_A_SECOND = 5_000  # z that dynamic programming solves in a second, for a first guess
+SOLVES_MEASURED = 2_000  # z solved to measure that rate
 
 
 @dataclass(frozen=True)
@@ -170,14 +170,14 @@ class _Plan:
     def took(self, chunk: Chunk) -> None:
         """Make chunks larger after a quick one, smaller after a slow one; further runs of a batch cost little."""
         group, runs = chunk.answers[0].spec.group, len(chunk.answers)
-        share = SECONDS / max(chunk.seconds, 1e-3)
+        share = CHUNK_SECONDS / max(chunk.seconds, 1e-3)
         size = runs * min(4.0, max(2.0, share)) if share > 1 else runs * share
         self._sizes[group] = max(self._least[group], min(LARGEST_CHUNK, int(size)))
 
 
 def _least_runs(group: Spec) -> int:
     """The smallest chunk: fewer runs if each step solves many z by dynamic programming, or if there are many steps."""
-    guess = min(FAST_CHUNK, int(SECONDS * SOLVES / (group.steps * _solves(group))))
+    guess = min(FAST_CHUNK, int(CHUNK_SECONDS * SOLVES_A_SECOND / (group.steps * _solves(group))))
     if isinstance(group.arena.bfm, ExactModel):
         return max(1, guess)
     # On a GPU further runs cost nothing; on a CPU single runs take twice the time that they take in a batch of eight.
@@ -213,7 +213,7 @@ def expected_seconds(runs: Sequence[Sequence[Spec]]) -> list[tuple[int, float]]:
 def _solved_in_a_second(exact: ExactModel) -> float:
     exact.policy(exact.sample_z(64, 1))
     began = time.perf_counter()
-    exact.policy(exact.sample_z(MEASURED, 2))
+    exact.policy(exact.sample_z(SOLVES_MEASURED, 2))
     seconds = time.perf_counter() - began
     exact.forget()
-    return MEASURED / seconds
+    return SOLVES_MEASURED / seconds

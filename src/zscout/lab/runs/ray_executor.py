@@ -22,7 +22,7 @@ from zscout.lab.runs.executor import Result
 from zscout.lab.runs.spec import Spec, code_digest
 
 PATIENCE = 3.0  # seconds to wait for the address; Ray itself waits for minutes
-LOOK = 5.0  # seconds between two looks at the size of the cluster
+SECONDS_APART = 5.0  # between two looks at the size of the cluster
 MEMORY = 512 * 2**20  # bytes of a cluster of our own for answers on their way: 40,000 runs of 200 steps
 EMPTY_SETTINGS = b"\0\0\0\4\0\0\0\0\0"  # a frame of HTTP/2: the first that each side sends has this type, 4
 QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}  # no report, no warning
@@ -61,7 +61,7 @@ class RayCluster:
     def slots(self) -> int:
         """Its cores now, and no more than ``most``."""
         self._connect()
-        if time.monotonic() - self._looked > LOOK:
+        if time.monotonic() - self._looked > SECONDS_APART:
             import ray
 
             self._cores, self._looked = max(1, int(ray.cluster_resources().get("CPU", 1))), time.monotonic()

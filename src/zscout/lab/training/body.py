@@ -11,7 +11,7 @@ from zscout.models.fb.recipe import BodyRecipe, FBProgress
 from zscout.models.files.folder import save_observations
 from zscout.worlds.bodies.physics import body
 
-KEPT = 10_000  # observations saved with a model
+SAVED_OBSERVATIONS = 10_000  # with a model
 QUICK_EPISODES = {"episodes": 1, "horizon": 50}
 
 
@@ -43,7 +43,7 @@ class BodyTraining(Training):
     def write(self, model: FB) -> None:
         """Also observations, to label."""
         super().write(model)
-        save_observations(self.out, self._seen[:KEPT])
+        save_observations(self.out, self._seen[:SAVED_OBSERVATIONS])
 
     def told(self, line: FBProgress) -> str:
         """Loss and value."""

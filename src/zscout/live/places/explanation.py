@@ -15,7 +15,7 @@ from zscout.worlds.registry import Goal
 LiveMode: TypeAlias = Mode | Literal["begins", "keeps", "done", "shows"]
 DIGITS = 4  # of numbers that are sent to the page
 WORTH_SAYING = 0.25  # correlations below this are not put into words
-MOST = 3  # goal features in a sentence
+MOST_GOALS = 3  # goal features in a sentence
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def place_of(cell: Cell, shape: Cell) -> str:
 
 def in_words(goals: Sequence[Goal], correlations: Sequence[float]) -> str:
     """The features that go with a reward, the strongest first: "forward (0.8), upright (0.5)"; "" if there are none."""
-    strongest = sorted(zip(goals, correlations, strict=True), key=lambda pair: -abs(pair[1]))[:MOST]
+    strongest = sorted(zip(goals, correlations, strict=True), key=lambda pair: -abs(pair[1]))[:MOST_GOALS]
     words = [(goal.high if r > 0 else goal.low, abs(r)) for goal, r in strongest if abs(r) >= WORTH_SAYING]
     return ", ".join(f"{word} ({share:.1f})" for word, share in words)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from zscout.live.server.choices import choices
 from zscout.live.server.messages import NOT_KEPT, SETTINGS, Reply, RunLostError, encode
-from zscout.live.session.run import KEPT, LiveRun
+from zscout.live.session.run import KEPT_FRAMES, LiveRun
 from zscout.live.session.setup import Setup
 
 RUNS: dict[str, LiveRun] = {}  # of this process
@@ -46,7 +46,7 @@ def hello(most_steps: int, seed: int) -> bytes:
     """What the page offers. Called first in each process: one step of a first run loads everything."""
     LiveRun(Setup(), most_steps=1).step()
     gc.freeze()  # what is loaded now stays: the garbage collector need not scan it during a step
-    return encode({"is": "hello", "limits": {"steps": most_steps, "kept": KEPT}, **choices(seed)})
+    return encode({"is": "hello", "limits": {"steps": most_steps, "kept": KEPT_FRAMES}, **choices(seed)})
 
 
 def _run(key: str) -> LiveRun:

@@ -20,8 +20,8 @@ from zscout.live.session.step_file import step_file
 
 LATE_STEPS = 5  # steps: an answer may arrive after the agent has moved on
 LATE_THUMB = 50  # the same for a thumb, which is about many steps
-KEPT = 2_000  # frames of a body that a page can show; of a map, all
-SILENT = 10  # steps that learn together that no thumb came
+KEPT_FRAMES = 2_000  # frames of a body that a page can show; of a map, all
+SILENT_STEPS = 10  # steps that learn together that no thumb came
 
 
 class LiveRun:
@@ -225,8 +225,8 @@ class LiveRun:
         last = out_of_reach(self._newest, Limits.fastest)
         # Who has been told that it is done need not watch any more: silence means nothing then.
         counts = self._watched and self.setup.silence == "zero" and not self._sides[0].done
-        due = counts and last >= SILENT and last % SILENT == 0
-        return self._credit(last - SILENT + 1, last, 0.0) if due else []
+        due = counts and last >= SILENT_STEPS and last % SILENT_STEPS == 0
+        return self._credit(last - SILENT_STEPS + 1, last, 0.0) if due else []
 
     def _credit(self, first: int, last: int, reward: float) -> list[bytes]:
         """Learn the reward of a range of steps that have none, and tell the page."""
@@ -274,8 +274,8 @@ class LiveRun:
         for side in self._sides:
             side.assess(self._reward.hidden)
         self._frames.append(self._frame())
-        if self._on_stage and len(self._frames) > KEPT:
-            self._frames[-KEPT - 1] = b""
+        if self._on_stage and len(self._frames) > KEPT_FRAMES:
+            self._frames[-KEPT_FRAMES - 1] = b""
 
     def _frame(self) -> bytes:
         step = len(self._sides[0].steps)

@@ -43,7 +43,7 @@ OPTIONAL = (
 CANDIDATES = 5
 RUNS = (2, 3)  # batch dimensions of the test inputs
 BATCH_ROUNDING = 1e-4  # relative: a batch and its entries may round differently in float32
-SHORT = 0.5  # the discount at which psi_at and second_moment are checked, unless the model has only one
+SHORT_DISCOUNT = 0.5  # the discount at which psi_at and second_moment are checked, unless the model has only one
 GAMMAS = (0.5, 0.7, 0.8, 0.9, 0.95, 0.97, 0.98, 0.99, 0.995, 0.999)  # tried if the model has no gamma
 
 
@@ -290,7 +290,7 @@ def _check_in_world(model: BehaviorModel, world: FiniteWorld, tolerance: float) 
 
 
 def _short_discount(model: BehaviorModel) -> float:
-    return model.moment_gamma if isinstance(model, HasMomentDiscount) else SHORT
+    return model.moment_gamma if isinstance(model, HasMomentDiscount) else SHORT_DISCOUNT
 
 
 def _policy_table(model: BehaviorModel, world: FiniteWorld, z: Float[Tensor, "n d"]) -> Float[Tensor, "n S A"]:

@@ -14,7 +14,7 @@ from zscout.base.edge import as_discount, as_size
 from zscout.base.types import BehaviorModel
 from zscout.models.checks.rollouts import Pairs, check_env, horizon, rollout_pairs
 
-SHORT = (1, 3, 10)  # steps before the model's own ψ bootstraps the rest
+SHORT_ROLLOUTS = (1, 3, 10)  # steps before the model's own ψ bootstraps the rest
 HORIZONS = np.geomspace(1.25, 1_000.0, 49)  # 1/(1 − γ) of the discounts tried
 
 
@@ -99,7 +99,7 @@ def check_psi(model: BehaviorModel, env: Any, tolerance: float, steps: int, seed
     try:
         there = check_env(model, env if made is None else made)
         pairs = rollout_pairs(model, there, horizon(0.99 if own is None else own), steps - steps // 4, seed)
-        short = rollout_pairs(model, there, SHORT[-1], steps // 4, seed + 1)
+        short = rollout_pairs(model, there, SHORT_ROLLOUTS[-1], steps // 4, seed + 1)
     finally:
         if made is not None:
             made.close()
@@ -165,7 +165,7 @@ def _wrong_convention(
         return given, found
     # Over a whole horizon a ψ that begins too early or too late differs only by 1 − γ of ψ, which noise may hide; short
     # rollouts have less noise.
-    for most in SHORT:
+    for most in SHORT_ROLLOUTS:
         right = Fit.of(short, given.gamma, most=most)
         found = best([Fit.of(short, given.gamma, begins, most=most) for begins in (0, 2)], right)
         if found is not right:

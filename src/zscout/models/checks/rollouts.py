@@ -15,10 +15,10 @@ from torch import Generator, Tensor
 from zscout.base.edge import check_array_space, entries_of, for_each_entry
 from zscout.base.types import BehaviorModel, HasTransitionFeatures
 
-LEFT = 0.1  # γᴸ, the weight of the model's own ψ after L steps: at most this share of an error is hidden
-FEWEST, MOST = 16, 250  # pairs
-ALIKE = 4  # after this many pairs of equal rollouts, assume determinism and run one rollout per pair
-SHORTEST = 20  # steps of a rollout: also detects a γ that is too small
+BOOTSTRAPPED_SHARE = 0.1  # γᴸ, the weight of the model's own ψ after L steps: at most this share of an error is hidden
+FEWEST_PAIRS, MOST_PAIRS = 16, 250
+EQUAL_PAIRS = 4  # after this many pairs of equal rollouts, assume determinism and run one rollout per pair
+SHORTEST_ROLLOUT = 20  # steps of a rollout: also detects a γ that is too small
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,8 +68,11 @@ class Pairs:
 
 
 def horizon(gamma: float) -> int:
-    """The L with γᴸ = .1, at least ``SHORTEST``."""
-    return max(math.ceil(math.log(LEFT) / math.log(gamma)) if LEFT < gamma < 1 else 1, SHORTEST)
+    """The L with γᴸ = .1, at least ``SHORTEST_ROLLOUT``."""
+    return max(
+        math.ceil(math.log(BOOTSTRAPPED_SHARE) / math.log(gamma)) if BOOTSTRAPPED_SHARE < gamma < 1 else 1,
+        SHORTEST_ROLLOUT,
+    )
 
 
 def rollout_pairs(model: BehaviorModel, env: "gymnasium.Env[Any, Any]", length: int, steps: int, seed: int) -> Pairs:
@@ -78,15 +81,15 @@ def rollout_pairs(model: BehaviorModel, env: "gymnasium.Env[Any, Any]", length: 
     Every other start is some steps after the reset. Rollouts have ``length`` steps, or fewer to fit enough pairs.
     """
     # A pair takes 2 · (length + 1) steps and, every second time, up to 2 · length/4 to reach its start.
-    length = min(length, steps // (2 * FEWEST + FEWEST // 2) - 2)
-    z = model.sample_z(2 * MOST, Generator().manual_seed(seed))
+    length = min(length, steps // (2 * FEWEST_PAIRS + FEWEST_PAIRS // 2) - 2)
+    z = model.sample_z(2 * MOST_PAIRS, Generator().manual_seed(seed))
     walks = _Walks(model, env, length, np.random.default_rng(seed))
     pairs: list[tuple[Rollout, Rollout]] = []
     twice = True
-    while len(pairs) < MOST and walks.steps + (2 if twice else 1) * (length + 2 + length // 4) <= steps:
+    while len(pairs) < MOST_PAIRS and walks.steps + (2 if twice else 1) * (length + 2 + length // 4) <= steps:
         i = len(pairs)
-        pairs.append(walks.pair(z[i], z[MOST + i], bool(i % 2), twice))
-        twice = twice and not (len(pairs) == ALIKE and all(map(_alike, pairs)))
+        pairs.append(walks.pair(z[i], z[MOST_PAIRS + i], bool(i % 2), twice))
+        twice = twice and not (len(pairs) == EQUAL_PAIRS and all(map(_alike, pairs)))
     return Pairs.of(pairs)
 
 

@@ -19,9 +19,9 @@ from zscout.base.edge import as_finite, as_index
 from zscout.base.types import FiniteWorld
 
 EPS = torch.finfo(torch.float64).eps
-SMALL = 4096  # below this size, call overhead dominates
-SWEEPS, NEAR = 8, 1e-6  # value iteration tests for convergence every SWEEPS sweeps, to relative change NEAR
-LONGEST = 1024  # longest path followed from a single start; longer ones are summed for all starts at once
+SMALL_TABLE = 4096  # below this size, call overhead dominates
+SWEEPS, CONVERGED = 8, 1e-6  # value iteration tests for convergence every SWEEPS sweeps, to relative change CONVERGED
+LONGEST_PATH = 1024  # longest path followed from a single start; longer ones are summed for all starts at once
 Policies: TypeAlias = Int[Tensor, "m S"] | Float[Tensor, "m S A"]  # actions, or probabilities of actions
 
 
@@ -76,7 +76,7 @@ class Dynamics:
 
     def best(self, x: Float[Tensor, "S m"]) -> Float[Tensor, "S m"]:
         """max_a E[x(S') | s, a]."""
-        if self.certain and x.numel() < SMALL:  # call overhead dominates: one call for all actions
+        if self.certain and x.numel() < SMALL_TABLE:  # call overhead dominates: one call for all actions
             return x.index_select(0, self._all_moves).view(-1, *x.shape).amax(0)
         best = self.expect(0, x)
         for action in range(1, len(self._moves)):
@@ -156,12 +156,12 @@ def discounted_visits(
     """Σ_{k≥0} γᵏ [S_{k+1} = s] from one start on each of m deterministic chains, or None.
 
     Doubling of the path from the start only: once 2ʲ steps reach cycles whose lengths divide 2ʲ, the next 2ʲ steps
-    repeat for ever. None if that does not happen within ``LONGEST`` steps, as with cycles of odd length.
+    repeat for ever. None if that does not happen within ``LONGEST_PATH`` steps, as with cycles of odd length.
     """
     first_node = torch.arange(len(start), device=start.device) * n_states
     path = pointer.index_select(0, start + first_node)[:, None]  # S_1 … S_L
     length, twice = 1, pointer.index_select(0, pointer)
-    while length < LONGEST:
+    while length < LONGEST_PATH:
         path = torch.cat([path, _follow(pointer, path)], 1)
         pointer, length = twice, 2 * length
         twice = pointer.index_select(0, pointer)
@@ -235,7 +235,7 @@ def _nearly_optimal(dynamics: Dynamics, reward: Float[Tensor, "S m"], gamma: flo
         before = v
         for _ in range(SWEEPS):
             v = dynamics.best(torch.add(reward, v, alpha=gamma))
-        if (v - before).abs().max() <= NEAR * v.max():
+        if (v - before).abs().max() <= CONVERGED * v.max():
             break
     return v
 

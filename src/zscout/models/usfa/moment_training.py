@@ -14,8 +14,10 @@ from zscout.models.usfa.moments import MomentUSFA, path_inputs
 from zscout.models.usfa.recipe import Recipe
 from zscout.models.usfa.transitions import Transitions
 
-ROWS, REUSE = 2048, 25  # pairs of state and z per step, from a table made first; each is used about 25 times
-WALK = 32  # transitions that a target follows; it counts the last state for the rest of the weight, .8³² = .08 %
+PAIRS_A_STEP, USES_OF_A_PAIR = 2048, 25  # of state and z, from a table made first
+TARGET_STEPS = (
+    32  # transitions that a target follows; it counts the last state for the rest of the weight, .8³² = .08 %
+)
 
 
 class MomentTrainer:
@@ -50,7 +52,7 @@ class MomentTrainer:
     def _tabulate(self) -> tuple[Float[Tensor, "n S k"], Int[Tensor, "n S"]]:
         """The network's inputs and the actions of random z, in every state."""
         model, every, found = self.base, self.base.states(), []
-        tasks = max(1, ROWS * self.recipe.moment_steps // (REUSE * len(every)))
+        tasks = max(1, PAIRS_A_STEP * self.recipe.moment_steps // (USES_OF_A_PAIR * len(every)))
         for z in sample_sphere(tasks, model.dim, self.rng, torch.float32).split(8):
             own = z.repeat_interleave(len(every), 0)
             found.append(path_inputs(model, every.repeat(len(z)), own).unflatten(0, (len(z), -1)))
@@ -61,7 +63,9 @@ class MomentTrainer:
         recipe, (n, S) = self.recipe, actions.shape
         for group in self.optimiser.param_groups:
             group["lr"] = recipe.learning_rate * (0.5 + 0.5 * math.cos(math.pi * self.step / recipe.moment_steps))
-        task, state = (torch.randint(high, (ROWS,), generator=self.rng, device=self.rng.device) for high in (n, S))
+        task, state = (
+            torch.randint(high, (PAIRS_A_STEP,), generator=self.rng, device=self.rng.device) for high in (n, S)
+        )
         logits = self.online.occupancy_logits(state, inputs[task, state])
         loss = -(self._visits(actions[task], state) * logits.log_softmax(-1)).sum(-1).mean()
         self.optimiser.zero_grad(set_to_none=True)
@@ -74,7 +78,7 @@ class MomentTrainer:
         """(1 − g) Σ_{k≥0} gᵏ 1[S_{t+k+1} = s'] along stored transitions of these actions."""
         gamma, rows = self.recipe.moment_gamma, torch.arange(len(state), device=state.device)
         visits = torch.zeros(actions.shape, device=state.device)
-        for k in range(WALK):
+        for k in range(TARGET_STEPS):
             state = self.data.draw(state, actions[rows, state], self.rng)
-            visits[rows, state] += gamma**k * (1 - gamma if k < WALK - 1 else 1)
+            visits[rows, state] += gamma**k * (1 - gamma if k < TARGET_STEPS - 1 else 1)
         return visits

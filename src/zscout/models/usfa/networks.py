@@ -10,8 +10,8 @@ from torch import Generator, Tensor, nn
 
 from zscout.models.networks import rectified
 
-ROWS = 4096  # rows at a time on a CPU: fewer load the weights more often, more hold more memory
-MOST_ROWS = 2**18  # rows whose activations fit a GPU's memory
+ROWS_ON_CPU = 4096  # at a time: fewer load the weights more often, more hold more memory
+ROWS_ON_GPU = 2**18  # rows whose activations fit a GPU's memory
 
 
 class Networks(nn.Module):
@@ -77,7 +77,7 @@ class Inference:
 
 def in_parts(state: Int[Tensor, " n"], z: Float[Tensor, "n d"]) -> Iterator[tuple[Tensor, Tensor]]:
     """Split pairs of state and z into parts that fit memory."""
-    rows = ROWS if z.device.type == "cpu" else MOST_ROWS
+    rows = ROWS_ON_CPU if z.device.type == "cpu" else ROWS_ON_GPU
     if len(z) <= rows:  # torch's split is slow
         return iter([(state, z)])
     return zip(state.split(rows), z.split(rows), strict=True)

@@ -14,7 +14,7 @@ from matplotlib.patheffects import withStroke
 from zscout.lab.compare.report_model import Panel, PanelFigure, Strip
 from zscout.watch.ink import EDGE, FEATURE, INK, REWARD, WALL, Palette, say, sheet, style, whole
 
-FINE = 72  # pixels an inch: few, for speed; a PNG has a whole multiple, so that all cells have one size
+PIXELS_AN_INCH = 72  # few, for speed; a PNG has a whole multiple, so that all cells have one size
 PATH, HALO = "#000000", "#ffffff"  # visible on any map, so not the ink of the page
 LABEL, GAP = 0.6, 0.08  # inches: strip labels, between maps
 KEY, HEAD, LINE = 0.36, 0.34, 0.15  # inches: the key above all, a section's title, a line of a map's title
@@ -33,14 +33,14 @@ class Spot:
     @property
     def zoom(self) -> float:
         """Inches a cell: whole pixels if the map is small enough, so that all cells have one size."""
-        pixels = self.side * FINE / max(self.panel.background.shape)
-        return (int(pixels) if pixels >= 1 else pixels) / FINE
+        pixels = self.side * PIXELS_AN_INCH / max(self.panel.background.shape)
+        return (int(pixels) if pixels >= 1 else pixels) / PIXELS_AN_INCH
 
     @property
     def corner(self) -> np.ndarray:
         """Left and top of the map itself, centred and on whole pixels."""
         size = self.zoom * np.array(self.panel.background.shape[::-1])
-        return np.round((np.array([self.left, self.top]) + (self.side - size) / 2) * FINE) / FINE
+        return np.round((np.array([self.left, self.top]) + (self.side - size) / 2) * PIXELS_AN_INCH) / PIXELS_AN_INCH
 
     def to_inches(self, cells: np.ndarray) -> np.ndarray:
         """The middles of cells (rows and columns) as points on the sheet."""
@@ -99,18 +99,18 @@ def _height(strip: Strip, side: float) -> float:
 def _draw_maps(axes: Axes, spots: list[Spot], palette: Palette) -> None:
     """All backgrounds in one image over the whole sheet: a hundred images take a hundred times as long."""
     wide, high = axes.get_xlim()[1], axes.get_ylim()[0]
-    image = np.zeros((round(high * FINE), round(wide * FINE), 4), dtype=np.uint8)
+    image = np.zeros((round(high * PIXELS_AN_INCH), round(wide * PIXELS_AN_INCH), 4), dtype=np.uint8)
     frames = []
     for spot in spots:
         rows, columns = shape = spot.panel.background.shape
-        tall, broad = (round(size * spot.zoom * FINE) for size in shape)
-        left, top = np.round(spot.corner * FINE).astype(int)
+        tall, broad = (round(size * spot.zoom * PIXELS_AN_INCH) for size in shape)
+        left, top = np.round(spot.corner * PIXELS_AN_INCH).astype(int)
         row, column = np.arange(tall) * rows // tall, np.arange(broad) * columns // broad
         cells = _colours(spot.panel.background, spot.kind, palette)
         image[top : top + tall, left : left + broad] = cells[row[:, None], column]
         around = np.array([[0, 0], [rows, 0], [rows, columns], [0, columns], [0, 0]])
         frames.append(spot.to_inches(around - 0.5))  # a map that is white at its edge needs an outline
-    extent = (0, image.shape[1] / FINE, image.shape[0] / FINE, 0)
+    extent = (0, image.shape[1] / PIXELS_AN_INCH, image.shape[0] / PIXELS_AN_INCH, 0)
     axes.imshow(image, extent=extent, interpolation="none", aspect="auto", zorder=0)
     axes.set(xlim=(0, wide), ylim=(high, 0))
     axes.add_collection(LineCollection(frames, colors=INK, alpha=0.3, linewidths=0.5, zorder=1))

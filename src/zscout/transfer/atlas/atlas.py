@@ -25,8 +25,8 @@ from zscout.transfer.constants import ATLAS_RIDGES, HOLD_SHARE, SETTLED, STEADY
 FILE, FORMAT = "atlas.safetensors", 2
 LARGEST_FILE = 2**28  # bytes
 SAMPLE = 4_096  # visited observations that are kept, for ``values``
-EXACT = 16_384  # entries: smaller tables are stored as they are
-DIGITS = 1e-2  # the features of one observation agree within this if the model is the same
+UNROUNDED_ENTRIES = 16_384  # entries: smaller tables are stored as they are
+SAME_FEATURES = 1e-2  # the features of one observation agree within this if the model is the same
 
 Reward = Callable[[Any], Any]  # observations [m o] → rewards [m]
 
@@ -154,9 +154,9 @@ class Atlas:
         }
         tensors = {"check.obs": self.sample[0].float(), "check": self.features(self.sample[0]).float()}
         for name, table in tables.items():
-            centre = table.mean(0) if table.numel() > EXACT else torch.zeros_like(table[0])
+            centre = table.mean(0) if table.numel() > UNROUNDED_ENTRIES else torch.zeros_like(table[0])
             apart = (table - centre).float()
-            tensors |= by_columns(name, apart) if table.numel() > EXACT else {name: apart}
+            tensors |= by_columns(name, apart) if table.numel() > UNROUNDED_ENTRIES else {name: apart}
             tensors[f"{name}.centre"] = centre.float()
         tensors |= {} if rich is None else rich.tensors()
         content = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
@@ -180,7 +180,7 @@ class Atlas:
                     raise ValueError("it has features of your own: pass features=")
                 own = RichFeatures.restored(tensors, bfm, uses_phi=about["phi"] is True)
             z = z.float()
-            if bfm is not None and z.numel() > EXACT:  # rounded: back to Z
+            if bfm is not None and z.numel() > UNROUNDED_ENTRIES:  # rounded: back to Z
                 z = bfm.project_z(z).float()  # type: ignore[attr-defined]
             if not isinstance(about["digest"], str):
                 raise ValueError("its digest is not a text")
@@ -188,7 +188,7 @@ class Atlas:
             came, wanted = found.features(tensors["check.obs"]), tensors["check"].double()
         except (KeyError, TypeError, ValueError, RuntimeError, AttributeError, IndexError) as error:
             raise ValueError(f"cannot load the atlas in {folder}: {error}") from None
-        if came.shape != wanted.shape or float((came - wanted).abs().max()) > DIGITS:
+        if came.shape != wanted.shape or float((came - wanted).abs().max()) > SAME_FEATURES:
             raise ValueError(f"the atlas in {folder} is of another model: its features differ")
         return found
 

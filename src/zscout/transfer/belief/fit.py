@@ -10,7 +10,7 @@ from zscout.base.readable import of_runs, one_or_range
 from zscout.transfer.belief.posterior import TaskPosterior
 from zscout.transfer.score.confidence import directions_seen
 
-SURE = 1.96  # standard errors of a 95 % interval
+STANDARD_ERRORS = 1.96  # standard errors of a 95 % interval
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -38,7 +38,7 @@ def fit_of(posterior: TaskPosterior) -> RewardFit:
     unexplained, enough = _unexplained(posterior)
     variance = total / (count - mean).clamp(min=1)
     r2 = torch.where(enough, 1 - unexplained / torch.where(enough, variance, 1.0), torch.nan)
-    error = SURE * 2 * r2.clamp(min=0).sqrt() * (1 - r2) / count.clamp(min=1).sqrt()
+    error = STANDARD_ERRORS * 2 * r2.clamp(min=0).sqrt() * (1 - r2) / count.clamp(min=1).sqrt()
     return RewardFit(r2, (r2 - error).clamp(max=1), (r2 + error).clamp(max=1), count)
 
 

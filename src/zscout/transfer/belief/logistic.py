@@ -10,8 +10,8 @@ from torch import Tensor
 # 1/(1 + e⁻ˣ) ≈ Σ wₖ Φ(x/cₖ) to within 6e-6 (a least-squares fit on 0 ≤ x ≤ 40): Gaussian averages of Φ are exact.
 WEIGHTS = (0.109753, 0.460524, 0.369844, 0.059879)
 WIDTHS = (0.981258, 1.437194, 2.111798, 3.120303)
-ROUNDS, STEP = 60, 0.9  # most rounds; the share of each change that is made
-CLOSE, CLOSE_AGAIN = 1e-6, 1e-4  # a change that ends them, in standard deviations; the same from a start
+MOST_ROUNDS, STEP_SHARE = 60, 0.9  # the share of each change that is made
+CONVERGED, CONVERGED_AGAIN = 1e-6, 1e-4  # a change that ends them, in standard deviations; the same from a start
 SMALLEST_SHARE = 1e-9  # variance of x ÷ its variance without its own answer
 
 
@@ -47,9 +47,9 @@ def answered(
     adds uncertainty. Where this leaves no proper posterior, τ ≥ 0 is enforced. ``start``: τ and ν of a like problem.
     """
     tau, nu = (torch.zeros_like(offsets), torch.zeros_like(offsets)) if start is None else start
-    close = CLOSE if start is None else CLOSE_AGAIN
+    close = CONVERGED if start is None else CONVERGED_AGAIN
     settled, careful = (torch.zeros_like(flips, dtype=torch.bool) for _ in range(2))  # each problem for itself
-    for _ in range(ROUNDS):
+    for _ in range(MOST_ROUNDS):
         now = _Moments.of(rows, offsets, tau, nu)
         if (improper := now.improper).any():
             careful = careful | improper
@@ -63,7 +63,7 @@ def answered(
         settled = settled | (change < close)
         if settled.all():
             break
-        step = torch.where(settled, 0.0, STEP)[..., None]
+        step = torch.where(settled, 0.0, STEP_SHARE)[..., None]
         tau, nu = tau + step * more_tau, nu + step * more_nu
     else:
         now = _Moments.of(rows, offsets, tau, nu)

@@ -28,7 +28,7 @@ from zscout.transfer.score.confidence import plausible_spread
 if TYPE_CHECKING:
     from zscout.transfer.agent import OnlineTransfer
 
-NEGLIGIBLE, FAR = 1e-9, 1.1  # weight of a pair (s, f) that further rewards do not revive; change of the unit that does
+NEGLIGIBLE_WEIGHT, UNIT_CHANGE = 1e-9, 1.1  # of a pair (s, f) that further rewards do not revive; of s, which does
 ROUNDING = 1e-9  # relative to Φ: a smaller difference of two clips is none
 NODES, REACH = 61, 4.0  # of the integral over x: nodes, standard deviations
 
@@ -51,8 +51,8 @@ class Sites:
 
     def likely(self, unit: Float[Tensor, "*b"], rewards: Float[Tensor, "*b"]) -> Bool[Tensor, "*b c"]:
         """Which pairs to compute: all where the unit or the number of rewards has changed much."""
-        near = (unit < FAR * self.unit) & (self.unit < FAR * unit) & (rewards <= 2 * self.rewards)
-        return ~near[..., None] | (self.weight > NEGLIGIBLE)
+        near = (unit < UNIT_CHANGE * self.unit) & (self.unit < UNIT_CHANGE * unit) & (rewards <= 2 * self.rewards)
+        return ~near[..., None] | (self.weight > NEGLIGIBLE_WEIGHT)
 
 
 @dataclass(frozen=True, eq=False)

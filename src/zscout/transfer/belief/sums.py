@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-WAITING = 64  # most pairs that wait to be summed
+MOST_WAITING = 64  # pairs that wait to be summed
 Weight: TypeAlias = float | Float[Tensor, "*b"]
 
 
@@ -24,7 +24,7 @@ class Sums:
 
     def plus(self, phi: Float[Tensor, "*b d"], reward: Float[Tensor, "*b"], weight: Weight) -> "Sums":
         """The sums with one more pair; the pair is copied, because the caller may reuse its memory."""
-        so_far = self.all if len(self.waiting) == WAITING else vars(self).get("all", self)
+        so_far = self.all if len(self.waiting) == MOST_WAITING else vars(self).get("all", self)
         pair = (phi.clone(), reward.clone(), weight)
         return Sums(so_far.V, so_far.b, so_far.reward_squares, so_far.weight, (*so_far.waiting, pair))
 

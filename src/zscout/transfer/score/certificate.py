@@ -19,7 +19,7 @@ from zscout.transfer.score.problem import Problem
 from zscout.transfer.score.search import Among, tabulates
 from zscout.transfer.score.table import table_of
 
-SAMPLES, DRAWN, TABULATED = 200, 64, 1_000  # plausible tasks; random z; z of a table
+PLAUSIBLE_TASKS, RANDOM_Z, TABULATED = 200, 64, 1_000  # samples; z; z of a table
 Listed: TypeAlias = Among | OverAtlas  # searches that know all of their candidates
 RUNS_AT_ONCE = 64  # runs whose candidates are compared in one product
 
@@ -70,7 +70,7 @@ class Certified:
 
 def as_delta(delta: float) -> float:
     """δ, checked: 200 samples cannot resolve less than 1/200."""
-    return in_range(delta, "delta", 1 / SAMPLES, 1.0, open_end=True)
+    return in_range(delta, "delta", 1 / PLAUSIBLE_TASKS, 1.0, open_end=True)
 
 
 def certify(
@@ -88,7 +88,7 @@ def certify(
     Candidates are random z and, since π(·,θ) should be best for θ, all the sampled tasks. Where ``Automatic`` has a
     table, they are its z, too. With a bank or an atlas (``listed``), they are its z.
     """
-    model, theta = problem.model, problem.posterior.sample(SAMPLES, rng, plausible_spread(problem.posterior))
+    model, theta = problem.model, problem.posterior.sample(PLAUSIBLE_TASKS, rng, plausible_spread(problem.posterior))
     kept, beyond, allowed = None, torch.zeros_like(problem.radius), None
     if listed is not None:
         tried = listed.forecast(problem)
@@ -103,10 +103,10 @@ def certify(
         if isinstance(model, HasPsiTable):  # what is compared must have errors of the same kind
             kept, drawn = _tabled(model, problem.obs, keep[..., None, :]), tried.psi
         else:
-            drawn = problem.forecast(problem.fresh(DRAWN, rng)).psi
+            drawn = problem.forecast(problem.fresh(RANDOM_Z, rng)).psi
     else:
-        tried = problem.forecast(torch.cat([problem.fresh(DRAWN, rng), problem.project(theta)], -2))
-        drawn = tried.psi[..., :DRAWN, :]
+        tried = problem.forecast(torch.cat([problem.fresh(RANDOM_Z, rng), problem.project(theta)], -2))
+        drawn = tried.psi[..., :RANDOM_Z, :]
     kept = problem.forecast(keep[..., None, :]).psi if kept is None else kept
     apart = tried.psi - kept
     gain, best = _best(apart if allowed is None else allowed[..., None] * apart, theta)
@@ -114,7 +114,7 @@ def certify(
     average = ((drawn.mean(-2, keepdim=True) - kept) @ theta.mT)[..., 0, :]
     above = gain - average.clamp(max=0)  # what the best candidate is worth above an average z
     share = torch.where(above > 0, gain / above.clamp(min=torch.finfo(gain.dtype).tiny), 1.0)
-    at = share.argsort(-1)[..., min(math.ceil((1 - delta) * SAMPLES), SAMPLES - 1), None]
+    at = share.argsort(-1)[..., min(math.ceil((1 - delta) * PLAUSIBLE_TASKS), PLAUSIBLE_TASKS - 1), None]
     gain, share, best = (values.gather(-1, at)[..., 0] for values in (gain, share, best))
     better = torch.where((gain > 0)[..., None], tried.candidates.pick(best), keep)
     share = torch.maximum(share, torch.as_tensor(least).to(share))

@@ -25,16 +25,16 @@ class Limit:
         agent = zscout.OnlineTransfer(bfm, limit=zscout.Limit(at_most=0.05))
         agent.tell(obs, reward, cost=float(fallen))
 
-    If no behaviour is known to be within its limits, the one that surely costs least is followed. A ``cost`` that is a
-    function of observations [m o] is known in advance: it prices all behaviours before the first step. A cost that is
-    told rules nothing out until two costs differ. Then ``delta=0.5`` learns faster: it tries what is expected to be
-    within the limit.
+    If there is none, the one that is expected to cost least is followed. A ``cost`` that is a function of observations
+    [m o] is known in advance: it prices all behaviours before the first step. A cost that is told rules nothing out
+    until two costs differ. ``delta=0.5`` tries what is expected to be within the limit; with less, told costs are
+    learned slowly.
     """
 
     at_most: float
     name: str = "cost"
     cost: Reward | None = None
-    delta: float = 0.05
+    delta: float = 0.5
 
     def __post_init__(self) -> None:
         ends = {"open_start": True, "open_end": True}
@@ -89,15 +89,16 @@ class CostBelief:
         """The runs in ``new`` follow another behaviour from now on."""
         return replace(self, errors=self.errors.after_choice(self.belief, new))
 
-    def upper_ends(self, forecast: Forecast) -> Float[Tensor, "*b N"]:
-        """What each behaviour costs per step at most, with probability 1 − δ; −∞ before any cost."""
+    def expected_and_highest(self, forecast: Forecast) -> Float[Tensor, "2 *b N"]:
+        """What each behaviour costs per step: on average, and at most, with probability 1 − δ; −∞ before any cost."""
         belief = self.belief
         value, width = forecast.value_and_width(belief)
         count = belief.weight[..., None]
         radius = torch.maximum(belief.noise, self.errors.misfit(belief))[..., None]  # 0 while all costs are equal
         wide = (width.square() + 1 / count.clamp(min=1)).sqrt()
-        highest = value + belief.offset[..., None] + NormalDist().inv_cdf(1 - self.limit.delta) * radius * wide
-        return highest.masked_fill(count == 0, -math.inf)
+        expected = value + belief.offset[..., None]
+        highest = expected + NormalDist().inv_cdf(1 - self.limit.delta) * radius * wide
+        return torch.stack([expected, highest]).masked_fill(count == 0, -math.inf)
 
     def tensors(self) -> dict[str, Tensor]:
         """All tensors, by name."""
@@ -112,7 +113,7 @@ class CostBelief:
 
 
 def within(costs: Sequence[CostBelief], forecast: Forecast) -> Bool[Tensor, "*b N"]:
-    """Which behaviours may be followed: those within all limits, or else the one whose upper ends exceed them least.
+    """Which behaviours may be followed: those within all limits, or else the one expected to exceed them least.
 
     Excesses over several limits are compared in units of the spread of each cost.
     """
@@ -120,9 +121,10 @@ def within(costs: Sequence[CostBelief], forecast: Forecast) -> Bool[Tensor, "*b 
     for cost in costs:
         variance = cost.posterior.reward_squares / cost.posterior.weight.clamp(min=1)
         scale = torch.where(variance > 0, variance, 1.0).sqrt()[..., None]
-        excesses.append((cost.upper_ends(forecast) - cost.limit.at_most) / scale)
-    excess = torch.stack(excesses).amax(0)
-    return excess <= excess.amin(-1, keepdim=True).clamp(min=0)
+        excesses.append((cost.expected_and_highest(forecast) - cost.limit.at_most) / scale)
+    expected, highest = torch.stack(excesses).amax(0)
+    allowed = highest <= 0
+    return torch.where(allowed.any(-1, keepdim=True), allowed, expected <= expected.amin(-1, keepdim=True))
 
 
 def limit_costs(limit: Limit, observations: Any) -> Float[Tensor, "*b"]:

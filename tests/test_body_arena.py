@@ -96,7 +96,7 @@ def test_commands_compare_bodies_and_say_what_is_wrong(saved: str, tmp_path: Pat
     assert done.returncode == 0, done.stderr
     assert "greedy" in done.stdout
     for wrong, said in (
-        (["--model", "pointmaze-fb"], "pointmaze-fb is no model of walker"),
+        (["--model", "pointmaze-fb"], "pointmaze-fb is not a model of walker"),
         (["--model", saved, "--features", "clusters"], "--features clusters does not apply"),
     ):
         failed = run_zscout([*words, *wrong], tmp_path)

@@ -153,7 +153,7 @@ def test_the_command_says_in_one_line_what_is_wrong(
         (("cheeta", saved, out), "there is no body 'cheeta': did you mean cheetah?"),
         (("cheetah", saved, out, ("rum",)), "there is no task of the cheetah 'rum': did you mean run"),
         (("cheetah", "nowhere", out), "there is no shipped model or folder 'nowhere'"),
-        (("walker", saved, out), "is no model of walker"),
+        (("walker", saved, out), "is not a model of walker"),
         (("cheetah", saved, out, (), 7), "holds measures with seed 0, not 7: name another file"),
         (("cheetah", saved, out, (), -1), "seed must be from 0 to"),
         (("cheetah", saved, tmp_path / "other.json"), "does not hold measures of a body: name another file"),

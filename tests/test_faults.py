@@ -274,7 +274,7 @@ def test_what_cannot_be_written_is_refused_before_anything_runs(
 def test_a_public_folder_is_no_model_of_a_grid(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = metamotivo().write(tmp_path / "public")
     words = ["compare", "--quick", "--methods", "greedy", "--model", str(folder), "--out", str(tmp_path / "out")]
-    assert "is no model of a grid world" in refused(words, capsys)
+    assert "is not a model of a grid world" in refused(words, capsys)
 
 
 def test_large_seeds_give_other_tasks_and_seeds() -> None:

@@ -205,7 +205,7 @@ def test_a_server_that_is_no_cluster_is_told_from_one(reply: bytes, monkeypatch:
                 visitor.sendall(reply)
 
         threading.Thread(target=answer, daemon=True).start()
-        with pytest.raises(OSError, match="what listens at --address .* is no Ray cluster"):
+        with pytest.raises(OSError, match="what listens at --address .* is not a Ray cluster"):
             executor_named("ray", address=f"127.0.0.1:{server.getsockname()[1]}")
 
 

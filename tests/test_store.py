@@ -223,13 +223,13 @@ def test_an_unwritable_folder(tmp_path: Path) -> None:
 def test_files_that_are_no_store(tmp_path: Path) -> None:
     (tmp_path / "text").mkdir()
     (tmp_path / "text" / FILE).write_text("hello " * 1000)
-    with pytest.raises(StoreError, match="no database"):
+    with pytest.raises(StoreError, match="not a database"):
         Store(tmp_path / "text")
     (tmp_path / "other").mkdir()
     with sqlite3.connect(tmp_path / "other" / FILE) as other:
         other.execute("CREATE TABLE mine (x)")
     other.close()
-    with pytest.raises(StoreError, match="no store of zscout"):
+    with pytest.raises(StoreError, match="not a store of zscout"):
         Store(tmp_path / "other")
 
 

@@ -223,7 +223,7 @@ def test_a_file_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 Change = Callable[[dict[str, Any]], Any]
 WRONG: list[tuple[Change, str]] = [  # a change to a file, and the name of what is then wrong
-    (lambda c: c.pop("zscout"), "no trace"),
+    (lambda c: c.pop("zscout"), "not a trace"),
     (lambda c: c.update(format=1), "format"),
     (lambda c: c.update(colour=1), "'colour'"),
     (lambda c: c.pop("noise"), "noise"),
@@ -307,7 +307,7 @@ def test_what_is_no_file_of_traces_at_all(tmp_path: Path) -> None:
             TraceFile.read(path)
     for text in (b"[]", b"3", b"null", b'{"zscout": "agent"}'):
         path.write_bytes(text)
-        with pytest.raises(ValueError, match="it is no trace of zscout"):
+        with pytest.raises(ValueError, match="it is not a trace of zscout"):
             TraceFile.read(path)
     path.write_bytes(b" " * (MOST_BYTES + 1))
     with pytest.raises(ValueError, match="it is larger than 64 MB"):

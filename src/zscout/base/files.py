@@ -86,7 +86,7 @@ def no_number(text: str) -> Any:
 def parsed(value: Any, kind: Any, name: str) -> Any:
     """The JSON value as an annotation says: a dataclass, a list, or one of several types; raises if it is not.
 
-    A dataclass needs all of its fields and no other. True is no number; a whole number is one.
+    A dataclass needs all of its fields and no other. True is not a number; a whole number is one.
     """
     if is_dataclass(kind):
         kinds = {field.name: field.type for field in fields(kind)}

@@ -193,7 +193,7 @@ def checked_output(answer: Any, shape: Sequence[Any], what: str = "the model's Ï
 
 
 def finite(answer: Any, what: str = "Ïˆ") -> Float[Tensor, "*shape"]:
-    """A model's output in float64; raises if it is no tensor, or not finite."""
+    """A model's output in float64; raises unless it is a finite tensor."""
     output = checked_output(answer, (...,), f"the model's {what}").double()
     if not all_finite(output):
         raise ValueError(f"the model's {what} holds NaN or inf: run zscout.check_model(model)")

@@ -1,7 +1,7 @@
 """A run as an animated GIF: hidden reward, estimate, uncertainty, and the value of the estimate's policy."""
 
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,17 +34,23 @@ BELOW = -0.3  # where the chart ends: the strip of modes lies between it and 0
 
 def write_gif(path: Path, scene: Scene, frames: Sequence[Frame]) -> Path:
     """One picture for each frame; the same frames give the same bytes."""
-    buffer, duration = io.BytesIO(), [scene.pace] * (len(frames) - 1) + [AT_THE_END]
     with mpl.rc_context(STYLE):
-        pictures, palette = _Pictures(scene, frames), _palette()
-        drawn = (pictures.draw(at).quantize(palette=palette, dither=Image.Dither.NONE) for at in range(len(frames)))
-        # optimize: pixels that do not change become transparent
-        next(drawn).save(buffer, "GIF", save_all=True, append_images=drawn, duration=duration, loop=0, optimize=True)
+        return save_pictures(path, _Pictures(scene, frames).draw, range(len(frames)), _palette(), scene.pace)
+
+
+def save_pictures(
+    path: Path, draw: Callable[[int], Image.Image], shown: Sequence[int], palette: Image.Image, pace: int
+) -> Path:
+    """Write the frames shown as a GIF, each for ``pace`` milliseconds; one palette, else still parts would flicker."""
+    buffer, duration = io.BytesIO(), [pace] * (len(shown) - 1) + [AT_THE_END]
+    drawn = (draw(at).quantize(palette=palette, dither=Image.Dither.NONE) for at in shown)
+    # optimize: pixels that do not change become transparent
+    next(drawn).save(buffer, "GIF", save_all=True, append_images=drawn, duration=duration, loop=0, optimize=True)
     return write_bytes(path, buffer.getvalue())
 
 
 def _palette() -> Image.Image:
-    """Shades of both scales, and of each ink to white: one palette for all frames, else still parts would flicker."""
+    """Shades of both scales, and of each ink to white."""
     shades = [scale(np.linspace(0, 1, count))[:, :3] for scale, count in ((REWARD, 100), (DOUBT, 50))]
     shades.append((1 + REWARD(np.linspace(0, 1, 24))[:, :3]) / 2)  # under the thin white line of the path
     to_white = np.linspace(0, 1, 14)[:, None]

@@ -48,7 +48,7 @@ class BodyFrame:
     ends: np.ndarray  # of the capsules in S_{t+1}: [s 2 2]
     beside: np.ndarray  # the same of the oracle's body
     picture: np.ndarray  # S_{t+1} for a terminal: [h w 3]
-    trying: bool  # whether it follows another z than the one that it would keep
+    trying: bool  # whether it follows another z than the best one
     progress: Progress  # how good it knows to be
     correlations: dict[str, float]  # correlation of the expected reward φ·ẑ with each goal feature
     level: float  # return of the episode so far

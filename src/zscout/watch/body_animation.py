@@ -1,6 +1,5 @@
 """A run of a body as an animated GIF: the body, the oracle's below it, what seems to pay, and the return."""
 
-import io
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,8 +11,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from PIL import Image
 
-from zscout.base.files import write_bytes
-from zscout.watch.animation import AT_THE_END, DPI, INK, QUIET, SETTLES, STYLE, TRIES
+from zscout.watch.animation import DPI, INK, QUIET, SETTLES, STYLE, TRIES, save_pictures
 from zscout.watch.body import BodyFrame, BodyScene
 from zscout.watch.ink import WALL
 from zscout.watch.terminal import signed
@@ -28,14 +26,10 @@ def write_body_gif(path: Path, scene: BodyScene, frames: Sequence[BodyFrame]) ->
     """Every few frames a picture, in real time; the same frames give the same bytes."""
     stride = max(1, round(BETWEEN / scene.seconds))
     shown = [*range(0, len(frames) - 1, stride), len(frames) - 1]
-    pace = round(1000 * stride * scene.seconds)
-    buffer, duration = io.BytesIO(), [pace] * (len(shown) - 1) + [AT_THE_END]
     with mpl.rc_context(STYLE):
         pictures = _Pictures(scene, frames)
-        palette = pictures.draw(shown[-1]).quantize(48, dither=Image.Dither.NONE)  # one for all, else parts flicker
-        drawn = (pictures.draw(at).quantize(palette=palette, dither=Image.Dither.NONE) for at in shown)
-        next(drawn).save(buffer, "GIF", save_all=True, append_images=drawn, duration=duration, loop=0, optimize=True)
-    return write_bytes(path, buffer.getvalue())
+        palette = pictures.draw(shown[-1]).quantize(48, dither=Image.Dither.NONE)
+        return save_pictures(path, pictures.draw, shown, palette, round(1000 * stride * scene.seconds))
 
 
 class _Lane:

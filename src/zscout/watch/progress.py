@@ -10,8 +10,8 @@ from zscout.transfer.score.forecast import offers
 
 Phase: TypeAlias = Literal["learning", "fine-tuning", "done"]
 FINE_TUNING_BELOW, DONE_BELOW = 0.3, 0.15  # shares that are left: less than these, it is fine-tuning, or done
-CERTIFICATES = 4  # so many of them have to say, on average, that it is done
-FEW_LABELS, UNFELT = 150, 0.1  # R² below this, at so many labels: the features do not tell good from bad
+CERTIFICATES = 4  # their mean decides that it is done
+FEW_LABELS, UNFELT = 150, 0.1  # labels after which a lower R² says: the features do not tell good from bad
 
 
 @dataclass(frozen=True)

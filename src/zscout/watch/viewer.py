@@ -56,7 +56,7 @@ class Frame:
     reward: float  # R_{t+1}
     path: np.ndarray  # points from S_t to S_{t+1} [n 2]
     heading: Point | None  # where π(·,Z_t) leads from S_t; None for an explorer's step
-    mode: Mode  # whether it follows the z that it would keep
+    mode: Mode  # whether it follows the best z
     estimate: np.ndarray  # map of the expected reward, φ·ẑ + c, NaN on walls
     doubt: np.ndarray  # map of its width in units of σ
     level: float  # height in the chart
@@ -108,7 +108,7 @@ def seed_of(number: int, seed: int) -> int:
 def mode_of(
     heading: Place | None, settled: Place, entered: Place, same: Callable[[Place, Place], bool] = operator.eq
 ) -> Mode:
-    """The mode, from where the followed z leads, where the z to keep leads, and the place just entered."""
+    """The mode, from where the followed z and the best z lead, and the place just entered."""
     if heading is None:
         return "wanders"
     if not same(heading, settled):

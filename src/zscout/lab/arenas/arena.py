@@ -20,11 +20,11 @@ Evaluation: TypeAlias = tuple[Mapping[str, Tensor], Mapping[str, np.ndarray]]
 NUMBERS = (
     "lost",  # lost steps
     "lost_own",  # the same relative to the model's own π(·,z_r); by Monte Carlo the same number
-    "settled",  # 1 if the z that would be kept is good enough
+    "settled",  # 1 if the best z is good enough
     "final",  # mean reward of the last steps: 0 is random, 1 is the best
     "error",  # ‖ẑ − z_r‖ after the last step
 )
-GOOD = 0.95  # settled: the z to keep has at least this value
+GOOD = 0.95  # settled: the best z has at least this value
 FINAL = 20  # number of last steps whose mean reward is ``final``
 
 

@@ -160,7 +160,7 @@ def _grid_network(name: str, arena: GridArena, world: GridWorld) -> USFA:
     network: Any = load(name)
     if not isinstance(network, USFA):
         home = getattr(network, "about", {}).get("world", "another kind of world")
-        raise ValueError(f"{name} is no model of a grid world: it is for {home}")
+        raise ValueError(f"{name} is not a model of a grid world: it is for {home}")
     trained_in = network.about.get("map", str(world).splitlines())
     if network.config.n_states != world.n_states or trained_in != str(world).splitlines():
         raise ValueError(f"the model {name} was not trained on {arena.features} features of {arena.world}")

@@ -72,7 +72,7 @@ class Trace:
     action: Int[Tensor, "T R"]
     entered: Int[Tensor, "T R"]
     reward: Float[Tensor, "T R"]
-    final_z: Float[Tensor, "R d"]  # the z to keep after the last reward
+    final_z: Float[Tensor, "R d"]  # the best z after the last reward
     final_z_hat: Float[Tensor, "R d"]
 
 

@@ -224,7 +224,7 @@ def _model(name: str, device: str, place: str) -> FB:
         raise ValueError(f"{place} takes the name or folder of a saved model, got {name}")
     found: Any = load(name)
     if not isinstance(found, FB) or found.about.get("world", place) != place:
-        raise ValueError(f"{name} is no model of {place}: it expects {found.observation_space}")
+        raise ValueError(f"{name} is not a model of {place}: it expects {found.observation_space}")
     return found.to(device)
 
 

@@ -133,12 +133,12 @@ class Row:
     final: Estimate
     error: Estimate
     runs: int
-    alike: Sequence[str] = ()  # methods that it cannot be told from
+    alike: Sequence[str] = ()  # methods without a significant difference
     ratio: Estimate | None = None  # of lost steps to the reference's, paired
     difference: Estimate | None = None
     improvement: Estimate | None = None  # probability of fewer lost steps than the reference on the same task
     note: str = ""  # where its settings are from
-    decoyed: Estimate | None = None  # share of runs whose z to keep stays at the decoy
+    decoyed: Estimate | None = None  # share of runs whose best z stays at the decoy
     episodes: Sequence[Estimate] = ()  # return of each episode ÷ the oracle's, over all runs
 
     @property

@@ -126,9 +126,9 @@ def interquartile_mean(rows: np.ndarray) -> np.ndarray:
 
 
 def ranks(tables: Mapping[Any, np.ndarray], bootstrap: Bootstrap) -> dict[Any, tuple[int, int, list[Any]]]:
-    """For each table: its best and worst possible rank (rank 1 has the lowest mean), and those it cannot be told from.
+    """For each table: its best and worst possible rank (1 has the lowest mean), and those that it may be equal to.
 
-    A is better than B if the interval of their paired difference excludes 0; otherwise they cannot be told apart.
+    A is better than B if the interval of their paired difference excludes 0.
     """
     means = {name: (table.mean(), bootstrap.runs(table).mean(1)) for name, table in tables.items()}
     answer = {}

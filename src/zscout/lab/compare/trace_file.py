@@ -51,7 +51,7 @@ class TracedRun:
     z_hat: Sequence[Sequence[Number]]  # ẑ_t, before the step
     best_z: Sequence[Sequence[Number]]  # the best z, before the step
     radius: Sequence[Number]  # √β_t
-    final_z: Sequence[Number]  # [d] the z to use after the last reward
+    final_z: Sequence[Number]  # [d] the best z after the last reward
     final_z_hat: Sequence[Number]
     intercept: bool  # whether r ≈ φ·z + c was fitted: then ẑ has no constant part
 
@@ -179,7 +179,7 @@ class TraceFile:
     def from_json(cls, content: Any) -> "TraceFile":
         """The inverse of ``to_json``; checks everything."""
         if not isinstance(content, dict) or content.get("zscout") != KIND:
-            raise ValueError('it is no trace of zscout: it would begin with {"zscout": "trace", …}')
+            raise ValueError('it is not a trace of zscout, which begins with {"zscout": "trace", …}')
         if content.get("format") != FORMAT:
             raise ValueError(f"its format is {short(content.get('format'))}, this version reads {FORMAT}")
         entries = {name: value for name, value in content.items() if name not in ("zscout", "format")}

@@ -15,7 +15,7 @@ from zscout.transfer.agent import OnlineTransfer
 def evaluate(arena: Arena, batch: Batch, agent: OnlineTransfer, steps: Sequence[Step]) -> Evaluation:
     """Numbers of the agent's runs: exact regret in a finite world that is not too large, else Monte-Carlo returns.
 
-    In an arena with decoys, ``decoyed`` is 1 if the z to keep leads to the decoy and stays there.
+    In an arena with decoys, ``decoyed`` is 1 if the best z leads to the decoy and stays there.
     """
     if not isinstance(arena, GridArena) or not arena.exact_with(arena.ground.world.n_states):
         return evaluate_returns(arena, batch, agent, steps)

@@ -114,7 +114,7 @@ def _normalised(reward: Float[Tensor, "T R"], mean: Tensor, best: Tensor) -> Flo
 
 
 def settled(value: Float[Tensor, "T R"]) -> Bool[Tensor, " R"]:
-    """Whether the value of the z to keep is ≥ .95 at every check (every 5 steps) of the last 20 steps."""
+    """Whether the value of the best z is ≥ .95 at every check (every 5 steps) of the last 20 steps."""
     return (value[-SETTLED_STEPS:].flip(0)[::CHECK_EVERY] >= GOOD).all(0)
 
 
@@ -130,7 +130,7 @@ def log_det_of_counts(entered: Int[Tensor, "T R"], ridge: float, states: int) ->
 
 
 def value_of_estimate(trace: Trace, yardstick: Yardstick, task: Float[Tensor, "T R k"]) -> Float[Tensor, "T R"]:
-    """Normalised value of the z to keep after each reward, for the task of that step.
+    """Normalised value of the best z after each reward, for the task of that step.
 
     Computed every fifth step where it is costly: in long runs, and for networks, which need all states for every z.
     """

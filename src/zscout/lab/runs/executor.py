@@ -33,7 +33,7 @@ class Executor(Protocol):
         """Begin a chunk, also after a loss."""
 
     def close(self) -> None:
-        """End at once; what still runs is lost. A later ``submit`` starts anew."""
+        """End at once; what still runs is lost. A later ``submit`` starts again."""
 
 
 class InProcess:

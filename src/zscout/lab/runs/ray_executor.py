@@ -129,7 +129,7 @@ def check_listening(address: str) -> None:
             f"nothing listens at --address {address} ({why}): start a cluster with ray start --head --port {port}"
         ) from error
     if reply[3:4] != EMPTY_SETTINGS[3:4] and os.environ.get("RAY_USE_TLS") != "1":
-        raise ClusterError(f"what listens at --address {address} is no Ray cluster")
+        raise ClusterError(f"what listens at --address {address} is not a Ray cluster")
 
 
 def compute(

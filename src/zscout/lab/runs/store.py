@@ -93,7 +93,7 @@ REASONS = {  # words of SQLite's errors
     "full": "the disk is full",
     "readonly": "it may not be written to",
     "unable to open": "it cannot be opened or made",
-    "not a database": "it is no database",
+    "not a database": "it is not a database",
     "malformed": "it is damaged",
     "locked": f"another process has held it for {PATIENCE:.0f} seconds",
     "disk I/O": "reading or writing it failed (is the disk full?)",
@@ -217,7 +217,7 @@ class Store:
         schema, ours = (run(f"PRAGMA {name}").fetchone()[0] for name in ("user_version", "application_id"))
         tables = run("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
         if (tables and ours != OURS) or ours not in (0, OURS):
-            raise StoreError(f"{self.path} is a database, but no store of zscout: name another folder")
+            raise StoreError(f"{self.path} is a database, but not a store of zscout: name another folder")
         if tables and schema != SCHEMA:
             age = "an older" if schema < SCHEMA else "a newer"
             raise StoreError(

@@ -159,5 +159,5 @@ def parse_change(text: str, known: Sequence[str], texts: Sequence[str] = ()) -> 
         return name, parse_json(value)
     except ValueError:
         raise ValueError(
-            f"{text!r}: {value!r} is no value; write for example tau=0.01, heads=1 or actor=false"
+            f"{text!r}: {value!r} is not a value; write for example tau=0.01, heads=1 or actor=false"
         ) from None

@@ -195,7 +195,7 @@ class BodyJudge:
         self._world, self._episode = world, EpisodeReturn()
 
     def assess(self, steps: Sequence[RecordedStep], best_z: Float[Tensor, " d"], hidden: Hidden | None) -> None:
-        """Whether the last step follows the z that it would keep; add its reward without noise to the episode's."""
+        """Whether the last step follows the best z; add its reward without noise to the episode's."""
         if not steps:
             return
         last = steps[-1]

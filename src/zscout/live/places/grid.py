@@ -94,10 +94,10 @@ class GridJudge:
         self._settled = best_z, self._policies(best_z)[0]  # what it would do without learning on
         self._regret: float | None = None  # of the last step
         self._lost = 0.0  # regret so far, in steps of random walking
-        self._worth: float | None = None  # of the policy it would keep
+        self._worth: float | None = None  # of the best policy so far
 
     def assess(self, steps: Sequence[RecordedStep], best_z: Float[Tensor, " d"], hidden: Hidden | None) -> None:
-        """Find where the last step leads, its regret, and the worth of the policy it would keep now."""
+        """Find where the last step leads, its regret, and the worth of the best policy so far."""
         assert hidden is None or isinstance(hidden, HiddenReward)
         settled_z, settled = self._settled
         if not steps:

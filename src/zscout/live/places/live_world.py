@@ -30,7 +30,7 @@ class RecordedStep:
     state: Any  # S_t, an observation of the world
     action: Any  # A_t as plain numbers
     entered: Any  # S_{t+1}
-    z: Float[Tensor, " d"]  # Z_t; while an explorer acts, the z it would keep
+    z: Float[Tensor, " d"]  # Z_t; while an explorer acts, the best z
     belief: Belief  # at S_t
     episode: int
     asks: bool  # whether the agent wants a reward there
@@ -145,7 +145,7 @@ class LiveWorld(Protocol):
         """One run; ``reward`` and ``noise`` may be changed in place."""
 
     def judge(self, best_z: Float[Tensor, " d"]) -> Judge:
-        """A judge of an agent with this z to keep."""
+        """A judge of an agent with this best z."""
 
 
 class LiveMap(LiveWorld, Protocol):

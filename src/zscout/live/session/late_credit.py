@@ -16,5 +16,5 @@ def credited(step: int, pace: float) -> range:
 
 
 def out_of_reach(newest: int, fastest: float) -> int:
-    """The newest step that no thumb can be about any more; below 1 if there is none."""
+    """The newest step that is too old for any thumb; below 1 if there is none."""
     return newest - round(LATEST * fastest) - 1

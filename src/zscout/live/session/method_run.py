@@ -93,7 +93,7 @@ class MethodRun:
             self._rehearsals.start_anew()
 
     def ghost(self) -> list[list[float]] | None:
-        """The behaviour that it would keep, as the ends of the capsules at each action; once after each rehearsal."""
+        """The behaviour of the best z, as the ends of the capsules at each action; once after each rehearsal."""
         if self._rehearsals is None or self._rehearsals.kept is None:
             return None
         assert isinstance(self._world, LiveBody)

@@ -41,8 +41,8 @@ class Offer:
     traces: bool = True  # whether ``zscout replay`` reads runs of this world
     kind: Literal["map", "stage"] = "map"
     usual: dict[str, Any] = field(default_factory=dict)  # parts of a set-up with another default here
-    length: int = 1  # a run has so many times the steps of one on a map
-    hold: int = 1  # steps for which a z is kept, if the method has no reason of its own
+    length: int = 1  # steps of a run, relative to one on a map
+    hold: int = 1  # steps for which a z is kept, unless the method says
     pace: float | None = None  # steps a second at first; None: the page's
     needs: tuple[str, ...] = ()  # packages that may be missing
 

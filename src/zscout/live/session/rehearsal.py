@@ -28,7 +28,7 @@ class Rehearsals:
         self._certificates = Certificates(agent)
         self._since = self._begun = 0  # labels at the last one, and how many there were
         self._running: Iterator[Float[Tensor, "1 k"]] | None = None
-        self._entered: list[Float[Tensor, " k"]] = []  # by the z to keep
+        self._entered: list[Float[Tensor, " k"]] = []  # by the best z
         self.kept: Float[Tensor, "n k"] | None = None  # the same of the last rehearsal, without its start
 
     @property
@@ -37,7 +37,7 @@ class Rehearsals:
         return self._certificates.progress
 
     def go_on(self, labels: int, state: Float[Tensor, " k"], obs: Obs, actions: int = 1) -> None:
-        """Take so many actions of a rehearsal, if one is due or running; the agent is at the observation."""
+        """Take actions of a rehearsal, if one is due or running; the agent is at the observation."""
         if self._running is None and labels - self._since >= LABELS_APART:
             self._since, self._begun = labels, self._begun + 1
             elsewhere = self._arena.starts(Streams(torch.tensor([labels])))[0]

@@ -15,7 +15,7 @@ DIGITS = 5
 def step_file(
     setup: dict[str, Any], methods: Sequence[str], runs: Sequence[Sequence[RecordedStep]], kept: Sequence[list[float]]
 ) -> dict[str, Any]:
-    """The set-up, and for each method the z that it would keep, each z that it followed, and its steps."""
+    """The set-up, and for each method the best z, each z that it followed, and its steps."""
     return {
         "format": FORMAT,
         "setup": setup,

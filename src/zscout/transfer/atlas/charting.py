@@ -329,7 +329,7 @@ class Charting:
                 for name in names:
                     self.parts.setdefault(name.rpartition(".")[0], []).append(file.get_tensor(name))
         except (SafetensorError, ValueError) as error:
-            raise ValueError(f"cannot go on with {path}: {error}; delete it to begin anew") from None
+            raise ValueError(f"cannot go on with {path}: {error}; delete it to begin again") from None
 
     @property
     def resumed(self) -> bool:

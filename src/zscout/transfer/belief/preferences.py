@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from zscout.transfer.agent import OnlineTransfer
 
 NEGLIGIBLE_WEIGHT, UNIT_CHANGE = 1e-9, 1.1  # of a pair (s, f) that further rewards do not revive; of s, which does
-ROUNDING = 1e-9  # relative to Φ: a smaller difference of two clips is none
+ROUNDING = 1e-9  # relative to Φ: a smaller difference of two clips counts as 0
 NODES, REACH = 61, 4.0  # of the integral over x: nodes, standard deviations
 
 

@@ -1,6 +1,6 @@
 """Goal features of bodies from observations, without physics: the geometry they need is in ``geometry.json``.
 
-A model of a body loads with this alone. ``python -m benchmarks.geometry`` writes the file anew from MuJoCo.
+A model of a body loads with this alone. ``python -m benchmarks.geometry`` writes the file from MuJoCo.
 """
 
 import json

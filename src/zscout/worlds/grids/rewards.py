@@ -68,7 +68,7 @@ class BlackBox:
 
 
 def finite_number(answer: Any, what: str) -> float:
-    """What a user's callable returned, as a number; raises if it is none, or not finite."""
+    """What a user's callable returned, as a number; raises unless it is a finite number."""
     try:
         number = float(answer)
     except (TypeError, ValueError, RuntimeError):

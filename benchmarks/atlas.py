@@ -152,41 +152,46 @@ class RandomTasks:
         return {f"random-{number + 1}": one(number) for number in range(self.count)}
 
 
+@dataclass(frozen=True, kw_only=True)
+class BodyOptions:
+    """Options that the leagues of a body share."""
+
+    body_name: str  # walker, cheetah or quadruped.
+    out: Path  # The JSON file.
+    episodes: int = 10  # Of each run.
+    seeds: int = 10  # Runs of each entrant on each task.
+    named: tuple[str, ...] = ()  # Names of tasks; by default all of the body.
+    random: int | None = None  # Random smooth rewards with this seed instead; no choice was made on 901.
+    tasks_drawn: int = 40  # Number of random rewards.
+    device: str = "cpu"  # Of the networks and the agents.
+    threads: int | None = None  # Of the physics.
+    minutes: float = 600.0  # Stop after the episode that ends later than this.
+
+    @property
+    def of_league(self) -> dict[str, Any]:
+        """Those of a League."""
+        drawn = {"named": self.named, "random": self.random, "drawn": self.tasks_drawn}
+        return {"body_name": self.body_name, "out": self.out, "device": self.device, "threads": self.threads, **drawn}
+
+
 def main(
-    body_name: str,
-    out: Path,
+    options: tyro.conf.OmitArgPrefixes[BodyOptions],
     entrants_of: tuple[Group, ...] = ("default",),
     atlas: Path | None = None,
-    episodes: int = 10,
-    seeds: int = 10,
     only: str = "",
-    named: tuple[str, ...] = (),
-    random: int | None = None,
-    tasks_drawn: int = 40,
-    device: str = "cpu",
-    threads: int | None = None,
-    minutes: float = 600.0,
 ) -> None:
     """Run all entrants.
 
     Args:
-        body_name: walker, cheetah or quadruped.
-        out: The JSON file.
+        options: Shared ones.
         entrants_of: Groups of entrants.
         atlas: A folder with an atlas; by default the model's own.
-        episodes: Of each run.
-        seeds: Runs of each entrant on each task.
         only: Entrants whose name contains this.
-        named: Names of tasks; by default all of the body.
-        random: Random smooth rewards with this seed instead of the named tasks; 901 is seen by no choice.
-        tasks_drawn: Number of random rewards.
-        device: Of the networks and the agents.
-        threads: Of the physics.
-        minutes: Stop after the episode that ends later than this.
     """
     torch.set_grad_enabled(False)
-    chosen = [entrant for group in entrants_of for entrant in entrants(group, body_name) if only in entrant.name]
-    League(body_name, out, atlas, named, random, tasks_drawn, device, threads).run(chosen, seeds, episodes, minutes)
+    of_body = [entrant for group in entrants_of for entrant in entrants(group, options.body_name)]
+    chosen = [entrant for entrant in of_body if only in entrant.name]
+    League(atlas=atlas, **options.of_league).run(chosen, options.seeds, options.episodes, options.minutes)
 
 
 class League:

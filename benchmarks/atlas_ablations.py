@@ -12,14 +12,14 @@ All agents have the same tasks, starts and noise. ``--groups`` names what is var
 
 import time
 from collections.abc import Iterator
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
 import tyro
 from torch import Tensor
 
-from benchmarks.atlas import NOISES, League, Runs
+from benchmarks.atlas import NOISES, BodyOptions, League, Runs
 from zscout import Atlas, OnlineTransfer
 from zscout.models.files.pretrained import observations_of
 from zscout.transfer import constants
@@ -31,33 +31,27 @@ from zscout.transfer.offline import least_squares
 Group = Literal["features", "starts", "behaviours", "logs", "own"]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Options(BodyOptions):
+    """With fewer runs by default."""
+
+    episodes: int = 5  # Of each run.
+    seeds: int = 2  # Runs of each atlas on each task.
+
+
 def main(
-    body_name: str,
-    out: Path,
+    options: tyro.conf.OmitArgPrefixes[Options],
     groups: tuple[Group, ...] = ("features", "starts", "behaviours", "logs", "own"),
-    episodes: int = 5,
-    seeds: int = 2,
-    random: int | None = None,
-    device: str = "cpu",
-    threads: int | None = None,
-    minutes: float = 600.0,
 ) -> None:
     """Chart, then run the default with each atlas.
 
     Args:
-        body_name: walker, cheetah or quadruped.
-        out: The JSON file.
+        options: Shared ones.
         groups: What is varied.
-        episodes: Of each run.
-        seeds: Runs of each atlas on each task.
-        random: Random smooth rewards with this seed instead of the named tasks.
-        device: Of the networks and the agents.
-        threads: Of the physics.
-        minutes: Stop after the episode that ends later than this.
     """
     torch.set_grad_enabled(False)
-    league = League(body_name, out, random=random, device=device, threads=threads)
-    each = len(league.tasks) * seeds
+    league = League(**options.of_league)
+    each = len(league.tasks) * options.seeds
     runs = []
     for name, atlas in (pair for group in groups for pair in atlases(league, group)):
         print(f"{time.monotonic() - league.began:5.0f} s  {name}: {atlas}", flush=True)
@@ -65,7 +59,7 @@ def main(
         runs.append(Runs(name, NOISES, own, each))
     league.result["atlases"] = {run.titles[0]: repr(run.agent.atlas) for run in runs}
     runs += [WithoutExperience(run, "shipped, own experience off") for run in runs if run.titles[0] == "shipped"]
-    league.play(runs, episodes, minutes)
+    league.play(runs, options.episodes, options.minutes)
 
 
 class WithoutExperience(Runs):

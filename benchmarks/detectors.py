@@ -10,14 +10,13 @@ with .9 of the oracle's return, in the median task, and the share of runs that g
 
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
 import tyro
 from torch import Generator, Tensor
 
-from benchmarks.atlas import League
+from benchmarks.atlas import BodyOptions, League
 from zscout import OnlineTransfer
 from zscout.base.files import write_json
 
@@ -120,33 +119,23 @@ def until_enough(found: dict[str, Any], oracle: Tensor) -> str:
     )
 
 
-def main(
-    body_name: str,
-    out: Path,
-    episodes: int = 6,
-    seeds: int = 3,
-    named: tuple[str, ...] = (),
-    only: str = "",
-    device: str = "cpu",
-    threads: int | None = None,
-    minutes: float = 600.0,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Options(BodyOptions):
+    """With fewer runs by default."""
+
+    episodes: int = 6  # Of each run.
+    seeds: int = 3  # Runs of each entrant on each task.
+
+
+def main(options: tyro.conf.OmitArgPrefixes[Options], only: str = "") -> None:
     """Run all entrants.
 
     Args:
-        body_name: walker, cheetah or quadruped.
-        out: The JSON file.
-        episodes: Of each run.
-        seeds: Runs of each entrant on each task.
-        named: Names of tasks; by default all of the body.
+        options: Shared ones.
         only: Entrants whose name contains this.
-        device: Of the networks and the agents.
-        threads: Of the physics.
-        minutes: Stop after the episode that ends later than this.
     """
-    chosen = [one for one in ENTRANTS if only in one.name]
-    league = Detected(body_name, out, named=named, device=device, threads=threads)
-    league.compete(chosen, seeds, episodes, minutes)
+    league = Detected(**options.of_league)
+    league.compete([one for one in ENTRANTS if only in one.name], options.seeds, options.episodes, options.minutes)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ share without the first fifth of the episode, in which a body gets up. The table
 """
 
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ import torch
 import tyro
 from torch import Generator, Tensor
 
-from benchmarks.atlas import League
+from benchmarks.atlas import BodyOptions, League
 from zscout import Limit, OnlineTransfer
 from zscout.base.files import write_json
 from zscout.transfer.constants import SETTLED
@@ -122,47 +123,35 @@ class Falls(League):
         return found
 
 
+@dataclass(frozen=True, kw_only=True)
+class Options(BodyOptions):
+    """With fewer runs by default."""
+
+    episodes: int = 5  # Of each run.
+    seeds: int = 5  # Runs of each entrant on each task.
+
+
 def main(
-    body_name: str,
-    out: Path,
+    options: tyro.conf.OmitArgPrefixes[Options],
     at_most: float = 0.05,
     delta: float = 0.5,
-    episodes: int = 5,
-    seeds: int = 5,
-    named: tuple[str, ...] = (),
     entrants: tuple[str, ...] = ENTRANTS,
     torso: float = 1.0,
     friction: float = 1.0,
-    random: int | None = None,
-    tasks_drawn: int = 40,
-    device: str = "cpu",
-    threads: int | None = None,
-    minutes: float = 600.0,
 ) -> None:
     """Run all entrants.
 
     Args:
-        body_name: walker, cheetah or quadruped.
-        out: The JSON file.
+        options: Shared ones.
         at_most: The limit.
         delta: Its δ.
-        episodes: Of each run.
-        seeds: Runs of each entrant on each task.
-        named: Names of tasks; by default all of the body.
         entrants: Some of them.
         torso: Factor of the torso's mass; the atlas is of the body as it is.
         friction: Factor of the friction.
-        random: Random smooth rewards with this seed instead of the named tasks.
-        tasks_drawn: Number of random rewards.
-        device: Of the networks and the agents.
-        threads: Of the physics.
-        minutes: Stop after the episode that ends later than this.
     """
-    scale = {"torso": torso, "friction": friction}
-    drawn = {"named": named, "random": random, "drawn": tasks_drawn}
-    falls = Falls(body_name, out, scale, device=device, threads=threads, **drawn)
-    agents = falls.agents(entrants, seeds * len(falls.tasks), at_most, delta)
-    falls.compete(agents, episodes, at_most, minutes)
+    falls = Falls(scale={"torso": torso, "friction": friction}, **options.of_league)
+    agents = falls.agents(entrants, options.seeds * len(falls.tasks), at_most, delta)
+    falls.compete(agents, options.episodes, at_most, options.minutes)
 
 
 if __name__ == "__main__":

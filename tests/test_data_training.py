@@ -27,6 +27,7 @@ from zscout.models.fb.recipe import DataRecipe
 from zscout.models.files.checkpoint import read_checkpoint, write_checkpoint
 from zscout.models.files.pretrained import observations_of
 from zscout.models.usfa.transitions import Transitions
+from zscout.transfer.atlas.trajectories import SegmentCharting
 from zscout.worlds import body, open_grid, point_maze
 
 TINY = DataRecipe(dim=12, hidden=16, batch=64, steps=30, refresh=8, buffer=1_000)
@@ -161,6 +162,43 @@ def test_balance_needs_a_world(data: Dataset) -> None:
         DataTrainer(data, replace(TINY, balance=0.5))
 
 
+# An atlas of data
+
+
+def segments(model: FB, data: Dataset, **options: Any) -> SegmentCharting:
+    run = SegmentCharting(model, data.trajectories, lambda rows: data.next_obs[rows], **options)
+    assert list(run)[-1] == run.total
+    return run
+
+
+def test_an_atlas_of_data_knows_what_segments_visit(data: Dataset) -> None:
+    """Its values of a reward are the means over the segments whose z is nearest to each of its z."""
+    model = DataTrainer(data, TINY).model
+    run = segments(model, data, behaviours=5, starts=2, steps=35)
+    atlas = run.atlas()
+    assert run.total >= 60
+    nearest = (torch.cat(run.z) @ atlas.z.mT).argmax(1)
+    x = torch.tensor(data.next_obs[run.begins[:, None] + run.offsets[7:], 0]).mean(1)  # without the first fifth
+    means = torch.stack([x[nearest == row].mean() for row in range(5)])
+    found = atlas.values(lambda obs: obs[:, 0])
+    assert float(torch.corrcoef(torch.stack([means, found.float()]))[0, 1]) > 0.95
+    assert torch.equal(atlas.z, segments(model, data, behaviours=5, starts=2, steps=35).atlas().z)
+    assert 0 <= atlas.start_share <= 1
+
+
+def test_segments_are_of_one_trajectory(data: Dataset) -> None:
+    run = segments(DataTrainer(data, TINY).model, data, behaviours=500, starts=3, steps=20)
+    assert run.behaviours == run.total // 3
+    rows = run.begins[:, None] + np.arange(19)
+    assert not data.end[rows].any()
+    assert len(np.unique(run.begins)) == run.total
+
+
+def test_trajectories_that_are_too_short_are_refused(data: Dataset) -> None:
+    with pytest.raises(ValueError, match="the longest trajectory has 70"):
+        segments(DataTrainer(data, TINY).model, data, steps=71)
+
+
 # Commands
 
 
@@ -181,11 +219,17 @@ def test_from_a_folder_of_episodes_to_an_agent(folder: Path, tmp_path: Path) -> 
     zscout.check_model(model)
     assert "world" not in model.about
     assert observations_of(tmp_path / "mine").shape[1] == 4
+    charted = run_zscout(["chart", "--data", str(folder), "--model", "./mine", "--quick", "--out", "mine"], tmp_path)
+    assert charted.returncode == 0, charted.stderr
+    assert not (tmp_path / "mine" / "data").exists()
+    model = zscout.load(str(tmp_path / "mine"))
+    assert isinstance(model, FB)
+    assert len(model.atlas.z) == 8
     env = gymnasium.make("zscout/PointMaze-v0")
     obs, _ = env.reset(seed=0)
-    agent = zscout.OnlineTransfer(model, seed=0)
+    agent = zscout.OnlineTransfer(model, seed=0, atlas=model.atlas)
     for _ in range(3):
-        agent.ask(obs)
+        assert (model.atlas.z == torch.as_tensor(agent.ask(obs)).float()).all(1).any()
         obs, *_ = env.step(agent.act(obs))
         agent.tell(obs, float(obs[0]))
     assert agent.t == 3
@@ -236,6 +280,9 @@ def test_a_usfa_learns_from_recorded_states(tmp_path: Path) -> None:
         ("pretrain --data plain.npz --world walker --out x", "walker has 24 and 6"),
         ("pretrain --data plain.npz --world walker --model usfa --out x", "--model fb"),
         ("pretrain --data plain.npz --walks 3 --out x", "--walks"),
+        ("chart --data plain.npz --out x", "--model"),
+        ("chart --data plain.npz --model walker-fb --world walker --out x", "no --world"),
+        ("chart --data plain.npz --model pointmaze-fb --out x", "(3,)"),
         ("collect --world maze --out x", "'maze'"),
         ("collect --world point-maze --updates 2 --out x", "--updates"),
         ("collect --transitions 0 --out x", "transitions"),

@@ -1,5 +1,6 @@
 """zscout chart."""
 
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,10 +9,12 @@ import tyro
 from rich.console import Console
 
 from zscout.base.hints import known_name
-from zscout.cli.parts.options import Quick, device_named, usage_errors
+from zscout.cli.parts.options import DataPath, Quick, Usual, device_named, usage_errors
 from zscout.cli.parts.output import say, writable_folder
-from zscout.cli.parts.progress import bar_with_time_left, stopped
+from zscout.cli.parts.progress import bar_with_time_left, read_data, stopped
 from zscout.worlds.registry import PLACES, of_kind
+
+STORED = "data"  # the folder of transitions while they are read
 
 
 def charted() -> list[str]:
@@ -21,14 +24,20 @@ def charted() -> list[str]:
 
 @dataclass(frozen=True)
 class Chart:
-    """Follow a model's behaviours once and keep what they do: an atlas; resumes if interrupted."""
+    """Follow a model's behaviours once, or read them off your data, and keep what they do: an atlas.
+
+    Resumes if interrupted; with --data, no simulator is needed.
+    """
 
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")]  # Folder for atlas.safetensors.
-    world: Annotated[str, tyro.conf.arg(help=f"{', '.join(charted())}.")] = "walker"
+    world: Annotated[str, tyro.conf.arg(help=f"{', '.join(charted())}.")] = Usual("walker")
+    data: DataPath = None
+    layout: str = ""  # Of --data: exorl, ogbench, minari, metamotivo or plain; default: as the files say.
     model: str = ""  # A shipped model's name, a folder, or hf://owner/name; default: the world's shipped model.
     behaviours: int = 2048  # Number of z: half of sample_z and of random smooth rewards, half children of the best.
-    starts: int = 6  # Starts from which each is followed.
-    steps: int = 300  # Actions from each start; the first fifth is not counted.
+    starts: int = 6  # Starts from which each is followed; with --data, segments of each, on average at least.
+    steps: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
+    """Actions from each start, of which the first fifth is not counted; default: 300, with --data 100."""
     seed: int = 0  # Seed of the z, the starts and the features.
     device: str = "cpu"  # cpu or cuda, for the networks.
     quick: Quick = False  # Quick test: 8 behaviours, 2 starts, 20 steps; do not use the atlas.
@@ -37,7 +46,7 @@ class Chart:
         """Chart with a progress bar, then save."""
         with usage_errors():
             device_named(self.device)
-            run = self._charting()
+            run = self._charting() if self.data is None else self._reading(console)
         if run.resumed:
             say(console, f"resuming in {self.out}")
         told = 0
@@ -48,10 +57,12 @@ class Chart:
                     bar.update(task, completed=done)
                     if not console.is_terminal and done * 20 // run.total > told:  # lines, not a bar, in a log file
                         told = done * 20 // run.total
-                        say(console, f"{done:,} of {run.total:,} steps")
+                        say(console, f"{done:,} of {run.total:,} {'steps' if self.data is None else 'segments'}")
             except KeyboardInterrupt as stop:
                 stopped("stopped; run the same command again to resume", stop)
         atlas = run.atlas()
+        if self.data is not None:
+            shutil.rmtree(self.out / STORED)
         size = (self.out / "atlas.safetensors").stat().st_size / 2**20
         say(console, f"wrote {self.out}: {atlas}, {size:.2f} MB")
         start = f"the start decides {atlas.start_share:.0%} of what a behaviour does"
@@ -71,5 +82,28 @@ class Chart:
             raise ValueError(
                 f"{self.model} is a model of another world: its observations differ from the {self.world}'s"
             )
-        size = (8, 2, 20) if self.quick else (self.behaviours, self.starts, self.steps)
-        return Charting(model, world, *size, self.seed, folder=self.out)
+        return Charting(model, world, *self._size(300), self.seed, folder=self.out)
+
+    def _size(self, steps: int) -> tuple[int, int, int]:
+        return (8, 2, 20) if self.quick else (self.behaviours, self.starts, self.steps or steps)
+
+    def _reading(self, console: Console) -> Any:
+        """The same from recorded trajectories."""
+        import zscout
+        from zscout.models.data.dataset import Dataset
+        from zscout.transfer.atlas.trajectories import SegmentCharting
+
+        if not self.model or not isinstance(self.world, Usual):
+            raise ValueError("--data needs --model and no --world: whose behaviours does the data show?")
+        writable_folder(self.out)
+        model = zscout.load(self.model, self.device)
+        assert self.data is not None
+        read_data(console, self.data, self.out / STORED, self.layout)
+        data = Dataset(self.out / STORED)
+        if model.observation_space.shape != data.next_obs.shape[1:]:
+            raise ValueError(
+                f"{self.model} has observations {model.observation_space.shape}, the data has {data.next_obs.shape[1:]}"
+            )
+        return SegmentCharting(
+            model, data.trajectories, lambda rows: data.next_obs[rows], *self._size(100), self.seed, folder=self.out
+        )

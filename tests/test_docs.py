@@ -42,7 +42,8 @@ def new_commands() -> list[tuple[str, list[str]]]:
     return found
 
 
-PROGRAMS = [page for page in LONG if "```python" in page.read_text()]
+YOUR_DATA = ROOT / "docs" / "your-data.md"
+PROGRAMS = [page for page in LONG if "```python" in page.read_text() and page != YOUR_DATA]
 
 
 @pytest.mark.parametrize("page", PROGRAMS, ids=lambda page: page.stem)
@@ -61,6 +62,16 @@ def test_the_readmes_programs_do_what_their_comments_say(tmp_path: Path) -> None
     done = run_programs([code for _, code in blocks("python", [ROOT / "README.md"])], tmp_path)
     assert re.match(r"1\.0 \[.*\]\n", done.stdout), done.stderr
     assert done.stdout.endswith("\nnorth-east\n"), done.stderr
+
+
+@pytest.mark.long
+def test_a_folder_of_episodes_becomes_an_agent(tmp_path: Path) -> None:
+    ((_, code),) = blocks("bash", [YOUR_DATA])
+    for line in code.splitlines():
+        done = run_zscout([*line.split("#")[0].split()[1:], "--quick"], tmp_path)
+        assert done.returncode == 0, f"{line}: {done.stderr}"
+    program = run_programs([code for _, code in blocks("python", [YOUR_DATA])], tmp_path)
+    assert program.returncode == 0, program.stderr
 
 
 @pytest.mark.long

@@ -8,7 +8,7 @@ import tyro
 from rich.console import Console
 
 from zscout.base.hints import known_name
-from zscout.cli.parts.options import device_named, usage_errors
+from zscout.cli.parts.options import Quick, device_named, usage_errors
 from zscout.cli.parts.output import UsageError, say, writable_folder
 from zscout.cli.parts.progress import bar_with_time_left, stopped
 from zscout.worlds.registry import PLACES, of_kind
@@ -27,6 +27,7 @@ class Collect:
     set: tuple[str, ...] = ()  # Changes to the recipe of a body, e.g. bodies=64 episode=200.
     seed: int = 0  # Seed of starts, controls and weights.
     device: str = "cpu"  # cpu or cuda, for the exploring model.
+    quick: Quick = False  # Quick test: 2,000 transitions, 8 bodies.
 
     def run(self, console: Console) -> None:
         """Collect with a progress bar."""
@@ -41,19 +42,26 @@ class Collect:
             writable_folder(self.out)
             if any(self.out.glob("*.npz")):
                 raise UsageError(f"{self.out} holds data already; collect into another folder")
-            what = FBPretraining(world=self.world, changes=self.set, seed=self.seed, device=self.device)
+            total, changes = (2_000, (*self.set, "bodies=8")) if self.quick else (self.transitions, self.set)
+            what = FBPretraining(
+                world=self.world,
+                changes=changes if place.kind == "body" else (),
+                seed=self.seed,
+                device=self.device,
+                quick=self.quick,
+            )
             what.build_recipe()
-            run = collect(what, self.out, self.transitions, self.updates)
+            run = collect(what, self.out, total, self.updates)
             done = next(run)
         told = 0
         with bar_with_time_left(console) as bar:
-            task = bar.add_task("collecting", total=self.transitions, completed=done)
+            task = bar.add_task("collecting", total=total, completed=done)
             try:
                 for done in run:
                     bar.update(task, completed=done)
-                    if not console.is_terminal and done * 10 // self.transitions > told:  # lines in a log file
-                        told = done * 10 // self.transitions
-                        say(console, f"{done:,} of {self.transitions:,} transitions")
+                    if not console.is_terminal and done * 10 // total > told:  # lines in a log file
+                        told = done * 10 // total
+                        say(console, f"{done:,} of {total:,} transitions")
             except KeyboardInterrupt as stop:
                 stopped(f"stopped; delete {self.out} before you collect again", stop)
         say(console, f"wrote {self.out}: {done:,} transitions of the {self.world}")

@@ -28,39 +28,42 @@ Settings = dict[str, Any]
 TuningRecord = dict[str, Any]  # see ``tuning_record``
 
 
-def _grid(**choices: Sequence[Any]) -> list[Settings]:
+def grid_of(**choices: Sequence[Any]) -> list[Settings]:
+    """All combinations."""
     return [dict(zip(choices, values, strict=True)) for values in product(*choices.values())]
 
 
 GRIDS: Mapping[str, list[Settings]] = {
-    "usf-ucb": _grid(kappa=[0.8, 1.2, 1.6, 2.2], gamma=[0.8, 0.9], ridge=[0.1, 0.3]),
-    "usf-ucb-norm": _grid(kappa=[1.3, 1.8, 2.3, 2.8], gamma=[0.8, 0.9], ridge=[0.1, 0.2]),
-    "usf-ucb-paper": _grid(ridge=[0.09, 0.3, 1.0, 3.0], beta=[0.1, 0.3, 1.0, 3.0]),
-    "usf-ucb-short": _grid(kappa=[1.2, 1.7, 2.4, 3.4], gamma=[0.8, 0.9], scale=[5.0, 10.0]),
-    "log-det": _grid(kappa=[0.8, 1.2, 1.7, 2.4], gamma=[0.8, 0.9], weight=[20.0, 40.0]),
-    "opti": _grid(ridge=[0.03, 0.09, 0.3, 1.0], radius=[0.3, 0.5, 0.8, 1.2]),
-    "opti-shipped": _grid(ridge=[0.03, 0.09, 0.3, 1.0], radius=[0.3, 0.5, 0.8, 1.2]),
-    "optimism": _grid(kappa=[0.6, 0.9, 1.3, 1.7], ridge=[0.03, 0.1, 0.3, 1.0]),
-    "thompson": _grid(scale=[0.3, 0.6, 1.0, 1.7], hold=[1, 3, 5, 10]),
-    "greedy": _grid(ridge=[0.003, 0.005, 0.01, 0.02, 0.03, 0.06, 0.09, 0.15, 0.2, 0.3, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0]),
-    "random-z": _grid(hold=[1, 2, 3, 4, 5, 7, 10, 15, 20, 25, 30, 50, 70, 100, 150, 200]),
-    "mbie": _grid(beta=[0.1, 0.3, 1.0, 3.0], ridge=[0.1, 0.3], power=[0.5, 1.0]),
-    "unroll": _grid(arms=[10, 30, 100, 300], horizon=[10, 20, 50, 100], exploration=[0.3]),
-    "lola": _grid(std=[0.15, 0.3, 0.5, 1.0], rate=[0.05, 0.3], horizon=[20, 100]),
-    "explore-then-commit": _grid(steps=[10, 15, 25, 50], ridge=[0.1, 0.3])
-    + _grid(steps=[10, 15, 20, 25, 35, 50, 70, 100], exhaustive=[True]),
+    "usf-ucb": grid_of(kappa=[0.8, 1.2, 1.6, 2.2], gamma=[0.8, 0.9], ridge=[0.1, 0.3]),
+    "usf-ucb-norm": grid_of(kappa=[1.3, 1.8, 2.3, 2.8], gamma=[0.8, 0.9], ridge=[0.1, 0.2]),
+    "usf-ucb-paper": grid_of(ridge=[0.09, 0.3, 1.0, 3.0], beta=[0.1, 0.3, 1.0, 3.0]),
+    "usf-ucb-short": grid_of(kappa=[1.2, 1.7, 2.4, 3.4], gamma=[0.8, 0.9], scale=[5.0, 10.0]),
+    "log-det": grid_of(kappa=[0.8, 1.2, 1.7, 2.4], gamma=[0.8, 0.9], weight=[20.0, 40.0]),
+    "opti": grid_of(ridge=[0.03, 0.09, 0.3, 1.0], radius=[0.3, 0.5, 0.8, 1.2]),
+    "opti-shipped": grid_of(ridge=[0.03, 0.09, 0.3, 1.0], radius=[0.3, 0.5, 0.8, 1.2]),
+    "optimism": grid_of(kappa=[0.6, 0.9, 1.3, 1.7], ridge=[0.03, 0.1, 0.3, 1.0]),
+    "thompson": grid_of(scale=[0.3, 0.6, 1.0, 1.7], hold=[1, 3, 5, 10]),
+    "greedy": grid_of(
+        ridge=[0.003, 0.005, 0.01, 0.02, 0.03, 0.06, 0.09, 0.15, 0.2, 0.3, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0]
+    ),
+    "random-z": grid_of(hold=[1, 2, 3, 4, 5, 7, 10, 15, 20, 25, 30, 50, 70, 100, 150, 200]),
+    "mbie": grid_of(beta=[0.1, 0.3, 1.0, 3.0], ridge=[0.1, 0.3], power=[0.5, 1.0]),
+    "unroll": grid_of(arms=[10, 30, 100, 300], horizon=[10, 20, 50, 100], exploration=[0.3]),
+    "lola": grid_of(std=[0.15, 0.3, 0.5, 1.0], rate=[0.05, 0.3], horizon=[20, 100]),
+    "explore-then-commit": grid_of(steps=[10, 15, 25, 50], ridge=[0.1, 0.3])
+    + grid_of(steps=[10, 15, 20, 25, 35, 50, 70, 100], exhaustive=[True]),
 }
 """The settings to try in finite worlds, ``BUDGET`` for each method that has any."""
 
 VECTOR_GRIDS: Mapping[str, list[Settings]] = {
-    "usf-ucb": _grid(kappa=[1.6, 4.0, 10.0, 25.0], ridge=[0.1, 0.3, 1.0, 3.0]),
-    "usf-ucb-norm": _grid(kappa=[1.3, 3.0, 7.0, 16.0], ridge=[0.1, 0.3, 1.0, 3.0]),
-    "usf-ucb-paper": _grid(ridge=[0.09, 1.0], beta=[0.3, 3.0, 30.0, 300.0], intercept=[False, True]),
-    "opti": _grid(ridge=[0.1, 1.0], radius=[0.1, 0.3, 1.0, 3.0], intercept=[False, True]),
-    "thompson": _grid(scale=[0.1, 0.3, 1.0, 3.0], hold=[1, 10], intercept=[False, True]),
-    "greedy": _grid(ridge=[0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0], intercept=[False, True]),
-    "random-z": _grid(hold=[1, 2, 3, 4, 5, 7, 10, 14, 20, 25, 30, 35, 50, 70, 100, 150]),
-    "lola": _grid(std=[0.15, 0.3, 0.5, 1.0], rate=[0.05, 0.3], horizon=[35, 70]),
+    "usf-ucb": grid_of(kappa=[1.6, 4.0, 10.0, 25.0], ridge=[0.1, 0.3, 1.0, 3.0]),
+    "usf-ucb-norm": grid_of(kappa=[1.3, 3.0, 7.0, 16.0], ridge=[0.1, 0.3, 1.0, 3.0]),
+    "usf-ucb-paper": grid_of(ridge=[0.09, 1.0], beta=[0.3, 3.0, 30.0, 300.0], intercept=[False, True]),
+    "opti": grid_of(ridge=[0.1, 1.0], radius=[0.1, 0.3, 1.0, 3.0], intercept=[False, True]),
+    "thompson": grid_of(scale=[0.1, 0.3, 1.0, 3.0], hold=[1, 10], intercept=[False, True]),
+    "greedy": grid_of(ridge=[0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0], intercept=[False, True]),
+    "random-z": grid_of(hold=[1, 2, 3, 4, 5, 7, 10, 14, 20, 25, 30, 35, 50, 70, 100, 150]),
+    "lola": grid_of(std=[0.15, 0.3, 0.5, 1.0], rate=[0.05, 0.3], horizon=[35, 70]),
 }
 """The settings to try with learned features of vectors: wider, and the baselines also with an intercept."""
 
@@ -90,21 +93,27 @@ def candidates(
 
 
 def beyond(outcomes: Sequence[Outcome]) -> list[Entrant]:
-    """For each choice at an edge of its grid, the next value further out, at the same ratio."""
-    found: dict[Entrant, None] = {}
-    for method, choices in choose(_tables(outcomes)).items():
-        if is_plugin(method):  # whose settings may have limits
-            continue
-        of_method = [outcome for outcome in outcomes if outcome.entrant.method == method]
+    """For each choice at an edge of its grid, the next value further out; a plugin's settings may have limits."""
+    one = {outcome.entrant.method: outcome.entrant for outcome in outcomes}
+    further = beyond_of(_tables(outcomes))
+    return [replace(one[name], settings=settings_json(it)) for name, it in further if not is_plugin(name)]
+
+
+def beyond_of(tried: Mapping[str, Sequence[TuningRecord]]) -> list[tuple[str, Settings]]:
+    """For each choice at an edge of what was tried, the next value further out, at the same ratio; by method."""
+    found: dict[tuple[str, str], Settings] = {}
+    for method, choices in choose(tried).items():
+        known = [row["settings"] for row in tried[method]]
         for settings, name in product(choices.values(), WIDENED):
-            tried: list[Any] = [outcome.settings.get(name) for outcome in of_method]
-            values = sorted({float(value) for value in tried if type(value) in (int, float) and value > 0})
+            numbers: list[Any] = [other.get(name) for other in known]
+            values = sorted({float(value) for value in numbers if type(value) in (int, float) and value > 0})
             if len(values) < 2 or settings.get(name) not in (values[0], values[-1]):
                 continue
             inner = values[1] if settings[name] == values[0] else values[-2]
             further = settings | {name: float(f"{settings[name] ** 2 / inner:.2g}")}
-            found[replace(of_method[0].entrant, settings=settings_json(further))] = None
-    return [entrant for entrant in found if entrant not in {outcome.entrant for outcome in outcomes}]
+            if further not in known:
+                found[method, settings_json(further)] = further
+    return [(method, settings) for (method, _), settings in found.items()]
 
 
 # The record, and the choices

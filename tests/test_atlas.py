@@ -23,6 +23,7 @@ from zscout import METHODS, Atlas, Behaviours, OnlineTransfer, chart
 from zscout.transfer.atlas.atlas import assembled, settling_time
 from zscout.transfer.atlas.charted import Experience
 from zscout.transfer.atlas.charting import CHUNK, PARTIAL, Charting
+from zscout.transfer.belief import logistic, preferences
 from zscout.transfer.belief.forecast_errors import ForecastErrors
 from zscout.transfer.belief.posterior import TaskPosterior
 from zscout.transfer.constants import SETTLED, WORTH
@@ -199,6 +200,7 @@ def test_what_is_no_atlas_of_this_model_is_refused(atlas: Atlas, tmp_path: Path)
         (about, {"psi.centre": torch.zeros(3)}),
         (about, {"sample": torch.zeros(0, 4, dtype=torch.int8)}),
         (about, {"entries.rates": torch.zeros(4, 7)}),
+        (about, {"z": torch.zeros(200, 2).to(torch.float8_e4m3fn)}),
     ]
     for words, parts in changes:
         save_file(tensors | parts, file, {"atlas": json.dumps(words)})
@@ -352,6 +354,26 @@ def test_all_kinds_of_feedback_work_with_an_atlas(atlas: Atlas) -> None:
     with pytest.raises(ValueError, match="NaN"):
         judged.tell(sample[1].numpy(), float("nan"))
     assert torch.equal(judged.best_z, before)
+
+
+def test_answers_are_mixed_with_rewards_when_a_z_is_chosen(atlas: Atlas, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each time costs .1 s after 100 answers."""
+    mixed: list[int] = []
+    answered = logistic.answered
+
+    def noted(*rest: Any) -> Any:
+        mixed.append(agent.t)
+        return answered(*rest)
+
+    monkeypatch.setattr(preferences, "answered", noted)
+    agent = OnlineTransfer(Drifter(), atlas=replace(atlas, settling=10.0))  # a z is kept for five steps
+    for k in range(0, 20, 2):
+        agent.prefer(atlas.sample[k : k + 1], atlas.sample[k + 1 : k + 2])
+    mixed.clear()
+    steps_with(agent, near(0.5, 0.5), 12)
+    assert mixed == [0, 5, 10]
+    agent.z_hat, agent.best_z, agent.preferences  # noqa: B018
+    assert mixed == [0, 5, 10, 12]
 
 
 def test_own_experience_adds_to_the_atlas() -> None:

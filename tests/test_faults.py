@@ -202,6 +202,25 @@ def test_a_public_folder_with_weights_that_float32_cannot_hold(
         zscout.load(folder)
 
 
+def test_an_agent_of_another_type_is_refused_before_it_is_read(
+    clusters_network: zscout.USFA, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told(OnlineTransfer(clusters_network), 3).save(tmp_path)
+    file = tmp_path / "agent.safetensors"
+    with safe_open(file, framework="pt") as kept:
+        about = kept.metadata()
+    save_file({**load_file(file), "age": eight_bits(torch.zeros(()))}, file, about)
+    with pytest.raises(ValueError, match="age as F8_E4M3"):
+        OnlineTransfer.load(tmp_path, clusters_network)
+
+    def unreadable(*_: object, **__: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr("zscout.base.files.safe_open", unreadable)
+    with pytest.raises(ValueError, match="damaged"):
+        OnlineTransfer.load(tmp_path, clusters_network)
+
+
 def test_an_entry_without_a_name_is_named(folder: Path) -> None:
     tensors = load_file(folder / "model.safetensors")
     save_file({**tensors, "": torch.zeros(3)}, folder / "model.safetensors")

@@ -22,6 +22,7 @@ WORDS = {
     dict: "an object",
     type(None): "null",
 }
+DTYPES = ("F64", "F32", "F16", "BF16", "I64", "I32", "I16", "I8", "U8", "BOOL")  # of tensors in our own files
 LONGEST_TEXT = 1_000  # letters
 short = reprlib.repr
 
@@ -76,6 +77,16 @@ def opened_tensors(path: Path) -> Iterator[Any]:
             yield file
     except (SafetensorError, OSError) as error:
         raise ValueError(f"{path} is damaged or not a safetensors file: {error}") from None
+
+
+def read_tensors(path: Path) -> tuple[dict[str, str], dict[str, Any]]:
+    """Metadata and tensors of a safetensors file; raises before any tensor is read if one has a type of no use here."""
+    with opened_tensors(path) as file:
+        names = list(file.keys())
+        for name in names:
+            if (dtype := file.get_slice(name).get_dtype()) not in DTYPES:
+                raise ValueError(f"{path} holds {name} as {dtype}, expected {', '.join(DTYPES)}")
+        return file.metadata() or {}, {name: file.get_tensor(name) for name in names}
 
 
 def no_number(text: str) -> Any:

@@ -165,7 +165,7 @@ class OnlineTransfer:
                 lambda: self._streams(ASK),
             )
         z = found if found is state.last else inputs.checked_z(found, (*self.runs, self.bfm.dim))
-        return replace(state, memory=memory, z=z), z
+        return self._state.changed(asked=state.asked, action=state.action, memory=memory, z=z), z
 
     def act(self, obs: Obs) -> Action:
         """A_t ~ π(·|S_t, Z_t): a tensor if ``obs`` is a tensor, else numpy; or the explorer's action."""
@@ -178,7 +178,7 @@ class OnlineTransfer:
             else:
                 state, z = self._choose(obs)
                 action = drawn_action(self.bfm, obs, z, rng)
-            self._state = replace(state, action=inputs.copied(action))
+            self._state = state.changed(action=inputs.copied(action))
             return action
 
     def follow(self, obs: Obs, z: Vectors, action: Action | None = None) -> None:
@@ -193,8 +193,7 @@ class OnlineTransfer:
             last = as_vectors(z, self.bfm.dim, device=self._state.age.device)
             if last.shape != (*self.runs, self.bfm.dim):
                 raise ValueError(f"z has shape {tuple(last.shape)}, expected {(*self.runs, self.bfm.dim)}")
-            self._state = replace(
-                self._state,
+            self._state = self._state.changed(
                 asked=inputs.copied(obs),
                 action=None if action is None else inputs.copied(action),
                 last=last.clone(),
@@ -232,7 +231,7 @@ class OnlineTransfer:
             state, due = before, before.due(self.method.hold)
             if phi is not None and self.atlas is not None:
                 state = state.visited(phi, self.atlas, due, restarted)
-                state = replace(state, costs=told_costs(state.costs, phi, cost, next_obs)) if self.limits else state
+                state = state.changed(costs=told_costs(state.costs, phi, cost, next_obs)) if self.limits else state
             after = state.after_step(inputs.copied(next_obs), posterior, recent, due, ended, restarted)
             after = after if reward is None else self._usable(after)
             self._state = self._remembered(after, next_obs, reward, ended, seen)
@@ -501,7 +500,7 @@ class OnlineTransfer:
         """The state with S_t = obs; an action chosen at another observation is dropped."""
         inputs.check_observation(obs, self.bfm.observation_space, self.runs)
         again = self._state.action is not None and inputs.same(obs, self._state.asked)
-        return replace(self._state, asked=inputs.copied(obs), action=self._state.action if again else None)
+        return self._state.changed(asked=inputs.copied(obs), action=self._state.action if again else None)
 
     def _last_observation(self) -> Obs:
         last = self._state.entered if self._state.asked is None else self._state.asked
@@ -531,8 +530,9 @@ class OnlineTransfer:
     def _usable(self, state: AgentState) -> AgentState:
         """The state; raises if its ẑ overflows the model's dtype, or would with a reward far from the mean."""
         first = state.posterior
-        plain, z_hat = state.answers is None and first.forgetting == 1, first.z_hat.abs().max().item()
-        if not plain or z_hat >= SAFE_SHARE * self._largest_z:  # else whichever prior is likely is found when needed
+        sizes = [first.z_hat] if state.answers is None else [first.z_hat, first.noise]  # answers move ẑ by few σ
+        z_hat = max(size.abs().max().item() for size in sizes)
+        if first.forgetting != 1 or z_hat >= SAFE_SHARE * self._largest_z:  # else it is found when needed
             z_hat = torch.linalg.vector_norm(state.belief.z_hat, math.inf).item()
         mean = 0.0 if first.means is None else first.means.reward.abs().max().item()
         if max(z_hat, mean) > self._largest_z:

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from jaxtyping import Int
-from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_bytes
 from torch import Tensor
 
-from zscout.base.files import parse_json, write_bytes
+from zscout.base.files import parse_json, read_tensors, write_bytes
 from zscout.base.types import PolicySet
 from zscout.transfer.atlas.atlas import Atlas
 from zscout.transfer.atlas.charted import Experience
@@ -102,10 +101,9 @@ def _read(folder: Path, method: Method | None, atlas: Atlas | None) -> tuple[Met
     if not path.is_file():
         raise ValueError(f"no agent in {folder}: {FILE} is missing")
     try:
-        with safe_open(path, framework="pt") as file:
-            description = parse_json((file.metadata() or {})["agent"])
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-    except (SafetensorError, KeyError, ValueError) as error:
+        metadata, tensors = read_tensors(path)
+        description = parse_json(metadata["agent"])
+    except (KeyError, ValueError) as error:
         raise ValueError(f"{path} is not a saved agent: {error}") from error
     if not isinstance(description, dict) or description.get("format") != FORMAT:
         raise ValueError(f"{path} has an unknown format: this version reads format {FORMAT}")

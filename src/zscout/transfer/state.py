@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 from jaxtyping import Bool, Float
 from torch import Tensor
@@ -31,7 +32,7 @@ class AgentState:
     action: Action | None = None  # A_t, from act to tell
     memory: Memory = field(default_factory=dict)  # of a rollout search or an explorer
     answers: Float[Tensor, "*b n d"] | None = None  # Φ_better − Φ_worse of each preference
-    sites: Sites | None = None  # of the answers, before the last reward
+    sites: Sites | None = None  # of the answers, when a z was last chosen
     recent: Memory = field(default_factory=dict)  # the last rewards, for a change test
     experience: Experience | None = None  # of the behaviours followed, with an atlas
     errors: ForecastErrors | None = None  # of their forecasts
@@ -41,6 +42,13 @@ class AgentState:
     def preferences(self) -> Preferences:
         """Rewards and answers mixed."""
         return Preferences.of(self.posterior.with_likely_prior, self.answers, self.sites)
+
+    def changed(self, **parts: Any) -> "AgentState":
+        """The state with other parts, none of them a label: what rewards and answers say is not computed again."""
+        new = replace(self, **parts)
+        if "preferences" in vars(self):
+            vars(new)["preferences"] = self.preferences
+        return new
 
     @property
     def belief(self) -> TaskPosterior:
@@ -67,7 +75,7 @@ class AgentState:
         if errors is not None:
             errors = errors if forgetting == 1 else errors.faded(forgetting)
             errors = errors if restarted is None else errors.without(restarted)
-        return replace(state, experience=state.experience.plus(phi), errors=errors)
+        return state.changed(experience=state.experience.plus(phi), errors=errors)
 
     def _following(self, atlas: Atlas, due: Bool[Tensor, "*b"]) -> "AgentState":
         """With the behaviour of this step: a new one was chosen, or another is followed."""
@@ -81,7 +89,7 @@ class AgentState:
             return self
         errors = None if self.errors is None else self.errors.after_choice(self.belief, due)
         costs = tuple(cost.after_choice(due) for cost in self.costs)
-        return replace(self, experience=experience.changed_to(row, due), errors=errors, costs=costs)
+        return self.changed(experience=experience.changed_to(row, due), errors=errors, costs=costs)
 
     def after_step(
         self,
@@ -93,9 +101,10 @@ class AgentState:
         restarted: Bool[Tensor, "*b"] | None,
     ) -> "AgentState":
         """At S_{t+1}; ``ended``: runs whose episode ended, ``restarted``: runs with a new task. Both need a new z."""
-        last, age, answers = self.last, self.age, self.answers
+        last, age, answers, sites = self.last, self.age, self.answers, self.sites
         if self.z is not None:
             last, age = self.z, age.masked_fill(due, 0.0) + 1
+            sites = self.preferences.sites if answers is not None and due.any() else sites
         if answers is not None and restarted is not None:  # those about an old task say nothing: a difference of 0
             answers = answers.masked_fill(restarted[..., None, None], 0.0)
         return AgentState(
@@ -105,7 +114,7 @@ class AgentState:
             last,
             memory=self.memory,
             answers=answers,
-            sites=None if answers is None else self.preferences.sites,
+            sites=sites,
             recent=recent,
             experience=self.experience,
             errors=self.errors,

@@ -6,11 +6,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as bytes_of
 from torch import Tensor, device
 
-from zscout.base.files import parse_json, write_bytes
+from zscout.base.files import parse_json, read_tensors, write_bytes
 
 
 @runtime_checkable
@@ -47,11 +46,9 @@ def read_checkpoint(trainer: Resumable, path: Path, setting: str = "") -> bool:
     if not path.exists():
         return False
     try:
-        with safe_open(str(path), framework="pt") as file:
-            metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-    except (SafetensorError, OSError) as error:
-        raise ValueError(f"{path} is damaged: {error}; remove it to start over") from None
+        metadata, tensors = read_tensors(path)
+    except ValueError as error:
+        raise ValueError(f"{error}; remove it to start over") from None
     if metadata.get("identity") != _identity(trainer, setting):
         raise ValueError(f"{path} was written with other settings; remove it, or train into another folder")
     trainer.resume(tensors, parse_json(metadata["counters"]))

@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_bytes
 from torch import Generator, Tensor
 
 from zscout.base.edge import as_finite
-from zscout.base.files import parse_json, write_bytes
+from zscout.base.files import parse_json, read_tensors, write_bytes
 from zscout.base.packing import by_columns, unpacked
 from zscout.base.types import Obs, Vectors
 from zscout.transfer.atlas.features import Map, RichFeatures, features_of
@@ -255,10 +254,9 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     if path.stat().st_size > LARGEST_FILE:
         raise ValueError(f"{FILE} has {path.stat().st_size:,} bytes, expected at most {LARGEST_FILE:,}")
     try:
-        with safe_open(path, framework="pt") as file:
-            about = parse_json((file.metadata() or {})["atlas"])
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-    except (SafetensorError, KeyError, ValueError) as error:
+        metadata, tensors = read_tensors(path)
+        about = parse_json(metadata["atlas"])
+    except (KeyError, ValueError) as error:
         raise ValueError(f"{FILE} is damaged or not an atlas: {error}") from None
     if not isinstance(about, dict) or about.get("format") != FORMAT:
         raise ValueError(f"{FILE} has an unknown format, this version reads {FORMAT}")

@@ -16,12 +16,11 @@ import torch
 from gymnasium.spaces import Box
 from gymnasium.vector import AutoresetMode, VectorEnv
 from jaxtyping import Float
-from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_bytes
 from torch import Generator, Tensor
 
 from zscout.base.edge import as_size, as_vectors
-from zscout.base.files import write_bytes
+from zscout.base.files import opened_tensors, write_bytes
 from zscout.base.smooth_rewards import random_rewards
 from zscout.base.types import PolicySet, Vectors
 from zscout.transfer.atlas.atlas import SAMPLE, Atlas, assembled
@@ -322,13 +321,13 @@ class Charting:
         if path is None or not path.is_file():
             return
         try:
-            with safe_open(path, framework="pt") as file:
+            with opened_tensors(path) as file:
                 if (file.metadata() or {}).get("chart") != self._settings:
                     raise ValueError("it was made with another model, world or settings")
                 names = sorted(file.keys(), key=lambda name: int(name.rpartition(".")[2]))
                 for name in names:
                     self.parts.setdefault(name.rpartition(".")[0], []).append(file.get_tensor(name))
-        except (SafetensorError, ValueError) as error:
+        except ValueError as error:
             raise ValueError(f"cannot go on with {path}: {error}; delete it to begin again") from None
 
     @property

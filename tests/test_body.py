@@ -324,7 +324,7 @@ def test_bad_input_says_why_and_changes_nothing() -> None:
         (lambda: body("waker"), "there is no body 'waker': did you mean walker"),
         (lambda: body("walker", repeat=0), "repeat must be from 1 to 100"),
         (lambda: body("walker", threads=0), "threads must be from 1 to"),
-        (lambda: BodyEnv(world, reward=3.0), "reward must be a task, a callable of the observation, or None"),  # type: ignore[arg-type]
+        (lambda: BodyEnv(world, reward=3.0), "reward must be a callable of the observation, or None"),  # type: ignore[arg-type]
         (lambda: BodyEnv(world, reward="wlak"), "there is no task of the walker 'wlak': did you mean walk"),
         (lambda: BodyEnv(world, horizon=0), "horizon must be at least 1"),
         (lambda: BodyEnv(world, render_mode="human"), "render_mode must be"),

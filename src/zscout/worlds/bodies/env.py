@@ -1,31 +1,27 @@
 """Bodies as Gymnasium environments: zscout/Walker-v0 and its siblings."""
 
-from typing import Any, SupportsFloat
+from typing import Any
 
-import gymnasium
 import numpy as np
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
-from zscout.base.edge import as_size
-from zscout.base.types import Action
 from zscout.worlds.bodies.physics import Body, body
 from zscout.worlds.bodies.tasks import BodyTask, body_task
 from zscout.worlds.grids.env import AGENT, INK, PAPER
-from zscout.worlds.grids.rewards import finite_number
-from zscout.worlds.points.env import ObsReward, vector_start_in
+from zscout.worlds.vector_env import ObsReward, VectorWorldEnv
 
 PIXELS, WIDTH, ABOVE, BELOW = 80, 4.0, 2.4, 0.2  # of a frame: pixels and metres
 
 
-class BodyEnv(gymnasium.Env[np.ndarray, np.ndarray]):
+class BodyEnv(VectorWorldEnv):
     """A Body as a Gymnasium environment.
 
     ``reward`` is the name of a task, a callable of the observation entered, or None (0). Episodes are truncated after
     ``horizon`` steps (None: never) and terminate only if the simulation diverges. They start as dm_control's do, or
     anywhere with ``reset(options={"state": …})``; ``env.unwrapped.state`` is the state.
     """
-
-    metadata = {"render_modes": ["rgb_array"]}  # noqa: RUF012 (as Gymnasium declares it)
 
     def __init__(
         self,
@@ -34,49 +30,12 @@ class BodyEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         horizon: int | None = 1_000,
         render_mode: str | None = None,
     ) -> None:
-        if render_mode not in (None, "rgb_array"):
-            raise ValueError(f"render_mode must be None or 'rgb_array', got {render_mode!r}")
-        if reward is not None and not callable(reward) and not isinstance(reward, str):
-            raise ValueError(
-                f"reward must be a task, a callable of the observation, or None, got {type(reward).__name__}"
-            )
-        self.world = world
-        self.reward = body_task(world, reward) if isinstance(reward, str) else reward
-        self.horizon = None if horizon is None else as_size(horizon, "horizon", 1)
-        self.render_mode, self.metadata = render_mode, {**self.metadata, "render_fps": round(1 / world.seconds)}
-        self.observation_space, self.action_space = world.observation_space, world.action_space
-        self.state: np.ndarray | None = None
-        self.steps = 0
+        paid = body_task(world, reward) if isinstance(reward, str) else reward
+        super().__init__(world, paid, horizon, render_mode, world.rest)
+        self.metadata = {**self.metadata, "render_fps": round(1 / world.seconds)}
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[np.ndarray, dict[str, Any]]:
-        """Start an episode."""
-        given = vector_start_in(options, self.world.state_size)
-        super().reset(seed=seed)
-        if given is None:
-            rng = torch.Generator().manual_seed(int(self.np_random.integers(2**63)))
-            given = self.world.random_states(1, rng)[0]
-        self.state, self.steps = given.numpy().copy(), 0
-        return self.world.observe(given).float().numpy(), {}
-
-    def step(self, action: Action) -> tuple[np.ndarray, SupportsFloat, bool, bool, dict[str, Any]]:
-        """S_{t+1}, and R_{t+1} of the observation just entered; a failed step leaves the environment unchanged."""
-        if self.state is None:
-            raise gymnasium.error.ResetNeeded("call reset before step")
-        if tuple(np.shape(action)) != self.action_space.shape:
-            raise ValueError(f"the action has shape {np.shape(action)}, expected {self.action_space.shape}")
-        entered, terminated = self.world.step(self.state, action)
-        seen = self.world.observe(entered)
-        obs = seen.float().numpy()
-        answer: Any = 0.0
-        if isinstance(self.reward, BodyTask):
-            answer = self.reward(seen)
-        elif self.reward is not None:
-            answer = self.reward(obs.copy())
-        reward = finite_number(answer, "the reward")
-        self.state, self.steps = entered.numpy(), self.steps + 1
-        return obs, reward, bool(terminated), self.horizon is not None and self.steps >= self.horizon, {}
+    def _paid(self, seen: Float[Tensor, " o"], obs: np.ndarray) -> Any:
+        return self.reward(seen) if isinstance(self.reward, BodyTask) else super()._paid(seen, obs)
 
     def render(self) -> np.ndarray | None:
         """The body from the side, at the middle of the frame; the floor has a mark every metre."""

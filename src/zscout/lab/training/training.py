@@ -10,9 +10,8 @@ from typing import Any, ClassVar, Protocol
 
 import zscout
 from zscout.base.files import parse_json, write_json
-from zscout.models.data.dataset import MANIFEST
 from zscout.models.files.checkpoint import Resumable, read_checkpoint, write_checkpoint
-from zscout.models.files.folder import CARD, CONFIG, WEIGHTS, save
+from zscout.models.files.folder import CARD, CONFIG, MANIFEST, WEIGHTS, save
 
 CHECKPOINT, LOG = "checkpoint.safetensors", "training.json"
 STORED = "data"  # the folder of transitions while a model of data is trained

@@ -17,8 +17,8 @@ from torch import Generator, Tensor
 from zscout.base.files import parsed, read_json, write_json
 from zscout.models.data.layouts import Piece, data_files, layout_of, pieces_of
 from zscout.models.fb.data import Experience
+from zscout.models.files.folder import MANIFEST
 
-MANIFEST = "manifest.json"
 HELD_OUT = 0.05  # share of the trajectories that training does not see
 BEYOND = 1e-3  # what an action may lie beyond [−1, 1]: rounding
 

@@ -17,6 +17,7 @@ from zscout.base.types import HasAtlas
 from zscout.models.files.card import fb_card, usfa_card
 
 CONFIG, WEIGHTS, CARD, OBSERVATIONS = "config.json", "model.safetensors", "README.md", "observations.safetensors"
+MANIFEST = "manifest.json"  # of a data set
 CARDS: dict[str, Callable[[Any, dict[str, Any]], str]] = {"zscout-usfa-1": usfa_card, "zscout-fb-1": fb_card}
 
 

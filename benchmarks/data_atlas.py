@@ -16,7 +16,7 @@ import tyro
 from torch import Generator, Tensor
 
 import zscout
-from zscout.lab.training.collecting import CPU, Recorder
+from benchmarks.transitions import CPU, Recorder
 from zscout.models.data.dataset import Dataset, gather
 from zscout.models.fb.bodies.collection import Collector
 from zscout.models.fb.buffer import Buffer

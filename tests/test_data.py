@@ -229,6 +229,8 @@ def test_a_layout_can_be_forced(folder: Path, tmp_path: Path) -> None:
     plain(folder / "a.npz")
     with pytest.raises(ValueError, match="has no 'observations'"):
         read(folder, tmp_path / "cache", "ogbench")
+    with pytest.raises(ValueError, match="no groups episode_0"):
+        read(folder, tmp_path / "cache", "minari")
     with pytest.raises(ValueError, match="'exrol'"):
         read(folder, tmp_path / "cache", "exrol")
 

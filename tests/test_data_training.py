@@ -12,11 +12,11 @@ import torch
 from torch import Generator
 
 import zscout
+from benchmarks.transitions import collect
 from commands import run_zscout
 from data_files import plain
 from zscout.cli import main
 from zscout.cli.pretrain import Pretrain
-from zscout.lab.training.collecting import collect
 from zscout.lab.training.fb import FBPretraining
 from zscout.lab.training.grid import GridTraining
 from zscout.models.data.dataset import Dataset, gather
@@ -283,10 +283,6 @@ def test_a_usfa_learns_from_recorded_states(tmp_path: Path) -> None:
         ("chart --data plain.npz --out x", "--model"),
         ("chart --data plain.npz --model walker-fb --world walker --out x", "no --world"),
         ("chart --data plain.npz --model pointmaze-fb --out x", "(3,)"),
-        ("collect --world maze --out x", "'maze'"),
-        ("collect --world point-maze --updates 2 --out x", "--updates"),
-        ("collect --transitions 0 --out x", "transitions"),
-        ("collect --set bodys=3 --out x", "'bodys'"),
     ],
 )
 def test_a_mistake_is_one_line(

@@ -5,11 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.transitions import collect
 from commands import run_programs, run_zscout
+from zscout.lab.training.fb import FBPretraining
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 OWN_MODEL = ROOT / "docs" / "bring-your-own-bfm.md"
+YOUR_DATA = ROOT / "docs" / "your-data.md"  # its commands need a folder of episodes
 LONG = [page for page in PAGES if page != ROOT / "README.md"]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
@@ -33,7 +36,7 @@ def new_commands() -> list[tuple[str, list[str]]]:
     """
     seen: set[str] = set()
     found = []
-    for page, code in blocks("bash", PAGES):
+    for page, code in blocks("bash", [page for page in PAGES if page != YOUR_DATA]):
         lines = [line.split("#")[0].strip() for line in code.splitlines()]
         new = [line for line in dict.fromkeys(lines) if line and line not in seen]
         seen.update(new)
@@ -42,7 +45,6 @@ def new_commands() -> list[tuple[str, list[str]]]:
     return found
 
 
-YOUR_DATA = ROOT / "docs" / "your-data.md"
 PROGRAMS = [page for page in LONG if "```python" in page.read_text() and page != YOUR_DATA]
 
 
@@ -66,6 +68,7 @@ def test_the_readmes_programs_do_what_their_comments_say(tmp_path: Path) -> None
 
 @pytest.mark.long
 def test_a_folder_of_episodes_becomes_an_agent(tmp_path: Path) -> None:
+    assert list(collect(FBPretraining(), tmp_path / "episodes", 4_200, 0))
     ((_, code),) = blocks("bash", [YOUR_DATA])
     for line in code.splitlines():
         done = run_zscout([*line.split("#")[0].split()[1:], "--quick"], tmp_path)

@@ -15,7 +15,6 @@ import zscout
 from zscout.base.hints import known_name, nearest
 from zscout.cli.bench import Bench
 from zscout.cli.chart import Chart
-from zscout.cli.collect import Collect
 from zscout.cli.compare import Compare, Tune
 from zscout.cli.export import Export
 from zscout.cli.live import Live
@@ -26,7 +25,7 @@ from zscout.cli.replay import Replay
 from zscout.cli.reproduce import Reproduce
 from zscout.cli.transfer import Transfer
 
-Command: TypeAlias = Reproduce | Collect | Pretrain | Chart | Transfer | Compare | Tune | Replay | Bench | Live | Export
+Command: TypeAlias = Reproduce | Pretrain | Chart | Transfer | Compare | Tune | Replay | Bench | Live | Export
 COMMANDS: dict[str, type[Command]] = {kind.__name__.lower(): kind for kind in get_args(Command)}
 TAKE_ARENA = ("compare", "tune")  # as another name of --world
 DESCRIPTION = (

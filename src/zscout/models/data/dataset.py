@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -129,13 +129,6 @@ def continuous(summary: Summary) -> None:
         raise ValueError(f"actions reach {largest:.4g}, expected at most 1: divide them by the actuators' limits")
 
 
-class Range(NamedTuple):
-    """The smallest and the largest entries so far."""
-
-    low: np.ndarray
-    high: np.ndarray
-
-
 class _Writer(ExitStack):
     """Checks transitions and appends them to the files of a folder."""
 
@@ -144,7 +137,7 @@ class _Writer(ExitStack):
         self.folder, self.digest = folder, hashlib.blake2b(digest_size=16)
         self.files = {name: self.enter_context((folder / name).open("wb")) for name in ("obs", "action", "next_obs")}
         self.terminated, self.end = list[np.ndarray](), list[np.ndarray]()
-        self.ranges: dict[str, Range] = {}
+        self.ranges: dict[str, tuple[np.ndarray, np.ndarray]] = {}  # smallest and largest entries
         self.shapes: dict[str, tuple[str, int]] = {}  # the file that came first, and the entries of a row
         self.discrete = False
 
@@ -197,7 +190,7 @@ class _Writer(ExitStack):
             where = self.read + int(np.flatnonzero(~finite)[0])
             raise ValueError(f"{self.file}: {name} of transition {where} holds NaN, inf or a number beyond float32")
         low, high = self.ranges.get(kind, (rows[0], rows[0]))
-        self.ranges[kind] = Range(np.minimum(low, rows.min(0)), np.maximum(high, rows.max(0)))
+        self.ranges[kind] = np.minimum(low, rows.min(0)), np.maximum(high, rows.max(0))
         return rows
 
     def summary(self, layout: str, files: int, source: str) -> Summary:
@@ -210,11 +203,9 @@ class _Writer(ExitStack):
         end.tofile(self.folder / "end")
         self.digest.update(end.tobytes())
         last = np.flatnonzero(end)
-        ends = {
-            f"{kind}_{name}": tuple(getattr(self.ranges[kind], name).tolist())
-            for kind in ("obs", "action")
-            for name in ("low", "high")
-        }
+        (obs_low, obs_high), (low, high) = (
+            [tuple(part.tolist()) for part in self.ranges[kind]] for kind in ("obs", "action")
+        )
         for file in self.files.values():
             file.flush()
         return Summary(
@@ -227,5 +218,8 @@ class _Writer(ExitStack):
             discrete=self.discrete,
             digest=self.digest.hexdigest(),
             source=source,
-            **ends,
+            obs_low=obs_low,
+            obs_high=obs_high,
+            action_low=low,
+            action_high=high,
         )

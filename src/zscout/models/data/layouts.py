@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from zscout.base.hints import known_name
-from zscout.models.data.tables import Block, Hdf5Table, NpzTable, ParquetTable, Table, opened_hdf5
+from zscout.models.data.tables import Hdf5Table, NpzTable, ParquetTable, Table, opened_hdf5
 
 HDF5 = (".hdf5", ".h5")
 ENDINGS = (".npz", ".parquet", *HDF5)
@@ -28,6 +28,7 @@ class Piece:
 
 
 Pieces: TypeAlias = Iterator[Piece]
+Block: TypeAlias = tuple[np.ndarray, ...]
 
 
 def data_files(path: Path) -> list[Path]:
@@ -50,10 +51,12 @@ def layout_of(file: Path, asked: str = "") -> str:
     with ExitStack() as stack:
         table = _table(file, stack)
         for name, layout in LAYOUTS.items():
-            if layout.fits(file, table):
+            if layout.fits(table):
                 return name
-    wanted = "; ".join(f"{name}: {layout.arrays}" for name, layout in LAYOUTS.items())
-    raise ValueError(f"{file} has {_few(table.fields)}, which is no known layout. Expected {wanted}")
+    wanted = "; ".join(f"{name}: {layout}" for name, layout in LAYOUTS.items())
+    raise ValueError(
+        f"{file} has {', '.join(table.fields)[:200] or 'no arrays'}, which is no known layout. Expected {wanted}"
+    )
 
 
 def pieces_of(file: Path, layout: str) -> Pieces:
@@ -65,13 +68,19 @@ def pieces_of(file: Path, layout: str) -> Pieces:
 # Layouts
 
 
-@dataclass(frozen=True)
-class Layout:
+class Layout(NamedTuple):
     """How transitions lie in a file."""
 
-    arrays: str  # in words
-    fits: Callable[[Path, Table], bool]
+    arrays: tuple[str, ...]
     read: Callable[[Any], Pieces]
+    groups: str = ""  # of HDF5, one for each episode: their names, before a number
+
+    def fits(self, table: Table) -> bool:
+        """Whether the file has its groups or arrays."""
+        return bool(self.groups and _groups(table, self.groups)) or set(self.arrays) <= table.fields.keys()
+
+    def __str__(self) -> str:
+        return (f"groups {self.groups}0 … with " if self.groups else "") + ", ".join(self.arrays)
 
 
 def _exorl(table: Table) -> Pieces:
@@ -115,27 +124,12 @@ def _plain(table: Table) -> Pieces:
     return _transitions(table, [*names, "truncated"] if "truncated" in table.fields else names)
 
 
-def _has(*names: str) -> Callable[[Path, Table], bool]:
-    return lambda file, table: set(names) <= table.fields.keys()
-
-
 LAYOUTS = {
-    "exorl": Layout("observation, action, discount", _has("observation", "action", "discount"), _exorl),
-    "ogbench": Layout("observations, actions, terminals", _has("observations", "actions", "terminals"), _ogbench),
-    "minari": Layout(
-        "groups episode_0 … with observations, actions, terminations",
-        lambda file, table: bool(_groups(table, MINARI)),
-        _minari,
-    ),
-    "metamotivo": Layout(
-        "groups ep_0 … with observation, action; or observation, action, next_observation",
-        lambda file, table: (
-            file.suffix in HDF5
-            and (bool(_groups(table, METAMOTIVO)) or {"observation", "action"} <= table.fields.keys())
-        ),
-        _metamotivo,
-    ),
-    "plain": Layout("obs, action, next_obs, terminated", _has("obs", "action", "next_obs", "terminated"), _plain),
+    "exorl": Layout(("observation", "action", "discount"), _exorl),
+    "ogbench": Layout(("observations", "actions", "terminals"), _ogbench),
+    "minari": Layout(("observations", "actions", "terminations"), _minari, MINARI),
+    "metamotivo": Layout(("observation", "action"), _metamotivo, METAMOTIVO),
+    "plain": Layout(("obs", "action", "next_obs", "terminated"), _plain),
 }
 """By name; the first that fits is taken."""
 
@@ -145,7 +139,7 @@ LAYOUTS = {
 
 def _table(file: Path, stack: ExitStack) -> Table:
     if file.suffix in HDF5:
-        return Hdf5Table(stack.enter_context(opened_hdf5(file)), str(file))
+        return stack.enter_context(opened_hdf5(file))
     return ParquetTable(file) if file.suffix == ".parquet" else NpzTable(file)
 
 
@@ -160,8 +154,10 @@ def _groups(table: Table, prefix: str) -> list[str]:
 
 def _episodes(file: Hdf5Table, prefix: str, obs: str, action: str, terminated: str) -> Pieces:
     """Observations are as many as actions, or one more; an episode is read whole."""
-    for group in _groups(file, prefix):
-        table = file.group(group)
+    if not (groups := _groups(file, prefix)):
+        raise ValueError(f"{file.name} has no groups {prefix}0, {prefix}1 …")
+    for group in groups:
+        table = file.inner(group)
         seen = table.whole(f"{obs}/observation" if f"{obs}/observation" in table.fields else obs)
         done = table.whole(action)
         if len(done) not in (len(seen), len(seen) - 1):
@@ -170,7 +166,7 @@ def _episodes(file: Hdf5Table, prefix: str, obs: str, action: str, terminated: s
         over = table.whole(terminated)[:n] if terminated in table.fields else np.zeros(n, bool)
         if len(over) != n:
             raise ValueError(f"{table.name} has {len(over)} entries in {terminated}, expected {n}")
-        yield _piece(seen[:-1], done[:n], seen[1:], np.reshape(over, -1) != 0, _last(n))
+        yield _piece(seen[:-1], done[:n], seen[1:], np.reshape(over, -1) != 0, np.arange(n) == n - 1)
 
 
 def _transitions(table: Table, names: Sequence[str]) -> Pieces:
@@ -179,11 +175,11 @@ def _transitions(table: Table, names: Sequence[str]) -> Pieces:
         yield _piece(obs, action, next_obs, over, cut[0] if cut else None)
 
 
-def _pairs(blocks: Iterator[Block]) -> Iterator[tuple[Block, Block]]:
+def _pairs(blocks: Iterator[Block]) -> Iterator[tuple[list[np.ndarray], list[np.ndarray]]]:
     """Each block with the last row of the one before, and the same without its first row."""
-    before: Block = []
+    before: list[np.ndarray] = []
     for block in blocks:
-        joined = [np.concatenate(parts) for parts in zip(before, block, strict=True)] if before else block
+        joined = [np.concatenate(parts) for parts in zip(before, block, strict=True)] if before else list(block)
         before = [part[-1:] for part in joined]
         if len(joined[0]) > 1:
             yield joined, [part[1:] for part in joined]
@@ -193,14 +189,3 @@ def _piece(
     obs: np.ndarray, action: np.ndarray, next_obs: np.ndarray, over: np.ndarray, end: np.ndarray | None = None
 ) -> Piece:
     return Piece(obs, action, next_obs, over, over if end is None else over | end)
-
-
-def _last(n: int) -> np.ndarray:
-    """True at the last of n."""
-    found: np.ndarray = np.arange(n) == n - 1
-    return found
-
-
-def _few(names: Sequence[str] | Any) -> str:
-    shown = list(names)[:8]
-    return ", ".join(shown) + (" …" if len(names) > len(shown) else "") or "no arrays"

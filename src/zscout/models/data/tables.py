@@ -2,13 +2,13 @@
 
 import zipfile
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib.util import find_spec
 from math import prod
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,25 +17,42 @@ from zscout.base.hints import MissingExtraError
 ROWS = 65_536  # of a block
 NUMBERS = "biuf"  # kinds of dtype: bool, int, unsigned, float
 
-Block: TypeAlias = list[np.ndarray]
 
-
-@dataclass(frozen=True)
-class Field:
+class Field(NamedTuple):
     """The shape and the dtype of an array in a file."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
 
 
-class Table(Protocol):
+class Table(ABC):
     """Named arrays; ``fields`` are read without their content."""
 
-    name: str  # for errors
-    fields: dict[str, Field]
+    def __init__(self, name: str) -> None:
+        self.name, self.fields = name, dict[str, Field]()
 
-    def blocks(self, names: Sequence[str]) -> Iterator[Block]:
-        """Rows of these arrays, which have the same length, side by side; an absent one raises."""
+    @abstractmethod
+    def rows(self, name: str) -> Iterator[np.ndarray]:
+        """One array in blocks of ``ROWS`` rows."""
+
+    def blocks(self, names: Sequence[str]) -> Iterator[tuple[np.ndarray, ...]]:
+        """Rows of these arrays, side by side; raises if one is missing, not numbers, or longer than another."""
+        for name in names:
+            if name not in self.fields:
+                raise ValueError(f"{self.name} has no {name!r}; it has {', '.join(self.fields) or 'nothing'}")
+            shape, dtype = self.fields[name]
+            if dtype.kind not in NUMBERS or not shape:
+                raise ValueError(f"{self.name}: {name} has shape {shape} and dtype {dtype}, expected rows of numbers")
+        lengths = {name: self.fields[name].shape[0] for name in names}
+        if len(set(lengths.values())) > 1:
+            found = ", ".join(f"{name} {length:,}" for name, length in lengths.items())
+            raise ValueError(f"{self.name}: arrays differ in length: {found}")
+        with readable(self.name):
+            yield from zip(*map(self.rows, names), strict=True)
+
+    def whole(self, name: str) -> np.ndarray:
+        """One array."""
+        return np.concatenate([part for (part,) in self.blocks([name])] or [np.empty(0)])
 
 
 @contextmanager
@@ -47,28 +64,11 @@ def readable(name: str) -> Iterator[None]:
         raise ValueError(f"{name} is damaged: {error}") from None
 
 
-def same_length(table: Table, names: Sequence[str]) -> int:
-    """The number of rows of these arrays; raises if one is missing, not numbers, or longer than another."""
-    for name in names:
-        if name not in table.fields:
-            raise ValueError(f"{table.name} has no {name!r}; it has {', '.join(table.fields) or 'nothing'}")
-        field = table.fields[name]
-        if field.dtype.kind not in NUMBERS or not field.shape:
-            raise ValueError(
-                f"{table.name}: {name} has shape {field.shape} and dtype {field.dtype}, expected rows of numbers"
-            )
-    lengths = {name: table.fields[name].shape[0] for name in names}
-    if len(set(lengths.values())) > 1:
-        found = ", ".join(f"{name} {length:,}" for name, length in lengths.items())
-        raise ValueError(f"{table.name}: arrays differ in length: {found}")
-    return next(iter(lengths.values()))
-
-
-class NpzTable:
+class NpzTable(Table):
     """An .npz, compressed or not, unpacked as it is read."""
 
     def __init__(self, path: Path) -> None:
-        self.path, self.name, self.fields = path, str(path), dict[str, Field]()
+        super().__init__(str(path))
         with readable(self.name), zipfile.ZipFile(path) as file:
             for member in file.namelist():
                 if member.endswith(".npy"):
@@ -76,16 +76,11 @@ class NpzTable:
                         shape, _, dtype = _header(stream, self.name)
                     self.fields[member.removesuffix(".npy")] = Field(shape, dtype)
 
-    def blocks(self, names: Sequence[str]) -> Iterator[Block]:
-        """Rows of these arrays."""
-        length = same_length(self, names)
-        with readable(self.name), zipfile.ZipFile(self.path) as file:
-            yield from map(list, zip(*(self._rows(file, name, length) for name in names), strict=True))
-
-    def _rows(self, file: zipfile.ZipFile, name: str, length: int) -> Iterator[np.ndarray]:
-        with file.open(f"{name}.npy") as stream:
+    def rows(self, name: str) -> Iterator[np.ndarray]:
+        """One array in blocks; one that is stored by columns at once, since its rows are all over the file."""
+        with zipfile.ZipFile(self.name) as file, file.open(f"{name}.npy") as stream:
             shape, by_columns, dtype = _header(stream, self.name)
-            scattered = by_columns and len(shape) > 1  # its rows are all over the file
+            scattered, length = by_columns and len(shape) > 1, shape[0]
             for first in range(0, length, length if scattered else ROWS):
                 part = (length if scattered else min(ROWS, length - first), *shape[1:])
                 content = stream.read(size := prod(part) * dtype.itemsize)
@@ -108,52 +103,40 @@ def _header(stream: Any, name: str) -> tuple[tuple[int, ...], bool, np.dtype[Any
     return shape, by_columns, dtype
 
 
-class Hdf5Table:
-    """The datasets of an open HDF5 file or of one of its groups, "a/b" included."""
+class Hdf5Table(Table):
+    """The datasets of an open HDF5 file or of one of its groups, "a/b" included; no other file is read."""
 
     def __init__(self, group: Any, name: str) -> None:
-        self.name, self.fields, self._group = name, dict[str, Field](), group
-        _collect(group, "", self.fields, name)
+        super().__init__(name)
+        self.group = group
+        self._collect(group, "")
 
-    def blocks(self, names: Sequence[str]) -> Iterator[Block]:
-        """Rows of these arrays."""
-        length = same_length(self, names)
-        with readable(self.name):
-            for first in range(0, length, ROWS):
-                yield [self._group[name][first : first + ROWS] for name in names]
+    def _collect(self, group: Any, prefix: str) -> None:
+        import h5py
 
-    def group(self, name: str) -> "Hdf5Table":
+        for name in group:
+            path, external = f"{prefix}{name}", isinstance(group.get(name, getlink=True), h5py.ExternalLink)
+            with readable(self.name):
+                part = None if external else group[name]
+            if external or (isinstance(part, h5py.Dataset) and (part.is_virtual or part.external)):
+                raise ValueError(f"{self.name}: {path} links to another file, which is not read")
+            if isinstance(part, h5py.Dataset):
+                self.fields[path] = Field(tuple(part.shape or ()), part.dtype)
+            elif not prefix:
+                self._collect(part, f"{name}/")
+
+    def inner(self, name: str) -> "Hdf5Table":
         """One of its groups."""
-        return Hdf5Table(self._group[name], f"{self.name}, {name}")
+        return Hdf5Table(self.group[name], f"{self.name}, {name}")
 
-    def whole(self, name: str) -> np.ndarray:
-        """One array."""
-        if not same_length(self, [name]):
-            raise ValueError(f"{self.name}: {name} is empty")
-        with readable(self.name):
-            found: np.ndarray = self._group[name][()]
-        return found
-
-
-def _collect(group: Any, prefix: str, fields: dict[str, Field], where: str) -> None:
-    """The datasets of a group and of the groups directly in it; links into other files are refused."""
-    import h5py
-
-    for name in group:
-        if isinstance(group.get(name, getlink=True), h5py.ExternalLink):
-            raise ValueError(f"{where}: {prefix}{name} links to another file, which is not followed")
-        with readable(where):
-            part = group[name]
-        if isinstance(part, h5py.Dataset):
-            if part.is_virtual or part.external:
-                raise ValueError(f"{where}: {prefix}{name} is stored in another file, which is not read")
-            fields[f"{prefix}{name}"] = Field(tuple(part.shape or ()), part.dtype)
-        elif not prefix:
-            _collect(part, f"{name}/", fields, where)
+    def rows(self, name: str) -> Iterator[np.ndarray]:
+        """One array in blocks."""
+        data = self.group[name]
+        return (data[first : first + ROWS] for first in range(0, len(data), ROWS))
 
 
 @contextmanager
-def opened_hdf5(path: Path) -> Iterator[Any]:
+def opened_hdf5(path: Path) -> Iterator[Hdf5Table]:
     """An HDF5 file."""
     if find_spec("h5py") is None:
         raise MissingExtraError(f"{path.name} is HDF5, which needs h5py", "hdf5")
@@ -162,52 +145,33 @@ def opened_hdf5(path: Path) -> Iterator[Any]:
     with readable(str(path)):
         file = h5py.File(path, "r")
     with file:
-        yield file
+        yield Hdf5Table(file, str(path))
 
 
-class ParquetTable:
+class ParquetTable(Table):
     """A Parquet file: columns of numbers, or of lists of equally many numbers."""
 
     def __init__(self, path: Path) -> None:
         if find_spec("pyarrow") is None:
             raise MissingExtraError(f"{path.name} is Parquet, which needs pyarrow", "parquet")
-        self.path, self.name, self.fields = path, str(path), dict[str, Field]()
-        with self._opened() as file:
-            length = file.metadata.num_rows
-            if length:
-                first = next(file.iter_batches(batch_size=1))
-                for name in first.schema.names:
-                    one = _column(first.column(name), self.name, name)
-                    self.fields[name] = Field((length, *one.shape[1:]), one.dtype)
-
-    def blocks(self, names: Sequence[str]) -> Iterator[Block]:
-        """Rows of these columns."""
-        same_length(self, names)
-        with self._opened() as file:
-            for batch in file.iter_batches(batch_size=ROWS, columns=list(names)):
-                yield [_column(batch.column(name), self.name, name) for name in names]
-
-    @contextmanager
-    def _opened(self) -> Iterator[Any]:
         from pyarrow import ArrowException
         from pyarrow.parquet import ParquetFile
 
+        super().__init__(str(path))
         try:
-            with ParquetFile(self.path) as file:
-                yield file
+            self._file = ParquetFile(path)
         except (ArrowException, OSError) as error:
-            raise ValueError(f"{self.name} is damaged: {str(error).splitlines()[0]}") from None
+            raise ValueError(f"{path} is damaged: {str(error).splitlines()[0]}") from None
+        for name in self._file.schema_arrow.names:
+            first = next(self.rows(name), np.empty(0))
+            self.fields[name] = Field((self._file.metadata.num_rows, *first.shape[1:]), first.dtype)
 
-
-def _column(column: Any, where: str, name: str) -> np.ndarray:
-    """A column as rows [n] or [n k]."""
-    if column.null_count:
-        raise ValueError(f"{where}: {name} has empty entries")
-    if not hasattr(column, "flatten"):
-        found: np.ndarray = column.to_numpy(zero_copy_only=False)
-        return found
-    values = column.flatten()
-    if not len(column) or len(values) % len(column) or len(set(column.value_lengths().to_pylist())) > 1:
-        raise ValueError(f"{where}: the rows of {name} differ in length")
-    flat: np.ndarray = values.to_numpy(zero_copy_only=False)
-    return flat.reshape(len(column), -1)
+    def rows(self, name: str) -> Iterator[np.ndarray]:
+        """One column in blocks."""
+        for batch in self._file.iter_batches(batch_size=ROWS, columns=[name]):
+            column = batch.column(0)
+            lists = hasattr(column, "flatten")
+            if column.null_count or (lists and len(set(column.value_lengths().to_pylist())) > 1):
+                raise ValueError(f"{self.name}: the rows of {name} are empty or differ in length")
+            flat: np.ndarray = (column.flatten() if lists else column).to_numpy(zero_copy_only=False)
+            yield flat.reshape(len(column), -1) if lists else flat

@@ -1,4 +1,10 @@
-"""Makes a fixed set of transitions of a world: random controls, and exploration by a model that learns on the way."""
+"""Makes a fixed set of reward-free transitions of a world, for ``zscout pretrain --data``.
+
+    python -m benchmarks.transitions --world walker --transitions 5000000 --updates 16 --device cuda --out walker-data
+
+Bodies act at random, and with ``--updates`` under an exploring FB model that learns on the way; the point maze has
+random forces. The files are in the plain layout.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -6,10 +12,13 @@ from pathlib import Path
 
 import numpy as np
 import torch
+import tyro
 from jaxtyping import Bool, Float
+from rich.console import Console
 from torch import Generator, Tensor
 
 from zscout.base.edge import as_size
+from zscout.cli.parts.progress import bar_with_time_left
 from zscout.lab.training.fb import FBPretraining
 from zscout.models.fb.bodies.collection import Collector
 from zscout.models.fb.bodies.training import BodyTrainer
@@ -90,3 +99,36 @@ def collect(what: FBPretraining, folder: Path, transitions: int, updates: int) -
         yield recorder.done
         if recorder.written >= transitions:
             return
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to make."""
+
+    out: Path  # Folder for the .npz files; it must not hold any.
+    world: str = "walker"  # Or cheetah, quadruped, point-maze.
+    transitions: int = 1_000_000
+    updates: int = 0  # Of the exploring model, for each step of all bodies; 0: random controls only.
+    set: tuple[str, ...] = ()  # Changes to the recipe of a body, such as bodies=64.
+    seed: int = 0
+    device: str = "cpu"
+
+
+def main(options: Options) -> None:
+    """Collect with a progress bar."""
+    console, total = Console(), options.transitions
+    if any(options.out.glob("*.npz")):
+        raise SystemExit(f"{options.out} holds data already")
+    what = FBPretraining(world=options.world, changes=options.set, seed=options.seed, device=options.device)
+    told = 0
+    with bar_with_time_left(console) as bar:
+        task = bar.add_task("collecting", total=total)
+        for done in collect(what, options.out, total, options.updates):
+            bar.update(task, completed=done)
+            if not console.is_terminal and done * 10 // total > told:  # lines in a log file
+                told = done * 10 // total
+                console.print(f"{done:,} of {total:,} transitions")
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Options))

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from zscout.base.randomness import Streams
 from zscout.lab.arenas.grid import GridArena
-from zscout.lab.arenas.simulation import WORLD, TaskRuns, simulated
+from zscout.lab.arenas.simulation import WORLD_DRAWS, TaskRuns, simulated
 from zscout.live.session.hidden_reward import HiddenReward
 from zscout.live.session.setup import Setup
 from zscout.transfer.agent import OnlineTransfer
@@ -60,7 +60,7 @@ class Patches:
 def paintings(world: GridWorld) -> Iterator[tuple[str, int, tuple[float, ...]]]:
     """Kind, seed of the run, and reward of each state, for each run."""
     for seed in range(20):
-        start = int(Streams(torch.tensor([seed]), WORLD).uniform() * world.n_states)
+        start = int(Streams(torch.tensor([seed]), WORLD_DRAWS).uniform() * world.n_states)
         near, far = _nearest(world, start), _farthest(world, start)
         yield "a weak patch (0.4) near, the best (1) far", seed, _painted(world, near, far)
     for seed in range(12):

@@ -12,7 +12,7 @@ import tyro
 from rich.console import Console
 from rich.progress import track
 
-from zscout.lab.arenas.arena import GOOD, Batch, Tasks
+from zscout.lab.arenas.arena import GOOD_VALUE, Batch, Tasks
 from zscout.lab.arenas.grid import GridArena
 from zscout.lab.arenas.simulation import simulated
 from zscout.transfer.agent import OnlineTransfer
@@ -45,7 +45,7 @@ class LongRuns:
             total += env.true_reward(next(moving).next_obs)
         z_r = arena.vectors(hidden)
         value = arena.ground.yardstick.value(agent.best_z, z_r)
-        missed, mean = int((value < GOOD).sum()), float(total.mean()) / self.steps
+        missed, mean = int((value < GOOD_VALUE).sum()), float(total.mean()) / self.steps
         return features, "no" if burst == 1 else f"{burst:g}", str(len(seeds)), str(missed), f"{mean:.4f}"
 
     def run(self) -> None:

@@ -13,7 +13,7 @@ from zscout import OnlineTransfer
 from zscout.base.randomness import Streams
 from zscout.lab.arenas.arena import Tasks
 from zscout.lab.arenas.grid import GridArena
-from zscout.lab.arenas.simulation import WORLD
+from zscout.lab.arenas.simulation import WORLD_DRAWS
 from zscout.lab.evaluation.exact_evaluation import evaluate_exactly
 from zscout.lab.runs.spec import Spec
 
@@ -47,7 +47,7 @@ def test_it_is_the_loop_that_a_user_writes() -> None:
     ground, spec = ARENA.ground, Spec(ARENA, "usf-ucb", (), noise=0.0, steps=60)
     tasks, seeds = ground.draw(Tasks(1, 1))
     agent, told = OnlineTransfer(ground.model, "usf-ucb", seed=int(seeds)), 0
-    state = int(Streams(seeds, WORLD).uniform() * 81)
+    state = int(Streams(seeds, WORLD_DRAWS).uniform() * 81)
     for _ in range(60):
         state = int(ground.world.step(state, agent.act(state)))
         reward = float(ground.exact.features[state] @ tasks[0]) if agent.wants_reward(state) else None

@@ -20,7 +20,7 @@ from zscout.lab.arenas.grid import GridArena
 from zscout.lab.arenas.ground import Ground
 from zscout.lab.arenas.simulation import TaskRuns, Trace, simulated, trace_of
 from zscout.lab.compare.trace_comparison import TraceComparison, rows_of
-from zscout.lab.compare.trace_file import FINAL, MOST_BYTES, STATES, VECTORS, Painting, TracedRun, TraceFile
+from zscout.lab.compare.trace_file import FINAL_VECTORS, MOST_BYTES, STATES, VECTORS, Painting, TracedRun, TraceFile
 from zscout.lab.evaluation.exact_evaluation import evaluate_exactly, measured_on
 
 SEED, STEPS, NOISE = 7, 60, 0.3
@@ -42,7 +42,7 @@ def one_run(method: str = "usf-ucb", seed: int = SEED, arena: GridArena = ARENA,
 
 def traced(trace: Trace, method: str) -> TracedRun:
     columns = {name: getattr(trace, name)[:, 0].tolist() for name in (*STATES, *VECTORS, "reward", "radius")}
-    final = {name: getattr(trace, name)[0].tolist() for name in FINAL}
+    final = {name: getattr(trace, name)[0].tolist() for name in FINAL_VECTORS}
     return TracedRun(method, exploring=trace.exploring.tolist(), intercept=trace.intercept, **columns, **final)
 
 

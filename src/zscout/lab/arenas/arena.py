@@ -24,8 +24,8 @@ NUMBERS = (
     "final",  # mean reward of the last steps: 0 is random, 1 is the best
     "error",  # ‖ẑ − z_r‖ after the last step
 )
-GOOD = 0.95  # settled: the best z has at least this value
-FINAL = 20  # number of last steps whose mean reward is ``final``
+GOOD_VALUE = 0.95  # settled: the best z has at least this value
+FINAL_STEPS = 20  # whose mean reward is ``final``
 
 
 @dataclass(frozen=True)

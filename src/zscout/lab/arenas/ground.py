@@ -55,13 +55,16 @@ def _clusters(world: GridWorld, dim: int) -> Float[Tensor, "S d"]:
 
 
 FEATURES: dict[str, Callable[[GridWorld, int], Float[Tensor, "S d"]]] = {"clusters": _clusters, "laplacian": laplacian}
-FINE = "laplacian-fine"  # enough eigenfunctions to resolve a patch of a few cells
-OF_ARENAS = (*FEATURES, FINE)
+FINE_LAPLACIAN = "laplacian-fine"  # enough eigenfunctions to resolve a patch of a few cells
+OF_ARENAS = (*FEATURES, FINE_LAPLACIAN)
 
 
 def arena_features(name: str, world: GridWorld) -> Float[Tensor, "S d"]:
     """Nine features; ``laplacian-fine`` has a third of the number of states."""
-    if not is_plugin(name) and known_name(name, OF_ARENAS, "feature set", ", or your own as module:name") == FINE:
+    if (
+        not is_plugin(name)
+        and known_name(name, OF_ARENAS, "feature set", ", or your own as module:name") == FINE_LAPLACIAN
+    ):
         return laplacian(world, whole_dim(world, max(DIM, world.n_states // 3)))
     return features_named(name, world, DIM)
 

@@ -15,7 +15,7 @@ from zscout.features import encode
 from zscout.features.graph import adjacency
 from zscout.lab.arenas.arena import Batch, Task
 from zscout.lab.arenas.grid import GridArena
-from zscout.lab.arenas.ground import FINE
+from zscout.lab.arenas.ground import FINE_LAPLACIAN
 from zscout.lab.arenas.simulation import TaskRuns
 from zscout.worlds import GridWorld
 
@@ -34,7 +34,7 @@ class PatchArena(GridArena):
     relative to the best policy for the true reward, ÷ the mean over states of v* − v_random of the task.
     """
 
-    features: str = FINE
+    features: str = FINE_LAPLACIAN
     rewards: str = PATCH
 
     def __post_init__(self) -> None:

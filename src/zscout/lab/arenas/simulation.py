@@ -14,7 +14,7 @@ from zscout.base.types import Action, FiniteWorld, Obs
 from zscout.loop.rollout import Environment, Step, Walk
 from zscout.transfer.agent import OnlineTransfer
 
-WORLD = 2**40  # where the world's draws begin in a run's stream: far from those of its agent
+WORLD_DRAWS = 2**40  # where the world's draws begin in a run's stream: far from those of its agent
 
 
 class TaskRuns:
@@ -34,7 +34,7 @@ class TaskRuns:
         if not isinstance(noise, Tensor):
             noise = in_range(noise, "noise", 0.0, float("inf"), open_end=True)
         self.world, self.reward, self.noise, self.seeds = world, reward, noise, seeds
-        self._start = (Streams(seeds, WORLD).uniform() * world.n_states).long() if start is None else start
+        self._start = (Streams(seeds, WORLD_DRAWS).uniform() * world.n_states).long() if start is None else start
         self._state, self._t = self._start, 0
 
     def true_reward(self, next_obs: Obs) -> Float[Tensor, " R"]:
@@ -49,7 +49,7 @@ class TaskRuns:
     def step(self, action: Action) -> tuple[Int[Tensor, " R"], Float[Tensor, " R"], bool, bool, dict[str, Any]]:
         """S_{t+1} and R_{t+1} of every run; episodes never end."""
         self._t += 1
-        streams = Streams(self.seeds, WORLD + self._t)
+        streams = Streams(self.seeds, WORLD_DRAWS + self._t)
         move = as_index(action, self.world.n_actions, "action", torch.device("cpu"))
         self._state = self.world.step(self._state, move, streams)
         return self._state, self.true_reward(self._state) + self.noise * streams.normal(), False, False, {}

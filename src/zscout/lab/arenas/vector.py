@@ -17,7 +17,7 @@ from zscout.base.randomness import Streams
 from zscout.base.types import Action, Obs
 from zscout.lab.arenas.arena import Batch, Task
 from zscout.lab.arenas.plugins import is_plugin
-from zscout.lab.arenas.simulation import WORLD
+from zscout.lab.arenas.simulation import WORLD_DRAWS
 from zscout.models.fb.model import FB
 from zscout.models.sphere import sample_sphere
 from zscout.transfer.inputs import checked_phi
@@ -55,7 +55,7 @@ class VectorRuns:
     def reset(self, *, seed: int | None = None) -> tuple[Float[Tensor, "R o"], dict[str, Any]]:
         """The start of an episode: with a seed always the first one, else the next."""
         self._resets = self._resets + 1 if seed is None else 0
-        self.state = self.arena.starts(Streams(self.seeds, WORLD + 2 * self._resets + 1))
+        self.state = self.arena.starts(Streams(self.seeds, WORLD_DRAWS + 2 * self._resets + 1))
         self._in_episode = 0
         return self.arena.observe(self.state), {}
 
@@ -67,7 +67,7 @@ class VectorRuns:
         obs = self.arena.observe(self.state)
         reward = self.true_reward(obs)
         if self.noise:
-            reward = reward + self.noise * Streams(self.seeds, WORLD + 2 * self._t).normal()
+            reward = reward + self.noise * Streams(self.seeds, WORLD_DRAWS + 2 * self._t).normal()
         return obs, reward, False, self._in_episode >= self.arena.decisions, {}
 
 

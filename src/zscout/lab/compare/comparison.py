@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from zscout.lab.arenas.arena import FINAL, NUMBERS, Arena, Task, Tasks
+from zscout.lab.arenas.arena import FINAL_STEPS, NUMBERS, Arena, Task, Tasks
 from zscout.lab.arenas.body import BodyArena
 from zscout.lab.arenas.grid import GridArena
 from zscout.lab.arenas.patches import PatchArena
@@ -232,7 +232,7 @@ def _note(rows: Sequence[Row]) -> str:
     """What lost steps and the final reward are."""
     negative = "; below 0: it earns more than the oracle" if any(row.lost.low < 0 for row in rows) else ""
     return (
-        f"Lost steps: regret in steps of random walking{negative}. Final: mean reward of the last {FINAL} steps; "
+        f"Lost steps: regret in steps of random walking{negative}. Final: mean reward of the last {FINAL_STEPS} steps; "
         "0 is random actions, 1 the best policy or, where that is unknown, the oracle."
     )
 

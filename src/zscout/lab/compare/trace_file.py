@@ -24,7 +24,7 @@ KIND, FORMAT = "trace", 2
 MODELS, WHO = ("network", "exact"), ("hidden", "person")  # who gives the reward
 LARGEST_NUMBER = 1e50  # of any number: sums of squares of values stay finite
 MOST_BYTES = 64 * 2**20
-STATES, VECTORS, FINAL = ("state", "action", "entered"), ("z", "z_hat", "best_z"), ("final_z", "final_z_hat")
+STATES, VECTORS, FINAL_VECTORS = ("state", "action", "entered"), ("z", "z_hat", "best_z"), ("final_z", "final_z_hat")
 Number: TypeAlias = int | float
 
 
@@ -69,7 +69,7 @@ class TracedRun:
             array_in(getattr(self, name), name, (steps,), below=limit)
             for name, limit in zip(STATES, limits, strict=True)
         )
-        shapes = dict.fromkeys(VECTORS, (steps, dim)) | dict.fromkeys(FINAL, (dim,))
+        shapes = dict.fromkeys(VECTORS, (steps, dim)) | dict.fromkeys(FINAL_VECTORS, (dim,))
         for name, shape in {**shapes, "radius": (steps,), "exploring": (steps,)}.items():
             array_in(getattr(self, name), name, shape)
         array_in([0.0 if reward is None else reward for reward in self.reward], "reward", (steps,))
@@ -168,7 +168,7 @@ class TraceFile:
             reward=_tensor([nan if reward is None else reward for reward in it.reward])[:, None],
             **{name: torch.tensor(getattr(it, name))[:, None] for name in STATES},
             **{name: _tensor(getattr(it, name))[:, None] for name in (*VECTORS, "radius")},
-            **{name: _tensor(getattr(it, name))[None] for name in FINAL},
+            **{name: _tensor(getattr(it, name))[None] for name in FINAL_VECTORS},
         )
 
     def to_json(self) -> dict[str, Any]:

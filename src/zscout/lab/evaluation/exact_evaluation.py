@@ -9,14 +9,14 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from zscout.base.types import HasExactPsi
-from zscout.lab.arenas.arena import FINAL, GOOD, Evaluation
+from zscout.lab.arenas.arena import FINAL_STEPS, GOOD_VALUE, Evaluation
 from zscout.lab.arenas.exact_values import FLAT, Yardstick
 from zscout.lab.arenas.ground import Ground
 from zscout.lab.arenas.simulation import Trace
 from zscout.models.exact.model import ExactModel
 from zscout.transfer.belief.posterior import TaskPosterior
 
-CHECK_EVERY, SETTLED_STEPS = 5, 20  # settled: value ≥ GOOD at every check of the last steps
+CHECK_EVERY, SETTLED_STEPS = 5, 20  # settled: value ≥ GOOD_VALUE at every check of the last steps
 ALL_STEPS = 500  # in longer runs the value of the estimate is computed every 5 steps only
 
 
@@ -46,7 +46,7 @@ def evaluate_exactly(
         "lost": regret.sum(0) / gap,
         "lost_own": ((visits_own * task).sum(-1) - achieved).sum(0) / gap,
         "settled": settled(value).double(),
-        "final": normalised[-FINAL:].mean(0),
+        "final": normalised[-FINAL_STEPS:].mean(0),
         "error": error[-1],
         "value": value[-1],
         "ridge": torch.full(error[-1].shape, trace.ridge),
@@ -97,7 +97,7 @@ def measured_on(
         "lost": (lost * (best[which].gather(1, state) - achieved)).sum(0),
         "lost_own": (lost * (own - achieved)).sum(0),
         "settled": settled(value_of_estimate(trace, ground.by_state, now.expand(*state.shape, -1))).double(),
-        "final": _normalised(reward, mean[:, None], most[:, None])[-FINAL:].mean(0),
+        "final": _normalised(reward, mean[:, None], most[:, None])[-FINAL_STEPS:].mean(0),
         "error": (trace.final_z_hat - learnable).norm(dim=-1),
     }
 
@@ -115,7 +115,7 @@ def _normalised(reward: Float[Tensor, "T R"], mean: Tensor, best: Tensor) -> Flo
 
 def settled(value: Float[Tensor, "T R"]) -> Bool[Tensor, " R"]:
     """Whether the value of the best z is ≥ .95 at every check (every 5 steps) of the last 20 steps."""
-    return (value[-SETTLED_STEPS:].flip(0)[::CHECK_EVERY] >= GOOD).all(0)
+    return (value[-SETTLED_STEPS:].flip(0)[::CHECK_EVERY] >= GOOD_VALUE).all(0)
 
 
 def log_det_of_counts(entered: Int[Tensor, "T R"], ridge: float, states: int) -> Float[Tensor, "T R"]:

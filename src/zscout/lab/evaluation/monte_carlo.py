@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from zscout.base.types import BehaviorModel
-from zscout.lab.arenas.arena import FINAL, GOOD, Arena, Batch, Evaluation, Task, Tasks
+from zscout.lab.arenas.arena import FINAL_STEPS, GOOD_VALUE, Arena, Batch, Evaluation, Task, Tasks
 from zscout.lab.arenas.exact_values import FLAT, without_constant
 from zscout.loop.rollout import Step, Walk
 from zscout.transfer.agent import OnlineTransfer
@@ -60,8 +60,8 @@ def evaluate_returns(arena: Arena, batch: Batch, agent: OnlineTransfer, steps: S
     numbers = {
         "lost": lost,
         "lost_own": lost,
-        "settled": (value >= GOOD).double(),
-        "final": normalised[-FINAL:].mean(0),
+        "settled": (value >= GOOD_VALUE).double(),
+        "final": normalised[-FINAL_STEPS:].mean(0),
         "error": error[-1],
         "value": value,
     }

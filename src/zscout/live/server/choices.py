@@ -3,7 +3,7 @@
 from typing import Any, cast
 
 import zscout
-from zscout.lab.arenas.ground import FINE
+from zscout.lab.arenas.ground import FINE_LAPLACIAN
 from zscout.live.places.live_world import LiveMap
 from zscout.live.session.offers import Offer, live_world, offer_of, offered
 from zscout.live.session.setup import METHODS_OFFERED, NEEDS_FEATURES, NEEDS_MODEL, Setup, needs_every_reward
@@ -14,7 +14,7 @@ ABOUT_POINT = (
     "The maps are of a point at rest."
 )
 ABOUT_FEATURES = {
-    FINE: ("Fine waves", "About thirty smooth patterns (Laplacian). Fine enough for small painted patches."),
+    FINE_LAPLACIAN: ("Fine waves", "About thirty smooth patterns (Laplacian). Fine enough for small painted patches."),
     "laplacian": (
         "Smooth waves",
         "Nine smooth patterns (Laplacian). Nearby places look alike, so a few answers teach a lot.",
@@ -22,7 +22,10 @@ ABOUT_FEATURES = {
     "clusters": ("Nine regions", "The map is cut into nine regions. All places of a region have the same reward."),
     LEARNED: ("Learned", "Features of places, postures and velocities, learned with the network."),
 }
-DEFAULT_FEATURES = {"hidden": FINE, "person": "laplacian"}  # paintings have small patches; a person answers few times
+DEFAULT_FEATURES = {
+    "hidden": FINE_LAPLACIAN,
+    "person": "laplacian",
+}  # paintings have small patches; a person answers few times
 ABOUT_MODELS = {
     "network": (
         "Trained network",

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from zscout.lab.arenas.arena import GOOD
+from zscout.lab.arenas.arena import GOOD_VALUE
 from zscout.lab.compare.report_model import Claim, Curve, CurveFigure, CurvePanel, Section, TextTable
 from zscout.lab.compare.stored_results import Training, stored_pipeline, stored_trainings
 from zscout.paper.experiment import FEATURES, TITLES, Experiment, Runs, Scale, no_specs
@@ -126,7 +126,7 @@ def _tell_pipeline(scale: Scale, runs: Runs) -> Section:
             f"‖ẑ − z_r‖ {both(error, '.2f')}, ‖z_r‖ = 3. With the weights of the best value in place of those of the "
             f"best ψ: reward {both(valued, '.3f')}.",
             verdict(
-                min(e.low for e in valued.values()) > GOOD and max(e.high for e in error.values()) < 1.0,
+                min(e.low for e in valued.values()) > GOOD_VALUE and max(e.high for e in error.values()) < 1.0,
                 min(e.low for e in valued.values()) > 0.5,
             ),
             "holds if, with both feature sets, the reward with the better weights is significantly above .95, and the "

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import torch
 
-from zscout.lab.arenas.arena import GOOD
+from zscout.lab.arenas.arena import GOOD_VALUE
 from zscout.lab.arenas.grid import GridArena, finite
 from zscout.lab.compare.report_model import Claim, CurveFigure, CurvePanel, PanelFigure, Section, Strip, TextTable
 from zscout.lab.runs.spec import Spec
@@ -65,7 +65,7 @@ def _tell_hand_picked(scale: Scale, runs: Runs) -> Section:
         f"{len(final)} tasks, 150 steps: ‖ẑ − z_r‖ from {first.min():.2f}–{first.max():.2f} after one reward to "
         f"{last.min():.2f}–{last.max():.2f}; reward of the last 20 steps {min(final):.2f}–{max(final):.2f} "
         "(1 is the best state's).",
-        verdict(bool((last < first).all()) and min(final) > GOOD, max(final) > GOOD),
+        verdict(bool((last < first).all()) and min(final) > GOOD_VALUE, max(final) > GOOD_VALUE),
         "holds if all estimates improve and all runs end above .95 of the best state's reward",
     )
     caption = (
@@ -97,7 +97,7 @@ def _on_random_tasks(scale: Scale) -> dict[tuple[str, str, str], list[Spec]]:
 
 def settling_times(value: np.ndarray) -> np.ndarray:
     """Rewards until the estimate's policy has .95 of the optimal value and keeps it; ∞: never. Of runs [R T]."""
-    bad = value < GOOD
+    bad = value < GOOD_VALUE
     last_bad = np.where(bad.any(1), value.shape[1] - bad[:, ::-1].argmax(1), 0)
     return np.where(last_bad < value.shape[1], last_bad + 1.0, np.inf)
 
@@ -130,7 +130,7 @@ def _tell_errors(scale: Scale, runs: Runs) -> Section:
         rows.append([FEATURES[name], model, method, *cells])
         if (model, method) == ("exact", OURS):
             values, errors = offline[name]
-            cells = ["81", f"{(values >= GOOD).mean():.0%}", f"{mean(errors):.2f}", ""]
+            cells = ["81", f"{(values >= GOOD_VALUE).mean():.0%}", f"{mean(errors):.2f}", ""]
             rows.append([FEATURES[name], "network", "81 labelled states, offline", *cells])
     head = ["features", "model", "method", "rewards until settled (median)", "settled", "‖ẑ−z_r‖", "final reward"]
     caption = (
@@ -172,7 +172,7 @@ def _tell_errors(scale: Scale, runs: Runs) -> Section:
             "The path ends at the greatest reward.",
             "4.3, figure of errors and rewards",
             f"Reward of the last 20 steps (0: the mean state's, 1: the best state's): {both(rewards, '.3f')}.",
-            verdict_over(e.low > GOOD for e in rewards.values()),
+            verdict_over(e.low > GOOD_VALUE for e in rewards.values()),
             "holds if it is significantly above .95, with both feature sets",
         ),
         Claim(
@@ -217,7 +217,7 @@ def _panels(runs: Runs, name: str, found: Mapping[tuple[str, str, str], Sequence
     panels: tuple[tuple[str, dict[str, np.ndarray], dict[str, float]], ...] = (
         ("‖ẑ − z_r‖", errors, {}),
         ("reward, without its noise", rewards, {"max r, 10 tasks": best.value}),
-        ("value of π(·,ẑ)", values, {".95": GOOD}),
+        ("value of π(·,ẑ)", values, {".95": GOOD_VALUE}),
     )
     return [
         CurvePanel(label, [banded(who, rows, who not in (PAPERS, OURS)) for who, rows in shown.items()], levels=levels)

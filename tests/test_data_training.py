@@ -236,13 +236,16 @@ def test_from_a_folder_of_episodes_to_an_agent(folder: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.long
-def test_data_of_a_known_world_is_judged_by_its_simulator(folder: Path, tmp_path: Path) -> None:
-    words = ["pretrain", "--data", str(folder), "--world", "point-maze", "--quick", "--out", "mine"]
-    done = run_zscout(words, tmp_path)
+@pytest.mark.parametrize(("world", "found"), [("walker", "returns"), ("point-maze", "kinds")])
+def test_data_of_a_known_world_is_judged_by_its_simulator(world: str, found: str, tmp_path: Path) -> None:
+    changes = ("bodies=8", "episode=20") if world == "walker" else ()
+    list(collect(FBPretraining(world=world, changes=changes), tmp_path / "data", 1_000, 0))
+    done = run_zscout(["pretrain", "--data", "data", "--world", world, "--quick", "--out", "mine"], tmp_path)
     assert done.returncode == 0, done.stderr
     verdict = json.loads((tmp_path / "mine" / "training.json").read_text())["verdict"]
-    assert set(verdict["kinds"]) >= {"goal"}
+    assert verdict[found]
     assert verdict["data"]["transitions"] > 0
+    assert zscout.load(tmp_path / "mine").about["world"] == world
 
 
 def test_a_usfa_learns_from_recorded_states(tmp_path: Path) -> None:

@@ -66,8 +66,8 @@ class DataTraining(BodyTraining):
         told = (
             f"Bellman error of ψ {data['held_out_bellman']:.3f} on {data['transitions']:,} held-out transitions "
             f"({data['bellman']:.3f} on training data; 1: no better than ψ = 0), Cov(φ) − I "
-            f"{data['held_out_orthonormality']:.3f} ({data['orthonormality']:.3f}); {log['seconds']:.0f} s"
+            f"{data['held_out_orthonormality']:.3f} ({data['orthonormality']:.3f})"
         )
         if "returns" in verdict:
-            return f"{super().summary(log)}; {told}"
-        return f"zero-shot ÷ planner {verdict['value']:.3f}; {told}" if "value" in verdict else told
+            return f"{told}; {super().summary(log)}"
+        return f"{told}" + (f"; zero-shot ÷ planner {verdict['value']:.3f}" if "value" in verdict else "")

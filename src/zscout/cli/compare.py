@@ -29,7 +29,6 @@ from zscout.cli.parts.progress import outcomes_with_bar
 if TYPE_CHECKING:
     from zscout.lab.arenas.arena import Arena, Tasks
     from zscout.lab.compare.comparison import Entrant
-    from zscout.lab.runs.executor import Executor
 
 FURTHER = 8  # times at most that a grid is extended where a choice is at its edge
 
@@ -69,7 +68,6 @@ class Compare:
             entrants = self._entrants(console)
             in_file = settings_of_file(self.settings, entrants[0].arena)
         with workers as executor:
-            announce_slow(entrants, executor, console)
             outcomes = outcomes_with_bar(entrants, self.out, executor, console)
         rows = [
             replace(row, note=about_settings(row.method, row.settings, in_file))
@@ -167,7 +165,6 @@ class Tune:
             path = self.out / "settings.json"
             before = merged(path, arena, record_head(tried[0]))
         with workers as executor:
-            announce_slow(tried, executor, console)
             outcomes = list(outcomes_with_bar(tried, self.out, executor, console).values())
             for _ in range(0 if self.quick else FURTHER):
                 if not (further := beyond(outcomes)):
@@ -214,21 +211,3 @@ def runnable(entrants: "list[Entrant]", all_methods: bool, console: Console) -> 
         else:
             kept.append(entrant)
     return kept
-
-
-def announce_slow(entrants: "list[Entrant]", executor: "Executor", console: Console) -> None:
-    """Announce rows that take more than a minute, with an estimate."""
-    from zscout.lab.runs.chunks import expected_seconds
-
-    by_method: dict[str, tuple[int, int, float]] = {}
-    expected = expected_seconds([entrant.specs for entrant in entrants])
-    for entrant, (tasks, seconds) in zip(entrants, expected, strict=True):
-        if not seconds:
-            continue
-        _, runs, total = by_method.get(entrant.method, (0, 0, 0.0))
-        runs += entrant.tasks.count * entrant.tasks.seeds
-        by_method[entrant.method] = (tasks, runs, total + seconds / executor.slots)
-    for method, (tasks, runs, total) in by_method.items():
-        if total > 60:
-            cost = f"solves {tasks} tasks per step with the exact model, about {total / 60:.0f} min for {runs:,} runs"
-            say(console, f"{method}: {cost}")

@@ -40,7 +40,7 @@ def evaluate_exactly(
     normalised = _normalised(worth.T.gather(0, trace.entered), worth.mean(1), worth.amax(1))
     value = value_of_estimate(trace, yardstick, task.expand(len(trace.state), -1, -1))
     learnable = ground.yardstick.without_constant(trace.task) if trace.intercept else trace.task
-    theory = replay(trace, ground.exact, learnable, psi, psi_own, regret)
+    theory = replay(trace, ground.exact, learnable, psi, psi_own)
     error = (torch.cat([trace.z_hat[1:], trace.final_z_hat[None]]) - learnable).norm(dim=-1)
     numbers = {
         "lost": regret.sum(0) / gap,
@@ -64,7 +64,7 @@ def evaluate_exactly(
         "naive": (torch.full_like(regret, theory.naive) / gap, np.float32),
         "inside": (theory.inside, np.bool_),
         "conditions": (theory.conditions, np.bool_),
-        "log_det": (-theory.log_det_now, np.float32),
+        "log_det": (-theory.log_det, np.float32),
         "log_det_states": (-log_det_of_counts(trace.entered, trace.ridge, len(ground.exact.features)), np.float32),
         "normalised": (normalised, np.float32),
         "value": (value, np.float32),
@@ -147,14 +147,11 @@ def value_of_estimate(trace: Trace, yardstick: Yardstick, task: Float[Tensor, "T
 class Theory:
     """Quantities of the paper's theory at each step of R runs without forgetting."""
 
-    regret: Float[Tensor, "T R"]  # eq. 2, from t = 0
     inside: Bool[Tensor, "T R"]  # z_r ∈ ε_t  (eq. 4)
     lemma: Float[Tensor, "T R"]  # 2√β_t‖ψ(S_t;Z_t)‖_{V⁻¹}  (eq. 6)
     psi_squares: Float[Tensor, "T R"]  # ‖ψ(S_t;Z_t)‖²_{V⁻¹}
-    log_det_now: Float[Tensor, "T R"]  # log det V_{t+1}
-    optimistic: Bool[Tensor, "T R"]  # UCB(Z_t) ≥ UCB(z_r): what the lemma needs of the argmax
+    log_det: Float[Tensor, "T R"]  # log det V_{t+1}
     conditions: Bool[Tensor, "T R"]  # where the lemma promises regret ≤ 2√β_t‖ψ‖_{V⁻¹}: not for an explorer's steps
-    log_det: Float[Tensor, "T R"]  # log(det V_{t+1}/det V_0), which does not bound the sum of ``psi_squares``
     naive: float  # 2dφ_max/(1 − γ), φ_max = max‖φ‖/√d
 
 
@@ -164,7 +161,6 @@ def replay(
     task: Float[Tensor, "R d"],
     psi: Float[Tensor, "T R d"],
     psi_best: Float[Tensor, "T R d"],
-    regret: Float[Tensor, "T R"],
 ) -> Theory:
     """The theory's quantities from ψ(S_t;Z_t) and ψ(S_t;z_r); with forgetting, only log det is meaningful.
 
@@ -173,7 +169,7 @@ def replay(
     features, gamma = exact.features.cpu(), exact.gamma
     dim = features.shape[1]
     rest = {"forgetting": trace.forgetting, "intercept": trace.intercept}
-    posterior = prior = TaskPosterior.prior(dim=dim, ridge=trace.ridge, runs=(len(task),), **rest)  # type: ignore[arg-type]
+    posterior = TaskPosterior.prior(dim=dim, ridge=trace.ridge, runs=(len(task),), **rest)  # type: ignore[arg-type]
     rows = []
     for t, radius in enumerate(trace.radius):
         centre = 0.0 if posterior.means is None else posterior.means.phi / (1 - gamma)
@@ -184,10 +180,7 @@ def replay(
         inside = posterior.distance(task) <= radius
         posterior = posterior.update(features[trace.entered[t]], trace.reward[t])
         conditions = inside & optimistic & ~trace.exploring[t]
-        rows.append((inside, 2 * radius * width, width**2, posterior.log_det, optimistic, conditions))
-    inside, lemma, squares, log_det, optimistic, conditions = (
-        torch.stack(column) for column in zip(*rows, strict=True)
-    )
+        rows.append((inside, 2 * radius * width, width**2, posterior.log_det, conditions))
     phi_max = float(features.norm(dim=-1).max()) / math.sqrt(dim)
-    naive, gain = 2 * dim * phi_max / (1 - gamma), log_det - float(prior.log_det[0])
-    return Theory(regret, inside, lemma, squares, log_det, optimistic, conditions, gain, naive)
+    inside, lemma, squares, log_det, conditions = (torch.stack(column) for column in zip(*rows, strict=True))
+    return Theory(inside, lemma, squares, log_det, conditions, 2 * dim * phi_max / (1 - gamma))

@@ -24,7 +24,6 @@ from zscout.transfer.score.search import Ellipsoid, Shooting
 CHUNK_SECONDS = 5.0  # the aim for one chunk: a stop loses no more, unless the fewest runs of a network take longer
 SMALL_CHUNK, FAST_CHUNK, LARGEST_CHUNK = 8, 48, 300  # runs: with a small network, 48 take as long as 12
 SOLVES_A_SECOND = 5_000  # z that dynamic programming solves in a second, for a first guess
-SOLVES_MEASURED = 2_000  # z solved to measure that rate
 
 
 @dataclass(frozen=True)
@@ -190,30 +189,3 @@ def _solves(group: Spec) -> int:
         return 1
     search = group.build(torch.ones(1, group.arena.bfm.dim)).search
     return search.n if isinstance(search, Ellipsoid | Shooting) else 1
-
-
-def expected_seconds(runs: Sequence[Sequence[Spec]]) -> list[tuple[int, float]]:
-    """For each list of runs: the z that each step solves, and about how many seconds all take on one core.
-
-    0 seconds if they solve none: such runs are quick.
-    """
-    found: list[tuple[int, float]] = []
-    rate: float | None = None
-    for specs in runs:
-        solves, seconds = _solves(specs[0].group), 0.0
-        if solves > 1:
-            exact = specs[0].arena.bfm
-            assert isinstance(exact, ExactModel)
-            rate = _solved_in_a_second(exact) if rate is None else rate
-            seconds = len(specs) * specs[0].steps * solves / rate
-        found.append((solves, seconds))
-    return found
-
-
-def _solved_in_a_second(exact: ExactModel) -> float:
-    exact.policy(exact.sample_z(64, 1))
-    began = time.perf_counter()
-    exact.policy(exact.sample_z(SOLVES_MEASURED, 2))
-    seconds = time.perf_counter() - began
-    exact.forget()
-    return SOLVES_MEASURED / seconds

@@ -207,12 +207,6 @@ class TaskEstimate:
         """σ²V⁻¹."""
         return self.noise[..., None, None] ** 2 * (self.factor @ self.factor.mT)
 
-    @property
-    def precision(self) -> Float[Tensor, "*b d d"]:
-        """V/σ²; without noise, infinite where V ≠ 0."""
-        sigma = self.noise[..., None, None]
-        return torch.where((sigma == 0) & (self.V == 0), 0.0, self.V / sigma**2)
-
     # Input checks
 
     @property

@@ -19,7 +19,7 @@ from zscout.lab.runs.chunks import run_batch
 from zscout.models.files.pretrained import observations_of
 from zscout.watch.body import BodyFrame, BodyScene, default_steps, run_named, watch_run
 from zscout.watch.body_animation import write_body_gif
-from zscout.watch.body_terminal import BodyView, pays_line
+from zscout.watch.terminal import View, pays_line
 
 MODEL = "cheetah-fb"
 
@@ -93,7 +93,7 @@ def test_a_terminal_shows_the_body(coloured: bool) -> None:
     out = io.StringIO()
     Console(
         file=out, width=60, force_terminal=coloured, color_system="truecolor" if coloured else None, height=40
-    ).print(BodyView(scene, frames, 6))
+    ).print(View(scene, frames, 6))
     text = out.getvalue()
     assert "episode 1  return" in text
     assert ("38;2;" in text) is coloured

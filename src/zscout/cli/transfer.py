@@ -118,8 +118,6 @@ def _show(
     """Redraw each frame in a terminal, else print every tenth as a line; appends frames to ``seen``."""
     from rich.live import Live
 
-    from zscout.watch.body import BodyScene
-    from zscout.watch.body_terminal import BodyView
     from zscout.watch.terminal import View, plain_line
 
     if not console.is_interactive:
@@ -132,7 +130,6 @@ def _show(
     with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
         for frame in frames:
             seen.append(frame)
-            view = BodyView(scene, seen, steps) if isinstance(scene, BodyScene) else View(scene, seen, steps)
-            live.update(view, refresh=True)
+            live.update(View(scene, seen, steps), refresh=True)
             due = max(due + pause, time.monotonic())  # do not catch up after a slow step
             time.sleep(max(due - time.monotonic(), 0.0))

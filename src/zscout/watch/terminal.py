@@ -1,7 +1,8 @@
-"""A run in the terminal: two maps as coloured cells, what the agent does in words, and its numbers."""
+"""A run in the terminal: two maps or a body from the side, what the agent does in words, and its numbers."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from rich.console import Console, ConsoleOptions, Group, RenderableType
@@ -9,7 +10,7 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from zscout.watch.body import BodyFrame
+from zscout.watch.body import BodyFrame, BodyScene
 from zscout.watch.viewer import Frame, Point, Scene
 
 VIRIDIS = np.array([list(bytes.fromhex(c)) for c in ("440154", "414487", "2a788e", "22a884", "7ad151", "fde725")])
@@ -19,43 +20,54 @@ AGENT, WAY, BEST, HEADING = "()", "··", "**", "[]"
 ACCENT = "#d55e00"
 TRAIL = 8  # steps
 BARS = "▁▂▃▄▅▆▇█"
+PLAIN = {(True, True): "█", (True, False): "▀", (False, True): "▄", (False, False): " "}
 GAP = 4  # columns between the maps
 
 
 class View:
     """The latest of the frames; it fits the console's width, with or without colours."""
 
-    def __init__(self, scene: Scene, frames: Sequence[Frame], steps: int) -> None:
+    def __init__(self, scene: Scene | BodyScene, frames: Sequence[Any], steps: int) -> None:
         self.scene, self.frames, self.steps = scene, frames, steps
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
-        """Two maps, side by side or one below the other, and four lines."""
+        """The world, and lines about the run."""
         scene, frame, width = self.scene, self.frames[-1], options.max_width
         coloured = console.color_system is not None and not console.no_color
-        centres = slice(scene.per_cell // 2, None, scene.per_cell)
-        truth, estimate = (values[centres, centres] for values in (scene.truth, frame.estimate))
-        columns = truth.shape[1]
-        cell = 2 if 2 * columns <= width else 1
-        low, high = scene.limits
-        estimate, truth = (np.clip((values - low) / (high - low), 0, 1) for values in (estimate, truth))
-        best = set(map(_cell, scene.best))
-        expected = _map(estimate, _marks(scene, self.frames), cell, coloured)
-        left = Group(Text("its estimate φ·ẑ", "bold", no_wrap=True, overflow="crop"), expected)
-        hidden = _half_blocks(truth, best) if coloured else _map(truth, dict.fromkeys(best, "*"), 1, False)
-        title = f"the hidden reward {scene.reward}"
-        right = Group(Text(title, "bold", no_wrap=True, overflow="crop"), hidden)
-        if max(cell * columns, 16) + GAP + max(columns, len(title)) <= width:
-            table = Table.grid(padding=(0, GAP, 0, 0))
-            table.add_row(left, right)
-            yield table
+        if isinstance(scene, BodyScene):
+            yield _picture(frame.picture[:, _middle(frame.picture.shape[1], width)], coloured)
         else:
-            yield Group(left, right)
-        legend = f"{AGENT} the agent  {WAY} its way  {HEADING} where its behaviour leads"
-        legend += f"  {BEST} the best cell" if best else ""
-        yield Text(legend, style="dim", no_wrap=True, overflow="ellipsis")
+            yield from _maps(scene, self.frames, width, coloured)
         yield Text(f"It {frame.doing}", no_wrap=True, overflow="ellipsis")
+        if isinstance(scene, BodyScene):
+            yield Text(pays_line(frame.correlations), no_wrap=True, overflow="ellipsis")
         yield Text("reward ").append(sparkline([f.reward for f in self.frames[-(width - 7) :]]), style=ACCENT)
         yield Text(numbers_line(frame, self.steps))
+
+
+def _maps(scene: Scene, frames: Sequence[Frame], width: int, coloured: bool) -> Iterator[RenderableType]:
+    """Two maps, side by side or one below the other, and a legend."""
+    centres = slice(scene.per_cell // 2, None, scene.per_cell)
+    truth, estimate = (values[centres, centres] for values in (scene.truth, frames[-1].estimate))
+    columns = truth.shape[1]
+    cell = 2 if 2 * columns <= width else 1
+    low, high = scene.limits
+    estimate, truth = (np.clip((values - low) / (high - low), 0, 1) for values in (estimate, truth))
+    best = set(map(_cell, scene.best))
+    expected = _map(estimate, _marks(scene, frames), cell, coloured)
+    left = Group(Text("its estimate φ·ẑ", "bold", no_wrap=True, overflow="crop"), expected)
+    hidden = _half_blocks(truth, best) if coloured else _map(truth, dict.fromkeys(best, "*"), 1, False)
+    title = f"the hidden reward {scene.reward}"
+    right = Group(Text(title, "bold", no_wrap=True, overflow="crop"), hidden)
+    if max(cell * columns, 16) + GAP + max(columns, len(title)) <= width:
+        table = Table.grid(padding=(0, GAP, 0, 0))
+        table.add_row(left, right)
+        yield table
+    else:
+        yield Group(left, right)
+    legend = f"{AGENT} the agent  {WAY} its way  {HEADING} where its behaviour leads"
+    legend += f"  {BEST} the best cell" if best else ""
+    yield Text(legend, style="dim", no_wrap=True, overflow="ellipsis")
 
 
 def plain_line(frame: Frame | BodyFrame, steps: int) -> str:
@@ -127,3 +139,33 @@ def _colour(share: float) -> str:
         return WALL
     mixed = (round(np.interp(share * (len(VIRIDIS) - 1), range(len(VIRIDIS)), channel)) for channel in VIRIDIS.T)
     return "#" + bytes(mixed).hex()
+
+
+def pays_line(correlations: dict[str, float]) -> str:
+    """What the expected reward goes with most, in words: the three largest correlations."""
+    most = sorted(correlations.items(), key=lambda item: -abs(item[1]))[:3]
+    said = [f"{name} {value:+.1f}".replace("-", "−") for name, value in most if abs(value) >= 0.1]
+    return f"it seems to pay: {', '.join(said)}" if said else "it does not know yet what pays"
+
+
+def _middle(columns: int, width: int) -> slice:
+    cut = max(columns - width, 0)
+    return slice(cut // 2, columns - (cut - cut // 2))
+
+
+def _picture(pixels: np.ndarray, coloured: bool) -> Text:
+    """One character for two pixels: the upper half of a block is one row, its background the next."""
+    text = Text(no_wrap=True, overflow="crop")
+    paper = pixels[0, 0]
+    for upper in range(0, len(pixels) - 1, 2):
+        for top, below in zip(pixels[upper], pixels[upper + 1], strict=True):
+            if coloured:
+                text.append("▀", Style(color=_hex(top), bgcolor=_hex(below)))
+            else:
+                text.append(PLAIN[bool((top != paper).any()), bool((below != paper).any())])
+        text.append("\n")
+    return text
+
+
+def _hex(pixel: np.ndarray) -> str:
+    return "#" + bytes(pixel.tolist()).hex()

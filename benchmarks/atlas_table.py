@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 EPISODES = (1, 2, 3, 5, 10)
-HEAD = ["", "tasks", "runs", "episode 1", *map(str, EPISODES[1:]), "worst task, 5"]
+HEAD = ["tasks × runs", "episode 1", *map(str, EPISODES[1:]), "worst task, 5"]
 DRAWS = 2_000  # of tasks, for the interval
 
 
@@ -27,8 +27,8 @@ def rows(results: list[dict[str, Any]]) -> list[list[str]]:
                 worst = "–"  # of random rewards the oracle may earn nothing
                 if len(each) >= 5 and kind != "random":
                     worst = f"{float((each[4].mean(0) / oracle).min()):.2f}"
-                title = f"{result['body']}, {kind}: {name.replace('usf-ucb', '`usf-ucb`')}"
-                found.append([title, str(len(oracle)), str(each.shape[1]), *last, worst.replace("0.", ".", 1)])
+                title = f"{result['body']}, {kind}, {len(oracle)}×{each.shape[1]}{name.removeprefix('usf-ucb')}"
+                found.append([title, *last, worst.replace("0.", ".", 1)])
     return found
 
 

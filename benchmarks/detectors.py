@@ -4,8 +4,7 @@ A simulated detector says whether the reward is above .6. It is wrong in one of 
 be asked twice a second. Entrants: every question asked; questions only where the reward is uncertain
 (``agent.wants_reward(obs, least)``), for several ``least``; and the reward itself as the answer, for comparison. All
 entrants, tasks and seeds run at once, with the same starts. The file holds for every entrant and episode the return and
-the answers so far, of each seed and task. The last lines give, for each entrant, the answers until the first episode
-with .9 of the oracle's return, in the median task, and the share of runs that get there.
+the answers so far, of each seed and task. ``table`` makes the table in the docs.
 """
 
 import time
@@ -67,8 +66,7 @@ class Detected(League):
             write_json(self.out, self.result)
             if time.monotonic() - self.began > 60 * minutes:
                 break
-        for one in chosen:
-            print(f"{one.name:28} {until_enough(found[one.name], self.oracle)}")
+        print(table(self.result))
 
     def _play(
         self, entrants: list[tuple[Asking, OnlineTransfer]], answers: Tensor, episode: int, rng: Generator
@@ -107,16 +105,33 @@ class Detected(League):
         return found
 
 
-def until_enough(found: dict[str, Any], oracle: Tensor) -> str:
-    """The answers before the first episode with ``ENOUGH`` of the oracle's return, by task: the mean over seeds."""
+def table(found: dict[str, Any]) -> str:
+    """Rows of the docs: answers and return ÷ the oracle's after each episode, in the median task; then the median."""
+    oracle = torch.tensor(found["oracle"])
+    episodes = range(1, 1 + len(next(iter(found["runs"].values()))["return"]))
+    heads = ["", *(f"episode {k}" if k == 1 else str(k) for k in episodes), "answers until .9", "runs that get there"]
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    for name, runs in found["runs"].items():
+        returns, answers = (torch.tensor(runs[kind]) for kind in ("return", "answers"))  # [episodes seeds tasks]
+        each = (returns.mean(1) / oracle).median(-1).values
+        cells = [
+            f"{ratio:.2f} / {count:.0f}"
+            for ratio, count in zip(each, answers.flatten(1).median(-1).values, strict=True)
+        ]
+        first, share = until_enough(runs, oracle)
+        cells += [f"{first:.0f}".replace("inf", "never"), f"{share:.2f}"]
+        lines.append(f"| {name} | {' | '.join(cells)} |".replace(" 0.", " ."))
+    return "\n".join(lines)
+
+
+def until_enough(found: dict[str, Any], oracle: Tensor) -> tuple[float, float]:
+    """The answers before the first episode with ``ENOUGH`` of the oracle's return, in the median task and run; the
+    share of runs that get there.
+    """
     returns, answers = (torch.tensor(found[kind]) for kind in ("return", "answers"))  # [episodes seeds tasks]
     before = torch.cat([torch.zeros_like(answers[:1]), answers[:-1]])
-    there = returns >= ENOUGH * oracle
-    first = torch.where(there, before, torch.inf).amin(0)  # [seeds tasks]
-    share = first.isfinite().double().mean()
-    return (
-        f"answers until {ENOUGH} of the oracle: {first.median(0).values.median():.0f}, reached by {share:.2f} of runs"
-    )
+    first = torch.where(returns >= ENOUGH * oracle, before, torch.inf).amin(0)  # [seeds tasks]
+    return float(first.median(0).values.median()), float(first.isfinite().double().mean())
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,10 +7,10 @@ which tries what is surely within the limit. ``--torso 1.5`` and ``--friction 0.
 atlas is wrong.
 
 The file holds, for every entrant, episode, seed and task: the return, the share of steps on the ground, and the same
-share without the first fifth of the episode, in which a body gets up. The table has:
+share without the first fifth of the episode, in which a body gets up. ``table`` makes the table in the docs:
 
-- *ground*: steps on the ground ÷ steps, over all episodes, on tasks that can be done within the limit;
-- *return*: of the last episode ÷ the oracle's, on the same tasks;
+- *ground*: steps on the ground ÷ steps, over all episodes;
+- *return*: of the last episode ÷ the oracle's; *can*: on tasks that can be done within the limit, by the atlas;
 - *broken*: share of runs that were on the ground for more than ``at_most`` of the settled steps of the last episode.
 """
 
@@ -121,6 +121,23 @@ class Falls(League):
                 agent.tell(own, paid, done=t == steps - 1, cost=spent if "told" in name else None)
         found: Tensor = torch.stack([total, ground, settled]).unflatten(1, (len(agents), runs)).movedim(1, 0)
         return found
+
+
+def table(found: list[dict[str, Any]]) -> str:
+    """Rows of the docs: one for each body, scale and entrant."""
+    lines = ["|  | limit | ground | return | return, can | broken |", "|---|---|---|---|---|---|"]
+    for one in found:
+        changed = [f"{part} × {factor:g}".replace("0.", ".") for part, factor in one["scale"].items() if factor != 1]
+        can, oracle, at_most = torch.tensor(one["can"]), torch.tensor(one["oracle"]), one["at_most"]
+        for name, runs in one["runs"].items():
+            ground, returns, settled = (torch.tensor(runs[kind]) for kind in ("ground", "return", "settled"))
+            last, episodes = returns[-1].mean(0), len(returns)  # [tasks]
+            title = ", ".join([one["body"], *changed, *([] if episodes == 5 else [f"{episodes} episode"])])
+            ratios = last.sum() / oracle.sum(), last[can].sum() / oracle[can].sum()
+            broken = (settled[-1] > at_most).float().mean()
+            numbers = [f"{ground.mean():.3f}", *(f"{ratio:.2f}" for ratio in ratios), f"{broken:.2f}"]
+            lines.append(f"| {title}: {name} | {at_most:g} | {' | '.join(numbers)} |".replace(" 0.", " ."))
+    return "\n".join(lines)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[1]
 README, METHOD_PAGE, BODIES = ROOT / "README.md", ROOT / "docs" / "methods.md", ROOT / "docs" / "bodies.md"
 TRANSFER = ROOT / "docs" / "transfer.md"
 ATLAS, RERUNS, CERTIFICATES = (
-    ROOT / "results" / f"2026-11-{name}.json" for name in ("atlas-3", "reruns", "certificates")
+    ROOT / "results" / f"2026-11-{name}.json" for name in ("atlas-4", "reruns", "certificates")
 )
 BEGIN, END = "<!-- results: python -m benchmarks.pages -->", "<!-- end of results -->"
 MARKED = re.compile(f"{re.escape(BEGIN)}\n.*?{re.escape(END)}", re.DOTALL)
@@ -230,8 +230,8 @@ def readme_table() -> str:
     )
     networks, papers = (" / ".join(_with_networks(method)) for method in ("usf-ucb", "usf-ucb-paper"))
     maze, opti = zip(*(_in_point_maze(noise) for noise in ("0", "0.3")), strict=True)
-    found = {line[0]: line for line in atlas_rows(json.loads(ATLAS.read_text()))}
-    bodies = " / ".join(found[f"{name}, suite: `usf-ucb`"][6] for name in ("walker", "cheetah", "quadruped"))
+    found = [line for line in atlas_rows(json.loads(ATLAS.read_text())) if ", suite" in line[0]]
+    bodies = " / ".join(line[4] for line in found if "noise" not in line[0])  # episode 5
     grid, arena = "zscout compare --methods usf-ucb,usf-ucb-paper --features", "zscout compare --arena point-maze"
     atlas = "python -m benchmarks.atlas --body-name walker --out FILE"
     fresh = f"{arena} --steps 350 --seeds 1 --seed 17 --settings default --methods usf-ucb,opti"

@@ -27,19 +27,10 @@ from benchmarks.atlas import BodyOptions, League
 from zscout import Limit, OnlineTransfer
 from zscout.base.files import write_json
 from zscout.transfer.constants import SETTLED
-from zscout.worlds.bodies.goals import HEIGHT, goals_of
 from zscout.worlds.bodies.physics import body
+from zscout.worlds.registry import PLACES
 
-LOW = {"walker": 0.5, "cheetah": 0.35}  # metres
-UPRIGHT, TILTED = 0, 0.5  # entry of the quadruped's goal features; cosine
 ENTRANTS = ("no limit", "cost known", "cost told", "cost told, δ .05")
-
-
-def on_ground(body_name: str, obs: Tensor) -> Tensor:
-    """1 on the ground, else 0."""
-    goals = goals_of(body_name)(obs.double())
-    low = goals[..., HEIGHT] < LOW[body_name] if body_name in LOW else goals[..., UPRIGHT] < TILTED
-    return low.double()
 
 
 class Falls(League):
@@ -56,7 +47,10 @@ class Falls(League):
 
     def cost(self, obs: Tensor) -> Tensor:
         """1 on the ground, else 0."""
-        return on_ground(self.name, obs)
+        fall = PLACES[self.name].fall
+        assert fall is not None
+        entry = self.world.goal_names.index(fall.feature)
+        return (self.world.goal_features(obs.double())[..., entry] < fall.below).double()
 
     def can(self, at_most: float, loss: float = 0.1) -> Tensor:
         """Which tasks lose at most this share of their best value within the limit, by the atlas."""

@@ -317,6 +317,22 @@ def test_an_answer_that_is_none_is_refused_and_the_clips_stay() -> None:
             other.clips()
 
 
+# Do not fall
+
+
+def test_a_body_that_must_not_fall_keeps_to_behaviours_that_are_rarely_on_the_ground() -> None:
+    limit = world().on_feet
+    assert limit is not None
+    assert limit.cost is not None
+    price: dict[bool, float] = {}
+    for upright in (False, True):
+        agent = begun(upright=upright)._sides[0].agent
+        assert agent.atlas is not None
+        agent.learn(agent.atlas.sample, body_task(ARENA.world, "upside-down")(agent.atlas.sample))
+        price[upright] = float(agent.atlas.values(limit.cost)[agent.atlas.index_of(agent.best_z.float())])
+    assert price[True] <= limit.at_most < price[False]
+
+
 # Saved behaviours
 
 
@@ -441,6 +457,8 @@ def test_a_refused_call_changes_nothing(who: str) -> None:
         ({"methods": ["exhaustive"]}, "exhaustive does not work in cheetah"),
         ({"reward": {"table": [0.0] * 81}}, f"the table has 81 numbers, this world has {OFFER['entries']} parts"),
         ({"methods": ["lola"], "who": "person"}, "needs every reward"),
+        ({"methods": ["opti"], "upright": True}, "upright needs a body and the method usf-ucb alone"),
+        ({"upright": 1}, "upright must be true or false"),
     ],
 )
 def test_what_does_not_apply_is_refused_with_the_reason(setup: dict[str, Any], why: str) -> None:

@@ -33,6 +33,15 @@ class Goal:
     high: str
 
 
+@dataclass(frozen=True)
+class Fall:
+    """A body is on the ground while a goal feature is below a value; ``rare`` is a share of steps it can keep to."""
+
+    feature: str
+    below: float
+    rare: float = 0.05
+
+
 @dataclass(frozen=True, eq=False)
 class Place:
     """A world with its name, its shipped models, and what training and the page need to know of it."""
@@ -46,6 +55,7 @@ class Place:
     recipe: Mapping[str, Any] = field(default_factory=dict)  # of an FB model: what is not as in the kind's recipe
     tasks: str = ""  # of a body: module:name of its rewards, by set and name
     goals: tuple[Goal, ...] = ()  # of a body: what the page shows
+    fall: Fall | None = None  # of a body
 
     def make(self, **options: Any) -> Any:
         """The world, such as ``make(slip=0.1)`` of a grid or ``make(repeat=2)`` of a body."""
@@ -94,14 +104,16 @@ def _grid(name: str, title: str, **models: str) -> Place:
     return Place(name, "grid", title, f"zscout.worlds.grids.maps:{name.replace('-', '_')}", models=models)
 
 
-def _body(name: str, world: str, arguments: dict[str, str], goals: tuple[Goal, ...], **recipe: Any) -> Place:
+def _body(
+    name: str, world: str, arguments: dict[str, str], goals: tuple[Goal, ...], fall: Fall, **recipe: Any
+) -> Place:
     """A body of the suite, with the keywords of its recipe."""
     models, tasks = {LEARNED: f"{name}-fb"}, f"zscout.worlds.bodies.tasks:{name.upper()}"
     where, recipe = f"zscout.worlds.bodies.{world}", {"goal_features": name} | recipe
-    return Place(name, "body", name.capitalize(), where, arguments, models, recipe, tasks, goals)
+    return Place(name, "body", name.capitalize(), where, arguments, models, recipe, tasks, goals, fall)
 
 
-def _planar(name: str, pitch: tuple[str, str, str], **recipe: Any) -> Place:
+def _planar(name: str, pitch: tuple[str, str, str], lowest: float, **recipe: Any) -> Place:
     """A body in a plane, with words for its pitch; angular momentum is not shown, since it goes with the pitch rate."""
     goals = (
         Goal("speed", "speed", "Speed", "backward", "forward"),
@@ -110,7 +122,7 @@ def _planar(name: str, pitch: tuple[str, str, str], **recipe: Any) -> Place:
         Goal("pitched down", "pitch", *pitch),
         Goal("pitch rate", "spin", "Spin", "rolling back", "rolling over"),
     )
-    return _body(name, "planar:PlanarBody", {"name": name}, goals, **recipe)
+    return _body(name, "planar:PlanarBody", {"name": name}, goals, Fall("height", lowest), **recipe)
 
 
 LEAN, NOSE = ("Lean", "lean back", "lean forward"), ("Nose", "nose up", "nose down")
@@ -124,7 +136,8 @@ QUADRUPED_GOALS = (
 )
 # Scales of goal features: upright, three speeds, rates of roll, pitch and turn, stretch; of planar bodies height, cos
 # and sin of the pitch, speed, pitch rate, angular momentum.
-QUADRUPED_SCALE = (1.0, 1.5, 1.0, 1.0, 3.0, 3.0, 3.0, 0.3)
+QUADRUPED_RECIPE: dict[str, Any] = {"goal_scale": (1.0, 1.5, 1.0, 1.0, 3.0, 3.0, 3.0, 0.3), "steps": 140_000}
+TILTED = Fall("upright", 0.5, rare=0.3)  # by more than 60°
 SHARES: dict[str, Any] = {"balance": 0.5, "task_share": 0.4}
 
 for _place in (
@@ -132,8 +145,10 @@ for _place in (
     _grid("four-rooms", "Four rooms", laplacian="fourrooms-laplacian"),
     _grid("maze", "Maze", laplacian="maze-laplacian"),
     Place("point-maze", "point", "Point maze", "zscout.worlds.points.maze:point_maze", {}, {LEARNED: "pointmaze-fb"}),
-    _planar("walker", LEAN, goal_scale=(0.6, 1.0, 1.0, 2.5, 5.0, 5.0), hidden=448, layers=3, steps=200_000, **SHARES),
-    _planar("cheetah", NOSE, goal_scale=(0.4, 1.0, 1.0, 4.0, 5.0, 5.0), repeat=2),
-    _body("quadruped", "quadruped:Quadruped", {}, QUADRUPED_GOALS, goal_scale=QUADRUPED_SCALE, steps=140_000, **SHARES),
+    _planar(
+        "walker", LEAN, 0.5, goal_scale=(0.6, 1.0, 1.0, 2.5, 5.0, 5.0), hidden=448, layers=3, steps=200_000, **SHARES
+    ),
+    _planar("cheetah", NOSE, 0.35, goal_scale=(0.4, 1.0, 1.0, 4.0, 5.0, 5.0), repeat=2),
+    _body("quadruped", "quadruped:Quadruped", {}, QUADRUPED_GOALS, TILTED, **QUADRUPED_RECIPE, **SHARES),
 ):
     register(_place)

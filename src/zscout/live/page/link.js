@@ -32,6 +32,7 @@ export function encodeSetup(setup, table) {
   parts.set("noise", setup.noise);
   parts.set("memory", setup.memory ?? "");
   parts.set("seed", setup.seed);
+  if (setup.upright) parts.set("upright", "1");
   if (setup.who === "person") {
     parts.set("silence", setup.silence);
     parts.set("wait", setup.wait ? "1" : "0");
@@ -68,6 +69,7 @@ export function decodeSetup(hash, hello) {
   take("memory", (text) => (text === "" ? null : number(5, 10000, true)(text)));
   take("seed", number(0, MOST_SEED, true));
   take("silence", oneOf(["nothing", "zero"]));
+  take("upright", (text) => ({ 0: false, 1: true })[text]);
   take("wait", (text) => ({ 0: false, 1: true })[text]);
   take("methods", (text) => {
     const names = text.split(",");

@@ -254,7 +254,13 @@ function fitting(setup, hello) {
   };
   const methods = [...new Set(setup.methods)].filter(usable).slice(0, setup.who === "hidden" ? 2 : 1);
   if (!methods.length) methods.push(hello.defaults.methods[0]);
-  return { ...setup, features, model, methods };
+  const upright = setup.upright && canStayUp({ methods }, world);
+  return { ...setup, features, model, methods, upright };
+}
+
+/** Whether behaviours that fall can be left out: only the default, on a body, knows them. */
+export function canStayUp({ methods }, world) {
+  return world.kind === "stage" && methods.length === 1 && methods[0] === "usf-ucb";
 }
 
 export function hasNetwork(hello, setup) {

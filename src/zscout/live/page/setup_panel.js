@@ -1,7 +1,7 @@
 // The set-up panel: each choice with a short description.
 
 import { byId, make, mark, show, write } from "./dom.js";
-import { hasNetwork, unfit } from "./session.js";
+import { canStayUp, hasNetwork, unfit } from "./session.js";
 import { toast } from "./toasts.js";
 
 const SEED_MOST = 2147483647;
@@ -20,6 +20,7 @@ export class SetupPanel {
     choose("choose-method", (name) => ({ methods: [name, session.setup.methods[1]].filter(Boolean) }));
     choose("choose-second", (name) => ({ methods: [session.setup.methods[0], name].filter(Boolean) }));
     choose("memory", (steps) => ({ memory: steps === "" ? null : Number(steps) }));
+    byId("upright").addEventListener("change", ({ target }) => session.begin({ upright: target.checked }));
     byId("seed").addEventListener("change", (event) => this.#seed(event.target));
     byId("noise").addEventListener("input", (event) => this.#noise(Number(event.target.value)));
   }
@@ -73,6 +74,9 @@ export class SetupPanel {
     const others = methods.filter(({ value }) => value !== setup.methods[0]);
     fill("choose-second", [{ value: "", title: "Nothing" }, ...others], setup.methods[1] ?? "");
     this.#memory(setup.memory);
+    show(byId("upright-choice"), world.kind === "stage");
+    byId("upright").checked = setup.upright;
+    byId("upright").disabled = !canStayUp(setup, world);
     if (document.activeElement !== byId("noise")) byId("noise").value = setup.noise;
     this.#noiseText(setup.noise);
     if (document.activeElement !== byId("seed")) byId("seed").value = setup.seed;

@@ -17,6 +17,7 @@ from zscout.live.places.explanation import LiveMode, in_words, number, rounded
 from zscout.live.places.live_world import Hidden, RecordedStep, RunSoFar
 from zscout.live.places.vector import EpisodeReturn, LinearPart, VectorRun
 from zscout.transfer.atlas.atlas import Atlas
+from zscout.transfer.atlas.limits import Limit
 from zscout.watch.body import COMPARED, SAME_COSINE, Correlations
 from zscout.worlds.bodies.planar import PlanarBody
 from zscout.worlds.bodies.tasks import body_tasks
@@ -33,7 +34,7 @@ class LiveBody:
 
     def __init__(self, body: str, model: str) -> None:
         self.arena = BodyArena(model, body=body)
-        self.goals = PLACES[body].goals
+        self.goals, self._fall = PLACES[body].goals, PLACES[body].fall
         self._tasks = body_tasks(self.arena.world)
         self.obs: Float[Tensor, "m o"] = self.arena.observations(COMPARED, 0)  # on which rewards are compared
         self.phi: Float[Tensor, "m d"] = self.arena.bfm.phi(self.obs).double().cpu()
@@ -49,6 +50,17 @@ class LiveBody:
     def entries(self) -> int:
         """The number of parts."""
         return len(self._tasks) + len(self.goals)
+
+    @property
+    def on_feet(self) -> Limit | None:
+        """Only behaviours that are rarely on the ground."""
+        fall = self._fall
+        if fall is None:
+            return None
+        entry = self.arena.world.goal_names.index(fall.feature)
+        return Limit(
+            at_most=fall.rare, name="fall", cost=lambda obs: (self._goals(obs)[..., entry] < fall.below).double()
+        )
 
     @property
     def constants(self) -> dict[str, Any]:

@@ -45,7 +45,8 @@ class MethodRun:
     ) -> None:
         self.name, self._world, self._asking = name, setup.live_world, asking
         method = setup.build(name)
-        self.agent = OnlineTransfer(self._world.arena.bfm, method, seed=setup.seed)
+        limit = self._world.on_feet if setup.upright and isinstance(self._world, LiveBody) else None
+        self.agent = OnlineTransfer(self._world.arena.bfm, method, seed=setup.seed, limit=limit)
         self._weighs = not isinstance(method.search, AtEstimate | AnyZ | PosteriorDraw | RolloutSearch | Exploring)
         self._env = self._world.environment(reward, noise, self.agent.seeds.reshape(1))
         self.shown_z: Float[Tensor, " d"] | None = None  # what a person wants to see; None: the agent chooses

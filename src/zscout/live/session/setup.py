@@ -33,6 +33,7 @@ class Setup:
     memory: int | None = 70  # steps: ρ = 1 − 1/memory; None: nothing is forgotten
     silence: Literal["nothing", "zero"] = "nothing"  # what the agent learns if it asks and gets no answer
     wait: bool = True  # whether it waits for the answer
+    upright: bool = False  # of a body: try only behaviours that rarely fall
     seed: int = 0
     task: int | None = None  # the hidden reward: the number of a random task …
     table: tuple[float, ...] | None = None  # … or painted, one number per state
@@ -49,8 +50,9 @@ class Setup:
         as_size(self.seed, "seed", 0, 2**31 - 1)
         if self.memory is not None:
             as_size(self.memory, "memory", 5, 10_000)
-        if not isinstance(self.wait, bool):
-            raise ValueError(f"wait must be true or false, got {str(self.wait)[:40]!r}")
+        for part, flag in (("wait", self.wait), ("upright", self.upright)):
+            if not isinstance(flag, bool):
+                raise ValueError(f"{part} must be true or false, got {str(flag)[:40]!r}")
         if self.task is not None:
             task_in(self.task)
         if self.table is not None:
@@ -79,6 +81,8 @@ class Setup:
                 raise ValueError(f"{name} needs the features {features}")
             if self.model != (model := NEEDS_MODEL.get(name, self.model)):
                 raise ValueError(f"{name} needs the {model} model")
+        if self.upright and (offer_of(self.world).kind != "stage" or self.methods != ("usf-ucb",)):
+            raise ValueError("upright needs a body and the method usf-ucb alone: only it knows what falls")
         if not 1 <= len(self.methods) <= 2 or len(set(self.methods)) < len(self.methods):
             raise ValueError("methods must be one, or two different ones")
 

@@ -11,7 +11,7 @@ CAUTION = 8.0  # c of the radius, which widens it while few directions are seen
 KAPPA_CHOSEN_FOR = 9  # directions: the radius grows with the square root of their number
 BONUS_GAMMA = 0.8  # discount of M in the bonus
 BURST, FIRST_BURST, BURST_STEPS = 2.2, 400, 12  # factor of the radius, from step 400·2ᵏ on, for 12; runs of 5,000 steps
-BANK, SOLVED_BANK = 1_000, 128  # candidates z: if ψ is exact; if each costs a solved system (by time)
+TABLE, SOLVED_TABLE = 1_000, 128  # candidates z: if ψ is exact; if each costs a solved system (by time)
 
 # Prior over tasks: chosen on 40 named and 60 linear tasks of the point maze, which no table reports
 MODEL_RIDGE = 1.0  # λ of the model's own prior, which V begins with

@@ -16,7 +16,7 @@ from zscout.base.edge import as_finite, as_size, as_vectors, in_range
 from zscout.base.randomness import Rng
 from zscout.base.types import BehaviorModel, HasExactPsi, HasPsiTable, HasStates, Vectors
 from zscout.transfer.belief.posterior import TaskPosterior
-from zscout.transfer.constants import BANK, SOLVED_BANK
+from zscout.transfer.constants import SOLVED_TABLE, TABLE
 from zscout.transfer.inputs import Checked, Count, Flag, NotNegative, Positive, Whole
 from zscout.transfer.score.forecast import Forecast, offers
 from zscout.transfer.score.problem import Problem
@@ -49,7 +49,7 @@ def best_of(draws: int) -> Search:
 class TableSearch(Checked):
     """n random z drawn once, for finite worlds: ψ is tabulated, without duplicate rows per state."""
 
-    n: Count = BANK
+    n: Count = TABLE
     seed: Whole = 0
     anchors: Flag = True  # also score ẑ and the last z, which needs a forward pass
 
@@ -190,7 +190,7 @@ class Automatic(Checked):
     """``TableSearch`` for few states (2,000 if ψ is exact, 200 if it has a ``psi_table``), else ``FixedPoint``."""
 
     table: TableSearch = field(default_factory=TableSearch)
-    solved: TableSearch = field(default_factory=lambda: TableSearch(SOLVED_BANK))  # with a ``psi_table``
+    solved: TableSearch = field(default_factory=lambda: TableSearch(SOLVED_TABLE))  # with a ``psi_table``
     otherwise: FixedPoint = field(default_factory=FixedPoint)
     most_states: Whole = 2000
 

@@ -92,14 +92,23 @@ PUBLISHED: Fixed = (
 )
 REFERENCES: Fixed = (("usf-ucb-norm", {}), ("oracle", {}), ("random", {}), ("exhaustive", {}))
 STORED = (
-    *("opti", "greedy", "lola", "usf-ucb-short", "log-det", "opti-shipped", "optimism", "mbie"),
+    *(
+        "usf-ucb-paper",
+        "opti",
+        "thompson",
+        "greedy",
+        "lola",
+        "usf-ucb-short",
+        "log-det",
+        "opti-shipped",
+        "optimism",
+        "mbie",
+    ),
     *("random-z", "unroll", "explore-then-commit"),
 )
 ON_GRIDS = {
-    "usf-ucb-paper": grid_of(ridge=[0.09, 0.3, 1.0, 3.0], beta=[0.1, 0.3, 1.0, 3.0]),
     f"{OWN}paper": grid_of(ridge=[0.1, 0.3, 1.0], beta=[0.3, 1.0, 3.0]),
     f"{OWN}opti": grid_of(ridge=[0.03, 0.1, 0.3], radius=[0.3, 0.5, 0.8, 1.2]),
-    "thompson": grid_of(scale=[0.3, 0.6, 1.0, 1.7], hold=[1, 5, 10, 20, 40]),
     f"{OWN}thompson": grid_of(scale=[0.3, 0.6, 1.0, 1.7], hold=[1, 5, 10, 20]),
     f"{OWN}greedy": grid_of(ridge=[0.01, 0.1, 1.0, 10.0]),
 }
@@ -122,7 +131,7 @@ WITH_PATCHES = {
 }
 ABLATED: Fixed = tuple((f"{OWN}{name}", {}) for name in ("no_prior", "no_evidence", "radius_of_nine"))
 OUR_GREEDY: Fixed = ((f"{OWN}greedy", {}),)
-MODELS = ("exact", "network")
+FEATURES, MODELS = ("clusters", "laplacian"), ("exact", "network")
 PRINTED = ("open-grid", "point-maze")  # arenas of README and docs, which run first
 
 
@@ -144,13 +153,13 @@ def _point_maze(rewards: str, noise: float) -> Cell:
 
 
 CELLS = (
-    *(_open_grid(features, model) for model in MODELS for features in ("clusters", "laplacian")),
+    *(_open_grid(features, model) for model in MODELS for features in FEATURES),
     *(_point_maze(rewards, noise) for rewards in ("named", "linear") for noise in (0.0, 0.3)),
     *(
         Cell(
             f"{world}-laplacian-{model}",
             GridArena(world, "laplacian", model),
-            stored=("usf-ucb-paper", "thompson", *STORED),
+            stored=STORED,
             fixed=PUBLISHED + REFERENCES,
         )
         for world in ("four-rooms", "maze")

@@ -13,17 +13,15 @@ from typing import NamedTuple
 
 from benchmarks.atlas_table import rows as atlas_rows
 from benchmarks.certificate_table import in_words
-from zscout.lab.compare.comparison import Outcome, Row, comparison
-from zscout.lab.compare.statistics import Estimate
-from zscout.lab.compare.stored_results import StoredCell, stored_league, stored_point_maze
+from benchmarks.league import FEATURES, OWN
+from benchmarks.league_table import DEFAULT, PUBLISHED, WORDS, League, best, lost
+from zscout.lab.compare.tuning import FEWEST, SETTLING
 from zscout.transfer.methods import METHODS
 
 ROOT = Path(__file__).parents[1]
 README, METHOD_PAGE, BODIES = ROOT / "README.md", ROOT / "docs" / "methods.md", ROOT / "docs" / "bodies.md"
-TRANSFER = ROOT / "docs" / "transfer.md"
-ATLAS, RERUNS, CERTIFICATES = (
-    ROOT / "results" / f"2026-11-{name}.json" for name in ("atlas-4", "reruns", "certificates")
-)
+TRANSFER, POINT_MAZE = ROOT / "docs" / "transfer.md", ROOT / "docs" / "point-maze.md"
+ATLAS, CERTIFICATES = (ROOT / "results" / f"2026-11-{name}.json" for name in ("atlas-4", "certificates"))
 BEGIN, END = "<!-- results: python -m benchmarks.pages -->", "<!-- end of results -->"
 MARKED = re.compile(f"{re.escape(BEGIN)}\n.*?{re.escape(END)}", re.DOTALL)
 
@@ -132,9 +130,8 @@ METHOD_WORDS = {
 def method_page() -> str:
     """docs/methods.md."""
     sections = [_section(name) for name in METHODS]
-    pairs = zip(_with_networks("usf-ucb-paper"), _with_networks("usf-ucb"), strict=True)
-    after = _AFTER_TABLE.format(*(number for pair in pairs for number in pair))
-    return "\n\n".join([_HEAD, league_table(stored_league()), after, *sections]) + "\n"
+    head = ("clusters", "Laplacian", "clusters, networks", "Laplacian, networks")
+    return "\n\n".join([_HEAD, league_table(League(), GRIDS, head, 1), _AFTER_TABLE, *sections]) + "\n"
 
 
 _HEAD = """# Methods
@@ -151,18 +148,17 @@ _HEAD = """# Methods
   `psi_table` the others are a fixed table of random z; else three fixed-point rounds from eight fresh z.
 - *Tuning*: [rule](transfer.md#how-methods-are-compared).
 
-Lost steps (95 %) and settled runs on the 9×9 grid with the exact model: 100 tasks × 3 seeds, σ = .3, 200 steps. The
-command is `zscout compare --features clusters --methods NAME` (`laplacian`; rows *published*: `--settings default`):"""
+Lost steps (95 %) and settled runs on the 9×9 grid, exact model and networks: 100 tasks × 3 seeds that no choice has
+seen (seed 391), σ = .3, 200 steps (`python -m benchmarks.league`). *Fewest*, *settling*:
+[choices](transfer.md#how-methods-are-compared); *our regression*: with a constant:"""
 
 _AFTER_TABLE = """\
-- The default is level with tuned `opti` and the tuned paper schedule. `usf-ucb-norm` loses fewer steps than tuned
-  `opti` on both feature sets, and than the tuned paper schedule on the Laplacian.
-- With networks (`--model network`) the tuned paper schedule loses fewer steps than the default on clusters, {} and {}.
-  On the Laplacian they are level, {} and {}.
-- In the maze no method both settles and loses little. As published, `opti` is far behind on these grids.
-- Methods that are not in the table lose 71 steps or more, except the oracle.
+- Between the default, tuned `opti` and the tuned paper schedule nothing is decided: every corrected interval of a ratio
+  holds 1. As published, `opti` is far behind on these grids: its radius is for other units.
+- In the maze no method both settles and loses little.
 
-All arenas and settings, findings, and every deviation from a source: [log](../results/2026-11-methods.md)."""
+All rows, ratios with corrected intervals, settings: [league](../results/2026-11-league.md). Findings, and every
+deviation from a source: [log](../results/2026-11-methods.md)."""
 
 
 def _section(name: str) -> str:
@@ -179,99 +175,84 @@ def _section(name: str) -> str:
     return "\n\n".join(filter(None, [f"## `{name}`", first, words.formula, when, settings]))
 
 
-def league_table(league: Sequence[StoredCell]) -> str:
-    """With the exact model: methods as ``zscout compare`` runs them, two also as published."""
-    cells = [_named(league, f"open-grid, {features}, exact model") for features in ("clusters", "laplacian")]
-    chosen = [(name, choice) for name in METHODS if name not in SLOW for choice in _choices(name)]
-    lines = [
-        [
-            f"`{name}`, {'tuned' if choice == 'settling' else choice.split(',')[0]}",
-            *(_lost(cell, name, choice) for cell in cells),
-        ]
-        for name, choice in chosen
-    ]
-    return table(["lost steps, settled", "clusters", "Laplacian"], lines)
+ENDS = (FEWEST, SETTLING)
+LEAGUE_ROWS = (
+    (DEFAULT, "default"),
+    ("usf-ucb-norm", "default"),
+    ("usf-ucb-paper", PUBLISHED),
+    *(("usf-ucb-paper", end) for end in ENDS),
+    *((f"{OWN}paper", end) for end in ENDS),
+    ("opti-shipped", PUBLISHED),
+    *(("opti", end) for end in ENDS),
+    *((f"{OWN}opti", end) for end in ENDS),
+    ("thompson", PUBLISHED),
+    *(("thompson", end) for end in ENDS),
+    *((f"{OWN}thompson", end) for end in ENDS),
+    *((f"{OWN}greedy", end) for end in ENDS),
+    ("lola", FEWEST),
+)
+GRIDS = tuple(f"open-grid-{features}-{model}" for model in ("exact", "network") for features in FEATURES)
+POINT_MAZES = ("point-maze-0", "point-maze-0.3")
 
 
-# Those that lose about a step in each step, and those that know the task.
-SLOW = ("random-z", "unroll", "lola", "explore-then-commit", "oracle", "random", "exhaustive")
+def league_table(league: League, cells: Sequence[str], head: Sequence[str], digits: int) -> str:
+    """Rows of the league in some arenas: lost steps, settled runs; equal ends of a rival are one row."""
+    lines: list[list[str]] = []
+    for method, choice in LEAGUE_ROWS:
+        found = [league.find(name, method, choice) for name in cells]
+        numbers = [f"{lost(row, digits)}, {row.share:.0%}" for row in found if row is not None]
+        if len(numbers) < len(cells):  # the record has all rows
+            continue
+        if lines and lines[-1][1:] == numbers:
+            lines[-1][0] = lines[-1][0].replace(f", {FEWEST}", ", tuned")
+            continue
+        lines.append([row_title(method, choice), *numbers])
+    return table(["lost steps, settled", *head], lines)
 
 
-def _choices(name: str) -> list[str]:
-    if name in ("usf-ucb", "usf-ucb-norm"):
-        return ["default"]
-    return ["settling", "published, untuned"] if name in ("usf-ucb-paper", "opti") else ["settling"]
-
-
-def _named(cells: Sequence[StoredCell], title: str) -> StoredCell:
-    (cell,) = (cell for cell in cells if cell.title.startswith(title))
-    return cell
-
-
-def _row(cell: StoredCell, name: str, choice: str) -> Row | None:
-    found = (row for row in cell.rows if row.method == name and choice in row.note.split(" and "))
-    return next(found, None)
-
-
-def _lost(cell: StoredCell, name: str, choice: str) -> str:
-    row = _row(cell, name, choice)
-    if row is None:
-        return "–"
-    lost = Estimate(*(round(number, 1) + 0.0 for number in (row.lost.value, row.lost.low, row.lost.high)))
-    return f"{lost:.1f}, {row.settled.value:.0%}"
+def row_title(method: str, choice: str) -> str:
+    """A method and where its settings are from."""
+    name = WORDS.get(method, f"`{method}`")
+    choice = "untuned" if method == "thompson" and choice == PUBLISHED else choice
+    return name if method.startswith("usf-ucb") and choice == "default" else f"{name}, {choice}"
 
 
 def readme_table() -> str:
-    """README's results: the default and its strongest rival, each row with its command."""
-    exact = [_named(stored_league(), f"open-grid, {features}, exact model") for features in ("clusters", "laplacian")]
-    ours, schedule = (
-        " / ".join(_lost(cell, *who).rpartition(", ")[0] for cell in exact)
-        for who in (("usf-ucb", "default"), ("usf-ucb-paper", "settling"))
-    )
-    networks, papers = (" / ".join(_with_networks(method)) for method in ("usf-ucb", "usf-ucb-paper"))
-    maze, opti = zip(*(_in_point_maze(noise) for noise in ("0", "0.3")), strict=True)
+    """README's results: the default and the rivals with the fewest lost steps, each row with its command."""
+    league = League()
     found = [line for line in atlas_rows(json.loads(ATLAS.read_text())) if ", suite" in line[0]]
     bodies = " / ".join(line[4] for line in found if "noise" not in line[0])  # episode 5
-    grid, arena = "zscout compare --methods usf-ucb,usf-ucb-paper --features", "zscout compare --arena point-maze"
-    atlas = "python -m benchmarks.atlas --body-name walker --out FILE"
-    fresh = f"{arena} --steps 350 --seeds 1 --seed 17 --settings default --methods usf-ucb,opti"
+    command, atlas = (
+        "`python -m benchmarks.league --out FILE`",
+        "`python -m benchmarks.atlas --body-name walker --out FILE`",
+    )
+    places = (
+        ("9×9 grid, exact model", GRIDS[:2], 1),
+        ("9×9 grid, networks", GRIDS[2:], 1),
+        ("point maze, no noise / noise .3", POINT_MAZES, 0),
+    )
     lines = [
-        ["9×9 grid, exact model", ours, f"paper's schedule, tuned: {schedule}", f"`{grid} clusters`"],
-        ["9×9 grid, networks", networks, f"paper's schedule, tuned: {papers}", f"`{grid} clusters --model network`"],
-        ["point maze", maze[0], f"OpTI, as published: {opti[0]}", f"`{fresh} --noise 0`"],
-        ["point maze, noise .3", maze[1], f"OpTI, as published: {opti[1]}; tuned: {tuned_opti()}", f"`{fresh}`"],
         [
-            "walker / cheetah / quadruped",
-            bodies,
-            "OpTI, tuned, with the same atlas: level, on the cheetah with noise ahead",
-            f"`{atlas}`",
-        ],
+            title,
+            *(" / ".join(one) for one in zip(*(_against(league, name, digits) for name in cells), strict=True)),
+            command,
+        ]
+        for title, cells, digits in places
     ]
-    return table(["", "`usf-ucb`, default", "strongest rival", "command"], lines)
+    same = "OpTI, tuned, with the same atlas: level, on the cheetah with noise ahead"
+    return table(
+        ["", "`usf-ucb`, default", "rival with the fewest lost steps", "command"],
+        [*lines, ["walker / cheetah / quadruped", bodies, same, atlas]],
+    )
 
 
-def rerun(name: str) -> dict[str, Row]:
-    """The rows, by method, of a comparison in results/2026-11-reruns.json."""
-    (found,) = (one for one in json.loads(RERUNS.read_text())["comparisons"] if one["name"] == name)
-    return {row.method: row for row in comparison([Outcome.from_json(outcome) for outcome in found["outcomes"]])}
-
-
-def tuned_opti() -> str:
-    """Lost steps of tuned OpTI in the point maze with noise."""
-    return f"{rerun('point-maze')['opti'].lost:.0f}"
-
-
-def _with_networks(method: str) -> list[str]:
-    """Lost steps with networks on the 9×9 grid: clusters, Laplacian."""
-    return [f"{rerun(features)[method].lost:.1f}" for features in ("clusters", "laplacian")]
-
-
-def _in_point_maze(noise: str) -> tuple[str, str]:
-    cell = _named(stored_point_maze(), f"point-maze, pointmaze-fb, σ = {noise},")
-    default, opti = (_row(cell, *who) for who in (("usf-ucb", "default"), ("opti", "published, untuned")))
-    assert default is not None
-    assert opti is not None
-    return f"{default.lost:.0f}", f"{opti.lost:.0f}"
+def _against(league: League, name: str, digits: int) -> tuple[str, str]:
+    """The default, and the rival with the fewest lost steps."""
+    ours, rival = league.default(name), best(league.rivals(name))
+    verdict = league.versus(name, rival).verdict
+    verdict = verdict if verdict == "not decided" else f"the default is {verdict}"
+    words = f"{rival.title}: {lost(rival, digits)}, {rival.share:.0%}; {verdict}"
+    return f"{lost(ours, digits)}, {ours.share:.0%}", words
 
 
 def body_table() -> str:
@@ -298,7 +279,8 @@ def table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
 def marked_tables() -> dict[Path, str]:
     """What must stand between the marks of a page."""
     certificates = in_words(json.loads(CERTIFICATES.read_text()))
-    return {README: readme_table(), BODIES: body_table(), TRANSFER: certificates}
+    maze = league_table(League(), POINT_MAZES, ("no noise", "noise .3"), 0)
+    return {README: readme_table(), BODIES: body_table(), TRANSFER: certificates, POINT_MAZE: maze}
 
 
 if __name__ == "__main__":

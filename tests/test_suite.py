@@ -1,127 +1,144 @@
-"""The suite's score: what counts as a rival, ratios and ranks by hand, and the command."""
+"""The league's record: choices, ratios, verdicts and frontier by hand; the suite's score by both rules."""
 
-from dataclasses import replace
+import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 
-from benchmarks import suite
-from benchmarks.suite import ARENAS, MARGIN, Score, cells_of, main, standing
-from zscout.base.files import parse_json
-from zscout.lab.compare.comparison import Row
-from zscout.lab.compare.statistics import Estimate
-from zscout.lab.compare.stored_results import StoredCell
-from zscout.transfer.methods import METHODS
-
-
-def row(
-    method: str, lost: float, settled: float, *, settings: dict[str, Any] | None = None, note: str = "settling"
-) -> Row:
-    """A row of a method, with tuned settings if not told otherwise."""
-    zero = Estimate(0.0, 0.0, 0.0)
-    return Row(
-        method,
-        {"ridge": 1.0} if settings is None else settings,
-        (1, 1),
-        Estimate(lost, 0.0, 0.0),
-        zero,
-        zero,
-        Estimate(settled, 0.0, 1.0),
-        zero,
-        zero,
-        100,
-        note=note,
-    )
+from benchmarks.league import CELLS, OWN, REPORTED_ON, TUNED_ON, measured
+from benchmarks.league_table import RECORD, League, Result
+from benchmarks.suite import MARGIN, Score, Standing, main
+from benchmarks.variants import switched_off
+from zscout.lab.arenas.arena import Tasks
+from zscout.lab.compare.tuning import beyond_of, choose, stored_settings
+from zscout.transfer.belief.evidence import TaskPriors
+from zscout.transfer.belief.posterior import TaskPosterior
+from zscout.transfer.score.confidence import ScaleFree
 
 
-def cell(*rows: Row, name: str = "here") -> StoredCell:
-    return StoredCell(name, name, "", list(rows))
+def row(method: str, lost: float, settled: float, choice: str = "settling") -> dict[str, Any]:
+    """20 tasks × 2 seeds that lose about the same."""
+    tasks = np.linspace(-1, 1, 20)[:, None] * np.ones((1, 2))
+    hits = np.arange(40).reshape(20, 2) < round(40 * settled)
+    settings = {} if choice in ("default", "published") else {"ridge": 1.0}
+    runs = {"lost": (lost + tasks).tolist(), "settled": hits.astype(int).tolist()}
+    return {"method": method, "settings": settings, "choice": choice, **runs}
 
 
-STORED = Path(__file__).parents[1] / "results" / "2026-11-suite.json"
-OURS = row("usf-ucb", 20.0, 0.95, settings={}, note="default")
+OURS = row("usf-ucb", 20.0, 0.95, "default")
 
 
-def test_the_best_rival_is_the_one_with_fewest_lost_steps_that_settles_as_often() -> None:
-    where = standing(
-        cell(
-            OURS,
-            row("usf-ucb", 1.0, 1.0),  # tuned: not the default, and no rival
-            row("usf-ucb-norm", 1.0, 1.0),  # knows ‖z_r‖
-            row("oracle", 0.0, 1.0),
-            row("greedy", 5.0, 0.95 - MARGIN - 0.01),  # settles less often
-            row("opti", 16.0, 0.95 - MARGIN),
-            row("opti", 3.0, 0.99, note="fewest"),  # the other choice of settings
-            row("thompson", 18.0, 1.0),
-            row("log-det", 25.0, 1.0),
-        )
-    )
-    assert where is not None
-    assert where.best is not None
-    assert (where.best.method, where.ratio, where.rank, where.rivals) == ("opti", 20 / 16, 3, 4)
+def league(tmp_path: Path, **cells: list[dict[str, Any]]) -> League:
+    path = tmp_path / "league.json"
+    path.write_text(json.dumps({"cells": {name: {"rows": rows} for name, rows in cells.items()}}))
+    return League(path)
 
 
-def test_a_default_that_settles_most_often_has_ratio_and_rank_1() -> None:
-    where = standing(cell(OURS, row("opti", 2.0, 0.5)))
-    assert where is not None
-    assert (where.best, where.ratio, where.rank) == (None, 1.0, 1)
-    assert "none settles as often" in where.cells
+def test_a_rival_is_the_best_of_published_fewest_and_settling(tmp_path: Path) -> None:
+    rows = [
+        OURS,
+        row("usf-ucb-norm", 1.0, 1.0, "default"),  # knows ‖z_r‖
+        row(f"{OWN}no_prior", 1.0, 1.0, "default"),
+        row("oracle", 0.0, 1.0, "default"),
+        row("greedy", 5.0, 0.5, "published"),
+        row("opti", 16.0, 0.95),
+        row("opti", 10.0, 0.95 - MARGIN - 0.03, "fewest"),
+        row("thompson", 18.0, 1.0),
+    ]
+    (where,) = Score.of(league(tmp_path, here=rows)).standings
+    assert where.settling is not None
+    assert (where.fewest.method, where.ratio(where.fewest)) == ("greedy", 4.0)
+    assert (where.settling.method, where.ratio(where.settling)) == ("opti", 1.25)
 
 
-def test_published_settings_count_only_without_tuned_ones_and_negative_steps_as_one() -> None:
-    published = row("opti", 2.0, 1.0, settings={}, note="published, untuned")
-    for rows in ((published, row("opti", 10.0, 1.0)), (row("opti", 10.0, 1.0), published)):
-        where = standing(cell(OURS, *rows))
-        assert where is not None
-        assert (where.ratio, where.tuned) == (2.0, True)
-    alone = standing(cell(replace(OURS, lost=Estimate(-3, 0, 0)), published))
-    assert alone is not None
-    assert (alone.ratio, alone.rank, alone.tuned) == (0.5, 1, False)
-    assert "opti (untuned)" in alone.cells
+def test_the_score_has_both_rules_and_the_worst_arena(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = league(tmp_path, a=[OURS, row("opti", 10.0, 0.5)], b=[OURS, row("opti", 40.0, 1.0)])
+    score = Score.of(found)
+    assert (score.settling, score.fewest, score.worst.name) == (0.75, 1.25, "a")
+    main(tmp_path / "league.json")
+    assert str(score) in " ".join(capsys.readouterr().out.split())
+    with pytest.raises(ValueError, match="no arena"):
+        Score.of(league(tmp_path))
 
 
-def test_the_score_is_the_mean_and_the_worst() -> None:
-    cells = [cell(OURS, row("opti", lost, 1.0), name=name) for name, lost in (("a", 10.0), ("b", 40.0), ("c", 16.0))]
-    score = Score.of([*cells, cell(OURS), cell(row("opti", 1.0, 1.0))])  # without rivals, without the default
-    assert (score.rank, score.worst.name) == (5 / 3, "a")
-    assert score.ratio == pytest.approx((2 + 0.5 + 1.25) / 3)
-    assert str(score) == "3 arenas: mean rank 1.67, mean ratio 1.25; worst arena a, 2.00"
-    with pytest.raises(ValueError, match="no comparison has the default and a rival"):
-        Score.of([])
+def test_a_verdict_needs_an_interval_without_1(tmp_path: Path) -> None:
+    wide = row("thompson", 20.0, 0.9)
+    wide["lost"] = np.where(np.arange(20) % 2, 40.0, 0.5)[:, None].repeat(2, 1).tolist()
+    near = row("lola", 20.2, 0.9)
+    near["lost"].reverse()  # not the same on every task
+    found = league(tmp_path, here=[OURS, row("opti", 10.0, 0.9), row("greedy", 30.0, 0.9), near, wide])
+    verdicts = {other.method: found.versus("here", other).verdict for other in found.rivals("here")}
+    assert verdicts == {"opti": "behind", "greedy": "ahead", "lola": "level", "thompson": "not decided"}
+    (opti,) = [other for other in found.rivals("here") if other.method == "opti"]
+    assert found.versus("here", opti, rows=1).ratio.high < found.versus("here", opti, rows=50).ratio.high
 
 
-def test_the_stored_rows_have_a_score(capsys: pytest.CaptureFixture[str]) -> None:
-    cells = cells_of(STORED)
-    assert [found.name for found in cells] == [place.name for place in ARENAS]
-    main(score=STORED)
-    assert str(Score.of(cells)) in " ".join(capsys.readouterr().out.split())
-    assert parse_json(STORED.read_bytes())["score"] == Score.of(cells).to_json()
+def test_without_one_leaves_out_the_task_that_moves_the_ratio_most(tmp_path: Path) -> None:
+    rival = row("opti", 20.0, 0.9)
+    rival["lost"][3] = [2_000.0, 2_000.0]
+    found = league(tmp_path, here=[OURS, rival])
+    it = found.versus("here", found.rivals("here")[0])
+    assert it.ratio.value < 0.25
+    assert it.without_one == pytest.approx(1.0, abs=0.01)
 
 
-def test_every_arena_has_entrants_that_differ_in_their_method_only() -> None:
-    assert len({place.name for place in ARENAS}) == len(ARENAS) == 13
-    for place in ARENAS:
-        entrants = place.entrants(quick=True)
-        assert entrants[0].method == "usf-ucb"
-        assert entrants[0].settings == "{}"
-        assert {one.method for one in entrants} <= set(METHODS)
-        assert len({(one.tasks, one.steps, one.noise) for one in entrants}) == 1
-    tuned = {one.method: one.settings for one in ARENAS[0].entrants()}
-    assert tuned["opti"] != "{}"
+def test_the_frontier_has_no_row_that_another_beats_in_both(tmp_path: Path) -> None:
+    rows = [OURS, row("opti", 10.0, 0.5), row("greedy", 15.0, 0.4), row("thompson", 30.0, 1.0), row("lola", 40.0, 0.9)]
+    assert [each.method for each in league(tmp_path, here=rows).frontier("here")] == ["opti", "usf-ucb", "thompson"]
 
 
-def test_the_command_runs_resumes_and_writes_its_cells(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Two small arenas in place of the thirteen; the same command again runs nothing."""
-    small = [replace(place, quick_steps=30) for place in ARENAS if place.name in ("open-grid-clusters-exact", "decoy")]
-    monkeypatch.setattr(suite, "ARENAS", small)
-    out, found = tmp_path / "runs", tmp_path / "suite.json"
-    main(out, quick=True, json=found)
-    assert "8 of 64" in capsys.readouterr().out  # progress: 2 arenas, 4 methods, 8 tasks
-    main(out, quick=True, json=found)
-    assert "of 64" not in capsys.readouterr().out  # everything is stored
-    score = Score.of(cells_of(found))
-    assert parse_json(found.read_bytes())["score"] == score.to_json()
-    assert [where.name for where in score.standings] == ["open-grid-clusters-exact", "decoy"]
+# The stored record
+
+
+def test_every_tuned_row_has_the_settings_that_tuning_chose() -> None:
+    record = League().record
+    assert TUNED_ON.kind != REPORTED_ON.kind
+    for cell in CELLS:
+        if cell.name not in record["cells"]:
+            continue
+        kept = record["cells"][cell.name]
+        assert Tasks(**kept["tasks"]) == cell.report
+        assert all(tried["runs"] >= 50 for rows in kept["tried"].values() for tried in rows)
+        chosen = choose(kept["tried"]) | {name: stored_settings()[cell.arena.key].get(name, {}) for name in cell.stored}
+        for each in kept["rows"]:
+            for choice in each["choice"].split(" and "):
+                wanted = chosen.get(each["method"], {}).get(choice)
+                assert wanted == each["settings"] or (each["method"], each["settings"]) in cell.fixed
+
+
+def test_what_was_tried_last_is_inside_what_was_tried() -> None:
+    rows = [
+        {"settings": {"radius": radius}, "lost": lost, "settled": 60, "runs": 64}
+        for radius, lost in ((1.0, 9), (3.0, 5))
+    ]
+    assert beyond_of({"opti": rows}) == [("opti", {"radius": 9.0})]
+    rows.append({"settings": {"radius": 9.0}, "lost": 7, "settled": 60, "runs": 64})
+    assert beyond_of({"opti": rows}) == []
+
+
+def test_variants_run_and_leave_nothing_switched_off() -> None:
+    cell = next(cell for cell in CELLS if cell.name == "open-grid-clusters-exact")
+    few, nine = Tasks(2, 1, "tuning", 39), ScaleFree()
+    posterior = TaskPosterior.prior(dim=36, ridge=1.0)
+    before = float(nine(0, posterior))
+    with switched_off(f"{OWN}radius_of_nine"):
+        assert float(nine(0, posterior)) == before / 2  # √(36/9)
+    assert float(nine(0, posterior)) == before
+    with switched_off(f"{OWN}no_evidence"):
+        assert len(TaskPriors.of(torch.eye(2).double(), 1.0).ridges) == 2
+    assert len(TaskPriors.of(torch.eye(2).double(), 1.0).ridges) == 8
+    assert len(measured(cell.entrant(f"{OWN}thompson", {}, few), "cpu")["runs"]["lost"]) == 2
+    assert "failed" in measured(cell.entrant("opti", {"radius": -1.0}, few), "cpu")
+
+
+def test_titles_say_where_settings_are_from() -> None:
+    nothing = np.zeros((1, 1))
+    assert Result("opti", {}, "published", nothing, nothing).title == "OpTI, as published"
+    assert Result("thompson", {"scale": 0.01}, "published", nothing, nothing).title == "Thompson, untuned, scale .01"
+    assert Result("opti", {"radius": 1.0}, "fewest and settling", nothing, nothing).title == "OpTI, tuned"
+    assert Result("opti", {"radius": 1.0}, "fewest", nothing, nothing).title == "OpTI, tuned (fewest)"
+    assert RECORD.is_file()
+    assert Standing("a", Result("usf-ucb", {}, "default", nothing, nothing), []).settling is None

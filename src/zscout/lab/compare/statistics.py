@@ -15,7 +15,8 @@ import numpy as np
 from scipy.stats import norm, t
 
 ROUNDING = 1e-9
-LEVELS = (0.025, 0.975)
+TAIL = 0.025  # of an interval, on each side
+LEVELS = (TAIL, 1 - TAIL)
 ANYWHERE = (-math.inf, math.inf)
 
 
@@ -52,18 +53,19 @@ def _written(number: float, spec: str) -> str:
 class Bootstrap:
     """The same draws for every table of runs [tasks seeds]."""
 
-    def __init__(self, tasks: int, seeds: int, draws: int = 2_000, seed: int = 0) -> None:
+    def __init__(self, tasks: int, seeds: int, draws: int = 2_000, seed: int = 0, tail: float = TAIL) -> None:
+        self._levels = (tail, 1 - tail)  # smaller to correct for several comparisons
         rng = np.random.default_rng(seed)
         self._tasks = rng.integers(tasks, size=(draws, tasks, 1))
         self._seeds = rng.integers(seeds, size=(draws, tasks, seeds))
-        few = t.ppf(LEVELS[1], tasks - 1) / norm.ppf(LEVELS[1]) * math.sqrt(tasks / (tasks - 1)) if tasks > 1 else None
+        few = t.ppf(1 - tail, tasks - 1) / norm.ppf(1 - tail) * math.sqrt(tasks / (tasks - 1)) if tasks > 1 else None
         self._wider = few  # the factor by which intervals are widened
 
     def estimate(self, value: float, drawn: np.ndarray, limits: tuple[float, float] = ANYWHERE) -> Estimate:
         """A value with the interval of its bootstrap draws, clipped to its possible range."""
         if self._wider is None:
             return Estimate(float(value), math.nan, math.nan)
-        low, high = (value + self._wider * (quantile - value) for quantile in np.quantile(drawn, LEVELS))
+        low, high = (value + self._wider * (quantile - value) for quantile in np.quantile(drawn, self._levels))
         return Estimate(float(value), float(max(low, limits[0])), float(min(high, limits[1])))
 
     def runs(self, table: np.ndarray) -> np.ndarray:

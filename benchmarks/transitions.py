@@ -18,6 +18,7 @@ from rich.console import Console
 from torch import Generator, Tensor
 
 from zscout.base.edge import as_size
+from zscout.base.hints import known_name
 from zscout.cli.parts.progress import bar_with_time_left
 from zscout.lab.training.fb import FBPretraining
 from zscout.models.fb.bodies.collection import Collector
@@ -25,7 +26,7 @@ from zscout.models.fb.bodies.training import BodyTrainer
 from zscout.models.fb.buffer import Buffer
 from zscout.models.fb.data import RUNS, force_steps
 from zscout.models.fb.recipe import BodyRecipe
-from zscout.worlds.registry import PLACES
+from zscout.worlds.registry import PLACES, of_kind
 
 CPU = torch.device("cpu")
 SHARD = 500_000  # transitions of a file
@@ -119,6 +120,10 @@ def main(options: Options) -> None:
     console, total = Console(), options.transitions
     if any(options.out.glob("*.npz")):
         raise SystemExit(f"{options.out} holds data already")
+    try:
+        known_name(options.world, of_kind("point", "body"), "world")
+    except ValueError as error:
+        raise SystemExit(f"{error}") from None
     what = FBPretraining(world=options.world, changes=options.set, seed=options.seed, device=options.device)
     told = 0
     with bar_with_time_left(console) as bar:

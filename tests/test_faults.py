@@ -269,6 +269,15 @@ def test_a_missing_option_is_named_without_utf8() -> None:
 
 
 @pytest.mark.parametrize(
+    ("words", "why"), [(["--layout", "plain"], "--layout applies to --data only"), (["--steps", "0"], "at least 10")]
+)
+def test_options_of_a_chart_are_not_passed_over(
+    words: list[str], why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert why in refused(["chart", "--out", str(tmp_path), *words], capsys)
+
+
+@pytest.mark.parametrize(
     "words",
     [
         ["transfer", "--gif", "file/run.gif"],

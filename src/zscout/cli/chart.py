@@ -46,6 +46,8 @@ class Chart:
         """Chart with a progress bar, then save."""
         with usage_errors():
             device_named(self.device)
+            if self.layout and self.data is None:
+                raise ValueError("--layout applies to --data only")
             run = self._charting() if self.data is None else self._reading(console)
         if run.resumed:
             say(console, f"resuming in {self.out}")
@@ -85,7 +87,7 @@ class Chart:
         return Charting(model, world, *self._size(300), self.seed, folder=self.out)
 
     def _size(self, steps: int) -> tuple[int, int, int]:
-        return (8, 2, 20) if self.quick else (self.behaviours, self.starts, self.steps or steps)
+        return (8, 2, 20) if self.quick else (self.behaviours, self.starts, steps if self.steps is None else self.steps)
 
     def _reading(self, console: Console) -> Any:
         """The same from recorded trajectories."""

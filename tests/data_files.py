@@ -1,6 +1,7 @@
 """Small files in the public layouts of reward-free data, all of the same episodes."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,28 @@ def _ogbench_with_next(folder: Path) -> None:
     np.savez(folder / "maze-v0.npz", observations=obs, actions=action, next_observations=next_obs, terminals=end)
 
 
+def _d4rl(folder: Path) -> None:
+    """Its last observations, where it terminated or timed out, have an action that leads nowhere."""
+    rows = [
+        (obs, np.concatenate([action, action[-1:]]), np.append(over, over[-1]), np.arange(len(obs)) == len(obs) - 1)
+        for obs, action, over in episodes()
+    ]
+    obs, actions, over, last = (np.concatenate(part) for part in zip(*rows, strict=True))
+    with h5py.File(folder / "maze-v0.hdf5", "w") as file:
+        arrays = {"observations": obs, "actions": actions, "terminals": over & last, "timeouts": last & ~over}
+        for name, array in {**arrays, "infos/qpos": obs}.items():
+            file[name] = array
+        file["metadata/algorithm"] = "SAC"
+
+
+def _d4rl_with_next(folder: Path) -> None:
+    obs, action, next_obs, over, end = transitions()
+    arrays = {"observations": obs, "actions": action, "next_observations": next_obs, "terminals": over}
+    with h5py.File(folder / "maze-v0.hdf5", "w") as file:
+        for name, array in {**arrays, "timeouts": end & ~over}.items():
+            file[name] = array
+
+
 def _minari(folder: Path) -> None:
     (folder / "data").mkdir()
     (folder / "data" / "metadata.json").write_text("{}")
@@ -101,11 +124,12 @@ def _metamotivo(folder: Path) -> None:
                 file.create_dataset(f"ep_{number}/{name}", data=array, compression="gzip")
 
 
-def _metamotivo_buffer(folder: Path) -> None:
+def _metamotivo_buffer(folder: Path, following: str = "next/", terminated: str = "next/terminated") -> None:
     obs, action, next_obs, over, _ = transitions()
     with h5py.File(folder / "buffer.hdf5", "w") as file:
-        arrays = {"observation": obs, "action": action, "qpos": obs, "next/observation": next_obs}
-        for name, array in {**arrays, "next/terminated": over[:, None]}.items():
+        arrays = {"observation": obs, "action": action, "qpos": obs, f"{following}observation": next_obs}
+        flags = 1.0 - over if terminated == "discount" else over
+        for name, array in {**arrays, terminated: flags[:, None]}.items():
             file.create_dataset(name, data=array)
 
 
@@ -123,10 +147,15 @@ WRITERS: dict[str, tuple[str, Callable[[Path], None]]] = {
     "exorl": ("exorl", _exorl),
     "ogbench": ("ogbench", _ogbench),
     "ogbench with next": ("ogbench", _ogbench_with_next),
+    "d4rl": ("d4rl", _d4rl),
+    "d4rl with next": ("d4rl", _d4rl_with_next),
     "minari": ("minari", _minari),
     "minari of dicts": ("minari", _minari_of_dicts),
     "metamotivo": ("metamotivo", _metamotivo),
     "metamotivo buffer": ("metamotivo", _metamotivo_buffer),
+    "flat buffer": ("metamotivo", partial(_metamotivo_buffer, following="next_", terminated="next_terminated")),
+    "flat buffer, terminated": ("metamotivo", partial(_metamotivo_buffer, following="next_", terminated="terminated")),
+    "flat buffer with discount": ("metamotivo", partial(_metamotivo_buffer, following="next_", terminated="discount")),
     "plain": ("plain", _plain),
     "plain Parquet": ("plain", _plain_parquet),
 }

@@ -45,7 +45,7 @@ def test_every_layout_gives_the_same_transitions(
     np.testing.assert_array_equal(data.action, action)
     np.testing.assert_array_equal(data.next_obs, next_obs)
     np.testing.assert_array_equal(data.end, end)
-    terminates = layout != "ogbench"  # its terminals are ends of trajectories only
+    terminates = layout != "ogbench" and name != "d4rl"  # ends of trajectories only; the terminal state is not there
     np.testing.assert_array_equal(data.terminated, over & terminates)
     assert data.summary.trajectories == len(LENGTHS)
     assert (data.summary.longest, data.summary.terminated) == (max(LENGTHS), int(terminates))
@@ -97,12 +97,31 @@ def test_whole_trajectories_are_held_out(tmp_path: Path) -> None:
 def test_the_same_files_are_read_once(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plain(folder / "a.npz")
     first = read(folder, tmp_path / "cache").summary
-    monkeypatch.setattr("zscout.models.data.dataset.pieces_of", None)  # reading again would be a TypeError
+    monkeypatch.setattr("zscout.models.data.dataset.opened", None)  # reading again would be a TypeError
     assert read(folder, tmp_path / "cache").summary == first
     monkeypatch.undo()
     plain(folder / "a.npz", obs=transitions()[0] + 1)
     os.utime(folder / "a.npz", ns=(1, 1))
     assert read(folder, tmp_path / "cache").summary.digest != first.digest
+
+
+def test_only_a_folder_of_copies_is_replaced(folder: Path, tmp_path: Path) -> None:
+    """No file of the user is removed, whatever it is called."""
+    plain(folder / "a.npz")
+    (folder / "manifest.json").write_text("{}")
+    for into in (folder, folder.parent):  # holds the source; holds other files
+        with pytest.raises(ValueError, match="move"):
+            read(folder, into)
+    (tmp_path / "link").symlink_to(folder)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "thesis.txt").touch()
+    for name in ("link", "other"):
+        with pytest.raises(ValueError, match="move"):
+            read(folder / "a.npz", tmp_path / name)
+    assert sorted(path.name for path in tmp_path.rglob("*.*")) == ["a.npz", "manifest.json", "thesis.txt"]
+    plain(tmp_path / "b.npz")
+    read(tmp_path / "b.npz", tmp_path / "cache")
+    assert read(folder / "a.npz", tmp_path / "cache").summary.transitions == sum(LENGTHS)
 
 
 def test_a_large_compressed_file_is_read_in_blocks(folder: Path, tmp_path: Path) -> None:
@@ -196,7 +215,7 @@ def test_a_wrong_file_is_named_and_nothing_is_left(
         read(folder, tmp_path / "cache")
     assert "a.npz" in str(caught.value)
     assert not (tmp_path / "made-by-a-pickle").exists()
-    assert not (tmp_path / "cache" / "manifest.json").exists()
+    assert not (tmp_path / "cache").exists()
 
 
 def test_files_of_other_widths_are_both_named(folder: Path, tmp_path: Path) -> None:
@@ -242,7 +261,20 @@ def test_hdf5_reads_no_other_file(folder: Path, tmp_path: Path) -> None:
     with h5py.File(folder / "a.hdf5", "w") as file:
         file["observation"] = h5py.ExternalLink(str(tmp_path / "secret.hdf5"), "observation")
         file["action"] = action
-    with pytest.raises(ValueError, match="links to another file"):
+    with pytest.raises(ValueError, match="is a link"):
+        read(folder, tmp_path / "cache")
+    with h5py.File(folder / "a.hdf5", "w") as file:  # a link to a link
+        file["a/b/c/d"] = h5py.ExternalLink(str(tmp_path / "secret.hdf5"), "/")
+        file["ep_0"] = h5py.SoftLink("/a/b/c/d")
+    with pytest.raises(ValueError, match="ep_0 is a link"):
+        read(folder, tmp_path / "cache")
+    with h5py.File(folder / "a.hdf5", "w") as file:
+        layout = h5py.VirtualLayout(obs.shape, obs.dtype)
+        layout[:] = h5py.VirtualSource(str(tmp_path / "secret.hdf5"), "observation", obs.shape)
+        for name in ("observation", "next_observation"):
+            file.create_virtual_dataset(name, layout)
+        file["action"] = action
+    with pytest.raises(ValueError, match="in another file"):
         read(folder, tmp_path / "cache")
 
 

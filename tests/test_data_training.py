@@ -19,7 +19,7 @@ from zscout.cli import main
 from zscout.cli.pretrain import Pretrain
 from zscout.lab.training.fb import FBPretraining
 from zscout.lab.training.grid import GridTraining
-from zscout.models.data.dataset import Dataset, gather
+from zscout.models.data.dataset import STORED, Dataset, gather
 from zscout.models.fb.data import Experience
 from zscout.models.fb.model import FB, FBConfig
 from zscout.models.fb.offline import DataTrainer, errors_of
@@ -203,12 +203,15 @@ def test_trajectories_that_are_too_short_are_refused(data: Dataset) -> None:
 
 
 def test_from_a_folder_of_episodes_to_an_agent(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine" / "data").mkdir(parents=True)
+    (tmp_path / "mine" / "data" / "thesis.txt").touch()
     done = run_zscout(["pretrain", "--data", str(folder), "--quick", "--out", "mine"], tmp_path)
     assert done.returncode == 0, done.stderr
     assert "layout plain: 1 file, 4,200 transitions" in done.stdout
     assert sorted(path.name for path in (tmp_path / "mine").iterdir()) == [
         "README.md",
         "config.json",
+        "data",
         "model.safetensors",
         "observations.safetensors",
         "training.json",
@@ -221,7 +224,8 @@ def test_from_a_folder_of_episodes_to_an_agent(folder: Path, tmp_path: Path) -> 
     assert observations_of(tmp_path / "mine").shape[1] == 4
     charted = run_zscout(["chart", "--data", str(folder), "--model", "./mine", "--quick", "--out", "mine"], tmp_path)
     assert charted.returncode == 0, charted.stderr
-    assert not (tmp_path / "mine" / "data").exists()
+    assert not (tmp_path / "mine" / STORED).exists()
+    assert (tmp_path / "mine" / "data" / "thesis.txt").exists()
     model = zscout.load(str(tmp_path / "mine"))
     assert isinstance(model, FB)
     assert len(model.atlas.z) == 8

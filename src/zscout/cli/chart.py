@@ -1,6 +1,5 @@
 """zscout chart."""
 
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,8 +12,6 @@ from zscout.cli.parts.options import DataPath, Quick, Usual, device_named, usage
 from zscout.cli.parts.output import say, writable_folder
 from zscout.cli.parts.progress import bar_with_time_left, read_data, stopped
 from zscout.worlds.registry import PLACES, of_kind
-
-STORED = "data"  # the folder of transitions while they are read
 
 
 def charted() -> list[str]:
@@ -32,7 +29,7 @@ class Chart:
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")]  # Folder for atlas.safetensors.
     world: Annotated[str, tyro.conf.arg(help=f"{', '.join(charted())}.")] = Usual("walker")
     data: DataPath = None
-    layout: str = ""  # Of --data: exorl, ogbench, minari, metamotivo or plain; default: as the files say.
+    layout: str = ""  # Of --data: exorl, d4rl, ogbench, minari, metamotivo or plain; default: as the files say.
     model: str = ""  # A shipped model's name, a folder, or hf://owner/name; default: the world's shipped model.
     behaviours: int = 2048  # Number of z: half of sample_z and of random smooth rewards, half children of the best.
     starts: int = 6  # Starts from which each is followed; with --data, segments of each, on average at least.
@@ -64,7 +61,9 @@ class Chart:
                 stopped("stopped; run the same command again to resume", stop)
         atlas = run.atlas()
         if self.data is not None:
-            shutil.rmtree(self.out / STORED)
+            from zscout.models.data.dataset import STORED, discard
+
+            discard(self.out / STORED)
         size = (self.out / "atlas.safetensors").stat().st_size / 2**20
         say(console, f"wrote {self.out}: {atlas}, {size:.2f} MB")
         start = f"the start decides {atlas.start_share:.0%} of what a behaviour does"
@@ -92,7 +91,7 @@ class Chart:
     def _reading(self, console: Console) -> Any:
         """The same from recorded trajectories."""
         import zscout
-        from zscout.models.data.dataset import Dataset
+        from zscout.models.data.dataset import STORED, Dataset
         from zscout.transfer.atlas.trajectories import SegmentCharting
 
         if not self.model or not isinstance(self.world, Usual):

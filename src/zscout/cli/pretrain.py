@@ -34,7 +34,7 @@ class Pretrain:
     out: Path  # Folder for the model, its log and, during training, its checkpoint.
     world: World = OPEN_GRID
     data: DataPath = None
-    layout: str = ""  # Of --data: exorl, ogbench, minari, metamotivo or plain; default: as the files say.
+    layout: str = ""  # Of --data: exorl, d4rl, ogbench, minari, metamotivo or plain; default: as the files say.
     # usfa (grids), or fb (point maze, bodies, data): a forward-backward model; only --set, --seed, --device and
     # --quick apply.
     model: str = Usual("usfa")
@@ -89,7 +89,8 @@ class Pretrain:
 
     def _training(self, console: Console | None = None) -> "Training":
         """The training of this model, new or resumed."""
-        from zscout.lab.training.training import STORED, check_folder
+        from zscout.lab.training.training import check_folder
+        from zscout.models.data.dataset import STORED
 
         check_world(self.world, PLACES)
         learned, anywhere = of_kind("point", "body"), self.data is not None and isinstance(self.world, Usual)

@@ -24,7 +24,7 @@ Jobs = Annotated[int | None, tyro.conf.arg(metavar="INT")]
 Runner = Annotated[str, tyro.conf.arg(metavar="{local,ray}")]
 Address = Annotated[str, tyro.conf.arg(metavar="HOST:PORT")]
 Quick = tyro.conf.FlagCreatePairsOff[bool]
-ABOUT_DATA = "A folder of episodes, or a file: ExORL, OGBench, Minari, metamotivo, or plain .npz or Parquet."
+ABOUT_DATA = "A folder of episodes, or a file: ExORL, D4RL, OGBench, Minari, metamotivo, or plain .npz or Parquet."
 DataPath = Annotated[Path | None, tyro.conf.arg(metavar="PATH", help=ABOUT_DATA)]
 
 

@@ -5,8 +5,7 @@ from functools import partial
 from typing import Any
 
 from zscout.lab.training.body import BodyTraining
-from zscout.lab.training.training import STORED
-from zscout.models.data.dataset import Dataset
+from zscout.models.data.dataset import STORED, Dataset
 from zscout.models.fb.model import FB
 from zscout.models.fb.offline import DataTrainer
 from zscout.models.fb.recipe import DataRecipe

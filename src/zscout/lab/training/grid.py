@@ -12,8 +12,8 @@ from torch import Generator, Tensor
 
 from zscout.base.edge import as_size, known_name
 from zscout.lab.arenas.ground import features_named, world_named
-from zscout.lab.training.training import STORED, Training, parse_change
-from zscout.models.data.dataset import Dataset
+from zscout.lab.training.training import Training, parse_change
+from zscout.models.data.dataset import STORED, Dataset
 from zscout.models.exact.model import ExactModel
 from zscout.models.files.pretrained import load
 from zscout.models.usfa.judging import Judge, Verdict, moment_error

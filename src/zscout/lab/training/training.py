@@ -1,6 +1,5 @@
 """A training in a folder: resumed if it was begun, judged and saved at its end."""
 
-import shutil
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -10,11 +9,11 @@ from typing import Any, ClassVar, Protocol
 
 import zscout
 from zscout.base.files import parse_json, write_json
+from zscout.models.data.dataset import STORED, discard
 from zscout.models.files.checkpoint import Resumable, read_checkpoint, write_checkpoint
-from zscout.models.files.folder import CARD, CONFIG, MANIFEST, WEIGHTS, save
+from zscout.models.files.folder import CARD, CONFIG, WEIGHTS, save
 
 CHECKPOINT, LOG = "checkpoint.safetensors", "training.json"
-STORED = "data"  # the folder of transitions while a model of data is trained
 
 
 class Pretraining(Protocol):
@@ -128,8 +127,7 @@ class Training(ABC):
         }
         write_json(self.out / LOG, log)
         (self.out / CHECKPOINT).unlink(missing_ok=True)
-        if (self.out / STORED / MANIFEST).is_file():
-            shutil.rmtree(self.out / STORED)
+        discard(self.out / STORED)
         return log
 
     def write(self, model: Any) -> None:

@@ -15,10 +15,13 @@ from jaxtyping import Int
 from torch import Generator, Tensor
 
 from zscout.base.files import parsed, read_json, write_json
-from zscout.models.data.layouts import Piece, data_files, layout_of, pieces_of
+from zscout.base.hints import known_name
+from zscout.models.data.layouts import LAYOUTS, Piece, data_files, layout_of, opened
 from zscout.models.fb.data import Experience
 from zscout.models.files.folder import MANIFEST
 
+STORED = ".zscout-data"  # the folder of transitions in that of a model or an atlas, while they are needed
+OURS = "made-by-zscout"  # a file that says that the folder may be removed
 HELD_OUT = 0.05  # share of the trajectories that training does not see
 BEYOND = 1e-3  # what an action may lie beyond [−1, 1]: rounding
 
@@ -54,23 +57,39 @@ class Summary:
 def gather(path: Path, folder: Path, layout: str = "") -> Iterator[tuple[int, int]]:
     """Read all files into a folder that ``Dataset`` opens; yields the files read and their number.
 
-    A folder that holds the same files' transitions is kept.
+    A folder that holds the same files' transitions is kept; one that ``gather`` did not make is refused.
     """
-    files = data_files(path)
-    name = layout_of(files[0], layout)
+    files, name = data_files(path), known_name(layout, LAYOUTS, "layout") if layout else ""
+    if any(file.resolve().is_relative_to(folder.resolve()) for file in files):
+        raise ValueError(f"{folder} is for copies of the data: move your files out of it")
     facts = [(str(file.resolve()), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
-    source = hashlib.sha256(repr((name, facts)).encode()).hexdigest()
+    source = hashlib.sha256(repr((layout, facts)).encode()).hexdigest()
     if (folder / MANIFEST).is_file() and Dataset(folder).summary.source == source:
         return
-    shutil.rmtree(folder, ignore_errors=True)
+    discard(folder)
+    if folder.exists() or folder.is_symlink():
+        raise ValueError(f"{folder} holds other files: move them, they would be replaced")
     folder.mkdir(parents=True)
-    with _Writer(folder) as writer:
-        for done, file in enumerate(files, 1):
-            writer.begin(file)
-            for piece in pieces_of(file, name):
-                writer.add(piece)
-            yield done, len(files)
-        write_json(folder / MANIFEST, asdict(writer.summary(name, len(files), source)))
+    (folder / OURS).touch()
+    try:
+        with _Writer(folder) as writer:
+            for done, file in enumerate(files, 1):
+                with opened(file) as table:
+                    name = name or layout_of(table)
+                    writer.begin(file)
+                    for piece in LAYOUTS[name].read(table):
+                        writer.add(piece)
+                yield done, len(files)
+            write_json(folder / MANIFEST, asdict(writer.summary(name, len(files), source)))
+    except BaseException:
+        discard(folder)
+        raise
+
+
+def discard(folder: Path) -> None:
+    """Remove a folder that ``gather`` made; any other stays."""
+    if (folder / OURS).is_file() and not folder.is_symlink():
+        shutil.rmtree(folder)
 
 
 class Dataset:

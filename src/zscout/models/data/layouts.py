@@ -1,19 +1,20 @@
 """Public layouts of reward-free data, each as transitions in blocks; the layout is detected from the files."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from zscout.base.hints import known_name
-from zscout.models.data.tables import Hdf5Table, NpzTable, ParquetTable, Table, opened_hdf5
+from zscout.models.data.tables import NpzTable, ParquetTable, Table, opened_hdf5
 
 HDF5 = (".hdf5", ".h5")
 ENDINGS = (".npz", ".parquet", *HDF5)
 MINARI, METAMOTIVO = "episode_", "ep_"  # names of their groups, before a number
+NEXT = ("next/observation", "next_observation")  # of a buffer of transitions
+TERMINATED = ("next/terminated", "next_terminated", "terminated", "discount")  # 0 in a discount terminates
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,25 +45,20 @@ def data_files(path: Path) -> list[Path]:
     return found
 
 
-def layout_of(file: Path, asked: str = "") -> str:
-    """The name of the layout of a file: the one asked for, or the first whose arrays it has."""
-    if asked:
-        return known_name(asked, LAYOUTS, "layout")
-    with ExitStack() as stack:
-        table = _table(file, stack)
-        for name, layout in LAYOUTS.items():
-            if layout.fits(table):
-                return name
+def opened(file: Path) -> AbstractContextManager[Table]:
+    """The arrays of a file."""
+    if file.suffix in HDF5:
+        return opened_hdf5(file)
+    return nullcontext(ParquetTable(file) if file.suffix == ".parquet" else NpzTable(file))
+
+
+def layout_of(table: Table) -> str:
+    """The name of the first layout whose arrays a file has."""
+    for name, layout in LAYOUTS.items():
+        if layout.fits(table):
+            return name
     wanted = "; ".join(f"{name}: {layout}" for name, layout in LAYOUTS.items())
-    raise ValueError(
-        f"{file} has {', '.join(table.fields)[:200] or 'no arrays'}, which is no known layout. Expected {wanted}"
-    )
-
-
-def pieces_of(file: Path, layout: str) -> Pieces:
-    """The transitions of a file."""
-    with ExitStack() as stack:
-        yield from LAYOUTS[layout].read(_table(file, stack))
+    raise ValueError(f"{table.name} has {table}, which is no known layout. Expected {wanted}")
 
 
 # Layouts
@@ -74,10 +70,13 @@ class Layout(NamedTuple):
     arrays: tuple[str, ...]
     read: Callable[[Any], Pieces]
     groups: str = ""  # of HDF5, one for each episode: their names, before a number
+    without: tuple[str, ...] = ()  # arrays that say that it is another
 
     def fits(self, table: Table) -> bool:
         """Whether the file has its groups or arrays."""
-        return bool(self.groups and _groups(table, self.groups)) or set(self.arrays) <= table.fields.keys()
+        if self.groups and _groups(table, self.groups):
+            return True
+        return set(self.arrays) <= table.fields.keys() and table.fields.keys().isdisjoint(self.without)
 
     def __str__(self) -> str:
         return (f"groups {self.groups}0 … with " if self.groups else "") + ", ".join(self.arrays)
@@ -89,43 +88,44 @@ def _exorl(table: Table) -> Pieces:
         yield _piece(obs[:-1], action[1:], next_obs, np.reshape(discount[1:], -1) == 0)
 
 
+def _d4rl(table: Table) -> Pieces:
+    """Trajectories one after the other; a terminal row terminates, a timeout only ends."""
+    return _joined(table, "terminals", "timeouts")
+
+
 def _ogbench(table: Table) -> Pieces:
-    """Trajectories one after the other; a terminal row is the last of one, and its action leads nowhere."""
-    names = ["observations", "actions", "terminals"]
-    if "next_observations" in table.fields:
-        for obs, action, last, next_obs in table.blocks([*names, "next_observations"]):
-            yield _piece(obs, action, next_obs, np.zeros(len(obs), bool), np.reshape(last, -1) != 0)
-        return
-    for (obs, action, last), (next_obs, *_) in _pairs(table.blocks(names)):
-        ends = np.reshape(last, -1) != 0
-        kept = ~ends[:-1]
-        nowhere = np.zeros(int(kept.sum()), bool)
-        yield _piece(obs[:-1][kept], action[:-1][kept], next_obs[kept], nowhere, ends[1:][kept])
+    """Trajectories one after the other; a terminal row ends one and does not terminate."""
+    return _joined(table, "", "terminals")
 
 
-def _minari(file: Hdf5Table) -> Pieces:
+def _minari(file: Table) -> Pieces:
     """A group for each episode."""
     return _episodes(file, MINARI, "observations", "actions", "terminations")
 
 
-def _metamotivo(file: Hdf5Table) -> Pieces:
+def _metamotivo(file: Table) -> Pieces:
     """A group for each episode; or a buffer of transitions, whose next ones may be in a group."""
     if _groups(file, METAMOTIVO):
         yield from _episodes(file, METAMOTIVO, "observation", "action", "terminated")
         return
-    inner = "next/" if "next/observation" in file.fields else "next_"
-    names, over = ["observation", "action", f"{inner}observation"], "next/terminated"
-    yield from _transitions(file, [*names, over] if over in file.fields else names)
+    following = NEXT[0] if NEXT[0] in file.fields else NEXT[1]
+    over = [name for name in TERMINATED if name in file.fields][:1]
+    for obs, action, next_obs, *flags in file.blocks(["observation", "action", following, *over]):
+        zero = np.reshape(flags[0], -1) == 0 if flags else np.ones(len(obs), bool)
+        yield _piece(obs, action, next_obs, zero if over == ["discount"] else ~zero)
 
 
 def _plain(table: Table) -> Pieces:
     """Transitions; with truncated, those end a trajectory, too."""
-    names = ["obs", "action", "next_obs", "terminated"]
-    return _transitions(table, [*names, "truncated"] if "truncated" in table.fields else names)
+    for obs, action, next_obs, over, *cut in table.blocks(
+        ["obs", "action", "next_obs", "terminated", *({"truncated"} & table.fields.keys())]
+    ):
+        yield _piece(obs, action, next_obs, _any([over]), _any([over, *cut]))
 
 
 LAYOUTS = {
-    "exorl": Layout(("observation", "action", "discount"), _exorl),
+    "exorl": Layout(("observation", "action", "discount"), _exorl, without=NEXT),
+    "d4rl": Layout(("observations", "actions", "terminals", "timeouts"), _d4rl),
     "ogbench": Layout(("observations", "actions", "terminals"), _ogbench),
     "minari": Layout(("observations", "actions", "terminations"), _minari, MINARI),
     "metamotivo": Layout(("observation", "action"), _metamotivo, METAMOTIVO),
@@ -137,12 +137,6 @@ LAYOUTS = {
 # Parts
 
 
-def _table(file: Path, stack: ExitStack) -> Table:
-    if file.suffix in HDF5:
-        return stack.enter_context(opened_hdf5(file))
-    return ParquetTable(file) if file.suffix == ".parquet" else NpzTable(file)
-
-
 def _groups(table: Table, prefix: str) -> list[str]:
     """The groups whose names are the prefix and a number, in the order of their numbers."""
     found = {name.partition("/")[0] for name in table.fields if "/" in name}
@@ -152,27 +146,41 @@ def _groups(table: Table, prefix: str) -> list[str]:
     )
 
 
-def _episodes(file: Hdf5Table, prefix: str, obs: str, action: str, terminated: str) -> Pieces:
+def _episodes(file: Table, prefix: str, obs: str, action: str, terminated: str) -> Pieces:
     """Observations are as many as actions, or one more; an episode is read whole."""
     if not (groups := _groups(file, prefix)):
         raise ValueError(f"{file.name} has no groups {prefix}0, {prefix}1 …")
     for group in groups:
-        table = file.inner(group)
-        seen = table.whole(f"{obs}/observation" if f"{obs}/observation" in table.fields else obs)
-        done = table.whole(action)
-        if len(done) not in (len(seen), len(seen) - 1):
-            raise ValueError(f"{table.name} has {len(seen)} observations and {len(done)} actions, expected one less")
-        n = len(seen) - 1
-        over = table.whole(terminated)[:n] if terminated in table.fields else np.zeros(n, bool)
+        of_dict, flags = f"{group}/{obs}/observation", f"{group}/{terminated}"
+        seen = file.whole(of_dict if of_dict in file.fields else f"{group}/{obs}")
+        done, n = file.whole(f"{group}/{action}"), len(seen) - 1
+        if n < 1:
+            continue
+        if len(done) not in (n, n + 1):
+            raise ValueError(f"{file.name}, {group}: {n + 1} observations and {len(done)} actions, expected one less")
+        over = file.whole(flags)[:n] if flags in file.fields else np.zeros(n, bool)
         if len(over) != n:
-            raise ValueError(f"{table.name} has {len(over)} entries in {terminated}, expected {n}")
-        yield _piece(seen[:-1], done[:n], seen[1:], np.reshape(over, -1) != 0, np.arange(n) == n - 1)
+            raise ValueError(f"{file.name} has {len(over)} entries in {flags}, expected {n}")
+        yield _piece(seen[:-1], done[:n], seen[1:], _any([over]), np.arange(n) == n - 1)
 
 
-def _transitions(table: Table, names: Sequence[str]) -> Pieces:
-    for obs, action, next_obs, *flags in table.blocks(names):
-        over, *cut = [np.reshape(flag, -1) != 0 for flag in flags] or [np.zeros(len(obs), bool)]
-        yield _piece(obs, action, next_obs, over, cut[0] if cut else None)
+def _joined(table: Table, over: str, end: str) -> Pieces:
+    """Trajectories one after the other. Without next_observations, the last action of each leads nowhere."""
+    names = ["observations", "actions", end, *([over] if over else [])]
+    if "next_observations" in table.fields:
+        for next_obs, obs, action, *flags in table.blocks(["next_observations", *names]):
+            yield _piece(obs, action, next_obs, _any(flags[1:], len(obs)), _any(flags))
+        return
+    for (obs, action, *flags), (next_obs, *_) in _pairs(table.blocks(names)):
+        ends = _any(flags)
+        kept = ~ends[:-1]
+        yield _piece(obs[:-1][kept], action[:-1][kept], next_obs[kept], _any([], int(kept.sum())), ends[1:][kept])
+
+
+def _any(flags: Sequence[np.ndarray], length: int = 0) -> np.ndarray:
+    """Where one of the flags is set; nowhere if there are none."""
+    found: np.ndarray = np.any([np.reshape(flag, -1) != 0 for flag in flags] or [np.zeros(length, bool)], axis=0)
+    return found
 
 
 def _pairs(blocks: Iterator[Block]) -> Iterator[tuple[list[np.ndarray], list[np.ndarray]]]:

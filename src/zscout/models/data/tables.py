@@ -15,6 +15,7 @@ import numpy as np
 from zscout.base.hints import MissingExtraError
 
 ROWS = 65_536  # of a block
+DEEPEST = 2  # groups around an array that is used
 NUMBERS = "biuf"  # kinds of dtype: bool, int, unsigned, float
 
 
@@ -31,6 +32,10 @@ class Table(ABC):
     def __init__(self, name: str) -> None:
         self.name, self.fields = name, dict[str, Field]()
 
+    def __str__(self) -> str:
+        """Its arrays, as far as a line has room."""
+        return ", ".join(self.fields)[:200] or "no arrays"
+
     @abstractmethod
     def rows(self, name: str) -> Iterator[np.ndarray]:
         """One array in blocks of ``ROWS`` rows."""
@@ -39,7 +44,7 @@ class Table(ABC):
         """Rows of these arrays, side by side; raises if one is missing, not numbers, or longer than another."""
         for name in names:
             if name not in self.fields:
-                raise ValueError(f"{self.name} has no {name!r}; it has {', '.join(self.fields) or 'nothing'}")
+                raise ValueError(f"{self.name} has no {name!r}; it has {self}")
             shape, dtype = self.fields[name]
             if dtype.kind not in NUMBERS or not shape:
                 raise ValueError(f"{self.name}: {name} has shape {shape} and dtype {dtype}, expected rows of numbers")
@@ -104,34 +109,32 @@ def _header(stream: Any, name: str) -> tuple[tuple[int, ...], bool, np.dtype[Any
 
 
 class Hdf5Table(Table):
-    """The datasets of an open HDF5 file or of one of its groups, "a/b" included; no other file is read."""
+    """The datasets of an open HDF5 file, also of its groups, as "a/b/c"; no link is followed, no other file read."""
 
-    def __init__(self, group: Any, name: str) -> None:
+    def __init__(self, file: Any, name: str) -> None:
         super().__init__(name)
-        self.group = group
-        self._collect(group, "")
+        self._file = file
+        with readable(name):
+            self._collect(file, "")
 
     def _collect(self, group: Any, prefix: str) -> None:
         import h5py
 
         for name in group:
-            path, external = f"{prefix}{name}", isinstance(group.get(name, getlink=True), h5py.ExternalLink)
-            with readable(self.name):
-                part = None if external else group[name]
-            if external or (isinstance(part, h5py.Dataset) and (part.is_virtual or part.external)):
-                raise ValueError(f"{self.name}: {path} links to another file, which is not read")
+            path = f"{prefix}{name}"
+            if not isinstance(group.get(name, getlink=True), h5py.HardLink):
+                raise ValueError(f"{self.name}: {path} is a link, expected arrays and groups in the file itself")
+            part = group[name]
             if isinstance(part, h5py.Dataset):
                 self.fields[path] = Field(tuple(part.shape or ()), part.dtype)
-            elif not prefix:
-                self._collect(part, f"{name}/")
-
-    def inner(self, name: str) -> "Hdf5Table":
-        """One of its groups."""
-        return Hdf5Table(self.group[name], f"{self.name}, {name}")
+            elif isinstance(part, h5py.Group) and path.count("/") < DEEPEST:
+                self._collect(part, f"{path}/")
 
     def rows(self, name: str) -> Iterator[np.ndarray]:
         """One array in blocks."""
-        data = self.group[name]
+        data = self._file[name]
+        if data.is_virtual or data.external:
+            raise ValueError(f"{self.name}: {name} is in another file, which is not read")
         return (data[first : first + ROWS] for first in range(0, len(data), ROWS))
 
 

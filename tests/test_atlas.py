@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from torch import Generator, Tensor
 
 import zscout
-from benchmarks import detectors, limits, rivals_table
+from benchmarks import detectors, limits, memory, rivals_table
 from benchmarks.atlas import League, entrants
 from benchmarks.atlas_table import table
 from toys import Drift, Drifter
@@ -513,10 +513,10 @@ def test_the_documented_table_is_of_the_stored_returns() -> None:
     assert table(json.loads((root / "results" / "2026-11-atlas-4.json").read_text())) in text
     rivals, log = (root / "results" / f"2026-11-rivals.{kind}" for kind in ("json", "md"))
     assert rivals_table.table(json.loads(rivals.read_text())) in log.read_text()
-    log = root / "results" / "2026-11-limits.md"
-    for name, its_table in (("limits", limits.table), ("detectors", detectors.table)):
-        stored = json.loads((root / "results" / f"2026-11-{name}.json").read_text())
-        assert its_table(stored) in log.read_text()
+    logs = "".join((root / "results" / f"2026-11-{name}.md").read_text() for name in ("limits", "memory"))
+    for module in (limits, detectors, memory):
+        stored = json.loads((root / "results" / f"2026-11-{module.__name__.rpartition('.')[2]}.json").read_text())
+        assert module.table(stored) in logs
 
 
 def test_the_benchmark_of_bodies_plays_all_its_entrants(tmp_path: Path) -> None:

@@ -152,12 +152,13 @@ def table(found: dict[str, Any]) -> str:
     kinds: dict[str, list[int]] = {"named": [], "varied": [], "again": []}
     for number, name in enumerate(found["tasks"][: len(found["labels"][ENTRANTS[0]])]):
         kinds["again" if name.endswith("again") else "named" if name in NAMED else "varied"].append(number)
+    kinds = {kind: rows for kind, rows in kinds.items() if rows}
     lines = [f"|  | {' | '.join(kinds)} |", "|---" * (1 + len(kinds)) + "|"]
     without = torch.tensor(found["returns"][ENTRANTS[0]]).mean(1)
     for one in ENTRANTS:
         labels, returns = torch.tensor(found["labels"][one]), torch.tensor(found["returns"][one]).mean(1)
         cells = []
-        for rows in filter(None, kinds.values()):
+        for rows in kinds.values():
             ratio = returns[rows].sum() / without[rows].sum()
             cells.append(f"{labels[rows].median(1).values.mean():.0f} labels, return × {ratio:.2f}")
         lines.append(f"| {one} | {' | '.join(cells)} |".replace(" 0.", " ."))

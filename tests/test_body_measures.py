@@ -12,6 +12,7 @@ from benchmarks import body_measures
 from benchmarks.body_measures import best_z, main, measure
 from benchmarks.cross_entropy import cross_entropy
 from test_body_training import TINY
+from zscout.lab.arenas.body import BodyArena
 from zscout.lab.evaluation.judging import episode_returns
 from zscout.models.fb.bodies.training import BodyTrainer
 from zscout.models.fb.model import FB
@@ -24,7 +25,6 @@ from zscout.worlds.bodies.tasks import body_task, body_tasks
 
 STORED = Path(__file__).parents[1] / "results"
 SMALL = {
-    "HORIZON": 24,
     "EPISODES": 3,
     "RANDOM": 2,
     "LABEL_COUNTS": (50, 150, 500),
@@ -57,6 +57,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture
 def model(saved: str, monkeypatch: pytest.MonkeyPatch) -> FB:
+    monkeypatch.setattr(BodyArena, "horizon", 24)
     for name, value in SMALL.items():
         monkeypatch.setattr(body_measures, name, value)
     found = zscout.load(saved)

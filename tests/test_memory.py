@@ -47,11 +47,11 @@ def test_a_known_task_needs_fewer_labels_and_an_unknown_one_not_more(atlas: Atla
     assert after(atlas, memory, (0.2, -0.7), 40) > 0.97 * after(atlas, None, (0.2, -0.7), 40)
 
 
-def test_the_first_z_is_the_best_for_the_earlier_tasks_on_average(atlas: Atlas, memory: Memory) -> None:
-    agent = OnlineTransfer(Drifter(), runs=40, atlas=atlas, memory=memory)
-    value = torch.stack([atlas.values(near(*place)) for place in OLD.values()]).sum(0)
-    first = value[atlas.index_of(agent.ask(np.zeros((40, 4))).float())]
-    assert (first > value.mean() + 0.9 * (value.amax() - value.mean())).all()
+def test_the_first_z_is_the_best_of_an_earlier_task(atlas: Atlas, memory: Memory) -> None:
+    first = OnlineTransfer(Drifter(), runs=40, atlas=atlas, memory=memory).ask(np.zeros((40, 4)))
+    near_old = torch.stack([near(*place)(first) for place in OLD.values()])
+    assert (near_old.amax(0) > 0.8).all()
+    assert len(first.unique(dim=0)) == len(OLD)
 
 
 def test_equal_rewards_do_not_keep_it_at_an_earlier_task(atlas: Atlas, memory: Memory) -> None:
@@ -133,7 +133,10 @@ def rounded(atlas: Atlas, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> At
 def test_tasks_and_agents_of_an_atlas_fit_it_after_its_z_were_rounded(
     atlas: Atlas, rounded: Atlas, memory: Memory, tmp_path: Path
 ) -> None:
-    assert torch.equal(memory.past(atlas).best, memory.past(rounded).best)
+    exact, past = memory.past(atlas).rows, memory.past(rounded).rows
+    assert exact is not None
+    assert past is not None
+    assert torch.equal(exact, past)
     one = OnlineTransfer(Drifter(), runs=3, atlas=atlas, memory=memory)
     one.act(np.zeros((3, 4)))
     one.save(tmp_path)

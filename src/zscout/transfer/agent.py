@@ -511,7 +511,7 @@ class OnlineTransfer:
     def _problem(self, obs: Obs) -> Problem:
         state, score = self._state, self.method.acquisition
         parts = state.last, self._constant, None if state.experience is None else state.experience.merged()
-        past = None if self.past is None else self.past.first
+        past = None if self.past is None else self.past.rows
         return Problem(obs, self.model, state.measured_belief, self.radius, score, *parts, past=past, costs=state.costs)
 
     @property

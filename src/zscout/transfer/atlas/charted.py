@@ -187,8 +187,8 @@ class ChartedCandidates(Candidates):
 class OverAtlas:
     """The behaviour of the atlas with the highest score.
 
-    Before the first reward it is a random one, or with a memory the best for earlier tasks on average. While all
-    rewards are equal, ẑ is 0 and the score is the width. Up to 16 behaviours are tried once each.
+    Before the first reward it is a random one, or with a memory the best of an earlier task. While all rewards are
+    equal, ẑ is 0 and the score is the width. Up to 16 behaviours are tried once each.
     """
 
     def __call__(self, problem: Problem, rng: Rng) -> Float[Tensor, "*b d"]:

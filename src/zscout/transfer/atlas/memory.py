@@ -31,22 +31,21 @@ class Past:
 
     @cached_property
     def covariance(self) -> Float[Tensor, "D D"] | None:
-        """The prior of a new task, S = (1 − s)I + s·D(C + diag C)/2, s = ``PAST_SHARE``; None without earlier tasks.
-
-        C is the mean of wwᵀ: a new task is a mixture of earlier ones, or uses the same features.
-        """
-        if not self.names:
-            return None
-        eye, C = torch.eye(self.atlas.dim).to(self.weights), self.weights.mT @ self.weights / len(self.names)
-        return (1 - PAST_SHARE) * eye + PAST_SHARE * self.atlas.dim * (C + C.diagonal().diag()) / 2
+        """The prior of a new task, S = (1 − s)I + s·D·mean of wwᵀ, s = ``PAST_SHARE``; None without earlier tasks."""
+        D = self.atlas.dim
+        eye = torch.eye(D).to(self.weights)
+        return (
+            (1 - PAST_SHARE) * eye + PAST_SHARE * D * self.weights.mT @ self.weights / len(self.names)
+            if self.names
+            else None
+        )
 
     @cached_property
-    def first(self) -> Bool[Tensor, " N"] | None:
-        """The behaviour that is best for the earlier tasks on average, as a mask; None without earlier tasks."""
-        if not self.names:
-            return None
-        values = self.atlas.psi @ (self.weights / self._size(self.weights)[:, None]).mean(0)
-        return torch.arange(len(values), device=values.device) == values.argmax()
+    def rows(self) -> Bool[Tensor, " N"] | None:
+        """Which behaviours were the best of an earlier task; None without earlier tasks."""
+        found = torch.zeros(len(self.atlas.z), dtype=torch.bool, device=self.best.device)
+        found[self.best] = True
+        return found if self.names else None
 
     def resemblance(self, weights: Float[Tensor, "*b D"]) -> dict[str, Float[Tensor, "*b"]]:
         """The correlation of a reward with that of each task, over what the atlas visited; the highest first."""

@@ -9,6 +9,8 @@ from typing import Any
 
 import h5py
 import numpy as np
+import pyarrow
+import pyarrow.parquet
 import pytest
 import torch
 
@@ -91,7 +93,18 @@ def test_whole_trajectories_are_held_out(tmp_path: Path) -> None:
     first, _ = data.trajectories
     parts = [np.searchsorted(first, part.numpy(), side="right") for part in (train, held)]
     assert not set(parts[0]) & set(parts[1])
-    assert len(set(parts[1])) == round(0.05 * 90)
+    assert 27 - max(LENGTHS) < len(held) <= 27 == round(0.05 * len(data))
+
+
+def test_of_few_trajectories_the_end_of_the_longest_is_held_out(folder: Path, tmp_path: Path) -> None:
+    plain(folder / "a.npz")
+    train, held = read(folder, tmp_path / "cache").split(torch.Generator().manual_seed(0))
+    assert held.tolist() == [LENGTHS[0] + LENGTHS[1] - 1]
+    assert len(train) == sum(LENGTHS) - 1
+    parts = dict(zip(("obs", "action", "next_obs", "terminated"), transitions(), strict=False))
+    plain(folder / "a.npz", **{name: part[:1] for name, part in parts.items()})
+    train, held = read(folder, tmp_path / "cache").split(torch.Generator().manual_seed(0))
+    assert (train.tolist(), held.tolist()) == ([0], [])
 
 
 def test_the_same_files_are_read_once(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,6 +198,12 @@ def broken(name: str, path: Path) -> None:
         plain(path, action=np.array(["left"] * len(obs)))
     elif name == "a pickle":
         path.write_bytes(pickle.dumps({"obs": obs, "terminated": over}))
+    elif name == "wide":
+        plain(path, obs=np.zeros((len(obs), 10_001)))
+    elif name == "nothing by columns":
+        plain(path, obs=np.asfortranarray(obs[:0]), action=action[:0], next_obs=next_obs[:0], terminated=over[:0])
+    elif name == "many arrays":
+        plain(path, next_obs=None, **{f"array_{number}": over for number in range(100)})
     elif name == "nothing":
         plain(path, obs=obs[:0], action=action[:0], next_obs=next_obs[:0], terminated=over[:0])
 
@@ -201,6 +220,9 @@ WRONG = {
     "images": "expected \\[n k\\]",
     "words": "dtype <U4",
     "a pickle": "damaged",
+    "wide": "at most 10,000",
+    "nothing by columns": "no transitions",
+    "many arrays": "no known layout",
     "nothing": "no transitions",
 }
 
@@ -214,6 +236,7 @@ def test_a_wrong_file_is_named_and_nothing_is_left(
     with pytest.raises(ValueError, match=WRONG[name]) as caught:
         read(folder, tmp_path / "cache")
     assert "a.npz" in str(caught.value)
+    assert len(str(caught.value)) < 900
     assert not (tmp_path / "made-by-a-pickle").exists()
     assert not (tmp_path / "cache").exists()
 
@@ -276,6 +299,92 @@ def test_hdf5_reads_no_other_file(folder: Path, tmp_path: Path) -> None:
         file["action"] = action
     with pytest.raises(ValueError, match="in another file"):
         read(folder, tmp_path / "cache")
+
+
+def hdf5(path: Path, **others: Any) -> None:
+    """All transitions in the plain layout, and others beside them or in their place."""
+    parts = dict(zip(("obs", "action", "next_obs", "terminated"), transitions(), strict=False))
+    with h5py.File(path, "w") as file:
+        for name, part in {**parts, **others}.items():
+            file[name] = part
+
+
+def test_hdf5_with_types_of_its_own_is_read(folder: Path, tmp_path: Path) -> None:
+    hdf5(folder / "a.hdf5", kind=np.dtype("f8"))
+    assert len(read(folder, tmp_path / "cache")) == sum(LENGTHS)
+
+
+def test_hdf5_declares_no_more_than_it_stores(folder: Path, tmp_path: Path) -> None:
+    with h5py.File(folder / "a.hdf5", "w") as file:
+        for name, width in {"obs": 9_000, "action": 2, "next_obs": 9_000, "terminated": 1}.items():
+            file.create_dataset(name, shape=(10**9, width), dtype="f4", chunks=(1, width))
+    with pytest.raises(ValueError, match=r"a\.hdf5: obs should have 36,000,000,000,000 bytes, 0 are stored"):
+        read(folder, tmp_path / "cache")
+
+
+def test_episodes_without_transitions_are_skipped(folder: Path, tmp_path: Path) -> None:
+    obs, action, *_ = transitions()
+    with h5py.File(folder / "a.hdf5", "w") as file:
+        for number, n in enumerate((0, 1, 3)):
+            file[f"episode_{number}/observations"], file[f"episode_{number}/actions"] = obs[:n], action[: max(0, n - 1)]
+    data = read(folder, tmp_path / "cache")
+    assert (len(data), data.summary.trajectories) == (2, 1)
+
+
+def test_hdf5_is_listed_once(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    WRITERS["minari"][1](folder)
+    listed, collect = list[str](), tables.Hdf5Table._collect
+
+    def counted(self: tables.Hdf5Table, group: Any, prefix: str) -> None:
+        listed.append(prefix)
+        collect(self, group, prefix)
+
+    monkeypatch.setattr(tables.Hdf5Table, "_collect", counted)
+    read(folder, tmp_path / "cache")
+    assert sorted(listed) == ["", "episode_0/", "episode_1/", "episode_2/"]
+
+
+def parquet(path: Path, **others: Any) -> None:
+    """All transitions, and other columns."""
+    obs, action, next_obs, over, _ = transitions()
+    columns = {"obs": obs.tolist(), "action": action.tolist(), "next_obs": next_obs.tolist(), "terminated": over}
+    pyarrow.parquet.write_table(pyarrow.table({**columns, **others}), path)
+
+
+def test_other_columns_of_parquet_do_not_matter(folder: Path, tmp_path: Path) -> None:
+    n = sum(LENGTHS)
+    pairs = pyarrow.array([[("a", 1)]] * n, type=pyarrow.map_(pyarrow.string(), pyarrow.int64()))
+    parquet(
+        folder / "a.parquet", info=[{"a": 1}] * n, pairs=pairs, note=[None, *"x" * (n - 1)], of=[[1], *[[]] * (n - 1)]
+    )
+    assert len(read(folder, tmp_path / "cache")) == n
+    parquet(folder / "a.parquet", obs=[{"a": 1.0}] * n)
+    with pytest.raises(ValueError, match=r"a\.parquet: obs has shape .* expected rows of numbers"):
+        read(folder, tmp_path / "cache")
+
+
+def test_damaged_pages_of_parquet_are_named(folder: Path, tmp_path: Path) -> None:
+    parquet(folder / "a.parquet")
+    content = bytearray((folder / "a.parquet").read_bytes())
+    content[4:44] = b"\xff" * 40
+    (folder / "a.parquet").write_bytes(content)
+    with pytest.raises(ValueError, match=r"a\.parquet is damaged"):
+        read(folder, tmp_path / "cache")
+
+
+@pytest.mark.parametrize("ending", [".NPZ", ".HDF5", ".Parquet"])
+def test_endings_in_capitals_are_known(ending: str, folder: Path, tmp_path: Path) -> None:
+    {".NPZ": plain, ".HDF5": hdf5, ".Parquet": parquet}[ending](folder / ending.lower())
+    (folder / ending.lower()).rename(folder / f"a{ending}")
+    assert len(read(folder, tmp_path / "cache")) == sum(LENGTHS)
+
+
+def test_progress_is_within_a_file(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "ROWS", 7)
+    plain(folder / "a.npz")
+    plain(folder / "b.npz")
+    found = list(gather(folder, tmp_path / "cache"))
+    assert found == [(0, 2, 7), (0, 2, 14), (0, 2, 18), (1, 2, 25), (1, 2, 32), (1, 2, 36)]
 
 
 def test_without_the_extra_a_sentence_says_what_to_install(

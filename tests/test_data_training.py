@@ -9,13 +9,15 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
+from rich.console import Console
 from torch import Generator
 
 import zscout
 from benchmarks.transitions import collect
 from commands import run_zscout
-from data_files import plain
+from data_files import LENGTHS, plain
 from zscout.cli import main
+from zscout.cli.parts import progress
 from zscout.cli.pretrain import Pretrain
 from zscout.lab.training.fb import FBPretraining
 from zscout.lab.training.grid import GridTraining
@@ -120,7 +122,7 @@ def test_the_buffer_holds_training_transitions_only(data: Dataset) -> None:
 
 
 def test_terminal_transitions_have_no_tail(tmp_path: Path) -> None:
-    plain(tmp_path / "a.npz")
+    plain(tmp_path / "a.npz", terminated=np.arange(sum(LENGTHS)) == 4)  # not in what is held out
     for _ in gather(tmp_path / "a.npz", tmp_path / "stored"):
         pass
     trainer = DataTrainer(Dataset(tmp_path / "stored"), replace(TINY, batch=512), seed=2)
@@ -155,6 +157,32 @@ def test_a_trained_model_has_smaller_errors(data: Dataset) -> None:
     after = trainer.judge(trainer.model)
     assert after.held_out_bellman < 0.9 * before.held_out_bellman
     assert after.transitions == len(trainer.held)
+
+
+@pytest.mark.parametrize("kind", ["one", "constant", "constant goals"])
+def test_data_without_variation_is_refused(kind: str, tmp_path: Path) -> None:
+    n = 1 if kind == "one" else 40
+    obs = np.random.default_rng(0).normal(size=(n + 1, 3)) * ([1, 0, 1] if kind == "constant goals" else kind == "one")
+    arrays: dict[str, Any] = {"obs": obs[:-1] + 1, "action": np.zeros((n, 1)), "next_obs": obs[1:] + 1}
+    np.savez(tmp_path / "a.npz", **arrays, terminated=np.zeros(n, bool))
+    list(gather(tmp_path / "a.npz", tmp_path / "stored"))
+    with pytest.raises(ValueError, match="nothing to learn"):
+        DataTrainer(
+            Dataset(tmp_path / "stored"), replace(TINY, goal_features="1" if kind == "constant goals" else "all")
+        )
+
+
+def test_little_data_gives_finite_errors(tmp_path: Path) -> None:
+    """One trajectory of 6 transitions."""
+    obs = np.random.default_rng(0).normal(size=(7, 3))
+    np.savez(tmp_path / "a.npz", obs=obs[:-1], action=np.zeros((6, 1)), next_obs=obs[1:], terminated=np.zeros(6, bool))
+    list(gather(tmp_path / "a.npz", tmp_path / "stored"))
+    trainer = DataTrainer(Dataset(tmp_path / "stored"), TINY)
+    list(trainer.train())
+    found = trainer.judge(trainer.model)
+    assert found.transitions == 1
+    assert np.isfinite([*vars(found).values()]).all()
+    assert trainer.model.sample_z(50, 0).isfinite().all()
 
 
 def test_balance_needs_a_world(data: Dataset) -> None:
@@ -287,6 +315,10 @@ def test_a_usfa_learns_from_recorded_states(tmp_path: Path) -> None:
         ("pretrain --data plain.npz --world walker --out x", "walker has 24 and 6"),
         ("pretrain --data plain.npz --world walker --model usfa --out x", "--model fb"),
         ("pretrain --data plain.npz --walks 3 --out x", "--walks"),
+        ("pretrain --data= --out x", "--data must be"),
+        ("pretrain --data plain.npz --set none=1 --out x", "no 'none'"),
+        ("pretrain --data plain.npz --set balance=0.5 --out x", "balance needs"),
+        ("pretrain --data one.npz --out x", "nothing to learn"),
         ("chart --data plain.npz --out x", "--model"),
         ("chart --data plain.npz --model walker-fb --world walker --out x", "no --world"),
         ("chart --data plain.npz --model pointmaze-fb --out x", "(3,)"),
@@ -299,8 +331,31 @@ def test_a_mistake_is_one_line(
     (tmp_path / "a-file.npz").write_bytes(b"no zip")
     (tmp_path / "empty").mkdir()
     plain(tmp_path / "plain.npz")
+    one = np.zeros((1, 2))
+    np.savez(tmp_path / "one.npz", obs=one, action=one, next_obs=one, terminated=np.zeros(1, bool))
     with pytest.raises(SystemExit) as stop:
         main(words.split())
     told = capsys.readouterr().err
     assert (stop.value.code, len(told.splitlines())) == (2, 1)
     assert named in told
+    assert not (tmp_path / "x" / STORED).exists()
+
+
+def test_reading_tells_lines_off_a_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress, "TOLD", 10)
+    plain(tmp_path / "a.npz")
+    with progress.stored_data(Console(), tmp_path / "a.npz", tmp_path / "stored"):
+        pass
+    assert "read 18 transitions, 0 of 1 files" in capsys.readouterr().out
+
+
+def test_a_wrong_recipe_is_refused_before_data_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain(tmp_path / "a.npz")
+    monkeypatch.setattr("zscout.cli.pretrain.stored_data", None)  # reading would be a TypeError
+    command = Pretrain(tmp_path / "x", data=tmp_path / "a.npz", set=("none=1",))
+    with pytest.raises(ValueError, match="no 'none'"):
+        command._training()
+    with pytest.raises(ValueError, match="--walks does not apply"):
+        replace(command, world="open-grid", walks=3, set=())._training()

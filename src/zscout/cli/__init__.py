@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass
+from itertools import pairwise
 from typing import TypeAlias, cast, get_args
 
 import tyro
@@ -64,6 +65,8 @@ def _parse(words: list[str]) -> Command:
         given = {word.partition("=")[0] for word in words}
         if words[0] in TAKE_ARENA and given >= {"--world", "--arena"}:
             raise ValueError("--world and --arena are the same option: pass one of them")
+        if "--data=" in words or ("--data", "") in pairwise(words):
+            raise ValueError("--data must be a folder of episodes or a file, got an empty text")
         with contextlib.redirect_stderr(errors):
             found = tyro.extras.subcommand_cli_from_dict(kinds, prog="zscout", description=DESCRIPTION, args=words)
             return cast(Command, found)

@@ -10,7 +10,7 @@ from rich.console import Console
 from zscout.base.hints import known_name
 from zscout.cli.parts.options import DataPath, Quick, Usual, device_named, usage_errors
 from zscout.cli.parts.output import say, writable_folder
-from zscout.cli.parts.progress import bar_with_time_left, read_data, stopped
+from zscout.cli.parts.progress import bar_with_time_left, stopped, stored_data
 from zscout.worlds.registry import PLACES, of_kind
 
 
@@ -91,7 +91,7 @@ class Chart:
     def _reading(self, console: Console) -> Any:
         """The same from recorded trajectories."""
         import zscout
-        from zscout.models.data.dataset import STORED, Dataset
+        from zscout.models.data.dataset import STORED
         from zscout.transfer.atlas.trajectories import SegmentCharting
 
         if not self.model or not isinstance(self.world, Usual):
@@ -99,12 +99,10 @@ class Chart:
         writable_folder(self.out)
         model = zscout.load(self.model, self.device)
         assert self.data is not None
-        read_data(console, self.data, self.out / STORED, self.layout)
-        data = Dataset(self.out / STORED)
-        if model.observation_space.shape != data.next_obs.shape[1:]:
-            raise ValueError(
-                f"{self.model} has observations {model.observation_space.shape}, the data has {data.next_obs.shape[1:]}"
+        with stored_data(console, self.data, self.out / STORED, self.layout) as data:
+            wanted, found = model.observation_space.shape, data.next_obs.shape[1:]
+            if wanted != found:
+                raise ValueError(f"{self.model} has observations {wanted}, the data has {found}")
+            return SegmentCharting(
+                model, data.trajectories, lambda rows: data.next_obs[rows], *self._size(100), self.seed, folder=self.out
             )
-        return SegmentCharting(
-            model, data.trajectories, lambda rows: data.next_obs[rows], *self._size(100), self.seed, folder=self.out
-        )

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
@@ -18,7 +18,7 @@ from zscout.cli.parts.options import (
     usage_errors,
 )
 from zscout.cli.parts.output import say, writable, writable_folder
-from zscout.cli.parts.progress import bar_with_time_left, read_data, stopped
+from zscout.cli.parts.progress import bar_with_time_left, stopped, stored_data
 from zscout.worlds.registry import PLACES, of_kind
 
 if TYPE_CHECKING:
@@ -98,6 +98,8 @@ class Pretrain:
         model = "fb" if usual else str(self.model)
         if self.layout and self.data is None:
             raise ValueError("--layout applies to --data only")
+        if self.walks and self.data is not None:
+            raise ValueError("--walks does not apply to --data")
         if anywhere and model != "fb":
             raise ValueError(f"--model {model} on data needs the states of a grid: pass --world, or --model fb")
         if self.world in learned and model != "fb":
@@ -111,24 +113,35 @@ class Pretrain:
                 if field.name in OF_USFA and getattr(self, field.name) != field.default:
                     hint = ": write --set dim=…" if field.name == "dim" else ""
                     raise ValueError(f"--{field.name} does not apply to --model fb{hint}")
-        if self.data is not None:
-            check_folder(self.out)
-            read_data(console, self.data, self.out / STORED, self.layout)
+        what: Any
         if model == "fb":
             from zscout.lab.training.fb import FBPretraining
 
             what = FBPretraining(**named | ({"world": ""} if anywhere else {}))
-            if self.data is not None:
-                from zscout.lab.training.data import DataTraining
+        else:
+            from zscout.lab.training.grid import GridPretraining
 
-                return DataTraining(what, self.out)
-            if PLACES[self.world].kind == "body":
-                from zscout.lab.training.body import BodyTraining
+            what = GridPretraining(**named, **{name: getattr(self, name) for name in OF_USFA})
+        if self.data is None:
+            return self._begun(what, model)
+        check_folder(self.out)
+        what.build_recipe()  # a wrong --set raises before data is read
+        with stored_data(console, self.data, self.out / STORED, self.layout):
+            return self._begun(what, model)
 
-                return BodyTraining(what, self.out)
-            from zscout.lab.training.point import PointTraining
+    def _begun(self, what: Any, model: str) -> "Training":
+        if model != "fb":
+            from zscout.lab.training.grid import GridTraining
 
-            return PointTraining(what, self.out)
-        from zscout.lab.training.grid import GridPretraining, GridTraining
+            return GridTraining(what, self.out)
+        if self.data is not None:
+            from zscout.lab.training.data import DataTraining
 
-        return GridTraining(GridPretraining(**named, **{name: getattr(self, name) for name in OF_USFA}), self.out)
+            return DataTraining(what, self.out)
+        if PLACES[self.world].kind == "body":
+            from zscout.lab.training.body import BodyTraining
+
+            return BodyTraining(what, self.out)
+        from zscout.lab.training.point import PointTraining
+
+        return PointTraining(what, self.out)

@@ -12,6 +12,8 @@ from rich.console import Console
 
 from zscout.cli.parts.output import fail, say
 
+TOLD = 1_000_000  # transitions between lines
+
 if TYPE_CHECKING:
     from rich.progress import Progress
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from zscout.lab.runs.executor import Executor
     from zscout.lab.runs.spec import Spec
     from zscout.lab.runs.store import Store
+    from zscout.models.data.dataset import Dataset
 
 
 class Terminated(KeyboardInterrupt):
@@ -62,16 +65,30 @@ def bar_with_time_left(console: Console) -> "Progress":
     return Progress(*columns, console=console, transient=True)
 
 
-def read_data(console: Console | None, path: Path, folder: Path, layout: str = "") -> None:
-    """Read a folder of episodes into memory-mapped transitions, with a bar; then say what was found."""
-    from zscout.models.data.dataset import Dataset, gather
+@contextlib.contextmanager
+def stored_data(console: Console | None, path: Path, folder: Path, layout: str = "") -> "Iterator[Dataset]":
+    """Read a folder of episodes into memory-mapped transitions, with a bar, and say what was found.
 
-    console = console or Console(quiet=True)
+    If the body raises, the folder is removed unless it was there before.
+    """
+    from zscout.models.data.dataset import Dataset, discard, gather
+
+    console, new, told = console or Console(quiet=True), not folder.exists(), 0
     with bar_with_time_left(console) as bar:
         task = bar.add_task("reading", total=None)
-        for done, total in gather(path, folder, layout):
-            bar.update(task, completed=done, total=total)
-    say(console, str(Dataset(folder).summary))
+        for done, total, read in gather(path, folder, layout):
+            bar.update(task, completed=done, total=total, description=f"reading: {read:,} transitions")
+            if not console.is_terminal and read // TOLD > told:  # lines, not a bar, in a log file
+                told = read // TOLD
+                say(console, f"read {read:,} transitions, {done:,} of {total:,} files")
+    try:
+        data = Dataset(folder)
+        say(console, str(data.summary))
+        yield data
+    except BaseException:
+        if new:
+            discard(folder)
+        raise
 
 
 def run_with_bar(specs: "list[Spec]", store: "Store", executor: "Executor", console: Console) -> None:

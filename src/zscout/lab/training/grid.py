@@ -75,8 +75,6 @@ class GridPretraining:
         """Transitions without rewards: all, those of random walks, or those of files."""
         as_size(self.patience, "patience", 1)
         if self.data:
-            if self.walks:
-                raise ValueError("--walks does not apply to --data")
             return Transitions.of_data(Dataset(stored), world.n_states, world.n_actions)
         if not as_size(self.walks, "walks", 0):
             return Transitions.of_world(world)

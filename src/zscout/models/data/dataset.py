@@ -22,7 +22,7 @@ from zscout.models.files.folder import MANIFEST
 
 STORED = ".zscout-data"  # the folder of transitions in that of a model or an atlas, while they are needed
 OURS = "made-by-zscout"  # a file that says that the folder may be removed
-HELD_OUT = 0.05  # share of the trajectories that training does not see
+HELD_OUT = 0.05  # share of the transitions that training does not see
 BEYOND = 1e-3  # what an action may lie beyond [−1, 1]: rounding
 
 
@@ -54,8 +54,8 @@ class Summary:
         )
 
 
-def gather(path: Path, folder: Path, layout: str = "") -> Iterator[tuple[int, int]]:
-    """Read all files into a folder that ``Dataset`` opens; yields the files read and their number.
+def gather(path: Path, folder: Path, layout: str = "") -> Iterator[tuple[int, int, int]]:
+    """Read all files into a folder that ``Dataset`` opens; yields files read, their number, and transitions read.
 
     A folder that holds the same files' transitions is kept; one that ``gather`` did not make is refused.
     """
@@ -73,13 +73,13 @@ def gather(path: Path, folder: Path, layout: str = "") -> Iterator[tuple[int, in
     (folder / OURS).touch()
     try:
         with _Writer(folder) as writer:
-            for done, file in enumerate(files, 1):
+            for done, file in enumerate(files):
                 with opened(file) as table:
                     name = name or layout_of(table)
                     writer.begin(file)
                     for piece in LAYOUTS[name].read(table):
                         writer.add(piece)
-                yield done, len(files)
+                        yield done, len(files), writer.written
             write_json(folder / MANIFEST, asdict(writer.summary(name, len(files), source)))
     except BaseException:
         discard(folder)
@@ -125,16 +125,17 @@ class Dataset:
         return first, last - first + 1
 
     def split(self, rng: Generator) -> tuple[Int[Tensor, " n"], Int[Tensor, " m"]]:
-        """The rows to train on, and those of some trajectories that are held out; of a single one, its end."""
-        first, _ = self.trajectories
-        if len(first) == 1:
-            cut = max(1, round((1 - HELD_OUT) * len(self)))
-            return torch.arange(cut), torch.arange(cut, len(self))
-        out = torch.zeros(len(first), dtype=torch.bool)
-        out[torch.randperm(len(first), generator=rng)[: max(1, round(HELD_OUT * len(first)))]] = True
-        number = torch.from_numpy(np.searchsorted(first, np.arange(len(self)), side="right") - 1)
-        held = out[number]
-        return (~held).nonzero()[:, 0], held.nonzero()[:, 0]
+        """The rows to train on, and those held out: some trajectories; the end of the longest if these are too long."""
+        first, lengths = self.trajectories
+        most = min(max(1, round(HELD_OUT * len(self))), len(self) - 1)
+        order = torch.randperm(len(first), generator=rng).numpy()
+        out = np.zeros(len(first), bool)
+        out[order[lengths[order].cumsum() <= most]] = True
+        held = np.repeat(out, lengths)
+        if not out.any():
+            end = (first + lengths)[lengths.argmax()]
+            held[end - most : end] = True
+        return torch.from_numpy(np.flatnonzero(~held)), torch.from_numpy(np.flatnonzero(held))
 
 
 def continuous(summary: Summary) -> None:
@@ -158,7 +159,7 @@ class _Writer(ExitStack):
         self.terminated, self.end = list[np.ndarray](), list[np.ndarray]()
         self.ranges: dict[str, tuple[np.ndarray, np.ndarray]] = {}  # smallest and largest entries
         self.shapes: dict[str, tuple[str, int]] = {}  # the file that came first, and the entries of a row
-        self.discrete = False
+        self.discrete, self.written = False, 0
 
     def begin(self, file: Path) -> None:
         """The next pieces are of this file."""
@@ -183,6 +184,7 @@ class _Writer(ExitStack):
         if len(self.entered) and (self.entered != obs[0]).any():
             self.end[-1][-1] = True
         self.entered, self.read = next_obs[-1], self.read + len(obs)
+        self.written += len(obs)
         for name, part in rows.items():
             content = part.tobytes()
             self.files[name].write(content)

@@ -37,19 +37,21 @@ def data_files(path: Path) -> list[Path]:
     if not path.exists():
         raise ValueError(f"there is no {path}: expected a folder of episodes, or a file")
     files = [path] if path.is_file() else sorted(one for one in path.rglob("*") if one.is_file())
-    found = [one for one in files if one.suffix in ENDINGS]
+    found = [one for one in files if one.suffix.lower() in ENDINGS]
     if not found:
         raise ValueError(f"{path} holds no data: expected files that end with {', '.join(ENDINGS)}")
-    if len({one.suffix in HDF5 or one.suffix for one in found}) > 1:
-        raise ValueError(f"{path} holds files of several kinds: {', '.join(sorted({one.suffix for one in found}))}")
+    endings = {one.suffix.lower() for one in found}
+    if len(endings) > 1 and not endings <= {*HDF5}:
+        raise ValueError(f"{path} holds files of several kinds: {', '.join(sorted(endings))}")
     return found
 
 
 def opened(file: Path) -> AbstractContextManager[Table]:
     """The arrays of a file."""
-    if file.suffix in HDF5:
+    ending = file.suffix.lower()
+    if ending in HDF5:
         return opened_hdf5(file)
-    return nullcontext(ParquetTable(file) if file.suffix == ".parquet" else NpzTable(file))
+    return nullcontext(ParquetTable(file) if ending == ".parquet" else NpzTable(file))
 
 
 def layout_of(table: Table) -> str:

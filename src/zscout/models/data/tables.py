@@ -16,7 +16,13 @@ from zscout.base.hints import MissingExtraError
 
 ROWS = 65_536  # of a block
 DEEPEST = 2  # groups around an array that is used
+WIDEST = 10_000  # numbers in a row
+PACKED, UNSTORED = 2_000, 2**24  # most bytes of an HDF5 array for each one stored; more are fine if they are few
 NUMBERS = "biuf"  # kinds of dtype: bool, int, unsigned, float
+
+
+DAMAGE: tuple[type[Exception], ...] = (zipfile.BadZipFile, zlib.error, EOFError, OSError, KeyError, MemoryError)
+DAMAGE += (RuntimeError,)  # of h5py; NotImplementedError of zipfile is one
 
 
 class Field(NamedTuple):
@@ -46,8 +52,9 @@ class Table(ABC):
             if name not in self.fields:
                 raise ValueError(f"{self.name} has no {name!r}; it has {self}")
             shape, dtype = self.fields[name]
-            if dtype.kind not in NUMBERS or not shape:
-                raise ValueError(f"{self.name}: {name} has shape {shape} and dtype {dtype}, expected rows of numbers")
+            if dtype.kind not in NUMBERS or not shape or prod(shape[1:]) > WIDEST:
+                found = f"{self.name}: {name} has shape {shape} and dtype {dtype}"
+                raise ValueError(f"{found}, expected rows of numbers, at most {WIDEST:,}")
         lengths = {name: self.fields[name].shape[0] for name in names}
         if len(set(lengths.values())) > 1:
             found = ", ".join(f"{name} {length:,}" for name, length in lengths.items())
@@ -61,12 +68,12 @@ class Table(ABC):
 
 
 @contextmanager
-def readable(name: str) -> Iterator[None]:
+def readable(name: str, *others: type[Exception]) -> Iterator[None]:
     """A file that breaks off, or is not what its ending says, raises ValueError with its name."""
     try:
         yield
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, KeyError, NotImplementedError, RuntimeError) as error:
-        raise ValueError(f"{name} is damaged: {error}") from None
+    except (*DAMAGE, *others) as error:
+        raise ValueError(f"{name} is damaged: {' '.join(str(error).split())[:200]}") from None
 
 
 class NpzTable(Table):
@@ -86,7 +93,7 @@ class NpzTable(Table):
         with zipfile.ZipFile(self.name) as file, file.open(f"{name}.npy") as stream:
             shape, by_columns, dtype = _header(stream, self.name)
             scattered, length = by_columns and len(shape) > 1, shape[0]
-            for first in range(0, length, length if scattered else ROWS):
+            for first in range(0, length, max(1, length) if scattered else ROWS):
                 part = (length if scattered else min(ROWS, length - first), *shape[1:])
                 content = stream.read(size := prod(part) * dtype.itemsize)
                 if len(content) != size:
@@ -135,6 +142,8 @@ class Hdf5Table(Table):
         data = self._file[name]
         if data.is_virtual or data.external:
             raise ValueError(f"{self.name}: {name} is in another file, which is not read")
+        if data.nbytes > UNSTORED + PACKED * (stored := data.id.get_storage_size()):
+            raise ValueError(f"{self.name}: {name} should have {data.nbytes:,} bytes, {stored:,} are stored")
         return (data[first : first + ROWS] for first in range(0, len(data), ROWS))
 
 
@@ -157,24 +166,26 @@ class ParquetTable(Table):
     def __init__(self, path: Path) -> None:
         if find_spec("pyarrow") is None:
             raise MissingExtraError(f"{path.name} is Parquet, which needs pyarrow", "parquet")
-        from pyarrow import ArrowException
+        from pyarrow import ArrowException, types
         from pyarrow.parquet import ParquetFile
 
         super().__init__(str(path))
-        try:
+        self._damage = ArrowException
+        with readable(self.name, ArrowException):
             self._file = ParquetFile(path)
-        except (ArrowException, OSError) as error:
-            raise ValueError(f"{path} is damaged: {str(error).splitlines()[0]}") from None
-        for name in self._file.schema_arrow.names:
-            first = next(self.rows(name), np.empty(0))
-            self.fields[name] = Field((self._file.metadata.num_rows, *first.shape[1:]), first.dtype)
+        for column in self._file.schema_arrow:
+            kind = getattr(column.type, "value_type", column.type)  # of a list
+            known = types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)
+            dtype = np.dtype(kind.to_pandas_dtype() if known else object)
+            self.fields[column.name] = Field((self._file.metadata.num_rows,), dtype)
 
     def rows(self, name: str) -> Iterator[np.ndarray]:
         """One column in blocks."""
-        for batch in self._file.iter_batches(batch_size=ROWS, columns=[name]):
-            column = batch.column(0)
-            lists = hasattr(column, "flatten")
-            if column.null_count or (lists and len(set(column.value_lengths().to_pylist())) > 1):
-                raise ValueError(f"{self.name}: the rows of {name} are empty or differ in length")
-            flat: np.ndarray = (column.flatten() if lists else column).to_numpy(zero_copy_only=False)
-            yield flat.reshape(len(column), -1) if lists else flat
+        with readable(self.name, self._damage):
+            for batch in self._file.iter_batches(batch_size=ROWS, columns=[name]):
+                column = batch.column(0)
+                lists = hasattr(column, "flatten")
+                if column.null_count or (lists and len(set(column.value_lengths().to_pylist())) > 1):
+                    raise ValueError(f"{self.name}: the rows of {name} are empty or differ in length")
+                flat: np.ndarray = (column.flatten() if lists else column).to_numpy(zero_copy_only=False)
+                yield flat.reshape(len(column), -1) if lists else flat

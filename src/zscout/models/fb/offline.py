@@ -19,6 +19,7 @@ from zscout.models.fb.model import FB
 from zscout.models.fb.recipe import DataRecipe, FBProgress
 
 JUDGED = 20_000  # transitions that measure a model
+LEAST = 1e-6  # spread of observations, relative to their size
 CHUNK = 500_000  # transitions that are read at once
 
 Cells = Callable[[Float[Tensor, "n o"]], Int[Tensor, " n"]]
@@ -52,6 +53,12 @@ class DataTrainer(BufferTrainer):
         super().__init__(learner, recipe, min(recipe.buffer, len(self.training)), seed)
         self._part = -1  # which part of the data is in the buffer
         self._fill()
+        goals = learner.online.config.goals(self.observations)
+        if not (goals.amax(0) - goals.amin(0) > LEAST * goals.abs().amax(0)).any():
+            raise ValueError(
+                f"the observations of {len(self.training):,} transitions are all the same, so there is nothing to "
+                "learn: pass more data, or other goal_features"
+            )
         self._standardise(self.observations)
 
     @property

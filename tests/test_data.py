@@ -202,8 +202,6 @@ def broken(name: str, path: Path) -> None:
         plain(path, obs=np.zeros((len(obs), 10_001)))
     elif name == "nothing by columns":
         plain(path, obs=np.asfortranarray(obs[:0]), action=action[:0], next_obs=next_obs[:0], terminated=over[:0])
-    elif name == "many arrays":
-        plain(path, next_obs=None, **{f"array_{number}": over for number in range(100)})
     elif name == "nothing":
         plain(path, obs=obs[:0], action=action[:0], next_obs=next_obs[:0], terminated=over[:0])
 
@@ -222,7 +220,6 @@ WRONG = {
     "a pickle": "damaged",
     "wide": "at most 10,000",
     "nothing by columns": "no transitions",
-    "many arrays": "no known layout",
     "nothing": "no transitions",
 }
 
@@ -236,7 +233,6 @@ def test_a_wrong_file_is_named_and_nothing_is_left(
     with pytest.raises(ValueError, match=WRONG[name]) as caught:
         read(folder, tmp_path / "cache")
     assert "a.npz" in str(caught.value)
-    assert len(str(caught.value)) < 900
     assert not (tmp_path / "made-by-a-pickle").exists()
     assert not (tmp_path / "cache").exists()
 
@@ -268,9 +264,10 @@ def test_paths_without_data_are_refused(folder: Path, tmp_path: Path) -> None:
 
 
 def test_a_layout_can_be_forced(folder: Path, tmp_path: Path) -> None:
-    plain(folder / "a.npz")
-    with pytest.raises(ValueError, match="has no 'observations'"):
+    plain(folder / "a.npz", **{f"array_{number}": np.zeros(1) for number in range(100)})
+    with pytest.raises(ValueError, match="has no 'observations'") as caught:
         read(folder, tmp_path / "cache", "ogbench")
+    assert len(str(caught.value).partition("it has ")[2]) == 200  # of many arrays, the first
     with pytest.raises(ValueError, match="no groups episode_0"):
         read(folder, tmp_path / "cache", "minari")
     with pytest.raises(ValueError, match="'exrol'"):

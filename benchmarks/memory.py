@@ -2,9 +2,9 @@
 
 Twenty tasks of the walker: ten named ones, then ten that vary posture and speed, drawn by a seed; then five of the
 named ones again. Entrants: no memory; a memory that grows from task to task, by the first run of each; and one of ten
-random smooth rewards, which the tasks do not resemble. Each task is one episode of 500 control steps, every reward is
+random smooth rewards, which the tasks do not resemble. Each task is one episode of 1,000 control steps, every reward is
 seen. Every 10 steps: is ``best_z`` worth .9 of the oracle's z? What a z is worth is measured beforehand, by following
-all z of the atlas from other starts. The file holds the labels until it is, for good (500 if never), and the returns,
+all z of the atlas from other starts. The file holds the labels until it is, for good (1,000 if never), and the returns,
 of each entrant, task and seed. ``table`` makes the table in the log.
 """
 
@@ -41,7 +41,7 @@ NAMED = (
     "crouch",
     "sneak",
 )
-ENOUGH, EVERY, STEPS, AGAIN = 0.9, 10, 500, 5
+ENOUGH, EVERY, STEPS, AGAIN = 0.9, 10, 1_000, 5
 ENTRANTS = ("no memory", "memory", "unrelated memory")
 
 

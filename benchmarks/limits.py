@@ -49,8 +49,7 @@ class Falls(League):
         """1 on the ground, else 0."""
         fall = PLACES[self.name].fall
         assert fall is not None
-        entry = self.world.goal_names.index(fall.feature)
-        return (self.world.goal_features(obs.double())[..., entry] < fall.below).double()
+        return fall.cost(self.world.goal_features(obs.double()), self.world.goal_names)
 
     def can(self, at_most: float, loss: float = 0.1) -> Tensor:
         """Which tasks lose at most this share of their best value within the limit, by the atlas."""

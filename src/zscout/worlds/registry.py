@@ -3,12 +3,15 @@
 A place names what makes its world and imports it at first use, so this module imports neither torch nor MuJoCo.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import gymnasium
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Kind: TypeAlias = Literal["grid", "point", "body"]
 Tasks: TypeAlias = Mapping[str, Mapping[str, Callable[..., Any]]]
@@ -40,6 +43,10 @@ class Fall:
     feature: str
     below: float
     rare: float = 0.05
+
+    def cost(self, goals: "Tensor", names: Sequence[str]) -> "Tensor":
+        """1 on the ground, else 0, of goal features [*b g] with these names."""
+        return (goals[..., names.index(self.feature)] < self.below).double()
 
 
 @dataclass(frozen=True, eq=False)

@@ -57,10 +57,8 @@ class LiveBody:
         fall = self._fall
         if fall is None:
             return None
-        entry = self.arena.world.goal_names.index(fall.feature)
-        return Limit(
-            at_most=fall.rare, name="fall", cost=lambda obs: (self._goals(obs)[..., entry] < fall.below).double()
-        )
+        names = self.arena.world.goal_names
+        return Limit(at_most=fall.rare, name="fall", cost=lambda obs: fall.cost(self._goals(obs), names))
 
     @property
     def constants(self) -> dict[str, Any]:

@@ -127,7 +127,7 @@ def test_terminal_transitions_have_no_tail(tmp_path: Path) -> None:
         pass
     trainer = DataTrainer(Dataset(tmp_path / "stored"), replace(TINY, batch=512), seed=2)
     assert trainer.buffer.over.sum() == 1
-    rows = trainer._rows()
+    rows, _ = trainer._rows()
     assert rows.discount.unique().tolist() == pytest.approx([0.0, TINY.gamma])
 
 

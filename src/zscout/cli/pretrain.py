@@ -1,5 +1,6 @@
 """zscout pretrain."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -75,14 +76,14 @@ class Pretrain:
             bar.update(task, completed=trainer.step)
             try:
                 for line in run.train(every=100 if self.quick else 250):
-                    told = run.told(line)
+                    told = f"{run.told(line)}  {told_pace(run.pace)}"
                     bar.update(task, completed=line.step, description=told)
                     if not console.is_terminal:  # lines, not a bar, in a log file
                         say(console, f"step {line.step:,} of {run.steps:,}  {told}")
             except KeyboardInterrupt as stop:
                 stopped(f"stopped at step {trainer.step}; run the same command again to resume", stop)
         log = run.finish(time.perf_counter() - start)
-        say(console, run.summary(log))
+        say(console, f"{run.summary(log)}; {told_pace(log['pace'])}")
         if self.json is not None:
             write_json(self.json, log)
         say(console, f"wrote {self.out}")
@@ -145,3 +146,8 @@ class Pretrain:
         from zscout.lab.training.point import PointTraining
 
         return PointTraining(what, self.out)
+
+
+def told_pace(pace: Mapping[str, float]) -> str:
+    """Such as "1,020 updates/s, 16,320 frames/s, GPU 84 %"."""
+    return ", ".join(f"GPU {value:.0%}" if name == "GPU" else f"{value:,.0f} {name}" for name, value in pace.items())

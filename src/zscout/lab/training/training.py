@@ -65,6 +65,7 @@ class Training(ABC):
         self.what, self.out = what, out
         self.trainer = self.build()
         self.resumed = read_checkpoint(self.trainer, out / CHECKPOINT, self.setting)
+        self._began = self._counts()
 
     @abstractmethod
     def build(self) -> Any:
@@ -104,15 +105,29 @@ class Training(ABC):
     def train(self, every: int = 250) -> Iterator[Any]:
         """Yield log lines. Save checkpoints after a line: only there does resuming reproduce the run."""
         written = 0.0
+        self._began = self._counts()
         for line in self.lines(every):
             if time.monotonic() - written > self.seconds_apart or self.trainer.finished:
                 write_checkpoint(self.trainer, self.out / CHECKPOINT, self.setting)
                 written = time.monotonic()
             yield line
 
+    @property
+    def pace(self) -> dict[str, float]:
+        """Updates, and where there are any, simulated frames a second since ``train`` began; the share of the GPU."""
+        spent, updates, frames, busy = (now - then for now, then in zip(self._counts(), self._began, strict=True))
+        per_second = {"updates/s": updates / spent} | ({"frames/s": frames / spent} if frames else {})
+        return per_second | ({"GPU": busy / spent} if busy else {})
+
+    def _counts(self) -> tuple[float, int, int, float]:
+        """Seconds, updates, frames, and seconds for which updates kept the GPU busy, so far."""
+        watch = getattr(self.trainer, "stopwatch", None)
+        frames, busy = (0, 0.0) if watch is None else (watch.frames, watch.busy)
+        return time.perf_counter(), self.trainer.step, frames, busy
+
     def finish(self, seconds: float) -> dict[str, Any]:
         """Judge the model, save it and its log, remove the checkpoint."""
-        model, name = self.trained, self.out.resolve().name
+        pace, model, name = self.pace, self.trained, self.out.resolve().name
         verdict = self.judge(model)
         origin = {"seed": self.what.seed, "version": zscout.__version__, "command": self.what.command(name)}
         where = {"world": self.what.world} if self.what.world else {}
@@ -122,6 +137,7 @@ class Training(ABC):
             "what": asdict(self.what),
             "recipe": asdict(self.trainer.recipe),
             "seconds": seconds,
+            "pace": pace,
             "verdict": verdict,
             "log": [asdict(line) for line in self.trainer.log],
         }

@@ -24,8 +24,18 @@ class Buffer:
     speeds: most bodies lie on the ground most of the time.
     """
 
-    def __init__(self, capacity: int, observed: int, actions: int, balance: float, device: torch.device) -> None:
+    def __init__(
+        self,
+        capacity: int,
+        observed: int,
+        actions: int,
+        balance: float,
+        device: torch.device,
+        goals_of: Callable[[Tensor], Tensor] = torch.clone,
+    ) -> None:
+        self.goals_of = goals_of  # goal features of observations
         self.obs, self.next_obs = (torch.zeros(capacity, observed, device=device) for _ in range(2))
+        self.goals = goals_of(self.next_obs[:1]).repeat(capacity, 1)  # of next_obs, so that no update computes them
         self.action = torch.zeros(capacity, actions, device=device)
         self.over = torch.zeros(capacity, dtype=torch.bool, device=device)
         self.cell = torch.zeros(capacity, dtype=torch.long, device=device)
@@ -48,6 +58,7 @@ class Buffer:
         """Append; the oldest are replaced. They can be drawn after ``weigh``."""
         place = (torch.arange(len(obs), device=obs.device) + self.added) % len(self.obs)
         self.obs[place], self.action[place], self.next_obs[place], self.cell[place] = obs, action, next_obs, cell
+        self.goals[place] = self.goals_of(next_obs)
         self.over[place] = False if over is None else over
         self.added += len(obs)
 
@@ -74,7 +85,8 @@ class BufferTrainer(LearnerTrainer):
         config, goals = learner.online.config, len(learner.online.goal_scale)
         if recipe.goal_scale and (len(recipe.goal_scale) != goals or min(recipe.goal_scale) <= 0):
             raise ValueError(f"goal_scale is {recipe.goal_scale}: expected {goals} positive numbers, or none")
-        self.buffer = Buffer(capacity, len(config.observation_low), config.actions, recipe.balance, self.device)
+        observed, balance = len(config.observation_low), recipe.balance
+        self.buffer = Buffer(capacity, observed, config.actions, balance, self.device, config.goals)
 
     @property
     def observations(self) -> Float[Tensor, "n o"]:
@@ -95,17 +107,18 @@ class BufferTrainer(LearnerTrainer):
             for model in (self.learner.online, self.learner.target):
                 model.goal_scale.copy_(torch.tensor(scale))
 
-    def _rows(self) -> Rows:
+    def _rows(self) -> tuple[Rows, Float[Tensor, "n g"]]:
+        """Rows of the buffer, and the goal features of the observations entered."""
         buffer, index = self.buffer, self.buffer.draw(self.recipe.batch, self.learner.rng)
-        next_obs = buffer.next_obs[index]
-        B = centred(self.learner.online.backward_of(next_obs))
-        z = self.learner.draw_z(B.detach(), next_obs)
+        goals = buffer.goals[index]
+        B = centred(self.learner.online.backward_of_goals(goals))
+        z = self.learner.draw_z(B.detach(), goals)
         discount = (self.recipe.gamma * ~buffer.over[index])[:, None]
-        return Rows(buffer.obs[index], buffer.action[index], z, B, next_obs, discount)
+        return Rows(buffer.obs[index], buffer.action[index], z, B, buffer.next_obs[index], discount), goals
 
     def _captured(self) -> Callable[[], Tensor]:
         if self._update is None:
-            self._update = lambda: self.learner.update(self._rows())
+            self._update = lambda: self.learner.update(*self._rows())
             if self.device.type == "cuda":
                 self._update = as_graph(self._update, self.learner.live_tensors, self.learner.rng)
         return self._update

@@ -4,9 +4,10 @@ After Touati and Ollivier (2021) and Touati et al. (2023). With B centred over t
 M(s,a,z,ds') = (F(s,a,z)·B(s') + 1/(1 − γ)) ρ(ds'), and its Bellman residual needs d × d moments of B only.
 """
 
+import contextlib
 import copy
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -60,6 +61,7 @@ class FBLearner:
         self.online = FB(config, seed).to(self.device)
         self.target = copy.deepcopy(self.online).requires_grad_(False)
         fast = self.device.type == "cuda"
+        self._rate_part: float | None = None
         # One for each network: a phase may train F alone.
         self.optimisers = {
             name: torch.optim.Adam(
@@ -80,17 +82,18 @@ class FBLearner:
                 getattr(model, f"{name}_mean").copy_(seen.mean(0))
                 getattr(model, f"{name}_scale").copy_(torch.where(varies, spread * math.sqrt(3), 1.0))
 
-    def draw_z(self, B: Float[Tensor, "n d"], obs: Float[Tensor, "n k"] | None = None) -> Float[Tensor, "n d"]:
-        """B of other rows, or uniform on the sphere; with ``obs``, whose B this is, also z of random rewards."""
+    def draw_z(self, B: Float[Tensor, "n d"], goals: Float[Tensor, "n g"] | None = None) -> Float[Tensor, "n d"]:
+        """B of other rows, or uniform on the sphere; with ``goals``, whose B this is, also z of random rewards."""
         z = goals_or_uniform(B.roll(1, 0), self.recipe.goal_share, self.rng)
         tasks = round(self.recipe.task_share * len(B))
-        if tasks and obs is not None:  # rows are in random order
-            z[:tasks] = random_tasks(B, self.online.config.goals(obs), tasks, self.rng)
+        if tasks and goals is not None:  # rows are in random order
+            z[:tasks] = random_tasks(B, goals, tasks, self.rng)
         return z
 
-    def update(self, rows: Rows) -> Float[Tensor, "3"]:
-        """One step of F and B by the FB loss, and of the actor; ``rows.features`` is B of ``tail_obs``, centred.
+    def update(self, rows: Rows, goals: Float[Tensor, "n g"]) -> Float[Tensor, "3"]:
+        """One step of F and B by the FB loss, and of the actor.
 
+        ``goals`` are the goal features of ``rows.tail_obs``, and ``rows.features`` is B of them, centred.
         Returns the loss, ‖Cov(B) − I‖² and the mean value per step.
         """
         recipe, online, target = self.recipe, self.online, self.target
@@ -98,23 +101,19 @@ class FBLearner:
         with torch.no_grad():
             there = online.encode(rows.tail_obs)
             tail = rows.discount * least(target.forward_of(there, self.noisy(online.action_of(there, z)), z), z)
-            target_B = centred(target.backward_of(rows.tail_obs))
+            target_B = centred(target.backward_of_goals(goals))
         orthonormality = orthonormality_loss(B)
         loss = fb_loss(online.forward_of(here, rows.action, z), B, tail, target_B) * (1 - recipe.gamma)
-        (loss + recipe.orthonormality * orthonormality).backward()
-        self.descend("forward_map")
-        self.descend("backward_map")
+        self.descend(loss + recipe.orthonormality * orthonormality, "forward_map", "backward_map")
         value = self.improve(here, z)
         self.follow()
         return torch.stack([loss.detach(), orthonormality.detach(), value])
 
     def improve(self, here: Float[Tensor, "n e"], z: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
         """One step of the actor up F(s,π(s,z),z)·z; returns its mean per step."""
-        online, actor = self.online, list(self.online.actor.parameters())
+        online = self.online
         value = least_value(online.forward_of(here, self.noisy(online.action_of(here, z)), z), z).mean()
-        for parameter, gradient in zip(actor, torch.autograd.grad(-value, actor), strict=True):
-            parameter.grad = gradient
-        self.descend("actor")
+        self.descend(-value, "actor")
         return value.detach() * (1 - self.recipe.gamma)
 
     def noisy(self, action: Float[Tensor, "n a"]) -> Float[Tensor, "n a"]:
@@ -122,10 +121,13 @@ class FBLearner:
         noise = self.recipe.noise * torch.randn(action.shape, generator=self.rng, device=self.device)
         return (action + noise.clamp(-0.3, 0.3)).clamp(-1, 1)
 
-    def descend(self, name: str) -> None:
-        """One step of a network's optimiser."""
-        self.optimisers[name].step()
-        self.optimisers[name].zero_grad(set_to_none=False)  # a captured graph needs the same tensors each time
+    def descend(self, loss: Float[Tensor, ""], *names: str) -> None:
+        """One step of these networks down the loss; no other network gets a gradient."""
+        parameters = [each for name in names for each in getattr(self.online, name).parameters()]
+        for parameter, gradient in zip(parameters, torch.autograd.grad(loss, parameters), strict=True):
+            parameter.grad = gradient
+        for name in names:
+            self.optimisers[name].step()
 
     def follow(self) -> None:
         """Move the targets toward the networks."""
@@ -136,6 +138,9 @@ class FBLearner:
 
     def set_rates(self, part: float) -> None:
         """Learning rates as a part of the recipe's."""
+        if part == self._rate_part:
+            return
+        self._rate_part = part
         for name, optimiser in self.optimisers.items():
             rate = part * (self.recipe.actor_rate if name == "actor" else self.recipe.learning_rate)
             group = optimiser.param_groups[0]
@@ -174,6 +179,35 @@ def _fill_moments(optimiser: torch.optim.Adam) -> None:
         optimiser.state[parameter] = dict(zip(("step", "exp_avg", "exp_avg_sq"), (step, *zeros), strict=True))
 
 
+class Stopwatch:
+    """Frames simulated so far, and the seconds for which updates kept the GPU busy."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.frames, self._busy, self._on_gpu = 0, 0.0, device.type == "cuda"
+        self._spans: list[tuple[torch.cuda.Event, torch.cuda.Event]] = []
+
+    @contextlib.contextmanager
+    def updates(self) -> Iterator[None]:
+        """While updates are enqueued."""
+        if not self._on_gpu:
+            yield
+            return
+        first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        first.record()
+        yield
+        last.record()
+        self._spans.append((first, last))
+
+    @property
+    def busy(self) -> float:
+        """Seconds on the GPU; 0 on the CPU. Waits for the updates."""
+        for first, last in self._spans:
+            last.synchronize()
+            self._busy += first.elapsed_time(last) / 1e3
+        self._spans.clear()
+        return self._busy
+
+
 class LearnerTrainer:
     """A trainer with a learner: what it has done so far, and its checkpoints."""
 
@@ -181,6 +215,7 @@ class LearnerTrainer:
         self.learner, self.recipe, self.seed, self.device = learner, recipe, seed, learner.device
         self.step = 0
         self.log: list[FBProgress] = []
+        self.stopwatch = Stopwatch(self.device)
         self._update: Callable[[], Tensor] | None = None  # captured as a graph on CUDA
 
     @property

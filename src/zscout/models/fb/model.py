@@ -176,7 +176,11 @@ class FB(Freezable):
 
     def backward_of(self, obs: Float[Tensor, "n k"]) -> Float[Tensor, "n d"]:
         """B(s), not centred."""
-        goals = (self.config.goals(obs) - self.goal_mean) / self.goal_scale
+        return self.backward_of_goals(self.config.goals(obs))
+
+    def backward_of_goals(self, goals: Float[Tensor, "n g"]) -> Float[Tensor, "n d"]:
+        """B of observations with these goal features."""
+        goals = (goals - self.goal_mean) / self.goal_scale
         learned = self.derived("backward_map", self.backward_map.layers)(waves(goals, self.rates))[0]
         if not self.config.quadratic:
             return learned

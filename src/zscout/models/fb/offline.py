@@ -74,10 +74,11 @@ class DataTrainer(BufferTrainer):
             update, total, first = self._captured(), torch.zeros(3, device=self.device), self.step
             refresh = self.recipe.refresh
             end = min(first + every - first % every, first + refresh - first % refresh, self.recipe.steps)
-            while self.step < end:
-                self._set_rates()
-                total += update()
-                self.step += 1
+            with self.stopwatch.updates():
+                while self.step < end:
+                    self._set_rates()
+                    total += update()
+                    self.step += 1
             self.log.append(FBProgress(self.step, *(total / (self.step - first)).tolist()))
             yield self.log[-1]
 

@@ -71,12 +71,15 @@ class FBTrainer(LearnerTrainer):
     def _advance(self, steps: int) -> tuple[float, float, float]:
         update, refill = self._functions()
         total = torch.zeros(3, device=self.device)
-        for done in range(steps):
-            if self.phase and done % self.recipe.refresh == 0:  # also at each start, as when training is resumed
-                refill()
-            self._set_rates()
-            total += update()
-            self.step += 1
+        recipe = self.recipe
+        with self.stopwatch.updates():
+            for done in range(steps):
+                if self.phase and done % recipe.refresh == 0:  # also at each start, as when training is resumed
+                    refill()
+                    self.stopwatch.frames += recipe.runs * len(self.rollouts.action)
+                self._set_rates()
+                total += update()
+                self.step += 1
         loss, orthonormality, value = (total / steps).tolist()
         return loss, orthonormality, value
 
@@ -112,7 +115,8 @@ class FBTrainer(LearnerTrainer):
         return self.rollouts.refill(self.online, z, self.rng)
 
     def _feature_update(self) -> Float[Tensor, "3"]:
-        return self.learner.update(self._rows(self.recipe.batch))
+        rows = self._rows(self.recipe.batch)
+        return self.learner.update(rows, self.online.config.goals(rows.tail_obs))
 
     def _regression_update(self) -> Float[Tensor, "3"]:
         """‖ψ(s,a;z) − Σ_{k<n} γᵏφ(S_{k+1}) − γⁿψ(S_n,π(S_n,z);z)‖² for each head, n = 1 for rows of the data."""
@@ -128,8 +132,7 @@ class FBTrainer(LearnerTrainer):
             wanted = rows.features + rows.discount * (tail @ online.root)
         psi = online.forward_of(here, rows.action, z) @ online.root
         loss = ((psi - wanted) * (1 - recipe.gamma)).square().mean()
-        loss.backward()
-        self.learner.descend("forward_map")
+        self.learner.descend(loss, "forward_map")
         value = self.learner.improve(here, z) if self.phase == 1 else torch.zeros_like(loss)
         self.learner.follow()
         return torch.stack([loss.detach(), torch.zeros_like(loss), value.detach()])

@@ -37,10 +37,12 @@ class BodyTrainer(BufferTrainer):
                 action = self.collector.choose(online)
                 on_cpu = action.cpu()
                 self._set_rates()
-                for _ in range(self.recipe.updates):  # on CUDA these run beside the physics
-                    total += update()
-                    self.step, done = self.step + 1, done + 1
+                with self.stopwatch.updates():
+                    for _ in range(self.recipe.updates):  # on CUDA these run beside the physics
+                        total += update()
+                        self.step, done = self.step + 1, done + 1
                 self.collector.step(action, on_cpu, online)
+                self.stopwatch.frames += self.recipe.bodies
             self.log.append(FBProgress(self.step, *(total / done).tolist()))
             yield self.log[-1]
 

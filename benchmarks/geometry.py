@@ -10,9 +10,9 @@ import numpy as np
 import torch
 
 from zscout.worlds.bodies import goals
+from zscout.worlds.bodies.goals import Skeleton
 from zscout.worlds.bodies.physics import body
 from zscout.worlds.bodies.quadruped import LEGS, QUADRUPED
-from zscout.worlds.bodies.skeleton import Skeleton
 from zscout.worlds.registry import of_kind
 
 

@@ -21,10 +21,9 @@ from benchmarks.atlas_table import table
 from toys import Drift, Drifter
 from zscout import METHODS, Atlas, Behaviours, OnlineTransfer, chart
 from zscout.transfer.atlas.atlas import assembled, settling_time
-from zscout.transfer.atlas.charted import Experience
 from zscout.transfer.atlas.charting import CHUNK, PARTIAL, Charting
+from zscout.transfer.atlas.experience import Experience, ForecastErrors
 from zscout.transfer.belief import logistic, preferences
-from zscout.transfer.belief.forecast_errors import ForecastErrors
 from zscout.transfer.belief.posterior import TaskPosterior
 from zscout.transfer.constants import SETTLED, WORTH
 

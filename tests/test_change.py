@@ -22,9 +22,9 @@ def told(
     prior = TaskPosterior.prior(dim=phi.shape[-1], ridge=ridge, intercept=intercept)
     posterior, recent, found = prior, TEST.begin(prior), []
     for i, (row, r) in enumerate(zip(phi, reward, strict=True)):
-        now = None if seen is None else bool(seen[i])
+        now = True if seen is None else bool(seen[i])
         posterior = posterior.update(row, r, now)
-        posterior, recent, changed = TEST(prior, posterior, recent, row, r, now)
+        posterior, recent, changed = TEST(prior, posterior, recent, row, r, float(now))
         found.append(bool(changed))
     return prior, posterior, recent, found
 
@@ -188,7 +188,7 @@ def test_with_an_atlas_eight_rewards_count_as_one() -> None:
     for t, (row, r) in enumerate(zip(phi, reward, strict=True)):
         posterior = posterior.update(row, r)
         for together, found in at.items():
-            changed = TEST(prior, posterior, recent, row, r, None, together)[2]
+            changed = TEST(prior, posterior, recent, row, r, 1.0, together)[2]
             at[together] = t if bool(changed) and not found else found
-        recent = TEST(prior, posterior, recent, row, r, None, math.inf)[1]
+        recent = TEST(prior, posterior, recent, row, r, 1.0, math.inf)[1]
     assert 80 <= at[1.0] < at[8.0] < 120

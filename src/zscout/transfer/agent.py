@@ -1,6 +1,5 @@
-"""The agent that infers the task of a frozen model from rewards, by posterior and score."""
+"""The agent that infers the task of a frozen model from rewards: ask and tell."""
 
-import copy
 import math
 import warnings
 from collections.abc import Mapping, Sequence
@@ -9,16 +8,14 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor
 
-from zscout.base.edge import as_finite, as_given, as_positive, as_size, as_vectors, in_range
-from zscout.base.randomness import Streams
+from zscout.base.edge import as_finite, as_given, as_positive, as_vectors
 from zscout.base.types import (
     Action,
     BehaviorModel,
     HasTaskPrior,
-    HasTransitionFeatures,
     Obs,
     PolicySet,
     RewardModel,
@@ -26,34 +23,32 @@ from zscout.base.types import (
 )
 from zscout.transfer import inputs
 from zscout.transfer.atlas.atlas import Atlas
-from zscout.transfer.atlas.charted import Charted, Experience, OverAtlas
+from zscout.transfer.atlas.charted import Charted
 from zscout.transfer.atlas.choice import OWN, choose_atlas
+from zscout.transfer.atlas.experience import Experience, ForecastErrors
 from zscout.transfer.atlas.limits import CostBelief, Limit, as_limits, told_costs
 from zscout.transfer.atlas.memory import Memory, Past, as_past
 from zscout.transfer.belief.change import Recent
 from zscout.transfer.belief.credit import Credit
-from zscout.transfer.belief.fit import RewardFit, fit_of, share_by_chance
-from zscout.transfer.belief.forecast_errors import ForecastErrors
 from zscout.transfer.belief.posterior import TaskPosterior
-from zscout.transfer.belief.preferences import Preferences, clip_features, difference
-from zscout.transfer.choosers import ACT, ASK, STREAMS, TELL, ByActions, chooser_for, drawn_action
+from zscout.transfer.belief.preferences import clip_features, difference
+from zscout.transfer.choosers import ACT, ASK, TELL, ByActions, chooser_for, drawn_action
 from zscout.transfer.constants import ALIKE, ATLAS_RIDGES, MODEL_RIDGE
-from zscout.transfer.inputs import Flags, OneThread, Rewards
+from zscout.transfer.inputs import Flags, Labels, OneThread, Rewards
+from zscout.transfer.learned import Learned
 from zscout.transfer.methods import Method, among, over_atlas, resolved
 from zscout.transfer.offline import constant_part_of
 from zscout.transfer.saving import load_agent, save_agent
 from zscout.transfer.score.acquisition import unused_gamma
-from zscout.transfer.score.certificate import Certificate, Certified, as_delta, certify
 from zscout.transfer.score.confidence import Residual
-from zscout.transfer.score.problem import Problem
-from zscout.transfer.score.search import Among, Known
+from zscout.transfer.score.search import Among
 from zscout.transfer.state import AgentState
 
 SAFE_SHARE = 1e-14  # of the largest ẑ: below, no other prior makes ẑ overflow; V's condition number is below 1e14
 CERTIFICATE_DRAWS = 2**39  # where the draws of certificates begin: beyond those of any step
 
 
-class OnlineTransfer:
+class OnlineTransfer(Learned):
     """Infers the task of a frozen model from rewards: ask Z_t at S_t, follow it, tell S_{t+1} and R_{t+1}.
 
         agent = OnlineTransfer(bfm)
@@ -71,9 +66,6 @@ class OnlineTransfer:
     begin from earlier tasks.
     A call that raises leaves the agent unchanged.
     """
-
-    method: Method
-    model: BehaviorModel  # what is believed and scored: the model, or the model as its atlas shows it
 
     def __init__(
         self,
@@ -98,10 +90,10 @@ class OnlineTransfer:
         if bank is not None:
             self.method = among(self.method, Among.of(bank, cast(BehaviorModel, bfm)))
         self.model = cast(BehaviorModel, bfm) if chosen is None else Charted(bfm, chosen)
+        self.atlas = self.model.atlas if isinstance(self.model, Charted) else None
         self._chooser = chooser_for(self.method)
-        self.bfm = cast(BehaviorModel, bfm)  # without φ and ψ only if there is an atlas
+        self.bfm = cast(BehaviorModel, bfm)
         self.method_name = method if isinstance(method, str) else None
-        self.noise = None if noise is None else in_range(noise, "noise", 0.0, math.inf, open_end=True)
         self.norm_bound = None if norm_bound is None else as_positive(norm_bound, "norm_bound")
         self.seeds = inputs.seeds_of_runs(seed, runs)
         self.runs = tuple(self.seeds.shape)
@@ -122,20 +114,20 @@ class OnlineTransfer:
             runs=self.runs,
             device=example.device,
         )
-        self._largest_z = math.sqrt(torch.finfo(example.dtype).max / bfm.dim)  # ‖ẑ‖² must fit the model's dtype
+        self._largest_z = math.sqrt(torch.finfo(example.dtype).max / bfm.dim)
         self._one_thread = OneThread()
-        self._prior, change = prior, self.method.change
+        self.noise, self._prior, change = prior.given_noise, prior, self.method.change
         new = torch.full(self.runs, math.inf, dtype=torch.float64, device=prior.device)
         recent = {} if change is None else change.begin(prior)
         self._state = AgentState(prior, new, memory=self._chooser.begin(self.bfm, self.runs), recent=recent)
         self.limits = as_limits(limit)
-        if self.limits and not isinstance(self.model, Charted):
+        if self.limits and self.atlas is None:
             raise ValueError("a limit needs an atlas: pass atlas=zscout.chart(bfm, env)")
-        if isinstance(self.model, Charted):
+        if self.atlas is not None:
             fits = isinstance(self.method.confidence, Residual) and self.method.intercept
             errors = ForecastErrors.none(prior) if fits else None
-            experience = Experience.none(self.runs, self.model.atlas.psi)
-            costs = tuple(CostBelief.begin(one, self.model.atlas, self.runs) for one in self.limits)
+            experience = Experience.none(self.runs, self.atlas.psi)
+            costs = tuple(CostBelief.begin(one, self.atlas, self.runs) for one in self.limits)
             self._state = replace(self._state, experience=experience, errors=errors, costs=costs)
         if unused := unused_gamma(self.method.acquisition, self.bfm, self.method.intercept):
             warnings.warn(unused, stacklevel=2)
@@ -144,7 +136,7 @@ class OnlineTransfer:
 
     def ask(self, obs: Obs) -> Float[Tensor, "*b d"]:
         """Z_t for S_t. Asking again at the same obs, before any new label, gives the same z."""
-        if self.exploring:
+        if self._chooser.acts_at(self._state.t):
             raise ValueError("this method chooses actions now, not z: call act(obs) instead of ask(obs)")
         with self._one_thread:
             self._state, z = self._choose(obs)
@@ -159,10 +151,9 @@ class OnlineTransfer:
         with torch.no_grad():
             memory, found = self._chooser.z(
                 state.memory,
-                lambda: self._problem(obs),
+                lambda: (self._problem(obs), self._streams(ASK)),
                 state.last,
                 state.due(self.method.hold),
-                lambda: self._streams(ASK),
             )
         z = found if found is state.last else inputs.checked_z(found, (*self.runs, self.bfm.dim))
         return self._state.changed(asked=state.asked, action=state.action, memory=memory, z=z), z
@@ -224,51 +215,52 @@ class OnlineTransfer:
             ended = inputs.flags_of_runs(done, self.runs, "done").to(before.age.device)
             if cost is not None and not self.limits:
                 raise ValueError("got a cost without a limit: pass limit=zscout.Limit(at_most=…) to OnlineTransfer")
-            phi = None
-            if reward is not None or self.atlas is not None:
+            if reward is None and seen is not None:
+                raise ValueError("got seen without a reward: pass both or neither")
+            phi = labels = None
+            if self.atlas is not None:
+                phi = self.atlas.features(next_obs).detach()
+            elif reward is not None:
                 phi = inputs.checked_phi(self.model, next_obs, self.runs, before.asked, before.action)
-            posterior, recent, restarted = self._learned(phi, reward, seen)
+            if reward is not None:
+                labels = inputs.as_rewards(reward, seen, self.runs, before.age.device)
+            posterior, recent, restarted = self._learned(phi, labels)
             state, due = before, before.due(self.method.hold)
             if phi is not None and self.atlas is not None:
                 state = state.visited(phi, self.atlas, due, restarted)
                 state = state.changed(costs=told_costs(state.costs, phi, cost, next_obs)) if self.limits else state
             after = state.after_step(inputs.copied(next_obs), posterior, recent, due, ended, restarted)
             after = after if reward is None else self._usable(after)
-            self._state = self._remembered(after, next_obs, reward, ended, seen)
+            self._state = self._remembered(after, next_obs, labels, ended)
 
     def _learned(
-        self, phi: Float[Tensor, "*b d"] | None, reward: Rewards | None, seen: Flags | None
+        self, phi: Float[Tensor, "*b d"] | None, labels: Labels | None
     ) -> tuple[TaskPosterior, Recent, Bool[Tensor, "*b"] | None]:
         """The posterior with one more reward, the rewards of the change test, and which runs it restarted."""
         state, change = self._state, self.method.change
-        if reward is None:
-            if seen is not None:
-                raise ValueError("got seen without a reward: pass both or neither")
+        if phi is None or labels is None:
             return state.posterior.aged(), state.recent, None
-        posterior = state.posterior.update(phi, reward, seen)  # eq. 3
+        posterior = state.posterior.plus(phi, *labels)  # eq. 3
         if change is None:
             return posterior, state.recent, None
-        assert phi is not None
         together = 1.0 if state.experience is None else ALIKE
-        return change(self._prior, posterior, state.recent, phi, reward, seen, together)
+        return change(self._prior, posterior, state.recent, phi, *labels, together)
 
     def _remembered(
-        self, after: AgentState, next_obs: Obs, reward: Rewards | None, ended: Bool[Tensor, "*b"], seen: Flags | None
+        self, after: AgentState, next_obs: Obs, labels: Labels | None, ended: Bool[Tensor, "*b"]
     ) -> AgentState:
         """The state with what the chooser remembers of this step."""
         if not self._chooser.remembers:
             return after
         assert self._state.asked is not None
-        heard = seen is None or bool(inputs.flags_of_runs(seen, self.runs, "seen").all())
-        given = as_finite(reward, "reward", after.posterior.device) if reward is not None and heard else None
+        reward = None if labels is None or not torch.as_tensor(labels[1]).all() else labels[0]
         with torch.no_grad():
             memory = self._chooser.told(
                 after.memory,
                 self._state.asked,
-                lambda: replace(self._problem(next_obs), posterior=after.posterior),
-                given,
+                lambda: (replace(self._problem(next_obs), posterior=after.posterior), self._streams(TELL)),
+                reward,
                 ended,
-                lambda: self._streams(TELL),
             )
         return replace(after, memory=memory)
 
@@ -308,163 +300,6 @@ class OnlineTransfer:
             answers = new if old is None else torch.cat([old, new], -2)
             self._state = self._usable(replace(self._state, answers=answers, sites=None))
 
-    def wants_reward(
-        self, next_obs: Obs, least: float | int = 0.5, until: Certified | None = None
-    ) -> bool | Bool[Tensor, " runs"]:
-        """Whether the reward of S_{t+1} is still uncertain: ``posterior.reward_width`` > least, for each run.
-
-            agent.tell(obs, ask_the_person() if agent.wants_reward(obs) else None)
-
-        The width is in units of σ, the noise of one reward: .5 is the uncertainty left after four rewards there. With
-        ``until`` it is False while the run is certified at ``next_obs``.
-        """
-        least = in_range(least, "least", 0.0, math.inf, open_end=True)
-        inputs.check_observation(next_obs, self.bfm.observation_space, self.runs)
-        if isinstance(self.model, HasTransitionFeatures) and self._state.asked is None:
-            raise ValueError("this model has transition features: call wants_reward between act(obs) and tell")
-        phi = inputs.checked_phi(self.model, next_obs, self.runs, self._state.asked, self._state.action)
-        wanted = self._state.belief.reward_width(phi) > least
-        if self._chooser.needs_every_reward:
-            wanted = torch.ones_like(wanted)
-        elif until is not None:
-            wanted = wanted & ~until.of(self.certificate(until.delta, obs=next_obs))
-        return wanted if self.runs else bool(wanted)
-
-    def certificate(self, delta: float = 0.05, *, obs: Obs | None = None) -> Certificate:
-        """How much better any z can be than ``best_z``, at ``obs`` or at the last observation.
-
-        A promise with probability 1 − δ if ψ is exact and the reward linear in φ, else an estimate.
-        """
-        delta = as_delta(delta)
-        here = self._last_observation() if obs is None else obs
-        inputs.check_observation(here, self.bfm.observation_space, self.runs)
-        with self._one_thread, torch.no_grad():
-            search = self._chooser.search
-            listed = search if isinstance(search, Among | OverAtlas) else None
-            rewards = self._state.posterior.with_likely_prior
-            least = share_by_chance(rewards) if self._state.answers is None else 0.0  # answers are not in the fit
-            return certify(self._problem(here), self.best_z, delta, self._streams(CERTIFICATE_DRAWS), listed, least)
-
-    # What it has learned
-
-    def __repr__(self) -> str:
-        model = f"{type(self.bfm).__name__} and {self.method_name or 'an own method'}"
-        return f"OnlineTransfer with {model} after {self.t} steps: {self.fit!r}"
-
-    @property
-    def atlas(self) -> Atlas | None:
-        """The atlas that it uses, if it uses one."""
-        return self.model.atlas if isinstance(self.model, Charted) else None
-
-    def expected_reward(self, observations: Obs) -> Float[Tensor, "*b m"]:
-        """What it expects for observations [m …], for each run."""
-        phi = inputs.checked_phi(self.model, observations)
-        return self._state.belief.reward(phi.double().expand(*self.runs, -1, -1))
-
-    def z_for(self, tasks: Float[Tensor, "*n D"]) -> Float[Tensor, "*n d"]:
-        """The z to follow for each task, given as weights of features: the atlas's best, or the task projected to Z."""
-        if isinstance(self.model, Charted):
-            return self.model.best_for(tasks)
-        return self.model.project_z(tasks if self._constant is None else self._constant.removed_from(tasks)).double()
-
-    @property
-    def resembles(self) -> dict[str, float | Float[Tensor, " runs"]]:
-        """The correlation of the expected reward with that of each task in the memory, the highest first."""
-        found = {} if self.past is None else self.past.resemblance(self.z_hat)
-        return {name: value if self.runs else float(value) for name, value in found.items()}
-
-    def remember(self, name: str, run: int | None = None) -> None:
-        """Keep what was learned in the memory, under a name; of a batch, that of one run."""
-        if self.memory is None or self.atlas is None:
-            raise ValueError("this agent has no memory: pass memory=zscout.Memory(folder)")
-        if (run is None) == bool(self.runs):
-            raise ValueError("pass the run to remember, of a batch only")
-        weights, z = (
-            x if run is None else x[as_size(run, "run", 0, self.runs[0] - 1)] for x in (self.z_hat, self.best_z)
-        )
-        self.memory.keep(name, self.atlas, weights, z)
-
-    @property
-    def fit(self) -> RewardFit:
-        """How much of the rewards seen the features explain: R² with an interval."""
-        return fit_of(self._state.posterior.with_likely_prior)
-
-    @property
-    def posterior(self) -> TaskPosterior:
-        """A copy of the posterior over z_r, given rewards and preferences."""
-        return self._state.measured_belief.copy()
-
-    @property
-    def preferences(self) -> Preferences:
-        """A copy of what the preferences say: their number, ``flip_rate`` and ``scale``."""
-        return copy.deepcopy(self._state.preferences)
-
-    @property
-    def t(self) -> int:
-        """The number of tells."""
-        return self._state.t
-
-    @property
-    def changes(self) -> int | Int[Tensor, " runs"]:
-        """How often the method's change test has restarted the posterior, for each run; 0 without a test."""
-        found = self._state.recent.get("changes", torch.zeros(self.runs, dtype=torch.int64))
-        return found.clone() if self.runs else int(found)
-
-    @property
-    def present_z(self) -> Float[Tensor, "*b d"] | None:
-        """The z of the last ask or act; None while an explorer acts."""
-        z = self._state.last if self._state.z is None else self._state.z
-        return None if z is None or self.exploring else z.clone()
-
-    @property
-    def z_hat(self) -> Float[Tensor, "*b d"]:
-        """ẑ_t, the estimate of z_r, not projected; with an atlas the D weights of its features."""
-        return self._state.belief.z_hat.clone()
-
-    @property
-    def best_z(self) -> Float[Tensor, "*b d"]:
-        """The best z so far: ẑ projected to Z, the best of a bank, an atlas or rollouts, or the oracle's."""
-        search, found = self._chooser.search, self._chooser.best_z(self._state.memory)
-        if found is not None:
-            return found.clone()
-        if isinstance(search, Known):
-            return search.best_z(self.bfm, self._state.belief)
-        if isinstance(search, OverAtlas):
-            return search.best_z(self._problem(()))  # the same from every start
-        if isinstance(search, Among):
-            seen = self._state.asked is not None or self._state.entered is not None
-            return search.best_z(self._problem(self._last_observation())) if seen else search.first(self.runs)
-        return self.z_for(self.z_hat)
-
-    @property
-    def radius(self) -> Float[Tensor, "*b"]:
-        """√β_t."""
-        posterior = self._state.measured_belief
-        radius = as_finite(self.method.confidence(self.t, posterior), "the radius", posterior.device)
-        if (radius < 0).any() or tuple(radius.shape) not in ((), self.runs):
-            raise ValueError(f"the radius must be one number ≥ 0, or one for each run, got {radius}")
-        return radius.expand(self.runs)
-
-    @property
-    def safe_reward(self) -> float:
-        """Rewards up to this size are never refused for their size: ẑ stays within the model's dtype."""
-        return math.sqrt(self._largest_z)
-
-    @property
-    def can_follow(self) -> bool:
-        """Whether ``follow`` works: the method chooses z, neither actions nor whole rollouts."""
-        return self._chooser.follows
-
-    @property
-    def exploring(self) -> bool:
-        """Whether an explorer chooses the next action."""
-        return self._chooser.acts_at(self.t)
-
-    @property
-    def wants_reset(self) -> bool:
-        """Whether the environment should reset to the common start now."""
-        return self._chooser.wants_reset(self._state.memory)
-
     # Saving
 
     def save(self, folder: str | Path) -> None:
@@ -502,24 +337,9 @@ class OnlineTransfer:
         again = self._state.action is not None and inputs.same(obs, self._state.asked)
         return self._state.changed(asked=inputs.copied(obs), action=self._state.action if again else None)
 
-    def _last_observation(self) -> Obs:
-        last = self._state.entered if self._state.asked is None else self._state.asked
-        if last is None:
-            raise ValueError("there is no last observation: call ask or tell, or pass obs")
-        return last
-
-    def _problem(self, obs: Obs) -> Problem:
-        state, score = self._state, self.method.acquisition
-        parts = state.last, self._constant, None if state.experience is None else state.experience.merged()
-        past = None if self.past is None else self.past.rows
-        return Problem(obs, self.model, state.measured_belief, self.radius, score, *parts, past=past, costs=state.costs)
-
     @property
     def _ridge(self) -> float | tuple[float, ...]:
         return ATLAS_RIDGES if self.method.prior == "evidence" else self.method.ridge
-
-    def _streams(self, which: int) -> Streams:
-        return Streams(self.seeds.to(self._state.posterior.device), STREAMS * self.t + which)
 
     def _task_covariance(self) -> Float[Tensor, "d d"] | None:
         """The model's prior over tasks, if it has one and the method uses it."""

@@ -17,8 +17,7 @@ from zscout.transfer.score.search import AtEstimate, Search
 
 ASK, TELL, ACT, STREAMS = 0, 1, 2, 3  # a step draws from three streams; each depends only on seed and t
 
-Ask = Callable[[], Problem]  # built only if it is needed
-Draw = Callable[[], Rng]  # the same
+Ask = Callable[[], tuple[Problem, Rng]]  # the problem and its randomness; called only if a new z is needed
 
 
 class Chooser:
@@ -34,7 +33,7 @@ class Chooser:
         return {}
 
     def z(
-        self, memory: Memory, problem: Ask, last: Tensor | None, due: Bool[Tensor, "*b"], rng: Draw
+        self, memory: Memory, ask: Ask, last: Tensor | None, due: Bool[Tensor, "*b"]
     ) -> tuple[Memory, Float[Tensor, "*b d"]]:
         """The memory, and Z_t: a new one where it is due, the last one elsewhere."""
         raise NotImplementedError
@@ -43,10 +42,8 @@ class Chooser:
         """Whether it chooses the action of step t, not z."""
         return False
 
-    def told(
-        self, memory: Memory, left: Obs, problem: Ask, reward: Tensor | None, ended: Bool[Tensor, "*b"], rng: Draw
-    ) -> Memory:
-        """The memory after a step from ``left`` to ``problem().obs``."""
+    def told(self, memory: Memory, left: Obs, ask: Ask, reward: Tensor | None, ended: Bool[Tensor, "*b"]) -> Memory:
+        """The memory after a step from ``left`` to the observation of the problem."""
         return memory
 
     def best_z(self, memory: Memory) -> Float[Tensor, "*b d"] | None:
@@ -65,12 +62,12 @@ class ByScore(Chooser):
         self.search: Search = search
 
     def z(
-        self, memory: Memory, problem: Ask, last: Tensor | None, due: Bool[Tensor, "*b"], rng: Draw
+        self, memory: Memory, ask: Ask, last: Tensor | None, due: Bool[Tensor, "*b"]
     ) -> tuple[Memory, Float[Tensor, "*b d"]]:
         """The memory, and Z_t: a new one where it is due, the last one elsewhere."""
         if last is not None and not due.any():
             return memory, last
-        best = self.search(problem(), rng())
+        best = self.search(*ask())
         return memory, best if last is None else torch.where(due[..., None], best, last)
 
 
@@ -83,21 +80,20 @@ class ByRollouts(Chooser):
         self.rollouts = rollouts
 
     def z(
-        self, memory: Memory, problem: Ask, last: Tensor | None, due: Bool[Tensor, "*b"], rng: Draw
+        self, memory: Memory, ask: Ask, last: Tensor | None, due: Bool[Tensor, "*b"]
     ) -> tuple[Memory, Float[Tensor, "*b d"]]:
         """The memory, and the z of this rollout."""
-        memory = memory or self.rollouts.begin(problem(), rng())
+        memory = memory or self.rollouts.begin(*ask())
         return memory, self.rollouts.current(memory)
 
-    def told(
-        self, memory: Memory, left: Obs, problem: Ask, reward: Tensor | None, ended: Bool[Tensor, "*b"], rng: Draw
-    ) -> Memory:
+    def told(self, memory: Memory, left: Obs, ask: Ask, reward: Tensor | None, ended: Bool[Tensor, "*b"]) -> Memory:
         """Raises without a reward, or if some runs ended."""
         if reward is None:
             raise ValueError("a reward is missing: this method scores whole rollouts and needs every reward")
         if ended.any() and not ended.all():
             raise ValueError("done differs between runs: this method needs the same done for all runs")
-        return self.rollouts.tell(memory, problem(), reward, bool(ended.all()), rng())
+        problem, rng = ask()
+        return self.rollouts.tell(memory, problem, reward, bool(ended.all()), rng)
 
     def best_z(self, memory: Memory) -> Float[Tensor, "*b d"] | None:
         """Unroll's arm with the best mean return, LoLA's μ; before the first ask, by the belief."""
@@ -129,9 +125,7 @@ class ByActions(ByScore):
         """Of the explorer."""
         return self.explorer.act(memory, obs, model, rng)
 
-    def told(
-        self, memory: Memory, left: Obs, problem: Ask, reward: Tensor | None, ended: Bool[Tensor, "*b"], rng: Draw
-    ) -> Memory:
+    def told(self, memory: Memory, left: Obs, ask: Ask, reward: Tensor | None, ended: Bool[Tensor, "*b"]) -> Memory:
         """Of the explorer."""
         return self.explorer.tell(memory, left)
 

@@ -18,6 +18,7 @@ from torch import Tensor
 from zscout.base.edge import (
     LARGEST_COUNT,
     all_finite,
+    as_finite,
     as_index,
     as_positive,
     as_real,
@@ -33,6 +34,10 @@ Rewards: TypeAlias = SupportsFloat | Sequence[Any] | np.ndarray | Tensor
 
 Flags: TypeAlias = bool | np.bool_ | Sequence[bool] | np.ndarray | Tensor
 """True or False, or one for each run."""
+
+
+Labels: TypeAlias = tuple[Float[Tensor, "*b"], float | Float[Tensor, "*b"]]
+"""Rewards, and the weight of each: 0 where it was not seen."""
 
 
 # Fields of a method's parts: the annotation is the check
@@ -162,6 +167,23 @@ def flags_of_runs(value: Any, runs: tuple[int, ...], name: str) -> Bool[Tensor, 
         each = f", or {runs[0]} of them, one for each run" if runs else ""
         raise ValueError(f"{name} must be True or False{each}, got {value!r}")
     return torch.from_numpy(flags.copy()).expand(runs)
+
+
+def as_rewards(
+    reward: Any, seen: Any, runs: tuple[int, ...], device: torch.device, each: str = "one for each run"
+) -> Labels:
+    """Rewards of this batch shape, and the weight of each: 0 where it was not ``seen``, and may be NaN."""
+    weight: float | Tensor = 1.0
+    if seen is not None:
+        weight = flags_of_runs(seen, runs, "seen").to(device, torch.float64)
+        numbers = as_real(reward, "reward", device)
+        reward = torch.where(weight > 0, numbers, 0.0) if numbers.shape == weight.shape else numbers
+    rewards = as_finite(reward, "reward", device).detach()
+    if tuple(rewards.shape) != runs:
+        raise ValueError(
+            f"reward has shape {tuple(rewards.shape)}, expected {each if runs else 'a single number'}, {list(runs)}"
+        )
+    return rewards, weight
 
 
 def seeds_of_runs(seed: Any, runs: int | None) -> Int[Tensor, "*b"]:

@@ -14,11 +14,10 @@ from torch import Tensor
 from zscout.base.files import parse_json, read_tensors, write_bytes
 from zscout.base.types import PolicySet
 from zscout.transfer.atlas.atlas import Atlas
-from zscout.transfer.atlas.charted import Experience
 from zscout.transfer.atlas.choice import own_atlas
+from zscout.transfer.atlas.experience import Experience, ForecastErrors
 from zscout.transfer.atlas.limits import Limit, as_limits, saved_limits
 from zscout.transfer.atlas.memory import Memory, as_memory, saved_past
-from zscout.transfer.belief.forecast_errors import ForecastErrors
 from zscout.transfer.belief.posterior import TaskPosterior
 from zscout.transfer.belief.preferences import Sites
 from zscout.transfer.inputs import check_model_kind, check_observation

@@ -10,10 +10,9 @@ from torch import Tensor
 
 from zscout.base.types import Action, Obs
 from zscout.transfer.atlas.atlas import Atlas
-from zscout.transfer.atlas.charted import Experience
+from zscout.transfer.atlas.experience import Experience, ForecastErrors
 from zscout.transfer.atlas.limits import CostBelief
 from zscout.transfer.baselines.rollout_searches import Memory
-from zscout.transfer.belief.forecast_errors import ForecastErrors
 from zscout.transfer.belief.posterior import TaskPosterior
 from zscout.transfer.belief.preferences import Preferences, Sites
 

@@ -17,7 +17,7 @@ from zscout.base.edge import as_finite
 from zscout.base.files import parse_json, read_tensors, write_bytes
 from zscout.base.packing import by_columns, unpacked
 from zscout.base.types import Obs, Vectors
-from zscout.transfer.atlas.features import Map, RichFeatures, features_of
+from zscout.transfer.atlas.features import Map, RichFeatures
 from zscout.transfer.belief.posterior import TaskPosterior
 from zscout.transfer.constants import ATLAS_RIDGES, HOLD_SHARE, SETTLED, STEADY
 
@@ -190,6 +190,15 @@ class Atlas:
         if came.shape != wanted.shape or float((came - wanted).abs().max()) > SAME_FEATURES:
             raise ValueError(f"the atlas in {folder} is of another model: its features differ")
         return found
+
+
+def features_of(own: Map, observations: Obs, device: torch.device | None = None) -> Float[Tensor, "*b D"]:
+    """The features of observations [*b o] by any map, in float64; raises unless they are finite, [*b D]."""
+    given = as_finite(observations, "observations", device).float()
+    found = as_finite(own(given), "features(obs)", device)
+    if found.ndim != given.ndim or found.shape[:-1] != given.shape[:-1]:
+        raise ValueError(f"features(obs) has shape {tuple(found.shape)} for observations {tuple(given.shape)}")
+    return found
 
 
 def assembled(

@@ -23,9 +23,9 @@ from zscout.base.edge import as_size, as_vectors
 from zscout.base.files import opened_tensors, write_bytes
 from zscout.base.smooth_rewards import random_rewards
 from zscout.base.types import PolicySet, Vectors
-from zscout.transfer.atlas.atlas import SAMPLE, Atlas, assembled
+from zscout.transfer.atlas.atlas import SAMPLE, Atlas, assembled, features_of
 from zscout.transfer.atlas.behaviours import Behaviours
-from zscout.transfer.atlas.features import Map, RichFeatures, features_of, maps_of
+from zscout.transfer.atlas.features import Map, RichFeatures, maps_of
 from zscout.transfer.constants import ATLAS_RIDGES, SETTLED
 from zscout.transfer.offline import least_squares
 

@@ -8,8 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Generator, Tensor
 
-from zscout.base.edge import as_finite
-from zscout.base.types import HasGoalFeatures, Obs
+from zscout.base.types import HasGoalFeatures
 from zscout.transfer.constants import BESIDE, CLAMPED_AT, GOAL_WAVES, WAVES, WIDTHS
 
 Map = Callable[[Tensor], Tensor]
@@ -110,15 +109,6 @@ class RichFeatures:
                 raise ValueError(f"its features use {name}, and {type(model).__name__} has none: pass its model")
         goals = parts.get("goals")
         return cls(parts["entries"], goals, goal_features if goals else None, phi if uses_phi else None)
-
-
-def features_of(own: Map, observations: Obs, device: torch.device | None = None) -> Float[Tensor, "*b D"]:
-    """The features of observations [*b o] by any map, in float64; raises unless they are finite, [*b D]."""
-    given = as_finite(observations, "observations", device).float()
-    found = as_finite(own(given), "features(obs)", device)
-    if found.ndim != given.ndim or found.shape[:-1] != given.shape[:-1]:
-        raise ValueError(f"features(obs) has shape {tuple(found.shape)} for observations {tuple(given.shape)}")
-    return found
 
 
 def maps_of(model: object) -> tuple[Map | None, Map | None]:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from zscout.base.edge import as_finite, as_real, in_range
 from zscout.transfer.atlas.atlas import Atlas, Reward
-from zscout.transfer.belief.forecast_errors import ForecastErrors
+from zscout.transfer.atlas.experience import ForecastErrors
 from zscout.transfer.belief.posterior import TaskPosterior
 from zscout.transfer.constants import ATLAS_RIDGES
 from zscout.transfer.score.forecast import Forecast
@@ -83,7 +83,8 @@ class CostBelief:
             raise ValueError(f"{name} has shape {tuple(numbers.shape)}, expected {list(runs)}: one for each run")
         seen = ~numbers.isnan() if runs else torch.tensor(True)
         as_finite(numbers[seen], name)
-        return replace(self, posterior=self.posterior.update(phi, numbers, seen if runs else None))
+        weight = seen.to(phi) if runs else 1.0
+        return replace(self, posterior=self.posterior.plus(phi, torch.where(seen, numbers, 0.0), weight))
 
     def after_choice(self, new: Bool[Tensor, "*b"]) -> "CostBelief":
         """The runs in ``new`` follow another behaviour from now on."""

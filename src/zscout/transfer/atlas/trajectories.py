@@ -10,8 +10,8 @@ from torch import Generator, Tensor
 
 from zscout.base.edge import as_size
 from zscout.base.types import BehaviorModel
-from zscout.transfer.atlas.atlas import SAMPLE, Atlas, assembled
-from zscout.transfer.atlas.features import RichFeatures, features_of
+from zscout.transfer.atlas.atlas import SAMPLE, Atlas, assembled, features_of
+from zscout.transfer.atlas.features import RichFeatures
 from zscout.transfer.constants import SETTLED
 
 KEPT = 60  # observations of a segment, evenly spaced: neighbours are much alike

@@ -8,11 +8,10 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from zscout.base.edge import as_real, as_vectors
-from zscout.base.types import Vectors
 from zscout.transfer.belief.posterior import TaskPosterior
+from zscout.transfer.belief.sums import Weight
 from zscout.transfer.constants import CHANGE_EVIDENCE, CHANGE_MEMORY
-from zscout.transfer.inputs import Checked, Count, Flags, Positive, Rewards, flags_of_runs
+from zscout.transfer.inputs import Checked, Count, Positive
 
 Recent: TypeAlias = dict[str, Tensor]
 """The last pairs of each run, newest first: phi [*b m d], reward [*b m], their count [*b]; and how often it changed."""
@@ -50,20 +49,18 @@ class ChangeTest(Checked):
         prior: TaskPosterior,
         posterior: TaskPosterior,
         recent: Recent,
-        phi: Vectors,
-        reward: Rewards,
-        seen: Flags | None = None,
+        phi: Float[Tensor, "*b d"],
+        reward: Float[Tensor, "*b"],
+        weight: Weight = 1.0,
         together: float = 1.0,
     ) -> tuple[TaskPosterior, Recent, Bool[Tensor, "*b"]]:
         """The posterior, restarted where the task changed; the pairs with the new one; and where it changed.
 
-        ``posterior`` has learned the new pair already; runs that are not ``seen`` have no new pair. Of rewards whose
-        errors are alike, ``together`` in a row count as one.
+        ``posterior`` has learned the new pair already; runs with ``weight`` 0 have no new pair. Of rewards whose errors
+        are alike, ``together`` in a row count as one.
         """
-        new = flags_of_runs(True if seen is None else seen, posterior.runs, "seen").to(posterior.device)
-        phi = as_vectors(phi, posterior.dim, "phi", posterior.device).detach()
-        rewards = as_real(reward, "reward", posterior.device).detach()
-        recent = _pushed(recent, phi, rewards.to(phi), new)
+        new = torch.as_tensor(weight, device=posterior.device).expand(posterior.runs) > 0
+        recent = _pushed(recent, phi, reward, new)
         best, which = self.log_factors(prior, posterior, recent).max(-1)
         changed = (best > together * self.evidence) & new
         if not changed.any():

@@ -11,11 +11,11 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from zscout.base.edge import all_finite, as_finite, as_positive, as_real, as_size, as_vectors, in_range
+from zscout.base.edge import all_finite, as_finite, as_positive, as_size, as_vectors, in_range
 from zscout.transfer.belief.estimate import TaskEstimate
 from zscout.transfer.belief.evidence import TaskPriors
 from zscout.transfer.belief.sums import Means, Sums, Weight
-from zscout.transfer.inputs import flags_of_runs
+from zscout.transfer.inputs import as_rewards
 
 LARGEST_INPUT = 1e100  # largest input: sums of squares stay finite
 TENSORS = ("V", "z_hat", "factor", "width_factor", "V_squared", "b", "reward_squares", "weight")  # one for each run
@@ -88,12 +88,13 @@ class TaskPosterior(TaskEstimate):
             runs = phi.shape[:-1]
             each = {name: value.expand(*runs, *value.shape) for name, value in self.tensors().items()}
             return self.with_tensors(each).update(phi, reward, seen)
-        weight: Weight = 1.0
-        if seen is not None:
-            weight = flags_of_runs(seen, self.runs, "seen").to(phi)
-            numbers = as_real(reward, "reward", self.device)  # an unseen reward may be NaN
-            reward = torch.where(weight > 0, numbers, 0.0) if numbers.shape == weight.shape else numbers
-        phi, reward = self._pair(phi, reward)
+        if tuple(phi.shape[:-1]) != self.runs:
+            raise ValueError(f"phi has shape {tuple(phi.shape)}, expected {[*self.runs, self.dim]}")
+        return self.plus(phi, *as_rewards(reward, seen, self.runs, self.device))
+
+    def plus(self, phi: Float[Tensor, "*b d"], reward: Float[Tensor, "*b"], weight: Weight) -> "TaskPosterior":
+        """``update`` with rewards of ``as_rewards``: their weight is 0 where none was seen."""
+        _check_sizes(phi, reward)
         old = self if self.forgetting == 1 else self._faded()
         means = old.means
         if means is not None:
@@ -121,15 +122,18 @@ class TaskPosterior(TaskEstimate):
         With ``seen`` [*b m], only those that are True, one after the other: with forgetting, each fades the others.
         """
         phi = as_vectors(phi, self.dim, "phi", self.device).detach()
-        if seen is not None and phi.ndim > 1:
-            flags = flags_of_runs(seen, tuple(phi.shape[:-1]), "seen").to(phi.device)
-            numbers = as_real(reward, "reward", self.device)  # an unseen reward may be NaN
-            numbers = torch.where(flags, numbers, 0.0) if numbers.shape == flags.shape else numbers
-            (phi, numbers), told = self._pair(phi, numbers, pairs=True), self
-            for k, flag in enumerate(flags.unbind(-1)):
-                told = told.update(phi[..., k, :], numbers[..., k], flag)
+        if phi.ndim < 2:
+            raise ValueError(f"phi is one vector, expected pairs: phi [*b m {self.dim}] and rewards [*b m]")
+        wanted = (*self.runs, phi.shape[-2])
+        if tuple(phi.shape[:-1]) != wanted:
+            raise ValueError(f"phi has shape {tuple(phi.shape)}, expected {[*wanted, self.dim]}")
+        reward, weight = as_rewards(reward, seen, wanted, self.device, "one for each pair")
+        if isinstance(weight, Tensor):
+            told = self
+            for k, one in enumerate(weight.unbind(-1)):
+                told = told.plus(phi[..., k, :], reward[..., k], one)
             return told
-        phi, reward = self._pair(phi, reward, pairs=True)
+        _check_sizes(phi, reward)
         pairs, means = phi.shape[-2], self.means
         if not pairs:
             return self
@@ -254,21 +258,12 @@ class TaskPosterior(TaskEstimate):
         )
         return new if other.all() else new.replaced(~other, self)  # a run alone equals the same run in a batch, bitwise
 
-    def _pair(self, phi: Any, reward: Any, pairs: bool = False) -> tuple[Tensor, Tensor]:
-        reward = as_finite(reward, "reward", self.device).detach()
-        wanted = (*self.runs, *phi.shape[-2:-1]) if pairs else self.runs
-        if pairs and phi.ndim < 2:
-            raise ValueError(f"phi is one vector, expected pairs: phi [*b m {self.dim}] and rewards [*b m]")
-        if tuple(phi.shape[:-1]) != wanted:
-            raise ValueError(f"phi has shape {tuple(phi.shape)}, expected {[*wanted, self.dim]}")
-        if tuple(reward.shape) != wanted:
-            kind = "one for each pair" if pairs else "one for each run" if self.runs else "a single number"
-            raise ValueError(f"reward has shape {tuple(reward.shape)}, expected {kind}, {list(wanted)}")
-        if any(x.numel() and torch.linalg.vector_norm(x, math.inf).item() > LARGEST_INPUT for x in (phi, reward)):
-            raise ValueError(
-                f"phi and reward must be at most {LARGEST_INPUT:.0e} in size, so that sums of their squares stay finite"
-            )
-        return phi, reward
+
+def _check_sizes(phi: Tensor, reward: Tensor) -> None:
+    if any(x.numel() and torch.linalg.vector_norm(x, math.inf).item() > LARGEST_INPUT for x in (phi, reward)):
+        raise ValueError(
+            f"phi and reward must be at most {LARGEST_INPUT:.0e} in size, so that sums of their squares stay finite"
+        )
 
 
 def _root(covariance: Any, dim: int) -> Float[Tensor, "d d"]:

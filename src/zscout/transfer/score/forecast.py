@@ -25,19 +25,16 @@ _CACHE: dict[int, dict[Any, Any]] = {}  # by id: a model need not be hashable
 class Candidates:
     """Candidate z at one observation. Caches each output of the model; a table has them all."""
 
+    count: int  # n, the number of candidates per run
+
     def __init__(self, obs: Obs, z: Float[Tensor, "*b n d"]) -> None:
-        self._obs, self._z = obs, z
+        self._obs, self._z, self.count = obs, z, z.shape[-2]
         self._outputs: dict[Any, Tensor] = {}
 
     @property
     def z(self) -> Float[Tensor, "*b n d"]:
         """The candidates."""
         return self._z
-
-    @property
-    def count(self) -> int:
-        """n, the number of candidates per run."""
-        return self.z.shape[-2]
 
     def pick(self, index: Int[Tensor, "*b"]) -> Float[Tensor, "*b d"]:
         """The candidate of each run at its index."""

@@ -92,18 +92,13 @@ class TabulatedCandidates(Candidates):
     """The distinct z of a table at the states of all runs; outputs are read from the table."""
 
     def __init__(self, table: Table, state: Int[Tensor, "*b"]) -> None:
-        self._table, self._state = table, state
+        self._table, self._state, self.count = table, state, table.rows.shape[1]
         self._outputs: dict[Any, Tensor] = {}
 
     @property
     def z(self) -> Float[Tensor, "*b m d"]:
         """The distinct z."""
         return self._table.z[self._table.rows[self._state]]
-
-    @property
-    def count(self) -> int:
-        """m, the number of kept rows."""
-        return self._table.rows.shape[1]
 
     def pick(self, index: Int[Tensor, "*b"]) -> Float[Tensor, "*b d"]:
         """One z for each run."""

@@ -20,6 +20,7 @@ from torch import Generator, Tensor
 from zscout.base.edge import as_finite, as_positive, as_size, common_shape
 from zscout.base.hints import MissingExtraError, known_name
 from zscout.base.types import Action, Obs
+from zscout.worlds.bodies.goals import check_entries
 from zscout.worlds.registry import of_kind
 
 STATE = ("qpos", "qvel", "qacc_warmstart", "act")  # MuJoCo's names of the parts of a state before its sensors
@@ -225,12 +226,6 @@ def _no_log() -> Iterator[None]:
         yield
     finally:
         mujoco.set_mju_user_warning(before)
-
-
-def check_entries(rows: Tensor, name: str, entries: int) -> None:
-    """Raise ValueError unless the last dimension has that many entries; a Box takes longer than a whole step."""
-    if not rows.ndim or rows.shape[-1] != entries:
-        raise ValueError(f"{name} has shape {tuple(rows.shape)}, expected [*b {entries}]")
 
 
 def load_model(name: str, change: Callable[[Any], None] | None = None, *, sensors: bool) -> Any:

@@ -8,9 +8,8 @@ from jaxtyping import Float
 from torch import Generator, Tensor
 
 from zscout.base.edge import known_name
-from zscout.worlds.bodies.goals import HEIGHT, NAMES, SPEED, PlanarGoals, goals_of
+from zscout.worlds.bodies.goals import HEIGHT, NAMES, SPEED, PlanarGoals, directions, goals_of
 from zscout.worlds.bodies.physics import Body, Mapped, load_model
-from zscout.worlds.bodies.skeleton import directions
 
 
 @dataclass(frozen=True)

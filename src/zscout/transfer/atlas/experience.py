@@ -1,14 +1,78 @@
-"""How wrong the agent was about the rewards of the behaviours that it chose, in units of its own uncertainty."""
+"""What an agent saw of the behaviours that it followed: their features, and how wrong its forecasts were."""
 
 from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from zscout.transfer.belief.posterior import TaskPosterior
+from zscout.transfer.constants import WORTH
 
+ROOM = 8  # behaviours by which the memory grows
 TINY = torch.finfo(torch.float64).tiny
+
+
+@dataclass(frozen=True, eq=False)
+class Experience:
+    """What an agent saw of the behaviours that it followed: sums of features, for K of each run.
+
+    ``now`` and ``steps`` are of the behaviour followed now, which joins the others when the agent changes it.
+    """
+
+    row: Int[Tensor, "*b"]  # of the atlas; −1: none
+    now: Float[Tensor, "*b D"]
+    steps: Float[Tensor, "*b"]
+    tried: Int[Tensor, "*b K"]  # rows; −1: free
+    sums: Float[Tensor, "*b K D"]
+    counts: Float[Tensor, "*b K"]
+
+    @classmethod
+    def none(cls, runs: tuple[int, ...], like: Float[Tensor, "N D"]) -> "Experience":
+        """Nothing yet."""
+        zero = like.new_zeros(*runs, like.shape[1])
+        nowhere = torch.full(runs, -1, device=like.device)
+        empty = zero[..., None, :].expand(*runs, 0, -1)
+        return cls(nowhere, zero, zero[..., 0], nowhere[..., None][..., :0], empty, empty[..., 0])
+
+    def plus(self, phi: Float[Tensor, "*b D"]) -> "Experience":
+        """One more step of the behaviour followed now."""
+        known = (self.row >= 0).to(phi)
+        return replace(self, now=self.now + known[..., None] * phi, steps=self.steps + known)
+
+    def changed_to(self, row: Int[Tensor, "*b"], new: Bool[Tensor, "*b"]) -> "Experience":
+        """With another behaviour followed from now on, by the runs in ``new``."""
+        return replace(self.merged(), row=torch.where(new, row, self.row))
+
+    def merged(self) -> "Experience":
+        """With the behaviour followed now among the others."""
+        had = self if (self.tried < 0).any(-1).all() else self.with_room(ROOM)
+        same, free = had.tried == had.row[..., None], had.tried < 0
+        slot = torch.where(same.any(-1)[..., None], same, free).to(torch.uint8).argmax(-1)[..., None]
+        used = (had.steps > 0)[..., None]
+        tried = had.tried.scatter(-1, slot, torch.where(used, had.row[..., None], had.tried.gather(-1, slot)))
+        sums = had.sums.scatter_add(-2, slot[..., None].expand(*slot.shape, had.sums.shape[-1]), had.now[..., None, :])
+        counts = had.counts.scatter_add(-1, slot, had.steps[..., None])
+        return Experience(had.row, torch.zeros_like(had.now), torch.zeros_like(had.steps), tried, sums, counts)
+
+    def untried(self, behaviours: int) -> Bool[Tensor, "*b N"]:
+        """Which rows of the atlas were not followed yet."""
+        return (torch.arange(behaviours, device=self.tried.device) != self.tried[..., None]).all(-2)
+
+    def with_room(self, more: int) -> "Experience":
+        """With more free slots for each run."""
+        *runs, _ = self.tried.shape
+        return replace(
+            self,
+            tried=torch.cat([self.tried, self.tried.new_full((*runs, more), -1)], -1),
+            sums=torch.cat([self.sums, self.sums.new_zeros(*runs, more, self.sums.shape[-1])], -2),
+            counts=torch.cat([self.counts, self.counts.new_zeros(*runs, more)], -1),
+        )
+
+    def psi(self, charted: Float[Tensor, "N D"]) -> Float[Tensor, "*b K D"]:
+        """ψ of the behaviours tried: what the atlas says and what was seen, weighted by steps."""
+        before = charted[self.tried.clamp(min=0)]
+        return (WORTH * before + self.sums) / (WORTH + self.counts)[..., None]
 
 
 @dataclass(frozen=True, eq=False)

@@ -626,6 +626,7 @@ MISTAKES = {  # options, and the name of what is wrong with them
     "--visitors 0": "--visitors",
     "--steps 0": "--steps",
     "--processes -1": "--processes",
+    "--memory /dev/null": "--memory",
     "--host no.such.host.invalid": "'no.such.host.invalid'",
     "--host 192.0.2.1": "192.0.2.1",
 }

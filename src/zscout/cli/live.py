@@ -10,12 +10,15 @@ import socket
 import sys
 import webbrowser
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
 
+import tyro
 from rich.console import Console
 
 from zscout.base.hints import how_to_install
 from zscout.cli.parts.options import Quick
-from zscout.cli.parts.output import UsageError, say
+from zscout.cli.parts.output import UsageError, say, writable_folder
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,8 @@ class Live:
     steps: int = 1000  # Most steps of a run; of a body 20 times as many.
     processes: int = 0  # Number of worker processes; 0: one per core, at most four.
     seed: int = 0  # Seed of the first run; the page can change it.
+    # Folder where visitors keep behaviours of bodies; later runs begin from them.
+    memory: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
 
     def run(self, console: Console) -> None:
         """Serve until Ctrl-C."""
@@ -39,6 +44,8 @@ class Live:
         for name, (low, high) in {**sizes, "seed": (0, 2**31 - 1)}.items():
             if not low <= getattr(self, name) <= high:
                 raise UsageError(f"--{name} must be from {low} to {high}, got {getattr(self, name)}")
+        if self.memory is not None:
+            writable_folder(self.memory, "--memory")
         import uvicorn
 
         from zscout.live.server.limits import Limits, limit_log
@@ -52,7 +59,8 @@ class Live:
         link = f"http://{f'[{shown}]' if ':' in shown else shown}:{port}/?token={token}"
         processes = self.processes or min(4, os.cpu_count() or 1)
         limits = Limits(visitors=self.visitors, steps=self.steps)
-        server = LiveServer(token, ["*"] if everywhere else ["localhost", "[::1]", host], processes, limits, self.seed)
+        hosts = ["*"] if everywhere else ["localhost", "[::1]", host]
+        server = LiveServer(token, hosts, processes, limits, self.seed, self.memory)
         if everywhere:
             who = "Whoever has the link can use this page, and what is sent is not encrypted."
             say(console, f"Warning: {host} can be reached from other machines. {who}", style="bold yellow")

@@ -30,6 +30,7 @@ const session = new Session({
   trace: saveTrace,
   credit: (message) => thumbs.told(message),
   behaviour: (message) => behaviours.learned(message),
+  kept: (message) => behaviours.kept(message),
   clips: (message) => clips.received(message),
   preferred: (message) => clips.preferred(message),
   closed: (code) => (banner.stop(code), changed()),

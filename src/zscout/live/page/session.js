@@ -12,7 +12,7 @@ const IDLE = { playing: false, waiting: false, ended: false, speed: 8, noise: 0,
 export class Session {
   /**
    * @param {{changed: () => void, begun: () => void, notice: (text: string) => void, trace: (m: object) => void,
-   *   credit: (m: object) => void, behaviour: (m: object) => void,
+   *   credit: (m: object) => void, behaviour: (m: object) => void, kept: (m: object) => void,
    *   clips: (m: object) => void, preferred: (m: object) => void, closed: (code: number) => void}} page
    */
   constructor(page) {
@@ -106,6 +106,7 @@ export class Session {
     const { steps, kept } = this.hello.limits;
     this.history.most = 1 + (this.world.kind === "stage" ? kept : steps);
     this.showing = message.showing; // whether the agent is paused and a saved behaviour acts
+    this.kept = message.kept ?? null; // behaviours on the server, and whether this run can add one; null: it keeps none
     if (message.resumed) this.#resumed(message);
     else {
       this.history.clear();
@@ -195,6 +196,11 @@ export class Session {
 
   on_behaviour(message) {
     this.page.behaviour(message);
+  }
+
+  on_kept(message) {
+    this.kept = message.kept;
+    this.page.kept(message);
   }
 
   on_error(message) {

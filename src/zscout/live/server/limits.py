@@ -9,6 +9,7 @@ PRICES = {
     "trace": 25.0,
     "resume": 25.0,
     "clips": 25.0,
+    "keep": 25.0,
     "begin": 5.0,
     "prefer": 5.0,
     "behaviour": 5.0,

@@ -43,11 +43,19 @@ log = logging.getLogger("zscout.live")
 
 
 class LiveServer:
-    """The page's server, an ASGI application."""
+    """The page's server, an ASGI application. ``memory``: a folder where visitors keep behaviours of bodies."""
 
-    def __init__(self, token: str, hosts: list[str], workers: int, limits: Limits | None = None, seed: int = 0) -> None:
+    def __init__(
+        self,
+        token: str,
+        hosts: list[str],
+        workers: int,
+        limits: Limits | None = None,
+        seed: int = 0,
+        memory: Path | None = None,
+    ) -> None:
         self.token, self.limits = token, limits or Limits()
-        self.visits, self.connections = Visits(self.limits), Connections(self.limits)
+        self.visits, self.connections = Visits(self.limits, memory), Connections(self.limits)
         self._count, self._seed = workers, seed
         self._pages: set[PageSocket] = set()
         self._hello: asyncio.Task[bytes] | None = None

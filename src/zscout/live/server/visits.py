@@ -6,6 +6,7 @@ import logging
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from zscout.live.server.connections import PageSocket
@@ -22,8 +23,8 @@ log = logging.getLogger("zscout.live")
 class Visit:
     """A run in a worker process, its clock, and where its frames go; it stands still while nobody watches."""
 
-    def __init__(self, key: str, worker: Worker, limits: Limits) -> None:
-        self.key = key
+    def __init__(self, key: str, worker: Worker, limits: Limits, memory: Path | None = None) -> None:
+        self.key, self._memory = key, memory
         self.send: SendToPage | None = None  # None: nobody watches
         self.left = time.monotonic()  # when a page last came or went
         self._worker, self._limits = worker, limits
@@ -78,7 +79,7 @@ class Visit:
             if name in ("play", "pause", "speed") or (name == "step" and was_playing):
                 await self._send_status()
             if name == "reset":
-                await self._ask("reset", self.key, self._limits.steps)
+                await self._ask("reset", self.key, self._limits.steps, self._memory)
             elif name not in ("play", "pause", "speed"):
                 await self._ask("command", self.key, name, fields)
 
@@ -151,8 +152,8 @@ class Visit:
 class Visits:
     """All runs by key, which nobody can guess, and by the page that watches."""
 
-    def __init__(self, limits: Limits) -> None:
-        self._limits = limits
+    def __init__(self, limits: Limits, memory: Path | None = None) -> None:
+        self._limits, self._memory = limits, memory
         self._by_key: dict[str, Visit] = {}
         self._by_page: dict[PageSocket, Visit] = {}
         self.workers: Sequence[Worker] = ()
@@ -178,11 +179,12 @@ class Visits:
         while len(self) >= self._limits.visitors and away:  # make room: the longest away goes first
             await self._end(away.pop(0))
         worker = min(self.workers, key=lambda worker: worker.runs)
-        visit, old = Visit(secrets.token_urlsafe(16), worker, self._limits), self._by_page.get(page)
+        visit = Visit(secrets.token_urlsafe(16), worker, self._limits, self._memory)
+        old = self._by_page.get(page)
         if old is not None:
             await old.detach()  # no frame of the old run may follow the start of the new one
         try:
-            await visit.open(page.send, "begin", setup, self._limits.steps)
+            await visit.open(page.send, "begin", setup, self._limits.steps, self._memory)
         except BaseException:
             await visit.end()
             if old is not None and self._by_page.get(page) is old:

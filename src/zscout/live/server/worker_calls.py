@@ -2,6 +2,7 @@
 
 import gc
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from zscout.live.server.choices import choices
@@ -12,15 +13,15 @@ from zscout.live.session.setup import Setup
 RUNS: dict[str, LiveRun] = {}  # of this process
 
 
-def begin(key: str, setup: Any, most_steps: int) -> Reply:
+def begin(key: str, setup: Any, most_steps: int, memory: Path | None = None) -> Reply:
     """Start a run."""
-    RUNS[key] = LiveRun(Setup.from_json(setup), most_steps)
+    RUNS[key] = LiveRun(Setup.from_json(setup), most_steps, memory)
     return RUNS[key].begun(key)
 
 
-def reset(key: str, most_steps: int) -> Reply:
+def reset(key: str, most_steps: int, memory: Path | None = None) -> Reply:
     """Start a run again, with the hidden reward as it is now."""
-    RUNS[key] = LiveRun(_run(key).setup, most_steps)
+    RUNS[key] = LiveRun(_run(key).setup, most_steps, memory)
     return RUNS[key].begun(key)
 
 

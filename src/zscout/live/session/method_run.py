@@ -10,6 +10,7 @@ from zscout.lab.arenas.simulation import followed
 from zscout.lab.compare.trace_file import TracedRun
 from zscout.live.places.body import MILLIMETRES, LiveBody
 from zscout.live.places.explanation import DIGITS, rounded
+from zscout.live.places.kept import resembled
 from zscout.live.places.live_world import Hidden, RecordedStep, RunSoFar, Told
 from zscout.live.session.clips import Clip, telling_clips
 from zscout.live.session.rehearsal import ACTIONS, OF_AN_ANSWER, Rehearsals
@@ -17,6 +18,8 @@ from zscout.live.session.setup import Setup
 from zscout.live.session.shown_walk import ShownWalk, behaviour_in
 from zscout.loop.rollout import Step
 from zscout.transfer.agent import OnlineTransfer
+from zscout.transfer.atlas.choice import OWN, choose_atlas
+from zscout.transfer.atlas.memory import Past
 from zscout.transfer.baselines.explorers import Exploring
 from zscout.transfer.baselines.rollout_searches import RolloutSearch
 from zscout.transfer.score.search import AnyZ, AtEstimate, PosteriorDraw
@@ -24,13 +27,14 @@ from zscout.watch.progress import Progress
 
 NEWEST = 100  # steps of a body of which everything is kept
 DOUBTS = 9  # eigenvalues that are shown
-DOUBTS_EVERY = 5  # steps of a body: they change slowly, and take as long as an action
+SELDOM = 5  # steps of a body: what changes slowly, and takes as long as an action
 
 
 class MethodRun:
     """An agent and every step that it took. ``reward`` [1 n] and ``noise`` [1] may be changed in place.
 
     ``asking``: a person is asked about places. ``stops``: when it is sure, it keeps its z and learns from thumbs only.
+    ``past``: the behaviours that it begins from, if its method has an atlas.
     """
 
     def __init__(
@@ -42,18 +46,21 @@ class MethodRun:
         *,
         asking: bool,
         stops: bool,
+        past: Past | None = None,
     ) -> None:
         self.name, self._world, self._asking = name, setup.live_world, asking
         method = setup.build(name)
         limit = self._world.on_feet if setup.upright and isinstance(self._world, LiveBody) else None
-        self.agent = OnlineTransfer(self._world.arena.bfm, method, seed=setup.seed, limit=limit)
+        bfm = self._world.arena.bfm
+        past = past if choose_atlas(bfm, method, None, OWN) is not None else None
+        self.agent = OnlineTransfer(bfm, method, seed=setup.seed, limit=limit, memory=past)
         self._weighs = not isinstance(method.search, AtEstimate | AnyZ | PosteriorDraw | RolloutSearch | Exploring)
         self._env = self._world.environment(reward, noise, self.agent.seeds.reshape(1))
         self.shown_z: Float[Tensor, " d"] | None = None  # what a person wants to see; None: the agent chooses
         self._walk = ShownWalk(self.agent, self._env, seed=0)  # the agent's own resets lead to its first start
         self.steps: list[RecordedStep] = []
         self._told, self._answers = Told(), 0
-        self._doubts_due, self._last_doubts = 0, list[float]()
+        self._seldom_due, self._seldom = 0, dict[str, Any]()
         self._rehearsals: Rehearsals | None = None
         if isinstance(self._world, LiveBody) and type(self.agent) is OnlineTransfer:
             self._rehearsals = Rehearsals(self._world.arena, self.agent)
@@ -163,19 +170,21 @@ class MethodRun:
             "told": self._told.count,
             "asks": last is not None and last.asks,
             "mode": self._judge.mode,
-            "eigen": self._doubts(),
+            **self._shown_seldom(),
             **self._judge.shown(so_far, hidden),
         }
 
-    def _doubts(self) -> list[float]:
-        """Some eigenvalues of V⁻¹, from the largest to the smallest."""
-        if len(self.steps) >= self._doubts_due:
+    def _shown_seldom(self) -> dict[str, Any]:
+        """Some eigenvalues of V⁻¹, from the largest to the smallest, and the kept behaviour that this one resembles."""
+        if len(self.steps) >= self._seldom_due:
             # A late reward changes V without a step, so 0.
-            self._doubts_due = len(self.steps) + (DOUBTS_EVERY if isinstance(self._world, LiveBody) else 0)
+            self._seldom_due = len(self.steps) + (SELDOM if isinstance(self._world, LiveBody) else 0)
             all_of_them = 1 / self.agent.posterior.eigenvalues.cpu()
             some = np.linspace(0, len(all_of_them) - 1, min(len(all_of_them), DOUBTS)).round().astype(int)
-            self._last_doubts = rounded(all_of_them[some], DIGITS + 2)
-        return self._last_doubts
+            self._seldom = {"eigen": rounded(all_of_them[some], DIGITS + 2)}
+            if self.agent.past is not None:
+                self._seldom["resembles"] = resembled(self.agent)
+        return self._seldom
 
     def traced(self) -> TracedRun:
         """Every step, as ``zscout replay`` reads it."""

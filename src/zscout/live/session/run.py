@@ -3,13 +3,15 @@
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from zscout.base.edge import as_index, as_size, in_range
 from zscout.lab.compare.trace_file import TraceFile
 from zscout.live.places.explanation import rounded
+from zscout.live.places.kept import kept_in
 from zscout.live.server.limits import Limits
-from zscout.live.server.messages import SETTINGS, Reply, encode
+from zscout.live.server.messages import SETTINGS, Reply, encode, notice
 from zscout.live.session.clips import Clip
 from zscout.live.session.late_credit import credited, out_of_reach
 from zscout.live.session.method_run import MethodRun
@@ -27,7 +29,7 @@ SILENT_STEPS = 10  # steps that learn together that no thumb came
 class LiveRun:
     """A run without its clock. Public methods are the page's commands; one that raises ValueError changes nothing."""
 
-    def __init__(self, setup: Setup, most_steps: int) -> None:
+    def __init__(self, setup: Setup, most_steps: int, memory: Path | None = None) -> None:
         self.setup = setup  # would start this run again, with the hidden reward as it is now
         self._most, self._person = most_steps * offer_of(setup.world).length, setup.who == "person"
         self._frames: list[bytes] = []
@@ -35,10 +37,11 @@ class LiveRun:
         self._on_stage = offer_of(setup.world).kind == "stage"
         self._watched = self._person and self._on_stage
         self._reward = RunReward(setup)
-        asking = self._person and not self._watched
+        self._kept = kept_in(memory, setup.live_world)
+        how = {"asking": self._person and not self._watched, "stops": self._watched}
+        past = None if self._kept is None else self._kept.past
         self._sides = [
-            MethodRun(setup, name, self._reward.table, self._reward.noise, asking=asking, stops=self._watched)
-            for name in setup.methods
+            MethodRun(setup, name, self._reward.table, self._reward.noise, **how, past=past) for name in setup.methods
         ]
         self._pair: tuple[Clip, Clip] | None = None  # shown to the person
         self._asked_pairs = self._preferred = 0
@@ -57,9 +60,14 @@ class LiveRun:
             "reward": self._reward.listed(),
         }
         head |= {"constants": self.setup.live_world.constants, "showing": self._sides[0].shown_z is not None}
-        return self._reply(
-            [encode(head), *self._reward.messages(), *filter(None, self._frames[known + 1 :]), *self._ghosts.values()]
-        )
+        trouble = []
+        if self._kept is not None:
+            if resumed:
+                self._kept.read()  # another visitor may have kept one
+            head["kept"] = self._listed()
+            trouble = [notice("notice", self._kept.trouble)] if self._kept.trouble else []
+        frames = filter(None, self._frames[known + 1 :])
+        return self._reply([encode(head), *self._reward.messages(), *frames, *self._ghosts.values(), *trouble])
 
     def step(self) -> Reply:
         """One step of each method."""
@@ -149,6 +157,16 @@ class LiveRun:
         return self._reply(
             [encode({"is": "behaviour", "world": setup.world, "model": setup.model, "z": z, "likes": likes})]
         )
+
+    def keep(self, name: Any, replace: Any) -> Reply:
+        """Keep what was learned, under a name, for later runs."""
+        side = self._keeper
+        if self._kept is None or side is None:
+            raise ValueError(
+                "behaviours are kept of a body, by usf-ucb, if the server was started with --memory FOLDER"
+            )
+        self._kept.keep(name, side.agent, replace)
+        return self._reply([encode({"is": "kept", "name": name.strip(), "kept": self._listed()})])
 
     def show(self, z: Any) -> Reply:
         """Pause the agent and show the behaviour of a z; None: the agent goes on. Rewards count in both cases."""
@@ -247,6 +265,16 @@ class LiveRun:
         }
         self._ghosts |= new
         return [*new.values()]
+
+    @property
+    def _keeper(self) -> MethodRun | None:
+        """The method whose behaviour can be kept: it learns by the atlas."""
+        return next((side for side in self._sides if side.agent.atlas is not None), None)
+
+    def _listed(self) -> dict[str, Any]:
+        """The kept behaviours, and whether this run can add one."""
+        assert self._kept is not None
+        return {"behaviours": self._kept.listed(), "keeps": self._keeper is not None}
 
     @property
     def _newest(self) -> int:

@@ -24,7 +24,7 @@ from zscout.base.types import (
 from zscout.transfer import inputs
 from zscout.transfer.atlas.atlas import Atlas
 from zscout.transfer.atlas.charted import Charted
-from zscout.transfer.atlas.choice import OWN, choose_atlas
+from zscout.transfer.atlas.choice import OWN, choose_atlas, over_atlas
 from zscout.transfer.atlas.experience import Experience, ForecastErrors
 from zscout.transfer.atlas.limits import CostBelief, Limit, as_limits, told_costs
 from zscout.transfer.atlas.memory import Memory, Past, as_past
@@ -36,7 +36,7 @@ from zscout.transfer.choosers import ACT, ASK, TELL, ByActions, chooser_for, dra
 from zscout.transfer.constants import ALIKE, ATLAS_RIDGES, MODEL_RIDGE
 from zscout.transfer.inputs import Flags, Labels, OneThread, Rewards
 from zscout.transfer.learned import Learned
-from zscout.transfer.methods import Method, among, over_atlas, resolved
+from zscout.transfer.methods import Method, among, resolved
 from zscout.transfer.offline import constant_part_of
 from zscout.transfer.saving import load_agent, save_agent
 from zscout.transfer.score.acquisition import unused_gamma

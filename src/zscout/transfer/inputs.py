@@ -6,7 +6,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from functools import partial
 from types import NoneType, UnionType
-from typing import Annotated, Any, SupportsFloat, TypeAlias, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, SupportsFloat, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 import gymnasium
 import numpy as np
@@ -44,14 +44,20 @@ Labels: TypeAlias = tuple[Float[Tensor, "*b"], float | Float[Tensor, "*b"]]
 
 
 class Checked:
-    """A dataclass that checks its fields by their annotations, such as ``Positive``."""
+    """A dataclass that checks its fields by their annotations: ``Positive``, a ``Literal``, another ``Checked``."""
 
     def __post_init__(self) -> None:
         for name, hint in get_type_hints(type(self), include_extras=True).items():
             value, options = getattr(self, name), get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-            checks = [check for option in options for check in getattr(option, "__metadata__", ())]
-            for check in [] if value is None and NoneType in options else checks:
-                check(value, name)
+            if value is None and NoneType in options:
+                continue
+            for option in options:
+                for check in getattr(option, "__metadata__", ()):
+                    check(value, name)
+                if get_origin(option) is Literal and value not in get_args(option):
+                    raise ValueError(f"{name} must be one of {', '.join(map(str, get_args(option)))}, got {value!r}")
+                if isinstance(option, type) and issubclass(option, Checked) and not isinstance(value, option):
+                    raise ValueError(f"{name} must be a {option.__name__}, got {value!r}")
 
 
 def instance(value: Any, name: str) -> None:
@@ -70,6 +76,7 @@ Whole: TypeAlias = Annotated[int, partial(as_size, low=0)]
 Positive: TypeAlias = Annotated[float, as_positive]
 NotNegative: TypeAlias = Annotated[float, partial(in_range, low=0.0, high=math.inf, open_end=True)]
 Discount: TypeAlias = Annotated[float, partial(in_range, low=0.0, high=1.0, open_end=True)]
+Share: TypeAlias = Annotated[float, partial(in_range, low=0.0, high=1.0, open_start=True)]
 Flag: TypeAlias = Annotated[bool, _flag]
 
 

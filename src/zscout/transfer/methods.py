@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from zscout.base.edge import as_positive, as_size, as_vectors, in_range, known_name
 from zscout.base.types import Vectors
@@ -18,17 +18,14 @@ from zscout.transfer.baselines.explorers import Exhaustive, Exploring, LookAhead
 from zscout.transfer.baselines.rollout_searches import LoLA, RolloutSearch, Unroll
 from zscout.transfer.belief.change import ChangeTest
 from zscout.transfer.constants import ATLAS_KAPPA, BONUS_GAMMA, BURST, KAPPA, RIDGE
-from zscout.transfer.inputs import Checked, Flag, Positive, instance
+from zscout.transfer.inputs import Checked, Flag, Positive, Share, instance
 from zscout.transfer.score.acquisition import (
     UCB,
     Acquisition,
-    AveragedOverZ,
-    Greedy,
     LogDet,
     Optimism,
     OverHeads,
     PathUCB,
-    Thompson,
 )
 from zscout.transfer.score.confidence import Confidence, Constant, KnownNorm, PaperSchedule, Residual, ScaleFree
 from zscout.transfer.score.search import (
@@ -48,6 +45,18 @@ from zscout.transfer.score.search import (
 Prior = Literal["ridge", "evidence", "model"]
 
 
+def _check_hold(value: object, name: str) -> None:
+    if isinstance(value, str) and value != "episode":
+        raise ValueError(f"{name} must be a number of steps or 'episode', got {value!r}")
+    if value != "episode":
+        as_size(value, name, 1, 2**53)  # larger counts are not exact in float64
+
+
+def _check_search(value: object, name: str) -> None:
+    if isinstance(value, type) or not (callable(value) or isinstance(value, RolloutSearch | Exploring)):
+        raise ValueError(f"{name} must be a callable, a RolloutSearch or Exploring, got {value!r}")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Method(Checked):
     """The parts of a method; swap one with ``replace(method, acquisition=Thompson())``."""
@@ -56,29 +65,17 @@ class Method(Checked):
     prior: Prior = "ridge"  # λI; "evidence": with the most likely λ; "model": the model's own, if it has one
     confidence: Annotated[Confidence, instance] = field(default_factory=Constant)  # √β_t
     acquisition: Annotated[Acquisition, instance] = field(default_factory=UCB)  # the score of a z
-    search: Search | RolloutSearch | Exploring = field(default_factory=Automatic)  # proposes z, returns the best
-    hold: int | str = 1  # steps for which a z is kept, or 'episode'
-    forgetting: Positive = 1.0  # ρ: a reward k updates old has weight ρᵏ
+    search: Annotated[Search | RolloutSearch | Exploring, _check_search] = field(default_factory=Automatic)
+    hold: Annotated[int | str, _check_hold] = 1  # steps for which a z is kept, or 'episode'
+    forgetting: Share = 1.0  # ρ: a reward k updates old has weight ρᵏ
     intercept: Flag = True  # fit r ≈ φ·z + c with c free: a constant in the reward has no effect
     change: ChangeTest | None = None  # restarts the posterior when the task has changed
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.hold, str) and self.hold != "episode":
-            raise ValueError(f"hold must be a number of steps or 'episode', got {self.hold!r}")
-        if self.hold != "episode":
-            as_size(self.hold, "hold", 1, 2**53)  # larger counts are not exact in float64
-        if self.prior not in get_args(Prior):
-            raise ValueError(f"prior must be ridge, evidence or model, got {self.prior!r}")
-        in_range(self.forgetting, "forgetting", 0.0, 1.0)
-        if self.change is not None and not isinstance(self.change, ChangeTest):
-            raise ValueError(f"change must be a ChangeTest or None, got {self.change!r}")
         if self.change is not None and self.forgetting != 1:
             raise ValueError("a change test needs all rewards: drop forgetting, or change")
-        rollouts, explores = isinstance(self.search, RolloutSearch), isinstance(self.search, Exploring)
-        if isinstance(self.search, type) or not (callable(self.search) or rollouts or explores):
-            raise ValueError(f"search must be a callable, a RolloutSearch or Exploring, got {self.search!r}")
-        if rollouts and (self.change is not None or self.hold != 1):
+        if isinstance(self.search, RolloutSearch) and (self.change is not None or self.hold != 1):
             raise ValueError("change and hold have no effect with a RolloutSearch: drop them, or set its horizon")
         if not has_score(self.search) and self.acquisition != UCB():
             raise ValueError(f"acquisition has no effect with {type(self.search).__name__}, which has no score")
@@ -304,32 +301,6 @@ def among(method: Method, search: Among) -> Method:
 def is_default(method: Method) -> bool:
     """Whether it is usf-ucb with default settings, perhaps with another hold, forgetting or a change test."""
     return method == replace(usf_ucb(), hold=method.hold, forgetting=method.forgetting, change=method.change)
-
-
-def over_atlas(method: Method, hold: int) -> Method:
-    """The method with an atlas: its ridge, radius and score, over the behaviours of the atlas.
-
-    The default becomes ``usf_ucb_atlas``, which keeps a z for ``hold`` steps unless the method has its own. Sampling z
-    becomes sampling of a task (Thompson), following ẑ the highest ψ·ẑ. An atlas has one head.
-    """
-    if is_default(method):
-        kept = hold if method.hold == 1 else method.hold
-        return replace(usf_ucb_atlas(), hold=kept, forgetting=method.forgetting, change=method.change)
-    if isinstance(method.search, RolloutSearch | Exploring):
-        raise ValueError("this method chooses actions or whole rollouts, so it cannot use an atlas: use usf-ucb")
-    score, search = method.acquisition, method.search
-    while isinstance(score, OverHeads | AveragedOverZ):
-        score = score.score
-    if isinstance(score, PathUCB):
-        score = UCB()
-    if isinstance(search, PosteriorDraw):
-        score = Thompson(search.scale)
-    elif isinstance(search, AtEstimate):
-        score = Greedy()
-    elif not has_score(search) or (score != UCB() and not isinstance(score, Thompson | Greedy)):
-        raise ValueError("an atlas needs a method whose score is eq. 5, Thompson or greedy: use usf-ucb")
-    prior: Prior = "evidence" if method.prior == "evidence" else "ridge"
-    return replace(method, search=OverAtlas(), acquisition=score, prior=prior)
 
 
 def resolved(

@@ -14,7 +14,7 @@ from torch import Tensor
 from zscout.base.files import parse_json, read_tensors, write_bytes
 from zscout.base.types import PolicySet
 from zscout.transfer.atlas.atlas import Atlas
-from zscout.transfer.atlas.choice import own_atlas
+from zscout.transfer.atlas.choice import over_atlas, own_atlas
 from zscout.transfer.atlas.experience import Experience, ForecastErrors
 from zscout.transfer.atlas.limits import Limit, as_limits, saved_limits
 from zscout.transfer.atlas.memory import Memory, as_memory, saved_past
@@ -22,7 +22,7 @@ from zscout.transfer.belief.posterior import TaskPosterior
 from zscout.transfer.belief.preferences import Sites
 from zscout.transfer.inputs import check_model_kind, check_observation
 from zscout.transfer.method_json import method_from_json, method_to_json
-from zscout.transfer.methods import Method, over_atlas, resolved
+from zscout.transfer.methods import Method, resolved
 from zscout.transfer.state import AgentState
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from zscout.lab.training.body import BodyTraining
-from zscout.models.data.dataset import STORED, Dataset
+from zscout.models.data.dataset import STORED, Dataset, discard
 from zscout.models.fb.model import FB
 from zscout.models.fb.offline import DataTrainer
 from zscout.models.fb.recipe import DataRecipe
@@ -52,6 +52,11 @@ class DataTraining(BodyTraining):
 
         tasks = 1 if self.what.quick else 5
         return asdict(judge_point(model, PLACES[self.what.world].make(), tasks=tasks)) | errors
+
+    def clean_up(self) -> None:
+        """Remove the transitions, too."""
+        super().clean_up()
+        discard(self.out / STORED)
 
     def facts(self) -> dict[str, Any]:
         """The data; of a body, control steps of an action."""

@@ -13,7 +13,7 @@ from torch import Generator, Tensor
 from zscout.base.edge import as_size, known_name
 from zscout.lab.arenas.ground import features_named, world_named
 from zscout.lab.training.training import Training, parse_change
-from zscout.models.data.dataset import STORED, Dataset
+from zscout.models.data.dataset import STORED, Dataset, discard
 from zscout.models.exact.model import ExactModel
 from zscout.models.files.pretrained import load
 from zscout.models.usfa.judging import Judge, Verdict, moment_error
@@ -184,6 +184,11 @@ class GridTraining(Training):
         if isinstance(model, MomentUSFA):
             verdict["moment_error"] = moment_error(model, self.exact, tasks[:MOMENT_TASKS])
         return {**verdict, "tasks": TEST_TASKS}
+
+    def clean_up(self) -> None:
+        """Remove the transitions, too."""
+        super().clean_up()
+        discard(self.out / STORED)
 
     def facts(self) -> dict[str, Any]:
         """World, features, recipe and data; those of the base, if only M is new."""

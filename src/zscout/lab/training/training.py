@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Protocol
 
 import zscout
 from zscout.base.files import parse_json, write_json
-from zscout.models.data.dataset import STORED, discard
 from zscout.models.files.checkpoint import Resumable, read_checkpoint, write_checkpoint
 from zscout.models.files.folder import CARD, CONFIG, WEIGHTS, save
 
@@ -126,7 +125,7 @@ class Training(ABC):
         return time.perf_counter(), self.trainer.step, frames, busy
 
     def finish(self, seconds: float) -> dict[str, Any]:
-        """Judge the model, save it and its log, remove the checkpoint."""
+        """Judge the model, save it and its log."""
         pace, model, name = self.pace, self.trained, self.out.resolve().name
         verdict = self.judge(model)
         origin = {"seed": self.what.seed, "version": zscout.__version__, "command": self.what.command(name)}
@@ -142,9 +141,12 @@ class Training(ABC):
             "log": [asdict(line) for line in self.trainer.log],
         }
         write_json(self.out / LOG, log)
-        (self.out / CHECKPOINT).unlink(missing_ok=True)
-        discard(self.out / STORED)
+        self.clean_up()
         return log
+
+    def clean_up(self) -> None:
+        """Remove what only an unfinished training needs."""
+        (self.out / CHECKPOINT).unlink(missing_ok=True)
 
     def write(self, model: Any) -> None:
         """Save the model to the folder."""

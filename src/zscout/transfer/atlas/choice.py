@@ -1,9 +1,15 @@
-"""Which atlas an agent uses."""
+"""Which atlas an agent uses, and what its method is with it."""
+
+from dataclasses import replace
 
 from zscout.base.types import HasAtlas
 from zscout.transfer.atlas.atlas import Atlas
 from zscout.transfer.atlas.charted import OverAtlas
-from zscout.transfer.methods import Method, is_default
+from zscout.transfer.baselines.explorers import Exploring
+from zscout.transfer.baselines.rollout_searches import RolloutSearch
+from zscout.transfer.methods import Method, Prior, has_score, is_default, usf_ucb_atlas
+from zscout.transfer.score.acquisition import UCB, AveragedOverZ, Greedy, OverHeads, PathUCB, Thompson
+from zscout.transfer.score.search import AtEstimate, PosteriorDraw
 
 OWN = "own"  # the model's atlas, if the default method is better with it
 
@@ -31,3 +37,29 @@ def choose_atlas(bfm: object, method: object, bank: object, atlas: object) -> At
     default = method == "usf-ucb" or (isinstance(method, Method) and is_default(method))
     wanted = atlas == OWN and default and bank is None
     return found if wanted and found is not None and found.is_steady else None
+
+
+def over_atlas(method: Method, hold: int) -> Method:
+    """The method with an atlas: its ridge, radius and score, over the behaviours of the atlas.
+
+    The default becomes ``usf_ucb_atlas``, which keeps a z for ``hold`` steps unless the method has its own. Sampling z
+    becomes sampling of a task (Thompson), following ẑ the highest ψ·ẑ. An atlas has one head.
+    """
+    if is_default(method):
+        kept = hold if method.hold == 1 else method.hold
+        return replace(usf_ucb_atlas(), hold=kept, forgetting=method.forgetting, change=method.change)
+    if isinstance(method.search, RolloutSearch | Exploring):
+        raise ValueError("this method chooses actions or whole rollouts, so it cannot use an atlas: use usf-ucb")
+    score, search = method.acquisition, method.search
+    while isinstance(score, OverHeads | AveragedOverZ):
+        score = score.score
+    if isinstance(score, PathUCB):
+        score = UCB()
+    if isinstance(search, PosteriorDraw):
+        score = Thompson(search.scale)
+    elif isinstance(search, AtEstimate):
+        score = Greedy()
+    elif not has_score(search) or (score != UCB() and not isinstance(score, Thompson | Greedy)):
+        raise ValueError("an atlas needs a method whose score is eq. 5, Thompson or greedy: use usf-ucb")
+    prior: Prior = "evidence" if method.prior == "evidence" else "ridge"
+    return replace(method, search=OverAtlas(), acquisition=score, prior=prior)

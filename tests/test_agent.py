@@ -497,7 +497,7 @@ def test_a_batch_and_a_name_are_restored_too(laplacian_model: ExactModel, tmp_pa
 
 
 def test_what_cannot_be_restored_is_refused(laplacian_model: ExactModel, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="no agent in"):
+    with pytest.raises(ValueError, match="agent.safetensors is missing"):
         OnlineTransfer.load(tmp_path, laplacian_model)
     agent = OnlineTransfer(laplacian_model)
     agent.save(tmp_path)

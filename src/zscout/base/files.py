@@ -5,7 +5,7 @@ import json
 import os
 import reprlib
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from types import UnionType
@@ -87,6 +87,33 @@ def read_tensors(path: Path) -> tuple[dict[str, str], dict[str, Any]]:
             if (dtype := file.get_slice(name).get_dtype()) not in DTYPES:
                 raise ValueError(f"{path} holds {name} as {dtype}, expected {', '.join(DTYPES)}")
         return file.metadata() or {}, {name: file.get_tensor(name) for name in names}
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Any], metadata: dict[str, str] | None = None) -> Path:
+    """Write a safetensors file atomically, of tensors on any device."""
+    from safetensors.torch import save  # with torch, which a command may not need
+
+    content = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}  # not shared
+    return write_bytes(path, save(content, metadata))
+
+
+def write_headed(path: Path, kind: str, header: dict[str, Any], tensors: Mapping[str, Any]) -> Path:
+    """Write tensors below a JSON header, which has a "format"; ``kind`` says what the file is: an agent, an atlas."""
+    return write_tensors(path, tensors, {kind: json.dumps(header, allow_nan=False)})
+
+
+def read_headed(path: Path, kind: str, version: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The header and the tensors that ``write_headed`` wrote; raises ValueError unless the format is ``version``."""
+    if not path.is_file():
+        raise ValueError(f"{path.name} is missing")
+    try:
+        metadata, tensors = read_tensors(path)
+        header = parse_json(metadata[kind])
+    except (KeyError, ValueError) as error:
+        raise ValueError(f"{path.name} is damaged or holds no {kind}: {error}") from None
+    if not isinstance(header, dict) or header.get("format") != version:
+        raise ValueError(f"{path.name} has an unknown format, this version reads {version}")
+    return header, tensors
 
 
 def no_number(text: str) -> Any:

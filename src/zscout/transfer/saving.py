@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from jaxtyping import Int
-from safetensors.torch import save as to_bytes
 from torch import Tensor
 
-from zscout.base.files import parse_json, read_tensors, write_bytes
+from zscout.base.files import parse_json, read_headed, write_headed
 from zscout.base.types import PolicySet
 from zscout.transfer.atlas.atlas import Atlas
 from zscout.transfer.atlas.choice import over_atlas, own_atlas
@@ -55,8 +54,7 @@ def save_agent(agent: "OnlineTransfer", folder: Path) -> None:
     tensors = {"seeds": seeds} | tensors_of(state)
     tensors |= {} if past is None else past.tensors()
     tensors |= {} if atlas is None else _rows_of(state, atlas)
-    content = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
-    write_bytes(folder / FILE, to_bytes(content, metadata={"agent": json.dumps(header, allow_nan=False)}))
+    write_headed(folder / FILE, "agent", header, tensors)
 
 
 def load_agent(
@@ -96,16 +94,7 @@ def load_agent(
 
 def _read(folder: Path, method: Method | None, atlas: Atlas | None) -> tuple[Method, dict[str, Tensor], dict[str, Any]]:
     """The method (or the one given, with an atlas if the saved agent had one), the tensors, and the header."""
-    path = folder / FILE
-    if not path.is_file():
-        raise ValueError(f"no agent in {folder}: {FILE} is missing")
-    try:
-        metadata, tensors = read_tensors(path)
-        description = parse_json(metadata["agent"])
-    except (KeyError, ValueError) as error:
-        raise ValueError(f"{path} is not a saved agent: {error}") from error
-    if not isinstance(description, dict) or description.get("format") != FORMAT:
-        raise ValueError(f"{path} has an unknown format: this version reads format {FORMAT}")
+    description, tensors = read_headed(folder / FILE, "agent", FORMAT)
     if method is None and description["method"] is None:
         raise ValueError("its method has parts from outside zscout: pass method=")
     found = method or method_from_json(description["method"])

@@ -61,6 +61,7 @@ export function decodeSetup(hash, hello) {
     const x = text.trim() === "" ? NaN : Number(text);
     return x >= low && x <= high && (!whole || Number.isInteger(x)) ? x : undefined;
   };
+  const flag = (text) => ({ 0: false, 1: true })[text];
   take("world", oneOf(hello.worlds.filter((w) => !w.missing).map((w) => w.name)));
   take("features", oneOf(hello.features.map((f) => f.name)));
   take("model", oneOf(hello.models.map((m) => m.name)));
@@ -69,8 +70,8 @@ export function decodeSetup(hash, hello) {
   take("memory", (text) => (text === "" ? null : number(5, 10000, true)(text)));
   take("seed", number(0, MOST_SEED, true));
   take("silence", oneOf(["nothing", "zero"]));
-  take("upright", (text) => ({ 0: false, 1: true })[text]);
-  take("wait", (text) => ({ 0: false, 1: true })[text]);
+  take("upright", flag);
+  take("wait", flag);
   take("methods", (text) => {
     const names = text.split(",");
     const known = hello.methods.map((m) => m.name);

@@ -6,10 +6,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from safetensors.torch import save as bytes_of
 from torch import Tensor, device
 
-from zscout.base.files import parse_json, read_tensors, write_bytes
+from zscout.base.files import parse_json, read_tensors, write_tensors
 
 
 @runtime_checkable
@@ -36,9 +35,8 @@ class Resumable(Protocol):
 
 def write_checkpoint(trainer: Resumable, path: Path, setting: str = "") -> None:
     """Write atomically: a crash leaves the old checkpoint or the new one."""
-    tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in trainer.tensors().items()}
     metadata = {"identity": _identity(trainer, setting), "counters": json.dumps(trainer.counters(), allow_nan=False)}
-    write_bytes(path, bytes_of(tensors, metadata))
+    write_tensors(path, trainer.tensors(), metadata)
 
 
 def read_checkpoint(trainer: Resumable, path: Path, setting: str = "") -> bool:

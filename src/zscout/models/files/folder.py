@@ -8,10 +8,9 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
-from safetensors.torch import save as bytes_of
 from torch import Tensor
 
-from zscout.base.files import write_bytes
+from zscout.base.files import write_bytes, write_tensors
 from zscout.base.packing import by_columns, in_bytes, in_half, may_be_packed
 from zscout.base.types import HasAtlas
 from zscout.models.files.card import fb_card, usfa_card
@@ -61,7 +60,7 @@ def save(
     if int8:
         tensors = in_bytes(tensors)
     card = CARDS[model.format](model.config, about)  # raises before anything is written
-    write_bytes(folder / WEIGHTS, bytes_of(tensors))
+    write_tensors(folder / WEIGHTS, tensors)
     write_bytes(folder / CONFIG, text.encode())
     write_bytes(folder / CARD, card.encode())
     if isinstance(model, HasAtlas) and model.atlas is not None:
@@ -71,9 +70,9 @@ def save(
 
 def save_observations(folder: str | Path, observations: Float[Tensor, "n k"], *, int8: bool = False) -> None:
     """Write observations of the training data beside a model, to calibrate or to label: in 16 bits, or in 8."""
-    rows = observations.detach().cpu().float().contiguous()
+    rows = observations.detach().cpu().float()
     tensors = by_columns("observations", rows) if int8 else {"observations": rows.half()}
-    write_bytes(Path(folder) / OBSERVATIONS, bytes_of(tensors))
+    write_tensors(Path(folder) / OBSERVATIONS, tensors)
 
 
 def check_tensors(tensors: dict[str, Tensor], where: str) -> None:

@@ -1,7 +1,6 @@
 """An atlas: what each of N behaviours visits, measured once, before any task."""
 
 import hashlib
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,11 +9,10 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from safetensors.torch import save as to_bytes
 from torch import Generator, Tensor
 
 from zscout.base.edge import as_finite
-from zscout.base.files import parse_json, read_tensors, write_bytes
+from zscout.base.files import read_headed, write_headed
 from zscout.base.packing import by_columns, unpacked
 from zscout.base.types import Obs, Vectors
 from zscout.transfer.atlas.features import Map, RichFeatures
@@ -158,8 +156,7 @@ class Atlas:
             tensors |= by_columns(name, apart) if table.numel() > UNROUNDED_ENTRIES else {name: apart}
             tensors[f"{name}.centre"] = centre.float()
         tensors |= {} if rich is None else rich.tensors()
-        content = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-        write_bytes(Path(folder) / FILE, to_bytes(content, metadata={"atlas": json.dumps(about, allow_nan=False)}))
+        write_headed(Path(folder) / FILE, "atlas", about, tensors)
         return Path(folder)
 
     @classmethod
@@ -258,17 +255,9 @@ def _path(path: Any, number: int) -> Float[Tensor, "steps o"]:
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    if not path.is_file():
-        raise ValueError(f"{FILE} is missing")
-    if path.stat().st_size > LARGEST_FILE:
+    if path.is_file() and path.stat().st_size > LARGEST_FILE:
         raise ValueError(f"{FILE} has {path.stat().st_size:,} bytes, expected at most {LARGEST_FILE:,}")
-    try:
-        metadata, tensors = read_tensors(path)
-        about = parse_json(metadata["atlas"])
-    except (KeyError, ValueError) as error:
-        raise ValueError(f"{FILE} is damaged or not an atlas: {error}") from None
-    if not isinstance(about, dict) or about.get("format") != FORMAT:
-        raise ValueError(f"{FILE} has an unknown format, this version reads {FORMAT}")
+    about, tensors = read_headed(path, "atlas", FORMAT)
     tensors = unpacked(tensors, FILE)
     for name, tensor in tensors.items():
         if tensor.dtype != torch.float32 or not torch.isfinite(tensor).all():

@@ -16,11 +16,10 @@ import torch
 from gymnasium.spaces import Box
 from gymnasium.vector import AutoresetMode, VectorEnv
 from jaxtyping import Float
-from safetensors.torch import save as to_bytes
 from torch import Generator, Tensor
 
 from zscout.base.edge import as_size, as_vectors
-from zscout.base.files import opened_tensors, write_bytes
+from zscout.base.files import opened_tensors, write_tensors
 from zscout.base.smooth_rewards import random_rewards
 from zscout.base.types import PolicySet, Vectors
 from zscout.transfer.atlas.atlas import SAMPLE, Atlas, assembled, features_of
@@ -311,10 +310,8 @@ class Charting:
     def _save(self) -> None:
         if self.folder is None:
             return
-        tensors = {
-            f"{name}.{k}": part.contiguous() for name, parts in self.parts.items() for k, part in enumerate(parts)
-        }
-        write_bytes(Path(self.folder, PARTIAL), to_bytes(tensors, metadata={"chart": self._settings}))
+        tensors = {f"{name}.{k}": part for name, parts in self.parts.items() for k, part in enumerate(parts)}
+        write_tensors(Path(self.folder, PARTIAL), tensors, {"chart": self._settings})
 
     def _resume(self) -> None:
         path = None if self.folder is None else Path(self.folder, PARTIAL)

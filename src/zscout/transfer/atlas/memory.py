@@ -1,7 +1,6 @@
 """Memory of earlier tasks: what their rewards were in an atlas's features, and the best z of each."""
 
 import hashlib
-import json
 import math
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -9,10 +8,9 @@ from pathlib import Path
 
 import torch
 from jaxtyping import Bool, Float, Int
-from safetensors.torch import save as to_bytes
 from torch import Tensor
 
-from zscout.base.files import LONGEST_TEXT, opened_tensors, parse_json, parsed, short, write_bytes
+from zscout.base.files import LONGEST_TEXT, opened_tensors, parse_json, parsed, short, write_headed
 from zscout.transfer.atlas.atlas import Atlas
 from zscout.transfer.constants import PAST_SHARE
 
@@ -103,10 +101,9 @@ class Memory:
             raise ValueError("there is nothing to remember: the agent has seen no rewards, or all were equal")
         if row < 0:
             raise ValueError("z is not in the atlas: pass one of atlas.z")
-        about = json.dumps(asdict(_Task(FORMAT, name, atlas.digest, row)))
+        task = asdict(_Task(FORMAT, name, atlas.digest, row))
         file = hashlib.sha256(f"{atlas.digest} {name}".encode()).hexdigest()[:16] + SUFFIX
-        content = to_bytes({"weights": (weights / size).float().cpu()}, metadata={"task": about})
-        return write_bytes(self.folder / file, content)
+        return write_headed(self.folder / file, "task", task, {"weights": (weights / size).float()})
 
     def __repr__(self) -> str:
         return f"Memory({str(self.folder)!r})"

@@ -51,15 +51,12 @@ class FiniteWorld(Protocol):
 
 
 @runtime_checkable
-class BehaviorModel(Protocol):
-    """A frozen policy π(a|s,z) with features φ, successor features ψ and a set Z of valid z.
-
-    ψ(s;z) = E Σ_{k≥0} γᵏ φ(S_{t+k+1}) from S_t = s under π(·|·,z): the current state does not count.
-    """
+class PolicySet(Protocol):
+    """A frozen policy π(a|s,z) and a set Z of valid z: enough for an agent with an atlas."""
 
     @property
     def dim(self) -> int:
-        """d, the number of features and of entries of z."""
+        """d, the number of entries of z, and of features."""
 
     @property
     def observation_space(self) -> "gymnasium.Space[Any]":
@@ -68,12 +65,6 @@ class BehaviorModel(Protocol):
     @property
     def action_space(self) -> "gymnasium.Space[Any]":
         """The space of a single action."""
-
-    def phi(self, obs: Obs) -> Float[Tensor, "*b d"]:
-        """φ(s), the features of a state."""
-
-    def psi(self, obs: Obs, z: Vectors) -> Float[Tensor, "*b n d"]:
-        """ψ(s;z) of n candidates, z [*b n d], or z [n d] shared by all runs."""
 
     def act(self, obs: Obs, z: Vectors, rng: Any = None) -> Action:
         """A ~ π(·|s,z), z [*b d]: a tensor if ``obs`` is a tensor, else numpy, as Gymnasium environments expect.
@@ -86,6 +77,20 @@ class BehaviorModel(Protocol):
 
     def project_z(self, z: Vectors) -> Float[Tensor, "*b d"]:
         """z mapped to Z; defined for z = 0 too."""
+
+
+@runtime_checkable
+class BehaviorModel(PolicySet, Protocol):
+    """A frozen policy π(a|s,z) with features φ, successor features ψ and a set Z of valid z.
+
+    ψ(s;z) = E Σ_{k≥0} γᵏ φ(S_{t+k+1}) from S_t = s under π(·|·,z): the current state does not count.
+    """
+
+    def phi(self, obs: Obs) -> Float[Tensor, "*b d"]:
+        """φ(s), the features of a state."""
+
+    def psi(self, obs: Obs, z: Vectors) -> Float[Tensor, "*b n d"]:
+        """ψ(s;z) of n candidates, z [*b n d], or z [n d] shared by all runs."""
 
 
 @runtime_checkable
@@ -160,32 +165,6 @@ class HasAtlas(Protocol):
     """A model with an atlas (``zscout.Atlas``) of its behaviours, or None."""
 
     atlas: Any
-
-
-@runtime_checkable
-class PolicySet(Protocol):
-    """A frozen policy π(a|s,z) without φ and ψ: enough for an agent with an atlas."""
-
-    @property
-    def dim(self) -> int:
-        """d, the number of entries of z."""
-
-    @property
-    def observation_space(self) -> "gymnasium.Space[Any]":
-        """The space of a single observation."""
-
-    @property
-    def action_space(self) -> "gymnasium.Space[Any]":
-        """The space of a single action."""
-
-    def act(self, obs: Obs, z: Vectors, rng: Any = None) -> Action:
-        """A ~ π(·|s,z)."""
-
-    def sample_z(self, n: int, rng: Generator | int) -> Float[Tensor, "n d"]:
-        """n draws from Z."""
-
-    def project_z(self, z: Vectors) -> Float[Tensor, "*b d"]:
-        """z mapped to Z."""
 
 
 @runtime_checkable

@@ -87,7 +87,10 @@ def directions(angles: Float[Tensor, "*b links"]) -> Complex[Tensor, "*b links"]
 
 @dataclass(frozen=True, eq=False)
 class PlanarGoals:
-    """Height, cosine and sine of the pitch, speed of the centre of mass, pitch rate, angular momentum."""
+    """Height of the torso, cosine and sine of its pitch, horizontal speed of the body, pitch rate, angular momentum.
+
+    The speed is that of the centre of mass; the momentum is about it.
+    """
 
     size: int  # entries of an observation
     skeleton: Skeleton
@@ -129,7 +132,11 @@ class PlanarGoals:
 
 @dataclass(frozen=True, eq=False)
 class QuadrupedGoals:
-    """The torso's tilt, velocity and rates about its own axes, and how far it is above the toes."""
+    """The cosine of the torso's tilt, its velocity forward, to the left and upward, and its rates, about its own axes.
+
+    Rates are of roll, pitch and turn to the left. The last feature is how far the torso is above the toes, along its
+    axis, on average.
+    """
 
     size: int  # entries of an observation
     bones: Float[Tensor, "3 2"]  # from joint to joint of a leg, in its plane: outward, up

@@ -133,9 +133,14 @@ class Body(ABC):
     def observe(self, state: Float[Tensor, "*b k"]) -> Float[Tensor, "*b o"]:
         """dm_control's observations of states."""
 
-    @abstractmethod
     def goal_features(self, obs: Float[Tensor, "*b o"]) -> Float[Tensor, "*b g"]:
-        """What tasks are made of, in metres, seconds and kilograms, from observations."""
+        """What tasks are made of, in metres, seconds and kilograms, from observations: see ``goals``."""
+        return self._goals(obs)
+
+    @property
+    @abstractmethod
+    def _goals(self) -> Callable[[Tensor], Tensor]:
+        """Observations → goal features, without physics."""
 
     @abstractmethod
     def segments(self, state: Float[Tensor, "*b k"]) -> tuple[Float[Tensor, "*b s 2 2"], Float[Tensor, " s"]]:

@@ -71,14 +71,6 @@ class PlanarBody(Body):
         height = position[..., self._z, None] + skeleton.root.imag
         return torch.cat([orientations, height, velocity], -1)
 
-    def goal_features(self, obs: Float[Tensor, "*b o"]) -> Float[Tensor, "*b g"]:
-        """What tasks are made of, in metres, seconds and kilograms, from observations.
-
-        The torso's height, the cosine and sine of its pitch, the horizontal speed of the body's centre of mass, the
-        pitch rate, and the body's angular momentum about its centre of mass.
-        """
-        return self._goals(obs)
-
     def segments(self, state: Float[Tensor, "*b k"]) -> tuple[Float[Tensor, "*b s 2 2"], Float[Tensor, " s"]]:
         """Ends (x, z) of the capsules that the body is made of, and the capsules' radii."""
         skeleton, position = self._goals.skeleton_like(state), self.parts(state).position

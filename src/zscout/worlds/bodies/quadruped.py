@@ -69,15 +69,6 @@ class Quadruped(Body):
             -1,
         )
 
-    def goal_features(self, obs: Float[Tensor, "*b o"]) -> Float[Tensor, "*b g"]:
-        """What tasks are made of, in metres and seconds, from observations.
-
-        The cosine of the torso's tilt; the velocity of the torso forward, to the left and upward, and the rates of its
-        roll, pitch and turn to the left, all about its own axes; and how far the torso is above the toes, along its
-        axis, on average.
-        """
-        return self._goals(obs)
-
     def segments(self, state: Float[Tensor, "*b k"]) -> tuple[Float[Tensor, "*b s 2 2"], Float[Tensor, " s"]]:
         """Torso, eyes, and thigh, shin and foot of each leg, seen from the side, above and behind."""
         position = self.parts(state).position

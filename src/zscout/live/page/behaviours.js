@@ -173,7 +173,7 @@ export class Behaviours {
     const play = make("button", one.name, "behaviour");
     const remove = make("button", "×", "plain icon");
     play.type = remove.type = "button";
-    play.title = one.likes;
+    play.title = one.likes ? `${one.name}: ${one.likes}` : one.name; // a long name is cut
     mark(play, "aria-pressed", this.session.showing && this.shown === one.name);
     play.addEventListener("click", () => this.#show(one));
     row.append(play);

@@ -13,7 +13,7 @@ from typing import Any, get_args, get_origin
 
 from safetensors import SafetensorError, safe_open
 
-MOST_JSON = 16_000_000  # bytes of a JSON file
+LARGEST_JSON = 16_000_000  # bytes of a JSON file
 WORDS = {
     int: "a whole number",
     float: "a number",
@@ -61,8 +61,8 @@ def parse_json(text: str | bytes) -> Any:
 
 def read_json(path: Path) -> Any:
     """The content of a JSON file; raises ValueError, before reading, if it is larger than any of ours."""
-    if path.stat().st_size > MOST_JSON:
-        raise ValueError(f"{path} has {path.stat().st_size:,} bytes, expected at most {MOST_JSON:,}")
+    if path.stat().st_size > LARGEST_JSON:
+        raise ValueError(f"{path} has {path.stat().st_size:,} bytes, expected at most {LARGEST_JSON:,}")
     try:
         return parse_json(path.read_bytes())
     except ValueError as error:

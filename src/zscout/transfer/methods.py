@@ -217,7 +217,7 @@ def oracle(*, task: Vectors | None) -> Method:
     return Method(search=Known.of(task), intercept=False)
 
 
-GIVEN = ("dim", "noise", "norm_bound", "task")  # by the caller, not by settings
+PRIOR_KNOWLEDGE = ("dim", "noise", "norm_bound", "task")  # by the caller, not by settings
 
 
 @dataclass(frozen=True)
@@ -244,7 +244,7 @@ class Factory:
         if task is not None:
             as_vectors(task, dim, "task")
         self.check(**settings)
-        given = dict(zip(GIVEN, (dim, noise, norm_bound, task), strict=True))
+        given = dict(zip(PRIOR_KNOWLEDGE, (dim, noise, norm_bound, task), strict=True))
         used = {name: value for name, value in given.items() if name in self._parameters}
         return self.build(**used, **settings)
 
@@ -256,7 +256,7 @@ class Factory:
     @property
     def settings(self) -> dict[str, Any]:
         """Settings and their defaults."""
-        own = {name: p.default for name, p in self._parameters.items() if name not in GIVEN}
+        own = {name: p.default for name, p in self._parameters.items() if name not in PRIOR_KNOWLEDGE}
         return {name: default for name, default in own.items() if default is not inspect.Parameter.empty}
 
     @property

@@ -21,7 +21,7 @@ from zscout.transfer.constants import ATLAS_RIDGES, HOLD_SHARE, SETTLED, STEADY
 
 FILE, FORMAT = "atlas.safetensors", 2
 LARGEST_FILE = 2**28  # bytes
-SAMPLE = 4_096  # visited observations that are kept, for ``values``
+KEPT_OBSERVATIONS = 4_096  # visited observations that are kept, for ``values``
 UNROUNDED_ENTRIES = 16_384  # entries: smaller tables are stored as they are
 SAME_FEATURES = 1e-2  # the features of one observation agree within this if the model is the same
 
@@ -122,7 +122,7 @@ class Atlas:
             raise ValueError("the observations of the paths differ in their number of entries")
         rng = Generator().manual_seed(seed)
         everything = torch.cat(paths)
-        sample = everything[torch.randperm(len(everything), generator=rng)[:SAMPLE]]
+        sample = everything[torch.randperm(len(everything), generator=rng)[:KEPT_OBSERVATIONS]]
         own = RichFeatures.of(bfm, sample, seed) if features is None else features
         distinct, row = _in_order(each)
         means, curves = [], []

@@ -22,7 +22,7 @@ from zscout.base.edge import as_size, as_vectors
 from zscout.base.files import opened_tensors, write_tensors
 from zscout.base.smooth_rewards import random_rewards
 from zscout.base.types import PolicySet, Vectors
-from zscout.transfer.atlas.atlas import SAMPLE, Atlas, assembled, features_of
+from zscout.transfer.atlas.atlas import KEPT_OBSERVATIONS, Atlas, assembled, features_of
 from zscout.transfer.atlas.behaviours import Behaviours
 from zscout.transfer.atlas.features import Map, RichFeatures, maps_of
 from zscout.transfer.constants import ATLAS_RIDGES, SETTLED
@@ -144,7 +144,7 @@ class Charting:
         means = torch.cat(self.parts["means"])  # [N starts D]
         z, sample = torch.cat(self.parts["z"]), torch.cat(self.parts["sample"])
         rng = Generator().manual_seed(self.seed)
-        sample = sample[torch.randperm(len(sample), generator=rng)[:SAMPLE]]
+        sample = sample[torch.randperm(len(sample), generator=rng)[:KEPT_OBSERVATIONS]]
         row = torch.arange(len(z)).repeat_interleave(self.starts)
         curve = torch.stack(self.parts["curve"]).mean(0)
         found = assembled(z, row, means.flatten(0, 1).double(), sample, curve, self._map, KEPT_EVERY).to(self._place)

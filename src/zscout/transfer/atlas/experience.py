@@ -6,10 +6,10 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from zscout.transfer import constants  # read when used: an ablation changes one
 from zscout.transfer.belief.posterior import TaskPosterior
-from zscout.transfer.constants import WORTH
 
-ROOM = 8  # behaviours by which the memory grows
+SLOTS_ADDED = 8  # behaviours by which the memory grows
 TINY = torch.finfo(torch.float64).tiny
 
 
@@ -46,7 +46,7 @@ class Experience:
 
     def merged(self) -> "Experience":
         """With the behaviour followed now among the others."""
-        had = self if (self.tried < 0).any(-1).all() else self.with_room(ROOM)
+        had = self if (self.tried < 0).any(-1).all() else self.with_room(SLOTS_ADDED)
         same, free = had.tried == had.row[..., None], had.tried < 0
         slot = torch.where(same.any(-1)[..., None], same, free).to(torch.uint8).argmax(-1)[..., None]
         used = (had.steps > 0)[..., None]
@@ -72,7 +72,7 @@ class Experience:
     def psi(self, charted: Float[Tensor, "N D"]) -> Float[Tensor, "*b K D"]:
         """ψ of the behaviours tried: what the atlas says and what was seen, weighted by steps."""
         before = charted[self.tried.clamp(min=0)]
-        return (WORTH * before + self.sums) / (WORTH + self.counts)[..., None]
+        return (constants.WORTH * before + self.sums) / (constants.WORTH + self.counts)[..., None]
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ from torch import Generator, Tensor
 
 from zscout.base.edge import as_size
 from zscout.base.types import BehaviorModel
-from zscout.transfer.atlas.atlas import SAMPLE, Atlas, assembled, features_of
+from zscout.transfer.atlas.atlas import KEPT_OBSERVATIONS, Atlas, assembled, features_of
 from zscout.transfer.atlas.features import RichFeatures
 from zscout.transfer.constants import SETTLED
 
@@ -100,7 +100,7 @@ class SegmentCharting:
         apart = z[torch.randperm(len(z), generator=self.rng)[: self.behaviours].sort().values]
         nearest = torch.cat([(some @ apart.mT).argmax(1) for some in z.split(4_096)])
         used, row = nearest.unique(return_inverse=True)
-        sample = seen[torch.randperm(len(seen), generator=self.rng)[:SAMPLE]]
+        sample = seen[torch.randperm(len(seen), generator=self.rng)[:KEPT_OBSERVATIONS]]
         curve = torch.stack(self.curves).sum(0) / len(z)
         found = assembled(apart[used], row, means.double(), sample, curve, self.map, max(1, round(self.every)))
         found = found.to(self.bfm.sample_z(1, 0).device)

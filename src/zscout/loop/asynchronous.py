@@ -17,9 +17,9 @@ from zscout.base.edge import as_finite, as_real, as_size
 from zscout.base.randomness import Streams
 from zscout.base.types import Action, Obs
 from zscout.transfer import inputs
-from zscout.transfer.agent import OnlineTransfer
+from zscout.transfer.agent import OneThread, OnlineTransfer
 from zscout.transfer.choosers import ACT, STREAMS, drawn_action
-from zscout.transfer.inputs import Flags, OneThread, Rewards
+from zscout.transfer.inputs import Flags, Rewards
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,6 +1,7 @@
 """The agent that infers the task of a frozen model from rewards: ask and tell."""
 
 import math
+import threading
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,7 +16,6 @@ from zscout.base.edge import as_finite, as_given, as_positive, as_vectors
 from zscout.base.types import (
     Action,
     BehaviorModel,
-    HasTaskPrior,
     Obs,
     PolicySet,
     RewardModel,
@@ -33,8 +33,8 @@ from zscout.transfer.belief.credit import Credit
 from zscout.transfer.belief.posterior import TaskPosterior
 from zscout.transfer.belief.preferences import clip_features, difference
 from zscout.transfer.choosers import ACT, ASK, TELL, ByActions, chooser_for, drawn_action
-from zscout.transfer.constants import ALIKE, ATLAS_RIDGES, MODEL_RIDGE
-from zscout.transfer.inputs import Flags, Labels, OneThread, Rewards
+from zscout.transfer.constants import ALIKE
+from zscout.transfer.inputs import Flags, Labels, Rewards
 from zscout.transfer.learned import Learned
 from zscout.transfer.methods import Method, among, resolved
 from zscout.transfer.offline import constant_part_of
@@ -42,10 +42,24 @@ from zscout.transfer.saving import load_agent, save_agent
 from zscout.transfer.score.acquisition import unused_gamma
 from zscout.transfer.score.confidence import Residual
 from zscout.transfer.score.search import Among
-from zscout.transfer.state import AgentState
+from zscout.transfer.state import AgentState, first_belief
 
 SAFE_SHARE = 1e-14  # of the largest ẑ: below, no other prior makes ẑ overflow; V's condition number is below 1e14
 CERTIFICATE_DRAWS = 2**39  # where the draws of certificates begin: beyond those of any step
+
+
+class OneThread:
+    """A guard that refuses a second thread: two threads would mix their steps. Copies of an agent get a new one."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        if not self._lock.acquire(blocking=False):
+            raise RuntimeError("another thread is using this agent: give each thread its own agent")
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
 
 
 class OnlineTransfer(Learned):
@@ -101,19 +115,7 @@ class OnlineTransfer(Learned):
         example = bfm.sample_z(1, 0)
         self.memory = memory if isinstance(memory, Memory) else None
         self.past = as_past(memory, self.atlas)
-        if self.past is not None and self.method.prior != "evidence":
-            raise ValueError("a memory needs a method whose prior is 'evidence', such as usf-ucb with an atlas")
-        covariance = self._task_covariance() if self.past is None else self.past.covariance
-        prior = TaskPosterior.prior(
-            dim=self.model.dim,
-            ridge=self._ridge if covariance is None or self.past is not None else MODEL_RIDGE,
-            covariance=covariance,
-            noise=noise,
-            forgetting=self.method.forgetting,
-            intercept=self.method.intercept,
-            runs=self.runs,
-            device=example.device,
-        )
+        prior = first_belief(self.method, self.model, self.past, noise, self.runs, example.device)
         self._largest_z = math.sqrt(torch.finfo(example.dtype).max / bfm.dim)
         self._one_thread = OneThread()
         self.noise, self._prior, change = prior.given_noise, prior, self.method.change
@@ -156,7 +158,7 @@ class OnlineTransfer(Learned):
                 state.due(self.method.hold),
             )
         z = found if found is state.last else inputs.checked_z(found, (*self.runs, self.bfm.dim))
-        return self._state.changed(asked=state.asked, action=state.action, memory=memory, z=z), z
+        return state.changed(memory=memory, z=z), z
 
     def act(self, obs: Obs) -> Action:
         """A_t ~ π(·|S_t, Z_t): a tensor if ``obs`` is a tensor, else numpy; or the explorer's action."""
@@ -336,16 +338,6 @@ class OnlineTransfer(Learned):
         inputs.check_observation(obs, self.bfm.observation_space, self.runs)
         again = self._state.action is not None and inputs.same(obs, self._state.asked)
         return self._state.changed(asked=inputs.copied(obs), action=self._state.action if again else None)
-
-    @property
-    def _ridge(self) -> float | tuple[float, ...]:
-        return ATLAS_RIDGES if self.method.prior == "evidence" else self.method.ridge
-
-    def _task_covariance(self) -> Float[Tensor, "d d"] | None:
-        """The model's prior over tasks, if it has one and the method uses it."""
-        if self.method.prior != "model" or not isinstance(self.model, HasTaskPrior):
-            return None
-        return self.model.task_covariance()
 
     def _usable(self, state: AgentState) -> AgentState:
         """The state; raises if its ẑ overflows the model's dtype, or would with a reward far from the mean."""

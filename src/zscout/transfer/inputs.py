@@ -2,7 +2,6 @@
 
 import copy
 import math
-import threading
 from collections.abc import Mapping, Sequence
 from functools import partial
 from types import NoneType, UnionType
@@ -135,20 +134,6 @@ def runs_of(obs: Any, space: "gymnasium.Space[Any]") -> list[int]:
         obs, space = obs[name], space[name]
     shape = np.shape(obs)
     return list(shape[: len(shape) - len(space.shape or ())])
-
-
-class OneThread:
-    """A guard that refuses a second thread: two threads would mix their steps. Copies of an agent get a new one."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-
-    def __enter__(self) -> None:
-        if not self._lock.acquire(blocking=False):
-            raise RuntimeError("another thread is using this agent: give each thread its own agent")
-
-    def __exit__(self, *_: object) -> None:
-        self._lock.release()
 
 
 def copied(obs: Any) -> Any:

@@ -2,6 +2,7 @@
 
 import copy
 import math
+from contextlib import AbstractContextManager
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -43,7 +44,7 @@ class Learned:
     _chooser: Chooser
     _constant: ConstantPart | None
     _largest_z: float  # ‖ẑ‖² must fit the model's dtype
-    _one_thread: inputs.OneThread
+    _one_thread: AbstractContextManager[None]  # refuses a second thread
     _state: AgentState
 
     def __repr__(self) -> str:

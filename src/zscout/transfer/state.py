@@ -1,20 +1,24 @@
-"""What an agent has seen and chosen so far: a frozen state, and the state after a step."""
+"""What an agent has seen and chosen so far: its first belief, a frozen state, and the state after a step."""
 
 import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from zscout.base.types import Action, Obs
+from zscout.base.types import Action, BehaviorModel, HasTaskPrior, Obs
 from zscout.transfer.atlas.atlas import Atlas
 from zscout.transfer.atlas.experience import Experience, ForecastErrors
 from zscout.transfer.atlas.limits import CostBelief
+from zscout.transfer.atlas.memory import Past
 from zscout.transfer.baselines.rollout_searches import Memory
 from zscout.transfer.belief.posterior import TaskPosterior
 from zscout.transfer.belief.preferences import Preferences, Sites
+from zscout.transfer.constants import ATLAS_RIDGES, MODEL_RIDGE
+from zscout.transfer.methods import Method
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,3 +124,32 @@ class AgentState:
             costs=self.costs,
             entered=entered,
         )
+
+
+def first_belief(
+    method: Method,
+    model: BehaviorModel,
+    past: Past | None,
+    noise: float | None,
+    runs: tuple[int, ...],
+    device: torch.device,
+) -> TaskPosterior:
+    """The posterior before any reward: by earlier tasks, by the model's prior over tasks, or by λ alone."""
+    if past is not None and method.prior != "evidence":
+        raise ValueError("a memory needs a method whose prior is 'evidence', such as usf-ucb with an atlas")
+    covariance, ridge = None, ATLAS_RIDGES if method.prior == "evidence" else method.ridge
+    if past is not None:
+        covariance = past.covariance
+    elif method.prior == "model" and isinstance(model, HasTaskPrior):
+        covariance = model.task_covariance()
+        ridge = ridge if covariance is None else MODEL_RIDGE
+    return TaskPosterior.prior(
+        dim=model.dim,
+        ridge=ridge,
+        covariance=covariance,
+        noise=noise,
+        forgetting=method.forgetting,
+        intercept=method.intercept,
+        runs=runs,
+        device=device,
+    )

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -18,7 +18,6 @@ from zscout.models.files.folder import CONFIG, OBSERVATIONS, WEIGHTS, check_tens
 from zscout.models.files.hub import PREFIX, fetched
 from zscout.models.usfa.model import USFA, USFAConfig
 from zscout.models.usfa.moments import MomentUSFA
-from zscout.worlds.registry import FBName
 
 CONFIGS: dict[str, type[USFAConfig] | type[FBConfig]] = {USFA.format: USFAConfig, FB.format: FBConfig}
 LATER: dict[type, dict[str, Any]] = {  # fields that old files lack
@@ -36,17 +35,6 @@ def shipped() -> dict[str, Path]:
     """The models inside the package, by name."""
     folder = Path(str(files("zscout.models").joinpath("shipped")))
     return {path.name: path for path in sorted(folder.glob("*")) if (path / CONFIG).is_file()}
-
-
-@overload
-def load(  # type: ignore[overload-overlap]
-    name_or_folder: FBName,
-    device: torch.device | str = "cpu",
-) -> FB: ...
-
-
-@overload  # a folder may hold an FB model too: narrow it with isinstance
-def load(name_or_folder: str | Path, device: torch.device | str = "cpu") -> USFA: ...
 
 
 def load(name_or_folder: str | Path, device: torch.device | str = "cpu") -> USFA | FB:

@@ -8,12 +8,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
+from zscout.adapters.checkpoints import load
 from zscout.base.types import BehaviorModel
 from zscout.features import decode, grid_clusters, laplacian, temporal_clusters
 from zscout.lab.arenas.grid import GridArena
 from zscout.lab.compare.report_model import Claim, Panel, PanelFigure, Section, Strip
 from zscout.models.exact.model import ExactModel
-from zscout.models.files.pretrained import load
 from zscout.paper.experiment import FEATURES, Experiment, Runs, Scale, no_specs
 from zscout.paper.summaries import both, mean, verdict
 from zscout.worlds import GridWorld, four_rooms, maze, open_grid

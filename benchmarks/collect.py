@@ -1,78 +1,51 @@
 """Collect stored results for ``zscout reproduce``.
 
     python -m benchmarks.collect FOLDER > training.json
-    python -m benchmarks.collect FILE.json FILE.json … > league.json, or point_maze_online.json
+    python -m benchmarks.collect LEAGUE.json open-grid four-rooms maze > league.json
+    python -m benchmarks.collect LEAGUE.json point-maze > point_maze_online.json
 
-collect the logs of all trainings in a folder (docs/training.md has the command of each), or files written by
-``zscout compare --json``. The results belong into ``src/zscout/lab/stored/``.
+collect the logs of all trainings in a folder (docs/training.md has the command of each), or the rows of methods in a
+file of ``benchmarks.league``, in arenas whose names begin so. The results belong into ``src/zscout/lab/stored/``.
 """
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from zscout.lab.arenas.arena import Arena
-from zscout.lab.arenas.grid import GridArena
-from zscout.lab.arenas.patches import PatchArena
-from zscout.lab.arenas.point import POINT_MAZE, PointArena
-from zscout.lab.compare.comparison import Entrant, Outcome, Row, comparison
-from zscout.lab.compare.tuning import SETTLING, about_settings, stored_settings
+import numpy as np
+
+from benchmarks.league import CELLS, entries
+from benchmarks.league_table import reported
+from zscout.lab.compare.comparison import Outcome, comparison
+from zscout.lab.runs.spec import settings_json
 from zscout.transfer.methods import METHODS
 
 SETUP = ("world", "slip", "walks", "recipe", "features", "seed", "changes")  # what decides a training
 
 
-def collect_league(paths: Sequence[Path]) -> list[dict[str, Any]]:
-    """The outcomes in files of ``zscout compare --json``, ranked together by arena."""
-    cells: dict[tuple[Arena, float], dict[str, Outcome]] = {}
-    for path in paths:
-        for content in json.loads(path.read_text())["outcomes"]:
-            outcome = Outcome.from_json(content)
-            entrant = outcome.entrant
-            cells.setdefault((entrant.arena, entrant.noise), {})[entrant.method + entrant.settings] = outcome
-    return [_cell(arena, list(outcomes.values())) for (arena, _), outcomes in cells.items()]
-
-
-def _cell(arena: Arena, outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    one = outcomes[0].entrant
-    tasks, seeds = one.tasks.count, one.tasks.seeds
-    methods = ",".join(name for name in METHODS if name in {outcome.entrant.method for outcome in outcomes})
-    name, title, where = _described(one)
-    chosen = stored_settings().get(arena.key, {})
-    settings = SETTLING if any(outcome.settings for outcome in outcomes) else "default"
-
-    def note(row: Row) -> str:
-        """The choices that have the row's settings, or where a row without settings has its from."""
-        choices = chosen.get(row.method, {}).items()
-        same = " and ".join(name for name, settings in choices if settings == row.settings)
-        return same if row.settings else about_settings(row.method, {})
-
-    return {
-        "name": name,
-        "title": f"{title}, {tasks * seeds} runs",
-        "command": f"zscout compare {where} --methods {methods} --settings {settings} --tasks {tasks} --seeds {seeds}"
-        + (f" --seed {one.tasks.seed}" if one.tasks.seed else ""),
-        "rows": [_rounded(replace(row, note=note(row)).to_json()) for row in comparison(outcomes)],
-    }
-
-
-def _described(entrant: Entrant) -> tuple[str, str, str]:
-    """Name and title of a cell, and the options of its command."""
-    arena = entrant.arena
-    if isinstance(arena, GridArena):
-        names = arena.world, arena.features, arena.model
-        options = "--world {} --features {} --model {}".format(*names)
-        if isinstance(arena, PatchArena):
-            rewards = f"--rewards {arena.rewards} --steps {entrant.steps}"
-            return arena.rewards, f"{arena.rewards}, {', '.join(names)} model", f"{options} {rewards}"
-        return "-".join(names), "{}, {}, {} model".format(*names), options
-    assert isinstance(arena, PointArena)
-    model, kind = Path(arena.model).name, POINT_MAZE + ("" if arena.rewards == "named" else f"-{arena.rewards}")
-    options = f"--arena {kind} --model {model} --noise {entrant.noise:g} --steps {entrant.steps}"
-    return f"{kind}-{model}-{entrant.noise:g}", f"{kind}, {model}, σ = {entrant.noise:g}", options
+def collect_league(path: Path, names: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """The rows of methods in a file of ``benchmarks.league``, by arena, of arenas whose names begin with these."""
+    found = entries(path)
+    for cell in CELLS:
+        choices = {one: choice for one, choice in reported(cell, found) if one.method in METHODS}
+        if not choices or not cell.name.startswith(tuple(names)):
+            continue
+        shape, name = (cell.report.count, cell.report.seeds), cell.name.removesuffix(f"-{cell.noise:g}")
+        outcomes = [
+            Outcome(one, {number: np.array(runs).reshape(shape) for number, runs in found[one]["runs"].items()})
+            for one in choices
+        ]
+        notes = {(one.method, one.settings): choice for one, choice in choices.items()}
+        rows = [replace(row, note=notes[row.method, settings_json(row.settings)]) for row in comparison(outcomes)]
+        yield {
+            "name": cell.name,
+            "title": f"{name}, {shape[0] * shape[1]} runs of {cell.steps} steps, σ = {cell.noise:g}",
+            "command": "python -m benchmarks.league --out FILE",
+            "rows": [_rounded(row.to_json()) for row in rows],
+        }
 
 
 def collect(folder: Path) -> list[dict[str, Any]]:
@@ -101,6 +74,6 @@ def _rounded(value: Any) -> Any:
 
 
 if __name__ == "__main__":
-    paths = [Path(word) for word in sys.argv[1:]]
-    found = collect_league(paths) if all(path.is_file() for path in paths) else collect(paths[0])
-    print("[\n" + ",\n".join(json.dumps(entry) for entry in found) + "\n]")
+    first, *names = sys.argv[1:]
+    cells = [*collect_league(Path(first), names)] if names else collect(Path(first))
+    print("[\n" + ",\n".join(json.dumps(entry) for entry in cells) + "\n]")

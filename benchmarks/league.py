@@ -129,7 +129,7 @@ WITH_PATCHES = {
     "thompson": grid_of(scale=[0.1, 0.3, 1.0], hold=[1, 10, 30]),
     "greedy": grid_of(ridge=[0.01, 0.1, 1.0, 10.0]),
 }
-ABLATED: Fixed = tuple((f"{OWN}{name}", {}) for name in ("no_prior", "no_evidence", "radius_of_nine"))
+ABLATED: Fixed = tuple((f"{OWN}{name}", {}) for name in ("no_prior", "no_evidence"))
 OUR_GREEDY: Fixed = ((f"{OWN}greedy", {}),)
 FEATURES, MODELS = ("clusters", "laplacian"), ("exact", "network")
 PRINTED = ("open-grid", "point-maze")  # arenas of README and docs, which run first
@@ -165,10 +165,7 @@ CELLS = (
         for world in ("four-rooms", "maze")
         for model in MODELS
     ),
-    *(
-        Cell(kind, PatchArena(rewards=kind), steps=500, tuned=WITH_PATCHES, fixed=PUBLISHED + ABLATED[2:])
-        for kind in (PATCH, DECOY)
-    ),
+    *(Cell(kind, PatchArena(rewards=kind), steps=500, tuned=WITH_PATCHES, fixed=PUBLISHED) for kind in (PATCH, DECOY)),
 )
 
 

@@ -1,6 +1,6 @@
-"""Tables of the league: ``python -m benchmarks.league_table results/2026-11-league.json`` prints one for each arena.
+"""Tables of the league: ``python -m benchmarks.league_table results/2026-11-league-2.json`` prints one for each arena.
 
-    python -m benchmarks.league_table --keep FILE results/2026-11-league.json
+    python -m benchmarks.league_table --keep FILE results/2026-11-league-2.json
 
 keeps what tables need of a file of ``benchmarks.league``: every setting tried, and lost steps and settling of each run.
 
@@ -23,6 +23,7 @@ import tyro
 from benchmarks.league import CELLS, OWN, Cell, entries, tried_in
 from zscout.base.files import write_bytes
 from zscout.lab.arenas.plugins import method_factory
+from zscout.lab.compare.comparison import Entrant
 from zscout.lab.compare.statistics import Bootstrap, Estimate
 from zscout.lab.compare.tuning import FEWEST, SETTLING, choose, stored_settings
 
@@ -30,7 +31,7 @@ DEFAULT, PUBLISHED = "usf-ucb", "published"
 LEVEL = (0.8, 1.25)
 DRAWS = 10_000
 ROOT = Path(__file__).parents[1]
-RECORD = ROOT / "results" / "2026-11-league.json"
+RECORD = ROOT / "results" / "2026-11-league-2.json"
 WORDS = {
     "usf-ucb-paper": "paper's schedule",
     "opti": "OpTI",
@@ -45,10 +46,9 @@ WORDS = {
     f"{OWN}raw_paper": "paper's schedule, the network's own ψ",
     f"{OWN}no_prior": "`usf-ucb` without the prior over tasks",
     f"{OWN}no_evidence": "`usf-ucb` with the prior, λ = 1 throughout",
-    f"{OWN}radius_of_nine": "`usf-ucb` without √(p/9)",
 }
 UNTUNED = ("usf-ucb", "usf-ucb-norm", "oracle", "random", "exhaustive", f"{OWN}raw_default")
-ABLATIONS = tuple(f"{OWN}{name}" for name in ("no_prior", "no_evidence", "radius_of_nine"))
+ABLATIONS = tuple(f"{OWN}{name}" for name in ("no_prior", "no_evidence"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,7 +195,7 @@ def kept(path: Path) -> dict[str, Any]:
     """What tables need of a file of ``benchmarks.league``."""
     found, cells = entries(path), {}
     for cell in CELLS:
-        rows = list(_rows(cell, found))
+        rows = [_row(one, choice, found[one]) for one, choice in reported(cell, found)]
         if any(row["method"] == DEFAULT for row in rows):
             cells[cell.name] = {
                 "noise": cell.noise,
@@ -207,26 +207,33 @@ def kept(path: Path) -> dict[str, Any]:
     return {"tuned_on": vars(CELLS[0].tuning), "cells": cells}
 
 
-def _rows(cell: Cell, found: Mapping[Any, Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+def reported(cell: Cell, found: Mapping[Entrant, Mapping[str, Any]]) -> Iterator[tuple[Entrant, str]]:
+    """The entrants of a cell's report, each with the choices that have its settings, such as "fewest and settling"."""
     chosen = choose(tried_in(found, cell))
     stored = stored_settings().get(cell.arena.key, {})
     chosen |= {name: stored[name] for name in cell.stored if name in stored}
-    for one, answer in found.items():
+    seen = set()
+    for one in sorted(found, key=lambda one: len(one.settings)):
         if (one.arena, one.noise, replace(one.tasks, seeds=cell.report.seeds)) != (cell.arena, cell.noise, cell.report):
             continue
-        settings, shape = json.loads(one.settings), (one.tasks.count, one.tasks.seeds)
+        settings = json.loads(one.settings)
         whole = _whole(one.method, settings)
         choices = [name for name, own in chosen.get(one.method, {}).items() if _whole(one.method, own) == whole]
         if (one.method, settings) in cell.fixed:
             choices = [PUBLISHED if one.method not in (*UNTUNED, *ABLATIONS) else "default", *choices]
-        if not choices:
-            continue  # was the choice before an end of a grid was followed
-        choice = " and ".join(choices)
-        runs = {
-            "lost": np.array([float(f"{number:.4g}") for number in answer["runs"]["lost"]]).reshape(shape).tolist(),
-            "settled": np.array(answer["runs"]["settled"], dtype=int).reshape(shape).tolist(),
-        }
-        yield {"method": one.method, "settings": settings, "choice": choice, **runs}
+        same = one.method, json.dumps(whole, sort_keys=True)
+        if choices and same not in seen:  # without choices, it was chosen before an end of a grid was followed
+            seen.add(same)
+            yield one, " and ".join(choices)
+
+
+def _row(one: Entrant, choice: str, answer: Mapping[str, Any]) -> dict[str, Any]:
+    shape = (one.tasks.count, one.tasks.seeds)
+    runs = {
+        "lost": np.array([float(f"{number:.4g}") for number in answer["runs"]["lost"]]).reshape(shape).tolist(),
+        "settled": np.array(answer["runs"]["settled"], dtype=int).reshape(shape).tolist(),
+    }
+    return {"method": one.method, "settings": json.loads(one.settings), "choice": choice, **runs}
 
 
 def _whole(method: str, settings: Mapping[str, Any]) -> dict[str, Any]:

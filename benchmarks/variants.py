@@ -11,7 +11,6 @@ from unittest.mock import patch
 
 from zscout.transfer.belief import evidence
 from zscout.transfer.methods import METHODS, Method
-from zscout.transfer.score import confidence
 from zscout.transfer.score.search import FixedPoint
 
 NINE = 9  # any number of features: the methods below do not depend on it
@@ -67,11 +66,6 @@ def no_evidence() -> Method:
     return METHODS["usf-ucb"](dim=NINE)
 
 
-def radius_of_nine() -> Method:
-    """The radius without √(p/9); see ``switched_off``."""
-    return METHODS["usf-ucb"](dim=NINE)
-
-
 @contextlib.contextmanager
 def switched_off(method: str) -> Iterator[None]:
     """Switch off a part that no setting reaches, while runs of this method are made."""
@@ -82,6 +76,4 @@ def switched_off(method: str) -> Iterator[None]:
             parts.enter_context(
                 patch.object(evidence.TaskPriors, "of", lambda root, ridge: of(root, ridge, (1.0,), doubt=1e9))
             )
-        if name == "radius_of_nine":
-            parts.enter_context(patch.object(confidence, "KAPPA_CHOSEN_FOR", 1e9))
         yield

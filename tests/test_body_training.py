@@ -1,5 +1,6 @@
 """FB models of bodies: the buffer, the archive of starts, the collector, training and its commands."""
 
+import json
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ import torch
 from torch import Generator
 
 import zscout
+from benchmarks.training_speed import Options, measure
 from commands import run_zscout
 from zscout.lab.evaluation.judging import episode_returns
 from zscout.models.fb.bodies.collection import Archive, Collector, cells_of
@@ -240,10 +242,30 @@ def test_an_unbounded_observation_is_null_in_a_config() -> None:
     assert space.high.tolist() == [1.0, np.inf]
 
 
+def test_a_buffer_keeps_the_goal_features_of_what_it_holds(walker: Body) -> None:
+    buffer = Buffer(10, 24, 6, 0.0, torch.device("cpu"), walker.goal_features)
+    for seed in range(3):  # 12 transitions: the first two are replaced
+        obs = walker.observe(walker.random_states(4, Generator().manual_seed(seed))).float()
+        buffer.add(obs, torch.zeros(4, 6), obs, torch.zeros(4, dtype=torch.long))
+    torch.testing.assert_close(buffer.goals, walker.goal_features(buffer.next_obs))
+
+
+def test_the_benchmark_of_training_speed_measures_all_ways() -> None:
+    small = ("hidden=16", "batch=32", "dim=8", "updates=2", "bodies=16", "warm_up=200", "buffer=1000")
+    rows = {str(row["way"]): row for row in measure(Options(set=small, seconds=0.05))}
+    assert [name for name, row in rows.items() if row["updates/s"] == 0] == ["physics alone"]
+    assert [name for name, row in rows.items() if row["frames/s"] == 0] == ["updates alone"]
+    assert rows["plain loop"]["frames/s"] == pytest.approx(8 * float(rows["plain loop"]["updates/s"]))
+
+
 def test_pretrain_makes_a_model_of_a_body(tmp_path: Path) -> None:
     done = run_zscout(["pretrain", "--world", "walker", "--model", "fb", "--quick", "--out", "model"], tmp_path)
     assert done.returncode == 0, done.stderr
     assert "zero-shot returns" in done.stdout
+    pace = json.loads((tmp_path / "model" / "training.json").read_text())["pace"]
+    assert pace["frames/s"] == pytest.approx(2 * pace["updates/s"], rel=0.2)  # 32 bodies, 16 updates a step
+    assert "GPU" not in pace
+    assert f"{pace['updates/s']:,.0f} updates/s, {pace['frames/s']:,.0f} frames/s" in done.stdout
     model = zscout.load(tmp_path / "model")
     assert isinstance(model, FB)
     assert model.config.goal_features == "walker"

@@ -72,7 +72,10 @@ def test_stored_measures_are_of_the_tasks_of_compare() -> None:
 def test_the_figure_has_labels_offline_and_episodes_online() -> None:
     tasks = [TaskMeasures("goal 1", 0.5, 0.0, {n: n / 25_000 for n in LABEL_COUNTS}, 2.0, 3.0, 4.0)] * 2
     row = stored_point_maze()[0].rows[0]
-    rows = [replace(row, method=method, episodes=[Estimate(k / 5, 0.0, 1.0) for k in (1, 2)]) for method in SHOWN[::-1]]
+    rows = [
+        replace(row, method=method, settings={}, episodes=[Estimate(k / 5, 0.0, 1.0) for k in (1, 2)])
+        for method in SHOWN[::-1]
+    ]
     (panels,) = labels_figure(tasks, {"online": StoredCell("", "", "", rows)}).rows.values()
     offline, online = panels
     assert [*offline.curves[0].x] == [*LABEL_COUNTS]
@@ -83,14 +86,14 @@ def test_the_figure_has_labels_offline_and_episodes_online() -> None:
     assert online.curves[0].y == [0.2, 0.4]
 
 
-def test_stored_runs_are_of_fresh_tasks_without_tuning() -> None:
+def test_stored_runs_are_of_the_league() -> None:
     cells = stored_point_maze()
     assert [cell.name for cell in cells] == [
-        f"{arena}-pointmaze-fb-{noise}" for arena in ("point-maze", "point-maze-linear") for noise in ("0", "0.3")
+        f"{arena}-{noise}" for arena in ("point-maze", "point-maze-linear") for noise in ("0", "0.3")
     ]
     for cell in cells:
-        assert cell.command.endswith("--settings default --tasks 100 --seeds 1 --seed 17")
-        assert all(not row.settings and len(row.episodes) == 5 and row.runs == 100 for row in cell.rows)
+        assert all(row.note and row.runs == 300 for row in cell.rows)
+        assert all(len(row.episodes) == 5 for row in cell.rows if not row.settings)
 
 
 def test_a_row_of_the_table_is_a_ratio_of_means() -> None:

@@ -87,7 +87,7 @@ def labels_figure(tasks: Sequence[TaskMeasures], cells: Mapping[str, StoredCell]
         )
     ]
     for title, cell in cells.items():
-        order = [row for method in SHOWN for row in cell.rows if row.method == method]  # one colour in all panels
+        order = [row for method in SHOWN for row in cell.rows if row.method == method and not row.settings]
         curves = [through(row.method, range(1, 1 + len(row.episodes)), row.episodes) for row in order]
         panels.append(
             CurvePanel(label, curves, x_label="episode (70 labels each)", title=title, levels={"oracle": 1.0})
@@ -107,7 +107,7 @@ def labels_figure(tasks: Sequence[TaskMeasures], cells: Mapping[str, StoredCell]
 
 def _stored_figure(measured: Mapping[str, Sequence[TaskMeasures]]) -> CurveFigure:
     found = {cell.name: cell for cell in stored_point_maze()}
-    cells = {f"online, σ = {noise}": found[f"point-maze-{PointArena.model}-{noise}"] for noise in ("0", "0.3")}
+    cells = {f"online, σ = {noise}": found[f"point-maze-{noise}"] for noise in ("0", "0.3")}
     return labels_figure(measured[PointArena.model], cells)
 
 

@@ -57,15 +57,15 @@ def _tell(scale: Scale, runs: Runs) -> Section:
     captions = {name: f"{written} features, exact model, run for this report." for name, written in FEATURES.items()}
     tables = [ranking_table(f"league-anew-{name}", captions[name], rows) for name, rows in fresh.items()]
     for cell in stored_league():
-        caption = f"{cell.title}. Stored; made by `{cell.command}`, the others with `--settings fewest` or `default`."
+        caption = f"{cell.title}. Stored; made by `{cell.command}`."
         tables.append(ranking_table(f"league-{cell.name}", caption, cell.rows))
     text = [
-        "All methods get the same tasks, seeds and noise; regret is exact; 16 settings of each were tried on 250 other "
-        "tasks in the same arena. A rank of 2–4 means that the data do not separate the method from its neighbours.",
+        "All methods get the same tasks, seeds and noise; regret is exact; settings were chosen on other tasks of the "
+        "same arena. A rank of 2–4 means that the data do not separate the method from its neighbours.",
         "A setting that loses few steps may not settle. The tables have two choices for each method: **fewest** lost "
         "steps, and fewest among the settings that are **settling**: the share of settled runs is not significantly "
         "below 95 %. The frontier shows all settings that no other beats in both.",
-        "The tables of 100 tasks are stored results. Each names the command that makes it.",
+        "The tables of 100 tasks are stored results of one league, on tasks that no choice has seen.",
     ]
     command = "zscout compare --features clusters --methods usf-ucb,opti --tasks 100 --seeds 3"
     return Section("league", "All methods", text, [figure, _frontiers()], tables, command=command)

@@ -129,8 +129,9 @@ WITH_PATCHES = {
     "thompson": grid_of(scale=[0.1, 0.3, 1.0], hold=[1, 10, 30]),
     "greedy": grid_of(ridge=[0.01, 0.1, 1.0, 10.0]),
 }
-ABLATED: Fixed = tuple((f"{OWN}{name}", {}) for name in ("no_prior", "no_evidence"))
+ABLATED: Fixed = tuple((f"{OWN}{name}", {}) for name in ("no_prior", "no_evidence", "radius_of_nine"))
 OUR_GREEDY: Fixed = ((f"{OWN}greedy", {}),)
+FROM_LABELS: Fixed = ((f"{OWN}lola_from_labels", {}),)
 FEATURES, MODELS = ("clusters", "laplacian"), ("exact", "network")
 PRINTED = ("open-grid", "point-maze")  # arenas of README and docs, which run first
 
@@ -148,7 +149,7 @@ def _open_grid(features: str, model: str) -> Cell:
 
 def _point_maze(rewards: str, noise: float) -> Cell:
     name = f"point-maze{'' if rewards == 'named' else '-linear'}-{noise:g}"
-    fixed = PUBLISHED + ABLATED + OUR_GREEDY
+    fixed = PUBLISHED + ABLATED + OUR_GREEDY + FROM_LABELS
     return Cell(name, PointArena(rewards=rewards), noise, 350, tuned=IN_POINT_MAZE, fixed=fixed)
 
 
@@ -165,7 +166,10 @@ CELLS = (
         for world in ("four-rooms", "maze")
         for model in MODELS
     ),
-    *(Cell(kind, PatchArena(rewards=kind), steps=500, tuned=WITH_PATCHES, fixed=PUBLISHED) for kind in (PATCH, DECOY)),
+    *(
+        Cell(kind, PatchArena(rewards=kind), steps=500, tuned=WITH_PATCHES, fixed=PUBLISHED + ABLATED[2:])
+        for kind in (PATCH, DECOY)
+    ),
 )
 
 

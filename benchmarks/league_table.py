@@ -42,13 +42,15 @@ WORDS = {
     f"{OWN}opti": "OpTI, our regression",
     f"{OWN}thompson": "Thompson, our regression",
     f"{OWN}greedy": "greedy, our regression",
+    f"{OWN}lola_from_labels": "LoLA from the z of 50,000 labels",
     f"{OWN}raw_default": "`usf-ucb`, the network's own ψ",
     f"{OWN}raw_paper": "paper's schedule, the network's own ψ",
     f"{OWN}no_prior": "`usf-ucb` without the prior over tasks",
     f"{OWN}no_evidence": "`usf-ucb` with the prior, λ = 1 throughout",
+    f"{OWN}radius_of_nine": "`usf-ucb` without √(p/9)",
 }
-UNTUNED = ("usf-ucb", "usf-ucb-norm", "oracle", "random", "exhaustive", f"{OWN}raw_default")
-ABLATIONS = tuple(f"{OWN}{name}" for name in ("no_prior", "no_evidence"))
+UNTUNED = ("usf-ucb", "usf-ucb-norm", "oracle", "random", "exhaustive", f"{OWN}raw_default", f"{OWN}lola_from_labels")
+ABLATIONS = tuple(f"{OWN}{name}" for name in ("no_prior", "no_evidence", "radius_of_nine"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,7 +157,7 @@ class League:
         """Rows that no other row beats in both lost steps and settling; references left out."""
         kept: list[Result] = []
         for row in self.rows(name):
-            if row.method in ("oracle", "usf-ucb-norm", *ABLATIONS):
+            if row.method in ("oracle", "usf-ucb-norm", f"{OWN}lola_from_labels", *ABLATIONS):
                 continue
             if not kept or row.share > kept[-1].share:
                 kept.append(row)

@@ -5,13 +5,22 @@ Our regression: a free constant, and the model's prior over tasks by evidence wh
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 from unittest.mock import patch
 
+import torch
+from torch import Tensor
+
+from zscout.base.edge import as_finite
+from zscout.base.randomness import Rng
+from zscout.base.types import Vectors
+from zscout.transfer.baselines.rollout_searches import LoLA, Memory
 from zscout.transfer.belief import evidence
 from zscout.transfer.methods import METHODS, Method
-from zscout.transfer.score.search import FixedPoint
+from zscout.transfer.score import confidence
+from zscout.transfer.score.problem import Problem
+from zscout.transfer.score.search import FixedPoint, Known
 
 NINE = 9  # any number of features: the methods below do not depend on it
 
@@ -40,6 +49,25 @@ def greedy(*, ridge: float = 0.1) -> Method:
     return _ours("greedy", ridge=ridge)
 
 
+@dataclass(frozen=True, eq=False)
+class FromLabels(LoLA):
+    """LoLA as published: μ starts at a z that was fitted to labels."""
+
+    fitted: Tensor = field(default_factory=torch.Tensor)  # [R d]
+
+    def begin(self, problem: Problem, rng: Rng) -> Memory:
+        """μ at the z fitted."""
+        memory = super().begin(problem, rng)
+        memory |= {"mu": Known.of(self.fitted).best_z(problem.model, problem.posterior).to(memory["mu"])}
+        return memory | self._rollout(self._latent(problem, memory, 0))
+
+
+def lola_from_labels(*, task: Vectors, horizon: int = 100, std: float = 0.15, rate: float = 0.05) -> Method:
+    """LoLA that starts at the oracle's z: in the point maze, the one fitted to 50,000 labels."""
+    search = FromLabels(horizon=horizon, std=std, rate=rate, fitted=as_finite(task, "task"))
+    return replace(METHODS["lola"](dim=NINE), search=search)
+
+
 # The network's ψ as it is, as OpTI uses it, in place of ψ that M solves
 
 
@@ -66,6 +94,11 @@ def no_evidence() -> Method:
     return METHODS["usf-ucb"](dim=NINE)
 
 
+def radius_of_nine() -> Method:
+    """The radius without √(p/9); see ``switched_off``."""
+    return METHODS["usf-ucb"](dim=NINE)
+
+
 @contextlib.contextmanager
 def switched_off(method: str) -> Iterator[None]:
     """Switch off a part that no setting reaches, while runs of this method are made."""
@@ -76,4 +109,6 @@ def switched_off(method: str) -> Iterator[None]:
             parts.enter_context(
                 patch.object(evidence.TaskPriors, "of", lambda root, ridge: of(root, ridge, (1.0,), doubt=1e9))
             )
+        if name == "radius_of_nine":
+            parts.enter_context(patch.object(confidence, "KAPPA_CHOSEN_FOR", 1e9))
         yield

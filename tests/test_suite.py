@@ -17,6 +17,8 @@ from zscout.lab.compare.stored_results import stored_league, stored_point_maze
 from zscout.lab.compare.tuning import beyond_of, choose, stored_settings
 from zscout.lab.runs.spec import settings_json
 from zscout.transfer.belief.evidence import TaskPriors
+from zscout.transfer.belief.posterior import TaskPosterior
+from zscout.transfer.score.confidence import ScaleFree
 
 
 def row(method: str, lost: float, settled: float, choice: str = "settling") -> dict[str, Any]:
@@ -130,7 +132,12 @@ def test_what_was_tried_last_is_inside_what_was_tried() -> None:
 
 def test_variants_run_and_leave_nothing_switched_off() -> None:
     cell = next(cell for cell in CELLS if cell.name == "open-grid-clusters-exact")
-    few = Tasks(2, 1, "tuning", 39)
+    few, nine = Tasks(2, 1, "tuning", 39), ScaleFree()
+    posterior = TaskPosterior.prior(dim=36, ridge=1.0)
+    before = float(nine(0, posterior))
+    with switched_off(f"{OWN}radius_of_nine"):
+        assert float(nine(0, posterior)) == before / 2  # √(36/9)
+    assert float(nine(0, posterior)) == before
     with switched_off(f"{OWN}no_evidence"):
         assert len(TaskPriors.of(torch.eye(2).double(), 1.0).ridges) == 2
     assert len(TaskPriors.of(torch.eye(2).double(), 1.0).ridges) == 8

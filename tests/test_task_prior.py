@@ -54,6 +54,7 @@ def test_no_prior_or_an_isotropic_one_are_the_same() -> None:
     isotropic = TaskPosterior.prior(dim=5, ridge=0.3, covariance=torch.eye(5)).learn(phi, reward)
     plain = TaskPosterior.prior(dim=5, ridge=0.3).learn(phi, reward)
     assert torch.allclose(isotropic.z_hat, plain.z_hat)
+    assert isotropic.prior_dimensions == plain.prior_dimensions == 5
 
 
 @pytest.mark.parametrize(
@@ -112,6 +113,12 @@ def test_a_shipped_model_has_the_prior_of_its_observations(
     assert (found.double() - expected).norm() < near * expected.norm()
 
 
+def test_the_prior_of_the_point_maze_has_few_directions() -> None:
+    maze = zscout.load("pointmaze-fb").task_covariance()
+    assert maze is not None
+    assert 5 < TaskPosterior.prior(dim=32, ridge=1.0, covariance=maze).prior_dimensions < 20
+
+
 def test_the_default_uses_the_prior_and_other_methods_do_not() -> None:
     model = zscout.load("pointmaze-fb")
     assert OnlineTransfer(model).posterior.task_root is not None
@@ -138,11 +145,12 @@ def test_saved_agents_with_a_prior_go_on_as_before(tmp_path: Path) -> None:
     assert torch.equal(agent.radius, again.radius)
 
 
-def test_the_radius_grows_in_bursts_without_a_prior() -> None:
+def test_the_radius_grows_with_the_number_of_features_and_in_bursts() -> None:
     def radius(d: int, t: int = 0) -> float:
         return float(ScaleFree(burst=2.2)(t, TaskPosterior.prior(dim=d, ridge=1.0)))
 
-    assert radius(4) == radius(36) == 1.6
+    assert radius(4) == radius(9) == 1.6
+    assert radius(36) == pytest.approx(3.2)
     assert [t for t in range(2_000) if in_burst(t)] == [*range(400, 412), *range(800, 812), *range(1600, 1612)]
     assert radius(9, 405) == pytest.approx(2.2 * 1.6)
     prior = TaskPosterior.prior(dim=9, ridge=1.0, covariance=torch.eye(9))

@@ -76,14 +76,14 @@ class Pretrain:
             bar.update(task, completed=trainer.step)
             try:
                 for line in run.train(every=100 if self.quick else 250):
-                    told = f"{run.told(line)}  {told_pace(run.pace)}"
+                    told = "  ".join(filter(None, [run.told(line), told_pace(run.pace)]))
                     bar.update(task, completed=line.step, description=told)
                     if not console.is_terminal:  # lines, not a bar, in a log file
                         say(console, f"step {line.step:,} of {run.steps:,}  {told}")
             except KeyboardInterrupt as stop:
                 stopped(f"stopped at step {trainer.step}; run the same command again to resume", stop)
         log = run.finish(time.perf_counter() - start)
-        say(console, f"{run.summary(log)}; {told_pace(log['pace'])}")
+        say(console, "; ".join(filter(None, [run.summary(log), told_pace(log["pace"])])))
         if self.json is not None:
             write_json(self.json, log)
         say(console, f"wrote {self.out}")

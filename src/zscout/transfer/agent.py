@@ -45,7 +45,6 @@ from zscout.transfer.score.search import Among
 from zscout.transfer.state import AgentState, first_belief
 
 SAFE_SHARE = 1e-14  # of the largest ẑ: below, no other prior makes ẑ overflow; V's condition number is below 1e14
-CERTIFICATE_DRAWS = 2**39  # where the draws of certificates begin: beyond those of any step
 
 
 class OneThread:
@@ -158,7 +157,8 @@ class OnlineTransfer(Learned):
                 state.due(self.method.hold),
             )
         z = found if found is state.last else inputs.checked_z(found, (*self.runs, self.bfm.dim))
-        return state.changed(memory=memory, z=z), z
+        # Of the state itself: it keeps what the problem computed, such as answers mixed with rewards
+        return self._state.changed(asked=state.asked, action=state.action, memory=memory, z=z), z
 
     def act(self, obs: Obs) -> Action:
         """A_t ~ π(·|S_t, Z_t): a tensor if ``obs`` is a tensor, else numpy; or the explorer's action."""

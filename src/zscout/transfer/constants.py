@@ -8,6 +8,7 @@ that guard against rounding, memory or time are beside the code that needs them.
 RIDGE = 0.1  # λ of a model without a prior over tasks
 KAPPA = 1.6  # of the radius
 CAUTION = 8.0  # c of the radius, which widens it while few directions are seen
+KAPPA_CHOSEN_FOR = 9  # chosen on decoys; directions: the radius grows with the square root of their number
 BONUS_GAMMA = 0.8  # discount of M in the bonus
 BURST, FIRST_BURST, BURST_STEPS = 2.2, 400, 12  # factor of the radius, from step 400·2ᵏ on, for 12; runs of 5,000 steps
 TABLE, SOLVED_TABLE = 1_000, 128  # candidates z: if ψ is exact; if each costs a solved system (by time)

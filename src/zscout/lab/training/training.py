@@ -113,8 +113,13 @@ class Training(ABC):
 
     @property
     def pace(self) -> dict[str, float]:
-        """Updates, and where there are any, simulated frames a second since ``train`` began; the share of the GPU."""
+        """Updates, and where there are any, simulated frames a second since ``train`` began; the share of the GPU.
+
+        Empty without a stopwatch, and before the first update.
+        """
         spent, updates, frames, busy = (now - then for now, then in zip(self._counts(), self._began, strict=True))
+        if not updates or not hasattr(self.trainer, "stopwatch"):
+            return {}
         per_second = {"updates/s": updates / spent} | ({"frames/s": frames / spent} if frames else {})
         return per_second | ({"GPU": busy / spent} if busy else {})
 

@@ -19,7 +19,7 @@ class Kept:
     """What a folder holds for one atlas. It may be damaged or deleted at any time: ``trouble`` then says why."""
 
     def __init__(self, folder: Path, world: LiveBody, atlas: Atlas) -> None:
-        self._folder, self._world, self._atlas = folder, world, atlas
+        self._folder, self._world, self._atlas = folder.resolve(), world, atlas
         self.past: Past | None = None  # None: it cannot be read
         self.trouble = ""
         self.read()
@@ -52,12 +52,13 @@ class Kept:
             names = memory.past(self._atlas).names
             if name.strip() in names and not replace:
                 raise ValueError(f"there is already a “{name.strip()}”: choose another name, or replace it")
-            if len({*names, name.strip()}) > MOST:
+            if name.strip() not in names and len(names) >= MOST:
                 raise ValueError(f"{MOST} behaviours are kept, the most: replace one by its name")
             memory.keep(name.strip(), self._atlas, agent.z_hat, agent.best_z)
         except (ValueError, OSError) as error:
             raise ValueError(f"This was not kept: {self._in_words(error)}") from error
-        self.read()
+        finally:
+            self.read()  # another visitor may have kept something
 
     def _pays(self, weights: Any) -> list[float]:
         return self._world.linear_correlations(weights, self._atlas)

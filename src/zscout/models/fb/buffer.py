@@ -31,11 +31,12 @@ class Buffer:
         actions: int,
         balance: float,
         device: torch.device,
-        goals_of: Callable[[Tensor], Tensor] = torch.clone,
+        goals_of: Callable[[Tensor], Tensor] = lambda obs: obs,
     ) -> None:
         self.goals_of = goals_of  # goal features of observations
         self.obs, self.next_obs = (torch.zeros(capacity, observed, device=device) for _ in range(2))
-        self.goals = goals_of(self.next_obs[:1]).repeat(capacity, 1)  # of next_obs, so that no update computes them
+        goals = goals_of(some := self.next_obs[:1])  # kept, so that no update computes them
+        self.goals = self.next_obs if goals is some else goals.repeat(capacity, 1)
         self.action = torch.zeros(capacity, actions, device=device)
         self.over = torch.zeros(capacity, dtype=torch.bool, device=device)
         self.cell = torch.zeros(capacity, dtype=torch.long, device=device)
@@ -58,7 +59,8 @@ class Buffer:
         """Append; the oldest are replaced. They can be drawn after ``weigh``."""
         place = (torch.arange(len(obs), device=obs.device) + self.added) % len(self.obs)
         self.obs[place], self.action[place], self.next_obs[place], self.cell[place] = obs, action, next_obs, cell
-        self.goals[place] = self.goals_of(next_obs)
+        if self.goals is not self.next_obs:
+            self.goals[place] = self.goals_of(next_obs)
         self.over[place] = False if over is None else over
         self.added += len(obs)
 

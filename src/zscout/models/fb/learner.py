@@ -22,6 +22,7 @@ from zscout.models.fb.task_prior import random_tasks
 from zscout.models.sphere import goals_or_uniform
 
 SAMPLE = 200_000  # observations for moments
+MOST_SPANS = 1_000  # of a stopwatch, before they are added up
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,7 +181,10 @@ def _fill_moments(optimiser: torch.optim.Adam) -> None:
 
 
 class Stopwatch:
-    """Frames simulated so far, and the seconds for which updates kept the GPU busy."""
+    """Frames simulated so far, and the seconds from the first to the last kernel of updates on a GPU.
+
+    Gaps between kernels count; updates that are one graph have short ones.
+    """
 
     def __init__(self, device: torch.device) -> None:
         self.frames, self._busy, self._on_gpu = 0, 0.0, device.type == "cuda"
@@ -197,15 +201,20 @@ class Stopwatch:
         yield
         last.record()
         self._spans.append((first, last))
+        if len(self._spans) > MOST_SPANS:
+            self._add_up()
 
     @property
     def busy(self) -> float:
         """Seconds on the GPU; 0 on the CPU. Waits for the updates."""
+        self._add_up()
+        return self._busy
+
+    def _add_up(self) -> None:
         for first, last in self._spans:
             last.synchronize()
             self._busy += first.elapsed_time(last) / 1e3
         self._spans.clear()
-        return self._busy
 
 
 class LearnerTrainer:

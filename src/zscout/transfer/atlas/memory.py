@@ -128,6 +128,8 @@ def _read(path: Path, atlas: Atlas) -> tuple[str, Tensor, int] | None:
             task: _Task = parsed(parse_json((file.metadata() or {}).get("task", "null")), _Task, "its header")
             if task.format != FORMAT:
                 raise ValueError(f"its format is {task.format}, this version reads {FORMAT}")
+            if not task.name.isprintable():
+                raise ValueError("its name has characters that cannot be shown")
             if task.atlas != atlas.digest:
                 return None
             table = file.get_slice("weights")

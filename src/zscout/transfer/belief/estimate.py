@@ -72,6 +72,11 @@ class TaskEstimate:
         return largest if self.task_root is None else largest / torch.linalg.svdvals(self.task_root)[..., -1]
 
     @property
+    def prior_dimensions(self) -> float:
+        """The number of directions that likely tasks use, in the prior of the model; d without one."""
+        return float(self.dim) if self.priors is None else self.priors.dimensions
+
+    @property
     def prior_log_det(self) -> float | Float[Tensor, "*b"]:
         """log det V before any reward."""
         log_ridge = self.ridge.log() if isinstance(self.ridge, Tensor) else math.log(self.ridge)

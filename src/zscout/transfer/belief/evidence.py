@@ -32,27 +32,29 @@ class TaskPriors:
     changes: Float[Tensor, "k d d"]  # λ(LLᵀ)⁻¹, less that of the first
     log_dets: Float[Tensor, " k"]  # of λ(LLᵀ)⁻¹
     doubts: Float[Tensor, " k"]  # −log of how likely it is beforehand
+    dimensions: float  # p, the number of directions that likely tasks use: (tr S)²/tr S² for the model's S = LLᵀ
 
     @classmethod
     def of(
         cls, root: Float[Tensor, "d d"], ridge: float, shares_of: Sequence[float] = PRIOR_RIDGES, doubt: float = DOUBT
     ) -> "TaskPriors":
         """From an L and the λ given, which also comes in these shares."""
-        eye, shares = torch.eye(len(root)).to(root), root.new_tensor(shares_of)
-        roots = torch.stack([root, (root @ root.mT).diagonal().mean().sqrt() * eye]).repeat_interleave(len(shares), 0)
+        S, eye, shares = root @ root.mT, torch.eye(len(root)).to(root), root.new_tensor(shares_of)
+        roots = torch.stack([root, S.diagonal().mean().sqrt() * eye]).repeat_interleave(len(shares), 0)
         ridges = (ridge * shares).repeat(2)
         precisions = ridges[:, None, None] * torch.cholesky_inverse(roots)
         log_dets = len(root) * ridges.log() - 2 * roots.diagonal(dim1=-2, dim2=-1).log().sum(-1)
         other = torch.arange(2 * len(shares), device=root.device)
         doubts = doubt * ((other >= len(shares)).to(root) + (other % len(shares) > 0).to(root))
-        return cls(roots, ridges, precisions - precisions[0], log_dets, doubts)
+        p = float(S.diagonal().sum() ** 2 / S.square().sum())
+        return cls(roots, ridges, precisions - precisions[0], log_dets, doubts, p)
 
     @classmethod
     def of_ridges(cls, eye: Float[Tensor, "d d"], ridges: Sequence[float]) -> "TaskPriors":
         """Isotropic priors with these λ, equally likely beforehand."""
         each = eye.new_tensor(ridges)
         precisions, dim = each[:, None, None] * eye, len(eye)
-        return cls(None, each, precisions - precisions[0], dim * each.log(), torch.zeros_like(each))
+        return cls(None, each, precisions - precisions[0], dim * each.log(), torch.zeros_like(each), float(dim))
 
     def most_likely(self, sums: Sums, count: Float[Tensor, "*b"]) -> tuple[Int[Tensor, "*b"], Tensor, Tensor]:
         """The number of the prior with the largest evidence, the Cholesky factor R of V with this prior, and R⁻¹b.

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from zscout.base.edge import in_range
 from zscout.transfer.belief.posterior import TaskPosterior
-from zscout.transfer.constants import ATLAS_KAPPA, BURST_STEPS, CAUTION, FIRST_BURST, KAPPA
+from zscout.transfer.constants import ATLAS_KAPPA, BURST_STEPS, CAUTION, FIRST_BURST, KAPPA, KAPPA_CHOSEN_FOR
 from zscout.transfer.inputs import Checked, NotNegative, Positive
 
 Confidence: TypeAlias = Callable[[int, TaskPosterior], Float[Tensor, "*b"]]
@@ -92,11 +92,12 @@ class SelfNormalised(Checked):
 
 @dataclass(frozen=True)
 class ScaleFree(Checked):
-    """√β_t = κ√λ·ŝ_t, where ŝ_t is the typical entry of z_r, estimated from the directions seen so far.
+    """√β_t = κ√λ·ŝ_t·√max(1, p/9), where ŝ_t is the typical entry of z_r, estimated from the directions seen so far.
 
     ŝ² = (‖ẑ‖²/d_eff)(1 + c/d_eff) with d_eff = d − λ tr V⁻¹, the number of directions seen; c widens it while few are
     seen, as Student's t does. The radius scales with the rewards. It does not need σ: unseen directions dominate the
-    uncertainty, not noise.
+    uncertainty, not noise. It grows with p, the number of directions that likely tasks use (d without a prior over
+    tasks), as an ellipsoid must that covers all of them; κ was chosen for p = 9.
 
     Bursts: at t = 400, 800, 1600 …, the radius is ``burst`` times as large for 12 steps. A run that settled too early
     tries again, and the cost grows as log t. Not with a prior over tasks: a burst makes a body fall.
@@ -108,7 +109,9 @@ class ScaleFree(Checked):
 
     def __call__(self, t: int, posterior: TaskPosterior) -> Float[Tensor, "*b"]:
         """√β_t."""
-        kappa = self.kappa * (self.burst if posterior.task_root is None and in_burst(t) else 1.0)
+        kappa = self.kappa * math.sqrt(max(1.0, posterior.prior_dimensions / KAPPA_CHOSEN_FOR))
+        if posterior.task_root is None and in_burst(t):
+            kappa *= self.burst
         return kappa * posterior.root_ridge * typical_entry(posterior, self.caution)
 
 

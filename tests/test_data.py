@@ -1,5 +1,6 @@
 """Readers of public layouts: the same episodes in each, in blocks; files that are damaged, hostile or wrong."""
 
+import errno
 import os
 import pickle
 import zipfile
@@ -234,6 +235,37 @@ def test_a_wrong_file_is_named_and_nothing_is_left(
         read(folder, tmp_path / "cache")
     assert "a.npz" in str(caught.value)
     assert not (tmp_path / "made-by-a-pickle").exists()
+    assert not (tmp_path / "cache").exists()
+
+
+@pytest.mark.parametrize("kind", ["lzma", "parquet"])
+def test_a_small_file_that_unpacks_to_very_much_is_refused(
+    kind: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables, "PACKED", 100)
+    monkeypatch.setattr(tables, "UNSTORED", 2**16)
+    rows = 200_000
+    if kind == "lzma":
+        with zipfile.ZipFile(folder / "a.npz", "w", zipfile.ZIP_LZMA) as file, file.open("obs.npy", "w") as part:
+            np.save(part, np.zeros(rows, np.float32))  # type: ignore[arg-type]
+    else:
+        column = pyarrow.array(np.zeros(rows, np.float32))
+        table = pyarrow.table(dict.fromkeys(("obs", "action", "next_obs", "terminated"), column))
+        pyarrow.parquet.write_table(table, folder / "a.parquet")
+    with pytest.raises(ValueError, match="should have .* are stored"):
+        read(folder, tmp_path / "cache")
+    assert not (tmp_path / "cache").exists()
+
+
+def test_a_full_disk_is_named_while_data_is_read(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain(folder / "a.npz")
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("zscout.models.data.dataset._Writer.add", full)
+    with pytest.raises(OSError, match="No space left on device: .*cache'$"):
+        read(folder, tmp_path / "cache")
     assert not (tmp_path / "cache").exists()
 
 

@@ -28,6 +28,8 @@ from safetensors.torch import load_file, save_file
 import layouts
 import zscout
 from layouts import metamotivo
+from test_atlas import DriftWorld
+from toys import Drifter
 from zscout import AsyncTransfer, ExactModel, OnlineTransfer
 from zscout.cli import main
 from zscout.lab.arenas.arena import MOST_SEED, Tasks
@@ -130,6 +132,152 @@ def test_a_forgotten_async_transfer_ends_its_thread(clusters_network: zscout.USF
     while threads() > before and time.monotonic() < until:
         time.sleep(0.01)
     assert threads() == before
+
+
+def after_labels(agent: OnlineTransfer, kind: str) -> OnlineTransfer:
+    """The agent after steps, and labels that refactor its posterior."""
+    told(agent, 30)
+    if kind == "learn":
+        agent.learn([3, 5, 7], [1.0, 2.0, 4.0])
+    elif kind == "credit":
+        agent.credit([3, 5, 7], 1.0, zscout.Credit(delay=1, spread=2))
+    return agent
+
+
+@pytest.mark.parametrize("kind", ["learn", "credit", "change", "forgetting"])
+def test_a_saved_agent_goes_on_bit_for_bit_after_labels_at_once(
+    kind: str, laplacian_model: ExactModel, tmp_path: Path
+) -> None:
+    method = zscout.METHODS["usf-ucb"](dim=laplacian_model.dim)
+    if kind == "change":
+        method = replace(method, change=zscout.ChangeTest(evidence=0.5))
+    elif kind == "forgetting":
+        method = replace(method, forgetting=0.99)
+    agent = after_labels(OnlineTransfer(laplacian_model, method), kind)
+    assert agent.changes or kind != "change"
+    agent.save(tmp_path)
+    again = OnlineTransfer.load(tmp_path, laplacian_model)
+    for step in range(20):  # rounding depends on how a matrix lies in memory
+        assert torch.equal(agent.ask(step), again.ask(step))
+        for each in (agent, again):
+            each.tell((7 * step) % 81, float(step % 3))
+        assert torch.equal(agent.z_hat, again.z_hat)
+
+
+def test_transition_features_in_a_batch_are_saved_and_an_atlas_replaces_them(tmp_path: Path) -> None:
+    model = zscout.load(layouts.agent("hilp", "diff").write(tmp_path / "model"))
+    path = np.random.default_rng(0).normal(size=(14, 3, layouts.K)).astype(np.float32)
+    agent = OnlineTransfer(model, runs=3)
+    for step in range(6):
+        agent.act(path[step])
+        agent.tell(path[step + 1], [1.0 * step, 2.0, -step], seen=[True, step % 2 == 0, True])
+    agent.act(path[6])
+    agent.save(tmp_path)
+    again = OnlineTransfer.load(tmp_path, model)
+    for step in range(6, 12):
+        for each in (agent, again):
+            each.tell(path[step + 1], [1.0, -step, 0.5])
+        assert torch.equal(agent.z_hat, again.z_hat)
+        assert np.array_equal(agent.act(path[step + 1]), again.act(path[step + 1]))
+    for call in (lambda: agent.learn(path[:3], np.zeros((3, 3))), lambda: agent.prefer(path[:3], path[3:6])):
+        with pytest.raises(ValueError, match="transition"):
+            call()
+
+
+WRONG_TENSORS = {
+    "grad": torch.ones((), requires_grad=True),
+    "meta": torch.empty((), device="meta"),
+    "sparse": torch.ones(2).to_sparse(),
+    "bfloat16": torch.ones((), dtype=torch.bfloat16),
+}
+
+
+@pytest.mark.parametrize("kind", WRONG_TENSORS)
+def test_tensors_that_are_no_flags_are_refused_in_a_sentence(kind: str, clusters_network: zscout.USFA) -> None:
+    agent, wrong = OnlineTransfer(clusters_network), WRONG_TENSORS[kind]
+    agent.ask(3)
+    before = agent._state
+    for flag in ({"done": wrong}, {"seen": wrong}):
+        with pytest.raises(ValueError, match=next(iter(flag))):
+            agent.tell(4, 1.0, **flag)
+    if kind in ("meta", "sparse"):
+        calls = {"reward": lambda: agent.tell(4, wrong), "z": lambda: agent.follow(3, wrong)}
+        for name, call in calls.items():
+            with pytest.raises(ValueError, match=f"{name} must be real numbers"):
+                call()
+    assert agent._state is before
+
+
+def test_what_is_not_a_number_or_a_target_is_refused(clusters_network: zscout.USFA) -> None:
+    agent = OnlineTransfer(clusters_network)
+    agent.ask(3)
+    with pytest.raises(ValueError, match=r"until must be a zscout\.Certified"):
+        agent.wants_reward(4, until=0.1)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="delta must be a number"):
+        agent.certificate(np.complex64(1j), obs=3)  # type: ignore[arg-type]
+
+
+def test_a_z_that_overflows_the_model_is_not_followed(clusters_network: zscout.USFA) -> None:
+    agent = OnlineTransfer(clusters_network)
+    before = agent._state
+    with pytest.raises(ValueError, match="overflow"):
+        agent.follow(3, np.full(clusters_network.dim, 1e200))  # every later ask would raise
+    assert agent._state is before
+    z = torch.ones(clusters_network.dim, requires_grad=True)
+    agent.follow(3, z)
+    agent.tell(4, 1.0)
+    assert agent.present_z is not None
+    assert not agent.present_z.requires_grad
+    agent.ask(4)
+
+
+@pytest.fixture(scope="module")
+def drift_atlas() -> zscout.Atlas:
+    return zscout.chart(Drifter(), DriftWorld(), behaviours=20, starts=2, steps=20, progress=False)
+
+
+def test_a_cost_with_a_gradient_is_kept_without_it(drift_atlas: zscout.Atlas) -> None:
+    limit = [zscout.Limit(at_most=0.5), zscout.Limit(at_most=0.5, name="far", cost=lambda o: o[:, 0].requires_grad_())]
+    agent = OnlineTransfer(Drifter(), atlas=drift_atlas, limit=limit)
+    for cost in (torch.tensor(0.3, requires_grad=True), 0.2):
+        agent.ask(np.zeros(4))
+        agent.tell(np.ones(4), 1.0, cost={"cost": cost})
+    assert not any(tensor.requires_grad for tensor in tensors_of(agent._state).values())
+    copy.deepcopy(agent)
+
+
+@pytest.mark.parametrize("name", ["\0", "line\nbreak", "\ud800", "\u202e"])
+def test_a_task_whose_name_cannot_be_shown_is_not_written(name: str, drift_atlas: zscout.Atlas, tmp_path: Path) -> None:
+    memory = zscout.Memory(tmp_path)
+    agent = OnlineTransfer(Drifter(), atlas=drift_atlas, memory=memory)
+    agent.learn(drift_atlas.sample[:40], drift_atlas.sample[:40, 0])
+    with pytest.raises(ValueError, match="name"):
+        agent.remember(name)  # reading it would be refused, and with it the whole memory
+    agent.remember("🦊 ../../x")
+    assert list(memory.past(drift_atlas).names) == ["🦊 ../../x"]
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_memory_of_two_processes_is_whole_at_any_time(drift_atlas: zscout.Atlas, tmp_path: Path) -> None:
+    memory, weights = zscout.Memory(tmp_path), torch.arange(1.0, drift_atlas.dim + 1, dtype=torch.float64)
+
+    def keep() -> None:
+        for step in range(40):
+            memory.keep(f"task {step % 5}", drift_atlas, (step + 1) * weights, drift_atlas.z[step % 7])
+
+    child = os.fork()
+    if not child:
+        with contextlib.suppress(BaseException):
+            keep()
+            os._exit(0)
+        os._exit(1)
+    for _ in range(20):
+        memory.past(drift_atlas)  # a file that is being replaced is the old one or the new one
+    keep()
+    assert os.waitpid(child, 0)[1] == 0
+    assert sorted(memory.past(drift_atlas).names) == [f"task {number}" for number in range(5)]
 
 
 # Bodies
@@ -406,7 +554,7 @@ def test_a_full_disk_is_named_with_the_file_and_leaves_nothing(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os if where == "fsync" else Path, where, full)
-    with pytest.raises(OSError, match="No space left on device: .*agent.safetensors"):
+    with pytest.raises(OSError, match="No space left on device: .*agent.safetensors'$"):
         agent.save(tmp_path / "agent")
     assert not list((tmp_path / "agent").iterdir())
     assert agent.t == 3

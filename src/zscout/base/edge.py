@@ -139,7 +139,7 @@ def in_range(
     limits = f"in {'(' if open_start else '['}{low}, {high}{')' if open_end else ']'}"
     if open_start and high == math.inf:
         limits = f"above {low:g} and finite"
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+    if isinstance(value, bool | np.complexfloating) or not isinstance(value, int | float | np.number):
         raise ValueError(f"{name} must be a number {limits}, got {value!r}")
     try:
         number = float(value)
@@ -204,6 +204,9 @@ def _as_tensor(value: Any, name: str, wanted: str, device: torch.device | None) 
         tensor = value if isinstance(value, Tensor) else torch.from_numpy(np.array(value, order="C"))
     except (TypeError, ValueError, RuntimeError):
         raise ValueError(f"{name} must be {wanted}, got {_kind(value)}") from None
+    if tensor.is_meta or tensor.layout != torch.strided:
+        kind = "on the device 'meta', which holds no numbers" if tensor.is_meta else "that is sparse: pass to_dense()"
+        raise ValueError(f"{name} must be {wanted}, got a tensor {kind}")
     return tensor if device is None or device == tensor.device else tensor.to(device)
 
 

@@ -41,7 +41,7 @@ def write_bytes(path: Path, content: bytes) -> Path:
     except BaseException as error:
         temporary.unlink(missing_ok=True)
         if isinstance(error, OSError) and error.errno is not None:
-            error.filename, error.filename2 = str(path), None  # of a full disk it has none
+            raise OSError(error.errno, error.strerror, str(path)) from error  # a full disk names no file
         raise
     return path
 

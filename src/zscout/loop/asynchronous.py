@@ -115,7 +115,7 @@ class AsyncTransfer:
             number = None if reward is None else as_finite(reward, "reward")
             if number is not None and number.ndim:
                 raise ValueError(f"reward has shape {tuple(number.shape)}, expected one number")
-            known = None if number is None else float(number)
+            known = None if number is None else float(number.detach())
             doubtful = (known is not None and abs(known) > self._safe) or (cost is not None and self._may_refuse(cost))
             step = _Step(self._choice, inputs.copied(next_obs), known, ended, inputs.copied(cost), doubtful)
             self._worker.put(step)

@@ -183,9 +183,11 @@ class OnlineTransfer(Learned):
             raise ValueError("this method chooses actions or whole rollouts: it learns from its own choices only")
         with self._one_thread:
             inputs.check_observation(obs, self.bfm.observation_space, self.runs)
-            last = as_vectors(z, self.bfm.dim, device=self._state.age.device)
+            last = as_vectors(z, self.bfm.dim, device=self._state.age.device).detach()
             if last.shape != (*self.runs, self.bfm.dim):
                 raise ValueError(f"z has shape {tuple(last.shape)}, expected {(*self.runs, self.bfm.dim)}")
+            if torch.linalg.vector_norm(last, math.inf) > self._largest_z:
+                raise ValueError(f"z has entries over {self._largest_z:.2g}, which overflow the model's dtype")
             self._state = self._state.changed(
                 asked=inputs.copied(obs),
                 action=None if action is None else inputs.copied(action),

@@ -154,7 +154,8 @@ def same(one: Any, other: Any) -> bool:
 
 def flags_of_runs(value: Any, runs: tuple[int, ...], name: str) -> Bool[Tensor, "*b"]:
     """A flag for each run."""
-    flags = np.asarray(value.cpu() if isinstance(value, Tensor) else value)
+    usable = not isinstance(value, Tensor) or (value.dtype == torch.bool and not value.is_meta)
+    flags = np.asarray(value.cpu() if isinstance(value, Tensor) else value) if usable else np.zeros(())
     if flags.dtype != bool or flags.shape not in ((), runs):
         each = f", or {runs[0]} of them, one for each run" if runs else ""
         raise ValueError(f"{name} must be True or False{each}, got {value!r}")

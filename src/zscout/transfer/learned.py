@@ -173,6 +173,8 @@ class Learned:
         ``until`` it is False while the run is certified at ``next_obs``.
         """
         least = in_range(least, "least", 0.0, math.inf, open_end=True)
+        if until is not None and not isinstance(until, Certified):
+            raise ValueError(f"until must be a zscout.Certified, got {type(until).__name__}")
         inputs.check_observation(next_obs, self.bfm.observation_space, self.runs)
         if isinstance(self.model, HasTransitionFeatures) and self._state.asked is None:
             raise ValueError("this model has transition features: call wants_reward between act(obs) and tell")

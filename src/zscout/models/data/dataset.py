@@ -81,8 +81,10 @@ def gather(path: Path, folder: Path, layout: str = "") -> Iterator[tuple[int, in
                         writer.add(piece)
                         yield done, len(files), writer.written
             write_json(folder / MANIFEST, asdict(writer.summary(name, len(files), source)))
-    except BaseException:
+    except BaseException as error:
         discard(folder)
+        if isinstance(error, OSError) and error.errno is not None and error.filename is None:
+            raise OSError(error.errno, error.strerror, str(folder)) from error  # a full disk names no file
         raise
 
 

@@ -12,12 +12,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from zscout.base.files import short
 from zscout.base.hints import MissingExtraError
 
 ROWS = 65_536  # of a block
 DEEPEST = 2  # groups around an array that is used
 WIDEST = 10_000  # numbers in a row
-PACKED, UNSTORED = 2_000, 2**24  # most bytes of an HDF5 array for each one stored; more are fine if they are few
+PACKED, UNSTORED = 2_000, 2**24  # most bytes of an array for each one stored; more are fine if they are few
 NUMBERS = "biuf"  # kinds of dtype: bool, int, unsigned, float
 
 
@@ -76,17 +77,25 @@ def readable(name: str, *others: type[Exception]) -> Iterator[None]:
         raise ValueError(f"{name} is damaged: {' '.join(str(error).split())[:200]}") from None
 
 
+def check_packed(size: int, stored: int, what: str) -> None:
+    """Raise if a small file declares very much: it would fill the disk."""
+    if size > UNSTORED + PACKED * stored:
+        raise ValueError(f"{what} should have {size:,} bytes, {stored:,} are stored")
+
+
 class NpzTable(Table):
     """An .npz, compressed or not, unpacked as it is read."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(str(path))
         with readable(self.name), zipfile.ZipFile(path) as file:
-            for member in file.namelist():
-                if member.endswith(".npy"):
+            for member in file.infolist():
+                if member.filename.endswith(".npy"):
+                    name = member.filename.removesuffix(".npy")
+                    check_packed(member.file_size, member.compress_size, f"{self.name}: {short(name)}")
                     with file.open(member) as stream:
                         shape, _, dtype = _header(stream, self.name)
-                    self.fields[member.removesuffix(".npy")] = Field(shape, dtype)
+                    self.fields[name] = Field(shape, dtype)
 
     def rows(self, name: str) -> Iterator[np.ndarray]:
         """One array in blocks; one that is stored by columns at once, since its rows are all over the file."""
@@ -142,8 +151,7 @@ class Hdf5Table(Table):
         data = self._file[name]
         if data.is_virtual or data.external:
             raise ValueError(f"{self.name}: {name} is in another file, which is not read")
-        if data.nbytes > UNSTORED + PACKED * (stored := data.id.get_storage_size()):
-            raise ValueError(f"{self.name}: {name} should have {data.nbytes:,} bytes, {stored:,} are stored")
+        check_packed(data.nbytes, data.id.get_storage_size(), f"{self.name}: {name}")
         return (data[first : first + ROWS] for first in range(0, len(data), ROWS))
 
 
@@ -173,6 +181,10 @@ class ParquetTable(Table):
         self._damage = ArrowException
         with readable(self.name, ArrowException):
             self._file = ParquetFile(path)
+            found = self._file.metadata
+            groups = [found.row_group(k) for k in range(found.num_row_groups)]
+            values = sum(one.column(k).num_values for one in groups for k in range(one.num_columns))
+        check_packed(4 * values, path.stat().st_size, self.name)  # float32
         for column in self._file.schema_arrow:
             kind = getattr(column.type, "value_type", column.type)  # of a list
             known = types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)

@@ -78,7 +78,7 @@ class CostBelief:
     def told(self, phi: Float[Tensor, "*b D"], cost: Any) -> "CostBelief":
         """One more cost of each run; of many runs, NaN for those whose cost was not seen."""
         name, runs = f"the cost of limit {self.limit.name!r}", self.posterior.runs
-        numbers = as_real(cost, name, phi.device)
+        numbers = as_real(cost, name, phi.device).detach()
         if numbers.shape != runs:
             raise ValueError(f"{name} has shape {tuple(numbers.shape)}, expected {list(runs)}: one for each run")
         seen = ~numbers.isnan() if runs else torch.tensor(True)
@@ -135,7 +135,7 @@ def limit_costs(limit: Limit, observations: Any) -> Float[Tensor, "*b"]:
     found = as_finite(limit.cost(rows.reshape(-1, rows.shape[-1]).clone()), f"the cost of limit {limit.name!r}")
     if found.shape != (rows[..., 0].numel(),):
         raise ValueError(f"the cost of limit {limit.name!r} has shape {tuple(found.shape)}, expected one a row")
-    return found.reshape(rows.shape[:-1])
+    return found.detach().reshape(rows.shape[:-1])
 
 
 def as_limits(limit: object) -> tuple[Limit, ...]:

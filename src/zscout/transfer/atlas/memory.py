@@ -94,8 +94,8 @@ class Memory:
 
     def keep(self, name: str, atlas: Atlas, weights: Float[Tensor, " D"], z: Float[Tensor, " d"]) -> Path:
         """Write a task; one of the same name is replaced."""
-        if not isinstance(name, str) or not 0 < len(name) <= LONGEST_TEXT:
-            raise ValueError(f"a task needs a name of at most {LONGEST_TEXT:,} letters, got {short(name)}")
+        if not isinstance(name, str) or not 0 < len(name) <= LONGEST_TEXT or not name.isprintable():
+            raise ValueError(f"a task needs a name of at most {LONGEST_TEXT:,} printable letters, got {short(name)}")
         size, row = torch.linalg.vector_norm(weights), int(atlas.index_of(z.float()))
         if not size > 0:
             raise ValueError("there is nothing to remember: the agent has seen no rewards, or all were equal")

@@ -153,7 +153,10 @@ class TaskPosterior(TaskEstimate):
             self,
             z_hat=torch.cholesky_solve(b[..., None], L)[..., 0],
             sums=Sums(V, b, self.reward_squares + (reward**2).sum(-1), self.weight + weight),
-            **self._factors(L, V_squared),
+            **{  # by rows, as a loaded one is: rounding depends on the layout
+                name: value if value is None else value.contiguous()
+                for name, value in self._factors(L, V_squared).items()
+            },
         )
 
     def moved(self, z_hat: Float[Tensor, "*b d"], products: Float[Tensor, "*b d d"]) -> "TaskPosterior":

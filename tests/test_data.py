@@ -247,7 +247,7 @@ def test_a_small_file_that_unpacks_to_very_much_is_refused(
     rows = 200_000
     if kind == "lzma":
         with zipfile.ZipFile(folder / "a.npz", "w", zipfile.ZIP_LZMA) as file, file.open("obs.npy", "w") as part:
-            np.save(part, np.zeros(rows, np.float32))  # type: ignore[arg-type]
+            np.save(part, np.zeros(rows, np.float32))
     else:
         column = pyarrow.array(np.zeros(rows, np.float32))
         table = pyarrow.table(dict.fromkeys(("obs", "action", "next_obs", "terminated"), column))

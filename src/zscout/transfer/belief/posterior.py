@@ -149,14 +149,13 @@ class TaskPosterior(TaskEstimate):
         V, V_squared = self.V + products, self.V_squared + products
         b = self.b + (phi.mT @ reward[..., None])[..., 0]
         L = self._cholesky(V)
-        return replace(
+        factors = self._factors(L, V_squared)
+        by_rows: dict[str, Any] = {name: own if own is None else own.contiguous() for name, own in factors.items()}
+        return replace(  # by rows, as a loaded one is: rounding depends on the layout
             self,
             z_hat=torch.cholesky_solve(b[..., None], L)[..., 0],
             sums=Sums(V, b, self.reward_squares + (reward**2).sum(-1), self.weight + weight),
-            **{  # by rows, as a loaded one is: rounding depends on the layout
-                name: value if value is None else value.contiguous()
-                for name, value in self._factors(L, V_squared).items()
-            },
+            **by_rows,
         )
 
     def moved(self, z_hat: Float[Tensor, "*b d"], products: Float[Tensor, "*b d d"]) -> "TaskPosterior":

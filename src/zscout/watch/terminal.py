@@ -125,8 +125,8 @@ def _map(shares: np.ndarray, marks: Mapping[tuple[int, int], str], cell: int, co
 
 def _half_blocks(shares: np.ndarray, best: set[tuple[int, int]]) -> Text:
     """One character per two cells: the upper half of a block is one row, its background the next."""
-    text = Text(no_wrap=True, overflow="crop")
     colours = {at: "#ffffff" if at in best else _colour(value) for at, value in np.ndenumerate(shares)}
+    text = Text(no_wrap=True, overflow="crop")
     for upper in range(0, len(shares), 2):
         for column in range(shares.shape[1]):
             text.append("▀", Style(color=colours[upper, column], bgcolor=colours.get((upper + 1, column))))

@@ -7,8 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Generator, Tensor
 
-from zscout.live.places.body import MILLIMETRES, LiveBody
-from zscout.live.places.explanation import rounded
+from zscout.live.places.body import LiveBody
 from zscout.live.session.rehearsal import rehearsed
 from zscout.transfer.agent import OnlineTransfer
 from zscout.transfer.belief.preferences import most_telling
@@ -30,7 +29,7 @@ def telling_clips(world: LiveBody, agent: OnlineTransfer, state: Float[Tensor, "
     rng, model = Generator().manual_seed(seed), agent.bfm
     plausible = agent.z_for(agent.preferences.sample(PLAUSIBLE, rng))
     z = torch.cat([part.double().cpu() for part in (agent.best_z[None], plausible, model.sample_z(RANDOM, rng))])
-    arena, states = world.arena, torch.stack([*rehearsed(world.arena, state, z, ACTIONS)], 1)
-    seen, pictures = arena.observe(states), rounded(arena.world.segments(states)[0].flatten(2), MILLIMETRES)
+    states = torch.stack([*rehearsed(world.arena, state, z, ACTIONS)], 1)
+    seen, pictures = world.arena.observe(states), world.poses(states)
     i, j = most_telling(agent, list(seen))
     return Clip(seen[i], pictures[i]), Clip(seen[j], pictures[j])

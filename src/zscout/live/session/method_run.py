@@ -8,10 +8,11 @@ from torch import Tensor
 
 from zscout.lab.arenas.simulation import followed
 from zscout.lab.compare.trace_file import TracedRun
-from zscout.live.places.body import MILLIMETRES, LiveBody
+from zscout.live.places.body import LiveBody
 from zscout.live.places.explanation import DIGITS, rounded
+from zscout.live.places.hidden_reward import Hidden
 from zscout.live.places.kept import resembled
-from zscout.live.places.live_world import Hidden, RecordedStep, RunSoFar, Told
+from zscout.live.places.run_so_far import RecordedStep, RunSoFar, Told
 from zscout.live.session.clips import Clip, telling_clips
 from zscout.live.session.rehearsal import ACTIONS, OF_AN_ANSWER, Rehearsals
 from zscout.live.session.setup import Setup
@@ -55,7 +56,7 @@ class MethodRun:
         past = past if choose_atlas(bfm, method, None, OWN) is not None else None
         self.agent = OnlineTransfer(bfm, method, seed=setup.seed, limit=limit, memory=past)
         self._weighs = not isinstance(method.search, AtEstimate | AnyZ | PosteriorDraw | RolloutSearch | Exploring)
-        self._env = self._world.environment(reward, noise, self.agent.seeds.reshape(1))
+        self._env = self._world.run(reward, noise, self.agent.seeds.reshape(1))
         self.shown_z: Float[Tensor, " d"] | None = None  # what a person wants to see; None: the agent chooses
         self._walk = ShownWalk(self.agent, self._env, seed=0)  # the agent's own resets lead to its first start
         self.steps: list[RecordedStep] = []
@@ -66,7 +67,6 @@ class MethodRun:
             self._rehearsals = Rehearsals(self._world.arena, self.agent)
         self._stops = stops
         self.untold: Step | None = None  # the last step, until the agent is told its reward
-        self._judge = self._world.judge(self.agent.best_z)
 
     def move(self) -> None:
         """Choose an action and take it; the reward of the last step must have been told."""
@@ -77,18 +77,24 @@ class MethodRun:
         asks = self._asking and bool(self.agent.wants_reward(step.next_obs))
         action, z = np.asarray(step.action).tolist(), followed(step)
         shown = self.shown_z is not None
-        parts = step.obs, action, step.next_obs, z, step.belief, step.episode, asks, self._env.scene, shown, done
+        parts = step.obs, action, step.next_obs, z, step.belief, step.episode, asks, shown, done
         self.steps.append(RecordedStep(*parts))
         if isinstance(self._world, LiveBody) and len(self.steps) > NEWEST:
             older = self.steps[-NEWEST - 2 : -NEWEST]
             older[-1].slim(older[0] if len(older) > 1 else None)
         self.untold = step
 
-    def show(self, z: Any) -> None:
-        """Pause the agent and follow this z; None: let the agent choose again."""
+    def behaviour_in(self, z: Any) -> Float[Tensor, " d"] | None:
+        """A z from outside, projected to the model's Z, for ``shown_z``; None stays None."""
         if isinstance(self.agent.method.search, RolloutSearch):
             raise ValueError(f"{self.name} scores whole rollouts and cannot pause: choose another method")
-        self.shown_z = None if z is None else behaviour_in(z, self.agent)
+        return None if z is None else behaviour_in(z, self.agent)
+
+    @property
+    def best_z(self) -> list[float]:
+        """The z to keep, as it is sent to the page."""
+        found: list[float] = rounded(self.agent.best_z.cpu(), 6)
+        return found
 
     @property
     def done(self) -> bool:
@@ -105,8 +111,8 @@ class MethodRun:
         if self._rehearsals is None or self._rehearsals.kept is None:
             return None
         assert isinstance(self._world, LiveBody)
-        ends, self._rehearsals.kept = self._world.arena.world.segments(self._rehearsals.kept)[0], None
-        poses: list[list[float]] = rounded(ends.flatten(1), MILLIMETRES)
+        kept, self._rehearsals.kept = self._rehearsals.kept, None
+        poses: list[list[float]] = self._world.poses(kept)
         return poses
 
     def prefer(self, better: Clip, worse: Clip) -> None:
@@ -126,12 +132,6 @@ class MethodRun:
         self._walk.tell(self.untold, reward)
         self._record(self.steps[-1], reward)
         self.untold = None
-
-    def tell_late(self, steps_ago: int, reward: float) -> None:
-        """Tell the agent the reward of an earlier step that had none."""
-        step = self.steps[-1 - steps_ago]
-        self.agent.learn(np.asarray([step.entered]), [reward])
-        self._record(step, reward)
 
     def credit(self, first: int, last: int, reward: float) -> list[int]:
         """Tell the agent one reward for all steps of a range that have none, counted from 1; returns these."""
@@ -154,7 +154,7 @@ class MethodRun:
 
     def assess(self, hidden: Hidden | None) -> None:
         """Judge the last step."""
-        self._judge.assess(self.steps, self.agent.best_z, hidden)
+        self._env.assess(self.steps, self.agent.best_z, hidden)
         self._rehearse()
 
     def frame(self, hidden: Hidden | None) -> dict[str, Any]:
@@ -163,15 +163,15 @@ class MethodRun:
         # A method that tries rollouts may be back at its start.
         at = self.steps[-1].entered if self.untold else self._walk.obs
         progress = Progress() if self._rehearsals is None else self._rehearsals.progress
-        so_far = RunSoFar(self.agent, self.steps, self._told, at, self._env.scene, self._weighs, progress)
+        so_far = RunSoFar(self.agent, self.steps, self._told, at, self._weighs, progress)
         return {
             "action": None if last is None else last.action,
             "reward": None if last is None else last.reward,
             "told": self._told.count,
             "asks": last is not None and last.asks,
-            "mode": self._judge.mode,
+            "mode": self._env.mode,
             **self._shown_seldom(),
-            **self._judge.shown(so_far, hidden),
+            **self._env.shown(so_far, hidden),
         }
 
     def _shown_seldom(self) -> dict[str, Any]:

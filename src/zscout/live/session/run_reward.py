@@ -5,7 +5,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from zscout.lab.compare.trace_file import Painting
-from zscout.live.places.live_world import Hidden
+from zscout.live.places.hidden_reward import Hidden
 from zscout.live.server.messages import encode
 from zscout.live.session.setup import Setup
 
@@ -16,9 +16,10 @@ class RunReward:
     def __init__(self, setup: Setup) -> None:
         self.table: Float[Tensor, "1 n"] = setup.hidden_table()[None].clone()
         self.noise: Float[Tensor, " 1"] = torch.tensor([setup.noise], dtype=torch.float64)
-        self.hidden: Hidden | None = None if setup.who == "person" else setup.live_world.hide(self.table[0].clone())
+        self.hidden: Hidden | None = None
         self.paintings: list[Painting] = []  # every hidden reward, and since which step
-        self._record(0)
+        if setup.who == "hidden":
+            self.hide(setup, 0)
 
     def hide(self, setup: Setup, step: int) -> None:
         """Hide the reward of a set-up from this step on."""
@@ -33,8 +34,6 @@ class RunReward:
         self._record(step)
 
     def _record(self, step: int) -> None:
-        if self.hidden is None:
-            return
         if self.paintings and self.paintings[-1].since == step:  # no step was taken under the last one
             self.paintings.pop()
         self.paintings.append(Painting(step, self.table[0].tolist(), float(self.noise)))

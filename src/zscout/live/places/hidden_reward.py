@@ -1,6 +1,8 @@
-"""A hidden reward and its exact values: what the best policy gets, and what a given policy gets."""
+"""Hidden rewards: in a grid with exact values, what the best policy gets and what a given policy gets."""
 
+from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeAlias
 
 import torch
 from jaxtyping import Float, Int
@@ -58,3 +60,17 @@ class HiddenReward:
             sums[k + 1] = (self.table + sums[k])[follows].amax(1)
         steps = torch.arange(n, 0, -1, dtype=torch.float64)[:, None]
         return float(((sums[n] - sums[:n]) / steps).amin(0).max())
+
+
+@dataclass(frozen=True, eq=False)
+class VectorReward:
+    """A hidden reward in a world without a table of states; nothing is known of the best policy."""
+
+    attainable = None
+
+    table: Float[Tensor, " n"]  # on a map the reward of each place, on a stage the weight of each part
+    expressed: float | None  # R² of the nearest φ·z + c; None for a constant
+    truth: list[float] | None = None  # its correlation with each goal feature of a body
+
+
+Hidden: TypeAlias = HiddenReward | VectorReward

@@ -1,12 +1,34 @@
-"""What the page shows of a method on a map: expected reward, uncertainty and goal of each place, and a sentence."""
+"""Maps, and what the page shows of a method there: expected reward, uncertainty and goal of each place, a sentence."""
 
-from typing import Any
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
 
 from jaxtyping import Float
 from torch import Tensor
 
 from zscout.live.places.explanation import Explanation, LiveMode, place_of, rounded
-from zscout.live.places.live_world import Hidden, LiveMap, RunSoFar
+from zscout.live.places.hidden_reward import Hidden
+from zscout.live.places.run_so_far import RunSoFar
+from zscout.worlds.grids.grid import Cell
+
+
+class LiveMap(ABC):
+    """A world with places: squares on a map. Paintings, estimates and targets are of these."""
+
+    constants: ClassVar[dict[str, Any]] = {}  # the map is offered
+
+    shape: Cell  # rows and columns of the map, in squares
+    places: list[Cell]  # row and column of each place; other squares are walls
+    features: Float[Tensor, "n d"]  # φ of each place
+
+    @property
+    def entries(self) -> int:
+        """The number of places."""
+        return len(self.places)
+
+    @abstractmethod
+    def place(self, obs: Any) -> int:
+        """The place of an observation."""
 
 
 def map_frame(

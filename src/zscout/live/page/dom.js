@@ -16,6 +16,32 @@ export function show(element, visible) {
   if (element.hidden === visible) element.hidden = !visible;
 }
 
+/** Opens or closes a panel: the focus goes to a control inside, and back to what opens it. */
+export function open(panel, visible, inside, opener) {
+  const held = panel.contains(document.activeElement);
+  show(panel, visible);
+  if (visible) byId(inside).focus();
+  else if (held) byId(opener).focus();
+}
+
+/** A slider whose number is written beside it. @returns {() => number} the number */
+export function slider(id, text) {
+  const input = byId(id);
+  const now = () => Number(input.value);
+  input.addEventListener("input", () => write(input.labels[0].querySelector("output"), text(now())));
+  return now;
+}
+
+/** Calls `act` with the newest value, at most every 80 ms. */
+export function seldom(act) {
+  let newest = null;
+  let waiting = null;
+  return (value) => {
+    newest = value;
+    waiting ??= setTimeout(() => ((waiting = null), act(newest)), 80);
+  };
+}
+
 export function make(tag, text = "", className = "") {
   const element = document.createElement(tag);
   if (text) element.textContent = text;

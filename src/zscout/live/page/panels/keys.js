@@ -1,6 +1,6 @@
 // The keyboard shortcuts, and the panel that lists them.
 
-import { byId, make, show } from "./dom.js";
+import { byId, make, open } from "../dom.js";
 
 const TYPING = "input:not([type=range]):not([type=checkbox]):not([type=radio]), select, textarea";
 const CONTROL = "button, input, select, textarea, a, [tabindex]";
@@ -53,11 +53,8 @@ export class Keys {
 
   open(visible) {
     if (visible) this.opens();
-    const inside = this.panel.contains(document.activeElement);
-    show(this.panel, visible);
     byId("help").setAttribute("aria-expanded", visible);
-    if (visible) byId("keys-close").focus();
-    else if (inside) byId("help").focus();
+    open(this.panel, visible, "keys-close", "help");
   }
 }
 

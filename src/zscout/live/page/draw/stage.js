@@ -1,7 +1,8 @@
 // Draws a body from the side: capsules, a camera that follows, and ground with a mark every metre.
 
 import { currentInk, fog } from "./colours.js";
-import { calm } from "./dom.js";
+import { calm } from "../dom.js";
+import { segment } from "./marks.js";
 
 const BELOW = 0.17; // of the height above the ground, shown below it
 const EASE_MS = 220; // how fast the camera follows
@@ -68,10 +69,7 @@ function drawBody(ctx, ends, { radii, far, metre, x, y }, away, near) {
       if (far[i] !== side) return;
       const [x0, z0, x1, z1] = ends.slice(4 * i, 4 * i + 4);
       ctx.lineWidth = 2 * radius * metre + wider;
-      ctx.beginPath();
-      ctx.moveTo(x(x0), y(z0));
-      ctx.lineTo(x(x1), y(z1));
-      ctx.stroke();
+      segment(ctx, x(x0), y(z0), x(x1), y(z1));
     });
   }
   ctx.lineCap = "butt";
@@ -102,8 +100,5 @@ function drawGround(ctx, width, height, { camera, metre, ground, x }) {
 function line(ctx, x0, y0, x1, y1, colour) {
   ctx.strokeStyle = colour;
   ctx.lineWidth = 1.2;
-  ctx.beginPath();
-  ctx.moveTo(x0, y0);
-  ctx.lineTo(x1, y1);
-  ctx.stroke();
+  segment(ctx, x0, y0, x1, y1);
 }

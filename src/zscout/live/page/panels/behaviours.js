@@ -1,6 +1,6 @@
 // Saved behaviours: the z that was learned, by name; in this browser, in files or on the server; shown on the stage.
 
-import { always, byId, make, mark, show, write } from "./dom.js";
+import { always, byId, make, mark, show, write } from "../dom.js";
 import { save } from "./export.js";
 import { toast } from "./toasts.js";
 

@@ -1,6 +1,6 @@
 // The hidden reward of a body: one of its tasks, and a slider for each goal feature.
 
-import { byId, make, mark, show, write } from "./dom.js";
+import { byId, make, mark, show, write } from "../dom.js";
 
 export class Parts {
   /** @param {{painted: object, toLive: () => void, stroked: () => void}} outside */

@@ -1,12 +1,12 @@
 // Exports: a picture, the trace, a link.
 
-import { currentInk } from "./colours.js";
-import { curvesFor, drawCurve } from "./curves.js";
-import { byId, make, mark, show, signed } from "./dom.js";
-import { Grid, drawFog, drawReward, drawSigned, drawSigns } from "./maps.js";
-import { wayOf } from "./places.js";
-import { favourite, paintScene } from "./side.js";
-import { paintStage, stageAnimation } from "./stage_export.js";
+import { currentInk } from "../draw/colours.js";
+import { curvesFor, drawCurve } from "../sides/curves.js";
+import { byId, make, mark, show, signed } from "../dom.js";
+import { Grid, drawReward, drawSigns } from "../draw/maps.js";
+import { wayOf } from "../draw/places.js";
+import { LENSES, paintScene } from "../sides/side.js";
+import { paintStage, stageAnimation } from "../draw/stage_export.js";
 import { toast } from "./toasts.js";
 
 const MARGIN = 48;
@@ -115,16 +115,11 @@ function drawSide(ctx, view, side, number, { x, y, width, lens }) {
     const signs = () => drawSigns(ctx, grid, values, scale, view.hidden);
     paintScene(ctx, grid, view, side, number, wayOf(side, world).at(-1), null, signs);
   });
-  const lenses = [
-    ["What it expects", (grid) => drawSigned(ctx, grid, side.estimate, scale, favourite(side), side.at)],
-    ["What it does not know", (grid) => drawFog(ctx, grid, side.doubt, view.mostDoubt, side.at)],
-    ["The goal it tries now", (grid) => drawSigned(ctx, grid, side.after, 1, null, side.at)],
-  ];
-  lenses.forEach(([title, draw], i) => {
+  LENSES.forEach(([, title, draw], i) => {
     const height = (lens * world.rows) / world.columns;
     const at = top + i * (height + LABEL);
     drawText(ctx, title, x + WORLD + GAP, at + 12, 13, "ink", 600);
-    place(ctx, x + WORLD + GAP, at + 20, new Grid(world, lens, height), draw);
+    place(ctx, x + WORLD + GAP, at + 20, new Grid(world, lens, height), (grid) => draw(ctx, grid, view, side));
   });
 }
 

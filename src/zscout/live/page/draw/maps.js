@@ -1,7 +1,7 @@
 // Draws a world: its places, signs and path. No state.
 
 import { currentInk, diverging, fog } from "./colours.js";
-import { agentDot, minus, plus, ring, star } from "./marks.js";
+import { agentDot, minus, plus, ring, segment, star } from "./marks.js";
 
 const STRANDS = 8; // pieces of the recent path, from faint to strong
 const STRAND_STEPS = 5;
@@ -155,10 +155,8 @@ export function drawHeading(ctx, grid, [x, y], heading) {
   ctx.lineWidth = Math.max(1, grid.cell * 0.025);
   ctx.setLineDash([grid.cell * 0.09, grid.cell * 0.12]);
   const [ux, uy] = [(hx - x) / far, (hy - y) / far];
-  ctx.beginPath();
-  ctx.moveTo(x + ux * grid.cell * 0.36, y + uy * grid.cell * 0.36);
-  ctx.lineTo(hx - ux * grid.cell * 0.38, hy - uy * grid.cell * 0.38);
-  ctx.stroke();
+  const [from, to] = [grid.cell * 0.36, grid.cell * 0.38];
+  segment(ctx, x + ux * from, y + uy * from, hx - ux * to, hy - uy * to);
   ctx.restore();
 }
 

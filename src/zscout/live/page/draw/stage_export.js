@@ -2,7 +2,7 @@
 
 import { currentInk, rgb } from "./colours.js";
 import { Palette, encodeGif } from "./gif.js";
-import { make } from "./dom.js";
+import { make } from "../dom.js";
 import { drawStage, torsoAt } from "./stage.js";
 
 const WIDTH = 480;

@@ -1,6 +1,6 @@
 // Play, step, reset, speed and time at the bottom; the switch between the two modes.
 
-import { byId, mark, write } from "./dom.js";
+import { byId, mark, seldom, write } from "../dom.js";
 import { LONG_MS, toast } from "./toasts.js";
 
 const FASTEST = 50; // slider position p in 0 … 30 means 50^(p/30) steps a second
@@ -15,8 +15,8 @@ export class Controls {
   constructor({ session, play, changed }) {
     this.session = session;
     this.changed = changed;
-    this.play = play;
     this.warnedAt = -Infinity;
+    this.sendPace = seldom((value) => session.send({ do: "speed", value }));
     byId("play").addEventListener("click", play);
     byId("step").addEventListener("click", () => this.step());
     byId("reset").addEventListener("click", () => this.reset());
@@ -49,14 +49,10 @@ export class Controls {
     this.changed();
   }
 
-  /** Sends at most every 80 ms while the slider moves. */
   #pace(pace) {
     this.session.pace = Math.round(pace * 10) / 10;
     this.changed();
-    this.sending ??= setTimeout(() => {
-      this.sending = null;
-      this.session.send({ do: "speed", value: this.session.pace });
-    }, 80);
+    this.sendPace(this.session.pace);
   }
 
   /** Answers would be lost, so the first click only warns. */

@@ -1,6 +1,7 @@
 // One small chart: lines and dots over steps.
 
 import { currentInk } from "./colours.js";
+import { segment } from "./marks.js";
 
 const LEFT = 34;
 const BOTTOM = 16;
@@ -30,7 +31,8 @@ export function drawChart(ctx, width, height, chart) {
   ctx.textAlign = "right";
   for (const [value, label] of chart.ticks) {
     ctx.strokeStyle = ink.line;
-    segment(ctx, plot.left, Math.round(y(value)) + 0.5, plot.left + plot.width);
+    const at = Math.round(y(value)) + 0.5;
+    segment(ctx, plot.left, at, plot.left + plot.width, at);
     ctx.fillText(label, plot.left - 6, y(value));
   }
   ctx.textBaseline = "alphabetic";
@@ -55,13 +57,6 @@ export function drawChart(ctx, width, height, chart) {
 /** The step at a horizontal position, to look back with the pointer. */
 export function stepAt(px, width, first, last) {
   return first + Math.round(Math.max(0, Math.min(1, (px - LEFT) / (width - LEFT - RIGHT))) * (last - first));
-}
-
-function segment(ctx, x0, y, x1) {
-  ctx.beginPath();
-  ctx.moveTo(x0, y);
-  ctx.lineTo(x1, y);
-  ctx.stroke();
 }
 
 /** At most one point per pixel: more would cost time and change nothing. */

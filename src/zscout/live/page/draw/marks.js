@@ -12,6 +12,14 @@ function stroke(ctx, colour, width, alpha, path) {
   ctx.restore();
 }
 
+/** A straight line in the present style. */
+export function segment(ctx, x0, y0, x1, y1) {
+  ctx.beginPath();
+  ctx.moveTo(x0, y0);
+  ctx.lineTo(x1, y1);
+  ctx.stroke();
+}
+
 export function minus(ctx, x, y, r, colour, alpha = 1) {
   stroke(ctx, colour, Math.max(1, r * 0.42), alpha, () => {
     ctx.moveTo(x - r, y);

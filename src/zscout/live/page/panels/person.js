@@ -1,6 +1,6 @@
 // Be the reward: the question, the answers, and two switches.
 
-import { byId, mark, signed, write } from "./dom.js";
+import { byId, mark, signed, slider, write } from "../dom.js";
 import { toast } from "./toasts.js";
 
 const LATEST = 5; // how many steps an answer may be late
@@ -11,9 +11,9 @@ export class Person {
     this.session = session;
     byId("thumb-up").addEventListener("click", () => this.give(1));
     byId("thumb-down").addEventListener("click", () => this.give(-1));
-    byId("give").addEventListener("click", () => this.give(Number(byId("reward-slider").value)));
+    const exact = slider("reward-slider", (x) => signed(x, 1));
+    byId("give").addEventListener("click", () => this.give(exact()));
     byId("skip").addEventListener("click", () => this.skip());
-    byId("reward-slider").addEventListener("input", ({ target }) => write(byId("reward-now"), signed(Number(target.value), 1)));
     this.moved = {}; // switches moved just now: {wait: {value, time}, …}
     byId("wait").addEventListener("change", ({ target }) => this.#set("wait", target.checked));
     byId("silence").addEventListener("change", ({ target }) => this.#set("silence", target.value));
@@ -32,26 +32,14 @@ export class Person {
 
   /** Answers for the place shown. @returns {boolean} false if no answer is possible */
   give(value) {
-    return this.#answer((step, frame) => {
-      if (frame.sides[0].reward === null) return { do: "give", step, value };
-      toast("This step already has your answer.");
+    return answerable(this.session, LATEST, ({ step, sides }) => {
+      if (sides[0].reward === null) this.session.send({ do: "give", step, value });
+      else toast("This step already has your answer.");
     });
   }
 
   skip() {
-    return this.#answer(() => ({ do: "skip", step: this.session.history.newest }));
-  }
-
-  #answer(message) {
-    const { hidden, history } = this.session;
-    if (hidden || history.newest < 0) return false;
-    if (history.shown < 1) toast("It has not moved yet. Press play, or take one step.");
-    else if (history.newest - history.shown > LATEST) toast("That was too long ago. Go back to live to answer.");
-    else {
-      const answer = message(history.shown, history.at(history.shown));
-      if (answer) this.session.send(answer);
-    }
-    return true;
+    return answerable(this.session, LATEST, () => this.session.send({ do: "skip", step: this.session.history.newest }));
   }
 
   show(view) {
@@ -68,6 +56,15 @@ export class Person {
     byId("silence").value = this.#switch("silence", view.status);
     byId("wait").checked = this.#switch("wait", view.status);
   }
+}
+
+/** Answers the frame shown, if it is not too late. @returns {boolean} false if there is nobody to answer */
+export function answerable({ hidden, history }, latest, answer) {
+  if (hidden || history.newest < 0) return false;
+  if (history.shown < 1) toast("It has not moved yet. Press play, or take one step.");
+  else if (history.newest - history.shown > latest) toast("That was too long ago. Go back to live to answer.");
+  else answer(history.at(history.shown));
+  return true;
 }
 
 function question(side, begun) {

@@ -1,6 +1,6 @@
 // The state of the run, and the messages from and to the server.
 
-import { thisTab } from "./dom.js";
+import { thisTab } from "../dom.js";
 import { History } from "./history.js";
 import { decodeSetup, encodeSetup } from "./link.js";
 import { PaintedReward } from "./painted_reward.js";
@@ -11,9 +11,8 @@ const IDLE = { playing: false, waiting: false, ended: false, speed: 8, noise: 0,
 
 export class Session {
   /**
-   * @param {{changed: () => void, begun: () => void, notice: (text: string) => void, trace: (m: object) => void,
-   *   credit: (m: object) => void, behaviour: (m: object) => void, kept: (m: object) => void,
-   *   clips: (m: object) => void, preferred: (m: object) => void, closed: (code: number) => void}} page
+   * @param {{changed: () => void, begun: () => void, notice: (text: string) => void, closed: (code: number) => void,
+   *   hears: {[kind: string]: (m: object) => void}}} page `hears`: what other parts do with a message
    */
   constructor(page) {
     this.page = page;
@@ -82,8 +81,8 @@ export class Session {
   }
 
   #receive(message) {
-    const take = this[`on_${message.is}`];
-    if (take) take.call(this, message);
+    this[`on_${message.is}`]?.(message);
+    this.page.hears[message.is]?.(message);
     this.page.changed();
   }
 
@@ -179,38 +178,20 @@ export class Session {
       if (frame) frame.sides[0] = { ...frame.sides[0], reward: message.value };
     }
     this.history.version += 1;
-    this.page.credit(message);
   }
 
   on_showing(message) {
     this.showing = message.showing;
   }
 
-  on_clips(message) {
-    this.page.clips(message);
-  }
-
-  on_preferred(message) {
-    this.page.preferred(message);
-  }
-
-  on_behaviour(message) {
-    this.page.behaviour(message);
-  }
-
   on_kept(message) {
     this.kept = message.kept;
-    this.page.kept(message);
   }
 
   on_error(message) {
     this.refused += 1;
     this.page.notice(String(message.about));
     if (!this.setup && this.refused === 1) this.send({ do: "begin", setup: {} }); // the link is invalid: use the defaults
-  }
-
-  on_trace(message) {
-    this.page.trace(message);
   }
 
   #paintingChanged() {

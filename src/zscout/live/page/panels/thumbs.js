@@ -1,8 +1,8 @@
 // Thumbs while a body is watched: a press is about the last second, a held thumb about all that is shown meanwhile.
 
-import { byId, mark, show, write } from "./dom.js";
-import { speak } from "./speech.js";
-import { toast } from "./toasts.js";
+import { byId, mark, show, slider, write } from "../dom.js";
+import { answerable } from "./person.js";
+import { speak } from "../sides/speech.js";
 
 const AGAIN_MS = 150; // a held thumb is sent so often: the windows of two messages overlap
 const LATEST = 50; // steps back at which a thumb still counts
@@ -10,7 +10,6 @@ const LATEST = 50; // steps back at which a thumb still counts
 export class Thumbs {
   constructor(session) {
     this.session = session;
-    this.strength = 1;
     this.held = 0;
     for (const [id, sign] of [["hold-up", 1], ["hold-down", -1]]) {
       const button = byId(id);
@@ -23,29 +22,21 @@ export class Thumbs {
       button.addEventListener("click", (event) => event.detail || this.#tap(sign)); // by assistive technology
     }
     for (const end of ["pointerup", "pointercancel", "keyup", "blur"]) addEventListener(end, () => this.release());
-    byId("hold-strength").addEventListener("input", ({ target }) => {
-      this.strength = Number(target.value);
-      write(byId("hold-strength-now"), this.strength.toFixed(1));
-    });
+    this.strength = slider("hold-strength", (x) => x.toFixed(1));
     byId("learn-on").addEventListener("click", () => this.learnOn());
     byId("hold-silence").addEventListener("change", ({ target }) => session.send({ do: "silence", value: target.value }));
   }
 
   /** @returns {boolean} false if there is nobody to answer */
   press(sign) {
-    const { hidden, history } = this.session;
-    if (hidden || history.newest < 0) return false;
-    if (history.shown < 1) toast("It has not moved yet. Press play, or take one step.");
-    else if (history.newest - history.shown > LATEST) toast("That was too long ago. Go back to live to answer.");
-    else {
+    return answerable(this.session, LATEST, () => {
       this.release();
       this.held = sign;
       this.credited = 0;
       this.#send();
       this.timer = setInterval(() => this.#send(), AGAIN_MS);
       this.#mark();
-    }
-    return true;
+    });
   }
 
   release() {
@@ -63,7 +54,7 @@ export class Thumbs {
     const { session } = this;
     const { history, status } = session;
     const pace = Math.min(50, Math.max(0.5, session.pace ?? status.speed));
-    session.send({ do: "thumb", step: history.shown, value: this.held * this.strength, pace });
+    session.send({ do: "thumb", step: history.shown, value: this.held * this.strength(), pace });
   }
 
   #mark() {

@@ -1,16 +1,22 @@
 // One method on the page: its sentence, and its map with three small ones, or its body with bars.
 
-import { currentInk } from "./colours.js";
-import { byId, mark, plain, show, signed, within, write } from "./dom.js";
+import { currentInk } from "../draw/colours.js";
+import { byId, mark, plain, show, signed, within, write } from "../dom.js";
 import { GoalBars } from "./goals.js";
-import { Grid, drawAgent, drawFlash, drawFog, drawHeading, drawOutline, drawPath, drawReward, drawSigned, drawSigns } from "./maps.js";
-import { Motion } from "./motion.js";
-import { cellOf, continues, wayOf } from "./places.js";
-import { Screen } from "./screen.js";
+import { Grid, drawAgent, drawFlash, drawFog, drawHeading, drawOutline, drawPath, drawReward, drawSigned, drawSigns } from "../draw/maps.js";
+import { Motion } from "../draw/motion.js";
+import { cellOf, continues, wayOf } from "../draw/places.js";
+import { Screen } from "../draw/screen.js";
 import { speak } from "./speech.js";
-import { StageMotion, drawStage, torsoAt } from "./stage.js";
+import { StageMotion, drawStage, torsoAt } from "../draw/stage.js";
 
-const MAPS = ["world", "estimate", "doubt", "after"];
+/** The small maps: their titles in a picture, and how each is drawn. */
+export const LENSES = [
+  ["estimate", "What it expects", (ctx, grid, view, side) => drawSigned(ctx, grid, side.estimate, view.scale, favourite(side), side.at)],
+  ["doubt", "What it does not know", (ctx, grid, view, side) => drawFog(ctx, grid, side.doubt, view.mostDoubt, side.at)],
+  ["after", "The goal it tries now", (ctx, grid, view, side) => drawSigned(ctx, grid, side.after, 1, null, side.at)],
+];
+const MAPS = ["world", ...LENSES.map(([name]) => name)];
 
 export class Side {
   constructor(number, onResize) {
@@ -143,21 +149,16 @@ export class Side {
   }
 
   #drawLenses(view, frame) {
-    const at = frame.at;
-    this.#lens("estimate", (ctx, grid) => drawSigned(ctx, grid, frame.estimate, view.scale, favourite(frame), at), view);
-    this.#lens("doubt", (ctx, grid) => drawFog(ctx, grid, frame.doubt, view.mostDoubt, at), view);
-    this.#lens("after", (ctx, grid) => drawSigned(ctx, grid, frame.after, 1, null, at), view);
+    for (const [name, , paint] of LENSES) {
+      const screen = this.screens[name];
+      if (!screen.visible) continue;
+      const ctx = screen.clean();
+      const grid = new Grid(view.world, screen.width, screen.height);
+      paint(ctx, grid, view, frame);
+      if (view.looking !== null) drawOutline(ctx, grid, [view.looking], false);
+    }
     this.#describe(view, frame);
     this.#readout(view, frame);
-  }
-
-  #lens(name, paint, view) {
-    const screen = this.screens[name];
-    if (!screen.visible) return;
-    const ctx = screen.clean();
-    const grid = new Grid(view.world, screen.width, screen.height);
-    paint(ctx, grid);
-    if (view.looking !== null) drawOutline(ctx, grid, [view.looking], false);
   }
 
   #drawWorld(view, frame, now) {
@@ -193,7 +194,7 @@ export class Side {
   #describe(view, frame) {
     const spot = (state) => cellOf(view.world, view.world.cells[state]).join(", ");
     const label = (name, text) => mark(this.find(name), "aria-label", text);
-    for (const name of ["estimate", "doubt", "after"]) mark(this.find(name), "role", "img");
+    for (const [name] of LENSES) mark(this.find(name), "role", "img");
     const best = favourite(frame);
     label("estimate", `What it expects. ${best === null ? "Nothing yet" : `Best at row, column ${spot(best)}`}.`);
     label("doubt", `What it does not know. Largest uncertainty ${plain(Math.max(...frame.doubt))}.`);

@@ -1,6 +1,6 @@
 // A short tour: four callouts, each beside what it explains.
 
-import { always, byId, calm, show, write } from "./dom.js";
+import { always, byId, calm, open, show, write } from "../dom.js";
 
 const MARGIN = 16;
 
@@ -79,11 +79,9 @@ export class Hints {
 
   close() {
     if (!this.isOpen) return;
-    const inside = this.card.contains(document.activeElement);
-    show(this.card, false);
+    open(this.card, false, "", "help");
     this.#point(null);
     always.set("toured", true);
-    if (inside) byId("help").focus();
   }
 
   #tell() {

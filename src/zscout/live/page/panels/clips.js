@@ -1,9 +1,9 @@
 // Which of two clips is better: both loop side by side until one is chosen.
 
-import { byId, calm, mark, show, write } from "./dom.js";
-import { inWords } from "./ghost.js";
-import { Screen } from "./screen.js";
-import { drawStage, torsoAt } from "./stage.js";
+import { byId, calm, mark, open, show, write } from "../dom.js";
+import { inWords } from "../draw/ghost.js";
+import { Screen } from "../draw/screen.js";
+import { drawStage, torsoAt } from "../draw/stage.js";
 import { toast } from "./toasts.js";
 
 const SIDES = ["left", "right"];
@@ -30,20 +30,17 @@ export class Clips {
   open() {
     if (!this.session.connected) return toast("Not connected right now.");
     this.session.send({ do: "pause" });
-    show(this.panel, true);
+    open(this.panel, true, "clips-close");
     this.screens ??= SIDES.map((name) => new Screen(byId(`clip-${name}-view`), () => {}));
     write(byId("clips-count"), "Choose the one you like more.");
-    byId("clips-close").focus();
     this.#ask();
   }
 
   close() {
     if (!this.isOpen) return;
-    const inside = this.panel.contains(document.activeElement);
-    show(this.panel, false);
+    open(this.panel, false, "", "compare-clips");
     this.pair = null;
     cancelAnimationFrame(this.drawing);
-    if (inside) byId("compare-clips").focus();
   }
 
   #ask() {

@@ -1,6 +1,6 @@
 // The theme, and the colours of numbers. Colours are defined in CSS variables only.
 
-import { always, byId } from "./dom.js";
+import { always, byId } from "../dom.js";
 
 const NAMES = ["page", "panel", "ink", "soft", "line", "edge", "floor", "grid", "wall", "good", "bad", "fog"];
 const SIDES = ["side0", "side1"];

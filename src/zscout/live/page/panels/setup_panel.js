@@ -1,10 +1,9 @@
 // The set-up panel: each choice with a short description.
 
-import { byId, make, mark, show, write } from "./dom.js";
-import { canStayUp, hasNetwork, unfit } from "./session.js";
+import { byId, make, mark, seldom, show, write } from "../dom.js";
+import { MOST_SEED } from "../run/link.js";
+import { canStayUp, hasNetwork, unfit } from "../run/session.js";
 import { toast } from "./toasts.js";
-
-const SEED_MOST = 2147483647;
 
 export class SetupPanel {
   constructor(session) {
@@ -22,7 +21,11 @@ export class SetupPanel {
     choose("memory", (steps) => ({ memory: steps === "" ? null : Number(steps) }));
     byId("upright").addEventListener("change", ({ target }) => session.begin({ upright: target.checked }));
     byId("seed").addEventListener("change", (event) => this.#seed(event.target));
-    byId("noise").addEventListener("input", (event) => this.#noise(Number(event.target.value)));
+    const sendNoise = seldom((value) => session.hidden && session.send({ do: "noise", value }));
+    byId("noise").addEventListener("input", ({ target }) => {
+      this.#noiseText(Number(target.value));
+      sendNoise(Number(target.value));
+    });
   }
 
   open(visible, focusOn = "setup-close") {
@@ -38,18 +41,8 @@ export class SetupPanel {
 
   #seed(field) {
     const seed = Number(field.value);
-    if (field.value !== "" && Number.isInteger(seed) && seed >= 0 && seed <= SEED_MOST) this.session.begin({ seed });
+    if (field.value !== "" && Number.isInteger(seed) && seed >= 0 && seed <= MOST_SEED) this.session.begin({ seed });
     else field.value = this.session.setup.seed;
-  }
-
-  /** Sends at most every 80 ms while the slider moves. */
-  #noise(value) {
-    this.noise = value;
-    this.#noiseText(value);
-    this.sending ??= setTimeout(() => {
-      this.sending = null;
-      if (this.session.hidden) this.session.send({ do: "noise", value: this.noise });
-    }, 80);
   }
 
   #noiseText(value) {

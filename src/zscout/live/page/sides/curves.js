@@ -1,9 +1,9 @@
 // The curves: their data, titles and descriptions.
 
-import { drawChart, stepAt } from "./charts.js";
-import { currentInk } from "./colours.js";
-import { byId, make, mark, plain, signed, within, write } from "./dom.js";
-import { Screen } from "./screen.js";
+import { drawChart, stepAt } from "../draw/charts.js";
+import { currentInk } from "../draw/colours.js";
+import { byId, make, mark, plain, signed, within, write } from "../dom.js";
+import { Screen } from "../draw/screen.js";
 
 const MEAN_OVER = 20; // steps of the running mean
 const KNOWN = 0.5; // uncertainty of a place after four answers there
@@ -12,26 +12,20 @@ const SHORTEST = 40; // least number of steps on the axis
 const DASH = [6, 4]; // of the second method
 
 const count = (x) => String(x);
+const REWARD = {
+  name: "reward", title: "Reward per step",
+  of: (s) => s.reward, text: (x) => signed(x), draw: rewardChart, now: meanOfLast,
+};
 const CURVES = [
   {
-    name: "reward", title: "Reward per step",
-    about: "Dots: each reward. Line: mean of the last 20. Dotted: the best mean of any policy.", who: "hidden", endless: true,
-    of: (s) => s.reward, text: (x) => signed(x), draw: rewardChart, now: meanOfPossible,
+    ...REWARD, who: "hidden", endless: true, now: meanOfPossible,
+    about: "Dots: each reward. Line: mean of the last 20. Dotted: the best mean of any policy.",
   },
+  { ...REWARD, who: "hidden", endless: false, about: "Dots: each reward. Line: mean of the last 20." },
+  { ...REWARD, who: "person", kind: "stage", about: "Dots: your thumbs. Line: mean of the last 20." },
   {
-    name: "reward", title: "Reward per step", who: "hidden", endless: false,
-    about: "Dots: each reward. Line: mean of the last 20.",
-    of: (s) => s.reward, text: (x) => signed(x), draw: rewardChart, now: meanOfLast,
-  },
-  {
-    name: "reward", title: "Reward per step", who: "person", kind: "stage",
-    about: "Dots: your thumbs. Line: mean of the last 20.",
-    of: (s) => s.reward, text: (x) => signed(x), draw: rewardChart, now: meanOfLast,
-  },
-  {
-    name: "reward", title: "Reward per step", who: "person", kind: "map",
+    ...REWARD, who: "person", kind: "map", draw: answersChart, now: answerOrExpected,
     about: "Strong dots: your answers. Faint: expected where it does not ask. Line: mean of 20.",
-    of: (s) => s.reward, text: (x) => signed(x), draw: answersChart, now: answerOrExpected,
   },
   {
     name: "lost", title: "Lost steps", who: "hidden", endless: true,
@@ -100,15 +94,14 @@ export class Curves {
   }
 
   #arrange(view) {
-    const { who, memory } = view.setup;
-    const fades = memory !== null;
-    const endless = view.world.horizon === null;
-    const { kind } = view.world;
-    if (this.who === who && this.fades === fades && this.endless === endless && this.kind === kind) return;
-    Object.assign(this, { who, fades, endless, kind });
+    const fades = view.setup.memory !== null;
+    const curves = curvesFor(view);
+    const shown = curves.map(({ about }) => about).join();
+    if (fades === this.fades && shown === this.shown) return;
+    Object.assign(this, { fades, shown });
     this.figures.forEach((figure) => figure.screen.close());
     byId("curves").replaceChildren();
-    this.figures = curvesFor(view).map((curve) => this.#figure(curve));
+    this.figures = curves.map((curve) => this.#figure(curve));
     byId("curves").style.setProperty("--curves", this.figures.length);
   }
 
@@ -167,15 +160,10 @@ export function drawCurve(curve, ctx, width, height, view) {
 }
 
 function extent(sides) {
-  let [low, high] = [Infinity, -Infinity];
-  for (const { ys } of sides) {
-    for (const v of ys) {
-      if (v === null) continue;
-      if (v < low) low = v;
-      if (v > high) high = v;
-    }
-  }
-  return low <= high ? [low, high] : [0, 1];
+  const known = sides.flatMap(({ ys }) => ys.filter((y) => y !== null));
+  const low = known.reduce((a, b) => Math.min(a, b), Infinity);
+  const high = known.reduce((a, b) => Math.max(a, b), -Infinity);
+  return known.length ? [low, high] : [0, 1];
 }
 
 function runningMean(ys) {

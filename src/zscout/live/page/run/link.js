@@ -1,6 +1,6 @@
 // A set-up as the hash of an address, and back; everything read is checked.
 
-const MOST_SEED = 2147483647;
+export const MOST_SEED = 2147483647;
 
 /** Run-length encoding of hundredths in base 36: "0~40.2s~3" is forty zeros and three times 1. */
 function encodeTable(values) {

@@ -1,7 +1,7 @@
 // The brush: painting with mouse, touch or keyboard.
 
-import { byId, mark, plain, show, signed, write } from "./dom.js";
-import { cellOf } from "./places.js";
+import { byId, mark, plain, show, signed, slider, write } from "../dom.js";
+import { cellOf } from "../draw/places.js";
 
 const ARROWS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 const KINDS = { good: 1, bad: -1, erase: 0 };
@@ -15,7 +15,6 @@ export class Brush {
     this.outside = outside;
     this.kind = "good";
     this.size = 1; // which of the world's three sizes
-    this.strength = 1;
     this.looking = null; // the place under the pointer or the cursor
     this.under = []; // the places that the brush would paint
     this.cursor = null; // [row, column] of the keyboard cursor
@@ -23,10 +22,7 @@ export class Brush {
     for (const kind of Object.keys(KINDS)) byId(`brush-${kind}`).addEventListener("click", () => this.choose(kind));
     this.sizes = [...document.querySelectorAll("[data-size]")];
     for (const button of this.sizes) button.addEventListener("click", () => this.#resize(Number(button.dataset.size)));
-    byId("strength").addEventListener("input", (event) => {
-      this.strength = Number(event.target.value);
-      write(byId("strength-now"), this.strength.toFixed(1));
-    });
+    this.strength = slider("strength", (x) => x.toFixed(1));
   }
 
   choose(kind) {
@@ -40,7 +36,7 @@ export class Brush {
   }
 
   get value() {
-    return KINDS[this.kind] * this.strength || 0; // no −0
+    return KINDS[this.kind] * this.strength() || 0; // no −0
   }
 
   attach(side) {

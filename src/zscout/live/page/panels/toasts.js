@@ -1,6 +1,6 @@
 // Short messages that disappear, and the banner about the connection.
 
-import { byId, make, show, write } from "./dom.js";
+import { byId, make, show, write } from "../dom.js";
 
 const MOST = 3;
 const SHORT_MS = 6000;

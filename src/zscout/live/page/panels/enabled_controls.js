@@ -1,6 +1,6 @@
 // Enables controls: none before the first frame; without a connection, only those that need no server.
 
-import { byId, write } from "./dom.js";
+import { byId, write } from "../dom.js";
 
 const ALL =
   ".who button, #setup-open, #export-open, #keys-tour, #hand button, #hand input, #hand select, .transport button, .transport input";

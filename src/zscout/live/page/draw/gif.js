@@ -3,48 +3,40 @@
 const MIN_BITS = 8;
 const MOST_CODES = 4096;
 
-/** Collects bits, the lowest first, in blocks of at most 255 bytes. */
-class Blocks {
+/** Collects codes, the lowest bit first. */
+class Bits {
   constructor() {
     this.bytes = [];
-    this.block = [];
     this.buffer = this.bits = 0;
   }
 
   put(code, size) {
     this.buffer |= code << this.bits;
-    this.bits += size;
-    while (this.bits >= 8) {
-      this.#byte(this.buffer & 255);
+    for (this.bits += size; this.bits >= 8; this.bits -= 8) {
+      this.bytes.push(this.buffer & 255);
       this.buffer >>>= 8;
-      this.bits -= 8;
     }
   }
 
-  #byte(byte) {
-    this.block.push(byte);
-    if (this.block.length === 255) this.#flush();
-  }
-
-  #flush() {
-    if (this.block.length) this.bytes.push(this.block.length, ...this.block);
-    this.block = [];
-  }
-
-  end() {
-    if (this.bits) this.#byte(this.buffer & 255);
-    this.#flush();
-    return [...this.bytes, 0];
+  /** All bytes in blocks of at most 255, each with its length; an empty one ends them. */
+  blocks() {
+    if (this.bits) this.bytes.push(this.buffer & 255);
+    const found = [];
+    for (let at = 0; at < this.bytes.length; at += 255) {
+      const block = this.bytes.slice(at, at + 255);
+      found.push(block.length, ...block);
+    }
+    return [...found, 0];
   }
 }
 
 function compressed(pixels) {
-  const blocks = new Blocks();
+  const bits = new Bits();
   const clear = 1 << MIN_BITS;
   let size = MIN_BITS + 1;
   let codes = new Map();
   let next = clear + 2;
-  blocks.put(clear, size);
+  bits.put(clear, size);
   let prefix = pixels[0];
   for (let i = 1; i < pixels.length; i++) {
     const key = (prefix << 8) | pixels[i];
@@ -53,22 +45,22 @@ function compressed(pixels) {
       prefix = known;
       continue;
     }
-    blocks.put(prefix, size);
+    bits.put(prefix, size);
     if (next < MOST_CODES) {
       codes.set(key, next);
       if (next === 1 << size) size += 1;
       next += 1;
     } else {
-      blocks.put(clear, size);
+      bits.put(clear, size);
       codes = new Map();
       next = clear + 2;
       size = MIN_BITS + 1;
     }
     prefix = pixels[i];
   }
-  blocks.put(prefix, size);
-  blocks.put(clear + 1, size);
-  return blocks.end();
+  bits.put(prefix, size);
+  bits.put(clear + 1, size);
+  return bits.blocks();
 }
 
 const short = (x) => [x & 255, x >> 8];

@@ -1,6 +1,6 @@
 // A ghost beside the body: the behaviour that the agent would keep, in a loop.
 
-import { plain } from "./dom.js";
+import { plain } from "../dom.js";
 import { torsoAt } from "./stage.js";
 
 const FADES = 6; // steps in which it comes and goes

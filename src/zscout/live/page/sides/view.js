@@ -1,9 +1,9 @@
 // Everything that a drawing needs, collected once per drawing.
 
-import { always } from "./dom.js";
-import { ghostAt } from "./ghost.js";
-import { continues, wayOf } from "./places.js";
-import { UNNOTICED_MS } from "./toasts.js";
+import { always } from "../dom.js";
+import { ghostAt } from "../draw/ghost.js";
+import { continues, wayOf } from "../draw/places.js";
+import { UNNOTICED_MS } from "../panels/toasts.js";
 
 const PATH_STEPS = 400;
 
@@ -12,6 +12,7 @@ export class Views {
     this.session = session;
     this.brush = brush;
     this.showReward = true;
+    this.known = {}; // values by name, each with the key that it was computed for
     this.showGhost = always.get("ghost") ?? true;
   }
 
@@ -68,25 +69,21 @@ export class Views {
   #answers(step) {
     const { history, world } = this.session;
     if (!world || world.kind === "stage") return null;
-    const key = `${history.version}-${step}`;
-    if (this.answersKey !== key) {
-      this.answersKey = key;
-      this.answered = new Array(world.cells.length).fill(0);
+    return this.#once("answers", step, () => {
+      const answered = new Array(world.cells.length).fill(0);
       for (const { step: k, sides: [side] } of history.frames) {
-        if (k <= step && side.reward !== null) this.answered[side.at] = side.reward;
+        if (k <= step && side.reward !== null) answered[side.at] = side.reward;
       }
-    }
-    return this.answered;
+      return answered;
+    });
   }
 
   #path(number, step) {
     const { history, world } = this.session;
-    const key = `${history.version}-${step}-${number}`;
-    this.paths ??= [];
-    if (this.paths[number]?.key !== key) {
+    return this.#once(`path ${number}`, step, () => {
       const end = step - history.first + 1;
       const frames = history.frames.slice(Math.max(0, end - (world.horizon ?? PATH_STEPS)), end);
-      const points = frames.flatMap(({ sides }, i) => {
+      return frames.flatMap(({ sides }, i) => {
         // No line is drawn to a new start. Of the last way only its ends are drawn: the agent may still be on it.
         const jumped = i > 0 && !continues(frames[i - 1].sides[number], sides[number], world);
         const all = wayOf(sides[number], world);
@@ -94,9 +91,14 @@ export class Views {
         const later = way.length > 1 && !jumped && i > 0 ? way.slice(1) : way;
         return later.map((at, k) => ({ at, jumped: jumped && k === 0 }));
       });
-      this.paths[number] = { key, points };
-    }
-    return this.paths[number].points;
+    });
+  }
+
+  /** Computes a value again only if the frames or the step shown changed. */
+  #once(name, step, compute) {
+    const key = `${this.session.history.version}-${step}`;
+    if (this.known[name]?.key !== key) this.known[name] = { key, value: compute() };
+    return this.known[name].value;
   }
 }
 

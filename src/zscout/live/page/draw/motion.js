@@ -1,6 +1,6 @@
 // The agent glides along its way, but jumps when the step shown is not the next one.
 
-import { calm } from "./dom.js";
+import { calm } from "../dom.js";
 
 const PULSE_MS = 420;
 

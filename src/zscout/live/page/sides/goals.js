@@ -1,6 +1,6 @@
 // What seems to pay, as bars: how the expected reward goes with each goal feature.
 
-import { make, mark, show, signed, write } from "./dom.js";
+import { make, mark, show, signed, write } from "../dom.js";
 
 export class GoalBars {
   /** @param {HTMLElement} element the panel of one method */

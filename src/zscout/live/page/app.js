@@ -33,6 +33,7 @@ const session = new Session({
     credit: (message) => thumbs.told(message),
     behaviour: (message) => behaviours.learned(message),
     kept: (message) => behaviours.kept(message),
+    showing: (message) => behaviours.showing(message),
     clips: (message) => clips.received(message),
     preferred: (message) => clips.preferred(message),
   },

@@ -39,43 +39,31 @@ def map_frame(
     posterior, features, place = run.agent.posterior, world.features, world.place
     estimate, doubt = posterior.reward(features).cpu(), posterior.reward_width(features).cpu()
     goal = None if last is None or last.belief.exploring else features.cpu() @ last.z.cpu()
+    here = place(run.obs)
+    to = here if target is None else target
+    part, part_here = (place_of(world.places[index], world.shape) for index in (to, here))
+    radius = 0.0 if last is None else float(last.belief.radius)
+    why = Explanation(
+        mode=mode,
+        place=part,
+        there=mode == "stays" or (mode == "tries" and part == part_here),
+        expected=float(estimate[to]),
+        best=float(estimate.max()),
+        possible=float(estimate[to]) + radius * float(doubt[to]),
+        least_known=bool(doubt[to] >= 0.9 * doubt.max()),
+        weighs=run.weighs,
+        told=run.told.count,
+        largest=run.told.largest,
+        # The page's brush and buttons give at most 1; links and messages can give more.
+        limit=max(1.0, run.told.largest if hidden is None else float(hidden.table.abs().max())),
+    )
     return {
-        "at": place(run.obs if last is None else last.entered),
+        "at": here if last is None else place(last.entered),
         "from": None if last is None else place(last.state),
         "heading": target,
-        "says": _explain(world, run, hidden, mode, target, estimate, doubt).sentence,
+        "says": why.sentence,
         "estimate": rounded(estimate),
         "best": int(estimate.argmax()),
         "doubt": rounded(doubt),
         "after": None if goal is None else rounded(goal / goal.abs().max().clamp(min=1e-12)),
     }
-
-
-def _explain(
-    world: LiveMap,
-    run: RunSoFar,
-    hidden: Hidden | None,
-    mode: LiveMode,
-    heading: int | None,
-    estimate: Float[Tensor, " n"],
-    doubt: Float[Tensor, " n"],
-) -> Explanation:
-    at = world.place(run.obs)
-    target = at if heading is None else heading
-    place, here = (place_of(world.places[index], world.shape) for index in (target, at))
-    radius = float(run.steps[-1].belief.radius) if run.steps else 0.0
-    largest = run.told.largest
-    return Explanation(
-        mode=mode,
-        place=place,
-        there=mode == "stays" or (mode == "tries" and place == here),
-        expected=float(estimate[target]),
-        best=float(estimate.max()),
-        possible=float(estimate[target]) + radius * float(doubt[target]),
-        least_known=bool(doubt[target] >= 0.9 * doubt.max()),
-        weighs=run.weighs,
-        told=run.told.count,
-        largest=largest,
-        # The page's brush and buttons give at most 1; links and messages can give more.
-        limit=max(1.0, largest if hidden is None else float(hidden.table.abs().max())),
-    )

@@ -13,8 +13,7 @@ from zscout.live.places.explanation import DIGITS, rounded
 from zscout.live.places.hidden_reward import Hidden
 from zscout.live.places.kept import resembled
 from zscout.live.places.run_so_far import RecordedStep, RunSoFar, Told
-from zscout.live.session.clips import Clip, telling_clips
-from zscout.live.session.rehearsal import ACTIONS, OF_AN_ANSWER, Rehearsals
+from zscout.live.session.rehearsal import ACTIONS, OF_AN_ANSWER, Clip, Rehearsals, telling_clips
 from zscout.live.session.setup import Setup
 from zscout.live.session.shown_walk import ShownWalk, behaviour_in
 from zscout.loop.rollout import Step

@@ -11,10 +11,10 @@ from zscout.lab.compare.trace_file import TraceFile
 from zscout.live.places.kept import kept_in
 from zscout.live.server.limits import Limits
 from zscout.live.server.messages import SETTINGS, Reply, encode, notice
-from zscout.live.session.clips import Clip
 from zscout.live.session.late_credit import credited, out_of_reach
 from zscout.live.session.method_run import MethodRun
 from zscout.live.session.offers import offer_of
+from zscout.live.session.rehearsal import Clip
 from zscout.live.session.run_reward import RunReward
 from zscout.live.session.setup import Setup, reward_in, task_in
 from zscout.live.session.step_file import step_file

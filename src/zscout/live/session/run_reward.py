@@ -5,6 +5,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from zscout.lab.compare.trace_file import Painting
+from zscout.live.places.explanation import rounded
 from zscout.live.places.hidden_reward import Hidden
 from zscout.live.server.messages import encode
 from zscout.live.session.setup import Setup
@@ -40,20 +41,18 @@ class RunReward:
 
     def listed(self) -> list[float] | None:
         """The table as plain numbers; None if nothing is hidden."""
-        return None if self.hidden is None else [round(worth, 4) for worth in self.table[0].tolist()]
+        found: list[float] | None = None if self.hidden is None else rounded(self.table[0])
+        return found
 
     def messages(self) -> list[bytes]:
         """What the page is told: the table, how much of it the features express, and what can be attained."""
         if self.hidden is None:
             return []
-        expressed, attainable = self.hidden.expressed, self.hidden.attainable
         content = {
             "is": "reward",
             "reward": self.listed(),
-            "expressed": None if expressed is None else round(expressed, 3),
-            "attainable": None if attainable is None else round(attainable, 4),
+            "expressed": rounded(self.hidden.expressed, 3),
+            "attainable": rounded(self.hidden.attainable),
             "since": self.paintings[-1].since,
         }
-        if self.hidden.truth is not None:
-            content["truth"] = self.hidden.truth
-        return [encode(content)]
+        return [encode(content if self.hidden.truth is None else {**content, "truth": self.hidden.truth})]

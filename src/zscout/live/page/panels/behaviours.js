@@ -81,20 +81,21 @@ export class Behaviours {
   learned({ world, model, z, likes }) {
     const name = this.#name(likes, LONGEST_NAME);
     byId("behaviour-name").value = "";
-    this.#add([{ name, world, model, z, likes }]);
-    toast(`Saved “${name}” in this browser.`);
+    toast(`Saved “${name}” in this browser.${this.#add([{ name, world, model, z, likes }])}`);
   }
 
+  /** @returns {string} how many had to go, as a sentence */
   #add(found) {
     for (const one of found) {
       this.list = this.list.filter(({ name, model }) => name !== one.name || model !== one.model);
       this.list.push(one);
     }
+    const gone = this.list.splice(0, Math.max(0, this.list.length - MOST)).length;
     this.#keep();
+    return gone ? ` ${MOST} are kept: ${gone} older ${gone === 1 ? "one is" : "ones are"} gone.` : "";
   }
 
   #keep() {
-    this.list = this.list.slice(-MOST);
     always.set("behaviours", this.list);
     this.key = null;
     this.session.page.changed();
@@ -102,7 +103,12 @@ export class Behaviours {
 
   #show(one) {
     if (!this.session.send({ do: "show", z: one.z })) return toast("Not connected right now.");
-    this.shown = one.name;
+    this.asked = one.name; // the server may refuse it
+  }
+
+  /** The server's answer: it is shown now, or no other is. */
+  showing({ showing }) {
+    this.shown = showing ? this.asked : null;
     this.key = null;
   }
 
@@ -127,10 +133,10 @@ export class Behaviours {
     try {
       if (file.size > MOST_BYTES) throw new Error("it is larger than 1 MB");
       const found = readBehaviours(await file.text());
-      this.#add(found);
+      const gone = this.#add(found);
       const other = found.filter(({ model }) => model !== this.session.setup?.model).length;
       const note = other ? ` ${other} of them are of another model.` : "";
-      toast(`Loaded ${found.length} ${found.length === 1 ? "behaviour" : "behaviours"}.${note}`);
+      toast(`Loaded ${found.length} ${found.length === 1 ? "behaviour" : "behaviours"}.${note}${gone}`);
     } catch (error) {
       toast(`This file cannot be read: ${error.message}.`);
     }
@@ -140,8 +146,7 @@ export class Behaviours {
     if (world.kind !== "stage") return;
     const { showing, kept } = this.session;
     this.#drawKept(kept, frame.sides.find((side) => "resembles" in side) ?? frame.sides[0]);
-    if (this.was && !showing) this.shown = null; // stopped, or a new run
-    this.was = showing;
+    if (!showing) this.shown = null; // a new run
     const key = `${setup.model} ${showing} ${this.shown} ${this.list.length}`;
     if (key === this.key && kept === this.drawn) return;
     this.key = key;

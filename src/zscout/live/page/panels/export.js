@@ -44,7 +44,7 @@ export function saveTrace({ name, trace }) {
 }
 
 function saveAnimation(view) {
-  if (!view.frame || view.step < 2) return toast("There is no step yet. Press play first.");
+  if (!view.frame || view.step < 1) return toast("There is no step yet. Press play first.");
   save(stageAnimation(view), `zscout-${view.world.name}-${view.step}.gif`);
 }
 

@@ -16,12 +16,23 @@ export function show(element, visible) {
   if (element.hidden === visible) element.hidden = !visible;
 }
 
-/** Opens or closes a panel: the focus goes to a control inside, and back to what opens it. */
-export function open(panel, visible, inside, opener) {
-  const held = panel.contains(document.activeElement);
-  show(panel, visible);
-  if (visible) byId(inside).focus();
-  else if (held) byId(opener).focus();
+/** A part of the page that opens and closes. */
+export class Panel {
+  constructor(id) {
+    this.panel = byId(id);
+  }
+
+  get isOpen() {
+    return !this.panel.hidden;
+  }
+
+  /** The focus goes to a control inside, if one is named, and back to what opens it. */
+  turn(visible, inside, opener) {
+    const held = this.panel.contains(document.activeElement);
+    show(this.panel, visible);
+    if (visible && inside) byId(inside).focus();
+    if (!visible && held) byId(opener).focus();
+  }
 }
 
 /** A slider whose number is written beside it. @returns {() => number} the number */

@@ -27,7 +27,7 @@ function fault(one) {
 const plainOnes = (list) => list.map(({ name, world, model, z, likes = "" }) => ({ name, world, model, z: [...z], likes }));
 
 /** @returns {object[]} the behaviours in the text of a file; throws an Error that says what is wrong */
-export function readBehaviours(text) {
+function readBehaviours(text) {
   let content;
   try {
     content = JSON.parse(text);

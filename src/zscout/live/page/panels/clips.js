@@ -1,6 +1,6 @@
 // Which of two clips is better: both loop side by side until one is chosen.
 
-import { byId, calm, mark, open, show, write } from "../dom.js";
+import { Panel, byId, calm, mark, show, write } from "../dom.js";
 import { inWords } from "../draw/ghost.js";
 import { Screen } from "../draw/screen.js";
 import { drawStage, torsoAt } from "../draw/stage.js";
@@ -10,10 +10,10 @@ const SIDES = ["left", "right"];
 const REST_MS = 500; // at the end of each loop
 const CALM_MS = 500; // of each of a few pictures, with reduced motion
 
-export class Clips {
+export class Clips extends Panel {
   constructor(session) {
+    super("clips");
     this.session = session;
-    this.panel = byId("clips");
     byId("compare-clips").addEventListener("click", () => this.open());
     byId("clip-left").addEventListener("click", () => this.answer(0));
     byId("clip-right").addEventListener("click", () => this.answer(1));
@@ -22,15 +22,11 @@ export class Clips {
     byId("clips-close").addEventListener("click", () => this.close());
   }
 
-  get isOpen() {
-    return !this.panel.hidden;
-  }
-
   /** The run pauses meanwhile. */
   open() {
     if (!this.session.connected) return toast("Not connected right now.");
     this.session.send({ do: "pause" });
-    open(this.panel, true, "clips-close");
+    this.turn(true, "clips-close");
     this.screens ??= SIDES.map((name) => new Screen(byId(`clip-${name}-view`), () => {}));
     write(byId("clips-count"), "Choose the one you like more.");
     this.#ask();
@@ -38,7 +34,7 @@ export class Clips {
 
   close() {
     if (!this.isOpen) return;
-    open(this.panel, false, "", "compare-clips");
+    this.turn(false, null, "compare-clips");
     this.pair = null;
     cancelAnimationFrame(this.drawing);
   }

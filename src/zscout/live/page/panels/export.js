@@ -2,7 +2,7 @@
 
 import { currentInk } from "../draw/colours.js";
 import { curvesFor, drawCurve } from "../sides/curves.js";
-import { byId, make, mark, show, signed } from "../dom.js";
+import { Panel, byId, make, mark, show, signed } from "../dom.js";
 import { Grid, drawReward, drawSigns } from "../draw/maps.js";
 import { wayOf } from "../draw/places.js";
 import { LENSES, paintScene } from "../sides/side.js";
@@ -16,11 +16,11 @@ const LABEL = 26; // above each small map
 const GAP = 32;
 const RATIO = 2; // pixels per unit of the picture
 
-export class Export {
+export class Export extends Panel {
   constructor(session, view) {
-    this.menu = byId("export-menu");
+    super("export-menu");
     this.button = byId("export-open");
-    this.button.addEventListener("click", () => this.open(this.menu.hidden));
+    this.button.addEventListener("click", () => this.open(!this.isOpen));
     addEventListener("pointerdown", (event) => event.target.closest("#export-menu, #export-open") || this.open(false));
     const choose = (id, act) => byId(id).addEventListener("click", () => (this.open(false), act()));
     choose("export-json", () => session.send({ do: "trace" }) || toast("Not connected right now."));
@@ -30,12 +30,8 @@ export class Export {
   }
 
   open(visible) {
-    show(this.menu, visible);
+    show(this.panel, visible);
     mark(this.button, "aria-expanded", visible);
-  }
-
-  get isOpen() {
-    return !this.menu.hidden;
   }
 }
 

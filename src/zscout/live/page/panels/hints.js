@@ -1,6 +1,6 @@
 // A short tour: four callouts, each beside what it explains.
 
-import { always, byId, calm, open, show, write } from "../dom.js";
+import { Panel, always, byId, calm, show, write } from "../dom.js";
 
 const MARGIN = 16;
 
@@ -37,17 +37,13 @@ function callout(index) {
   return byId("stage").dataset.kind === "stage" ? { ...plain, ...onStage } : plain;
 }
 
-export class Hints {
+export class Hints extends Panel {
   constructor() {
-    this.card = byId("hint");
+    super("hint");
     this.index = 0;
     byId("hint-next").addEventListener("click", () => this.next());
     byId("hint-close").addEventListener("click", () => this.close());
     for (const name of ["resize", "scroll"]) addEventListener(name, () => this.isOpen && this.#place(), { passive: true });
-  }
-
-  get isOpen() {
-    return !this.card.hidden;
   }
 
   firstTime() {
@@ -56,7 +52,7 @@ export class Hints {
 
   open() {
     this.index = 0;
-    show(this.card, true);
+    this.turn(true);
     this.#tell();
   }
 
@@ -79,7 +75,7 @@ export class Hints {
 
   close() {
     if (!this.isOpen) return;
-    open(this.card, false, "", "help");
+    this.turn(false, null, "help");
     this.#point(null);
     always.set("toured", true);
   }
@@ -107,13 +103,13 @@ export class Hints {
     const target = document.querySelector(callout(this.index).at);
     this.#point(target);
     const box = target.getBoundingClientRect();
-    const { offsetWidth: w, offsetHeight: h } = this.card;
+    const { offsetWidth: w, offsetHeight: h } = this.panel;
     const foot = document.querySelector(".transport").offsetHeight;
     const [right, bottom] = [innerWidth - w - MARGIN, innerHeight - foot - h - MARGIN];
     let [x, y] = [box.left, box.bottom + MARGIN];
     if (box.right + MARGIN <= right) [x, y] = [box.right + MARGIN, box.top];
     else if (box.bottom + MARGIN > bottom) y = box.top - h - MARGIN;
-    this.card.style.left = `${Math.max(MARGIN, Math.min(right, x))}px`;
-    this.card.style.top = `${Math.max(MARGIN, Math.min(bottom, y))}px`;
+    this.panel.style.left = `${Math.max(MARGIN, Math.min(right, x))}px`;
+    this.panel.style.top = `${Math.max(MARGIN, Math.min(bottom, y))}px`;
   }
 }

@@ -1,6 +1,6 @@
 // The keyboard shortcuts, and the panel that lists them.
 
-import { byId, make, open } from "../dom.js";
+import { Panel, byId, make } from "../dom.js";
 
 const TYPING = "input:not([type=range]):not([type=checkbox]):not([type=radio]), select, textarea";
 const CONTROL = "button, input, select, textarea, a, [tabindex]";
@@ -32,11 +32,11 @@ const LIST = {
   ],
 };
 
-export class Keys {
+export class Keys extends Panel {
   /** @param {{opens: () => void, showTour: () => void}} outside */
   constructor({ opens, showTour }) {
+    super("keys");
     this.opens = opens;
-    this.panel = byId("keys");
     for (const [title, keys] of Object.entries(LIST)) {
       const list = make("dl");
       for (const [key, meaning] of keys) list.append(make("dt", key), make("dd", meaning));
@@ -47,14 +47,10 @@ export class Keys {
     byId("keys-tour").addEventListener("click", () => (this.open(false), showTour()));
   }
 
-  get isOpen() {
-    return !this.panel.hidden;
-  }
-
   open(visible) {
     if (visible) this.opens();
     byId("help").setAttribute("aria-expanded", visible);
-    open(this.panel, visible, "keys-close", "help");
+    this.turn(visible, "keys-close", "help");
   }
 }
 

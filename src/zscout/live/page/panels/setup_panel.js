@@ -1,16 +1,16 @@
 // The set-up panel: each choice with a short description.
 
-import { byId, make, mark, seldom, show, write } from "../dom.js";
+import { Panel, byId, make, mark, seldom, show, write } from "../dom.js";
 import { MOST_SEED } from "../run/link.js";
 import { canStayUp, hasNetwork, unfit } from "../run/session.js";
 import { toast } from "./toasts.js";
 
-export class SetupPanel {
+export class SetupPanel extends Panel {
   constructor(session) {
+    super("setup");
     this.session = session;
-    this.panel = byId("setup");
     this.button = byId("setup-open");
-    this.button.addEventListener("click", () => this.open(this.panel.hidden));
+    this.button.addEventListener("click", () => this.open(!this.isOpen));
     byId("setup-close").addEventListener("click", () => this.open(false));
     const choose = (id, change) => byId(id).addEventListener("change", (event) => session.begin(change(event.target.value)));
     choose("choose-world", (world) => ({ world }));
@@ -29,14 +29,9 @@ export class SetupPanel {
   }
 
   open(visible, focusOn = "setup-close") {
-    show(this.panel, visible);
+    this.turn(visible, focusOn, "setup-open");
     mark(this.button, "aria-expanded", visible);
-    if (visible) byId(focusOn).focus();
-    else if (this.panel.contains(document.activeElement) || document.activeElement === document.body) this.button.focus();
-  }
-
-  get isOpen() {
-    return !this.panel.hidden;
+    if (!visible && document.activeElement === document.body) this.button.focus();
   }
 
   #seed(field) {

@@ -230,7 +230,7 @@ function describeBody({ ends, now, reward }, { goals }) {
 }
 
 /** The state with the largest expected reward; null while all are 0. */
-export function favourite({ estimate, best }) {
+function favourite({ estimate, best }) {
   return estimate.some((x) => Math.abs(x) > 1e-6) ? best : null;
 }
 

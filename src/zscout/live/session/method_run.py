@@ -14,6 +14,7 @@ from zscout.live.places.hidden_reward import Hidden
 from zscout.live.places.kept import resembled
 from zscout.live.places.run_so_far import RecordedStep, RunSoFar, Told
 from zscout.live.session.rehearsal import ACTIONS, OF_AN_ANSWER, Clip, Rehearsals, telling_clips
+from zscout.live.session.run_reward import RunReward
 from zscout.live.session.setup import Setup
 from zscout.live.session.shown_walk import ShownWalk, behaviour_in
 from zscout.loop.rollout import Step
@@ -31,40 +32,31 @@ SELDOM = 5  # steps of a body: what changes slowly, and takes as long as an acti
 
 
 class MethodRun:
-    """An agent and every step that it took. ``reward`` [1 n] and ``noise`` [1] may be changed in place.
+    """An agent and every step that it took.
 
-    ``asking``: a person is asked about places. ``stops``: when it is sure, it keeps its z and learns from thumbs only.
+    On a map it asks a person about places. A body that is sure keeps its z and learns from a person's thumbs only.
     ``past``: the behaviours that it begins from, if its method has an atlas.
     """
 
-    def __init__(
-        self,
-        setup: Setup,
-        name: str,
-        reward: Float[Tensor, "1 n"],
-        noise: Float[Tensor, " 1"],
-        *,
-        asking: bool,
-        stops: bool,
-        past: Past | None = None,
-    ) -> None:
-        self.name, self._world, self._asking = name, setup.live_world, asking
+    def __init__(self, setup: Setup, name: str, reward: RunReward, past: Past | None = None) -> None:
+        self.name, self._world = name, setup.live_world
+        self._body = self._world if isinstance(self._world, LiveBody) else None
+        self._person = setup.who == "person"
         method = setup.build(name)
-        limit = self._world.on_feet if setup.upright and isinstance(self._world, LiveBody) else None
+        limit = self._body.on_feet if self._body is not None and setup.upright else None
         bfm = self._world.arena.bfm
         past = past if choose_atlas(bfm, method, None, OWN) is not None else None
         self.agent = OnlineTransfer(bfm, method, seed=setup.seed, limit=limit, memory=past)
         self._weighs = not isinstance(method.search, AtEstimate | AnyZ | PosteriorDraw | RolloutSearch | Exploring)
-        self._env = self._world.run(reward, noise, self.agent.seeds.reshape(1))
+        self._env = self._world.run(reward.table, reward.noise, self.agent.seeds.reshape(1))
         self.shown_z: Float[Tensor, " d"] | None = None  # what a person wants to see; None: the agent chooses
         self._walk = ShownWalk(self.agent, self._env, seed=0)  # the agent's own resets lead to its first start
         self.steps: list[RecordedStep] = []
         self._told, self._answers = Told(), 0
         self._seldom_due, self._seldom = 0, dict[str, Any]()
         self._rehearsals: Rehearsals | None = None
-        if isinstance(self._world, LiveBody) and type(self.agent) is OnlineTransfer:
-            self._rehearsals = Rehearsals(self._world.arena, self.agent)
-        self._stops = stops
+        if self._body is not None and type(self.agent) is OnlineTransfer:
+            self._rehearsals = Rehearsals(self._body.arena, self.agent)
         self.untold: Step | None = None  # the last step, until the agent is told its reward
 
     def move(self) -> None:
@@ -73,12 +65,12 @@ class MethodRun:
         self._walk.z = self.agent.best_z if done else self.shown_z
         step = self._walk.move()
         assert step.belief is not None
-        asks = self._asking and bool(self.agent.wants_reward(step.next_obs))
+        asks = self._person and self._body is None and bool(self.agent.wants_reward(step.next_obs))
         action, z = np.asarray(step.action).tolist(), followed(step)
         shown = self.shown_z is not None
         parts = step.obs, action, step.next_obs, z, step.belief, step.episode, asks, shown, done
         self.steps.append(RecordedStep(*parts))
-        if isinstance(self._world, LiveBody) and len(self.steps) > NEWEST:
+        if self._body is not None and len(self.steps) > NEWEST:
             older = self.steps[-NEWEST - 2 : -NEWEST]
             older[-1].slim(older[0] if len(older) > 1 else None)
         self.untold = step
@@ -98,7 +90,7 @@ class MethodRun:
     @property
     def done(self) -> bool:
         """Whether it is sure and keeps its z."""
-        return self._stops and self._rehearsals is not None and self._rehearsals.progress.sure
+        return self._person and self._rehearsals is not None and self._rehearsals.progress.sure
 
     def learn_on(self) -> None:
         """Be sure no more: choose again, and ask."""
@@ -107,11 +99,10 @@ class MethodRun:
 
     def ghost(self) -> list[list[float]] | None:
         """The behaviour of the best z, as the ends of the capsules at each action; once after each rehearsal."""
-        if self._rehearsals is None or self._rehearsals.kept is None:
+        if self._body is None or self._rehearsals is None or self._rehearsals.kept is None:
             return None
-        assert isinstance(self._world, LiveBody)
         kept, self._rehearsals.kept = self._rehearsals.kept, None
-        poses: list[list[float]] = self._world.poses(kept)
+        poses: list[list[float]] = self._body.poses(kept)
         return poses
 
     def prefer(self, better: Clip, worse: Clip) -> None:
@@ -122,8 +113,8 @@ class MethodRun:
 
     def clips(self, seed: int) -> tuple[Clip, Clip]:
         """Two behaviours of a body from where it is now, to be compared by a person."""
-        assert isinstance(self._world, LiveBody)
-        return telling_clips(self._world, self.agent, self._env.state, seed)
+        assert self._body is not None
+        return telling_clips(self._body, self.agent, self._env.state, seed)
 
     def tell(self, reward: float | None) -> None:
         """Tell the agent the reward of its last step, or that there is none."""
@@ -177,7 +168,7 @@ class MethodRun:
         """Some eigenvalues of V⁻¹, from the largest to the smallest, and the kept behaviour that this one resembles."""
         if len(self.steps) >= self._seldom_due:
             # A late reward changes V without a step, so 0.
-            self._seldom_due = len(self.steps) + (SELDOM if isinstance(self._world, LiveBody) else 0)
+            self._seldom_due = len(self.steps) + (0 if self._body is None else SELDOM)
             all_of_them = 1 / self.agent.posterior.eigenvalues.cpu()
             some = np.linspace(0, len(all_of_them) - 1, min(len(all_of_them), DOUBTS)).round().astype(int)
             self._seldom = {"eigen": rounded(all_of_them[some], DIGITS + 2)}

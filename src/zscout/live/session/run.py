@@ -37,11 +37,8 @@ class LiveRun:
         self._watched = self._person and self._on_stage
         self._reward = RunReward(setup)
         self._kept = kept_in(memory, setup.live_world)
-        how = {"asking": self._person and not self._watched, "stops": self._watched}
         past = None if self._kept is None else self._kept.past
-        self._sides = [
-            MethodRun(setup, name, self._reward.table, self._reward.noise, **how, past=past) for name in setup.methods
-        ]
+        self._sides = [MethodRun(setup, name, self._reward, past) for name in setup.methods]
         self._pair: tuple[Clip, Clip] | None = None  # shown to the person
         self._asked_pairs = self._preferred = 0
         self._skipped = 0  # the last step that a person skipped

@@ -11,7 +11,6 @@ import { EnabledControls } from "./panels/enabled_controls.js";
 import { Export, saveTrace } from "./panels/export.js";
 import { Hints } from "./panels/hints.js";
 import { Keys, listenToKeys } from "./panels/keys.js";
-import { Meter } from "./sides/meter.js";
 import { Parts, arrangeHand } from "./panels/parts.js";
 import { Person } from "./panels/person.js";
 import { Session } from "./run/session.js";
@@ -41,7 +40,6 @@ const session = new Session({
 const brush = new Brush({ painted: session.painted, changed, stroked, toLive, enabled: () => session.hidden });
 const parts = new Parts({ painted: session.painted, toLive, stroked });
 const views = new Views(session, brush);
-const meter = new Meter();
 const banner = new Banner(() => session.connect());
 const controls = new Controls({ session, changed, play });
 const person = new Person(session);
@@ -92,7 +90,6 @@ function draw(now) {
     if (!draw.before) hints.firstTime();
     draw.before = true;
   }
-  meter.drawn(now, session.received);
   if (moving) changed();
   else if (soon) again ??= setTimeout(() => ((again = null), changed()), 200);
 }

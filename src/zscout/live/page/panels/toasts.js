@@ -36,7 +36,6 @@ const STOPPED =
   "zscout live seems to have stopped. Start it again and open the new link. This address keeps your painting.";
 const CLOSED = {
   4401: ["This link has expired. Open the one that zscout live printed last.", "Try again"],
-  4403: ["The server does not accept this address. Open the link that zscout live printed.", "Try again"],
   4409: ["This run was opened in another tab.", "Use it here"],
   4429: ["Too many visitors or messages right now.", "Try again"],
 };

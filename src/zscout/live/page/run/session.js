@@ -30,7 +30,6 @@ export class Session {
     this.lostAt = null; // when the connection was lost; null: it was not
     this.hello = this.setup = this.key = this.expressed = this.attainable = this.truth = this.constants = null;
     this.pace = null; // steps a second chosen here; null: the server's default
-    this.received = 0; // number of frames so far
     this.refused = 0; // number of refused messages so far
     addEventListener("hashchange", () => this.hello && this.#beginFromHash());
   }
@@ -162,7 +161,6 @@ export class Session {
   }
 
   on_frame(message) {
-    this.received += 1;
     this.started = true;
     this.history.put(message);
   }

@@ -2,7 +2,7 @@
 
 const FIRST_WAIT = 300;
 const LONGEST_WAIT = 5000;
-const FINAL = new Set([4401, 4403, 4409, 4429]); // close codes after which reconnecting would not help
+const FINAL = new Set([4401, 4409, 4429]); // close codes after which reconnecting would not help
 
 export class Socket {
   /** @param {{message: (m: object) => void, lost: () => void, closed: (code: number) => void}} listener */

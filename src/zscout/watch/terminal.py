@@ -56,7 +56,7 @@ def _maps(scene: Scene, frames: Sequence[Frame], width: int, coloured: bool) -> 
     best = set(map(_cell, scene.best))
     expected = _map(estimate, _marks(scene, frames), cell, coloured)
     left = Group(Text("its estimate φ·ẑ", "bold", no_wrap=True, overflow="crop"), expected)
-    hidden = _hidden(truth, best) if coloured else _map(truth, dict.fromkeys(best, "*"), 1, False)
+    hidden = _half_blocks(truth, best) if coloured else _map(truth, dict.fromkeys(best, "*"), 1, False)
     title = f"the hidden reward {scene.reward}"
     right = Group(Text(title, "bold", no_wrap=True, overflow="crop"), hidden)
     if max(cell * columns, 16) + GAP + max(columns, len(title)) <= width:
@@ -123,24 +123,15 @@ def _map(shares: np.ndarray, marks: Mapping[tuple[int, int], str], cell: int, co
     return text
 
 
-def _hidden(shares: np.ndarray, best: set[tuple[int, int]]) -> Text:
-    """The hidden reward, two cells to a character."""
-    colours = [
-        ["#ffffff" if (row, column) in best else _colour(share) for column, share in enumerate(values)]
-        for row, values in enumerate(shares)
-    ]
-    return _half_blocks(colours).append("white: the best cell" if best else "", "dim")
-
-
-def _half_blocks(colours: Sequence[Sequence[str]]) -> Text:
-    """One character per two squares: the upper half of a block is one row, its background the next."""
+def _half_blocks(shares: np.ndarray, best: set[tuple[int, int]]) -> Text:
+    """One character per two cells: the upper half of a block is one row, its background the next."""
     text = Text(no_wrap=True, overflow="crop")
-    for row in range(0, len(colours), 2):
-        below = colours[row + 1] if row + 1 < len(colours) else [None] * len(colours[row])
-        for upper, lower in zip(colours[row], below, strict=True):
-            text.append("▀", Style(color=upper, bgcolor=lower))
+    colours = {at: "#ffffff" if at in best else _colour(value) for at, value in np.ndenumerate(shares)}
+    for upper in range(0, len(shares), 2):
+        for column in range(shares.shape[1]):
+            text.append("▀", Style(color=colours[upper, column], bgcolor=colours.get((upper + 1, column))))
         text.append("\n")
-    return text
+    return text.append("white: the best cell" if best else "", "dim")
 
 
 def _colour(share: float) -> str:
@@ -163,13 +154,18 @@ def _middle(columns: int, width: int) -> slice:
 
 
 def _picture(pixels: np.ndarray, coloured: bool) -> Text:
-    """One character for two pixels, of an even number of rows."""
-    pixels = pixels[: len(pixels) // 2 * 2]
-    if coloured:
-        return _half_blocks([["#" + bytes(pixel.tolist()).hex() for pixel in row] for row in pixels])
-    drawn = (pixels != pixels[0, 0]).any(-1)
-    rows = [
-        "".join(PLAIN[top, low] for top, low in zip(*pair, strict=True))
-        for pair in zip(drawn[::2], drawn[1::2], strict=True)
-    ]
-    return Text("\n".join([*rows, ""]), no_wrap=True, overflow="crop")
+    """One character for two pixels: the upper half of a block is one row, its background the next."""
+    text = Text(no_wrap=True, overflow="crop")
+    paper = pixels[0, 0]
+    for upper in range(0, len(pixels) - 1, 2):
+        for top, below in zip(pixels[upper], pixels[upper + 1], strict=True):
+            if coloured:
+                text.append("▀", Style(color=_hex(top), bgcolor=_hex(below)))
+            else:
+                text.append(PLAIN[bool((top != paper).any()), bool((below != paper).any())])
+        text.append("\n")
+    return text
+
+
+def _hex(pixel: np.ndarray) -> str:
+    return "#" + bytes(pixel.tolist()).hex()

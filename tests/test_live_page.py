@@ -471,6 +471,25 @@ def test_what_is_kept_on_the_server_is_there_for_the_next_visitor(chrome: Browse
     assert server.said == []
 
 
+def test_another_world_forgets_the_places_under_the_brush(arrive: Arrive, server: Served) -> None:
+    with Cable(server.port) as cable:
+        visitor = arrive(f"http://127.0.0.1:{cable.port}/?token={server.token}#world=point-maze")
+        visitor.page.mouse.move(*visitor.point((10, 9), 11, 11))  # a place with a number that the grid does not have
+        visitor.page.evaluate("location.hash = '#world=open-grid'")
+        visitor.until(lambda: visitor.body("world") == "open-grid", "no other world")
+        visitor.page.wait_for_timeout(300)
+        before = visitor.body("run")
+        cable.cut()
+        visitor.until(lambda: visitor.body("connected") == "false", "it does not notice")
+        visitor.page.evaluate(
+            "const s = document.getElementById('choose-world'); s.value = 'maze'; s.dispatchEvent(new Event('change'))"
+        )
+        visitor.page.wait_for_timeout(300)
+        cable.mend()
+        visitor.until(lambda: visitor.body("run") not in ("", before) and visitor.body("world") == "maze", "no maze")
+    visitor.wrong = [said for said in visitor.wrong if "ERR_CONNECTION" not in said and "WebSocket" not in said]
+
+
 ONE = {"name": "one", "world": "cheetah", "model": "cheetah-fb", "z": [0.5] * 50, "likes": ""}
 
 

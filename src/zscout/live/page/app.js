@@ -196,7 +196,7 @@ function stroked() {
 
 function begun() {
   warnedBlank = offeredMemory = false;
-  brush.dabs.clear(); // of the old run
+  brush.begun(session.setup.world);
   thumbs.begun();
   clips.close();
 }

@@ -57,6 +57,7 @@ export class Session {
     setup.reward = setup.who === "hidden" && table ? { table } : null;
     this.wantsPlay = this.status.playing && setup.who === this.setup?.who;
     if (!this.send({ do: "begin", setup })) {
+      if (setup.world !== this.setup.world) this.history.clear(); // its frames are of the other world
       this.setup = setup; // offline: begin with it when the connection is back
       this.key = null;
       this.page.changed();

@@ -25,6 +25,13 @@ export class Brush {
     this.strength = slider("strength", (x) => x.toFixed(1));
   }
 
+  /** A new run: in another world the places under the brush are others. */
+  begun(world) {
+    this.dabs.clear();
+    if (world !== this.world) [this.looking, this.under, this.cursor] = [null, [], null];
+    this.world = world;
+  }
+
   choose(kind) {
     this.kind = kind;
     for (const other of Object.keys(KINDS)) mark(byId(`brush-${other}`), "aria-pressed", other === kind);

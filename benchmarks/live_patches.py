@@ -16,7 +16,7 @@ from rich.table import Table
 from zscout.base.randomness import Streams
 from zscout.lab.arenas.grid import GridArena
 from zscout.lab.arenas.simulation import WORLD_DRAWS, TaskRuns, simulated
-from zscout.live.session.hidden_reward import HiddenReward
+from zscout.live.places.hidden_reward import HiddenReward
 from zscout.live.session.setup import Setup
 from zscout.transfer.agent import OnlineTransfer
 from zscout.worlds import GridWorld

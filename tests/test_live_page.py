@@ -471,6 +471,77 @@ def test_what_is_kept_on_the_server_is_there_for_the_next_visitor(chrome: Browse
     assert server.said == []
 
 
+def test_another_world_forgets_the_places_under_the_brush(arrive: Arrive, server: Served) -> None:
+    with Cable(server.port) as cable:
+        visitor = arrive(f"http://127.0.0.1:{cable.port}/?token={server.token}#world=point-maze")
+        visitor.page.mouse.move(*visitor.point((10, 9), 11, 11))  # a place with a number that the grid does not have
+        visitor.page.evaluate("location.hash = '#world=open-grid'")
+        visitor.until(lambda: visitor.body("world") == "open-grid", "no other world")
+        visitor.page.wait_for_timeout(300)
+        before = visitor.body("run")
+        cable.cut()
+        visitor.until(lambda: visitor.body("connected") == "false", "it does not notice")
+        visitor.page.evaluate(
+            "const s = document.getElementById('choose-world'); s.value = 'maze'; s.dispatchEvent(new Event('change'))"
+        )
+        visitor.page.wait_for_timeout(300)
+        cable.mend()
+        visitor.until(lambda: visitor.body("run") not in ("", before) and visitor.body("world") == "maze", "no maze")
+    visitor.wrong = [said for said in visitor.wrong if "ERR_CONNECTION" not in said and "WebSocket" not in said]
+
+
+ONE = {"name": "one", "world": "cheetah", "model": "cheetah-fb", "z": [0.5] * 50, "likes": ""}
+
+
+def file_of(*behaviours: Any) -> bytes:
+    return json.dumps({"format": "zscout-behaviours-1", "behaviours": behaviours}).encode()
+
+
+HOSTILE = {
+    b"": "not JSON",
+    bytes(range(256)): "not JSON",
+    b"null": "format",
+    b"[" * 100_000 + b"]" * 100_000: "cannot be read",
+    b" " * 1_000_001: "larger than 1 MB",
+    file_of(ONE).replace(b"0.5", b"1e999"): "within ±1000",
+    file_of({**ONE, "name": " "}): "a name",
+    file_of(None): "not a behaviour",
+    file_of(*[ONE] * 101): "more than 100",
+}
+
+
+def test_a_hostile_file_of_behaviours_changes_nothing_and_what_is_refused_is_not_shown(
+    arrive: Arrive, server: Served, tmp_path: Path
+) -> None:
+    visitor = arrive(f"{server.link}#world=cheetah")
+    page, file = visitor.page, tmp_path / "file.json"
+
+    def load(content: bytes, says: str) -> None:
+        file.write_bytes(content)
+        page.set_input_files("#behaviours-file", file)
+        visitor.until(lambda: says in (page.text_content("#toasts .toast:last-child") or ""), f"no word of {says}")
+
+    for content, says in HOSTILE.items():
+        load(content, says)
+        assert page.locator(".behaviour").count() == 0, says
+    load(file_of(ONE, {**ONE, "name": "<b>short</b>", "z": [1]}), "Loaded 2 behaviours.")
+    page.click(".behaviour >> nth=0")
+    visitor.until(lambda: "“one”" in (page.text_content("#behaviour-shown") or ""), "it is not shown")
+    page.click(".behaviour >> nth=1")
+    visitor.until(lambda: "list of 50" in (page.text_content("#toasts .toast:last-child") or ""), "it is not refused")
+    assert "“one”" in (page.text_content("#behaviour-shown") or "")
+    assert page.locator(".behaviour[aria-pressed=true]").all_text_contents() == ["one"]
+    load(file_of(*({**ONE, "name": f"{n}"} for n in range(99))), "1 older one is gone")
+    page.click("#step")
+    visitor.until_step(1)
+    page.click("#export-open")
+    with page.expect_download() as download:
+        page.click("#export-gif")
+    download.value.save_as(tmp_path / "one.gif")
+    with Image.open(tmp_path / "one.gif") as picture:
+        assert picture.size == (480, 270)
+
+
 def test_a_quadruped_has_its_own_tasks_and_words_and_its_curves_in_sight(arrive: Arrive) -> None:
     visitor = arrive(viewport={"width": 1280, "height": 800})
     page = visitor.page

@@ -97,10 +97,11 @@ def test_every_file_of_the_page_is_served_as_what_it_is(server: Served) -> None:
     import zscout.live.server.server
 
     kinds = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
-    files = [path for path in zscout.live.server.server.PAGE.iterdir() if path.is_file()]
+    page = zscout.live.server.server.PAGE
+    files = [path for path in page.rglob("*") if path.is_file()]
     assert {".html", ".css", ".js"} <= {path.suffix for path in files}
     for path in files:
-        answer = server.get(f"/static/{path.name}")
+        answer = server.get(f"/static/{path.relative_to(page).as_posix()}")
         assert answer.status == 200, path
         assert (answer.getheader("content-type") or "").split(";")[0] == kinds[path.suffix]
         assert answer.body == path.read_bytes()  # type: ignore[attr-defined]

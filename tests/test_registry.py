@@ -122,7 +122,7 @@ def test_the_page_offers_a_new_body(leopard: str) -> None:
     [offer] = [offer for offer in choices()["worlds"] if offer["name"] == leopard]
     assert (offer["title"], offer["kind"]) == ("Leopard", "stage")
     assert [task["name"] for task in offer["tasks"]] == ["pounce", "lurk"]
-    assert isinstance(Setup.from_json({"world": leopard}).live_world.arena.world, Leopard)  # type: ignore[attr-defined]
+    assert isinstance(Setup.from_json({"world": leopard}).live_world.arena.world, Leopard)
 
 
 def test_a_name_is_registered_once() -> None:

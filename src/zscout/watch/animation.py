@@ -144,8 +144,13 @@ class _Pictures:
         self.canvas.restore_region(self.still)  # type: ignore[no-untyped-call]
         for artist in self.moving:
             self.figure.draw_artist(artist)
-        pixels = np.asarray(self.canvas.buffer_rgba())  # type: ignore[no-untyped-call]
-        return Image.fromarray(pixels[..., :3].copy())
+        return picture_of(self.canvas)
+
+
+def picture_of(canvas: FigureCanvasAgg) -> Image.Image:
+    """What is drawn."""
+    pixels = np.asarray(canvas.buffer_rgba())  # type: ignore[no-untyped-call]
+    return Image.fromarray(pixels[..., :3].copy())
 
 
 def _ink(frame: Frame) -> str:

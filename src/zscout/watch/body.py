@@ -1,7 +1,7 @@
 """A run of a body as frames, beside the oracle's run from the same starts."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -13,11 +13,11 @@ from torch import Tensor
 from zscout.lab.arenas.arena import Batch
 from zscout.lab.arenas.body import HELD_OUT, SUITE, BodyArena
 from zscout.lab.arenas.simulation import followed
-from zscout.lab.arenas.vector import LINEAR
 from zscout.lab.runs.spec import Spec
 from zscout.transfer.agent import OnlineTransfer
+from zscout.transfer.atlas.atlas import Atlas
 from zscout.watch.progress import Certificates, Progress
-from zscout.watch.viewer import REPORTED_TASKS, beside_oracle, linear_task, read_task, seed_of, share
+from zscout.watch.viewer import REPORTED_TASKS, beside_oracle, checked_run, share, vector_run
 from zscout.worlds.bodies.env import side_view
 from zscout.worlds.bodies.physics import body
 from zscout.worlds.bodies.tasks import body_tasks
@@ -79,18 +79,9 @@ def run_named(name: str, model: str, method: str, task: str, *, noise: float, se
     if task in kinds:
         arena = BodyArena(model, kinds[task], body=name)
         number = REPORTED_TASKS.draw(arena).index(task)
-        found: str | tuple[float, ...] = task
-    else:
-        arena, number = BodyArena(model, body=name), 0
-        read = read_task(task, f"a name ({', '.join(kinds)}), its number,")
-        if isinstance(read, int):
-            number = read
-            found = REPORTED_TASKS.draw(arena)[read]
-        else:
-            arena, found = replace(arena, rewards=LINEAR), linear_task(read, arena.bfm.dim)
-    spec = Spec(arena, method, found, noise=noise, seed=seed_of(number, seed), steps=steps)
-    spec.check()
-    return spec
+        return checked_run(arena, method, task, number, noise=noise, seed=seed, steps=steps)
+    words = f"a name ({', '.join(kinds)}), its number,"
+    return vector_run(BodyArena(model, body=name), method, task, words, noise=noise, seed=seed, steps=steps)
 
 
 def watch_run(spec: Spec) -> tuple[BodyScene, Iterator[BodyFrame]]:
@@ -98,11 +89,11 @@ def watch_run(spec: Spec) -> tuple[BodyScene, Iterator[BodyFrame]]:
     arena = spec.arena
     assert isinstance(arena, BodyArena)
     obs = arena.observations(COMPARED, 0)
-    goals, names = Correlations(arena.world.goal_features(obs).double()), arena.world.goal_names
+    goals = arena.world.goal_features(obs).double()
+    correlations = Correlations(goals, obs, arena.bfm.phi(obs).double().cpu())
 
-    def with_goals(reward: Float[Tensor, " n"]) -> dict[str, float]:
-        found = goals.of(reward.double().cpu()).tolist()
-        return {name: round(value, 4) for name, value in zip(names, found, strict=True)}
+    def named(found: list[float]) -> dict[str, float]:
+        return {name: round(value, 4) for name, value in zip(arena.world.goal_names, found, strict=True)}
 
     n = len(obs)
     env = arena.environment(Batch([spec.task] * n, [0] * n, offset=spec.offset))
@@ -110,20 +101,22 @@ def watch_run(spec: Spec) -> tuple[BodyScene, Iterator[BodyFrame]]:
         spec,
         about=f"{arena.body}: {spec.task if isinstance(spec.task, str) else 'φ·z_r'}",
         radii=arena.world.segments(arena.world.rest)[1].numpy(),
-        correlations=with_goals(env.true_reward(obs)),
+        correlations=named(correlations.of(env.true_reward(obs).double().cpu())),
         seconds=arena.world.seconds,
     )
-    return scene, islice(_frames(arena, spec, lambda agent: with_goals(agent.expected_reward(obs)[0])), spec.steps)
+
+    def believed(agent: OnlineTransfer) -> dict[str, float]:
+        return named(correlations.of_linear(agent.z_hat[0].cpu(), agent.atlas))
+
+    return scene, islice(_frames(arena, spec, believed), spec.steps)
 
 
 def _frames(
-    arena: BodyArena, spec: Spec, with_goals: Callable[[OnlineTransfer], dict[str, float]]
+    arena: BodyArena, spec: Spec, believed: Callable[[OnlineTransfer], dict[str, float]]
 ) -> Iterator[BodyFrame]:
-    batch = Batch([spec.task], [spec.seed], spec.noise, spec.outside, spec.offset)
-    task = arena.vectors(batch.tasks)
-    agent = OnlineTransfer(arena.bfm, spec.build(task), seed=[spec.seed], runs=1)
+    agent = OnlineTransfer(arena.bfm, spec.build(arena.vectors([spec.task])), seed=[spec.seed], runs=1)
     certificates = Certificates(agent)
-    for both in beside_oracle(arena, batch, agent, task):
+    for both in beside_oracle(arena, spec, agent):
         step, own, best = both.step, both.own, both.best
         assert step.belief is not None
         z, kept = followed(step), step.belief.best_z
@@ -131,7 +124,7 @@ def _frames(
         if (step.t + 1) % CERTIFIED_EVERY == 0:
             certificates.add(step.next_obs)
         ends, radii = arena.world.segments(both.state)
-        correlations = with_goals(agent)
+        correlations = believed(agent)
         numbers = {
             "step": step.t + 1,
             "episode": step.episode + 1,
@@ -163,15 +156,29 @@ def _frames(
 
 
 class Correlations:
-    """Correlations of rewards with goal features, over the same observations."""
+    """Correlations of rewards with goal features, over the same observations; 0 if the reward is constant."""
 
-    def __init__(self, goals: Float[Tensor, "n g"]) -> None:
-        self.standard = (goals - goals.mean(0)) / goals.std(0, correction=0)
+    def __init__(self, goals: Float[Tensor, "n g"], obs: Float[Tensor, "n o"], phi: Float[Tensor, "n d"]) -> None:
+        self._standard, self._obs = (goals - goals.mean(0)) / goals.std(0, correction=0), obs
+        self._moments = {False: self._moments_of(phi)}  # of φ; True: of the atlas's features
 
-    def of(self, reward: Float[Tensor, " n"]) -> Float[Tensor, " g"]:
-        """One for each goal feature; 0 if the reward is constant."""
+    def of(self, reward: Float[Tensor, " n"]) -> list[float]:
+        """Of a reward of the observations."""
         apart = reward - reward.mean()
         spread = float(apart.square().mean().sqrt())
-        return (
-            torch.zeros_like(self.standard[0]) if spread < 1e-9 else (self.standard * apart[:, None]).mean(0) / spread
-        )
+        found: list[float] = ((self._standard * apart[:, None]).mean(0) / spread).tolist()
+        return [0.0] * len(found) if spread < 1e-9 else found
+
+    def of_linear(self, z: Float[Tensor, " d"], atlas: Atlas | None = None) -> list[float]:
+        """Of the reward φ·z + c, from moments of φ, or of the features of an atlas."""
+        if atlas is not None and True not in self._moments:
+            self._moments[True] = self._moments_of(atlas.features(self._obs).cpu())
+        with_goals, spread = self._moments[atlas is not None]
+        variance = float(z @ spread @ z)
+        found: list[float] = (with_goals @ z / max(variance, 1e-300) ** 0.5).tolist()
+        return [0.0] * len(found) if variance < 1e-18 else found
+
+    def _moments_of(self, features: Float[Tensor, "n d"]) -> tuple[Float[Tensor, "g d"], Float[Tensor, "d d"]]:
+        """Covariances of features with goal features, and with each other."""
+        apart = features - features.mean(0)
+        return self._standard.T @ apart / len(apart), apart.T @ apart / len(apart)

@@ -11,7 +11,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from PIL import Image
 
-from zscout.watch.animation import DPI, INK, QUIET, SETTLES, STYLE, TRIES, save_pictures
+from zscout.watch.animation import DPI, INK, QUIET, SETTLES, STYLE, TRIES, picture_of, save_pictures
 from zscout.watch.body import BodyFrame, BodyScene
 from zscout.watch.ink import WALL
 from zscout.watch.terminal import signed
@@ -111,5 +111,4 @@ class _Pictures:
         seen = self.frames[: at + 1]
         self.curve.set_data([f.step for f in seen], [f.level for f in seen])
         self.canvas.draw()  # type: ignore[no-untyped-call]
-        pixels = np.asarray(self.canvas.buffer_rgba())  # type: ignore[no-untyped-call]
-        return Image.fromarray(pixels[..., :3].copy())
+        return picture_of(self.canvas)

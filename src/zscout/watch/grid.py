@@ -1,12 +1,12 @@
 """A run in a grid world as frames, with exact regret and the exact value of the estimate."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import islice
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
 from zscout.base.edge import as_index, as_vectors
@@ -16,7 +16,7 @@ from zscout.lab.arenas.ground import Ground
 from zscout.lab.arenas.simulation import TaskRuns, followed, simulated, trace_of
 from zscout.lab.runs.spec import Spec
 from zscout.transfer.agent import OnlineTransfer
-from zscout.watch.viewer import REPORTED_TASKS, Frame, Scene, mode_of, read_task, seed_of, share
+from zscout.watch.viewer import REPORTED_TASKS, Frame, Scene, checked_run, mode_of, read_task, share
 
 
 def run_named(arena: GridArena, method: str, task: str, *, noise: float, seed: int, steps: int) -> Spec:
@@ -32,10 +32,8 @@ def run_named(arena: GridArena, method: str, task: str, *, noise: float, seed: i
         z_r = as_vectors(found, ground.exact.dim, "the task")[None]
     if not ground.yardstick.gap(z_r) > 1e-9 * float(z_r.norm() * ground.exact.features.norm(dim=-1).max()):
         raise ValueError("for this task every policy is worth the same: there is nothing to find")
-    run_seed = seed_of(found if isinstance(found, int) else 0, seed)
-    spec = Spec(arena, method, tuple(z_r[0].tolist()), noise=noise, seed=run_seed, steps=steps)
-    spec.check()
-    return spec
+    number = found if isinstance(found, int) else 0
+    return checked_run(arena, method, tuple(z_r[0].tolist()), number, noise=noise, seed=seed, steps=steps)
 
 
 def watch_run(spec: Spec) -> tuple[Scene, Iterator[Frame]]:
@@ -116,11 +114,12 @@ def _leads_to(ground: Ground, z: Float[Tensor, "1 d"], state: int) -> int:
     rng = Generator(device=z.device).manual_seed(0)  # for a random policy: one draw for each state
     action = as_index(model.act(states, z.expand(len(states), -1), rng), world.n_actions, "action", states.device)
     worth = (ground.exact.features @ z[0].to(ground.exact.features)).tolist()
-    return max(end_of_way(world.next_state.gather(1, action[:, None])[:, 0].tolist(), state), key=worth.__getitem__)
+    return max(end_of_way(ground, action, state), key=worth.__getitem__)
 
 
-def end_of_way(follows: Sequence[int], state: int) -> list[int]:
-    """The cycle that a path from this state ends in; ``follows`` has the next state of each."""
+def end_of_way(ground: Ground, policy: Int[Tensor, " S"], state: int) -> list[int]:
+    """The cycle that the path of a policy from this state ends in."""
+    follows = ground.world.next_state.gather(1, policy[:, None])[:, 0].tolist()
     for _ in follows:  # after this number of steps it is in its cycle
         state = follows[state]
     cycle = [state]

@@ -18,18 +18,7 @@ from zscout.lab.arenas.simulation import followed
 from zscout.lab.runs.spec import Spec
 from zscout.transfer.agent import OnlineTransfer
 from zscout.transfer.offline import constant_part_of
-from zscout.watch.viewer import (
-    REPORTED_TASKS,
-    Frame,
-    Point,
-    Scene,
-    beside_oracle,
-    linear_task,
-    mode_of,
-    read_task,
-    seed_of,
-    share,
-)
+from zscout.watch.viewer import Frame, Point, Scene, beside_oracle, checked_run, mode_of, share, vector_run
 from zscout.worlds.points.maze import PointMaze
 from zscout.worlds.points.tasks import KINDS
 
@@ -46,16 +35,11 @@ def run_named(model: str, method: str, task: str, *, noise: float, seed: int, st
     ``task`` is the number of a task of compare, a name such as ``goal 12``, or z_r as numbers with commas between. With
     a number and a ``seed`` below 1000, this is the run of ``compare --arena point-maze`` with that task and seed.
     """
-    arena, number, found = PointArena(model), 0, _name_in(task)
-    if found is None:
-        read = read_task(task, f"its number, a kind ({', '.join(KINDS)}) and a number,")
-        if isinstance(read, int):
-            number, found = read, REPORTED_TASKS.draw(arena)[read]
-        else:
-            arena, found = PointArena(model, "linear"), linear_task(read, arena.bfm.dim)
-    spec = Spec(arena, method, found, noise=noise, seed=seed_of(number, seed), steps=steps)
-    spec.check()
-    return spec
+    arena, named = PointArena(model), _name_in(task)
+    if named is not None:
+        return checked_run(arena, method, named, 0, noise=noise, seed=seed, steps=steps)
+    words = f"its number, a kind ({', '.join(KINDS)}) and a number,"
+    return vector_run(arena, method, task, words, noise=noise, seed=seed, steps=steps)
 
 
 def _name_in(task: str) -> Task | None:
@@ -93,15 +77,14 @@ def watch_run(spec: Spec) -> tuple[Scene, Iterator[Frame]]:
 
 
 def _frames(agent: OnlineTransfer, arena: PointArena, spec: Spec, maps: "_Maps") -> Iterator[Frame]:
-    batch = Batch([spec.task], [spec.seed], spec.noise, spec.outside, spec.offset)
-    task = arena.vectors(batch.tasks)
+    task = arena.vectors([spec.task])
     learnable = without_constant(task, constant_part_of(arena.bfm)) if agent.method.intercept else task
-    for both in beside_oracle(arena, batch, agent, task):
+    for both in beside_oracle(arena, spec, agent):
         step, episode, own, best = both.step, both.step.episode, both.own, both.best
         assert step.belief is not None
         z, z_hat = followed(step), agent.z_hat.cpu()
         action = torch.as_tensor(step.action).float()
-        path = _places(physics_of(arena.world, step.obs, action))
+        path = on_map(physics_of(arena.world, step.obs, action))
         heading: Point | None = None
         settled = place = _point(path[-1])
         if not step.belief.exploring:
@@ -202,9 +185,9 @@ class _Maps:
         return frozenset({_point(squares[np.linalg.norm(squares - squares.mean(0), axis=1).argmin()])})
 
 
-def _places(obs: Float[Tensor, "n 4"]) -> np.ndarray:
-    """Rows and columns on the map, where the centre of a cell is a whole number."""
-    return obs[:, [1, 0]].double().cpu().numpy() - 0.5
+def on_map(obs: Float[Tensor, "n 4"], per_cell: int = 1) -> np.ndarray:
+    """Rows and columns in squares, ``per_cell`` along a cell; the centre of a square is a whole number."""
+    return obs[:, [1, 0]].double().cpu().numpy() * per_cell - 0.5
 
 
 def _point(place: np.ndarray) -> Point:
@@ -217,5 +200,5 @@ def _leads_to(arena: PointArena, z: Float[Tensor, "n d"], obs: Float[Tensor, "1 
     state, places = obs.expand(len(z), -1), []
     for _ in range(STEPS_AHEAD):
         state, _ = arena.world.advance(state, torch.as_tensor(arena.bfm.act(state, z, None)).float())
-        places.append(_places(state))
+        places.append(on_map(state))
     return [_point(place) for place in np.mean(places[-STEPS_AVERAGED:], axis=0)]

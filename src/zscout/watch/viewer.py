@@ -11,9 +11,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from zscout.base.edge import as_size, as_vectors
-from zscout.lab.arenas.arena import Batch, Tasks
+from zscout.lab.arenas.arena import Arena, Batch, Task, Tasks
 from zscout.lab.arenas.simulation import simulated
-from zscout.lab.arenas.vector import VectorArena
+from zscout.lab.arenas.vector import LINEAR, VectorArena
 from zscout.lab.runs.spec import Spec
 from zscout.loop.rollout import Step
 from zscout.transfer.agent import OnlineTransfer
@@ -90,7 +90,24 @@ def read_task(task: str, kinds: str = "its number") -> int | list[float]:
     return z_r
 
 
-def linear_task(z_r: Sequence[float], dim: int) -> tuple[float, ...]:
+def vector_run(arena: VectorArena, method: str, task: str, kinds: str, *, noise: float, seed: int, steps: int) -> Spec:
+    """The checked spec of a run of a task by number or z_r; ``kinds`` says what else ``task`` could have been."""
+    read = read_task(task, kinds)
+    if isinstance(read, int):
+        return checked_run(arena, method, REPORTED_TASKS.draw(arena)[read], read, noise=noise, seed=seed, steps=steps)
+    linear, z_r = replace(arena, rewards=LINEAR), _linear_task(read, arena.bfm.dim)
+    return checked_run(linear, method, z_r, 0, noise=noise, seed=seed, steps=steps)
+
+
+def checked_run(arena: Arena, method: str, task: Task, number: int, *, noise: float, seed: int, steps: int) -> Spec:
+    """The checked spec of a run; for a ``seed`` below 1000 that of compare with this seed and number of a task."""
+    run_seed = (REPORTED_TASKS.run_seeds[number] + seed) % 2**63
+    spec = Spec(arena, method, task, noise=noise, seed=run_seed, steps=steps)
+    spec.check()
+    return spec
+
+
+def _linear_task(z_r: Sequence[float], dim: int) -> Task:
     """z_r as a task, checked."""
     task = as_vectors(z_r, dim, "the task")
     if not task.any():
@@ -98,11 +115,6 @@ def linear_task(z_r: Sequence[float], dim: int) -> tuple[float, ...]:
     if task.abs().max() > 1e100:  # sums of squares of its rewards must be finite
         raise ValueError("values overflow: scale z_r down")
     return tuple(task.tolist())
-
-
-def seed_of(number: int, seed: int) -> int:
-    """The seed of a run; for a ``seed`` below 1000 that of the run of compare with this task and seed."""
-    return (REPORTED_TASKS.run_seeds[number] + seed) % 2**63
 
 
 def mode_of(
@@ -131,10 +143,10 @@ class StepBeside:
     best: float  # the oracle's
 
 
-def beside_oracle(
-    arena: VectorArena, batch: Batch, agent: OnlineTransfer, task: Float[Tensor, "1 d"]
-) -> Iterator[StepBeside]:
+def beside_oracle(arena: VectorArena, spec: Spec, agent: OnlineTransfer) -> Iterator[StepBeside]:
     """Endless steps of one run, each with the oracle's, whose z is the task."""
+    batch = Batch([spec.task], [spec.seed], spec.noise, spec.outside, spec.offset)
+    task = arena.vectors(batch.tasks)
     env, beside = arena.environment(batch), arena.environment(replace(batch, noise=0.0))
     oracle = OnlineTransfer(arena.bfm, METHODS["oracle"](dim=arena.bfm.dim, task=task), seed=batch.seeds, runs=1)
     episode, own, best = 0, 0.0, 0.0

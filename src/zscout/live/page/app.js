@@ -1,25 +1,24 @@
 // Connects all parts: one session, drawn once per animation frame.
 
-import { Behaviours } from "./behaviours.js";
-import { Brush, showAttainable, showExpressed } from "./brush.js";
-import { Clips } from "./clips.js";
-import { startTheme } from "./colours.js";
-import { Controls } from "./controls.js";
-import { Curves } from "./curves.js";
+import { Behaviours } from "./panels/behaviours.js";
+import { Brush, showAttainable, showExpressed } from "./sides/brush.js";
+import { Clips } from "./panels/clips.js";
+import { startTheme } from "./draw/colours.js";
+import { Controls } from "./panels/controls.js";
+import { Curves } from "./sides/curves.js";
 import { always, byId, mark, show } from "./dom.js";
-import { EnabledControls } from "./enabled_controls.js";
-import { Export, saveTrace } from "./export.js";
-import { Hints } from "./hints.js";
-import { Keys, listenToKeys } from "./keys.js";
-import { Meter } from "./meter.js";
-import { Parts, arrangeHand } from "./parts.js";
-import { Person } from "./person.js";
-import { Session } from "./session.js";
-import { SetupPanel } from "./setup_panel.js";
-import { Side } from "./side.js";
-import { Thumbs } from "./thumbs.js";
-import { Banner, toast } from "./toasts.js";
-import { Views } from "./view.js";
+import { EnabledControls } from "./panels/enabled_controls.js";
+import { Export, saveTrace } from "./panels/export.js";
+import { Hints } from "./panels/hints.js";
+import { Keys, listenToKeys } from "./panels/keys.js";
+import { Parts, arrangeHand } from "./panels/parts.js";
+import { Person } from "./panels/person.js";
+import { Session } from "./run/session.js";
+import { SetupPanel } from "./panels/setup_panel.js";
+import { Side } from "./sides/side.js";
+import { Thumbs } from "./panels/thumbs.js";
+import { Banner, toast } from "./panels/toasts.js";
+import { Views } from "./sides/view.js";
 
 const OFFERED_MEMORY = 70; // steps
 
@@ -27,18 +26,20 @@ const session = new Session({
   changed,
   begun,
   notice: toast,
-  trace: saveTrace,
-  credit: (message) => thumbs.told(message),
-  behaviour: (message) => behaviours.learned(message),
-  kept: (message) => behaviours.kept(message),
-  clips: (message) => clips.received(message),
-  preferred: (message) => clips.preferred(message),
   closed: (code) => (banner.stop(code), changed()),
+  hears: {
+    trace: saveTrace,
+    credit: (message) => thumbs.told(message),
+    behaviour: (message) => behaviours.learned(message),
+    kept: (message) => behaviours.kept(message),
+    showing: (message) => behaviours.showing(message),
+    clips: (message) => clips.received(message),
+    preferred: (message) => clips.preferred(message),
+  },
 });
 const brush = new Brush({ painted: session.painted, changed, stroked, toLive, enabled: () => session.hidden });
 const parts = new Parts({ painted: session.painted, toLive, stroked });
 const views = new Views(session, brush);
-const meter = new Meter();
 const banner = new Banner(() => session.connect());
 const controls = new Controls({ session, changed, play });
 const person = new Person(session);
@@ -89,7 +90,6 @@ function draw(now) {
     if (!draw.before) hints.firstTime();
     draw.before = true;
   }
-  meter.drawn(now, session.received);
   if (moving) changed();
   else if (soon) again ??= setTimeout(() => ((again = null), changed()), 200);
 }
@@ -196,7 +196,7 @@ function stroked() {
 
 function begun() {
   warnedBlank = offeredMemory = false;
-  brush.dabs.clear(); // of the old run
+  brush.begun(session.setup.world);
   thumbs.begun();
   clips.close();
 }

@@ -16,6 +16,43 @@ export function show(element, visible) {
   if (element.hidden === visible) element.hidden = !visible;
 }
 
+/** A part of the page that opens and closes. */
+export class Panel {
+  constructor(id) {
+    this.panel = byId(id);
+  }
+
+  get isOpen() {
+    return !this.panel.hidden;
+  }
+
+  /** The focus goes to a control inside, if one is named, and back to what opens it. */
+  turn(visible, inside, opener) {
+    const held = this.panel.contains(document.activeElement);
+    show(this.panel, visible);
+    if (visible && inside) byId(inside).focus();
+    if (!visible && held) byId(opener).focus();
+  }
+}
+
+/** A slider whose number is written beside it. @returns {() => number} the number */
+export function slider(id, text) {
+  const input = byId(id);
+  const now = () => Number(input.value);
+  input.addEventListener("input", () => write(input.labels[0].querySelector("output"), text(now())));
+  return now;
+}
+
+/** Calls `act` with the newest value, at most every 80 ms. */
+export function seldom(act) {
+  let newest = null;
+  let waiting = null;
+  return (value) => {
+    newest = value;
+    waiting ??= setTimeout(() => ((waiting = null), act(newest)), 80);
+  };
+}
+
 export function make(tag, text = "", className = "") {
   const element = document.createElement(tag);
   if (text) element.textContent = text;

@@ -4,8 +4,7 @@ The parts are the body's tasks, each a reward in [0, 1], and its goal features, 
 """
 
 from collections.abc import Sequence
-from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,10 +12,10 @@ from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
 from zscout.lab.arenas.body import BodyArena
-from zscout.live.places.explanation import LiveMode, in_words, number, rounded
-from zscout.live.places.live_world import Hidden, RecordedStep, RunSoFar
-from zscout.live.places.vector import EpisodeReturn, LinearPart, VectorRun
-from zscout.transfer.atlas.atlas import Atlas
+from zscout.live.places.explanation import in_words, number, rounded
+from zscout.live.places.hidden_reward import Hidden, VectorReward
+from zscout.live.places.run_so_far import RecordedStep, RunSoFar
+from zscout.live.places.vector import LinearPart, VectorRun
 from zscout.transfer.atlas.limits import Limit
 from zscout.watch.body import COMPARED, SAME_COSINE, Correlations
 from zscout.worlds.bodies.planar import PlanarBody
@@ -37,14 +36,15 @@ class LiveBody:
         self.goals, self._fall = PLACES[body].goals, PLACES[body].fall
         self._tasks = body_tasks(self.arena.world)
         self.obs: Float[Tensor, "m o"] = self.arena.observations(COMPARED, 0)  # on which rewards are compared
-        self.phi: Float[Tensor, "m d"] = self.arena.bfm.phi(self.obs).double().cpu()
+        phi = self.arena.bfm.phi(self.obs).double().cpu()
+        self._linear = LinearPart(phi)  # all φ·z + c at the saved observations
         self._shown = [self.arena.world.goal_names.index(goal.feature) for goal in self.goals]
         goals = self.arena.world.goal_features(self.obs).double()[:, self._shown]
         self._middle = goals.median(0).values
         ends = torch.quantile(goals, torch.tensor([RARE, 1 - RARE], dtype=goals.dtype), 0)
         self._reach = (ends - self._middle).abs().amax(0)
-        self._with_goals, self._last = Correlations(goals), (b"", goals[0])
-        self._moments = {False: self._moments_of(self.phi)}  # of φ; True: of the atlas's features
+        self._last = b"", goals[0]
+        self.correlations = Correlations(goals, self.obs, phi)  # of a reward with each goal feature
 
     @property
     def entries(self) -> int:
@@ -99,27 +99,6 @@ class LiveBody:
             self._last = key, self.arena.world.goal_features(obs.reshape(-1)).double()
         return self._last[1].expand(*obs.shape[:-1], -1)
 
-    def linear_correlations(self, z: Float[Tensor, " d"], atlas: Atlas | None = None) -> list[float]:
-        """``correlations`` of the reward φ·z + c, from moments of φ, or of the features of an atlas."""
-        if atlas is not None and True not in self._moments:
-            self._moments[True] = self._moments_of(atlas.features(self.obs).cpu())
-        with_goals, spread = self._moments[atlas is not None]
-        variance = float(z @ spread @ z)
-        if variance < 1e-18:
-            return [0.0] * len(self.goals)
-        found: list[float] = (with_goals @ z / variance**0.5).tolist()
-        return found
-
-    def _moments_of(self, features: Float[Tensor, "m d"]) -> tuple[Float[Tensor, "g d"], Float[Tensor, "d d"]]:
-        """Covariances of features with goal features, and with each other."""
-        apart = features - features.mean(0)
-        return self._with_goals.standard.T @ apart / len(apart), apart.T @ apart / len(apart)
-
-    def correlations(self, reward: Float[Tensor, " m"]) -> list[float]:
-        """Correlation of a reward with each goal feature over saved observations; 0 if the reward is constant."""
-        found: list[float] = self._with_goals.of(reward).tolist()
-        return found
-
     def random_task(self, number: int) -> Float[Tensor, " n"]:
         """A task or a goal feature, with either sign, and half as much of another goal feature."""
         rng = Generator().manual_seed(number)
@@ -130,86 +109,35 @@ class LiveBody:
         table[first] = sign
         return table
 
-    def hide(self, table: Float[Tensor, " n"]) -> "BodyReward":
-        """The reward, and how much of it the features express."""
-        return BodyReward(self, table)
+    def hide(self, table: Float[Tensor, " n"]) -> VectorReward:
+        """The reward, how much of it the features express, and what goes with it."""
+        labels = self.reward(table, self.obs)
+        return VectorReward(table, self._linear.share_of(labels), rounded(np.array(self.correlations.of(labels)), 3))
 
-    @cached_property
-    def linear(self) -> LinearPart:
-        """All φ·z + c at the saved observations."""
-        return LinearPart(self.phi)
+    def run(self, reward: Float[Tensor, "1 n"], noise: Float[Tensor, " 1"], seeds: Int[Tensor, " 1"]) -> "BodyRun":
+        """One method's run; ``reward`` and ``noise`` may be changed in place."""
+        return BodyRun(self, reward, noise, seeds)
 
-    def environment(
-        self, reward: Float[Tensor, "1 n"], noise: Float[Tensor, " 1"], seeds: Int[Tensor, " 1"]
-    ) -> "_BodyRun":
-        """The laboratory's environment for one run."""
-        return _BodyRun(self, reward, noise, seeds)
-
-    def judge(self, best_z: Float[Tensor, " d"]) -> "BodyJudge":
-        """What seems to pay, and the return of each episode."""
-        return BodyJudge(self)
+    def poses(self, states: Float[Tensor, "*b k"]) -> Any:
+        """x and z of both ends of each capsule, one after the other, as they are sent to the page."""
+        return rounded(self.arena.world.segments(states)[0].flatten(-3), MILLIMETRES)
 
 
-class BodyScene(NamedTuple):
-    """What is shown of a step."""
-
-    ends: list[float]  # x and z of both ends of each capsule, one after the other
-    true_reward: float  # without noise
-
-
-class _BodyRun(VectorRun):
-    scene: BodyScene
+class BodyRun(VectorRun):
+    """Compares rewards with goal features."""
 
     def __init__(
         self, world: LiveBody, reward: Float[Tensor, "1 n"], noise: Float[Tensor, " 1"], seeds: Int[Tensor, " 1"]
     ) -> None:
-        self._body, self._true_reward = world.arena.world, 0.0
-
-        def reward_of(obs: Float[Tensor, "1 o"]) -> Float[Tensor, " 1"]:
-            found = world.reward(reward[0], obs)
-            self._true_reward = float(found)
-            return found
-
-        super().__init__(world.arena, reward_of, noise, seeds)
-
-    @property
-    def state(self) -> Float[Tensor, " k"]:
-        return self._runs.state[0]
-
-    def _see(self, state: Float[Tensor, "1 k"]) -> None:
-        ends, _ = self._body.segments(state[0])
-        self.scene = BodyScene(rounded(ends.flatten(), MILLIMETRES), self._true_reward)
-
-
-class BodyReward:
-    """A weighted sum of parts; nothing is known of the best policy."""
-
-    attainable = None
-
-    def __init__(self, world: LiveBody, table: Float[Tensor, " n"]) -> None:
-        self.table, self._world = table, world
-        self.labels = world.reward(table, world.obs)
-        self.truth: list[float] | None = rounded(np.array(world.correlations(self.labels)), 3)
-
-    @cached_property
-    def expressed(self) -> float | None:
-        """R² of the nearest φ·z + c over saved observations; None for a constant."""
-        return self._world.linear.share_of(self.labels)
-
-
-class BodyJudge:
-    """Compares rewards with goal features, and adds up the reward of each episode."""
-
-    def __init__(self, world: LiveBody) -> None:
-        self.mode: LiveMode = "begins"
-        self._world, self._episode = world, EpisodeReturn()
+        super().__init__(world.arena, lambda obs: world.reward(reward[0], obs), noise, seeds)
+        self._world = world
 
     def assess(self, steps: Sequence[RecordedStep], best_z: Float[Tensor, " d"], hidden: Hidden | None) -> None:
-        """Whether the last step follows the best z; add its reward without noise to the episode's."""
+        """Whether the last step follows the best z; add its reward to the episode's."""
         if not steps:
             return
         last = steps[-1]
-        self._episode.add(last, 0.0 if hidden is None else last.scene.true_reward)
+        self._count(last)
         same = bool(torch.cosine_similarity(last.z, last.belief.best_z, dim=-1) >= SAME_COSINE)
         self.mode = "wanders" if last.belief.exploring else "keeps" if same else "tries"
         if last.shown or last.done:
@@ -219,10 +147,10 @@ class BodyJudge:
         """The body, what seems to pay and what it tries in goal features, and the episode."""
         world, last = self._world, run.steps[-1] if run.steps else None
         z = None if last is None or last.belief.exploring else last.z.cpu().double()
-        pays = world.linear_correlations(run.agent.z_hat.cpu(), run.agent.atlas)
-        goal = None if z is None else world.linear_correlations(z)
+        pays = world.correlations.of_linear(run.agent.z_hat.cpu(), run.agent.atlas)
+        goal = None if z is None else world.correlations.of_linear(z)
         return {
-            "ends": (run.scene if last is None else last.scene).ends,
+            "ends": world.poses((self._runs.state if last is None else self._runs.entered)[0]),
             "says": self._sentence(run, pays, goal),
             "likes": in_words(world.goals, pays),
             "now": rounded(world.goal_values(run.obs if last is None else last.entered), MILLIMETRES),
@@ -230,7 +158,7 @@ class BodyJudge:
             "goal": None if goal is None else rounded(np.array(goal), 3),
             "knows": run.progress.in_words(person=hidden is None),
             "sure": run.progress.sure,
-            **self._episode.shown(hidden),
+            **self._shown_episode(hidden),
         }
 
     def _sentence(self, run: RunSoFar, pays: list[float], goal: list[float] | None) -> str:

@@ -36,8 +36,9 @@ class Kept:
         if self.past is None:
             return []
         rows = zip(self.past.names, self._atlas.z[self.past.best].double().cpu(), self.past.weights.cpu(), strict=True)
+        pays = self._world.correlations.of_linear
         return [
-            {"name": name, "z": rounded(z, 6), "likes": in_words(self._world.goals, self._pays(weights))}
+            {"name": name, "z": rounded(z, 6), "likes": in_words(self._world.goals, pays(weights, self._atlas))}
             for name, z, weights in [*rows][:MOST]
         ]
 
@@ -59,9 +60,6 @@ class Kept:
             raise ValueError(f"This was not kept: {self._in_words(error)}") from error
         finally:
             self.read()  # another visitor may have kept something
-
-    def _pays(self, weights: Any) -> list[float]:
-        return self._world.linear_correlations(weights, self._atlas)
 
     def _in_words(self, error: Exception) -> str:
         """The error, for visitors: without where the folder is."""

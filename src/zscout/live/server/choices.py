@@ -4,7 +4,7 @@ from typing import Any, cast
 
 import zscout
 from zscout.lab.arenas.ground import FINE_LAPLACIAN
-from zscout.live.places.live_world import LiveMap
+from zscout.live.places.maps import LiveMap
 from zscout.live.session.offers import Offer, live_world, offer_of, offered
 from zscout.live.session.setup import METHODS_OFFERED, NEEDS_FEATURES, NEEDS_MODEL, Setup, needs_every_reward
 from zscout.worlds.registry import LEARNED, PLACES, Place, of_kind

@@ -6,18 +6,9 @@ from dataclasses import dataclass
 from typing import TextIO
 
 PRICES = {
-    "trace": 25.0,
-    "resume": 25.0,
-    "clips": 25.0,
-    "keep": 25.0,
-    "begin": 5.0,
-    "prefer": 5.0,
-    "behaviour": 5.0,
-    "reset": 5.0,
-    "task": 2.0,
-    "paint": 2.0,
-    "clear": 2.0,
-    "show": 2.0,
+    **dict.fromkeys(("trace", "resume", "clips", "keep"), 25.0),
+    **dict.fromkeys(("begin", "prefer", "behaviour", "reset"), 5.0),
+    **dict.fromkeys(("task", "paint", "clear", "show"), 2.0),
 }
 """Messages that count as several plain ones, because they cost the server more."""
 LOG_BURST, LOG_SECONDS = 20, 10.0  # log records at once, then one in this time

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import torch
 
@@ -17,12 +17,14 @@ from zscout.lab.arenas.point import PointArena
 from zscout.lab.compare.trace_file import MODELS
 from zscout.live.places.body import LiveBody
 from zscout.live.places.grid import LiveGrid
-from zscout.live.places.live_world import LiveWorld
 from zscout.live.places.point import PER_CELL, LivePointMaze
 from zscout.live.server.limits import Limits
 from zscout.models.files.folder import CONFIG
 from zscout.models.files.pretrained import shipped
 from zscout.worlds.registry import LEARNED, PLACES, Kind, Place
+
+LiveWorld: TypeAlias = LiveGrid | LivePointMaze | LiveBody
+"""A world with its model. A hidden reward is a table: its entries are places of a map, or parts of a reward."""
 
 
 @dataclass(frozen=True)

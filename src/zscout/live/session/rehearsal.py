@@ -1,20 +1,26 @@
-"""The behaviour to keep, tried out in the simulator for the page's ghost, and how much could still be gained."""
+"""Behaviours tried out in the simulator: the one to keep, for the page's ghost, and two clips for a person."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Generator, Tensor
 
 from zscout.base.randomness import Streams
 from zscout.base.types import Obs
 from zscout.lab.arenas.vector import VectorArena
+from zscout.live.places.body import LiveBody
 from zscout.transfer.agent import OnlineTransfer
+from zscout.transfer.belief.preferences import most_telling
 from zscout.watch.progress import Certificates, Progress
 
 ACTIONS, STARTING = 60, 20  # of a rehearsal; those at its start say more about the state than about the behaviour
 LABELS_APART = 100  # labels from one rehearsal to the next
 OF_AN_ANSWER = 25  # labels that an answer about two clips counts for
+OF_A_CLIP = 50  # actions
+PLAUSIBLE, RANDOM = 3, 4  # behaviours for tasks that fit the answers so far, and of any task
 
 
 class Rehearsals:
@@ -64,3 +70,22 @@ def rehearsed(
 ) -> Iterator[Float[Tensor, "m k"]]:
     """The states that π(·,z) enters from one state, for each z, one action after the other."""
     return arena.followed(state.expand(len(z), -1).clone(), z, actions)
+
+
+@dataclass(frozen=True, eq=False)
+class Clip:
+    """A behaviour for a while: what the agent sees of it, and what a person sees."""
+
+    observations: Float[Tensor, "n o"]
+    ends: Any  # of the capsules at each step, as plain numbers
+
+
+def telling_clips(world: LiveBody, agent: OnlineTransfer, state: Float[Tensor, " k"], seed: int) -> tuple[Clip, Clip]:
+    """From one state, the two of several behaviours whose comparison teaches most."""
+    rng, model = Generator().manual_seed(seed), agent.bfm
+    plausible = agent.z_for(agent.preferences.sample(PLAUSIBLE, rng))
+    z = torch.cat([part.double().cpu() for part in (agent.best_z[None], plausible, model.sample_z(RANDOM, rng))])
+    states = torch.stack([*rehearsed(world.arena, state, z, OF_A_CLIP)], 1)
+    seen, pictures = world.arena.observe(states), world.poses(states)
+    i, j = most_telling(agent, list(seen))
+    return Clip(seen[i], pictures[i]), Clip(seen[j], pictures[j])

@@ -8,14 +8,13 @@ from typing import Any
 
 from zscout.base.edge import as_index, as_size, in_range
 from zscout.lab.compare.trace_file import TraceFile
-from zscout.live.places.explanation import rounded
 from zscout.live.places.kept import kept_in
 from zscout.live.server.limits import Limits
 from zscout.live.server.messages import SETTINGS, Reply, encode, notice
-from zscout.live.session.clips import Clip
 from zscout.live.session.late_credit import credited, out_of_reach
 from zscout.live.session.method_run import MethodRun
 from zscout.live.session.offers import offer_of
+from zscout.live.session.rehearsal import Clip
 from zscout.live.session.run_reward import RunReward
 from zscout.live.session.setup import Setup, reward_in, task_in
 from zscout.live.session.step_file import step_file
@@ -38,11 +37,8 @@ class LiveRun:
         self._watched = self._person and self._on_stage
         self._reward = RunReward(setup)
         self._kept = kept_in(memory, setup.live_world)
-        how = {"asking": self._person and not self._watched, "stops": self._watched}
         past = None if self._kept is None else self._kept.past
-        self._sides = [
-            MethodRun(setup, name, self._reward.table, self._reward.noise, **how, past=past) for name in setup.methods
-        ]
+        self._sides = [MethodRun(setup, name, self._reward, past) for name in setup.methods]
         self._pair: tuple[Clip, Clip] | None = None  # shown to the person
         self._asked_pairs = self._preferred = 0
         self._skipped = 0  # the last step that a person skipped
@@ -58,8 +54,9 @@ class LiveRun:
             "setup": self.setup.to_json(),
             "resumed": resumed,
             "reward": self._reward.listed(),
+            "constants": self.setup.live_world.constants,
+            "showing": self._sides[0].shown_z is not None,
         }
-        head |= {"constants": self.setup.live_world.constants, "showing": self._sides[0].shown_z is not None}
         trouble = []
         if self._kept is not None:
             if resumed:
@@ -109,10 +106,7 @@ class LiveRun:
         if ago == 0 and side.untold is not None:
             side.tell(reward)
         else:
-            side.tell_late(ago, reward)
-            frame = json.loads(self._frames[step])
-            frame["sides"][0]["reward"] = reward
-            self._frames[step] = encode(frame)
+            self._credit(step, step, reward)
         self._frames[-1] = self._frame()
         return self._reply([*([self._frames[step]] if ago else []), self._frames[-1]])
 
@@ -153,10 +147,9 @@ class LiveRun:
         """The z that the first method would keep, and what goes with it."""
         self._check_stage()
         side, setup = self._sides[0], self.setup
-        z, likes = rounded(side.agent.best_z.cpu(), 6), side.frame(self._reward.hidden)["likes"]
-        return self._reply(
-            [encode({"is": "behaviour", "world": setup.world, "model": setup.model, "z": z, "likes": likes})]
-        )
+        z, likes = side.best_z, side.frame(self._reward.hidden)["likes"]
+        found = {"world": setup.world, "model": setup.model, "z": z, "likes": likes}
+        return self._reply([encode({"is": "behaviour", **found})])
 
     def keep(self, name: Any, replace: Any) -> Reply:
         """Keep what was learned, under a name, for later runs."""
@@ -171,15 +164,10 @@ class LiveRun:
     def show(self, z: Any) -> Reply:
         """Pause the agent and show the behaviour of a z; None: the agent goes on. Rewards count in both cases."""
         self._check_stage()
-        before = [side.shown_z for side in self._sides]
-        try:
-            for side in self._sides:
-                side.show(z)
-        except ValueError:
-            for side, old in zip(self._sides, before, strict=True):
-                side.shown_z = old
-            raise
-        return self._reply([encode({"is": "showing", "showing": self._sides[0].shown_z is not None})])
+        found = [side.behaviour_in(z) for side in self._sides]  # all of them, before anything changes
+        for side, one in zip(self._sides, found, strict=True):
+            side.shown_z = one
+        return self._reply([encode({"is": "showing", "showing": z is not None})])
 
     def clips(self) -> Reply:
         """Two clips to compare, those that teach most."""
@@ -191,8 +179,8 @@ class LiveRun:
             )
         self._pair = self._sides[0].clips(self.setup.seed + self._asked_pairs + 1)
         self._asked_pairs += 1
-        content = {"number": self._asked_pairs, "clips": [clip.ends for clip in self._pair]}
-        return self._reply([encode({"is": "clips", **content})])
+        ends = [clip.ends for clip in self._pair]
+        return self._reply([encode({"is": "clips", "number": self._asked_pairs, "clips": ends})])
 
     def prefer(self, number: Any, better: Any) -> Reply:
         """Which of the clips with this number is better, 0 or 1; None: neither."""
@@ -226,9 +214,8 @@ class LiveRun:
         if not self._newest:
             raise ValueError("there is no step yet: press play first")
         if self._on_stage:
-            kept = [rounded(side.agent.best_z.cpu(), 6) for side in self._sides]
-            steps = step_file(setup.to_json(), setup.methods, [side.steps for side in self._sides], kept)
-            return self._reply([encode({"is": "trace", "name": f"zscout-steps-{setup.world}.json", "trace": steps})])
+            content = step_file(setup.to_json(), [(side.name, side.best_z, side.steps) for side in self._sides])
+            return self._reply([encode({"is": "trace", "name": f"zscout-steps-{setup.world}.json", "trace": content})])
         trace = TraceFile(
             **{name: getattr(setup, name) for name in ("world", "features", "model", "who", "memory", "seed")},
             noise=self._reward.paintings[0].noise if self._reward.paintings else setup.noise,
@@ -257,11 +244,10 @@ class LiveRun:
 
     def _new_ghosts(self) -> list[bytes]:
         """What each method would keep, if it has just been rehearsed."""
-        poses = {number: side.ghost() for number, side in enumerate(self._sides)}
         new = {
-            number: encode({"is": "ghost", "side": number, "since": self._newest, "poses": found})
-            for number, found in poses.items()
-            if found
+            number: encode({"is": "ghost", "side": number, "since": self._newest, "poses": poses})
+            for number, side in enumerate(self._sides)
+            if (poses := side.ghost())
         }
         self._ghosts |= new
         return [*new.values()]

@@ -5,7 +5,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from zscout.lab.compare.trace_file import Painting
-from zscout.live.places.live_world import Hidden
+from zscout.live.places.explanation import rounded
+from zscout.live.places.hidden_reward import Hidden
 from zscout.live.server.messages import encode
 from zscout.live.session.setup import Setup
 
@@ -16,9 +17,10 @@ class RunReward:
     def __init__(self, setup: Setup) -> None:
         self.table: Float[Tensor, "1 n"] = setup.hidden_table()[None].clone()
         self.noise: Float[Tensor, " 1"] = torch.tensor([setup.noise], dtype=torch.float64)
-        self.hidden: Hidden | None = None if setup.who == "person" else setup.live_world.hide(self.table[0].clone())
+        self.hidden: Hidden | None = None
         self.paintings: list[Painting] = []  # every hidden reward, and since which step
-        self._record(0)
+        if setup.who == "hidden":
+            self.hide(setup, 0)
 
     def hide(self, setup: Setup, step: int) -> None:
         """Hide the reward of a set-up from this step on."""
@@ -33,28 +35,24 @@ class RunReward:
         self._record(step)
 
     def _record(self, step: int) -> None:
-        if self.hidden is None:
-            return
         if self.paintings and self.paintings[-1].since == step:  # no step was taken under the last one
             self.paintings.pop()
         self.paintings.append(Painting(step, self.table[0].tolist(), float(self.noise)))
 
     def listed(self) -> list[float] | None:
         """The table as plain numbers; None if nothing is hidden."""
-        return None if self.hidden is None else [round(worth, 4) for worth in self.table[0].tolist()]
+        found: list[float] | None = None if self.hidden is None else rounded(self.table[0])
+        return found
 
     def messages(self) -> list[bytes]:
         """What the page is told: the table, how much of it the features express, and what can be attained."""
         if self.hidden is None:
             return []
-        expressed, attainable = self.hidden.expressed, self.hidden.attainable
         content = {
             "is": "reward",
             "reward": self.listed(),
-            "expressed": None if expressed is None else round(expressed, 3),
-            "attainable": None if attainable is None else round(attainable, 4),
+            "expressed": rounded(self.hidden.expressed, 3),
+            "attainable": rounded(self.hidden.attainable),
             "since": self.paintings[-1].since,
         }
-        if self.hidden.truth is not None:
-            content["truth"] = self.hidden.truth
-        return [encode(content)]
+        return [encode(content if self.hidden.truth is None else {**content, "truth": self.hidden.truth})]

@@ -10,8 +10,7 @@ from torch import Tensor
 from zscout.base.edge import as_size, in_range, known_name
 from zscout.lab.arenas.ground import DIM
 from zscout.lab.compare.trace_file import WHO
-from zscout.live.places.live_world import LiveWorld
-from zscout.live.session.offers import live_world, offer_of, offered
+from zscout.live.session.offers import LiveWorld, live_world, offer_of, offered
 from zscout.transfer.baselines.rollout_searches import RolloutSearch
 from zscout.transfer.methods import METHODS, Method, is_default
 

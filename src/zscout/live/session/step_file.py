@@ -6,24 +6,16 @@ from typing import Any
 import numpy as np
 
 from zscout.live.places.explanation import rounded
-from zscout.live.places.live_world import RecordedStep
+from zscout.live.places.run_so_far import RecordedStep
 
 FORMAT = "zscout-steps-2"
 DIGITS = 5
 
 
-def step_file(
-    setup: dict[str, Any], methods: Sequence[str], runs: Sequence[Sequence[RecordedStep]], kept: Sequence[list[float]]
-) -> dict[str, Any]:
+def step_file(setup: dict[str, Any], runs: Sequence[tuple[str, list[float], Sequence[RecordedStep]]]) -> dict[str, Any]:
     """The set-up, and for each method the best z, each z that it followed, and its steps."""
-    return {
-        "format": FORMAT,
-        "setup": setup,
-        "runs": [
-            {"method": method, "best_z": best, **_steps(steps)}
-            for method, steps, best in zip(methods, runs, kept, strict=True)
-        ],
-    }
+    shown = [{"method": method, "best_z": best, **_steps(steps)} for method, best, steps in runs]
+    return {"format": FORMAT, "setup": setup, "runs": shown}
 
 
 def _steps(steps: Sequence[RecordedStep]) -> dict[str, Any]:

@@ -49,6 +49,7 @@ class Adapter:
     """
 
     gamma: float
+    draws_for_each_run = True  # the action is the policy's mean
 
     def __init__(self, networks: Networks, gamma: float | None = None) -> None:
         self.networks = networks
@@ -61,11 +62,6 @@ class Adapter:
     def device(self) -> torch.device:
         """The device of the networks."""
         return self.networks.place.device
-
-    @property
-    def draws_for_each_run(self) -> bool:
-        """Always True: the action is the policy's mean."""
-        return True
 
     def phi(self, obs: Obs) -> Float[Tensor, "*b d"]:
         """φ(s)."""

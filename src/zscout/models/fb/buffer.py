@@ -9,8 +9,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor
 
-from zscout.models.fb.cuda_graph import as_graph
-from zscout.models.fb.learner import SAMPLE, FBLearner, LearnerTrainer, Rows, centred
+from zscout.models.fb.learner import SAMPLE, FBLearner, LearnerTrainer, Rows, as_graph, centred
 from zscout.models.fb.model import FB
 from zscout.models.fb.recipe import BufferRecipe
 

@@ -12,6 +12,7 @@ from torch import Generator, Tensor
 from zscout.base.edge import as_size
 
 RUNS = 4_096  # episodes side by side
+LENGTH = 70  # of an episode
 
 
 @runtime_checkable
@@ -58,17 +59,11 @@ class Experience:
 
 
 def random_forces(
-    world: BatchWorld,
-    transitions: int,
-    rng: Generator,
-    *,
-    length: int = 70,
-    correlation: float = 0.8,
-    size: float = 1.0,
+    world: BatchWorld, transitions: int, rng: Generator, *, correlation: float = 0.8, size: float = 1.0
 ) -> Experience:
-    """Episodes of ``length`` under forces a ← ρa + √(1 − ρ²) · N(0, size²), clipped to [−1, 1]."""
+    """Episodes of ``LENGTH`` under forces a ← ρa + √(1 − ρ²) · N(0, size²), clipped to [−1, 1]."""
     runs = min(RUNS, as_size(transitions, "transitions", 1))
-    steps = [vars(step).values() for step in force_steps(world, transitions, rng, runs, length, correlation, size)]
+    steps = [vars(step).values() for step in force_steps(world, transitions, rng, runs, LENGTH, correlation, size)]
     return Experience(*(torch.cat(part) for part in zip(*steps, strict=True)))
 
 
@@ -77,7 +72,7 @@ def force_steps(
     transitions: int,
     rng: Generator,
     runs: int,
-    length: int = 70,
+    length: int,
     correlation: float = 0.8,
     size: float = 1.0,
 ) -> Iterator[Experience]:

@@ -21,7 +21,9 @@ from zscout.models.fb.recipe import FBProgress, LearnerRecipe
 from zscout.models.fb.task_prior import random_tasks
 from zscout.models.sphere import goals_or_uniform
 
+ARCHITECTURE = ("dim", "gamma", "hidden", "layers", "frequencies", "gated", "quadratic", "goal_features")  # in a recipe
 SAMPLE = 200_000  # observations for moments
+WARM_UP = 3  # updates before one is captured, as CUDA graphs need
 MOST_SPANS = 1_000  # of a stopwatch, before they are added up
 
 
@@ -49,15 +51,8 @@ class FBLearner:
             observation_low=tuple(end if math.isfinite(end) else None for end in space.low.tolist()),
             observation_high=tuple(end if math.isfinite(end) else None for end in space.high.tolist()),
             actions=actions,
-            dim=recipe.dim,
-            gamma=recipe.gamma,
-            hidden=recipe.hidden,
-            layers=recipe.layers,
-            frequencies=recipe.frequencies,
-            gated=recipe.gated,
-            quadratic=recipe.quadratic,
-            goal_features=recipe.goal_features,
             prior=True,
+            **{name: getattr(recipe, name) for name in ARCHITECTURE},
         )
         self.online = FB(config, seed).to(self.device)
         self.target = copy.deepcopy(self.online).requires_grad_(False)
@@ -247,6 +242,39 @@ class LearnerTrainer:
         self.learner.resume(tensors)
         self.step = counters["step"]
         self.log = [FBProgress(**line) for line in counters["log"]]
+
+
+def as_graph(
+    update: Callable[[], Tensor], live: Callable[[], dict[str, Tensor]], rng: Generator
+) -> Callable[[], Tensor]:
+    """``update`` as one CUDA graph; what it changes (``live``, ``rng``) is put back after the capture."""
+    before = {name: tensor.detach().clone() for name, tensor in live().items()}
+    seeded = rng.get_state()
+    precision = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")  # TF32: the graph keeps the kernels chosen now
+    try:
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(WARM_UP):
+                update()
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        graph.register_generator_state(rng)
+        with torch.cuda.graph(graph):
+            answer = update()
+    finally:
+        torch.set_float32_matmul_precision(precision)
+    with torch.no_grad():
+        for name, tensor in live().items():  # moments of an optimiser appear with its first step
+            tensor.copy_(before[name]) if name in before else tensor.zero_()
+    rng.set_state(seeded)
+
+    def replay() -> Tensor:
+        graph.replay()
+        return answer
+
+    return replay
 
 
 # Losses, with B centred over the batch

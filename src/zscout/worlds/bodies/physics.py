@@ -20,7 +20,7 @@ from torch import Generator, Tensor
 from zscout.base.edge import as_finite, as_positive, as_size, common_shape
 from zscout.base.hints import MissingExtraError, known_name
 from zscout.base.types import Action, Obs
-from zscout.worlds.bodies.goals import check_entries
+from zscout.worlds.bodies.goals import check_entries, goal_features
 from zscout.worlds.registry import of_kind
 
 STATE = ("qpos", "qvel", "qacc_warmstart", "act")  # MuJoCo's names of the parts of a state before its sensors
@@ -60,6 +60,7 @@ class Body(ABC):
     """
 
     name: str
+    geometry: str  # its name in geometry.json
     physics_steps: int  # in one control step
     observation_size: int
     goal_names: tuple[str, ...]  # of the goal features
@@ -135,12 +136,7 @@ class Body(ABC):
 
     def goal_features(self, obs: Float[Tensor, "*b o"]) -> Float[Tensor, "*b g"]:
         """What tasks are made of, in metres, seconds and kilograms, from observations: see ``goals``."""
-        return self._goals(obs)
-
-    @property
-    @abstractmethod
-    def _goals(self) -> Callable[[Tensor], Tensor]:
-        """Observations → goal features, without physics."""
+        return goal_features(self.geometry, obs)
 
     @abstractmethod
     def segments(self, state: Float[Tensor, "*b k"]) -> tuple[Float[Tensor, "*b s 2 2"], Float[Tensor, " s"]]:

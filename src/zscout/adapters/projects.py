@@ -9,7 +9,7 @@ from gymnasium.spaces import Box, Dict
 from jaxtyping import Float
 from torch import Tensor
 
-from zscout.adapters.adapter import Adapter, ForwardBackward, Networks, Place, Rows, Transitions
+from zscout.adapters.adapter import CPU, Adapter, ForwardBackward, Networks, Rows, Transitions
 from zscout.base.types import Obs
 
 CALLS = {"φ": ("b",), "ψ": ("f", "actor"), "act": ("actor",)}  # the networks of each call, as in their configs
@@ -49,7 +49,7 @@ def td_jepa(model: Any, *, gamma: float | None = None) -> Adapter:
         successors=lambda obs, z, action: _with_heads(inner.phi_predictor(obs, z, action)),
         action=lambda obs, z: inner.act(obs, z, mean=True),
         dim=inner.cfg.archi.phi_dim if symmetric else inner.cfg.archi.psi_dim,
-        place=_place(inner),
+        **_spaces(inner),
     )
     return Adapter(networks, _discount(model, gamma))
 
@@ -66,12 +66,12 @@ def hilp(agent: Any, *, gamma: float | None = None) -> Adapter:
         successors=lambda obs, z, action: torch.stack([*agent.successor_net(_encoded(agent, obs), z, action)]),
         action=_mean_action(agent),
         dim=agent.cfg.z_dim,
-        place=_place(agent),
+        **_spaces(agent),
     )
-    return of_feature_type(networks, getattr(agent.cfg, "feature_type", "state"), gamma)
+    return of_feature_type(getattr(agent.cfg, "feature_type", "state"), networks, gamma)
 
 
-def of_feature_type(networks: Networks, kind: str, gamma: float | None) -> Adapter:
+def of_feature_type(kind: str, networks: Networks, gamma: float | None) -> Adapter:
     """The adapter for HILP's ``feature_type``: state, diff or concat."""
     if kind == "state":
         return Adapter(networks, gamma)
@@ -99,9 +99,9 @@ def controllable_agent(
         successors=lambda obs, z, action: torch.stack([*agent.forward_net(_encoded(agent, obs), z, action)]),
         action=_mean_action(agent),
         dim=agent.cfg.z_dim,
-        place=_place(agent),
+        **_spaces(agent),
     )
-    return _on_sample(ForwardBackward(networks, gamma), observations)
+    return ForwardBackward(networks, gamma).fitted(observations)
 
 
 def _forward_backward(
@@ -115,9 +115,9 @@ def _forward_backward(
         action=lambda obs, z: inner.act(obs, z, mean=True),
         dim=inner.cfg.archi.z_dim,
         needs=entries_needed(keys),
-        place=_place(inner),
+        **_spaces(inner),
     )
-    return _on_sample(ForwardBackward(networks, _discount(model, gamma)), observations)
+    return ForwardBackward(networks, _discount(model, gamma)).fitted(observations)
 
 
 def entries_needed(keys: Mapping[str, str | Sequence[str]]) -> dict[str, list[str]]:
@@ -125,10 +125,6 @@ def entries_needed(keys: Mapping[str, str | Sequence[str]]) -> dict[str, list[st
     lists = {name: [one] if isinstance(one, str) else list(one) for name, one in keys.items()}
     needs = {call: [key for name in names for key in lists.get(name, ())] for call, names in CALLS.items()}
     return {call: list(dict.fromkeys(names)) for call, names in needs.items() if names}
-
-
-def _on_sample(model: ForwardBackward, observations: Obs | None) -> ForwardBackward:
-    return model if observations is None else model.fitted(observations)
 
 
 def _inner(model: Any, name: str, members: Sequence[str]) -> Any:
@@ -179,8 +175,8 @@ def _mean_action(agent: Any) -> Callable[[Rows, Tensor], Tensor]:
     return lambda obs, z: agent.actor(_encoded(agent, obs), z, *std).mean
 
 
-def _place(model: Any) -> Place:
-    """Spaces and device of a model, from the members that have them."""
+def _spaces(model: Any) -> dict[str, Any]:
+    """Spaces and device of a model for ``Networks``, from the members that have them."""
     cfg = model.cfg
     space = getattr(model, "obs_space", None)
     if space is None:
@@ -192,8 +188,8 @@ def _place(model: Any) -> Place:
     actions = cfg.action_dim if actions is None else actions
     module = model if isinstance(model, torch.nn.Module) else getattr(model, "actor", None)
     weights = next(module.parameters(), None) if isinstance(module, torch.nn.Module) else None
-    device = torch.device("cpu") if weights is None else weights.device
-    return Place(space, action_box(int(actions)), device)
+    device = CPU if weights is None else weights.device
+    return {"observation_space": space, "action_space": action_box(int(actions)), "device": device}
 
 
 def action_box(entries: int) -> Box:

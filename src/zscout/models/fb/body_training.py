@@ -10,7 +10,6 @@ from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
 from zscout.models.fb.buffer import CELLS, Buffer, BufferTrainer
-from zscout.models.fb.data import narrowed, widest
 from zscout.models.fb.learner import FBLearner, centred
 from zscout.models.fb.model import FB
 from zscout.models.fb.recipe import BodyRecipe, FBProgress
@@ -164,7 +163,10 @@ class Collector:
         if self.record is not None:
             self.record(obs, action, self._obs, ~diverged)
         if model is not None:
-            self.V_inv = narrowed(self.V_inv, centred(model.backward_of(self._obs)))
+            phi = centred(model.backward_of(self._obs))
+            toward = (self.V_inv @ phi[..., None])[..., 0]
+            narrowing = toward[:, :, None] * toward[:, None] / (1 + (phi * toward).sum(-1))[:, None, None]
+            self.V_inv = self.V_inv - narrowing  # (V + φφᵀ)⁻¹ of each body
         self.age += 1
         self.steps += 1
         ended = (diverged | (self.age >= self.recipe.episode)).nonzero()[:, 0]
@@ -177,7 +179,8 @@ class Collector:
         tried = self._draw_z(model, n * k).reshape(n, k, -1)
         rows, flat = encoded.repeat_interleave(k, 0), tried.flatten(0, 1)
         F = model.forward_of(rows, model.action_of(rows, flat), flat).mean(0).reshape(n, k, -1)
-        choice = torch.where(self.role < self.recipe.explorers, widest(F, self.V_inv), 0)
+        widest = torch.einsum("nkd,nde,nke->nk", F, self.V_inv, F).argmax(1)  # ‖F‖_{V⁻¹}
+        choice = torch.where(self.role < self.recipe.explorers, widest, 0)
         chosen = tried[torch.arange(n, device=self.device), choice]
         renewed = torch.rand(n, 1, generator=self.rng, device=self.device) < 0.25
         self.z = torch.where(renewed, chosen, self.z)

@@ -6,7 +6,7 @@ from typing import Protocol, runtime_checkable
 
 import torch
 from gymnasium.spaces import Box
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Generator, Tensor
 
 from zscout.base.edge import as_size
@@ -88,17 +88,6 @@ def force_steps(
         state = torch.where(ended[:, None], world.random_states(runs, rng), entered)
         age = age.masked_fill(ended, 0)
         force = correlation * force + size * (1 - correlation**2) ** 0.5 * _normal(runs, actions, rng)
-
-
-def widest(psi: Float[Tensor, "n k d"], V_inv: Float[Tensor, "n d d"]) -> Int[Tensor, " n"]:
-    """The candidate with the largest ‖ψ‖_{V⁻¹} in each run."""
-    return torch.einsum("nkd,nde,nke->nk", psi, V_inv, psi).argmax(1)
-
-
-def narrowed(V_inv: Float[Tensor, "n d d"], phi: Float[Tensor, "n d"]) -> Float[Tensor, "n d d"]:
-    """(V + φφᵀ)⁻¹ of each run, by a rank-1 update."""
-    toward = (V_inv @ phi[..., None])[..., 0]
-    return V_inv - toward[:, :, None] * toward[:, None] / (1 + (phi * toward).sum(-1))[:, None, None]
 
 
 def _normal(n: int, width: int, rng: Generator) -> Float[Tensor, "n width"]:

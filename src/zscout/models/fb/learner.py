@@ -19,6 +19,7 @@ from torch import Generator, Tensor
 from zscout.models.fb.model import FB, FBConfig
 from zscout.models.fb.recipe import FBProgress, LearnerRecipe
 from zscout.models.fb.task_prior import random_tasks
+from zscout.models.networks import fill_moments, moments_of
 from zscout.models.sphere import goals_or_uniform
 
 ARCHITECTURE = ("dim", "gamma", "hidden", "layers", "frequencies", "gated", "quadratic", "goal_features")  # in a recipe
@@ -108,7 +109,8 @@ class FBLearner:
     def improve(self, here: Float[Tensor, "n e"], z: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
         """One step of the actor up F(s,π(s,z),z)·z; returns its mean per step."""
         online = self.online
-        value = least_value(online.forward_of(here, self.noisy(online.action_of(here, z)), z), z).mean()
+        F = online.forward_of(here, self.noisy(online.action_of(here, z)), z)
+        value = (F * z).sum(-1).amin(0).mean()
         self.descend(-value, "actor")
         return value.detach() * (1 - self.recipe.gamma)
 
@@ -149,30 +151,19 @@ class FBLearner:
         """What an update changes, in place."""
         state = {f"online.{name}": tensor for name, tensor in self.online.state_dict().items()}
         state |= {f"target.{name}": tensor for name, tensor in self.target.state_dict().items()}
-        for network, optimiser in self.optimisers.items():
-            for index, parameter in enumerate(optimiser.param_groups[0]["params"]):
-                moments = optimiser.state.get(parameter, {})
-                state |= {f"adam.{network}.{index}.{name}": tensor for name, tensor in moments.items()}
+        for name, optimiser in self.optimisers.items():
+            state |= moments_of(optimiser, f"adam.{name}")
         return state
 
     def resume(self, tensors: dict[str, Tensor]) -> None:
         """Continue from ``live_tensors`` and the random state of a checkpoint."""
         for optimiser in self.optimisers.values():
-            _fill_moments(optimiser)
+            fill_moments(optimiser)
         live = self.live_tensors()
         for name, tensor in tensors.items():
             if name in live:
                 live[name].copy_(tensor)
         self.rng.set_state(tensors["rng"].cpu())
-
-
-def _fill_moments(optimiser: torch.optim.Adam) -> None:
-    """Adam's state before its first step; by default it appears only with that step."""
-    on_device = optimiser.defaults["capturable"] or optimiser.defaults["fused"]
-    for parameter in optimiser.param_groups[0]["params"]:
-        step = torch.zeros((), device=parameter.device if on_device else None)
-        zeros = (torch.zeros_like(parameter, memory_format=torch.preserve_format) for _ in range(2))
-        optimiser.state[parameter] = dict(zip(("step", "exp_avg", "exp_avg_sq"), (step, *zeros), strict=True))
 
 
 class Stopwatch:
@@ -311,8 +302,3 @@ def least(F: Float[Tensor, "h n d"], z: Float[Tensor, "n d"]) -> Float[Tensor, "
         return F[0]
     index: Int[Tensor, " n"] = (F * z).sum(-1).argmin(0)
     return F.gather(0, index[None, :, None].expand(1, -1, F.shape[-1]))[0]
-
-
-def least_value(F: Float[Tensor, "h n d"], z: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
-    """The lowest F·z of the heads."""
-    return (F * z).sum(-1).amin(0)

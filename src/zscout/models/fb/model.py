@@ -19,6 +19,7 @@ from zscout.base.edge import (
     as_given,
     as_size,
     as_vectors,
+    check_entries,
     common_shape,
     known_name,
 )
@@ -328,9 +329,7 @@ class FB(Freezable):
 
     def _obs(self, obs: Obs) -> Float[Tensor, "*b k"]:
         given = as_finite(obs, "observation", self.device)
-        k = len(self.config.observation_low)
-        if not given.ndim or given.shape[-1] != k:
-            raise ValueError(f"observation has shape {tuple(given.shape)}, expected [*b {k}]")
+        check_entries(given, "observation", len(self.config.observation_low))
         return given.to(self.mean.dtype)
 
     def _z(self, z: Vectors, candidates: bool = False) -> Float[Tensor, "*b d"]:

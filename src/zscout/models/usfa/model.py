@@ -133,11 +133,8 @@ class USFA(SphereModel, Freezable):
 
     def psi_heads(self, obs: Obs, z: Vectors) -> Float[Tensor, "*b h n d"]:
         """ψ(s;z) of each head."""
-        state, z = self._states(obs), self._z(z, candidates=True)
-        runs = common_shape(state.shape, z.shape[:-2], "observations and z") if z.ndim > 2 else tuple(state.shape)
-        pairs = (*runs, z.shape[-2])
-        rows = in_parts(state[..., None].expand(pairs).flatten(), z.expand(*pairs, -1).reshape(-1, self.dim))
-        parts = [self._psi_at_policy(*part) for part in rows]
+        pairs, state, z = self._pairs(obs, z)
+        parts = [self._psi_at_policy(*part) for part in in_parts(state, z)]
         psi = parts[0] if len(parts) == 1 else torch.cat(parts, 1)
         return psi.reshape(len(psi), *pairs, self.dim).movedim(0, -3)
 
@@ -162,6 +159,13 @@ class USFA(SphereModel, Freezable):
         return self.probabilities(logits.reshape(len(tasks), len(states), -1)).double()
 
     # Pairs of state and z, in parts that fit the cache
+
+    def _pairs(self, obs: Obs, z: Vectors) -> tuple[tuple[int, ...], Int[Tensor, " m"], Float[Tensor, "m d"]]:
+        """(*b, n), and the m = *b·n pairs of an observation and a candidate."""
+        state, z = self._states(obs), self._z(z, candidates=True)
+        runs = common_shape(state.shape, z.shape[:-2], "observations and z") if z.ndim > 2 else tuple(state.shape)
+        pairs = (*runs, z.shape[-2])
+        return pairs, state[..., None].expand(pairs).flatten(), z.expand(*pairs, -1).reshape(-1, self.dim)
 
     def _psi_at_policy(self, state: Int[Tensor, " n"], z: Float[Tensor, "n d"]) -> Float[Tensor, "h n d"]:
         """ψ of each head, at the policy's action."""

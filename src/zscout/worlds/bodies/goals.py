@@ -13,6 +13,8 @@ import torch
 from jaxtyping import Complex, Float
 from torch import Tensor
 
+from zscout.base.edge import check_entries
+
 FILE = "geometry.json"
 GEOMETRY: dict[str, Any] = json.loads(files("zscout.worlds.bodies").joinpath(FILE).read_text())  # by body
 
@@ -118,12 +120,6 @@ def legs(name: str, hinges: Float[Tensor, "*b 16"]) -> Float[Tensor, "*b 4 4 2"]
     out, up = _stored(name, "bones", hinges.device, hinges.dtype)
     steps = torch.stack([out * cos + up * sin, up * cos - out * sin], -1)
     return torch.cat([torch.zeros_like(steps[..., :1, :]), steps.cumsum(-2)], -2)
-
-
-def check_entries(rows: Tensor, name: str, entries: int) -> None:
-    """Raise ValueError unless the last dimension has that many entries; a Box takes longer than a whole step."""
-    if not rows.ndim or rows.shape[-1] != entries:
-        raise ValueError(f"{name} has shape {tuple(rows.shape)}, expected [*b {entries}]")
 
 
 def skeleton_like(name: str, like: Tensor) -> Skeleton:

@@ -116,16 +116,6 @@ def _last(inputs: int, hidden: int, outputs: int) -> nn.Sequential:
     return nn.Sequential(nn.Linear(inputs, hidden), nn.ReLU(), nn.Linear(hidden, outputs))
 
 
-class Centre(nn.Module):
-    """The running mean of HILP's features."""
-
-    running_mean: Tensor
-
-    def __init__(self, size: int) -> None:
-        super().__init__()
-        self.register_buffer("running_mean", torch.empty(size))
-
-
 def agent_design(config: Settings) -> Design:
     """The networks of a converted agent."""
     is_hilp = config.choice("format", (HILP_FORMAT, FB_FORMAT)) == HILP_FORMAT
@@ -137,7 +127,8 @@ def agent_design(config: Settings) -> Design:
     width = d // 2 if kind == "concat" else d
     f = perceptron(obs, width, settings.size("features_hidden_dim"), 2)
     F, policy = TwoSuccessors(obs, d, actions, settings), MeanPolicy(obs, d, actions, settings)
-    centre = Centre(width)
+    centre = nn.Module()  # of HILP's features
+    centre.register_buffer("running_mean", torch.empty(width))
     parts: dict[str, nn.Module] = {"successor_net" if is_hilp else "forward_net": F, "actor": policy}
     parts |= {"feature_learner.phi1": f, "feature_learner": centre} if is_hilp else {"backward_net.B": f}
 

@@ -1,6 +1,7 @@
 """Adapters of models that are already built, by the members that their projects give them."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -44,14 +45,8 @@ def td_jepa(model: Any, *, gamma: float | None = None) -> Adapter:
         )
     _check_sphere(inner.cfg.archi, "td_jepa")
     symmetric = bool(getattr(inner.cfg, "symmetric", False))
-    networks = Networks(
-        features=inner.psi,
-        successors=lambda obs, z, action: _with_heads(inner.phi_predictor(obs, z, action)),
-        action=lambda obs, z: inner.act(obs, z, mean=True),
-        dim=inner.cfg.archi.phi_dim if symmetric else inner.cfg.archi.psi_dim,
-        **_spaces(inner),
-    )
-    return Adapter(networks, _discount(model, gamma))
+    dim = inner.cfg.archi.phi_dim if symmetric else inner.cfg.archi.psi_dim
+    return Adapter(_of_model(inner, inner.psi, inner.phi_predictor, dim), _discount(model, gamma))
 
 
 def hilp(agent: Any, *, gamma: float | None = None) -> Adapter:
@@ -61,12 +56,8 @@ def hilp(agent: Any, *, gamma: float | None = None) -> Adapter:
     """
     _check_members(agent, "hilp", ("feature_learner", "successor_net", "actor", "cfg"))
     _check_goals(agent, None, "hilp")
-    networks = Networks(
-        features=lambda obs: agent.feature_learner.feature_net(_encoded(agent, obs)),
-        successors=lambda obs, z, action: torch.stack([*agent.successor_net(_encoded(agent, obs), z, action)]),
-        action=_mean_action(agent),
-        dim=agent.cfg.z_dim,
-        **_spaces(agent),
+    networks = _of_agent(
+        agent, lambda obs: agent.feature_learner.feature_net(_encoded(agent, obs)), agent.successor_net
     )
     return of_feature_type(getattr(agent.cfg, "feature_type", "state"), networks, gamma)
 
@@ -94,13 +85,8 @@ def controllable_agent(
     _check_members(agent, "controllable_agent", ("backward_net", "forward_net", "actor", "cfg"))
     _check_sphere(agent.cfg, "controllable_agent")
     _check_goals(agent, goals, "controllable_agent")
-    networks = Networks(
-        features=lambda obs: agent.backward_net(goals(obs) if goals else _encoded(agent, obs)),  # type: ignore[arg-type]
-        successors=lambda obs, z, action: torch.stack([*agent.forward_net(_encoded(agent, obs), z, action)]),
-        action=_mean_action(agent),
-        dim=agent.cfg.z_dim,
-        **_spaces(agent),
-    )
+    seen: Callable[[Any], Any] = goals or partial(_encoded, agent)
+    networks = _of_agent(agent, lambda obs: agent.backward_net(seen(obs)), agent.forward_net)
     return ForwardBackward(networks, gamma).fitted(observations)
 
 
@@ -109,14 +95,7 @@ def _forward_backward(
 ) -> ForwardBackward:
     inner = _inner(model, name, ("backward_map", "forward_map", "act", "cfg"))
     _check_sphere(inner.cfg.archi, name)
-    networks = Networks(
-        features=inner.backward_map,
-        successors=lambda obs, z, action: _with_heads(inner.forward_map(obs, z, action)),
-        action=lambda obs, z: inner.act(obs, z, mean=True),
-        dim=inner.cfg.archi.z_dim,
-        needs=entries_needed(keys),
-        **_spaces(inner),
-    )
+    networks = _of_model(inner, inner.backward_map, inner.forward_map, inner.cfg.archi.z_dim, entries_needed(keys))
     return ForwardBackward(networks, _discount(model, gamma)).fitted(observations)
 
 
@@ -161,18 +140,39 @@ def _discount(model: Any, gamma: float | None) -> float | None:
     return getattr(train, "discount", None) if gamma is None else gamma
 
 
+def _of_model(
+    inner: Any, features: Callable[[Rows], Tensor], successors: Any, dim: int, needs: Mapping[str, Sequence[str]] = {}
+) -> Networks:
+    """The networks of a model that acts by ``act(obs, z, mean=True)``."""
+    return Networks(
+        features=features,
+        successors=lambda obs, z, action: _with_heads(successors(obs, z, action)),
+        action=lambda obs, z: inner.act(obs, z, mean=True),
+        dim=dim,
+        needs=needs,
+        **_spaces(inner),
+    )
+
+
 def _with_heads(successors: Tensor) -> Float[Tensor, "h n d"]:
     return successors if successors.ndim == 3 else successors[None]  # a single head has no dimension of its own
+
+
+def _of_agent(agent: Any, features: Callable[[Rows], Tensor], successors: Any) -> Networks:
+    """The networks of an agent that has an actor."""
+    std = () if getattr(agent.cfg, "boltzmann", False) else (1.0,)  # the mean does not depend on it
+    return Networks(
+        features=features,
+        successors=lambda obs, z, action: torch.stack([*successors(_encoded(agent, obs), z, action)]),
+        action=lambda obs, z: agent.actor(_encoded(agent, obs), z, *std).mean,
+        dim=agent.cfg.z_dim,
+        **_spaces(agent),
+    )
 
 
 def _encoded(agent: Any, obs: Rows) -> Any:
     encoder = getattr(agent, "encoder", None)
     return obs if encoder is None else encoder(obs)
-
-
-def _mean_action(agent: Any) -> Callable[[Rows, Tensor], Tensor]:
-    std = () if getattr(agent.cfg, "boltzmann", False) else (1.0,)  # the mean does not depend on it
-    return lambda obs, z: agent.actor(_encoded(agent, obs), z, *std).mean
 
 
 def _spaces(model: Any) -> dict[str, Any]:

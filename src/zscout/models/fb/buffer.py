@@ -119,9 +119,8 @@ class BufferTrainer(LearnerTrainer):
 
     def _captured(self) -> Callable[[], Tensor]:
         if self._update is None:
-            self._update = lambda: self.learner.update(*self._rows())
-            if self.device.type == "cuda":
-                self._update = as_graph(self._update, self.learner.live_tensors, self.learner.rng)
+            learner = self.learner
+            self._update = as_graph(lambda: learner.update(*self._rows()), learner.live_tensors, learner.rng)
         return self._update
 
     def _set_rates(self) -> None:

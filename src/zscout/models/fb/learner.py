@@ -238,7 +238,12 @@ class LearnerTrainer:
 def as_graph(
     update: Callable[[], Tensor], live: Callable[[], dict[str, Tensor]], rng: Generator
 ) -> Callable[[], Tensor]:
-    """``update`` as one CUDA graph; what it changes (``live``, ``rng``) is put back after the capture."""
+    """``update`` as one CUDA graph; what it changes (``live``, ``rng``) is put back after the capture.
+
+    On the CPU, the update as it is.
+    """
+    if rng.device.type != "cuda":
+        return update
     before = {name: tensor.detach().clone() for name, tensor in live().items()}
     seeded = rng.get_state()
     precision = torch.get_float32_matmul_precision()

@@ -32,10 +32,7 @@ from zscout.worlds.bodies.goals import GEOMETRY, goal_features
 
 GOALS = 256  # observations whose z are kept for ``sample_z``
 
-GoalFeatures = Callable[[Float[Tensor, "*b k"]], Float[Tensor, "*b g"]]
-
-
-GOAL_FEATURES: dict[str, GoalFeatures] = {
+GOAL_FEATURES: dict[str, Callable[[Tensor], Tensor]] = {
     "all": lambda obs: obs,
     **{name: partial(goal_features, name) for name in GEOMETRY},
 }

@@ -145,11 +145,9 @@ class FBTrainer(LearnerTrainer):
     def _functions(self) -> tuple[Callable[[], Tensor], Callable[[], Tensor]]:
         """The update of this phase and the refill of rollouts; on CUDA one graph each."""
         if self._update is None or self._refill is None:
-            self._refill = self._refill_rollouts
-            self._update = self._regression_update if self.phase else self._feature_update
-            if self.device.type == "cuda":
-                self._refill = as_graph(self._refill, dict, self.rng)
-                self._update = as_graph(self._update, self.learner.live_tensors, self.rng)
+            update = self._regression_update if self.phase else self._feature_update
+            self._refill = as_graph(self._refill_rollouts, dict, self.rng)
+            self._update = as_graph(update, self.learner.live_tensors, self.rng)
         return self._update, self._refill
 
     @property

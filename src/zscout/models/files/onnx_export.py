@@ -82,9 +82,8 @@ def _as_onnx(model: USFA | FB, name: str, compute: Callable[..., Tensor], output
     obs = torch.zeros(2, len(model.obs_mean)) if isinstance(model, FB) else torch.zeros(2, dtype=torch.long)
     given = {OBSERVATION: obs, Z: torch.ones(2, model.dim)}
     arguments = tuple(given[one] for one in INPUTS[name])
-    chosen: dict[str, Any] = (
-        {"dynamo": False} if "dynamo" in inspect.signature(torch.onnx.export).parameters else {}
-    )  # 2.5 or newer
+    newer = "dynamo" in inspect.signature(torch.onnx.export).parameters  # 2.5 or newer
+    chosen: dict[str, Any] = {"dynamo": False} if newer else {}
     file: Any = io.BytesIO()
     with torch.no_grad(), warnings.catch_warnings(action="ignore"):  # it warns of its age, and of fixed shapes
         compute(*arguments)  # fills caches outside the trace

@@ -151,10 +151,6 @@ class Body(ABC):
     def __repr__(self) -> str:
         return f"Body({self.name!r}, repeat={self.repeat}, threads={self.threads})"
 
-    def _sensed(self, state: Float[Tensor, "n k"]) -> Float[Tensor, "n k"]:
-        """States with their sensors, without control."""
-        return self._simulate(state, np.zeros((len(state), len(self._half))), 0)[0]
-
     def _simulate(
         self, state: Float[Tensor, "n k"], controls: np.ndarray, steps: int
     ) -> tuple[Float[Tensor, "n k"], Bool[Tensor, " n"]]:

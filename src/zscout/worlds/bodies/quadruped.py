@@ -49,7 +49,8 @@ class Quadruped(Body):
         state = self.rest.repeat(n, 1)
         state[:, 3:7] = turned / turned.norm(dim=-1, keepdim=True)
         state[:, 2] = (self._depth(state) * 100).ceil() / 100
-        return self._sensed(state).to(rng.device)
+        sensed, _ = self._simulate(state, np.zeros((n, len(self._half))), 0)
+        return sensed.to(rng.device)
 
     def observe(self, state: Float[Tensor, "*b k"]) -> Float[Tensor, "*b o"]:
         """dm_control's observations: joints, velocity along the torso's axes, how upright, acceleration and rotation,

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import islice
 from typing import Any, ClassVar
 
@@ -40,10 +40,9 @@ class USFAConfig:
     moment_layers: int = 2
 
     def __post_init__(self) -> None:
-        for name in ("n_states", "n_actions", "dim", "inputs", "hidden", "layers", "heads"):
-            as_size(getattr(self, name), name, 1)
-        for name in ("moment_hidden", "moment_layers"):
-            as_size(getattr(self, name), name, 1)
+        for field in fields(self):
+            if field.type is int:
+                as_size(getattr(self, field.name), field.name, 1)
         as_discount(self.gamma)
         if self.moment_gamma is not None:
             in_range(self.moment_gamma, "moment_gamma", 0.0, 1.0, open_end=True)

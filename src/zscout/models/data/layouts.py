@@ -179,6 +179,7 @@ LAYOUTS = {
     "d4rl": Layout(
         ("observations", "actions", "terminals", "timeouts"), partial(_joined, over="terminals", end="timeouts")
     ),
+    # A terminal row ends a trajectory and does not terminate
     "ogbench": Layout(("observations", "actions", "terminals"), partial(_joined, end="terminals")),
     "minari": Layout(
         ("observations", "actions", "terminations"),

@@ -18,7 +18,7 @@ from torch import Generator, Tensor
 import zscout
 from benchmarks.transitions import CPU, Recorder
 from zscout.models.data.dataset import Dataset, gather
-from zscout.models.fb.bodies.collection import Collector
+from zscout.models.fb.body_training import Collector
 from zscout.models.fb.buffer import Buffer
 from zscout.models.fb.model import FB
 from zscout.models.fb.recipe import BodyRecipe

@@ -11,7 +11,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks.measurement import Timing, interleaved
 from zscout.base.types import BehaviorModel, FiniteWorld
-from zscout.features.graph import adjacency
+from zscout.features.laplacian import adjacency
 from zscout.models.usfa.model import USFAConfig
 
 SIDE = {"cpu": 1024, "cuda": 8192}  # rows of the square matrices

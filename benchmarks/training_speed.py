@@ -17,7 +17,7 @@ import tyro
 
 from zscout.base.files import write_json
 from zscout.lab.training.fb import FBPretraining
-from zscout.models.fb.bodies.training import BodyTrainer
+from zscout.models.fb.body_training import BodyTrainer
 from zscout.models.fb.recipe import BodyRecipe
 from zscout.worlds.registry import PLACES
 

@@ -21,8 +21,7 @@ from zscout.base.edge import as_size
 from zscout.base.hints import known_name
 from zscout.cli.parts.progress import bar_with_time_left
 from zscout.lab.training.fb import FBPretraining
-from zscout.models.fb.bodies.collection import Collector
-from zscout.models.fb.bodies.training import BodyTrainer
+from zscout.models.fb.body_training import BodyTrainer, Collector
 from zscout.models.fb.buffer import Buffer
 from zscout.models.fb.data import RUNS, force_steps
 from zscout.models.fb.recipe import BodyRecipe

@@ -13,7 +13,7 @@ from zscout.lab.arenas.arena import Arena, Batch, Tasks
 from zscout.lab.arenas.body import BodyArena
 from zscout.lab.compare.comparison import Entrant, arena_from_json
 from zscout.lab.runs.chunks import run_batch
-from zscout.models.fb.bodies.training import BodyTrainer
+from zscout.models.fb.body_training import BodyTrainer
 from zscout.models.files.folder import OBSERVATIONS, save_observations
 from zscout.models.files.pretrained import observations_of
 from zscout.worlds import body

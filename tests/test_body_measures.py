@@ -14,7 +14,7 @@ from benchmarks.cross_entropy import cross_entropy
 from test_body_training import TINY
 from zscout.lab.arenas.body import BodyArena
 from zscout.lab.evaluation.judging import episode_returns
-from zscout.models.fb.bodies.training import BodyTrainer
+from zscout.models.fb.body_training import BodyTrainer
 from zscout.models.fb.model import FB
 from zscout.models.files.folder import save_observations
 from zscout.models.files.pretrained import observations_of

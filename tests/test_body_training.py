@@ -14,8 +14,7 @@ import zscout
 from benchmarks.training_speed import Options, measure
 from commands import run_zscout
 from zscout.lab.evaluation.judging import episode_returns
-from zscout.models.fb.bodies.collection import Archive, Collector, cells_of
-from zscout.models.fb.bodies.training import BodyTrainer
+from zscout.models.fb.body_training import Archive, BodyTrainer, Collector, cells_of
 from zscout.models.fb.buffer import Buffer
 from zscout.models.fb.learner import FBLearner, centred
 from zscout.models.fb.model import FB, FBConfig

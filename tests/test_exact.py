@@ -18,7 +18,7 @@ from benchmarks.naive import linear_solve, rollouts, value_iteration
 from zscout import ExactModel
 from zscout.base.types import BehaviorModel, FiniteWorld, HasHeads, HasHorizons, HasSecondMoment, HasStates
 from zscout.features import grid_clusters, laplacian
-from zscout.features.graph import adjacency
+from zscout.features.laplacian import adjacency
 from zscout.models.exact.solving import Solved
 from zscout.worlds import GridWorld, four_rooms, maze, open_grid
 

@@ -9,7 +9,7 @@ from scipy.sparse.csgraph import connected_components, shortest_path
 
 from zscout.base.types import FiniteWorld
 from zscout.features import decode, eigenvalues, encode, graph_laplacian, grid_clusters, laplacian, temporal_clusters
-from zscout.features.graph import adjacency
+from zscout.features.laplacian import adjacency
 from zscout.worlds import GridWorld, four_rooms, maze, open_grid
 
 MODULE = import_module("zscout.features.laplacian")  # the function of that name hides it

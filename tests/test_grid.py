@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse.csgraph import connected_components, shortest_path
 
-from zscout.features.graph import adjacency
+from zscout.features.laplacian import adjacency
 from zscout.worlds import GridWorld, four_rooms, maze, open_grid
 
 UP, DOWN, LEFT, RIGHT = range(4)

@@ -12,7 +12,7 @@ from test_body_training import TINY
 from zscout.live.server import choices
 from zscout.live.session.run import LiveRun
 from zscout.live.session.setup import Setup
-from zscout.models.fb.bodies.training import BodyTrainer
+from zscout.models.fb.body_training import BodyTrainer
 from zscout.models.files.folder import save_observations
 from zscout.models.files.pretrained import shipped
 from zscout.worlds.bodies.physics import body

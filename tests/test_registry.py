@@ -22,7 +22,6 @@ from zscout.live.session.setup import Setup
 from zscout.models.files.folder import save_observations
 from zscout.models.files.pretrained import observations_of, shipped
 from zscout.worlds import body, body_tasks
-from zscout.worlds.bodies.goals import PlanarGoals, goals_of
 from zscout.worlds.bodies.planar import PlanarBody
 from zscout.worlds.bodies.tasks import Field, tolerance
 from zscout.worlds.registry import LEARNED, PLACES, FBName, Place, of_kind, register
@@ -37,12 +36,6 @@ class Leopard(PlanarBody):
     def __init__(self, *, repeat: int = 1, threads: int | None = None) -> None:
         super().__init__("cheetah", repeat=repeat, threads=threads)
         self.name = "leopard"
-
-    @property
-    def _goals(self) -> PlanarGoals:
-        found = goals_of("cheetah")
-        assert isinstance(found, PlanarGoals)
-        return found
 
 
 TASKS: dict[str, dict[str, Field]] = {

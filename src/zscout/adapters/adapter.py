@@ -17,16 +17,8 @@ from zscout.models.sphere import project_sphere, sample_sphere, sample_sphere_ea
 Rows: TypeAlias = Tensor | dict[str, Tensor]
 """n observations, [n …], or a dict of such tensors."""
 
+CPU = torch.device("cpu")
 PART = 16_384  # rows in one call of the networks: bounds the memory of a large search
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a model acts, and where its weights are."""
-
-    observation_space: "gymnasium.Space[Any]"
-    action_space: "gymnasium.Space[Any]"
-    device: torch.device
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +29,9 @@ class Networks:
     successors: Callable[[Rows, Float[Tensor, "n d"], Float[Tensor, "n a"]], Float[Tensor, "h n d"]]
     action: Callable[[Rows, Float[Tensor, "n d"]], Float[Tensor, "n a"]]
     dim: int  # d, entries of z
-    place: Place
+    observation_space: "gymnasium.Space[Any]"
+    action_space: "gymnasium.Space[Any]"
+    device: torch.device = CPU
     needs: Mapping[str, Sequence[str]] = field(default_factory=dict)  # entries of a Dict that φ, ψ and act need
 
 
@@ -49,23 +43,15 @@ class Adapter:
     """
 
     gamma: float
+    draws_for_each_run = True  # the action is the policy's mean
 
     def __init__(self, networks: Networks, gamma: float | None = None) -> None:
         self.networks = networks
         self.dim = networks.dim
-        self.observation_space, self.action_space = networks.place.observation_space, networks.place.action_space
+        self.observation_space, self.action_space = networks.observation_space, networks.action_space
+        self.device = networks.device
         if gamma is not None:
             self.gamma = as_discount(gamma)
-
-    @property
-    def device(self) -> torch.device:
-        """The device of the networks."""
-        return self.networks.place.device
-
-    @property
-    def draws_for_each_run(self) -> bool:
-        """Always True: the action is the policy's mean."""
-        return True
 
     def phi(self, obs: Obs) -> Float[Tensor, "*b d"]:
         """φ(s)."""
@@ -186,9 +172,9 @@ class ForwardBackward(Adapter):
         B = self._features(obs)
         return B if self.inverse is None else B @ self.inverse
 
-    def fitted(self, observations: Obs) -> "ForwardBackward":
-        """The model with C of these observations [m …]; itself if it has one."""
-        if self.inverse is not None:
+    def fitted(self, observations: Obs | None) -> "ForwardBackward":
+        """The model with C of these observations [m …]; itself if it has one, or without any."""
+        if self.inverse is not None or observations is None:
             return self
         B = self._features(observations).double()
         if B.ndim != 2 or len(B) < self.dim:

@@ -1,6 +1,6 @@
 """Agents of HILP and controllable_agent, which are pickles: convert an open one to a folder, and rebuild it."""
 
-import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -8,16 +8,15 @@ import numpy as np
 import torch
 from gymnasium.spaces import Box
 from jaxtyping import Float
-from safetensors.torch import save as bytes_of
 from torch import Tensor, nn
 
-from zscout.adapters.adapter import Adapter, ForwardBackward, Networks, Place, Rows
+from zscout.adapters.adapter import ForwardBackward, Networks, Rows
 from zscout.adapters.designs import Design
 from zscout.adapters.layers import OnSphere, perceptron
 from zscout.adapters.projects import action_box, controllable_agent, hilp, of_feature_type
 from zscout.adapters.settings import Settings
 from zscout.base.edge import as_discount
-from zscout.base.files import write_bytes
+from zscout.base.files import write_json, write_tensors
 
 HILP_FORMAT, FB_FORMAT = "zscout-hilp-1", "zscout-controllable-agent-1"
 
@@ -41,7 +40,7 @@ def convert(agent: Any, folder: str | Path, *, gamma: float) -> Path:
         settings["feature_type"] = str(cfg.feature_type)
     networks = ("feature_learner", "successor_net", "actor") if is_hilp else ("backward_net", "forward_net", "actor")
     every = {
-        f"{network}.{name}": tensor.detach().cpu().contiguous().clone()
+        f"{network}.{name}": tensor
         for network in networks
         for name, tensor in getattr(agent, network).state_dict().items()
     }
@@ -53,8 +52,8 @@ def convert(agent: Any, folder: str | Path, *, gamma: float) -> Path:
         if found != shape:
             raise ValueError(f"this agent's settings expect {name} of shape {shape}, got {found}")
         tensors[name] = every[name]
-    write_bytes(Path(folder) / "model.safetensors", bytes_of(tensors))
-    write_bytes(Path(folder) / "config.json", (json.dumps(config, indent=1) + "\n").encode())
+    write_tensors(Path(folder) / "model.safetensors", tensors)
+    write_json(Path(folder) / "config.json", config)
     return Path(folder)
 
 
@@ -117,16 +116,6 @@ def _last(inputs: int, hidden: int, outputs: int) -> nn.Sequential:
     return nn.Sequential(nn.Linear(inputs, hidden), nn.ReLU(), nn.Linear(hidden, outputs))
 
 
-class Centre(nn.Module):
-    """The running mean of HILP's features."""
-
-    running_mean: Tensor
-
-    def __init__(self, size: int) -> None:
-        super().__init__()
-        self.register_buffer("running_mean", torch.empty(size))
-
-
 def agent_design(config: Settings) -> Design:
     """The networks of a converted agent."""
     is_hilp = config.choice("format", (HILP_FORMAT, FB_FORMAT)) == HILP_FORMAT
@@ -138,7 +127,8 @@ def agent_design(config: Settings) -> Design:
     width = d // 2 if kind == "concat" else d
     f = perceptron(obs, width, settings.size("features_hidden_dim"), 2)
     F, policy = TwoSuccessors(obs, d, actions, settings), MeanPolicy(obs, d, actions, settings)
-    centre = Centre(width)
+    centre = nn.Module()  # of HILP's features
+    centre.register_buffer("running_mean", torch.empty(width))
     parts: dict[str, nn.Module] = {"successor_net" if is_hilp else "forward_net": F, "actor": policy}
     parts |= {"feature_learner.phi1": f, "feature_learner": centre} if is_hilp else {"backward_net.B": f}
 
@@ -146,9 +136,8 @@ def agent_design(config: Settings) -> Design:
         out: Tensor = f(rows) - centre.running_mean if is_hilp else OnSphere()(f(rows))
         return out
 
-    def adapter(device: torch.device, gamma: float | None) -> Adapter:
-        place = Place(Box(-np.inf, np.inf, (obs,), np.float32), action_box(actions), device)
-        networks = Networks(features=features, successors=F, action=policy, dim=d, place=place)
-        return of_feature_type(networks, kind, gamma) if is_hilp else ForwardBackward(networks, gamma)
-
-    return Design(parts, adapter)
+    space = Box(-np.inf, np.inf, (obs,), np.float32)
+    networks = Networks(
+        features=features, successors=F, action=policy, dim=d, observation_space=space, action_space=action_box(actions)
+    )
+    return Design(parts, partial(of_feature_type, kind) if is_hilp else ForwardBackward, networks)

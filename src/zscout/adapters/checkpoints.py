@@ -1,5 +1,6 @@
 """Load a folder of a public project: JSON and safetensors, never a pickle."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import overload
 
@@ -9,14 +10,13 @@ from torch import nn
 from zscout.adapters.adapter import Adapter, ForwardBackward
 from zscout.adapters.agents import FB_FORMAT, HILP_FORMAT, agent_design
 from zscout.adapters.designs import ELSEWHERE, Design, bfm_zero_design, metamotivo_design, td_jepa_design
-from zscout.adapters.settings import Settings, read_settings
+from zscout.adapters.settings import Settings
 from zscout.base.edge import as_device, in_range
 from zscout.base.files import opened_tensors
 from zscout.base.types import Obs
 from zscout.models.fb.model import FB
 from zscout.models.files import pretrained
 from zscout.models.files.folder import CONFIG, WEIGHTS
-from zscout.models.files.hub import PREFIX, fetched
 from zscout.models.usfa.model import USFA
 from zscout.transfer.atlas.atlas import FILE as ATLAS
 from zscout.transfer.atlas.atlas import Atlas
@@ -49,21 +49,13 @@ def load(name_or_folder: str | Path, device: torch.device | str = "cpu") -> USFA
     A shipped name takes precedence over a folder of the same name: write ``./name``, or pass a Path, for the folder.
     Public projects: metamotivo, TD-JEPA, BFM-Zero, and converted agents of HILP and controllable_agent.
     """
-    shipped = pretrained.shipped()
-    if isinstance(name_or_folder, str) and name_or_folder in shipped:
-        return _with_atlas(pretrained.load(name_or_folder, device), shipped[name_or_folder])
-    on_hub = isinstance(name_or_folder, str) and name_or_folder.startswith(PREFIX)
-    path = fetched(str(name_or_folder)) if on_hub else Path(name_or_folder)
+    path = pretrained.located(name_or_folder)
     _refuse_pickles(path)
     if _is_public(path):
         return load_checkpoint(path, device=device)
-    return _with_atlas(pretrained.load(name_or_folder, device), path)
-
-
-def _with_atlas(model: USFA | FB, folder: Path) -> USFA | FB:
-    """The model with the atlas in its folder, if there is one."""
-    if isinstance(model, FB) and (folder / ATLAS).is_file():
-        model.atlas = Atlas.load(folder, model)
+    model = pretrained.load(name_or_folder, device)
+    if isinstance(model, FB) and (path / ATLAS).is_file():
+        model.atlas = Atlas.load(path, model)
     return model
 
 
@@ -83,11 +75,12 @@ def load_checkpoint(
     inner = _model_folder(path)
     if inner is None:
         raise ValueError(f"{path} is not a folder of metamotivo, TD-JEPA, BFM-Zero or of zscout.adapters.convert")
-    config = read_settings(inner / CONFIG)
+    config = Settings.of(inner / CONFIG)
     with torch.device("meta"):  # sizes are checked against the file before memory is taken
         design = _design(config, inner)
     _fill(design, inner / WEIGHTS, place)
-    model = design.adapter(place, _discount(path, inner, config) if gamma is None else gamma)
+    networks = replace(design.networks, device=place)
+    model = design.kind(networks, _discount(path, inner, config) if gamma is None else gamma)
     if observations is None:
         return model
     if not isinstance(model, ForwardBackward):
@@ -106,7 +99,7 @@ def _model_folder(path: Path) -> Path | None:
     """The folder with the weights, if the folder is a public project's: itself, or its ``model``."""
     for folder in (path, path / "model"):
         if (folder / CONFIG).is_file() and (folder / WEIGHTS).is_file():
-            config = read_settings(folder / CONFIG)
+            config = Settings.of(folder / CONFIG)
             if "archi" in config or config.given.get("format") in (HILP_FORMAT, FB_FORMAT):
                 return folder
     return None
@@ -132,7 +125,7 @@ def _design(config: Settings, folder: Path) -> Design:
     if not (folder / ARGUMENTS).is_file():
         pickle = (folder / "init_kwargs.pkl").exists()
         raise ValueError(f"{folder} has no {ARGUMENTS}{f', only init_kwargs.pkl; {CONVERT}' if pickle else ''}")
-    arguments = read_settings(folder / ARGUMENTS)
+    arguments = Settings.of(folder / ARGUMENTS)
     if name == "TDJEPAModel" or (name == "FBModel" and "normalizers" not in config.part("obs_normalizer")):
         return td_jepa_design(config, arguments)
     return bfm_zero_design(config, arguments)
@@ -144,7 +137,7 @@ def _discount(path: Path, inner: Path, config: Settings) -> float | None:
         return _gamma(config, "gamma")
     if inner == path or not (path / CONFIG).is_file():
         return None
-    training = read_settings(path / CONFIG)
+    training = Settings.of(path / CONFIG)
     return _gamma(training.part("train"), "discount") if "train" in training else None
 
 

@@ -8,8 +8,8 @@ import torch
 from gymnasium.spaces import Box, Dict
 from torch import Tensor, nn
 
-from zscout.adapters.adapter import Adapter, ForwardBackward, Networks, Place, Rows
-from zscout.adapters.layers import Encoder, Moments, Policy, SeparateSuccessors, Successors
+from zscout.adapters.adapter import Adapter, ForwardBackward, Networks, Rows
+from zscout.adapters.layers import Encoder, Moments, Policy, SeparateSuccessors, Shape, Successors
 from zscout.adapters.projects import action_box, entries_needed
 from zscout.adapters.settings import Settings
 
@@ -24,7 +24,8 @@ class Design:
     """Modules without weights, by the prefix of their tensors' names in the file, and the adapter that uses them."""
 
     parts: dict[str, nn.Module]
-    adapter: Callable[[torch.device, float | None], Adapter]
+    kind: Callable[[Networks, float | None], Adapter]
+    networks: Networks  # of these modules
 
     def tensors(self) -> Iterator[tuple[str, nn.Module, str, tuple[int, ...]]]:
         """Of each tensor: its name in the file, its module, its name there and its shape."""
@@ -40,21 +41,18 @@ def metamotivo_design(settings: Settings) -> Design:
     B, F = _encoder(archi.part("b"), obs, d, linear=False), _successors(archi.part("f"), obs, d, actions)
     policy = _policy(archi.part("actor"), obs, d, actions)
     parts: dict[str, nn.Module] = {"_backward_map": B, "_forward_map": F, "_actor": policy}
-    norm = Moments(obs) if settings.flag("norm_obs", True) else None
-    if norm is not None:
-        parts["_obs_normalizer"] = norm
-
-    def adapter(device: torch.device, gamma: float | None) -> Adapter:
-        networks = Networks(
-            features=lambda rows: B(_normal(norm, rows)),
-            successors=lambda rows, z, action: F(_normal(norm, rows), z, action),
-            action=lambda rows, z: policy(_normal(norm, rows), z),
-            dim=d,
-            place=Place(Box(-np.inf, np.inf, (obs,), np.float32), action_box(actions), device),
-        )
-        return ForwardBackward(networks, gamma)
-
-    return Design(parts, adapter)
+    norm: nn.Module = nn.Identity()
+    if settings.flag("norm_obs", True):
+        norm = parts["_obs_normalizer"] = Moments(obs)
+    networks = Networks(
+        features=lambda rows: B(norm(rows)),
+        successors=lambda rows, z, action: F(norm(rows), z, action),
+        action=lambda rows, z: policy(norm(rows), z),
+        dim=d,
+        observation_space=Box(-np.inf, np.inf, (obs,), np.float32),
+        action_space=action_box(actions),
+    )
+    return Design(parts, ForwardBackward, networks)
 
 
 def td_jepa_design(settings: Settings, arguments: Settings) -> Design:
@@ -66,9 +64,11 @@ def td_jepa_design(settings: Settings, arguments: Settings) -> Design:
     hint = ELSEWHERE + " (images)"
     archi.part("rgb_encoder").choice("name", IDENTITY, hint=hint)
     kind = settings.part("obs_normalizer").choice("name", (NO_NORM, BATCH_NORM), hint=hint)
-    norm = Moments(obs) if kind == BATCH_NORM else None
-    parts: dict[str, nn.Module] = {} if norm is None else {"_obs_normalizer._normalizer": norm}
-    encoder: nn.Module | None = None
+    parts: dict[str, nn.Module] = {}
+    norm: nn.Module = nn.Identity()
+    if kind == BATCH_NORM:
+        norm = parts["_obs_normalizer._normalizer"] = Moments(obs)
+    encoder: nn.Module = nn.Identity()
     if settings.choice("name", ("TDJEPAModel", "FBModel")) == "TDJEPAModel":
         symmetric, width = settings.flag("symmetric", False), archi.size("phi_dim")
         d = _z_dim(archi, "phi_dim" if symmetric else "psi_dim")
@@ -91,22 +91,15 @@ def td_jepa_design(settings: Settings, arguments: Settings) -> Design:
         kind_of = ForwardBackward
     policy = _policy(archi.part("actor"), width if encoded else obs, d, actions)
     parts |= {name: F, "_actor": policy}
-
-    def encode(rows: Rows) -> Tensor:
-        normal = _normal(norm, rows)
-        return normal if encoder is None else encoder(normal)
-
-    def adapter(device: torch.device, gamma: float | None) -> Adapter:
-        networks = Networks(
-            features=lambda rows: features(_normal(norm, rows)),
-            successors=lambda rows, z, action: F(encode(rows), z, action),
-            action=lambda rows, z: policy(encode(rows) if encoded else _normal(norm, rows), z),
-            dim=d,
-            place=Place(space, action_box(actions), device),
-        )
-        return kind_of(networks, gamma)
-
-    return Design(parts, adapter)
+    networks = Networks(
+        features=lambda rows: features(norm(rows)),
+        successors=lambda rows, z, action: F(encoder(norm(rows)), z, action),
+        action=lambda rows, z: policy(encoder(norm(rows)) if encoded else norm(rows), z),
+        dim=d,
+        observation_space=space,
+        action_space=action_box(actions),
+    )
+    return Design(parts, kind_of, networks)
 
 
 def bfm_zero_design(settings: Settings, arguments: Settings) -> Design:
@@ -119,8 +112,13 @@ def bfm_zero_design(settings: Settings, arguments: Settings) -> Design:
     used = [key for key in whole if any(key in names for names in keys.values())]
     space = Dict({key: whole[key] for key in used})
     sizes = {name: sum((space[key].shape or ())[0] for key in names) for name, names in keys.items()}
-    kinds = {key: normalizers.part(key).choice("name", (NO_NORM, BATCH_NORM)) for key in used}
-    norms = {key: Moments((space[key].shape or ())[0]) for key, kind in kinds.items() if kind == BATCH_NORM}
+    norms: dict[str, nn.Module] = dict.fromkeys(used, nn.Identity())
+    of_norms = {}
+    for key in used:
+        if normalizers.part(key).choice("name", (NO_NORM, BATCH_NORM)) == BATCH_NORM:
+            norms[key] = of_norms[f"_obs_normalizer._normalizers.{key}._normalizer"] = Moments(
+                (space[key].shape or ())[0]
+            )
     d, forward = _z_dim(archi), archi.part("f")
     B = _encoder(archi.part("b"), sizes["b"], d, linear=False)
     # A residual F has as many layers in its embeddings as in its joint network.
@@ -128,23 +126,21 @@ def bfm_zero_design(settings: Settings, arguments: Settings) -> Design:
     F = _successors(forward, sizes["f"], d, actions, "hidden_layers" if residual else "embedding_layers")
     policy = _policy(archi.part("actor"), sizes["actor"], d, actions)
     parts: dict[str, nn.Module] = {"_backward_map": B, "_forward_map": F, "_actor": policy}
-    parts |= {f"_obs_normalizer._normalizers.{key}._normalizer": norm for key, norm in norms.items()}
+    parts |= of_norms
 
     def seen(rows: Rows, name: str) -> Tensor:
-        return torch.cat([_normal(norms.get(key), rows[key]) for key in keys[name]], -1)  # type: ignore[index]
+        return torch.cat([norms[key](rows[key]) for key in keys[name]], -1)  # type: ignore[index]
 
-    def adapter(device: torch.device, gamma: float | None) -> Adapter:
-        networks = Networks(
-            features=lambda rows: B(seen(rows, "b")),
-            successors=lambda rows, z, action: F(seen(rows, "f"), z, action),
-            action=lambda rows, z: policy(seen(rows, "actor"), z),
-            dim=d,
-            place=Place(space, action_box(actions), device),
-            needs=entries_needed(keys),
-        )
-        return ForwardBackward(networks, gamma)
-
-    return Design(parts, adapter)
+    networks = Networks(
+        features=lambda rows: B(seen(rows, "b")),
+        successors=lambda rows, z, action: F(seen(rows, "f"), z, action),
+        action=lambda rows, z: policy(seen(rows, "actor"), z),
+        dim=d,
+        observation_space=space,
+        action_space=action_box(actions),
+        needs=entries_needed(keys),
+    )
+    return Design(parts, ForwardBackward, networks)
 
 
 def _entries(network: Settings, names: list[str]) -> list[str]:
@@ -165,59 +161,34 @@ def _z_dim(archi: Settings, name: str = "z_dim") -> int:
     return archi.size(name)
 
 
-def _hidden(network: Settings) -> int:
+def _shape(network: Settings, embeddings: str) -> Shape:
     hidden = network.size("hidden_dim")
     if hidden % 2:
         raise ValueError(f"{network.where}: hidden_dim is {hidden}, expected an even number")
-    return hidden
+    return Shape(
+        hidden=hidden,
+        layers=network.size("hidden_layers", 1, low=0, high=DEEP),
+        embeddings=network.size(embeddings, 2, low=2, high=DEEP),
+        residual=network.choice("model", ("simple", "residual"), "simple") == "residual",
+    )
 
 
 def _encoder(network: Settings, inputs: int, outputs: int, linear: bool = True) -> Encoder:
     """With 0 hidden layers TD-JEPA has a linear map, the others still have one layer."""
-    layers = network.size("hidden_layers", 2, low=0, high=DEEP)
-    return Encoder(
-        inputs,
-        outputs,
-        network.size("hidden_dim"),
-        layers=layers if linear else max(layers, 1),
-        on_sphere=network.flag("norm", True),
-    )
+    layers = max(network.size("hidden_layers", 2, low=0, high=DEEP), 0 if linear else 1)
+    hidden, on_sphere = network.size("hidden_dim"), network.flag("norm", True)
+    return Encoder(inputs, outputs, hidden, layers=layers, on_sphere=on_sphere)
 
 
 def _successors(
     network: Settings, obs: int, d: int, actions: int, embeddings: str = "embedding_layers"
 ) -> Successors | SeparateSuccessors:
-    heads = network.size("num_parallel", 2, high=16)
-    separate = network.choice("ensemble_mode", ("batch", "seq"), "batch") == "seq"
-
-    def successors(copies: int) -> Successors:
-        return Successors(
-            obs,
-            d,
-            actions,
-            _hidden(network),
-            layers=network.size("hidden_layers", 1, low=0, high=DEEP),
-            embeddings=network.size(embeddings, 2, low=2, high=DEEP),
-            heads=copies,
-            residual=network.choice("model", ("simple", "residual"), "simple") == "residual",
-        )
-
-    return SeparateSuccessors([successors(1) for _ in range(heads)]) if separate else successors(heads)
+    heads, shape = network.size("num_parallel", 2, high=16), _shape(network, embeddings)
+    if network.choice("ensemble_mode", ("batch", "seq"), "batch") == "seq":
+        return SeparateSuccessors([Successors(obs, d, actions, shape, heads=1) for _ in range(heads)])
+    return Successors(obs, d, actions, shape, heads=heads)
 
 
 def _policy(network: Settings, obs: int, d: int, actions: int) -> Policy:
     network.choice("name", ("actor", "simple", "residual"), "actor", hint=ELSEWHERE)
-    return Policy(
-        obs,
-        d,
-        actions,
-        _hidden(network),
-        layers=network.size("hidden_layers", 1, low=0, high=DEEP),
-        embeddings=network.size("embedding_layers", 2, low=2, high=DEEP),
-        residual=network.choice("model", ("simple", "residual"), "simple") == "residual",
-    )
-
-
-def _normal(norm: Moments | None, rows: Rows) -> Tensor:
-    assert isinstance(rows, Tensor)
-    return rows if norm is None else norm(rows)
+    return Policy(obs, d, actions, _shape(network, "embedding_layers"))

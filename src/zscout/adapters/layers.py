@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -83,9 +84,10 @@ def _norm(size: int, heads: int) -> nn.Module:
     return nn.LayerNorm(size) if heads == 1 else HeadsNorm(size, heads)
 
 
-def embedding(inputs: int, hidden: int, layers: int, heads: int, residual: bool) -> nn.Sequential:
+def embedding(inputs: int, shape: "Shape", heads: int = 1) -> nn.Sequential:
     """From ``inputs`` to hidden/2."""
-    if residual:
+    hidden, layers = shape.hidden, shape.embeddings
+    if shape.residual:
         inner = [Residual(hidden, hidden, heads, skip=True) for _ in range(layers - 2)]
         return nn.Sequential(Residual(inputs, hidden, heads), *inner, Residual(hidden, hidden // 2, heads))
     sequence: list[nn.Module] = [_linear(inputs, hidden, heads), _norm(hidden, heads), nn.Tanh()]
@@ -95,9 +97,10 @@ def embedding(inputs: int, hidden: int, layers: int, heads: int, residual: bool)
     return nn.Sequential(*sequence)
 
 
-def top(hidden: int, outputs: int, layers: int, heads: int, residual: bool) -> nn.Sequential:
+def top(outputs: int, shape: "Shape", heads: int = 1) -> nn.Sequential:
     """From two embeddings to the output."""
-    if residual:
+    hidden, layers = shape.hidden, shape.layers
+    if shape.residual:
         inner = [Residual(hidden, hidden, heads, skip=True) for _ in range(layers)]
         return nn.Sequential(*inner, Residual(hidden, outputs, heads, last=True))
     sequence: list[nn.Module] = []
@@ -106,17 +109,24 @@ def top(hidden: int, outputs: int, layers: int, heads: int, residual: bool) -> n
     return nn.Sequential(*sequence, _linear(hidden, outputs, heads))
 
 
+class Shape(NamedTuple):
+    """The layers of F and of the policy."""
+
+    hidden: int
+    layers: int  # of the joint network
+    embeddings: int  # layers of an embedding
+    residual: bool
+
+
 class Successors(nn.Module):
     """F(s,a,z) of h heads: embeddings of (s,a) and of (s,z), then a joint network."""
 
-    def __init__(
-        self, obs: int, z: int, actions: int, hidden: int, *, layers: int, embeddings: int, heads: int, residual: bool
-    ) -> None:
+    def __init__(self, obs: int, z: int, actions: int, shape: Shape, *, heads: int) -> None:
         super().__init__()
         self.heads = heads
-        self.embed_z = embedding(obs + z, hidden, embeddings, heads, residual)
-        self.embed_sa = embedding(obs + actions, hidden, embeddings, heads, residual)
-        self.Fs = top(hidden, z, layers, heads, residual)
+        self.embed_z = embedding(obs + z, shape, heads)
+        self.embed_sa = embedding(obs + actions, shape, heads)
+        self.Fs = top(z, shape, heads)
 
     def forward(
         self, obs: Float[Tensor, "n k"], z: Float[Tensor, "n d"], action: Float[Tensor, "n a"]
@@ -144,13 +154,10 @@ class SeparateSuccessors(nn.Module):
 class Policy(nn.Module):
     """π(s,z), the mean: embeddings of s and of (s,z), then a joint network and tanh."""
 
-    def __init__(
-        self, obs: int, z: int, actions: int, hidden: int, *, layers: int, embeddings: int, residual: bool
-    ) -> None:
+    def __init__(self, obs: int, z: int, actions: int, shape: Shape) -> None:
         super().__init__()
-        self.embed_z = embedding(obs + z, hidden, embeddings, 1, residual)
-        self.embed_s = embedding(obs, hidden, embeddings, 1, residual)
-        self.policy = top(hidden, actions, layers, 1, residual)
+        self.embed_z, self.embed_s = embedding(obs + z, shape), embedding(obs, shape)
+        self.policy = top(actions, shape)
 
     def forward(self, obs: Float[Tensor, "n k"], z: Float[Tensor, "n d"]) -> Float[Tensor, "n a"]:
         """The mean action."""

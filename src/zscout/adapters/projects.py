@@ -1,6 +1,7 @@
 """Adapters of models that are already built, by the members that their projects give them."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from gymnasium.spaces import Box, Dict
 from jaxtyping import Float
 from torch import Tensor
 
-from zscout.adapters.adapter import Adapter, ForwardBackward, Networks, Place, Rows, Transitions
+from zscout.adapters.adapter import CPU, Adapter, ForwardBackward, Networks, Rows, Transitions
 from zscout.base.types import Obs
 
 CALLS = {"φ": ("b",), "ψ": ("f", "actor"), "act": ("actor",)}  # the networks of each call, as in their configs
@@ -44,14 +45,8 @@ def td_jepa(model: Any, *, gamma: float | None = None) -> Adapter:
         )
     _check_sphere(inner.cfg.archi, "td_jepa")
     symmetric = bool(getattr(inner.cfg, "symmetric", False))
-    networks = Networks(
-        features=inner.psi,
-        successors=lambda obs, z, action: _with_heads(inner.phi_predictor(obs, z, action)),
-        action=lambda obs, z: inner.act(obs, z, mean=True),
-        dim=inner.cfg.archi.phi_dim if symmetric else inner.cfg.archi.psi_dim,
-        place=_place(inner),
-    )
-    return Adapter(networks, _discount(model, gamma))
+    dim = inner.cfg.archi.phi_dim if symmetric else inner.cfg.archi.psi_dim
+    return Adapter(_of_model(inner, inner.psi, inner.phi_predictor, dim), _discount(model, gamma))
 
 
 def hilp(agent: Any, *, gamma: float | None = None) -> Adapter:
@@ -61,17 +56,13 @@ def hilp(agent: Any, *, gamma: float | None = None) -> Adapter:
     """
     _check_members(agent, "hilp", ("feature_learner", "successor_net", "actor", "cfg"))
     _check_goals(agent, None, "hilp")
-    networks = Networks(
-        features=lambda obs: agent.feature_learner.feature_net(_encoded(agent, obs)),
-        successors=lambda obs, z, action: torch.stack([*agent.successor_net(_encoded(agent, obs), z, action)]),
-        action=_mean_action(agent),
-        dim=agent.cfg.z_dim,
-        place=_place(agent),
+    networks = _of_agent(
+        agent, lambda obs: agent.feature_learner.feature_net(_encoded(agent, obs)), agent.successor_net
     )
-    return of_feature_type(networks, getattr(agent.cfg, "feature_type", "state"), gamma)
+    return of_feature_type(getattr(agent.cfg, "feature_type", "state"), networks, gamma)
 
 
-def of_feature_type(networks: Networks, kind: str, gamma: float | None) -> Adapter:
+def of_feature_type(kind: str, networks: Networks, gamma: float | None) -> Adapter:
     """The adapter for HILP's ``feature_type``: state, diff or concat."""
     if kind == "state":
         return Adapter(networks, gamma)
@@ -94,14 +85,9 @@ def controllable_agent(
     _check_members(agent, "controllable_agent", ("backward_net", "forward_net", "actor", "cfg"))
     _check_sphere(agent.cfg, "controllable_agent")
     _check_goals(agent, goals, "controllable_agent")
-    networks = Networks(
-        features=lambda obs: agent.backward_net(goals(obs) if goals else _encoded(agent, obs)),  # type: ignore[arg-type]
-        successors=lambda obs, z, action: torch.stack([*agent.forward_net(_encoded(agent, obs), z, action)]),
-        action=_mean_action(agent),
-        dim=agent.cfg.z_dim,
-        place=_place(agent),
-    )
-    return _on_sample(ForwardBackward(networks, gamma), observations)
+    seen: Callable[[Any], Any] = goals or partial(_encoded, agent)
+    networks = _of_agent(agent, lambda obs: agent.backward_net(seen(obs)), agent.forward_net)
+    return ForwardBackward(networks, gamma).fitted(observations)
 
 
 def _forward_backward(
@@ -109,15 +95,8 @@ def _forward_backward(
 ) -> ForwardBackward:
     inner = _inner(model, name, ("backward_map", "forward_map", "act", "cfg"))
     _check_sphere(inner.cfg.archi, name)
-    networks = Networks(
-        features=inner.backward_map,
-        successors=lambda obs, z, action: _with_heads(inner.forward_map(obs, z, action)),
-        action=lambda obs, z: inner.act(obs, z, mean=True),
-        dim=inner.cfg.archi.z_dim,
-        needs=entries_needed(keys),
-        place=_place(inner),
-    )
-    return _on_sample(ForwardBackward(networks, _discount(model, gamma)), observations)
+    networks = _of_model(inner, inner.backward_map, inner.forward_map, inner.cfg.archi.z_dim, entries_needed(keys))
+    return ForwardBackward(networks, _discount(model, gamma)).fitted(observations)
 
 
 def entries_needed(keys: Mapping[str, str | Sequence[str]]) -> dict[str, list[str]]:
@@ -125,10 +104,6 @@ def entries_needed(keys: Mapping[str, str | Sequence[str]]) -> dict[str, list[st
     lists = {name: [one] if isinstance(one, str) else list(one) for name, one in keys.items()}
     needs = {call: [key for name in names for key in lists.get(name, ())] for call, names in CALLS.items()}
     return {call: list(dict.fromkeys(names)) for call, names in needs.items() if names}
-
-
-def _on_sample(model: ForwardBackward, observations: Obs | None) -> ForwardBackward:
-    return model if observations is None else model.fitted(observations)
 
 
 def _inner(model: Any, name: str, members: Sequence[str]) -> Any:
@@ -165,8 +140,34 @@ def _discount(model: Any, gamma: float | None) -> float | None:
     return getattr(train, "discount", None) if gamma is None else gamma
 
 
+def _of_model(
+    inner: Any, features: Callable[[Rows], Tensor], successors: Any, dim: int, needs: Mapping[str, Sequence[str]] = {}
+) -> Networks:
+    """The networks of a model that acts by ``act(obs, z, mean=True)``."""
+    return Networks(
+        features=features,
+        successors=lambda obs, z, action: _with_heads(successors(obs, z, action)),
+        action=lambda obs, z: inner.act(obs, z, mean=True),
+        dim=dim,
+        needs=needs,
+        **_spaces(inner),
+    )
+
+
 def _with_heads(successors: Tensor) -> Float[Tensor, "h n d"]:
     return successors if successors.ndim == 3 else successors[None]  # a single head has no dimension of its own
+
+
+def _of_agent(agent: Any, features: Callable[[Rows], Tensor], successors: Any) -> Networks:
+    """The networks of an agent that has an actor."""
+    std = () if getattr(agent.cfg, "boltzmann", False) else (1.0,)  # the mean does not depend on it
+    return Networks(
+        features=features,
+        successors=lambda obs, z, action: torch.stack([*successors(_encoded(agent, obs), z, action)]),
+        action=lambda obs, z: agent.actor(_encoded(agent, obs), z, *std).mean,
+        dim=agent.cfg.z_dim,
+        **_spaces(agent),
+    )
 
 
 def _encoded(agent: Any, obs: Rows) -> Any:
@@ -174,13 +175,8 @@ def _encoded(agent: Any, obs: Rows) -> Any:
     return obs if encoder is None else encoder(obs)
 
 
-def _mean_action(agent: Any) -> Callable[[Rows, Tensor], Tensor]:
-    std = () if getattr(agent.cfg, "boltzmann", False) else (1.0,)  # the mean does not depend on it
-    return lambda obs, z: agent.actor(_encoded(agent, obs), z, *std).mean
-
-
-def _place(model: Any) -> Place:
-    """Spaces and device of a model, from the members that have them."""
+def _spaces(model: Any) -> dict[str, Any]:
+    """Spaces and device of a model for ``Networks``, from the members that have them."""
     cfg = model.cfg
     space = getattr(model, "obs_space", None)
     if space is None:
@@ -192,8 +188,8 @@ def _place(model: Any) -> Place:
     actions = cfg.action_dim if actions is None else actions
     module = model if isinstance(model, torch.nn.Module) else getattr(model, "actor", None)
     weights = next(module.parameters(), None) if isinstance(module, torch.nn.Module) else None
-    device = torch.device("cpu") if weights is None else weights.device
-    return Place(space, action_box(int(actions)), device)
+    device = CPU if weights is None else weights.device
+    return {"observation_space": space, "action_space": action_box(int(actions)), "device": device}
 
 
 def action_box(entries: int) -> Box:

@@ -18,6 +18,11 @@ class Settings:
             raise ValueError(f"{where} is {type(given).__name__}, expected an object")
         self.given, self.where = given, where
 
+    @classmethod
+    def of(cls, path: Path) -> "Settings":
+        """The object in a JSON file."""
+        return cls(read_json(path), str(path))
+
     def __contains__(self, name: str) -> bool:
         return name in self.given
 
@@ -78,11 +83,6 @@ class Settings:
         if name not in self.given and default is None:
             raise ValueError(f"{self.where} lacks the key {name!r}")
         return self.given.get(name, default)
-
-
-def read_settings(path: Path) -> Settings:
-    """The object in a JSON file."""
-    return Settings(read_json(path), str(path))
 
 
 def _short(value: object) -> str:

@@ -12,7 +12,7 @@ from torch import Generator, Tensor
 
 from zscout.base.hints import known_name as known_name
 from zscout.base.randomness import Rng, Streams
-from zscout.base.types import Action, Vectors
+from zscout.base.types import Action, Obs, Vectors
 
 LARGEST_COUNT = 10_000_000  # candidates, rounds or rollouts: a larger number is a typo or a tampered file
 
@@ -196,6 +196,24 @@ def common_shape(one: tuple[int, ...], other: tuple[int, ...], names: str) -> tu
         return tuple(torch.broadcast_shapes(one, other))
     except RuntimeError:
         raise ValueError(f"{names} have batch dimensions {tuple(one)} and {tuple(other)}, which do not match") from None
+
+
+def check_entries(rows: Tensor, name: str, entries: int) -> None:
+    """Raise ValueError unless the last dimension has that many entries; a Box takes longer than a whole step."""
+    if not rows.ndim or rows.shape[-1] != entries:
+        raise ValueError(f"{name} has shape {tuple(rows.shape)}, expected [*b {entries}]")
+
+
+def as_rows(
+    state: Obs, action: Action, sizes: tuple[int, int], what: str
+) -> tuple[tuple[int, ...], Float[Tensor, "n k"], Float[Tensor, "n a"]]:
+    """*b, and states and actions (``what`` they are called) as rows, on the state's device if it is a tensor."""
+    device = state.device if isinstance(state, Tensor) else None
+    here, force = as_finite(state, "state", device), as_finite(action, what, device)
+    check_entries(here, "state", sizes[0])
+    check_entries(force, what, sizes[1])
+    runs = common_shape(here.shape[:-1], force.shape[:-1], f"states and {what}s")
+    return runs, here.expand(*runs, -1).reshape(-1, sizes[0]), force.expand(*runs, -1).reshape(-1, sizes[1])
 
 
 def _as_tensor(value: Any, name: str, wanted: str, device: torch.device | None) -> Tensor:

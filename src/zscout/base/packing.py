@@ -12,11 +12,6 @@ def may_be_packed(name: str) -> bool:
     return ".weights." in name and not name.endswith(SCALE)
 
 
-def in_half(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Weight matrices as float16."""
-    return {name: tensor.half() if may_be_packed(name) else tensor for name, tensor in tensors.items()}
-
-
 def in_bytes(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     """Weight matrices [*b in out] as int8, with scales [*b 1 out]: the largest weight of a column is ±127."""
     packed: dict[str, Tensor] = {}

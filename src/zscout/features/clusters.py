@@ -8,7 +8,7 @@ from torch import Tensor
 
 from zscout.base.edge import as_size
 from zscout.base.types import FiniteWorld
-from zscout.features.graph import adjacency
+from zscout.features.laplacian import adjacency
 from zscout.worlds import GridWorld
 
 

@@ -11,7 +11,6 @@ from torch import Tensor
 
 from zscout.base.edge import as_size
 from zscout.base.types import FiniteWorld
-from zscout.features.graph import adjacency
 
 DENSE = 400  # states up to which the dense solver is faster
 EQUAL_EIGENVALUES = 1e-8  # eigenvalues closer than this are equal
@@ -58,6 +57,25 @@ def whole_dim(world: FiniteWorld, least: int) -> int:
 def graph_laplacian(world: FiniteWorld, normalised: bool = False) -> csc_array:
     """L = D − A, or I − D^{-½}AD^{-½}."""
     return _laplacian_of(adjacency(world), normalised)
+
+
+def adjacency(world: FiniteWorld, graded: bool = False) -> csr_array:
+    """A [S S] without loops: an edge joins two states if some action can lead from one to the other.
+
+    Entries are 1 or, if ``graded``, a·k for the k-th outcome of the a-th action. In a grid these are 1, 2, 3, 4 for up,
+    down, left, right. With slip they are ten times that, because the k-th outcome is the k-th action; only ratios
+    matter.
+    """
+    state, action, outcome = np.nonzero(world.probabilities.cpu().numpy() > 0)
+    target = world.successors.cpu().numpy()[state, action, outcome]
+    weights = (action + 1.0) * (outcome + 1.0)
+    moves = csr_array((weights, (state, target)), shape=(world.n_states, world.n_states))
+    moves = csr_array(moves + moves.T)
+    moves.setdiag(0)
+    moves.eliminate_zeros()
+    if not graded:
+        moves.data[:] = 1.0
+    return moves
 
 
 def _laplacian_of(A: csr_array, normalised: bool) -> csc_array:

@@ -1,4 +1,4 @@
-"""What the networks of all models share: freezing, and fast inference."""
+"""What the networks of all models share: freezing, fast inference, and Adam in a checkpoint."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -76,3 +76,21 @@ class Freezable(nn.Module):
 def rectified(x: Tensor) -> Tensor:
     """ReLU, in place if no gradient is needed."""
     return torch.relu(x) if x.requires_grad else torch.relu_(x)
+
+
+def moments_of(optimiser: torch.optim.Adam, prefix: str) -> dict[str, Tensor]:
+    """Adam's state by names that begin with a prefix; empty before its first step."""
+    found = {}
+    for index, parameter in enumerate(optimiser.param_groups[0]["params"]):
+        state = optimiser.state.get(parameter, {})
+        found.update({f"{prefix}.{index}.{name}": tensor for name, tensor in state.items()})
+    return found
+
+
+def fill_moments(optimiser: torch.optim.Adam) -> None:
+    """Adam's state before its first step; by default it appears only with that step."""
+    on_device = optimiser.defaults["capturable"] or optimiser.defaults["fused"]
+    for parameter in optimiser.param_groups[0]["params"]:
+        step = torch.zeros((), device=parameter.device if on_device else None)
+        zeros = (torch.zeros_like(parameter, memory_format=torch.preserve_format) for _ in range(2))
+        optimiser.state[parameter] = dict(zip(("step", "exp_avg", "exp_avg_sq"), (step, *zeros), strict=True))

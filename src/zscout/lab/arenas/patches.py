@@ -12,7 +12,7 @@ from torch import Generator, Tensor
 
 from zscout.base.edge import known_name
 from zscout.features import encode
-from zscout.features.graph import adjacency
+from zscout.features.laplacian import adjacency
 from zscout.lab.arenas.arena import Batch, Task
 from zscout.lab.arenas.grid import GridArena
 from zscout.lab.arenas.ground import FINE_LAPLACIAN

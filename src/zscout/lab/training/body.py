@@ -5,7 +5,7 @@ from typing import Any
 
 from zscout.lab.training.fb import FBPretraining
 from zscout.lab.training.training import Training
-from zscout.models.fb.bodies.training import BodyTrainer
+from zscout.models.fb.body_training import BodyTrainer
 from zscout.models.fb.model import FB
 from zscout.models.fb.recipe import BodyRecipe, FBProgress
 from zscout.models.files.folder import save_observations

@@ -34,7 +34,7 @@ class DataTraining(BodyTraining):
             )
         cells = None
         if place.kind == "body":
-            from zscout.models.fb.bodies.collection import cells_of
+            from zscout.models.fb.body_training import cells_of
 
             cells = partial(cells_of, world)
         return DataTrainer(data, recipe, what.seed, what.device, world.observation_space, cells)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -90,21 +91,6 @@ def _exorl(table: Table) -> Pieces:
         yield _piece(obs[:-1], action[1:], next_obs, np.reshape(discount[1:], -1) == 0)
 
 
-def _d4rl(table: Table) -> Pieces:
-    """Trajectories one after the other; a terminal row terminates, a timeout only ends."""
-    return _joined(table, "terminals", "timeouts")
-
-
-def _ogbench(table: Table) -> Pieces:
-    """Trajectories one after the other; a terminal row ends one and does not terminate."""
-    return _joined(table, "", "terminals")
-
-
-def _minari(file: Table) -> Pieces:
-    """A group for each episode."""
-    return _episodes(file, MINARI, "observations", "actions", "terminations")
-
-
 def _metamotivo(file: Table) -> Pieces:
     """A group for each episode; or a buffer of transitions, whose next ones may be in a group."""
     if _groups(file, METAMOTIVO):
@@ -123,20 +109,6 @@ def _plain(table: Table) -> Pieces:
         ["obs", "action", "next_obs", "terminated", *({"truncated"} & table.fields.keys())]
     ):
         yield _piece(obs, action, next_obs, _any([over]), _any([over, *cut]))
-
-
-LAYOUTS = {
-    "exorl": Layout(("observation", "action", "discount"), _exorl, without=NEXT),
-    "d4rl": Layout(("observations", "actions", "terminals", "timeouts"), _d4rl),
-    "ogbench": Layout(("observations", "actions", "terminals"), _ogbench),
-    "minari": Layout(("observations", "actions", "terminations"), _minari, MINARI),
-    "metamotivo": Layout(("observation", "action"), _metamotivo, METAMOTIVO),
-    "plain": Layout(("obs", "action", "next_obs", "terminated"), _plain),
-}
-"""By name; the first that fits is taken."""
-
-
-# Parts
 
 
 def _groups(table: Table, prefix: str) -> list[str]:
@@ -166,7 +138,7 @@ def _episodes(file: Table, prefix: str, obs: str, action: str, terminated: str) 
         yield _piece(seen[:-1], done[:n], seen[1:], _any([over]), np.arange(n) == n - 1)
 
 
-def _joined(table: Table, over: str, end: str) -> Pieces:
+def _joined(table: Table, end: str, over: str = "") -> Pieces:
     """Trajectories one after the other. Without next_observations, the last action of each leads nowhere."""
     names = ["observations", "actions", end, *([over] if over else [])]
     if "next_observations" in table.fields:
@@ -199,3 +171,22 @@ def _piece(
     obs: np.ndarray, action: np.ndarray, next_obs: np.ndarray, over: np.ndarray, end: np.ndarray | None = None
 ) -> Piece:
     return Piece(obs, action, next_obs, over, over if end is None else over | end)
+
+
+LAYOUTS = {
+    "exorl": Layout(("observation", "action", "discount"), _exorl, without=NEXT),
+    # A terminal row terminates, a timeout only ends
+    "d4rl": Layout(
+        ("observations", "actions", "terminals", "timeouts"), partial(_joined, over="terminals", end="timeouts")
+    ),
+    # A terminal row ends a trajectory and does not terminate
+    "ogbench": Layout(("observations", "actions", "terminals"), partial(_joined, end="terminals")),
+    "minari": Layout(
+        ("observations", "actions", "terminations"),
+        partial(_episodes, prefix=MINARI, obs="observations", action="actions", terminated="terminations"),
+        MINARI,
+    ),
+    "metamotivo": Layout(("observation", "action"), _metamotivo, METAMOTIVO),
+    "plain": Layout(("obs", "action", "next_obs", "terminated"), _plain),
+}
+"""By name; the first that fits is taken."""

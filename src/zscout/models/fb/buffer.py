@@ -9,8 +9,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor
 
-from zscout.models.fb.cuda_graph import as_graph
-from zscout.models.fb.learner import SAMPLE, FBLearner, LearnerTrainer, Rows, centred
+from zscout.models.fb.learner import SAMPLE, FBLearner, LearnerTrainer, Rows, as_graph, centred
 from zscout.models.fb.model import FB
 from zscout.models.fb.recipe import BufferRecipe
 
@@ -120,9 +119,8 @@ class BufferTrainer(LearnerTrainer):
 
     def _captured(self) -> Callable[[], Tensor]:
         if self._update is None:
-            self._update = lambda: self.learner.update(*self._rows())
-            if self.device.type == "cuda":
-                self._update = as_graph(self._update, self.learner.live_tensors, self.learner.rng)
+            learner = self.learner
+            self._update = as_graph(lambda: learner.update(*self._rows()), learner.live_tensors, learner.rng)
         return self._update
 
     def _set_rates(self) -> None:

@@ -6,12 +6,13 @@ from typing import Protocol, runtime_checkable
 
 import torch
 from gymnasium.spaces import Box
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Generator, Tensor
 
 from zscout.base.edge import as_size
 
 RUNS = 4_096  # episodes side by side
+LENGTH = 70  # of an episode
 
 
 @runtime_checkable
@@ -58,17 +59,11 @@ class Experience:
 
 
 def random_forces(
-    world: BatchWorld,
-    transitions: int,
-    rng: Generator,
-    *,
-    length: int = 70,
-    correlation: float = 0.8,
-    size: float = 1.0,
+    world: BatchWorld, transitions: int, rng: Generator, *, correlation: float = 0.8, size: float = 1.0
 ) -> Experience:
-    """Episodes of ``length`` under forces a ← ρa + √(1 − ρ²) · N(0, size²), clipped to [−1, 1]."""
+    """Episodes of ``LENGTH`` under forces a ← ρa + √(1 − ρ²) · N(0, size²), clipped to [−1, 1]."""
     runs = min(RUNS, as_size(transitions, "transitions", 1))
-    steps = [vars(step).values() for step in force_steps(world, transitions, rng, runs, length, correlation, size)]
+    steps = [vars(step).values() for step in force_steps(world, transitions, rng, runs, LENGTH, correlation, size)]
     return Experience(*(torch.cat(part) for part in zip(*steps, strict=True)))
 
 
@@ -77,7 +72,7 @@ def force_steps(
     transitions: int,
     rng: Generator,
     runs: int,
-    length: int = 70,
+    length: int,
     correlation: float = 0.8,
     size: float = 1.0,
 ) -> Iterator[Experience]:
@@ -93,17 +88,6 @@ def force_steps(
         state = torch.where(ended[:, None], world.random_states(runs, rng), entered)
         age = age.masked_fill(ended, 0)
         force = correlation * force + size * (1 - correlation**2) ** 0.5 * _normal(runs, actions, rng)
-
-
-def widest(psi: Float[Tensor, "n k d"], V_inv: Float[Tensor, "n d d"]) -> Int[Tensor, " n"]:
-    """The candidate with the largest ‖ψ‖_{V⁻¹} in each run."""
-    return torch.einsum("nkd,nde,nke->nk", psi, V_inv, psi).argmax(1)
-
-
-def narrowed(V_inv: Float[Tensor, "n d d"], phi: Float[Tensor, "n d"]) -> Float[Tensor, "n d d"]:
-    """(V + φφᵀ)⁻¹ of each run, by a rank-1 update."""
-    toward = (V_inv @ phi[..., None])[..., 0]
-    return V_inv - toward[:, :, None] * toward[:, None] / (1 + (phi * toward).sum(-1))[:, None, None]
 
 
 def _normal(n: int, width: int, rng: Generator) -> Float[Tensor, "n width"]:

@@ -19,9 +19,12 @@ from torch import Generator, Tensor
 from zscout.models.fb.model import FB, FBConfig
 from zscout.models.fb.recipe import FBProgress, LearnerRecipe
 from zscout.models.fb.task_prior import random_tasks
+from zscout.models.networks import fill_moments, moments_of
 from zscout.models.sphere import goals_or_uniform
 
+ARCHITECTURE = ("dim", "gamma", "hidden", "layers", "frequencies", "gated", "quadratic", "goal_features")  # in a recipe
 SAMPLE = 200_000  # observations for moments
+WARM_UP = 3  # updates before one is captured, as CUDA graphs need
 MOST_SPANS = 1_000  # of a stopwatch, before they are added up
 
 
@@ -49,15 +52,8 @@ class FBLearner:
             observation_low=tuple(end if math.isfinite(end) else None for end in space.low.tolist()),
             observation_high=tuple(end if math.isfinite(end) else None for end in space.high.tolist()),
             actions=actions,
-            dim=recipe.dim,
-            gamma=recipe.gamma,
-            hidden=recipe.hidden,
-            layers=recipe.layers,
-            frequencies=recipe.frequencies,
-            gated=recipe.gated,
-            quadratic=recipe.quadratic,
-            goal_features=recipe.goal_features,
             prior=True,
+            **{name: getattr(recipe, name) for name in ARCHITECTURE},
         )
         self.online = FB(config, seed).to(self.device)
         self.target = copy.deepcopy(self.online).requires_grad_(False)
@@ -113,7 +109,8 @@ class FBLearner:
     def improve(self, here: Float[Tensor, "n e"], z: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
         """One step of the actor up F(s,π(s,z),z)·z; returns its mean per step."""
         online = self.online
-        value = least_value(online.forward_of(here, self.noisy(online.action_of(here, z)), z), z).mean()
+        F = online.forward_of(here, self.noisy(online.action_of(here, z)), z)
+        value = (F * z).sum(-1).amin(0).mean()
         self.descend(-value, "actor")
         return value.detach() * (1 - self.recipe.gamma)
 
@@ -154,30 +151,19 @@ class FBLearner:
         """What an update changes, in place."""
         state = {f"online.{name}": tensor for name, tensor in self.online.state_dict().items()}
         state |= {f"target.{name}": tensor for name, tensor in self.target.state_dict().items()}
-        for network, optimiser in self.optimisers.items():
-            for index, parameter in enumerate(optimiser.param_groups[0]["params"]):
-                moments = optimiser.state.get(parameter, {})
-                state |= {f"adam.{network}.{index}.{name}": tensor for name, tensor in moments.items()}
+        for name, optimiser in self.optimisers.items():
+            state |= moments_of(optimiser, f"adam.{name}")
         return state
 
     def resume(self, tensors: dict[str, Tensor]) -> None:
         """Continue from ``live_tensors`` and the random state of a checkpoint."""
         for optimiser in self.optimisers.values():
-            _fill_moments(optimiser)
+            fill_moments(optimiser)
         live = self.live_tensors()
         for name, tensor in tensors.items():
             if name in live:
                 live[name].copy_(tensor)
         self.rng.set_state(tensors["rng"].cpu())
-
-
-def _fill_moments(optimiser: torch.optim.Adam) -> None:
-    """Adam's state before its first step; by default it appears only with that step."""
-    on_device = optimiser.defaults["capturable"] or optimiser.defaults["fused"]
-    for parameter in optimiser.param_groups[0]["params"]:
-        step = torch.zeros((), device=parameter.device if on_device else None)
-        zeros = (torch.zeros_like(parameter, memory_format=torch.preserve_format) for _ in range(2))
-        optimiser.state[parameter] = dict(zip(("step", "exp_avg", "exp_avg_sq"), (step, *zeros), strict=True))
 
 
 class Stopwatch:
@@ -249,6 +235,44 @@ class LearnerTrainer:
         self.log = [FBProgress(**line) for line in counters["log"]]
 
 
+def as_graph(
+    update: Callable[[], Tensor], live: Callable[[], dict[str, Tensor]], rng: Generator
+) -> Callable[[], Tensor]:
+    """``update`` as one CUDA graph; what it changes (``live``, ``rng``) is put back after the capture.
+
+    On the CPU, the update as it is.
+    """
+    if rng.device.type != "cuda":
+        return update
+    before = {name: tensor.detach().clone() for name, tensor in live().items()}
+    seeded = rng.get_state()
+    precision = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")  # TF32: the graph keeps the kernels chosen now
+    try:
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(WARM_UP):
+                update()
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        graph.register_generator_state(rng)
+        with torch.cuda.graph(graph):
+            answer = update()
+    finally:
+        torch.set_float32_matmul_precision(precision)
+    with torch.no_grad():
+        for name, tensor in live().items():  # moments of an optimiser appear with its first step
+            tensor.copy_(before[name]) if name in before else tensor.zero_()
+    rng.set_state(seeded)
+
+    def replay() -> Tensor:
+        graph.replay()
+        return answer
+
+    return replay
+
+
 # Losses, with B centred over the batch
 
 
@@ -283,8 +307,3 @@ def least(F: Float[Tensor, "h n d"], z: Float[Tensor, "n d"]) -> Float[Tensor, "
         return F[0]
     index: Int[Tensor, " n"] = (F * z).sum(-1).argmin(0)
     return F.gather(0, index[None, :, None].expand(1, -1, F.shape[-1]))[0]
-
-
-def least_value(F: Float[Tensor, "h n d"], z: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
-    """The lowest F·z of the heads."""
-    return (F * z).sum(-1).amin(0)

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,6 +19,7 @@ from zscout.base.edge import (
     as_given,
     as_size,
     as_vectors,
+    check_entries,
     common_shape,
     known_name,
 )
@@ -26,16 +28,13 @@ from zscout.models.fb.networks import FBInference, Perceptrons, waves
 from zscout.models.fb.task_prior import OBSERVATIONS, covariance_of_rewards
 from zscout.models.networks import Freezable
 from zscout.models.sphere import project_sphere
-from zscout.worlds.bodies.goals import GEOMETRY, goals_of
+from zscout.worlds.bodies.goals import GEOMETRY, goal_features
 
 GOALS = 256  # observations whose z are kept for ``sample_z``
 
-GoalFeatures = Callable[[Float[Tensor, "*b k"]], Float[Tensor, "*b g"]]
-
-
-GOAL_FEATURES: dict[str, GoalFeatures] = {
+GOAL_FEATURES: dict[str, Callable[[Tensor], Tensor]] = {
     "all": lambda obs: obs,
-    **{name: lambda obs, name=name: goals_of(name)(obs) for name in GEOMETRY},  # type: ignore[misc]
+    **{name: partial(goal_features, name) for name in GEOMETRY},
 }
 """Named functions of the observation that B may see; a program may add its own before it loads such a model."""
 
@@ -116,6 +115,7 @@ class FB(Freezable):
     """
 
     format: ClassVar[str] = "zscout-fb-1"
+    draws_for_each_run = True  # the policy is deterministic
 
     obs_mean: Tensor
     obs_scale: Tensor
@@ -134,7 +134,7 @@ class FB(Freezable):
     def __init__(self, config: FBConfig, seed: int = 0) -> None:
         super().__init__()
         rng = Generator().manual_seed(seed)
-        self.config = config
+        self.config, self.dim, self.gamma = config, config.dim, config.gamma
         self.about: dict[str, Any] = {}  # origin, for the model card
         self.atlas: Any = None  # of its behaviours, if there is one
         shapes = dict(config.shapes())
@@ -194,16 +194,6 @@ class FB(Freezable):
     # The BehaviorModel
 
     @property
-    def dim(self) -> int:
-        """d, the number of features."""
-        return self.config.dim
-
-    @property
-    def gamma(self) -> float:
-        """The discount of ψ."""
-        return self.config.gamma
-
-    @property
     def device(self) -> torch.device:
         """The device of the weights."""
         return self.mean.device
@@ -233,11 +223,6 @@ class FB(Freezable):
         pairs = (*runs, *own.shape[-2:])
         psi = by(networks, encoded, own.expand(pairs).reshape(-1, self.dim))
         return psi.reshape(pairs) if psi.ndim == 2 else psi.reshape(len(psi), *pairs).movedim(0, -3)
-
-    @property
-    def draws_for_each_run(self) -> bool:
-        """Always True: the policy is deterministic."""
-        return True
 
     @torch.no_grad()
     def act(self, obs: Obs, z: Vectors, rng: Any = None) -> Action:
@@ -341,9 +326,7 @@ class FB(Freezable):
 
     def _obs(self, obs: Obs) -> Float[Tensor, "*b k"]:
         given = as_finite(obs, "observation", self.device)
-        k = len(self.config.observation_low)
-        if not given.ndim or given.shape[-1] != k:
-            raise ValueError(f"observation has shape {tuple(given.shape)}, expected [*b {k}]")
+        check_entries(given, "observation", len(self.config.observation_low))
         return given.to(self.mean.dtype)
 
     def _z(self, z: Vectors, candidates: bool = False) -> Float[Tensor, "*b d"]:

@@ -5,7 +5,8 @@ from dataclasses import dataclass, fields
 
 from zscout.base.edge import as_discount, as_positive, as_size, in_range
 
-PHASES = ("feature_steps", "policy_steps", "evaluation_steps")
+LEAST = {"batch": 8, "frequencies": 0}  # whole numbers that are not at least 1
+POSITIVE = ("learning_rate", "actor_rate", "tau", "force")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,19 +31,18 @@ class LearnerRecipe:
     noise: float = 0.2  # added to the policy's actions in training, clipped at 0.3
 
     def __post_init__(self) -> None:
+        """Unless a name is listed here, a whole number is at least 1, and any other number is from 0 to 1."""
         for field in fields(self):
-            value = getattr(self, field.name)
-            if field.type in (bool, str) and type(value) is not field.type:
-                expected = "true or false" if field.type is bool else "a word"
-                raise ValueError(f"{field.name} is {value!r}, expected {expected}")
-        for name in ("dim", "hidden", "layers"):
-            as_size(getattr(self, name), name, 1)
-        as_size(self.batch, "batch", 8)
+            name, kind, value = field.name, field.type, getattr(self, field.name)
+            if kind in (bool, str) and type(value) is not kind:
+                raise ValueError(f"{name} is {value!r}, expected {'true or false' if kind is bool else 'a word'}")
+            if kind is int:
+                as_size(value, name, LEAST.get(name, 1))
+            elif name in POSITIVE:
+                as_positive(value, name)
+            elif kind is float and name != "orthonormality":
+                in_range(value, name, 0.0, 1.0)
         as_discount(self.gamma)
-        for name in ("learning_rate", "actor_rate", "tau"):
-            as_positive(getattr(self, name), name)
-        for name in ("goal_share", "task_share", "noise"):
-            in_range(getattr(self, name), name, 0.0, 1.0)
         in_range(self.orthonormality, "orthonormality", 0.0, math.inf, open_end=True)
 
 
@@ -56,20 +56,10 @@ class FBRecipe(LearnerRecipe):
     feature_steps: int = 8_000  # F, B and the actor by the FB loss
     policy_steps: int = 15_000  # F and the actor with B fixed, by regression on rollouts
     evaluation_steps: int = 5_000  # F alone, for the final policies
-    on_policy: float = (
-        0.75  # share of a batch from rollouts of the current policies, once B is fixed; all of it in the last phase
-    )
+    on_policy: float = 0.75  # share of a batch from rollouts of the current policies, once B is fixed; last phase: 1
     chain: int = 20  # n: steps of a rollout that are summed before F bootstraps
     runs: int = 2_048  # rollouts at a time
     refresh: int = 100  # updates between new rollouts
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("transitions", *PHASES, "chain", "runs", "refresh"):
-            as_size(getattr(self, name), name, 1)
-        as_positive(self.force, "force")
-        for name in ("correlation", "on_policy"):
-            in_range(getattr(self, name), name, 0.0, 1.0)
 
     @property
     def phases(self) -> tuple[int, int, int]:
@@ -102,13 +92,6 @@ class BufferRecipe(LearnerRecipe):
     balance: float = 0.0  # a transition has weight n^−balance, n: transitions in its cell of heights and speeds
     repeat: int = 1  # control steps of an action
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("steps", "buffer", "repeat"):
-            as_size(getattr(self, name), name, 1)
-        for name in ("decay", "balance"):
-            in_range(getattr(self, name), name, 0.0, 1.0)
-
 
 @dataclass(frozen=True, kw_only=True)
 class BodyRecipe(BufferRecipe):
@@ -126,10 +109,6 @@ class BodyRecipe(BufferRecipe):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("bodies", "updates", "warm_up", "episode", "hold", "candidates"):
-            as_size(getattr(self, name), name, 1)
-        for name in ("explorers", "random", "archive"):
-            in_range(getattr(self, name), name, 0.0, 1.0)
         if self.buffer < max(self.warm_up, self.bodies):
             raise ValueError(f"buffer is {self.buffer}: expected at least warm_up and bodies")
 
@@ -139,10 +118,6 @@ class DataRecipe(BufferRecipe):
     """FB updates on the transitions of files."""
 
     refresh: int = 20_000  # updates after which the buffer gets other transitions, if it does not hold all
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        as_size(self.refresh, "refresh", 1)
 
 
 @dataclass(frozen=True)

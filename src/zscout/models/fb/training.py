@@ -9,12 +9,12 @@ import torch
 from jaxtyping import Float
 from torch import Generator, Tensor
 
-from zscout.models.fb.cuda_graph import as_graph
-from zscout.models.fb.data import BatchWorld, random_forces
-from zscout.models.fb.learner import SAMPLE, FBLearner, LearnerTrainer, Rows, centred, least
+from zscout.models.fb.data import BatchWorld, Experience, random_forces
+from zscout.models.fb.learner import SAMPLE, FBLearner, LearnerTrainer, Rows, as_graph, centred, least
 from zscout.models.fb.model import FB
 from zscout.models.fb.recipe import FBProgress, FBRecipe
-from zscout.models.fb.rollouts import Rollouts
+
+PAIRS = 24  # states of a rollout that are trained on; n more steps follow
 
 
 class FBTrainer(LearnerTrainer):
@@ -145,14 +145,57 @@ class FBTrainer(LearnerTrainer):
     def _functions(self) -> tuple[Callable[[], Tensor], Callable[[], Tensor]]:
         """The update of this phase and the refill of rollouts; on CUDA one graph each."""
         if self._update is None or self._refill is None:
-            self._refill = self._refill_rollouts
-            self._update = self._regression_update if self.phase else self._feature_update
-            if self.device.type == "cuda":
-                self._refill = as_graph(self._refill, dict, self.rng)
-                self._update = as_graph(self._update, self.learner.live_tensors, self.rng)
+            update = self._regression_update if self.phase else self._feature_update
+            self._refill = as_graph(self._refill_rollouts, dict, self.rng)
+            self._update = as_graph(update, self.learner.live_tensors, self.rng)
         return self._update, self._refill
 
     @property
     def fixed(self) -> list[Tensor]:
         """What must be the same when training is resumed: the seed's data."""
         return [self.data.obs, self.data.next_obs]
+
+
+class Rollouts:
+    """Rollouts of π(·,z) from states of the data, one z each, in tensors that are refilled in place.
+
+    Their n-step sums of features keep errors of ψ from piling up over a horizon.
+    """
+
+    def __init__(self, model: FB, world: BatchWorld, data: Experience, runs: int, steps: int) -> None:
+        self.world, self.data, self.runs, self.steps = world, data, runs, steps
+        k, a = data.obs.shape[1], data.action.shape[1]
+        new = data.obs.new_zeros
+        self.obs, self.action = new(PAIRS + steps + 1, runs, k), new(PAIRS + steps, runs, a)
+        self.alive = new(PAIRS + steps + 1, runs, 1)
+        self.z, self.features = new(runs, model.dim), new(PAIRS, runs, model.dim)
+
+    @torch.no_grad()
+    def refill(self, model: FB, z: Float[Tensor, "runs d"], rng: Generator) -> Tensor:
+        """New rollouts with these z; the first action of each is random."""
+        self.z.copy_(z)
+        index = torch.randint(len(self.data), (self.runs,), generator=rng, device=rng.device)
+        state, action = self.data.obs[index], self.data.action[index.roll(1)]
+        alive = torch.ones_like(self.alive[0])
+        for t in range(len(self.action)):
+            self.obs[t], self.action[t], self.alive[t] = state, action, alive
+            state, over = self.world.advance(state, action)
+            alive = alive * ~over[:, None]
+            action = model.action_of(model.encode(state), z)
+        self.obs[-1], self.alive[-1] = state, alive
+        phi = model.features_of(self.obs[1:].flatten(0, 1)).reshape(*self.obs[1:].shape[:2], -1) * self.alive[:-1]
+        total = torch.zeros_like(self.features)
+        for step in reversed(range(self.steps)):
+            total = phi[step : step + PAIRS] + model.gamma * total
+        self.features.copy_(total)
+        return alive.mean()
+
+    def draw(self, n: int, gamma: float, rng: Generator) -> Rows:
+        """n rows at random places of random rollouts."""
+        t = torch.randint(PAIRS, (n,), generator=rng, device=rng.device)
+        run = torch.randint(self.runs, (n,), generator=rng, device=rng.device)
+        later = t + self.steps
+        discount = gamma**self.steps * self.alive[later, run]
+        return Rows(
+            self.obs[t, run], self.action[t, run], self.z[run], self.features[t, run], self.obs[later, run], discount
+        )

@@ -107,12 +107,10 @@ def _opening(kind: str, text: str, about: dict[str, Any]) -> list[str]:
 
 
 def _closed(lines: list[str], about: dict[str, Any]) -> str:
-    if command := about.get("command"):
-        lines += ["", "Made with", "", "```bash", str(command), "```"]
-    if command := about.get("moment_command"):
-        lines += ["", "M was added with", "", "```bash", str(command), "```"]
-    if command := about.get("atlas_command"):
-        lines += ["", "Its atlas was made with", "", "```bash", str(command), "```"]
+    made = {"": "Made with", "moment_": "M was added with", "atlas_": "Its atlas was made with"}
+    for part, words in made.items():
+        if command := about.get(f"{part}command"):
+            lines += ["", words, "", "```bash", str(command), "```"]
     keys = ("world", "features", "recipe", "seed", "data", "updates", "version")
     facts = {key: about[key] for key in keys if key in about}
     lines += ["", *[f"- {key}: {value}" for key, value in facts.items()]]

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from zscout.base.files import write_bytes, write_tensors
-from zscout.base.packing import by_columns, in_bytes, in_half, may_be_packed
+from zscout.base.packing import in_bytes, may_be_packed
 from zscout.base.types import HasAtlas
 from zscout.models.files.card import fb_card, usfa_card
 
@@ -53,7 +53,8 @@ def save(
     if half and int8:
         raise ValueError("half and int8 exclude each other")
     if half:
-        exact, tensors = tensors, in_half(tensors)
+        exact = tensors
+        tensors = {name: tensor.half() if may_be_packed(name) else tensor for name, tensor in exact.items()}
         check_tensors(tensors, "the model, in half precision,")
         # M's own error is far larger than that of 8 bits.
         tensors |= in_bytes({name: tensor for name, tensor in exact.items() if name.startswith("occupancy_network.")})
@@ -68,11 +69,9 @@ def save(
     return folder
 
 
-def save_observations(folder: str | Path, observations: Float[Tensor, "n k"], *, int8: bool = False) -> None:
-    """Write observations of the training data beside a model, to calibrate or to label: in 16 bits, or in 8."""
-    rows = observations.detach().cpu().float()
-    tensors = by_columns("observations", rows) if int8 else {"observations": rows.half()}
-    write_tensors(Path(folder) / OBSERVATIONS, tensors)
+def save_observations(folder: str | Path, observations: Float[Tensor, "n k"]) -> None:
+    """Write observations of the training data beside a model, to calibrate or to label, in 16 bits."""
+    write_tensors(Path(folder) / OBSERVATIONS, {"observations": observations.detach().cpu().float().half()})
 
 
 def check_tensors(tensors: dict[str, Tensor], where: str) -> None:

@@ -6,11 +6,10 @@ import io
 import json
 import math
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from jaxtyping import Float, Int
@@ -25,6 +24,8 @@ FORMAT = "zscout-onnx-1"
 OPSET = 17  # the first with layer normalisation
 DESCRIPTION = "export.json"
 OBSERVATION, Z = "observation", "z"
+INPUTS = {"pi": (OBSERVATION, Z), "phi": (OBSERVATION,), "psi": (OBSERVATION, Z)}
+Parts: TypeAlias = dict[str, tuple[Callable[..., Tensor], str]]  # functions, each with its output's name
 
 
 def export(model: USFA | FB, folder: str | Path) -> Path:
@@ -39,7 +40,7 @@ def export(model: USFA | FB, folder: str | Path) -> Path:
         raise MissingExtraError("export needs onnx", "onnx")
     frozen = copy.deepcopy(model).cpu().float().freeze()
     parts = _parts_of_fb(frozen) if isinstance(frozen, FB) else _parts_of_usfa(frozen)
-    contents = {f"{name}.onnx": _as_onnx(part, frozen) for name, part in parts.items()}
+    contents = {f"{name}.onnx": _as_onnx(frozen, name, *part) for name, part in parts.items()}
     text = json.dumps(_description(frozen, parts), indent=1, allow_nan=False) + "\n"
     folder = Path(folder)
     for name, content in {**contents, DESCRIPTION: text.encode()}.items():
@@ -47,16 +48,7 @@ def export(model: USFA | FB, folder: str | Path) -> Path:
     return folder
 
 
-@dataclass(frozen=True)
-class Part:
-    """A function of a model: names of its inputs and of its output."""
-
-    compute: Callable[..., Tensor]
-    inputs: Sequence[str]
-    output: str
-
-
-def _parts_of_fb(model: FB) -> dict[str, Part]:
+def _parts_of_fb(model: FB) -> Parts:
     def pi(obs: Float[Tensor, "n k"], z: Float[Tensor, "n d"]) -> Float[Tensor, "n a"]:
         return model.action_of(model.encode(obs), model.to_z(z))
 
@@ -64,14 +56,10 @@ def _parts_of_fb(model: FB) -> dict[str, Part]:
         encoded, own = model.encode(obs), model.to_z(z)
         return model.forward_of(encoded, model.action_of(encoded, own), own).mean(0) @ model.root
 
-    return {
-        "pi": Part(pi, (OBSERVATION, Z), "action"),
-        "phi": Part(model.features_of, (OBSERVATION,), "phi"),
-        "psi": Part(psi, (OBSERVATION, Z), "psi"),
-    }
+    return {"pi": (pi, "action"), "phi": (model.features_of, "phi"), "psi": (psi, "psi")}
 
 
-def _parts_of_usfa(model: USFA) -> dict[str, Part]:
+def _parts_of_usfa(model: USFA) -> Parts:
     draws = bool(model.config.temperature)
 
     def pi(state: Int[Tensor, " n"], z: Float[Tensor, "n d"]) -> Tensor:
@@ -86,31 +74,26 @@ def _parts_of_usfa(model: USFA) -> dict[str, Part]:
         weights = model.probabilities(logits)
         return (weights[:, None] @ each.mean(0))[:, 0]
 
-    return {
-        "pi": Part(pi, (OBSERVATION, Z), "probabilities" if draws else "action"),
-        "phi": Part(phi, (OBSERVATION,), "phi"),
-        "psi": Part(psi, (OBSERVATION, Z), "psi"),
-    }
+    return {"pi": (pi, "probabilities" if draws else "action"), "phi": (phi, "phi"), "psi": (psi, "psi")}
 
 
-def _as_onnx(part: Part, model: USFA | FB) -> bytes:
-    """The part as an ONNX file, by torch's exporter that traces: the other one needs onnxscript."""
+def _as_onnx(model: USFA | FB, name: str, compute: Callable[..., Tensor], output: str) -> bytes:
+    """A part as an ONNX file, by torch's exporter that traces: the other one needs onnxscript."""
     obs = torch.zeros(2, len(model.obs_mean)) if isinstance(model, FB) else torch.zeros(2, dtype=torch.long)
     given = {OBSERVATION: obs, Z: torch.ones(2, model.dim)}
-    arguments = tuple(given[name] for name in part.inputs)
-    chosen: dict[str, Any] = (
-        {"dynamo": False} if "dynamo" in inspect.signature(torch.onnx.export).parameters else {}
-    )  # 2.5 or newer
+    arguments = tuple(given[one] for one in INPUTS[name])
+    newer = "dynamo" in inspect.signature(torch.onnx.export).parameters  # 2.5 or newer
+    chosen: dict[str, Any] = {"dynamo": False} if newer else {}
     file: Any = io.BytesIO()
     with torch.no_grad(), warnings.catch_warnings(action="ignore"):  # it warns of its age, and of fixed shapes
-        part.compute(*arguments)  # fills caches outside the trace
+        compute(*arguments)  # fills caches outside the trace
         torch.onnx.export(
-            _Module(part.compute),
+            _Module(compute),
             arguments,
             file,
-            input_names=list(part.inputs),
-            output_names=[part.output],
-            dynamic_axes={name: {0: "batch"} for name in (*part.inputs, part.output)},
+            input_names=list(INPUTS[name]),
+            output_names=[output],
+            dynamic_axes={name: {0: "batch"} for name in (*INPUTS[name], output)},
             opset_version=OPSET,
             **chosen,
         )
@@ -130,7 +113,7 @@ class _Module(nn.Module):
         return self.compute(*inputs)
 
 
-def _description(model: USFA | FB, parts: dict[str, Part]) -> dict[str, Any]:
+def _description(model: USFA | FB, parts: Parts) -> dict[str, Any]:
     """What a program needs to know to run the files."""
     if isinstance(model, FB):
         observation: dict[str, Any] = {"dtype": "float32", "shape": [len(model.obs_mean)]}
@@ -148,5 +131,5 @@ def _description(model: USFA | FB, parts: dict[str, Part]) -> dict[str, Any]:
         "z_radius": math.sqrt(model.dim),
         "observation": observation,
         "action": action,
-        "files": {f"{name}.onnx": {"inputs": list(part.inputs), "output": part.output} for name, part in parts.items()},
+        "files": {f"{name}.onnx": {"inputs": list(INPUTS[name]), "output": out} for name, (_, out) in parts.items()},
     }

@@ -70,23 +70,28 @@ def observations_of(name_or_folder: str | Path) -> Float[Tensor, "n k"]:
     return found
 
 
+def located(name_or_folder: str | Path) -> Path:
+    """The folder of a shipped model, a saved one, or one of the Hub, which is fetched first."""
+    if isinstance(name_or_folder, str):
+        if name_or_folder in (models := shipped()):
+            return models[name_or_folder]
+        if name_or_folder.startswith(PREFIX):
+            return fetched(name_or_folder)
+    return Path(name_or_folder)
+
+
 def _find(name_or_folder: str | Path) -> Path:
-    models = shipped()
-    if isinstance(name_or_folder, str) and name_or_folder in models:
-        return models[name_or_folder]
-    on_hub = isinstance(name_or_folder, str) and name_or_folder.startswith(PREFIX)
-    folder = fetched(str(name_or_folder)) if on_hub else Path(name_or_folder)
+    folder = located(name_or_folder)
     if folder.is_file():
         raise ValueError(f"{folder} is a file, expected a folder with {CONFIG} and {WEIGHTS} (pickles are not loaded)")
     if not folder.is_dir():
-        guess = nearest(name_or_folder, models)
-        shown = f"{guess}the shipped ones are {', '.join(models)}"
+        models = shipped()
+        shown = f"{nearest(name_or_folder, models)}the shipped ones are {', '.join(models)}"
         raise ValueError(f"there is no shipped model or folder {str(name_or_folder)!r}: {shown}")
     for name in (CONFIG, WEIGHTS):
         if not (folder / name).is_file():
             others = ", ".join(sorted(path.name for path in folder.iterdir())[:5]) or "nothing"
-            where = name_or_folder if on_hub else folder
-            raise ValueError(f"{where} has no {name}; it holds {others} (pickles are not loaded)")
+            raise ValueError(f"{name_or_folder} has no {name}; it holds {others} (pickles are not loaded)")
     return folder
 
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import islice
 from typing import Any, ClassVar
 
@@ -40,10 +40,9 @@ class USFAConfig:
     moment_layers: int = 2
 
     def __post_init__(self) -> None:
-        for name in ("n_states", "n_actions", "dim", "inputs", "hidden", "layers", "heads"):
-            as_size(getattr(self, name), name, 1)
-        for name in ("moment_hidden", "moment_layers"):
-            as_size(getattr(self, name), name, 1)
+        for field in fields(self):
+            if field.type is int:
+                as_size(getattr(self, field.name), field.name, 1)
         as_discount(self.gamma)
         if self.moment_gamma is not None:
             in_range(self.moment_gamma, "moment_gamma", 0.0, 1.0, open_end=True)
@@ -133,11 +132,8 @@ class USFA(SphereModel, Freezable):
 
     def psi_heads(self, obs: Obs, z: Vectors) -> Float[Tensor, "*b h n d"]:
         """ψ(s;z) of each head."""
-        state, z = self._states(obs), self._z(z, candidates=True)
-        runs = common_shape(state.shape, z.shape[:-2], "observations and z") if z.ndim > 2 else tuple(state.shape)
-        pairs = (*runs, z.shape[-2])
-        rows = in_parts(state[..., None].expand(pairs).flatten(), z.expand(*pairs, -1).reshape(-1, self.dim))
-        parts = [self._psi_at_policy(*part) for part in rows]
+        pairs, state, z = self._pairs(obs, z)
+        parts = [self._psi_at_policy(*part) for part in in_parts(state, z)]
         psi = parts[0] if len(parts) == 1 else torch.cat(parts, 1)
         return psi.reshape(len(psi), *pairs, self.dim).movedim(0, -3)
 
@@ -162,6 +158,13 @@ class USFA(SphereModel, Freezable):
         return self.probabilities(logits.reshape(len(tasks), len(states), -1)).double()
 
     # Pairs of state and z, in parts that fit the cache
+
+    def _pairs(self, obs: Obs, z: Vectors) -> tuple[tuple[int, ...], Int[Tensor, " m"], Float[Tensor, "m d"]]:
+        """(*b, n), and the m = *b·n pairs of an observation and a candidate."""
+        state, z = self._states(obs), self._z(z, candidates=True)
+        runs = common_shape(state.shape, z.shape[:-2], "observations and z") if z.ndim > 2 else tuple(state.shape)
+        pairs = (*runs, z.shape[-2])
+        return pairs, state[..., None].expand(pairs).flatten(), z.expand(*pairs, -1).reshape(-1, self.dim)
 
     def _psi_at_policy(self, state: Int[Tensor, " n"], z: Float[Tensor, "n d"]) -> Float[Tensor, "h n d"]:
         """ψ of each head, at the policy's action."""

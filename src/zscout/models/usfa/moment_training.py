@@ -15,9 +15,8 @@ from zscout.models.usfa.recipe import Recipe
 from zscout.models.usfa.transitions import Transitions
 
 PAIRS_A_STEP, USES_OF_A_PAIR = 2048, 25  # of state and z, from a table made first
-TARGET_STEPS = (
-    32  # transitions that a target follows; it counts the last state for the rest of the weight, .8³² = .08 %
-)
+# Transitions that a target follows; it counts the last state for the rest of the weight, .8³² = .08 %
+TARGET_STEPS = 32
 
 
 class MomentTrainer:

@@ -4,7 +4,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
-from zscout.base.edge import common_shape
 from zscout.base.types import Obs, Vectors
 from zscout.models.usfa.model import USFA, USFAConfig
 from zscout.models.usfa.networks import Inference, Networks, in_parts
@@ -58,10 +57,7 @@ class MomentUSFA(USFA):
 
     def occupancy(self, obs: Obs, z: Vectors) -> Float[Tensor, "*b n S"]:
         """p(s'|s,z) of every s'."""
-        state, z = self._states(obs), self._z(z, candidates=True)
-        runs = common_shape(state.shape, z.shape[:-2], "observations and z") if z.ndim > 2 else tuple(state.shape)
-        pairs = (*runs, z.shape[-2])
-        state, z = state[..., None].expand(pairs).flatten(), z.expand(*pairs, -1).reshape(-1, self.dim)
+        pairs, state, z = self._pairs(obs, z)
         p = self.recent("occupancies", state, z, lambda: self._occupancies(state, z))
         return p.clone().reshape(*pairs, -1)
 

@@ -1,6 +1,6 @@
 """Training settings of a USFA. Numbers in brackets: deviations from the paper, see docs/training.md."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from zscout.base.edge import as_discount, as_size, in_range
 
@@ -32,13 +32,12 @@ class Recipe:
     moment_layers: int = 2
 
     def __post_init__(self) -> None:
-        for name in ("policy_steps", "tasks", "heads", "hidden", "layers", "moment_hidden", "moment_layers"):
-            as_size(getattr(self, name), name, 1)
-        for name in ("evaluation_steps", "chain", "moment_steps"):
-            as_size(getattr(self, name), name, 0)
-        for name in ("cosine", "ball", "place", "actor", "averaged"):
-            if not isinstance(getattr(self, name), bool):
-                raise ValueError(f"{name} must be true or false, got {getattr(self, name)!r}")
+        for field in fields(self):
+            name, value = field.name, getattr(self, field.name)
+            if field.type is int:
+                as_size(value, name, 0 if name in ("evaluation_steps", "chain", "moment_steps") else 1)
+            if field.type is bool and not isinstance(value, bool):
+                raise ValueError(f"{name} must be true or false, got {value!r}")
         if self.chain & (self.chain - 1):
             raise ValueError(f"chain must be 0 or a power of two, got {self.chain}")
         as_discount(self.gamma)

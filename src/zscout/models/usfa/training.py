@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
+from zscout.models.networks import fill_moments, moments_of
 from zscout.models.sphere import sample_sphere
 from zscout.models.usfa.judging import Verdict
 from zscout.models.usfa.model import USFA, USFAConfig
@@ -129,9 +130,7 @@ class Trainer:
         """For a checkpoint: weights, average, best weights, optimiser moments, random state."""
         groups = {"online": self.online.state_dict(), "average": self.average.state_dict(), "best": self._best}
         state = {f"{group}.{name}": tensor for group, named in groups.items() for name, tensor in named.items()}
-        for index, moments in self.optimiser.state_dict()["state"].items():
-            state |= {f"adam.{index}.{name}": tensor for name, tensor in moments.items()}
-        return {**state, "rng": self.rng.get_state()}
+        return state | moments_of(self.optimiser, "adam") | {"rng": self.rng.get_state()}
 
     def counters(self) -> dict[str, Any]:
         """For a checkpoint: counters and the log."""
@@ -141,19 +140,16 @@ class Trainer:
 
     def resume(self, tensors: dict[str, Tensor], counters: dict[str, Any]) -> None:
         """Resume from ``tensors`` and ``counters``; the result equals uninterrupted training."""
-        named: dict[str, dict[str, Tensor]] = {"online": {}, "average": {}, "best": {}, "adam": {}}
+        fill_moments(self.optimiser)
+        live = self.tensors()
         for name, tensor in tensors.items():
-            group, _, rest = name.partition(".")
-            named.setdefault(group, {})[rest] = tensor.to(self.device)
-        self.online.load_state_dict(named["online"])
-        self.average.load_state_dict(named["average"])
-        self._best = named["best"]
-        moments: dict[int, dict[str, Tensor]] = {}
-        for name, tensor in named["adam"].items():
-            index, _, moment = name.partition(".")
-            moments.setdefault(int(index), {})[moment] = tensor
-        groups = self.optimiser.state_dict()["param_groups"]
-        self.optimiser.load_state_dict({"state": moments, "param_groups": groups})
+            if name in live:
+                live[name].copy_(tensor)
+        self._best = {
+            name.removeprefix("best."): tensor.to(self.device)
+            for name, tensor in tensors.items()
+            if name.startswith("best.")
+        }
         self.rng.set_state(tensors["rng"].cpu())
         best = counters["best_value"]
         self.step, self._stale = counters["step"], counters["stale"]

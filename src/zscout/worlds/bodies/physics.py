@@ -17,10 +17,10 @@ from gymnasium.spaces import Box
 from jaxtyping import Bool, Float
 from torch import Generator, Tensor
 
-from zscout.base.edge import as_finite, as_positive, as_size, common_shape
+from zscout.base.edge import as_positive, as_rows, as_size, check_entries
 from zscout.base.hints import MissingExtraError, known_name
 from zscout.base.types import Action, Obs
-from zscout.worlds.bodies.goals import check_entries
+from zscout.worlds.bodies.goals import goal_features
 from zscout.worlds.registry import of_kind
 
 STATE = ("qpos", "qvel", "qacc_warmstart", "act")  # MuJoCo's names of the parts of a state before its sensors
@@ -60,6 +60,7 @@ class Body(ABC):
     """
 
     name: str
+    geometry: str  # its name in geometry.json
     physics_steps: int  # in one control step
     observation_size: int
     goal_names: tuple[str, ...]  # of the goal features
@@ -109,12 +110,7 @@ class Body(ABC):
 
     def step(self, state: Obs, action: Action) -> tuple[Float[Tensor, "*b k"], Bool[Tensor, "*b"]]:
         """The next states, and which of them diverged; actions beyond [−1, 1] are clipped."""
-        device = state.device if isinstance(state, Tensor) else None
-        here, force = as_finite(state, "state", device), as_finite(action, "action", device)
-        check_entries(here, "state", self.state_size)
-        check_entries(force, "action", len(self._half))
-        runs = common_shape(here.shape[:-1], force.shape[:-1], "states and actions")
-        rows = (part.expand(*runs, part.shape[-1]).reshape(-1, part.shape[-1]) for part in (here, force))
+        runs, *rows = as_rows(state, action, (self.state_size, len(self._half)), "action")
         entered, terminated = self.advance(*rows)
         return entered.reshape(*runs, -1), terminated.reshape(runs)
 
@@ -135,12 +131,7 @@ class Body(ABC):
 
     def goal_features(self, obs: Float[Tensor, "*b o"]) -> Float[Tensor, "*b g"]:
         """What tasks are made of, in metres, seconds and kilograms, from observations: see ``goals``."""
-        return self._goals(obs)
-
-    @property
-    @abstractmethod
-    def _goals(self) -> Callable[[Tensor], Tensor]:
-        """Observations → goal features, without physics."""
+        return goal_features(self.geometry, obs)
 
     @abstractmethod
     def segments(self, state: Float[Tensor, "*b k"]) -> tuple[Float[Tensor, "*b s 2 2"], Float[Tensor, " s"]]:
@@ -159,10 +150,6 @@ class Body(ABC):
 
     def __repr__(self) -> str:
         return f"Body({self.name!r}, repeat={self.repeat}, threads={self.threads})"
-
-    def _sensed(self, state: Float[Tensor, "n k"]) -> Float[Tensor, "n k"]:
-        """States with their sensors, without control."""
-        return self._simulate(state, np.zeros((len(state), len(self._half))), 0)[0]
 
     def _simulate(
         self, state: Float[Tensor, "n k"], controls: np.ndarray, steps: int

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Generator, Tensor
 
 from zscout.base.edge import known_name
-from zscout.worlds.bodies.goals import HEIGHT, NAMES, SPEED, PlanarGoals, directions, goals_of
+from zscout.worlds.bodies.goals import HEIGHT, NAMES, SPEED, directions, skeleton_like
 from zscout.worlds.bodies.physics import Body, Mapped, load_model
 
 
@@ -34,7 +34,7 @@ class PlanarBody(Body):
     mapped = (Mapped(HEIGHT, 0.0, 2.0), Mapped(SPEED, -6.0, 6.0))
 
     def __init__(self, name: str, *, repeat: int = 1, threads: int | None = None) -> None:
-        self.name = known_name(name, PLANAR, "planar body")
+        self.name = self.geometry = known_name(name, PLANAR, "planar body")
         self.kind = PLANAR[name]
         model = load_model(name, sensors=False)
         super().__init__(model, (), repeat, threads)
@@ -65,7 +65,7 @@ class PlanarBody(Body):
         position, velocity, *_ = self.parts(state)
         if self.kind.sees_angles:  # all but the horizontal position
             return torch.cat([position[..., 1:], velocity], -1)
-        skeleton = self._goals.skeleton_like(state)
+        skeleton = skeleton_like(self.geometry, state)
         angles = skeleton.angles(position[..., 2:])
         orientations = torch.stack([angles.cos(), angles.sin()], -1).flatten(-2)
         height = position[..., self._z, None] + skeleton.root.imag
@@ -73,7 +73,7 @@ class PlanarBody(Body):
 
     def segments(self, state: Float[Tensor, "*b k"]) -> tuple[Float[Tensor, "*b s 2 2"], Float[Tensor, " s"]]:
         """Ends (x, z) of the capsules that the body is made of, and the capsules' radii."""
-        skeleton, position = self._goals.skeleton_like(state), self.parts(state).position
+        skeleton, position = skeleton_like(self.geometry, state), self.parts(state).position
         root = torch.complex(position[..., self._x], position[..., self._z]) + skeleton.root
         direction = directions(skeleton.angles(position[..., 2:]))
         ends = root[..., None] + direction @ skeleton.ends.flatten(0, 1).T
@@ -83,9 +83,3 @@ class PlanarBody(Body):
     def far(self) -> list[bool]:
         """The left ones."""
         return [self.model.geom(k).name.startswith("left") for k in np.flatnonzero(self.model.geom_bodyid)]
-
-    @property
-    def _goals(self) -> PlanarGoals:
-        found = goals_of(self.name)
-        assert isinstance(found, PlanarGoals)
-        return found

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Generator, Tensor
 
-from zscout.worlds.bodies.goals import QuadrupedGoals, goals_of
+from zscout.worlds.bodies.goals import legs
 from zscout.worlds.bodies.physics import Body, Mapped, load_model
 
 QUADRUPED = "quadruped"
@@ -26,7 +26,8 @@ class Quadruped(Body):
     height nor place nor heading, so no task depends on them.
     """
 
-    name, physics_steps, observation_size = QUADRUPED, 4, 78
+    name = geometry = QUADRUPED
+    physics_steps, observation_size = 4, 78
     goal_names = ("upright", "forward", "leftward", "upward", "roll rate", "pitch rate", "turn rate", "stretch")
     mapped = (Mapped(UPRIGHT, -1.0, 1.0), Mapped(FORWARD, -4.0, 4.0))
 
@@ -48,7 +49,8 @@ class Quadruped(Body):
         state = self.rest.repeat(n, 1)
         state[:, 3:7] = turned / turned.norm(dim=-1, keepdim=True)
         state[:, 2] = (self._depth(state) * 100).ceil() / 100
-        return self._sensed(state).to(rng.device)
+        sensed, _ = self._simulate(state, np.zeros((n, len(self._half))), 0)
+        return sensed.to(rng.device)
 
     def observe(self, state: Float[Tensor, "*b k"]) -> Float[Tensor, "*b o"]:
         """dm_control's observations: joints, velocity along the torso's axes, how upright, acceleration and rotation,
@@ -72,17 +74,17 @@ class Quadruped(Body):
     def segments(self, state: Float[Tensor, "*b k"]) -> tuple[Float[Tensor, "*b s 2 2"], Float[Tensor, " s"]]:
         """Torso, eyes, and thigh, shin and foot of each leg, seen from the side, above and behind."""
         position = self.parts(state).position
-        chain = self._goals.legs(position[..., 7:])  # [*b leg joint 2]
+        chain = legs(self.geometry, position[..., 7:])  # [*b leg joint 2]
         heading = self._headings.to(state) + position[..., 7::4]
         outward = torch.stack([heading.cos(), heading.sin(), torch.zeros_like(heading)], -1)
         upward = torch.tensor([0.0, 0.0, 1.0]).to(state)
         joints = chain[..., :1] * outward[..., None, :] + chain[..., 1:] * upward
         joints = joints + self._hips.to(state)[:, None]
-        legs = torch.stack([joints[..., :-1, :], joints[..., 1:, :]], -2).flatten(-4, -3)
+        bones = torch.stack([joints[..., :-1, :], joints[..., 1:, :]], -2).flatten(-4, -3)
         fixed = torch.zeros(2, 2, 3).to(state)
         fixed[0, :, 0], fixed[1, :, 0] = torch.tensor([-TORSO, TORSO]), torch.tensor(FRONT)
         fixed[1, :, 2] = 0.1  # the eyes
-        body = torch.cat([fixed.expand(*legs.shape[:-3], 2, 2, 3), legs], -3)
+        body = torch.cat([fixed.expand(*bones.shape[:-3], 2, 2, 3), bones], -3)
         aside, across, up = (body @ _axes(position[..., 3:7])[..., None, :, :].mT).unbind(-1)
         x, y, z = (part[..., None, None] for part in position[..., :3].unbind(-1))
         return torch.stack([x + aside + VIEW[0] * (y + across), z + up + VIEW[1] * across], -1), self._radii.to(state)
@@ -91,12 +93,6 @@ class Quadruped(Body):
     def far(self) -> list[bool]:
         """The left legs."""
         return [False, False, *(leg.endswith("left") for leg in LEGS for _ in range(3))]
-
-    @property
-    def _goals(self) -> QuadrupedGoals:
-        found = goals_of(QUADRUPED)
-        assert isinstance(found, QuadrupedGoals)
-        return found
 
     def _depth(self, state: Float[Tensor, "n k"]) -> Float[Tensor, " n"]:
         """How far the lowest point is below the torso's centre, for bodies with all joints at 0."""

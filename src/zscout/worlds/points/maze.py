@@ -8,7 +8,7 @@ from gymnasium.spaces import Box
 from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor
 
-from zscout.base.edge import as_finite, as_size, common_shape, in_range
+from zscout.base.edge import as_rows, as_size, in_range
 from zscout.base.types import Action, Obs
 from zscout.worlds.grids.grid import FREE, WALL, GridWorld
 from zscout.worlds.grids.maps import FOUR_ROOMS
@@ -79,15 +79,9 @@ class PointMaze:
 
     def step(self, state: Obs, force: Action) -> tuple[Float[Tensor, "*b 4"], Bool[Tensor, "*b"]]:
         """The next states, and which of them terminated; forces beyond [−1, 1] are clipped."""
-        device = state.device if isinstance(state, Tensor) else None
-        here, push = as_finite(state, "state", device), as_finite(force, "force", device)
-        for name, given, entries in (("state", here, 4), ("force", push, 2)):
-            if not given.ndim or given.shape[-1] != entries:
-                raise ValueError(f"{name} has shape {tuple(given.shape)}, expected [*b {entries}]")
-        runs = common_shape(here.shape[:-1], push.shape[:-1], "states and forces")
+        runs, here, push = as_rows(state, force, (4, 2), "force")
         self.check_free(here)
-        rows = here.expand(*runs, 4).reshape(-1, 4).float(), push.expand(*runs, 2).reshape(-1, 2).float()
-        entered, terminated = self.advance(*rows)
+        entered, terminated = self.advance(here.float(), push.float())
         return entered.reshape(*runs, 4), terminated.reshape(runs)
 
     def advance(

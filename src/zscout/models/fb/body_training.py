@@ -1,20 +1,21 @@
-"""Collects transitions of many bodies under a model's own policies: pure exploration, random z, random controls."""
+"""Trains an FB model of a body: updates on the device while the bodies' physics runs on the CPU.
 
-from collections.abc import Callable
-from typing import Protocol, runtime_checkable
+The bodies follow the model's own policies: pure exploration, random z; some have random controls.
+"""
+
+from collections.abc import Callable, Iterator
 
 import torch
 from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
-from zscout.models.fb.buffer import CELLS, Buffer
-from zscout.models.fb.data import BatchWorld, narrowed, widest
-from zscout.models.fb.learner import centred
+from zscout.models.fb.buffer import CELLS, Buffer, BufferTrainer
+from zscout.models.fb.learner import FBLearner, centred
 from zscout.models.fb.model import FB
-from zscout.models.fb.recipe import BodyRecipe
+from zscout.models.fb.recipe import BodyRecipe, FBProgress
 from zscout.models.fb.task_prior import random_tasks
 from zscout.models.sphere import goals_or_uniform, project_sphere
-from zscout.worlds.bodies.physics import Mapped
+from zscout.worlds.bodies.physics import Body
 
 ARCHIVE, SEEN, COMPARED = 50_000, 16, 64  # states kept; added in each step; compared for each start
 DRAWN_TASKS = 2_048  # random rewards, from which those of a step's new z are drawn
@@ -23,22 +24,58 @@ NOISE, DRIFT = 0.2, 0.9  # of actions; of random controls, from step to step
 Record = Callable[[Tensor, Tensor, Tensor, Tensor], None]  # obs, action, next_obs, and which did not diverge
 
 
-@runtime_checkable
-class BodyWorld(BatchWorld, Protocol):
-    """A world whose states are more than observations, many runs at once; its physics runs on the CPU."""
+class BodyTrainer(BufferTrainer):
+    """The learner, the bodies and the last transitions.
+
+    A checkpoint has no transitions: a resumed training collects new ones first, so it is not the uninterrupted one.
+    """
+
+    recipe: BodyRecipe
+
+    def __init__(self, world: Body, recipe: BodyRecipe, seed: int = 0, device: torch.device | str = "cpu") -> None:
+        learner = FBLearner(world.observation_space, world.action_space.shape[0], recipe, seed, device)
+        super().__init__(learner, recipe, recipe.buffer, seed)
+        self.world = world
+        self.collector = Collector(world, recipe, self.buffer, seed, self.device)
+
+    def train(self, every: int = 1_000) -> Iterator[FBProgress]:
+        """Train to the end; yield a log line about every ``every`` updates."""
+        self._warm_up()
+        update, online = self._captured(), self.learner.online
+        while not self.finished:
+            end = min(self.step + every, self.recipe.steps)
+            total, done = torch.zeros(3, device=self.device), 0
+            while self.step < end:
+                self.buffer.weigh()
+                action = self.collector.choose(online)
+                on_cpu = action.cpu()
+                self._set_rates()
+                with self.stopwatch.updates():
+                    for _ in range(self.recipe.updates):  # on CUDA these run beside the physics
+                        total += update()
+                        self.step, done = self.step + 1, done + 1
+                self.collector.step(action, on_cpu, online)
+                self.stopwatch.frames += self.recipe.bodies
+            self.log.append(FBProgress(self.step, *(total / done).tolist()))
+            yield self.log[-1]
+
+    def _warm_up(self) -> None:
+        """Transitions under random controls, or under the policies of a resumed model."""
+        model = self.learner.online if self.step else None
+        while self.buffer.added < self.recipe.warm_up:
+            action = self.collector.choose(model if self.buffer.added else None)
+            self.collector.step(action, action.cpu(), model)
+            self.buffer.weigh()
+        if not self.step:
+            self._standardise(self.buffer.next_obs[: self.buffer.added])
 
     @property
-    def mapped(self) -> tuple[Mapped, Mapped]:
-        """The goal features that tell rare states from common ones."""
-
-    def observe(self, state: Float[Tensor, "*b k"]) -> Float[Tensor, "*b o"]:
-        """Observations of states."""
-
-    def goal_features(self, obs: Float[Tensor, "*b o"]) -> Float[Tensor, "*b g"]:
-        """What tasks are made of."""
+    def fixed(self) -> list[Tensor]:
+        """Nothing: transitions are collected anew."""
+        return []
 
 
-def cells_of(world: BodyWorld, obs: Float[Tensor, "n o"]) -> Int[Tensor, " n"]:
+def cells_of(world: Body, obs: Float[Tensor, "n o"]) -> Int[Tensor, " n"]:
     """The cell of each observation in the map of two goal features, such as heights and speeds."""
     first, second = world.mapped
     goals = world.goal_features(obs)[:, [first.feature, second.feature]]
@@ -78,7 +115,7 @@ class Collector:
 
     def __init__(
         self,
-        world: BodyWorld,
+        world: Body,
         recipe: BodyRecipe,
         buffer: Buffer,
         seed: int,
@@ -126,7 +163,10 @@ class Collector:
         if self.record is not None:
             self.record(obs, action, self._obs, ~diverged)
         if model is not None:
-            self.V_inv = narrowed(self.V_inv, centred(model.backward_of(self._obs)))
+            phi = centred(model.backward_of(self._obs))
+            toward = (self.V_inv @ phi[..., None])[..., 0]
+            narrowing = toward[:, :, None] * toward[:, None] / (1 + (phi * toward).sum(-1))[:, None, None]
+            self.V_inv = self.V_inv - narrowing  # (V + φφᵀ)⁻¹ of each body
         self.age += 1
         self.steps += 1
         ended = (diverged | (self.age >= self.recipe.episode)).nonzero()[:, 0]
@@ -139,7 +179,8 @@ class Collector:
         tried = self._draw_z(model, n * k).reshape(n, k, -1)
         rows, flat = encoded.repeat_interleave(k, 0), tried.flatten(0, 1)
         F = model.forward_of(rows, model.action_of(rows, flat), flat).mean(0).reshape(n, k, -1)
-        choice = torch.where(self.role < self.recipe.explorers, widest(F, self.V_inv), 0)
+        widest = torch.einsum("nkd,nde,nke->nk", F, self.V_inv, F).argmax(1)  # ‖F‖_{V⁻¹}
+        choice = torch.where(self.role < self.recipe.explorers, widest, 0)
         chosen = tried[torch.arange(n, device=self.device), choice]
         renewed = torch.rand(n, 1, generator=self.rng, device=self.device) < 0.25
         self.z = torch.where(renewed, chosen, self.z)

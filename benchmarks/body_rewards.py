@@ -53,7 +53,7 @@ def online(
         own.append(env.true_reward(step.next_obs).cpu())
         told.append(1.0 if step.seen is None else float(step.seen.double().mean()))
         if t in changes:
-            env.change_to(changes[t])
+            env.reward = env.arena.rewards_of(changes[t])
     returns = torch.stack(own).reshape(-1, arena.decisions, len(seeds)).sum(1)
     return returns, sum(told) / len(told)
 

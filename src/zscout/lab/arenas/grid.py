@@ -29,7 +29,7 @@ EVALUATORS = ("auto", "exact", "monte-carlo")
 
 
 @dataclass(frozen=True)
-class GridArena:
+class GridArena(Arena):
     """A grid world, features and a model by name."""
 
     world: str = "open-grid"
@@ -72,16 +72,6 @@ class GridArena:
     def has_plugin(self) -> bool:
         """Whether its model is user code."""
         return is_plugin(self.model)
-
-    @property
-    def distinct_tasks(self) -> None:
-        """None: z_r is drawn at random."""
-        return
-
-    @property
-    def tuned_on(self) -> "GridArena":
-        """Itself."""
-        return self
 
     @property
     def look_ahead(self) -> LookAhead:

@@ -104,7 +104,7 @@ def test_every_tuned_row_has_the_settings_that_tuning_chose() -> None:
         kept = record["cells"][cell.name]
         assert Tasks(**kept["tasks"]) == cell.report
         assert all(tried["runs"] >= 50 for rows in kept["tried"].values() for tried in rows)
-        chosen = choose(kept["tried"]) | {name: stored_settings()[cell.arena.key].get(name, {}) for name in cell.stored}
+        chosen = choose(kept["tried"]) | {name: stored_settings(cell.arena.key).get(name, {}) for name in cell.stored}
         for each in kept["rows"]:
             for choice in each["choice"].split(" and "):
                 wanted = chosen.get(each["method"], {}).get(choice)

@@ -188,10 +188,10 @@ def stored_records() -> dict[str, TuningRecord]:
     return records
 
 
-def stored_settings() -> dict[str, dict[str, dict[str, Settings]]]:
-    """The choices of all stored records, by arena, method and choice."""
-    settings: dict[str, dict[str, dict[str, Settings]]] = stored("settings.json")
-    return settings
+def stored_settings(key: str) -> dict[str, dict[str, Settings]]:
+    """Both choices of an arena's stored record, by method; empty without a record."""
+    record = stored_records().get(key)
+    return choose(record["tried"]) if record else {}
 
 
 def settings_named(name: str, arena: Arena) -> dict[str, Settings]:
@@ -205,7 +205,7 @@ def settings_named(name: str, arena: Arena) -> dict[str, Settings]:
     if name not in CHOICES:
         return settings_named("auto", arena) | settings_of_file(name, arena)
     choice = FEWEST if name == FEWEST else SETTLING
-    chosen = stored_settings().get(arena.key, {})
+    chosen = stored_settings(arena.key)
     return {m: both[choice] for m, both in chosen.items() if name != "auto" or m not in DEFAULTS_OF_OURS}
 
 

@@ -94,14 +94,15 @@ class FBTraining(Training):
         """Zero-shot returns by task of a body, ÷ the planner's in the point maze; of data, held-out errors."""
         from zscout.lab.evaluation.judging import judge_body, judge_point  # training needs none of it
 
-        what, trainer, found = self.what, self.trainer, {}
+        what, trainer = self.what, self.trainer
+        found: dict[str, Any] = {}
         if isinstance(trainer, BufferTrainer):
             self._seen = trainer.observations.cpu()  # drawn once: those that are judged are saved
         if what.kind == "body":
             few = QUICK_EPISODES if what.quick else {}
-            found = asdict(judge_body(model, what.world, self._seen, repeat=self.world.repeat, **few))
+            found = judge_body(model, what.world, self._seen, repeat=self.world.repeat, **few)
         elif what.kind == "point":
-            found = asdict(judge_point(model, self.world, tasks=1 if what.quick else 5))
+            found = judge_point(model, self.world, tasks=1 if what.quick else 5)
         return found | ({"data": asdict(trainer.judge(model))} if isinstance(trainer, DataTrainer) else {})
 
     def facts(self) -> dict[str, Any]:

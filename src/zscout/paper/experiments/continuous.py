@@ -8,7 +8,14 @@ from zscout.lab.arenas.arena import Tasks
 from zscout.lab.arenas.point import PointArena
 from zscout.lab.compare.comparison import Entrant, Outcome, comparison
 from zscout.lab.compare.report_model import Claim, CurveFigure, CurvePanel, Section, TextTable
-from zscout.lab.compare.stored_results import LABEL_COUNTS, StoredCell, TaskMeasures, stored_measures, stored_point_maze
+from zscout.lab.compare.stored_results import (
+    LABEL_COUNTS,
+    POINT_MAZE_FILE,
+    StoredCell,
+    TaskMeasures,
+    stored_cells,
+    stored_measures,
+)
 from zscout.lab.runs.spec import Spec
 from zscout.paper.experiment import Experiment, Runs, Scale
 from zscout.paper.summaries import ratio, through, verdict
@@ -106,7 +113,7 @@ def labels_figure(tasks: Sequence[TaskMeasures], cells: Mapping[str, StoredCell]
 
 
 def _stored_figure(measured: Mapping[str, Sequence[TaskMeasures]]) -> CurveFigure:
-    found = {cell.name: cell for cell in stored_point_maze()}
+    found = {cell.name: cell for cell in stored_cells(POINT_MAZE_FILE)}
     cells = {f"online, σ = {noise}": found[f"point-maze-{noise}"] for noise in ("0", "0.3")}
     return labels_figure(measured[PointArena.model], cells)
 

@@ -4,7 +4,7 @@ from zscout.lab.arenas.arena import Tasks
 from zscout.lab.arenas.grid import GridArena
 from zscout.lab.compare.comparison import Entrant, Outcome, comparison, ranking_table
 from zscout.lab.compare.report_model import Curve, CurveFigure, CurvePanel, Interval, IntervalFigure, Section
-from zscout.lab.compare.stored_results import stored_league
+from zscout.lab.compare.stored_results import LEAGUE_FILE, stored_cells
 from zscout.lab.compare.tuning import frontier, settings_named, stored_records
 from zscout.lab.runs.spec import Spec
 from zscout.paper.experiment import FEATURES, TITLES, Experiment, Runs, Scale
@@ -56,7 +56,7 @@ def _tell(scale: Scale, runs: Runs) -> Section:
     )
     captions = {name: f"{written} features, exact model, run for this report." for name, written in FEATURES.items()}
     tables = [ranking_table(f"league-anew-{name}", captions[name], rows) for name, rows in fresh.items()]
-    for cell in stored_league():
+    for cell in stored_cells(LEAGUE_FILE):
         caption = f"{cell.title}. Stored; made by `{cell.command}`."
         tables.append(ranking_table(f"league-{cell.name}", caption, cell.rows))
     text = [

@@ -54,7 +54,8 @@ class PointArena(VectorArena):
 
     def observations(self, n: int, seed: int) -> Float[Tensor, "n 4"]:
         """Observations entered under random forces, distributed as the shipped model's training data."""
-        return _observations(n, seed)
+        data = random_forces(self.world, max(n, 100_000), Generator().manual_seed(seed))
+        return data.shuffled(Generator().manual_seed(seed)).next_obs[:n]
 
 
 @cache
@@ -69,9 +70,3 @@ def task_named(name: str) -> PointTask:
 @cache
 def _world() -> PointMaze:
     return point_maze()
-
-
-@cache
-def _observations(labels: int, seed: int) -> Float[Tensor, "n 4"]:
-    data = random_forces(_world(), max(labels, 100_000), Generator().manual_seed(seed))
-    return data.shuffled(Generator().manual_seed(seed)).next_obs[:labels]

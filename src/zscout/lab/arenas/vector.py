@@ -172,9 +172,9 @@ class VectorArena(Arena, ABC):
         found = [self.fit(task).z_hat.tolist() if isinstance(task, str) else list(task) for task in tasks]
         return as_vectors(found, self.bfm.dim, "tasks", torch.device("cpu"))
 
-    def fit(self, name: str, labels: int = LABELS, seed: int = DATA_SEED) -> TaskFit:
-        """Offline inference of a named reward from labelled observations."""
-        return _fit(self, name, labels, seed)
+    def fit(self, name: str, labels: int = LABELS) -> TaskFit:
+        """Offline inference of a named reward from labelled observations, at most ``LABELS``."""
+        return _fit(self, name, labels)
 
     def environment(self, batch: Batch) -> VectorRuns:
         """Episodes of ``horizon`` steps from random starts."""
@@ -212,13 +212,13 @@ def _model(name: str, device: str, place: str) -> FB:
 
 
 @cache
-def _fit(arena: VectorArena, name: str, labels: int, seed: int) -> TaskFit:
-    obs, phi = _labelled(arena, labels, seed)
+def _fit(arena: VectorArena, name: str, labels: int) -> TaskFit:
+    obs, phi = (part[:labels] for part in _labelled(arena))
     return fit_features(arena.bfm, phi, arena.reward_of(name)(obs))
 
 
 @lru_cache(maxsize=4)
-def _labelled(arena: VectorArena, labels: int, seed: int) -> tuple[Tensor, Tensor]:
+def _labelled(arena: VectorArena) -> tuple[Tensor, Tensor]:
     """Observations and their φ, for all tasks."""
-    obs = arena.observations(labels, seed)
+    obs = arena.observations(LABELS, DATA_SEED)
     return obs, checked_phi(arena.bfm, obs)

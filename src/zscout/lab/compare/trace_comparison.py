@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from zscout.base.edge import as_size
 from zscout.lab.arenas.arena import NUMBERS
 from zscout.lab.arenas.simulation import TaskRuns, Trace, simulated, trace_of
 from zscout.lab.compare.comparison import Row
@@ -94,7 +93,7 @@ class TraceComparison:
     def afresh(self, spec: Spec, seeds: int) -> MeasuredRuns:
         """New runs with the first file's reward, noise, steps and memory; seeds count up from its seed."""
         file, ground = self.first, self.arena.ground
-        numbers = [file.seed + run for run in range(as_size(seeds, "seeds", 1, 1_000))]
+        numbers = [file.seed + run for run in range(seeds)]
         size = max(1, AT_ONCE // (file.steps * ground.world.n_states))
         parts = []
         for some in (numbers[first : first + size] for first in range(0, len(numbers), size)):

@@ -19,6 +19,7 @@ from zscout.worlds.points.maze import PointMaze
 from zscout.worlds.points.planner import PointPlanner
 from zscout.worlds.points.tasks import KINDS, point_tasks
 
+STARTS = 50  # of the point maze, the same for all tasks
 POINT_LABELS = 10_000  # observations of the point maze whose rewards decide z
 
 
@@ -79,15 +80,15 @@ def judge_body(
     }
 
 
-def judge_point(model: FB, world: PointMaze, *, tasks: int = 5, count: int = 50, seed: int = 0) -> dict[str, Any]:
+def judge_point(model: FB, world: PointMaze, *, tasks: int = 5) -> dict[str, Any]:
     """Zero-shot returns ÷ the planner's by kind of task and their mean, ``value``; the error of ψ.
 
-    On ``tasks`` of each kind, from the same ``count`` starts.
+    On ``tasks`` of each kind, from the same ``STARTS`` starts.
     """
-    rng = Generator().manual_seed(seed)
-    data = random_forces(world, POINT_LABELS * 10, rng).shuffled(Generator().manual_seed(seed))
-    labels, starts = data.next_obs[:POINT_LABELS], world.random_states(count, rng)  # labels are as the training data
-    named = [task for i, kind in enumerate(KINDS) for task in point_tasks(world, kind, tasks, 100 * seed + i)]
+    rng = Generator().manual_seed(0)
+    data = random_forces(world, POINT_LABELS * 10, rng).shuffled(Generator().manual_seed(0))
+    labels, starts = data.next_obs[:POINT_LABELS], world.random_states(STARTS, rng)  # labels are as the training data
+    named = [task for i, kind in enumerate(KINDS) for task in point_tasks(world, kind, tasks, i)]
     planner = PointPlanner(world)
     planned = torch.stack([planner.plan(task, horizon=PointArena.horizon).execute(starts) for task in named])
     z = torch.stack([fit_task(model, labels, task(labels)).z for task in named])
@@ -100,9 +101,9 @@ def judge_point(model: FB, world: PointMaze, *, tasks: int = 5, count: int = 50,
     return {"kinds": kinds, "value": value, "psi_error": error, "tasks": len(z)}
 
 
-def psi_error(model: FB, starts: Float[Tensor, "n k"], world: PointMaze, seed: int = 0) -> float:
+def psi_error(model: FB, starts: Float[Tensor, "n k"], world: PointMaze) -> float:
     """√(mean ‖ψ − G‖² ÷ mean ‖G‖²) over starts, a random z for each, G by rollouts."""
-    z = model.sample_z(len(starts), seed)
+    z = model.sample_z(len(starts), 0)
     psi = model.psi(starts, z[:, None])[:, 0]
     total, weight, state = torch.zeros_like(psi), torch.ones(len(psi), 1), starts
     while float(weight.max()) > 0.01:

@@ -11,6 +11,7 @@ from torch import Generator, Tensor
 from zscout.base.edge import as_size
 from zscout.base.types import BehaviorModel, Obs
 from zscout.loop.rollout import Environment
+from zscout.models.sphere import sample_sphere
 from zscout.transfer.baselines.explorers import LookAhead
 
 Task: TypeAlias = tuple[float, ...] | str  # z_r, or the name of a reward
@@ -85,6 +86,10 @@ class Arena(TaskSource, Protocol):
         """All runs of the batch in one environment; starts, slips and noise come from each run's seed."""
 
     # What most arenas share
+
+    def sample_tasks(self, n: int, rng: Generator) -> list[Task]:
+        """z_r, uniform on the sphere of radius √d."""
+        return [tuple(z) for z in sample_sphere(n, self.bfm.dim, rng).tolist()]
 
     def __hash__(self) -> int:
         """Arenas are keys of caches."""

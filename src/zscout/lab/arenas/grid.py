@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from jaxtyping import Float
-from torch import Generator, Tensor
+from torch import Tensor
 
 from zscout.adapters.checkpoints import load
 from zscout.base.edge import as_size, as_vectors, in_range, known_name
@@ -87,10 +87,6 @@ class GridArena(Arena):
     def to_json(self) -> dict[str, Any]:
         """The names, without the device, which changes nothing."""
         return {name: value for name, value in asdict(self).items() if name != "device"}
-
-    def sample_tasks(self, n: int, rng: Generator) -> list[Task]:
-        """z_r, uniform on the sphere of radius √d."""
-        return self.ground.sample_tasks(n, rng)
 
     def vectors(self, tasks: Sequence[Task]) -> Float[Tensor, "R d"]:
         """z_r."""

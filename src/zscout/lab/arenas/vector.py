@@ -19,7 +19,6 @@ from zscout.lab.arenas.arena import Arena, Batch, Task
 from zscout.lab.arenas.plugins import is_plugin
 from zscout.lab.arenas.simulation import WORLD_DRAWS
 from zscout.models.fb.model import FB
-from zscout.models.sphere import sample_sphere
 from zscout.transfer.inputs import checked_phi
 from zscout.transfer.offline import TaskFit, fit_features
 
@@ -165,7 +164,7 @@ class VectorArena(Arena, ABC):
         """Named rewards, or z_r uniform on the sphere of radius √d."""
         if self.rewards != LINEAR:
             return list(self.task_names(n, rng))
-        return [tuple(z) for z in sample_sphere(n, self.bfm.dim, rng).tolist()]
+        return super().sample_tasks(n, rng)
 
     def vectors(self, tasks: Sequence[Task]) -> Float[Tensor, "R d"]:
         """z_r; of named rewards ẑ by regression on labelled observations."""

@@ -109,14 +109,13 @@ class Pretrain:
             raise ValueError(f"--model {model}: expected usfa for a grid, fb for {', '.join(learned)}, or for --data")
         named = {name: getattr(self, name) for name in ("world", "layout", "seed", "device", "quick")}
         named |= {"changes": self.set, "data": "" if self.data is None else str(self.data)}
+        what: Any
+        kind: type[Training]
         if model == "fb":
             for field in fields(self):
                 if field.name in OF_USFA and getattr(self, field.name) != field.default:
                     hint = ": write --set dim=…" if field.name == "dim" else ""
                     raise ValueError(f"--{field.name} does not apply to --model fb{hint}")
-        what: Any
-        kind: type[Training]
-        if model == "fb":
             from zscout.lab.training.fb import FBPretraining, FBTraining
 
             what, kind = FBPretraining(**named | ({"world": ""} if anywhere else {})), FBTraining

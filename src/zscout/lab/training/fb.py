@@ -55,7 +55,7 @@ class FBPretraining(Pretraining):
 
     def build_world(self, recipe: FBRecipe | BodyRecipe | DataRecipe) -> Any:
         """The world; an action of a body is held as the recipe says. None if there is only data."""
-        options = {"repeat": recipe.repeat} if self.kind == "body" else {}  # type: ignore[union-attr]
+        options = {"repeat": recipe.repeat} if self.kind == "body" and not isinstance(recipe, FBRecipe) else {}
         return PLACES[self.world].make(**options) if self.world else None
 
     def first_words(self) -> list[str]:
@@ -68,6 +68,7 @@ class FBTraining(Training):
 
     what: FBPretraining
     trainer: FBTrainer | BodyTrainer | DataTrainer
+    world: Any  # a point maze or a body; None if there is only data
 
     def build(self) -> FBTrainer | BodyTrainer | DataTrainer:
         """In the world, or on the transitions that ``gather`` put into the folder."""

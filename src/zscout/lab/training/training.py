@@ -156,8 +156,6 @@ class Training(ABC):
 
 def check_folder(out: Path) -> None:
     """Raise unless a training can begin or go on in this folder."""
-    if out.exists() and not out.is_dir():
-        raise ValueError(f"{out} is a file; --out names a folder")
     if (out / LOG).exists():
         raise ValueError(f"{out} holds a finished training; train into another folder")
     if not (out / CHECKPOINT).exists() and (taken := [n for n in (CONFIG, WEIGHTS, CARD) if (out / n).exists()]):

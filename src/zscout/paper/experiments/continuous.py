@@ -33,8 +33,8 @@ def _entrants(scale: Scale, rewards: str) -> list[Entrant]:
     return [Entrant.of(PointArena(rewards=rewards), name, {}, tasks, noise=0.0, steps=STEPS) for name in METHODS]
 
 
-def _specs(scale: Scale) -> list[Spec]:
-    return [spec for rewards in REWARDS for entrant in _entrants(scale, rewards) for spec in entrant.specs]
+def _runs(scale: Scale) -> dict[str, list[Spec]]:
+    return {kind: [spec for entrant in _entrants(scale, kind) for spec in entrant.specs] for kind in REWARDS}
 
 
 def _fresh(scale: Scale, runs: Runs) -> tuple[CurveFigure, Claim]:
@@ -151,4 +151,4 @@ def _shares(found: Sequence[Sequence[float]], planned: Sequence[Sequence[float]]
     return f"{np.mean(each):.2f} ({', '.join(f'{share:.2f}' for share in each)})"
 
 
-CONTINUOUS = Experiment(_specs, _tell)
+CONTINUOUS = Experiment(_tell, _runs)

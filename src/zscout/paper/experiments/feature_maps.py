@@ -12,7 +12,7 @@ from zscout.lab.arenas.grid import GridArena
 from zscout.lab.arenas.ground import DIM, features_named
 from zscout.lab.compare.report_model import Claim, Panel, PanelFigure, Section, Strip
 from zscout.models.exact.model import ExactModel
-from zscout.paper.experiment import FEATURES, Experiment, Runs, Scale, no_specs
+from zscout.paper.experiment import FEATURES, Experiment, Runs, Scale
 from zscout.paper.summaries import both, mean, verdict
 from zscout.worlds import GridWorld
 from zscout.worlds.registry import PLACES
@@ -101,4 +101,4 @@ def _tell(scale: Scale, runs: Runs) -> Section:
     return Section("features", title, text, figures, claims=[claim], command="zscout reproduce")
 
 
-FEATURES_AND_POLICIES = Experiment(no_specs, _tell)
+FEATURES_AND_POLICIES = Experiment(_tell)

@@ -28,8 +28,8 @@ def entrants(scale: Scale, features: str) -> list[Entrant]:
     return [Entrant.of(arena, name, {} if name in OURS else tuned.get(name, {}), tasks, steps=steps) for name in names]
 
 
-def _specs(scale: Scale) -> list[Spec]:
-    return [spec for name in FEATURES for entrant in entrants(scale, name) for spec in entrant.specs]
+def _runs(scale: Scale) -> dict[str, list[Spec]]:
+    return {name: [spec for entrant in entrants(scale, name) for spec in entrant.specs] for name in FEATURES}
 
 
 def _tell(scale: Scale, runs: Runs) -> Section:
@@ -92,4 +92,4 @@ def _frontiers() -> CurveFigure:
     return CurveFigure("frontier", caption, rows, alt)
 
 
-LEAGUE = Experiment(_specs, _tell)
+LEAGUE = Experiment(_tell, _runs)

@@ -13,7 +13,7 @@ from zscout.base.randomness import Streams
 from zscout.lab.arenas.grid import GridArena
 from zscout.lab.arenas.ground import Ground
 from zscout.lab.compare.report_model import Claim, CurveFigure, CurvePanel, Section, TextTable
-from zscout.paper.experiment import FEATURES, TITLES, Experiment, Runs, Scale, no_specs
+from zscout.paper.experiment import FEATURES, TITLES, Experiment, Runs, Scale
 from zscout.paper.summaries import both, mean, ratio, through, verdict, verdict_over
 from zscout.transfer.belief.posterior import TaskPosterior
 from zscout.transfer.score.acquisition import Explore
@@ -214,4 +214,4 @@ def _tell_gradient(scale: Scale, runs: Runs) -> Section:
     return Section("gradient", "Gradient ascent on z", text, [figure], claims=claims, command="zscout reproduce")
 
 
-SEARCH_COMPARISON, GRADIENT = (Experiment(no_specs, tell) for tell in (_tell_searches, _tell_gradient))
+SEARCH_COMPARISON, GRADIENT = (Experiment(tell) for tell in (_tell_searches, _tell_gradient))

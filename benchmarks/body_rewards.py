@@ -19,6 +19,7 @@ from rich.progress import track
 from torch import Tensor
 
 import zscout
+from benchmarks.reward_requests import gated
 from zscout.lab.arenas.arena import Batch, Tasks
 from zscout.lab.arenas.body import BodyArena
 from zscout.lab.arenas.simulation import simulated
@@ -48,12 +49,12 @@ def online(
     env = arena.environment(batches[0])
     told, own, changes = [], [], {k * episodes * arena.decisions: batch for k, batch in enumerate(batches)}
     total = len(batches) * episodes * arena.decisions
-    steps = islice(simulated(agent, env, least), total)
+    steps = islice(simulated(agent, env) if least is None else gated(agent, env, least), total)
     for t, step in enumerate(track(steps, "steps", total, console=Console(stderr=True)), 1):
         own.append(env.true_reward(step.next_obs).cpu())
         told.append(1.0 if step.seen is None else float(step.seen.double().mean()))
         if t in changes:
-            env.change_to(changes[t])
+            env.reward = env.arena.rewards_of(changes[t])
     returns = torch.stack(own).reshape(-1, arena.decisions, len(seeds)).sum(1)
     return returns, sum(told) / len(told)
 

@@ -15,7 +15,7 @@ import numpy as np
 import zscout
 
 ROOT = Path(zscout.__file__).parent
-TRAINING = "import sys, zscout.lab.training.body; print(sum(name.startswith('zscout') for name in sys.modules))"
+TRAINING = "import sys, zscout.lab.training.fb; print(sum(name.startswith('zscout') for name in sys.modules))"
 
 
 def travelled(call: Callable[[], Any]) -> tuple[int, int]:

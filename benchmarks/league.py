@@ -23,10 +23,11 @@ from benchmarks.variants import switched_off
 from zscout.base.files import parse_json, write_json
 from zscout.base.processes import WorkerPool
 from zscout.lab.arenas.arena import NUMBERS, Arena, Tasks
+from zscout.lab.arenas.body import BodyArena
 from zscout.lab.arenas.grid import GridArena
 from zscout.lab.arenas.patches import DECOY, PATCH, PatchArena
-from zscout.lab.arenas.point import PointArena
-from zscout.lab.compare.comparison import DECOYED, EPISODES, Entrant, arena_from_json
+from zscout.lab.arenas.point import POINT_MAZE, PointArena
+from zscout.lab.compare.comparison import DECOYED, EPISODES, Entrant
 from zscout.lab.compare.tuning import Settings, beyond_of, choose, grid_of, stored_settings
 from zscout.lab.runs.chunks import run_batch
 
@@ -65,7 +66,7 @@ class Cell:
 
     def as_they_are(self) -> list[Entrant]:
         """Rows that wait for no tuning."""
-        chosen = stored_settings().get(self.arena.key, {})
+        chosen = stored_settings(self.arena.key)
         rows = [*self.fixed]
         rows += [(name, settings) for name in self.stored for settings in chosen.get(name, {}).values()]
         return _once(self.entrant(*row, self.report) for row in rows)
@@ -274,6 +275,15 @@ def entries(path: Path) -> dict[Entrant, dict[str, Any]]:
         if "runs" in entry:
             found[one] = {name: entry[name] for name in ("runs", "seconds", "device") if name in entry}
     return found
+
+
+def arena_from_json(content: Mapping[str, Any]) -> Arena:
+    """The inverse of an arena's ``to_json``."""
+    named = dict(content)
+    place = named.pop("arena", "grid")
+    if place == "grid":
+        return PatchArena(**named) if "rewards" in named else GridArena(**named)
+    return PointArena(**named) if place == POINT_MAZE else BodyArena(**named)
 
 
 def _commit() -> str:

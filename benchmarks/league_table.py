@@ -212,7 +212,7 @@ def kept(path: Path) -> dict[str, Any]:
 def reported(cell: Cell, found: Mapping[Entrant, Mapping[str, Any]]) -> Iterator[tuple[Entrant, str]]:
     """The entrants of a cell's report, each with the choices that have its settings, such as "fewest and settling"."""
     chosen = choose(tried_in(found, cell))
-    stored = stored_settings().get(cell.arena.key, {})
+    stored = stored_settings(cell.arena.key)
     chosen |= {name: stored[name] for name in cell.stored if name in stored}
     seen = set()
     for one in sorted(found, key=lambda one: len(one.settings)):

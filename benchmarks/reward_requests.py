@@ -6,7 +6,7 @@ prints a table of results/2026-11-feedback.md (a minute; ``--quick`` takes secon
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 import torch
@@ -20,10 +20,11 @@ from zscout.base.edge import as_size
 from zscout.lab.arenas.arena import Tasks
 from zscout.lab.arenas.grid import GridArena
 from zscout.lab.arenas.ground import Ground
-from zscout.lab.arenas.simulation import TaskRuns, simulated, trace_of
+from zscout.lab.arenas.simulation import TaskRuns, trace_of
 from zscout.lab.compare.statistics import Bootstrap, Estimate
 from zscout.lab.evaluation.exact_evaluation import settled, value_of_estimate
 from zscout.lab.runs.spec import Spec
+from zscout.loop.rollout import Environment, Step, Walk
 from zscout.transfer.agent import OnlineTransfer
 
 LEAST = (0.0, 0.25, 0.35, 0.5, 0.7, 1.0)  # 0: every reward
@@ -48,6 +49,16 @@ class Gated:
         return [self.features, least, told, f"{self.lost:.1f}", f"{self.settled.value:.0%}"]
 
 
+def gated(agent: OnlineTransfer, env: Environment, least: float) -> Iterator[Step]:
+    """Endless steps of the agent, with beliefs; it only gets the rewards that it ``wants_reward``."""
+    walk = Walk(agent, env, seed=0, beliefs=True)
+    while True:
+        step = walk.move()
+        seen = torch.as_tensor(agent.wants_reward(step.next_obs, least))
+        walk.tell(step, step.reward, seen)
+        yield replace(step, seen=seen)
+
+
 def gated_runs(
     ground: Ground,
     spec: Spec,
@@ -60,7 +71,7 @@ def gated_runs(
     reward = tasks @ ground.exact.features.cpu().T
     rows = list(
         islice(
-            simulated(agent, TaskRuns(ground.world, reward, spec.noise, agent.seeds), least),
+            gated(agent, TaskRuns(ground.world, reward, spec.noise, agent.seeds), least),
             as_size(spec.steps, "steps", 1),
         )
     )

@@ -166,7 +166,7 @@ def bounds(broken: str = "") -> Verdicts:
 @cache
 def trained_policies(broken: str = "") -> Verdicts:
     context = wrong.permuted_z if broken else wrong.nothing
-    with context(), patch.multiple(feature_maps, FIGURES=(), HELD_OUT=400):
+    with context(), patch.multiple(feature_maps, FIGURES={}, HELD_OUT=400):
         return told((FEATURES_AND_POLICIES,), SMALL, {})
 
 

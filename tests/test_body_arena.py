@@ -8,10 +8,11 @@ import pytest
 import torch
 
 import zscout
+from benchmarks.league import arena_from_json
 from commands import run_zscout
 from zscout.lab.arenas.arena import Arena, Batch, Tasks
 from zscout.lab.arenas.body import BodyArena
-from zscout.lab.compare.comparison import Entrant, arena_from_json
+from zscout.lab.compare.comparison import Entrant
 from zscout.lab.runs.chunks import run_batch
 from zscout.models.fb.body_training import BodyTrainer
 from zscout.models.files.folder import OBSERVATIONS, save_observations

@@ -24,7 +24,7 @@ from zscout.lab.compare.report_model import (
     to_json,
 )
 from zscout.lab.compare.stored_results import stored_trainings
-from zscout.paper.experiments.feature_maps import FIGURES
+from zscout.paper.experiments.feature_maps import feature_figure
 from zscout.paper.experiments.network_training import training_figure
 from zscout.report.figures.curves import draw_curves
 from zscout.report.figures.figures import draw, palettes, save_figure
@@ -37,7 +37,7 @@ TRAININGS = Path(__file__).parents[1] / "results" / "training"
 
 @pytest.fixture(scope="module")
 def figure() -> PanelFigure:
-    return FIGURES[0].compute(seed=0)
+    return feature_figure("open-grid", seed=0)
 
 
 def test_every_path_moves_a_cell_at_a_time_and_ends_better_than_it_began(figure: PanelFigure) -> None:

@@ -355,7 +355,7 @@ def test_a_trace_with_other_noise_on_the_way_can_be_repeated() -> None:
     file = trace_of(run)
     assert [(painting.since, painting.noise) for painting in file.rewards] == [(0, 0.2), (15, 1.5)]
     traces = TraceComparison({"run.json": file})
-    again = traces.afresh(traces.spec("usf-ucb", {}), {}, 1)
+    again = traces.afresh(traces.spec("usf-ucb", {}), 1)
     assert again.numbers["lost"][0] == pytest.approx(side(shown[-1])["lost"], abs=1e-3)
 
 

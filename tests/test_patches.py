@@ -6,11 +6,12 @@ import pytest
 import torch
 from torch import Generator, Tensor
 
+from benchmarks.league import arena_from_json
 from commands import run_zscout
 from zscout.lab.arenas.arena import Batch, Tasks
 from zscout.lab.arenas.grid import GridArena
 from zscout.lab.arenas.patches import DECOY_NEARER, PatchArena
-from zscout.lab.compare.comparison import Entrant, arena_from_json
+from zscout.lab.compare.comparison import Entrant
 from zscout.lab.runs.chunks import run_batch
 
 FINE = PatchArena(rewards="decoy")

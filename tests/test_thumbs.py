@@ -32,7 +32,7 @@ def test_a_row_counts_thumbs() -> None:
 def test_every_tenth_thumb_gives_a_z_of_each_task() -> None:
     place = Vectors(BodyArena("walker-fb", body="walker"), length=5, horizon=5, starts=1)
     tasks = place.rewards(2)
-    best = taught(place, tasks, EVERY, place.arena.world.seconds)  # type: ignore[attr-defined]
+    best = taught(place, tasks, EVERY, place.arena.world.seconds)
     assert best.shape == (2, 2, 50)
     assert not torch.equal(best[:, 0], best[:, 1])
     assert not torch.equal(best[0, 1], best[1, 1])

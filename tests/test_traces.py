@@ -145,7 +145,7 @@ def test_a_flat_reward_costs_nothing() -> None:
 def test_a_method_run_afresh_with_the_seed_of_the_file_is_the_run_in_the_file(method: str) -> None:
     traces = TraceComparison({"run.json": file_of(method)})
     (recorded,) = traces.recorded()
-    afresh = traces.afresh(traces.spec(method, {}), {}, 3)
+    afresh = traces.afresh(traces.spec(method, {}), 3)
     assert afresh.seeds == [SEED, SEED + 1, SEED + 2]
     for name, column in recorded.numbers.items():
         assert afresh.numbers[name][0] == pytest.approx(column[0], abs=1e-9)
@@ -160,29 +160,29 @@ def test_methods_meet_the_repainted_reward_when_it_was_repainted(memory: int | N
     paintings = [Painting(0, tables[0].tolist(), NOISE), Painting(25, tables[1].tolist(), NOISE)]
     file = file_of(rewards=paintings, runs=[traced(trace, "usf-ucb")], memory=memory)
     traces = TraceComparison({"run.json": file})
-    afresh = traces.afresh(traces.spec("usf-ucb", {}), {}, 2)
+    afresh = traces.afresh(traces.spec("usf-ucb", {}), 2)
     for name, column in traces.recorded()[0].numbers.items():
         assert afresh.numbers[name][0] == pytest.approx(column[0], abs=1e-9)
     with pytest.raises(ValueError, match="repainted on the way"):
         traces.spec("oracle", {})
     stationary = TraceComparison({"run.json": file_of()})
-    oracle = stationary.afresh(stationary.spec("oracle", {}), {}, 2)
+    oracle = stationary.afresh(stationary.spec("oracle", {}), 2)
     assert np.abs(oracle.numbers["lost"]).max() < 1e-6
 
 
 def test_many_seeds_go_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     traces = TraceComparison({"run.json": file_of()})
     spec = traces.spec("greedy", {})
-    whole = traces.afresh(spec, {}, 5)
+    whole = traces.afresh(spec, 5)
     monkeypatch.setattr("zscout.lab.compare.trace_comparison.AT_ONCE", 2 * STEPS * 81)
-    parts = traces.afresh(spec, {}, 5)
+    parts = traces.afresh(spec, 5)
     for name, column in whole.numbers.items():
         assert parts.numbers[name] == pytest.approx(column)
 
 
 def test_rows_are_in_order_and_say_what_the_data_allow() -> None:
     traces = TraceComparison({"run.json": file_of("usf-ucb", "random", "usf-ucb")})
-    found = [*traces.recorded(), traces.afresh(traces.spec("greedy", {}), {}, 4)]
+    found = [*traces.recorded(), traces.afresh(traces.spec("greedy", {}), 4)]
     rows = rows_of(found)
     lost = [row.lost.value for row in rows]
     assert lost == sorted(lost)

@@ -143,7 +143,7 @@ class Tune:
     def run(self, console: Console) -> None:
         """Run what is not stored yet, print the chosen settings."""
         from zscout.lab.compare.comparison import Entrant, comparison, ranking_table
-        from zscout.lab.compare.tuning import beyond, candidates, choose, grids_of, merged, record_head, tuning_record
+        from zscout.lab.compare.tuning import beyond, candidates, choose, grids_of, merged, record_head, tried_settings
         from zscout.report.tables import terminal_table
 
         with usage_errors():
@@ -163,7 +163,7 @@ class Tune:
             if not (tried := runnable(tried, self.methods == "all", console)):
                 raise UsageError("no method can be tuned here")
             path = self.out / "settings.json"
-            before = merged(path, arena, record_head(tried[0]))
+            with_new = merged(path, arena, record_head(tried[0]))
         with workers as executor:
             outcomes = list(outcomes_with_bar(tried, self.out, executor, console).values())
             for _ in range(0 if self.quick else FURTHER):
@@ -171,17 +171,16 @@ class Tune:
                     break
                 console.print(f"{len(further)} more settings, because some choices are at the edge of their grid")
                 outcomes += outcomes_with_bar(further, self.out, executor, console).values()
-            record = tuning_record(outcomes)
-            chosen = choose(record["tried"])
-            settled = [(method, settings) for method, choices in chosen.items() for settings in choices.values()]
-            reported = [Entrant.of(arena, *each, others, noise=self.arena.noise, steps=steps) for each in settled]
-            found = outcomes_with_bar(list(dict.fromkeys(reported)), self.out, executor, console)
+            found = tried_settings(outcomes)
+            chosen = [(method, settings) for method, both in choose(found).items() for settings in both.values()]
+            reported = [Entrant.of(arena, *each, others, noise=self.arena.noise, steps=steps) for each in chosen]
+            rows = outcomes_with_bar(list(dict.fromkeys(reported)), self.out, executor, console)
         caption = (
             f"{self.arena.title}: settings chosen on {tasks.count * tasks.seeds} runs of other tasks (fewest lost, and "
             f"fewest lost that settle), measured on {others.count * others.seeds} runs"
         )
-        console.print(terminal_table(ranking_table("chosen", caption, comparison(list(found.values())))))
-        write_files(console, (path, before(chosen, record)))
+        console.print(terminal_table(ranking_table("chosen", caption, comparison(list(rows.values())))))
+        write_files(console, (path, with_new(found)))
         write_files(console, (self.json, [outcome.to_json() for outcome in outcomes]))
 
 

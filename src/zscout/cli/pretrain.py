@@ -109,43 +109,26 @@ class Pretrain:
             raise ValueError(f"--model {model}: expected usfa for a grid, fb for {', '.join(learned)}, or for --data")
         named = {name: getattr(self, name) for name in ("world", "layout", "seed", "device", "quick")}
         named |= {"changes": self.set, "data": "" if self.data is None else str(self.data)}
+        what: Any
+        kind: type[Training]
         if model == "fb":
             for field in fields(self):
                 if field.name in OF_USFA and getattr(self, field.name) != field.default:
                     hint = ": write --set dim=…" if field.name == "dim" else ""
                     raise ValueError(f"--{field.name} does not apply to --model fb{hint}")
-        what: Any
-        if model == "fb":
-            from zscout.lab.training.fb import FBPretraining
+            from zscout.lab.training.fb import FBPretraining, FBTraining
 
-            what = FBPretraining(**named | ({"world": ""} if anywhere else {}))
+            what, kind = FBPretraining(**named | ({"world": ""} if anywhere else {})), FBTraining
         else:
-            from zscout.lab.training.grid import GridPretraining
+            from zscout.lab.training.grid import GridPretraining, GridTraining
 
-            what = GridPretraining(**named, **{name: getattr(self, name) for name in OF_USFA})
+            what, kind = GridPretraining(**named, **{name: getattr(self, name) for name in OF_USFA}), GridTraining
         if self.data is None:
-            return self._begun(what, model)
+            return kind(what, self.out)
         check_folder(self.out)
         what.build_recipe()  # a wrong --set raises before data is read
         with stored_data(console, self.data, self.out / STORED, self.layout):
-            return self._begun(what, model)
-
-    def _begun(self, what: Any, model: str) -> "Training":
-        if model != "fb":
-            from zscout.lab.training.grid import GridTraining
-
-            return GridTraining(what, self.out)
-        if self.data is not None:
-            from zscout.lab.training.data import DataTraining
-
-            return DataTraining(what, self.out)
-        if PLACES[self.world].kind == "body":
-            from zscout.lab.training.body import BodyTraining
-
-            return BodyTraining(what, self.out)
-        from zscout.lab.training.point import PointTraining
-
-        return PointTraining(what, self.out)
+            return kind(what, self.out)
 
 
 def told_pace(pace: Mapping[str, float]) -> str:

@@ -59,15 +59,16 @@ class Replay:
             in_file = {} if traces.by_person else settings_of_file(self.settings, traces.arena)
         content: dict[str, Any] = {"traces": list(traces.files), "reward": traces.first.who}
         if traces.by_person:
-            runs = traces.person_runs()
+            content["rows"] = runs = traces.person_runs()
             lines = [
-                [it.method, f"{it.steps}", f"{it.told}", "" if it.mean is None else f"{it.mean:.3f}"] for it in runs
+                [it["method"], f"{it['steps']}", f"{it['told']}", "" if it["mean"] is None else f"{it['mean']:.3f}"]
+                for it in runs
             ]
             table = TextTable("person", _title(traces), ["method", "steps", "rewards told", "mean reward"], lines)
-            content["rows"], csv = [it.to_json() for it in runs], to_csv(table)
+            csv = to_csv(table)
         else:
             found = [*traces.recorded(), *self._afresh(traces, specs, console)]
-            fresh = {spec.method for spec, _ in specs}
+            fresh = {spec.method for spec in specs}
             rows = [
                 replace(row, note=about_settings(row.method, row.settings, in_file)) if row.method in fresh else row
                 for row in rows_of(found)
@@ -79,7 +80,7 @@ class Replay:
         say(console, UNKNOWN if traces.by_person else KNOWN)
         self.files.write(console, [table], content, csv)
 
-    def _specs(self, traces: "TraceComparison", console: Console) -> "list[tuple[Spec, dict[str, Any]]]":
+    def _specs(self, traces: "TraceComparison", console: Console) -> "list[Spec]":
         from zscout.base.edge import as_size
         from zscout.lab.compare.tuning import settings_named
         from zscout.transfer.methods import METHODS
@@ -90,16 +91,14 @@ class Replay:
         specs = []
         for name in chosen:
             try:
-                specs.append((traces.spec(name, settings.get(name, {})), settings.get(name, {})))
+                specs.append(traces.spec(name, settings.get(name, {})))
             except ValueError as error:
                 if self.methods != "all":
                     raise
                 say(console, f"left out: {name} ({error})")
         return specs
 
-    def _afresh(
-        self, traces: "TraceComparison", specs: "list[tuple[Spec, dict[str, Any]]]", console: Console
-    ) -> "list[MeasuredRuns]":
+    def _afresh(self, traces: "TraceComparison", specs: "list[Spec]", console: Console) -> "list[MeasuredRuns]":
         import torch
 
         from zscout.lab.arenas.plugins import is_plugin
@@ -108,10 +107,10 @@ class Replay:
         found = []
         with bar_with_time_left(console) as bar:
             work = bar.add_task("running", total=len(specs))
-            for spec, settings in specs:
+            for spec in specs:
                 bar.update(work, description=spec.method)
                 try:
-                    found.append(traces.afresh(spec, settings, 1 if self.quick else self.seeds))
+                    found.append(traces.afresh(spec, 1 if self.quick else self.seeds))
                 except (Exception, SystemExit) as error:
                     if not is_plugin(spec.method):
                         raise

@@ -1,5 +1,6 @@
 """zscout reproduce."""
 
+import contextlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from zscout.cli.parts.options import Address, Jobs, OutputFile, Quick, Runner, chosen_executor, usage_errors
+from zscout.cli.parts.options import Address, Jobs, OutputFile, Quick, Runner, usage_errors
 from zscout.cli.parts.output import UsageError, fail, say, writable, writable_folder
 from zscout.cli.parts.progress import bar_with_time_left, run_with_bar
 
@@ -39,6 +40,7 @@ class Reproduce:
         from zscout.base.edge import as_size
         from zscout.base.files import write_json
         from zscout.lab.arenas.arena import MOST_SEED
+        from zscout.lab.runs.executor import executor_named
         from zscout.lab.runs.store import Store
         from zscout.paper import Runs, Scale, specs, story
 
@@ -48,7 +50,7 @@ class Reproduce:
             writable(self.json)
             writable_folder(self.out)
             jobs = min(2, os.cpu_count() or 1) if self.jobs is None and self.runner == "local" else self.jobs
-            workers = chosen_executor(self.runner, jobs, self.address)
+            workers = contextlib.closing(executor_named(self.runner, jobs=jobs, address=self.address))
             self._refuse_another(console)
             needed = specs(scale)
         with Store(self.out) as store:

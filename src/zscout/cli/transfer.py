@@ -48,7 +48,7 @@ class Transfer:
         """Run, show, write the requested files; when stopped, write the steps so far."""
         import torch
 
-        from zscout.base.edge import as_size, in_range
+        from zscout.base.edge import in_range
 
         torch.set_num_threads(1)  # small tensors: more threads are slower
         with usage_errors():
@@ -56,8 +56,6 @@ class Transfer:
             if self.gif is not None and self.gif.suffix.lower() != ".gif":
                 raise UsageError(f"--gif must end in .gif, got {self.gif}")
             writable(self.gif, self.json)
-            if self.steps is not None:
-                as_size(self.steps, "steps", 1)
             spec, watch_run = self._spec()
         steps = spec.steps
         scene, frames = watch_run(spec)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import zscout
 from zscout.lab.compare.report_model import Claim, ClaimVerdict, Section, Story
 from zscout.lab.runs.spec import Spec, code_digest
-from zscout.paper.experiment import QUICK_RUNS, QUICK_STEPS, Experiment, Runs, Scale, no_specs
+from zscout.paper.experiment import QUICK_RUNS, QUICK_STEPS, Experiment, Runs, Scale
 from zscout.paper.experiments.bonus_horizon import HORIZON
 from zscout.paper.experiments.continuous import CONTINUOUS
 from zscout.paper.experiments.feature_maps import FEATURES_AND_POLICIES
@@ -57,7 +57,7 @@ def _tell_framework(scale: Scale, runs: Runs) -> Section:
     return Section("framework", "Transfer, offline and online", text)
 
 
-FRAMEWORK = Experiment(no_specs, _tell_framework)
+FRAMEWORK = Experiment(_tell_framework)
 EXPERIMENTS: tuple[Experiment, ...] = (  # in the order of the paper, then what is beyond it
     *(FRAMEWORK, FEATURES_AND_POLICIES, TRAINING),
     *(PATHS, LOG_DET, EIGENVALUES),

@@ -63,20 +63,14 @@ class Runs:
 
 @dataclass(frozen=True)
 class Experiment:
-    """One part of the report."""
+    """One part of the report; ``groups`` are its runs through the store, by any keys."""
 
-    specs: Callable[[Scale], Sequence[Spec]]
     tell: Callable[[Scale, Runs], Section]
+    groups: Callable[[Scale], Mapping[Any, Sequence[Spec]]] = lambda scale: {}
 
-
-def no_specs(scale: Scale) -> Sequence[Spec]:
-    """The specs of an experiment that runs nothing through the store."""
-    return ()
-
-
-def all_of(groups: Callable[[Scale], Mapping[Any, Sequence[Spec]]]) -> Callable[[Scale], Sequence[Spec]]:
-    """The specs of all groups, in order."""
-    return lambda scale: [spec for specs in groups(scale).values() for spec in specs]
+    def specs(self, scale: Scale) -> list[Spec]:
+        """All runs, in order."""
+        return [spec for specs in self.groups(scale).values() for spec in specs]
 
 
 def transfers(scale: Scale, arena: GridArena, method: str, count: int, **rest: Any) -> list[Spec]:

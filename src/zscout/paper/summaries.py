@@ -34,10 +34,10 @@ def verdict(whole: bool, part: bool, refuted: bool = True) -> ClaimVerdict:
     return "does not hold" if refuted else "too few runs to tell"
 
 
-def verdict_over(met: Iterable[bool], refuted: bool = True) -> ClaimVerdict:
+def verdict_over(met: Iterable[bool]) -> ClaimVerdict:
     """The verdict of a rule with several cases: holds if all are met, in part if some are."""
     cases = list(met)
-    return verdict(all(cases), any(cases), refuted)
+    return verdict(all(cases), any(cases))
 
 
 def both(found: Mapping[str, Any], form: str, join: str = ", ") -> str:

@@ -54,13 +54,6 @@ def usage_errors() -> Iterator[None]:
         raise UsageError(f"{error}{hint}") from error
 
 
-def chosen_executor(runner: str, jobs: int | None, address: str) -> "contextlib.closing[Executor]":
-    """The executor of a command, closed at its end; raises if it cannot be used."""
-    from zscout.lab.runs.executor import executor_named
-
-    return contextlib.closing(executor_named(runner, jobs=jobs, address=address))
-
-
 def names_of(text: str, option: str = "--methods", example: str = "usf-ucb,opti") -> list[str]:
     """Parse comma-separated names."""
     names = [name.strip() for name in text.split(",") if name.strip()]
@@ -206,7 +199,9 @@ class ComputingOptions:
         """What computes the runs, closed at its end."""
         if self.runner == "ray" and self.device != "cpu":
             raise UsageError(f"--device {self.device} does not apply to --runner ray, which uses CPU cores")
-        return chosen_executor(self.runner, self.jobs, self.address)
+        from zscout.lab.runs.executor import executor_named
+
+        return contextlib.closing(executor_named(self.runner, jobs=self.jobs, address=self.address))
 
 
 @dataclass(frozen=True)

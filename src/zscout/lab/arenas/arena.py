@@ -11,6 +11,7 @@ from torch import Generator, Tensor
 from zscout.base.edge import as_size
 from zscout.base.types import BehaviorModel, Obs
 from zscout.loop.rollout import Environment
+from zscout.models.sphere import sample_sphere
 from zscout.transfer.baselines.explorers import LookAhead
 
 Task: TypeAlias = tuple[float, ...] | str  # z_r, or the name of a reward
@@ -59,9 +60,6 @@ class TaskSource(Protocol):
 class Arena(TaskSource, Protocol):
     """Where methods are compared. ``lab.evaluation`` evaluates its runs."""
 
-    def __hash__(self) -> int:
-        """Arenas are keys of caches."""
-
     @property
     def device(self) -> str:
         """cpu or cuda, of the model."""
@@ -78,22 +76,6 @@ class Arena(TaskSource, Protocol):
     def fingerprint(self) -> str:
         """Digest of everything that decides a run here, such as the map and the weights."""
 
-    @property
-    def look_ahead(self) -> LookAhead | None:
-        """The true world's steps, for methods that plan with them; None if it offers none."""
-
-    @property
-    def has_plugin(self) -> bool:
-        """Whether its model is user code, which may raise anything."""
-
-    @property
-    def distinct_tasks(self) -> int | None:
-        """The number of its tasks if they are a fixed list; None if they are drawn at random."""
-
-    @property
-    def tuned_on(self) -> "Arena":
-        """The arena with the tasks on which methods are tuned: itself if tasks are drawn at random."""
-
     def to_json(self) -> dict[str, Any]:
         """The names that decide it, without the device."""
 
@@ -102,6 +84,36 @@ class Arena(TaskSource, Protocol):
 
     def environment(self, batch: Batch) -> TaskEnvironment:
         """All runs of the batch in one environment; starts, slips and noise come from each run's seed."""
+
+    # What most arenas share
+
+    def sample_tasks(self, n: int, rng: Generator) -> list[Task]:
+        """z_r, uniform on the sphere of radius √d."""
+        return [tuple(z) for z in sample_sphere(n, self.bfm.dim, rng).tolist()]
+
+    def __hash__(self) -> int:
+        """Arenas are keys of caches."""
+        return hash(self.key)
+
+    @property
+    def look_ahead(self) -> LookAhead | None:
+        """The true world's steps, for methods that plan with them; None if it offers none."""
+        return None
+
+    @property
+    def has_plugin(self) -> bool:
+        """Whether its model is user code, which may raise anything."""
+        return False
+
+    @property
+    def distinct_tasks(self) -> int | None:
+        """The number of its tasks if they are a fixed list; None if they are drawn at random."""
+        return None
+
+    @property
+    def tuned_on(self) -> "Arena":
+        """The arena with the tasks on which methods are tuned: itself if tasks are drawn at random."""
+        return self
 
 
 @dataclass(frozen=True)

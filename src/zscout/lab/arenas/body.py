@@ -58,14 +58,6 @@ class BodyArena(VectorArena):
         """The suite's starts, one generator for each run, so that a run does not depend on the others."""
         return torch.cat([self.world.random_states(1, rng) for rng in draws.generators()])
 
-    def advance(self, state: Float[Tensor, "R k"], action: Float[Tensor, "R a"]) -> Float[Tensor, "R k"]:
-        """The next states."""
-        return self.world.advance(state, action)[0]
-
-    def observe(self, state: Float[Tensor, "R k"]) -> Float[Tensor, "R o"]:
-        """The suite's observations."""
-        return self.world.observe(state).float()
-
     def task_names(self, n: int, rng: Generator) -> list[str]:
         """The tasks in turn, the same for every seed."""
         return [self._names[i % len(self._names)] for i in range(n)]

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from jaxtyping import Float
-from torch import Generator, Tensor
+from torch import Tensor
 
 from zscout.adapters.checkpoints import load
 from zscout.base.edge import as_size, as_vectors, in_range, known_name
@@ -29,7 +29,7 @@ EVALUATORS = ("auto", "exact", "monte-carlo")
 
 
 @dataclass(frozen=True)
-class GridArena:
+class GridArena(Arena):
     """A grid world, features and a model by name."""
 
     world: str = "open-grid"
@@ -74,16 +74,6 @@ class GridArena:
         return is_plugin(self.model)
 
     @property
-    def distinct_tasks(self) -> None:
-        """None: z_r is drawn at random."""
-        return
-
-    @property
-    def tuned_on(self) -> "GridArena":
-        """Itself."""
-        return self
-
-    @property
     def look_ahead(self) -> LookAhead:
         """The world's steps."""
         return self.ground.world.step
@@ -97,10 +87,6 @@ class GridArena:
     def to_json(self) -> dict[str, Any]:
         """The names, without the device, which changes nothing."""
         return {name: value for name, value in asdict(self).items() if name != "device"}
-
-    def sample_tasks(self, n: int, rng: Generator) -> list[Task]:
-        """z_r, uniform on the sphere of radius √d."""
-        return self.ground.sample_tasks(n, rng)
 
     def vectors(self, tasks: Sequence[Task]) -> Float[Tensor, "R d"]:
         """z_r."""

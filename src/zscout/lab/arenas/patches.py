@@ -69,7 +69,8 @@ class PatchArena(GridArena):
 
     def environment(self, batch: Batch) -> TaskRuns:
         """Runs without episode ends; with a decoy, from the start of their task."""
-        self._check(batch)
+        if batch.outside:
+            raise ValueError(f"--outside does not apply to {self.rewards} rewards, which are not linear in φ")
         reward = self.tables(batch.tasks) + batch.offset
         starts = [start for _, _, start in map(_parsed, batch.tasks) if start is not None]
         start = torch.tensor(starts) if starts else None
@@ -88,10 +89,6 @@ class PatchArena(GridArena):
             if step >= world.n_states:  # the way there is over
                 most = torch.maximum(most, tables.gather(1, state[:, None])[:, 0])
         return most
-
-    def _check(self, batch: Batch) -> None:
-        if batch.outside:
-            raise ValueError(f"--outside does not apply to {self.rewards} rewards, which are not linear in φ")
 
 
 def _parsed(task: Task) -> tuple[int, int | None, int | None]:

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Generator, Tensor
 
 from zscout.base.randomness import Streams
-from zscout.lab.arenas.vector import LABELS, LINEAR, VectorArena
+from zscout.lab.arenas.vector import LINEAR, VectorArena
 from zscout.models.fb.data import random_forces
 from zscout.worlds.points.maze import PointMaze, at_rest, point_maze
 from zscout.worlds.points.tasks import KINDS, PointTask, point_tasks
@@ -43,14 +43,6 @@ class PointArena(VectorArena):
         draw, cells = draws.uniform(3), self.world.grid.cells  # [R 3]
         return at_rest(cells[(draw[:, 0] * len(cells)).long()], draw[:, 1:]).float()
 
-    def advance(self, state: Float[Tensor, "R 4"], action: Float[Tensor, "R 2"]) -> Float[Tensor, "R 4"]:
-        """The next states."""
-        return self.world.advance(state, action)[0]
-
-    def observe(self, state: Float[Tensor, "R 4"]) -> Float[Tensor, "R 4"]:
-        """The state."""
-        return state
-
     def task_names(self, n: int, rng: Generator) -> list[str]:
         """Kinds in turn, each with the seed of its task."""
         numbers = torch.randint(2**31, (n,), generator=rng).tolist()
@@ -62,7 +54,8 @@ class PointArena(VectorArena):
 
     def observations(self, n: int, seed: int) -> Float[Tensor, "n 4"]:
         """Observations entered under random forces, distributed as the shipped model's training data."""
-        return _observations(n, seed)
+        data = random_forces(self.world, max(n, 100_000), Generator().manual_seed(seed))
+        return data.shuffled(Generator().manual_seed(seed)).next_obs[:n]
 
 
 @cache
@@ -77,12 +70,3 @@ def task_named(name: str) -> PointTask:
 @cache
 def _world() -> PointMaze:
     return point_maze()
-
-
-@cache
-def _observations(labels: int, seed: int) -> Float[Tensor, "n 4"]:
-    data = random_forces(_world(), max(labels, 100_000), Generator().manual_seed(seed))
-    return data.shuffled(Generator().manual_seed(seed)).next_obs[:labels]
-
-
-__all__ = ["LABELS", "POINT_MAZE", "PointArena", "task_named"]

@@ -1,7 +1,7 @@
 """Many runs of an agent in one tensor: the environment of a finite world, and the trace of the runs."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -76,14 +76,13 @@ class Trace:
     final_z_hat: Float[Tensor, "R d"]
 
 
-def simulated(agent: OnlineTransfer, env: Environment, least: float | None = None) -> Iterator[Step]:
-    """Endless steps of the agent, with beliefs. With ``least`` it only gets the rewards that it ``wants_reward``."""
+def simulated(agent: OnlineTransfer, env: Environment) -> Iterator[Step]:
+    """Endless steps of the agent, with beliefs."""
     walk = Walk(agent, env, seed=0, beliefs=True)  # a reset that the agent asks for leads to the first start
     while True:
         step = walk.move()
-        seen = None if least is None else torch.as_tensor(agent.wants_reward(step.next_obs, least))
-        walk.tell(step, step.reward, seen)
-        yield step if seen is None else replace(step, seen=seen)
+        walk.tell(step, step.reward)
+        yield step
 
 
 def trace_of(agent: OnlineTransfer, tasks: Float[Tensor, "R d"], steps: Sequence[Step]) -> Trace:

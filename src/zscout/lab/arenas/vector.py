@@ -15,11 +15,10 @@ from zscout.adapters.checkpoints import load
 from zscout.base.edge import as_finite, as_size, as_vectors, known_name
 from zscout.base.randomness import Streams
 from zscout.base.types import Action, Obs
-from zscout.lab.arenas.arena import Batch, Task
+from zscout.lab.arenas.arena import Arena, Batch, Task
 from zscout.lab.arenas.plugins import is_plugin
 from zscout.lab.arenas.simulation import WORLD_DRAWS
 from zscout.models.fb.model import FB
-from zscout.models.sphere import sample_sphere
 from zscout.transfer.inputs import checked_phi
 from zscout.transfer.offline import TaskFit, fit_features
 
@@ -33,24 +32,20 @@ Reward = Callable[[Float[Tensor, "R o"]], Float[Tensor, " R"]]
 class VectorRuns:
     """R runs in the world of an arena; all episodes end together. Starts and noise come from each run's seed.
 
-    ``entered`` are the states after the last step, also if a reset followed it; ``state`` are those now.
+    ``entered`` are the states after the last step, also if a reset followed it; ``state`` are those now. ``reward`` may
+    be changed between two steps.
     """
 
     state: Float[Tensor, "R k"]
     entered: Float[Tensor, "R k"]
 
     def __init__(self, arena: "VectorArena", reward: Reward, noise: float, seeds: Int[Tensor, " R"]) -> None:
-        self.arena, self.noise, self.seeds = arena, noise, seeds
-        self._reward = reward
+        self.arena, self.reward, self.noise, self.seeds = arena, reward, noise, seeds
         self._t = self._resets = 0
 
     def true_reward(self, next_obs: Obs) -> Float[Tensor, " R"]:
         """R_{t+1} of each run without noise."""
-        return self._reward(torch.as_tensor(next_obs))
-
-    def change_to(self, batch: Batch) -> None:
-        """Other tasks from the next step on."""
-        self._reward = self.arena.rewards_of(batch)
+        return self.reward(torch.as_tensor(next_obs))
 
     def reset(self, *, seed: int | None = None) -> tuple[Float[Tensor, "R o"], dict[str, Any]]:
         """The start of an episode: with a seed always the first one, else the next."""
@@ -72,7 +67,7 @@ class VectorRuns:
 
 
 @dataclass(frozen=True)
-class VectorArena(ABC):
+class VectorArena(Arena, ABC):
     """A saved model, a kind of rewards, and the length of an episode; subclasses add the world and its tasks."""
 
     model: str  # a saved model's name or folder
@@ -93,17 +88,14 @@ class VectorArena(ABC):
     def place(self) -> str:
         """The name of the world."""
 
+    @property
+    @abstractmethod
+    def world(self) -> Any:
+        """A point maze or a body."""
+
     @abstractmethod
     def starts(self, draws: Streams) -> Float[Tensor, "R k"]:
         """A start for each run, from its own random numbers."""
-
-    @abstractmethod
-    def advance(self, state: Float[Tensor, "R k"], action: Float[Tensor, "R a"]) -> Float[Tensor, "R k"]:
-        """The next states."""
-
-    @abstractmethod
-    def observe(self, state: Float[Tensor, "R k"]) -> Float[Tensor, "R o"]:
-        """What the model sees of states."""
 
     @abstractmethod
     def task_names(self, n: int, rng: Generator) -> list[str]:
@@ -116,6 +108,16 @@ class VectorArena(ABC):
     @abstractmethod
     def observations(self, n: int, seed: int) -> Float[Tensor, "n o"]:
         """Observations to be labelled for the oracle, distributed as the model's training data."""
+
+    def advance(self, state: Float[Tensor, "R k"], action: Float[Tensor, "R a"]) -> Float[Tensor, "R k"]:
+        """The next states."""
+        entered: Tensor = self.world.advance(state, action)[0]
+        return entered
+
+    def observe(self, state: Float[Tensor, "R k"]) -> Float[Tensor, "R o"]:
+        """What the model sees of states."""
+        seen: Tensor = self.world.observe(state).float()
+        return seen
 
     @property
     def decisions(self) -> int:
@@ -153,26 +155,6 @@ class VectorArena(ABC):
             digest.update(answer.cpu().numpy().tobytes())
         return digest.hexdigest()
 
-    @property
-    def distinct_tasks(self) -> int | None:
-        """None: tasks are drawn at random."""
-        return None
-
-    @property
-    def tuned_on(self) -> "VectorArena":
-        """Itself: tasks are drawn at random."""
-        return self
-
-    @property
-    def look_ahead(self) -> None:
-        """None: states are not countable."""
-        return
-
-    @property
-    def has_plugin(self) -> bool:
-        """False."""
-        return False
-
     def to_json(self) -> dict[str, Any]:
         """The names, without the device."""
         names = {name: value for name, value in asdict(self).items() if name != "device"}
@@ -182,16 +164,16 @@ class VectorArena(ABC):
         """Named rewards, or z_r uniform on the sphere of radius √d."""
         if self.rewards != LINEAR:
             return list(self.task_names(n, rng))
-        return [tuple(z) for z in sample_sphere(n, self.bfm.dim, rng).tolist()]
+        return super().sample_tasks(n, rng)
 
     def vectors(self, tasks: Sequence[Task]) -> Float[Tensor, "R d"]:
         """z_r; of named rewards ẑ by regression on labelled observations."""
         found = [self.fit(task).z_hat.tolist() if isinstance(task, str) else list(task) for task in tasks]
         return as_vectors(found, self.bfm.dim, "tasks", torch.device("cpu"))
 
-    def fit(self, name: str, labels: int = LABELS, seed: int = DATA_SEED) -> TaskFit:
-        """Offline inference of a named reward from labelled observations."""
-        return _fit(self, name, labels, seed)
+    def fit(self, name: str, labels: int = LABELS) -> TaskFit:
+        """Offline inference of a named reward from labelled observations, at most ``LABELS``."""
+        return _fit(self, name, labels)
 
     def environment(self, batch: Batch) -> VectorRuns:
         """Episodes of ``horizon`` steps from random starts."""
@@ -229,13 +211,13 @@ def _model(name: str, device: str, place: str) -> FB:
 
 
 @cache
-def _fit(arena: VectorArena, name: str, labels: int, seed: int) -> TaskFit:
-    obs, phi = _labelled(arena, labels, seed)
+def _fit(arena: VectorArena, name: str, labels: int) -> TaskFit:
+    obs, phi = (part[:labels] for part in _labelled(arena))
     return fit_features(arena.bfm, phi, arena.reward_of(name)(obs))
 
 
 @lru_cache(maxsize=4)
-def _labelled(arena: VectorArena, labels: int, seed: int) -> tuple[Tensor, Tensor]:
+def _labelled(arena: VectorArena) -> tuple[Tensor, Tensor]:
     """Observations and their φ, for all tasks."""
-    obs = arena.observations(labels, seed)
+    obs = arena.observations(LABELS, DATA_SEED)
     return obs, checked_phi(arena.bfm, obs)

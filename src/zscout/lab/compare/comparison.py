@@ -9,10 +9,6 @@ from typing import Any
 import numpy as np
 
 from zscout.lab.arenas.arena import FINAL_STEPS, NUMBERS, Arena, Task, Tasks
-from zscout.lab.arenas.body import BodyArena
-from zscout.lab.arenas.grid import GridArena
-from zscout.lab.arenas.patches import PatchArena
-from zscout.lab.arenas.point import POINT_MAZE, PointArena
 from zscout.lab.compare.report_model import TextTable
 from zscout.lab.compare.statistics import Bootstrap, Estimate, ranks
 from zscout.lab.runs.spec import Spec, settings_json
@@ -98,25 +94,6 @@ class Outcome:
             "runs": {name: table.flatten().tolist() for name, table in self.tables.items()},
             "failures": list(self.failures),
         }
-
-    @classmethod
-    def from_json(cls, content: Mapping[str, Any]) -> "Outcome":
-        """The inverse of ``to_json``."""
-        arena, tasks = arena_from_json(content["arena"]), Tasks(**content["tasks"])
-        rest = {name: content.get(name, 0.0) for name in ("noise", "steps", "outside", "offset")}
-        entrant = Entrant.of(arena, content["method"], content["settings"], tasks, **rest)
-        shape = (tasks.count, tasks.seeds)
-        tables = {name: np.array(runs).reshape(shape) for name, runs in content["runs"].items()}
-        return cls(entrant, tables, content["failures"])
-
-
-def arena_from_json(content: Mapping[str, Any]) -> Arena:
-    """The inverse of an arena's ``to_json``."""
-    named = dict(content)
-    place = named.pop("arena", "grid")
-    if place == "grid":
-        return PatchArena(**named) if "rewards" in named else GridArena(**named)
-    return PointArena(**named) if place == POINT_MAZE else BodyArena(**named)
 
 
 @dataclass(frozen=True)

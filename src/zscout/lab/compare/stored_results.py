@@ -9,6 +9,7 @@ from typing import Any
 from zscout.lab.compare.comparison import Row
 from zscout.lab.compare.tuning import stored
 
+LEAGUE_FILE, POINT_MAZE_FILE = "league.json", "point_maze_online.json"
 LABEL_COUNTS = (50, 150, 500, 1_500, 5_000, 15_000, 50_000)  # of the measures of a point-maze model
 
 
@@ -43,11 +44,6 @@ class StoredCell:
     command: str
     rows: list[Row]
 
-    @classmethod
-    def from_json(cls, content: dict[str, Any]) -> "StoredCell":
-        """From names and rows."""
-        return cls(**{**content, "rows": [Row.from_json(row) for row in content["rows"]]})
-
 
 @dataclass(frozen=True)
 class TaskMeasures:
@@ -66,31 +62,22 @@ class TaskMeasures:
         """The kind of task."""
         return self.task.split()[0]
 
-    @classmethod
-    def from_json(cls, content: dict[str, Any]) -> "TaskMeasures":
-        """From plain values, in which numbers of labels are words."""
-        return cls(**{**content, "labels": {int(n): found for n, found in content["labels"].items()}})
-
 
 def stored_trainings() -> list[Training]:
     """All stored trainings."""
     return [Training(**{**entry, "changes": tuple(entry["changes"])}) for entry in stored("training.json")]
 
 
-def stored_league() -> list[StoredCell]:
-    """All stored comparisons, best method first in each."""
-    return _cells("league.json")
-
-
-def stored_point_maze() -> list[StoredCell]:
-    """The stored comparisons of the point maze, best method first in each."""
-    return _cells("point_maze_online.json")
+def stored_cells(name: str) -> list[StoredCell]:
+    """The stored comparisons in a file, best method first in each."""
+    return [StoredCell(**{**cell, "rows": [Row.from_json(row) for row in cell["rows"]]}) for cell in stored(name)]
 
 
 def stored_measures() -> dict[str, list[TaskMeasures]]:
     """What point-maze models hold, by model."""
     return {
-        model: [TaskMeasures.from_json(task) for task in tasks] for model, tasks in stored("point_maze.json").items()
+        model: [TaskMeasures(**{**task, "labels": {int(n): v for n, v in task["labels"].items()}}) for task in tasks]
+        for model, tasks in stored("point_maze.json").items()
     }
 
 
@@ -98,7 +85,3 @@ def stored_pipeline() -> dict[str, dict[str, Any]]:
     """The paper's pipeline, by feature set and arm: curves, and the numbers of each run."""
     found: dict[str, dict[str, Any]] = stored("pipeline.json")
     return found
-
-
-def _cells(name: str) -> list[StoredCell]:
-    return [StoredCell.from_json(cell) for cell in stored(name)]

@@ -1,8 +1,9 @@
 """Compares recorded runs with new runs of other methods on the same reward."""
 
+import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from zscout.base.edge import as_size
 from zscout.lab.arenas.arena import NUMBERS
 from zscout.lab.arenas.simulation import TaskRuns, Trace, simulated, trace_of
 from zscout.lab.compare.comparison import Row
@@ -39,20 +39,6 @@ class MeasuredRuns:
         return {"method": self.method, "settings": dict(self.settings), "seeds": list(self.seeds), "runs": runs}
 
 
-@dataclass(frozen=True)
-class PersonRun:
-    """Summary of a run that a person rewarded; its regret is unknown."""
-
-    method: str
-    steps: int
-    told: int  # number of rewards
-    mean: float | None  # of the rewards
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain numbers."""
-        return asdict(self)
-
-
 class TraceComparison:
     """Trace files with the same setup and reward, on which further methods can be run."""
 
@@ -75,10 +61,15 @@ class TraceComparison:
         labels = [path.name if names.count(path.name) == 1 else str(path) for path in paths]
         return cls({label: TraceFile.read(path) for label, path in zip(labels, paths, strict=True)}, device)
 
-    def person_runs(self) -> list[PersonRun]:
-        """A summary of each run that needs no reward table."""
+    def person_runs(self) -> list[dict[str, Any]]:
+        """A summary of each run that needs no reward table, which a person's have not: regret is unknown."""
         return [
-            PersonRun(label, file.steps, len(told), sum(told) / len(told) if told else None)
+            {
+                "method": label,
+                "steps": file.steps,
+                "told": len(told),  # number of rewards
+                "mean": sum(told) / len(told) if told else None,
+            }
             for label, file, number in self._runs()
             for told in [file.runs[number].told]
         ]
@@ -99,10 +90,10 @@ class TraceComparison:
             raise ValueError("the oracle knows one task from the beginning, this reward was repainted on the way")
         return spec
 
-    def afresh(self, spec: Spec, settings: Mapping[str, Any], seeds: int) -> MeasuredRuns:
+    def afresh(self, spec: Spec, seeds: int) -> MeasuredRuns:
         """New runs with the first file's reward, noise, steps and memory; seeds count up from its seed."""
         file, ground = self.first, self.arena.ground
-        numbers = [file.seed + run for run in range(as_size(seeds, "seeds", 1, 1_000))]
+        numbers = [file.seed + run for run in range(seeds)]
         size = max(1, AT_ONCE // (file.steps * ground.world.n_states))
         parts = []
         for some in (numbers[first : first + size] for first in range(0, len(numbers), size)):
@@ -110,7 +101,7 @@ class TraceComparison:
             method = replace(spec.build(task), forgetting=file.forgetting)
             parts.append(self._measured(self._repeated(method, some)))
         measured = {name: np.concatenate([part[name] for part in parts]) for name in NUMBERS}
-        return MeasuredRuns(spec.method, settings, numbers, measured)
+        return MeasuredRuns(spec.method, json.loads(spec.settings), numbers, measured)
 
     def _runs(self) -> Iterator[tuple[str, TraceFile, int]]:
         """Every run of every file with its label."""

@@ -25,7 +25,8 @@ CHOICES = ("auto", "tuned", FEWEST, SETTLING)  # names of stored settings
 DEFAULTS_OF_OURS = ("usf-ucb", "usf-ucb-norm")  # run with their defaults unless tuned settings are named
 
 Settings = dict[str, Any]
-TuningRecord = dict[str, Any]  # see ``tuning_record``
+TuningRecord = dict[str, Any]  # of an arena: see ``record_head``; of one setting: see ``tried_settings``
+Tried = Mapping[str, Sequence[TuningRecord]]  # every setting tried, by method
 
 
 def grid_of(**choices: Sequence[Any]) -> list[Settings]:
@@ -95,11 +96,11 @@ def candidates(
 def beyond(outcomes: Sequence[Outcome]) -> list[Entrant]:
     """For each choice at an edge of its grid, the next value further out; a plugin's settings may have limits."""
     one = {outcome.entrant.method: outcome.entrant for outcome in outcomes}
-    further = beyond_of(_tables(outcomes))
+    further = beyond_of(tried_settings(outcomes))
     return [replace(one[name], settings=settings_json(it)) for name, it in further if not is_plugin(name)]
 
 
-def beyond_of(tried: Mapping[str, Sequence[TuningRecord]]) -> list[tuple[str, Settings]]:
+def beyond_of(tried: Tried) -> list[tuple[str, Settings]]:
     """For each choice at an edge of what was tried, the next value further out, at the same ratio; by method."""
     found: dict[tuple[str, str], Settings] = {}
     for method, choices in choose(tried).items():
@@ -119,11 +120,6 @@ def beyond_of(tried: Mapping[str, Sequence[TuningRecord]]) -> list[tuple[str, Se
 # The record, and the choices
 
 
-def tuning_record(outcomes: Sequence[Outcome]) -> TuningRecord:
-    """Every setting tried in one arena: mean lost steps, and the number of settled runs."""
-    return {**record_head(outcomes[0].entrant), "tried": _tables(outcomes)}
-
-
 def record_head(entrant: Entrant) -> TuningRecord:
     """The part of a record that is the same for all settings."""
     runs = entrant.tasks.count * entrant.tasks.seeds
@@ -131,7 +127,8 @@ def record_head(entrant: Entrant) -> TuningRecord:
     return head | ({"tuned_on": entrant.arena.key} if entrant.arena.distinct_tasks else {})
 
 
-def _tables(outcomes: Sequence[Outcome]) -> dict[str, list[TuningRecord]]:
+def tried_settings(outcomes: Sequence[Outcome]) -> dict[str, list[TuningRecord]]:
+    """Every setting of each method: mean lost steps, and the number of settled runs."""
     tried: dict[str, list[TuningRecord]] = {}
     for outcome in outcomes:
         if outcome.tables:
@@ -141,7 +138,7 @@ def _tables(outcomes: Sequence[Outcome]) -> dict[str, list[TuningRecord]]:
     return tried
 
 
-def choose(tried: Mapping[str, Sequence[TuningRecord]]) -> dict[str, dict[str, Settings]]:
+def choose(tried: Tried) -> dict[str, dict[str, Settings]]:
     """Two choices for each method: fewest lost steps, and fewest lost steps among the settings that settle.
 
     If no setting settles, the second choice is the one with the most settled runs.
@@ -188,10 +185,10 @@ def stored_records() -> dict[str, TuningRecord]:
     return records
 
 
-def stored_settings() -> dict[str, dict[str, dict[str, Settings]]]:
-    """The choices of all stored records, by arena, method and choice."""
-    settings: dict[str, dict[str, dict[str, Settings]]] = stored("settings.json")
-    return settings
+def stored_settings(key: str) -> dict[str, dict[str, Settings]]:
+    """Both choices of an arena's stored record, by method; empty without a record."""
+    record = stored_records().get(key)
+    return choose(record["tried"]) if record else {}
 
 
 def settings_named(name: str, arena: Arena) -> dict[str, Settings]:
@@ -205,7 +202,7 @@ def settings_named(name: str, arena: Arena) -> dict[str, Settings]:
     if name not in CHOICES:
         return settings_named("auto", arena) | settings_of_file(name, arena)
     choice = FEWEST if name == FEWEST else SETTLING
-    chosen = stored_settings().get(arena.key, {})
+    chosen = stored_settings(arena.key)
     return {m: both[choice] for m, both in chosen.items() if name != "auto" or m not in DEFAULTS_OF_OURS}
 
 
@@ -240,10 +237,10 @@ def settings_of_file(name: str, arena: Arena) -> dict[str, Settings]:
     return chosen
 
 
-def merged(path: Path, arena: Arena, like: TuningRecord) -> Callable[[Mapping[str, Any], TuningRecord], dict[str, Any]]:
-    """A function that adds new choices and their record to the content of a file of zscout tune.
+def merged(path: Path, arena: Arena, head: TuningRecord) -> Callable[[Tried], dict[str, Any]]:
+    """A function that adds the settings tried, and the choices among them, to the content of a file of zscout tune.
 
-    ``like`` is the head of the new record. The file is read now, before anything runs: other files raise, and so does a
+    ``head`` is that of the new record. The file is read now, before anything runs: other files raise, and so does a
     record of this arena with another head, which cannot be compared. A method that is tuned again replaces its entry.
     """
     before: dict[str, Any] = {"settings": {}, "record": {}}
@@ -254,19 +251,16 @@ def merged(path: Path, arena: Arena, like: TuningRecord) -> Callable[[Mapping[st
         except (OSError, KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{path} was not written by zscout tune: name another --out") from error
     key = arena.key
-    old = before["record"].get(key, {**like, "tried": {}})
-    for name, value in like.items():
+    old = before["record"].get(key, {**head, "tried": {}})
+    for name, value in head.items():
         if old.get(name) != value:
             holds = f"{path} holds a record of {key} with {name} {old.get(name)}, not {value}"
             raise ValueError(f"{holds}: name another --out")
 
-    def with_new(chosen: Mapping[str, Any], record: TuningRecord) -> dict[str, Any]:
-        settings = {**before["settings"].get(key, {}), **chosen}
-        tried = {**old["tried"], **record["tried"]}
-        return {
-            "settings": {**before["settings"], key: settings},
-            "record": {**before["record"], key: {**record, "tried": tried}},
-        }
+    def with_new(tried: Tried) -> dict[str, Any]:
+        settings = {**before["settings"].get(key, {}), **choose(tried)}
+        record = {**head, "tried": {**old["tried"], **tried}}
+        return {"settings": {**before["settings"], key: settings}, "record": {**before["record"], key: record}}
 
     return with_new
 

@@ -1,7 +1,6 @@
 """How good an FB model is: zero-shot returns of episodes of a body, and in the point maze relative to a planner."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -20,6 +19,7 @@ from zscout.worlds.points.maze import PointMaze
 from zscout.worlds.points.planner import PointPlanner
 from zscout.worlds.points.tasks import KINDS, point_tasks
 
+STARTS = 50  # of the point maze, the same for all tasks
 POINT_LABELS = 10_000  # observations of the point maze whose rewards decide z
 
 
@@ -52,16 +52,6 @@ def episode_returns(
     return total.reshape(K, n, m)
 
 
-@dataclass(frozen=True)
-class BodyVerdict:
-    """Mean zero-shot returns of an episode, and the R² of each reward in φ."""
-
-    returns: dict[str, float]
-    expressed: dict[str, float]
-    episodes: int
-    horizon: int  # control steps of an episode
-
-
 def judge_body(
     model: FB,
     name: str,
@@ -71,36 +61,34 @@ def judge_body(
     episodes: int = 10,
     horizon: int = BodyArena.horizon,
     seed: int = 0,
-) -> BodyVerdict:
-    """Zero-shot returns on the suite's and the benchmark's tasks, z from up to 50,000 labelled observations."""
+) -> dict[str, Any]:
+    """Zero-shot returns on the suite's and the benchmark's tasks, z from up to 50,000 labelled observations.
+
+    Their mean over episodes of ``horizon`` control steps, and ``expressed``: the R² of each reward in φ.
+    """
     world = body(name)
     tasks = [task for task in body_tasks(world) if task.kind != "held-out"]
     fits = [fit_task(model, observations[:LABELS], task(observations[:LABELS])) for task in tasks]
     z = torch.stack([fit.z for fit in fits])
     starts = world.random_states(episodes, Generator().manual_seed(seed))
     found = episode_returns(model, world, tasks, z[:, None], starts, horizon, repeat)[:, 0].mean(1)
-    names = [task.name for task in tasks]
-    expressed = {name: round(fit.expressed, 4) for name, fit in zip(names, fits, strict=True)}
-    rounded = dict(zip(names, [round(r, 2) for r in found.tolist()], strict=True))
-    return BodyVerdict(rounded, expressed, episodes, horizon)
+    return {
+        "returns": {task.name: round(r, 2) for task, r in zip(tasks, found.tolist(), strict=True)},
+        "expressed": {task.name: round(fit.expressed, 4) for task, fit in zip(tasks, fits, strict=True)},
+        "episodes": episodes,
+        "horizon": horizon,
+    }
 
 
-@dataclass(frozen=True)
-class PointVerdict:
-    """The quality of a model."""
+def judge_point(model: FB, world: PointMaze, *, tasks: int = 5) -> dict[str, Any]:
+    """Zero-shot returns ÷ the planner's by kind of task and their mean, ``value``; the error of ψ.
 
-    kinds: dict[str, float]  # zero-shot return ÷ the planner's, by kind of task
-    value: float  # its mean over kinds
-    psi_error: float  # √(mean ‖ψ − G‖² ÷ mean ‖G‖²) over random z and starts, G by rollouts
-    tasks: int
-
-
-def judge_point(model: FB, world: PointMaze, *, tasks: int = 5, count: int = 50, seed: int = 0) -> PointVerdict:
-    """Compare zero-shot policies with planned ones, on ``tasks`` of each kind and the same ``count`` starts."""
-    rng = Generator().manual_seed(seed)
-    data = random_forces(world, POINT_LABELS * 10, rng).shuffled(Generator().manual_seed(seed))
-    labels, starts = data.next_obs[:POINT_LABELS], world.random_states(count, rng)  # labels are as the training data
-    named = [task for i, kind in enumerate(KINDS) for task in point_tasks(world, kind, tasks, 100 * seed + i)]
+    On ``tasks`` of each kind, from the same ``STARTS`` starts.
+    """
+    rng = Generator().manual_seed(0)
+    data = random_forces(world, POINT_LABELS * 10, rng).shuffled(Generator().manual_seed(0))
+    labels, starts = data.next_obs[:POINT_LABELS], world.random_states(STARTS, rng)  # labels are as the training data
+    named = [task for i, kind in enumerate(KINDS) for task in point_tasks(world, kind, tasks, i)]
     planner = PointPlanner(world)
     planned = torch.stack([planner.plan(task, horizon=PointArena.horizon).execute(starts) for task in named])
     z = torch.stack([fit_task(model, labels, task(labels)).z for task in named])
@@ -109,12 +97,13 @@ def judge_point(model: FB, world: PointMaze, *, tasks: int = 5, count: int = 50,
         kind: float(torch.stack([s for s, task in zip(share, named, strict=True) if task.kind == kind]).mean())
         for kind in KINDS
     }
-    return PointVerdict(kinds, sum(kinds.values()) / len(kinds), psi_error(model, starts, world), len(z))
+    value, error = sum(kinds.values()) / len(kinds), psi_error(model, starts, world)
+    return {"kinds": kinds, "value": value, "psi_error": error, "tasks": len(z)}
 
 
-def psi_error(model: FB, starts: Float[Tensor, "n k"], world: PointMaze, seed: int = 0) -> float:
-    """The relative error of ψ(s;z) against rollouts, one random z for each start."""
-    z = model.sample_z(len(starts), seed)
+def psi_error(model: FB, starts: Float[Tensor, "n k"], world: PointMaze) -> float:
+    """√(mean ‖ψ − G‖² ÷ mean ‖G‖²) over starts, a random z for each, G by rollouts."""
+    z = model.sample_z(len(starts), 0)
     psi = model.psi(starts, z[:, None])[:, 0]
     total, weight, state = torch.zeros_like(psi), torch.ones(len(psi), 1), starts
     while float(weight.max()) > 0.01:

@@ -1,6 +1,5 @@
 """Trains a USFA of a grid."""
 
-import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -12,8 +11,8 @@ from torch import Generator, Tensor
 
 from zscout.base.edge import as_size, known_name
 from zscout.lab.arenas.ground import features_named, world_named
-from zscout.lab.training.training import Training, parse_change
-from zscout.models.data.dataset import STORED, Dataset, discard
+from zscout.lab.training.training import Pretraining, Training, parse_change
+from zscout.models.data.dataset import STORED, Dataset
 from zscout.models.exact.model import ExactModel
 from zscout.models.files.pretrained import load
 from zscout.models.usfa.judging import Judge, Verdict, moment_error
@@ -35,24 +34,18 @@ KEEP: dict[str, Callable[[Verdict], float]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class GridPretraining:
-    """Everything that decides a training, by name."""
+class GridPretraining(Pretraining):
+    """What decides the training of a USFA."""
 
     world: str = "open-grid"
     features: str = "laplacian"
     dim: int = 9
     slip: float = 0.0
     recipe: str = "robust"
-    changes: tuple[str, ...] = ()  # "name=value" of the recipe
-    data: str = ""  # transitions to learn from: a folder of episodes, or a file
-    layout: str = ""  # of the data; empty: as detected
     walks: int = 0  # random walks to learn from; 0: every transition of the world
     length: int = 1_000  # of each walk
-    seed: int = 0
     patience: int = 20  # lines of the log without a better policy
     keep: str = "value"  # the criterion for the weights to keep: see KEEP
-    device: str = "cpu"
-    quick: bool = False
     base: str = ""  # a trained model: only its M is trained
 
     def build_features(self, world: GridWorld) -> Float[Tensor, "S d"]:
@@ -80,29 +73,9 @@ class GridPretraining:
             return Transitions.of_world(world)
         return Transitions.of_random_walks(world, self.walks, self.length, Generator().manual_seed(self.seed))
 
-    def command(self, out: str) -> str:
-        """The command that repeats this training."""
-        words = ["zscout", "pretrain", "--world", self.world, "--features", self.features]
-        default = GridPretraining(world=self.world, features=self.features)
-        for name in (
-            "dim",
-            "slip",
-            "recipe",
-            "data",
-            "layout",
-            "walks",
-            "length",
-            "seed",
-            "patience",
-            "keep",
-            "device",
-            "base",
-        ):
-            if getattr(self, name) != getattr(default, name):
-                words += [f"--{name}", str(getattr(self, name))]
-        words += ["--set", *self.changes] if self.changes else []
-        words += ["--quick"] if self.quick else []
-        return shlex.join([*words, "--out", out])
+    def first_words(self) -> list[str]:
+        """World and features."""
+        return ["--world", self.world, "--features", self.features]
 
 
 class GridTraining(Training):
@@ -184,11 +157,6 @@ class GridTraining(Training):
         if isinstance(model, MomentUSFA):
             verdict["moment_error"] = moment_error(model, self.exact, tasks[:MOMENT_TASKS])
         return {**verdict, "tasks": TEST_TASKS}
-
-    def clean_up(self) -> None:
-        """Remove the transitions, too."""
-        super().clean_up()
-        discard(self.out / STORED)
 
     def facts(self) -> dict[str, Any]:
         """World, features, recipe and data; those of the base, if only M is new."""

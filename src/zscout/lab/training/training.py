@@ -1,60 +1,55 @@
 """A training in a folder: resumed if it was begun, judged and saved at its end."""
 
+import shlex
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any
 
 import zscout
 from zscout.base.files import parse_json, write_json
-from zscout.models.files.checkpoint import Resumable, read_checkpoint, write_checkpoint
+from zscout.models.data.dataset import STORED, discard
+from zscout.models.files.checkpoint import read_checkpoint, write_checkpoint
 from zscout.models.files.folder import CARD, CONFIG, WEIGHTS, save
 
 CHECKPOINT, LOG = "checkpoint.safetensors", "training.json"
 
 
-class Pretraining(Protocol):
-    """What decides a training: a dataclass."""
+@dataclass(frozen=True, kw_only=True)
+class Pretraining(ABC):
+    """What decides a training, by name."""
 
-    __dataclass_fields__: ClassVar[dict[str, Any]]
+    world: str  # a name of the registry, or the path of a map
+    data: str = ""  # transitions to learn from: a folder of episodes, or a file
+    layout: str = ""  # of the data; empty: as detected
+    changes: tuple[str, ...] = ()  # "name=value" of the recipe
+    seed: int = 0
+    device: str = "cpu"
+    quick: bool = False  # a test of a few hundred steps
 
-    @property
-    def world(self) -> str:
-        """A name of the registry, or the path of a map; empty if there is only data."""
-
-    @property
-    def seed(self) -> int:
-        """Of weights and data."""
-
-    @property
-    def quick(self) -> bool:
-        """Whether it is a test of a few hundred steps."""
+    @abstractmethod
+    def first_words(self) -> list[str]:
+        """The options that its command always has."""
 
     def command(self, out: str) -> str:
         """The command that repeats this training."""
-
-
-class Trainer(Resumable, Protocol):
-    """What makes the updates."""
-
-    step: int
-    log: list[Any]
-
-    @property
-    def finished(self) -> bool:
-        """Whether all updates are done."""
-
-    @property
-    def model(self) -> Any:
-        """A frozen copy of the current model."""
+        words = ["zscout", "pretrain", *self.first_words()]
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value != field.default and f"--{field.name}" not in words and field.name not in ("changes", "quick"):
+                words += [f"--{field.name}", str(value)]
+        words += ["--set", *self.changes] if self.changes else []
+        words += ["--quick"] if self.quick else []
+        return shlex.join([*words, "--out", out])
 
 
 class Training(ABC):
     """One training: ``train`` yields the lines of its log, ``finish`` judges and saves the model."""
 
-    trainer: Trainer
+    what: Pretraining
+    trainer: Any  # makes the updates: step, log, finished, model, train(every), and what a checkpoint needs
     setting = ""  # what must be the same when it is resumed, beyond recipe, data and seed
     seconds_apart = 20.0  # between checkpoints
     half = True  # whether weights are saved in 16 bits
@@ -99,7 +94,7 @@ class Training(ABC):
 
     def lines(self, every: int) -> Iterator[Any]:
         """The trainer's lines."""
-        yield from self.trainer.train(every=every)  # type: ignore[attr-defined]
+        yield from self.trainer.train(every=every)
 
     def train(self, every: int = 250) -> Iterator[Any]:
         """Yield log lines. Save checkpoints after a line: only there does resuming reproduce the run."""
@@ -150,8 +145,9 @@ class Training(ABC):
         return log
 
     def clean_up(self) -> None:
-        """Remove what only an unfinished training needs."""
+        """Remove what only an unfinished training needs: its checkpoint, and the transitions of its data."""
         (self.out / CHECKPOINT).unlink(missing_ok=True)
+        discard(self.out / STORED)
 
     def write(self, model: Any) -> None:
         """Save the model to the folder."""
@@ -160,8 +156,6 @@ class Training(ABC):
 
 def check_folder(out: Path) -> None:
     """Raise unless a training can begin or go on in this folder."""
-    if out.exists() and not out.is_dir():
-        raise ValueError(f"{out} is a file; --out names a folder")
     if (out / LOG).exists():
         raise ValueError(f"{out} holds a finished training; train into another folder")
     if not (out / CHECKPOINT).exists() and (taken := [n for n in (CONFIG, WEIGHTS, CARD) if (out / n).exists()]):

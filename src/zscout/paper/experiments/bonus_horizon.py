@@ -11,17 +11,7 @@ from zscout.lab.arenas.grid import GridArena
 from zscout.lab.compare.report_model import Claim, CurveFigure, CurvePanel, Section
 from zscout.lab.compare.statistics import Estimate
 from zscout.lab.runs.spec import Spec
-from zscout.paper.experiment import (
-    FEATURES,
-    TITLES,
-    VARIANTS,
-    Experiment,
-    Runs,
-    Scale,
-    all_of,
-    explorations,
-    transfers,
-)
+from zscout.paper.experiment import FEATURES, TITLES, VARIANTS, Experiment, Runs, Scale, explorations, transfers
 from zscout.paper.experiments.online_transfer import OURS
 from zscout.paper.experiments.searches import random_problem
 from zscout.paper.summaries import each, mean, ratio, through, verdict, verdict_over
@@ -125,4 +115,4 @@ def _agreement(scale: Scale, features: str) -> tuple[Estimate, Estimate]:
     return mean(np.array(found[::2])), mean(np.array(found[1::2]))
 
 
-HORIZON = Experiment(all_of(_runs), _tell)
+HORIZON = Experiment(_tell, _runs)

@@ -6,9 +6,16 @@ import numpy as np
 
 from zscout.lab.arenas.arena import Tasks
 from zscout.lab.arenas.point import PointArena
-from zscout.lab.compare.comparison import Entrant, Outcome, comparison
-from zscout.lab.compare.report_model import Claim, CurveFigure, CurvePanel, Section, TextTable
-from zscout.lab.compare.stored_results import LABEL_COUNTS, StoredCell, TaskMeasures, stored_measures, stored_point_maze
+from zscout.lab.compare.comparison import Entrant, Outcome, Row, comparison
+from zscout.lab.compare.report_model import Claim, Curve, CurveFigure, CurvePanel, Section, TextTable
+from zscout.lab.compare.stored_results import (
+    LABEL_COUNTS,
+    POINT_MAZE_FILE,
+    StoredCell,
+    TaskMeasures,
+    stored_cells,
+    stored_measures,
+)
 from zscout.lab.runs.spec import Spec
 from zscout.paper.experiment import Experiment, Runs, Scale
 from zscout.paper.summaries import ratio, through, verdict
@@ -26,8 +33,8 @@ def _entrants(scale: Scale, rewards: str) -> list[Entrant]:
     return [Entrant.of(PointArena(rewards=rewards), name, {}, tasks, noise=0.0, steps=STEPS) for name in METHODS]
 
 
-def _specs(scale: Scale) -> list[Spec]:
-    return [spec for rewards in REWARDS for entrant in _entrants(scale, rewards) for spec in entrant.specs]
+def _runs(scale: Scale) -> dict[str, list[Spec]]:
+    return {kind: [spec for entrant in _entrants(scale, kind) for spec in entrant.specs] for kind in REWARDS}
 
 
 def _fresh(scale: Scale, runs: Runs) -> tuple[CurveFigure, Claim]:
@@ -42,18 +49,7 @@ def _fresh(scale: Scale, runs: Runs) -> tuple[CurveFigure, Claim]:
             "each, no noise, default settings). An episode is 70 steps. The oracle follows z_r (left), or the z fitted "
             "to 50,000 labels (right)."
         ),
-        rows={
-            "": [
-                CurvePanel(
-                    "return ÷ oracle's",
-                    [through(row.method, range(1, 1 + len(row.episodes)), row.episodes) for row in fresh[rewards]],
-                    x_label="episode",
-                    title=title,
-                    levels={"oracle": 1.0},
-                )
-                for rewards, title in REWARDS.items()
-            ]
-        },
+        rows={"": [_by_episode(fresh[rewards], "episode", title) for rewards, title in REWARDS.items()]},
         alt="One line for each method: it rises toward the oracle from the first to the second episode.",
     )
     ours = next(row for row in fresh["linear"] if row.method == "usf-ucb").episodes
@@ -71,27 +67,25 @@ def _fresh(scale: Scale, runs: Runs) -> tuple[CurveFigure, Claim]:
     return figure, claim
 
 
+def _by_episode(rows: Sequence[Row], x_label: str, title: str) -> CurvePanel:
+    """Return ÷ the oracle's of each episode, a line for each method."""
+    return _panel([through(row.method, range(1, 1 + len(row.episodes)), row.episodes) for row in rows], x_label, title)
+
+
+def _panel(curves: Sequence[Curve], x_label: str, title: str, logarithmic_x: bool = False) -> CurvePanel:
+    levels = {"oracle": 1.0}
+    return CurvePanel("return ÷ oracle's", curves, False, x_label, title, levels, logarithmic_x)
+
+
 def labels_figure(tasks: Sequence[TaskMeasures], cells: Mapping[str, StoredCell]) -> CurveFigure:
     """Return ÷ the oracle's: offline by the number of labels, online by episode; ``cells`` by the title of a panel."""
     oracle = np.array([task.oracle for task in tasks])
     offline = [ratio(np.array([task.labels[n] for task in tasks]), oracle) for n in LABEL_COUNTS]
-    label = "return ÷ oracle's"
-    panels = [
-        CurvePanel(
-            label,
-            [through("infer_task, offline", LABEL_COUNTS, offline)],
-            x_label="labels",
-            title=f"offline, {len(tasks)} tasks",
-            levels={"oracle": 1.0},
-            logarithmic_x=True,
-        )
-    ]
+    curve = through("infer_task, offline", LABEL_COUNTS, offline)
+    panels = [_panel([curve], "labels", f"offline, {len(tasks)} tasks", logarithmic_x=True)]
     for title, cell in cells.items():
         order = [row for method in SHOWN for row in cell.rows if row.method == method and not row.settings]
-        curves = [through(row.method, range(1, 1 + len(row.episodes)), row.episodes) for row in order]
-        panels.append(
-            CurvePanel(label, curves, x_label="episode (70 labels each)", title=title, levels={"oracle": 1.0})
-        )
+        panels.append(_by_episode(order, "episode (70 labels each)", title))
     runs = max(row.runs for cell in cells.values() for row in cell.rows)
     return CurveFigure(
         name="point-maze-labels",
@@ -106,7 +100,7 @@ def labels_figure(tasks: Sequence[TaskMeasures], cells: Mapping[str, StoredCell]
 
 
 def _stored_figure(measured: Mapping[str, Sequence[TaskMeasures]]) -> CurveFigure:
-    found = {cell.name: cell for cell in stored_point_maze()}
+    found = {cell.name: cell for cell in stored_cells(POINT_MAZE_FILE)}
     cells = {f"online, σ = {noise}": found[f"point-maze-{noise}"] for noise in ("0", "0.3")}
     return labels_figure(measured[PointArena.model], cells)
 
@@ -157,4 +151,4 @@ def _shares(found: Sequence[Sequence[float]], planned: Sequence[Sequence[float]]
     return f"{np.mean(each):.2f} ({', '.join(f'{share:.2f}' for share in each)})"
 
 
-CONTINUOUS = Experiment(_specs, _tell)
+CONTINUOUS = Experiment(_tell, _runs)

@@ -1,8 +1,5 @@
 """Maps of the features, and of the paths that π(·,z) takes on them."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
 import numpy as np
 import torch
 from jaxtyping import Float, Int
@@ -10,52 +7,39 @@ from torch import Generator, Tensor
 
 from zscout.adapters.checkpoints import load
 from zscout.base.types import BehaviorModel
-from zscout.features import decode, grid_clusters, laplacian, temporal_clusters
+from zscout.features import decode
 from zscout.lab.arenas.grid import GridArena
+from zscout.lab.arenas.ground import DIM, features_named
 from zscout.lab.compare.report_model import Claim, Panel, PanelFigure, Section, Strip
 from zscout.models.exact.model import ExactModel
-from zscout.paper.experiment import FEATURES, Experiment, Runs, Scale, no_specs
+from zscout.paper.experiment import FEATURES, Experiment, Runs, Scale
 from zscout.paper.summaries import both, mean, verdict
-from zscout.worlds import GridWorld, four_rooms, maze, open_grid
+from zscout.worlds import GridWorld
+from zscout.worlds.registry import PLACES
 
-DIM = 9
 HELD_OUT = 1_000  # z
 
 
-@dataclass(frozen=True)
-class FeatureFigure:
-    """The paper's figure of features and policies, for one world."""
-
-    world: str
-    build: Callable[[], GridWorld]
-    networks: tuple[str | None, str]  # the shipped models for clusters and for the Laplacian
-    steps: int  # of the drawn trajectories
-
-    def compute(self, seed: int) -> PanelFigure:
-        """Features, trajectories for one-hot z, trajectories for random z; both feature sets, network and exact."""
-        world = self.build()
-        if self.world == "open-grid":
-            sets = {"Cluster occupancy: a 3×3 cut": grid_clusters(world)}
-        else:
-            sets = {"Cluster occupancy: nine compact regions": temporal_clusters(world, DIM)}
-        sets["Laplacian eigenfunctions"] = laplacian(world, DIM)
-        caption = (
-            f"What π(·,z) does in the world {self.world!r}. Top of each block: the features φ, orange above 0 and "
-            "purple below. Below them, for one-hot and for random z: the reward φ·z, and the paths of the "
-            "network's policy and of the exact one, from a random start (○) until they repeat (●)."
-        )
-        alt = "Maps of nine features, and under them paths that end where the reward φ·z is high."
-        pairs = zip(sets.items(), self.networks, strict=True)
-        sections = {title: _strips(world, phi, network, self.steps, seed) for (title, phi), network in pairs}
-        return PanelFigure(f"features-{self.world}", caption, sections, alt)
-
-
-FIGURES = (
-    FeatureFigure("open-grid", open_grid, ("grid9-clusters", "grid9-laplacian"), steps=24),
-    FeatureFigure("four-rooms", four_rooms, (None, "fourrooms-laplacian"), steps=32),
-    FeatureFigure("maze", maze, (None, "maze-laplacian"), steps=90),
-)
+FIGURES = {"open-grid": 24, "four-rooms": 32, "maze": 90}  # worlds, and the steps of the drawn trajectories
 """The first is the paper's own; the others show the same in worlds with walls."""
+
+
+def feature_figure(name: str, seed: int) -> PanelFigure:
+    """Features, trajectories for one-hot z, trajectories for random z; both feature sets, network and exact."""
+    place = PLACES[name]
+    world, cut = place.make(), "a 3×3 cut" if name == "open-grid" else "nine compact regions"
+    titles = {"clusters": f"Cluster occupancy: {cut}", "laplacian": "Laplacian eigenfunctions"}
+    caption = (
+        f"What π(·,z) does in the world {name!r}. Top of each block: the features φ, orange above 0 and "
+        "purple below. Below them, for one-hot and for random z: the reward φ·z, and the paths of the "
+        "network's policy and of the exact one, from a random start (○) until they repeat (●)."
+    )
+    alt = "Maps of nine features, and under them paths that end where the reward φ·z is high."
+    sections = {
+        title: _strips(world, features_named(features, world, DIM), place.models.get(features), FIGURES[name], seed)
+        for features, title in titles.items()
+    }
+    return PanelFigure(f"features-{name}", caption, sections, alt)
 
 
 def trajectories(
@@ -88,7 +72,7 @@ def _strips(world: GridWorld, phi: Float[Tensor, "S d"], network: str | None, st
 
 
 def _tell(scale: Scale, runs: Runs) -> Section:
-    figures = [figure.compute(scale.seed) for figure in (FIGURES[:1] if scale.quick else FIGURES)]
+    figures = [feature_figure(name, scale.seed) for name in list(FIGURES)[: 1 if scale.quick else None]]
     value, good = {}, {}
     for name in FEATURES:
         ground = GridArena(features=name, model="network").ground
@@ -117,4 +101,4 @@ def _tell(scale: Scale, runs: Runs) -> Section:
     return Section("features", title, text, figures, claims=[claim], command="zscout reproduce")
 
 
-FEATURES_AND_POLICIES = Experiment(no_specs, _tell)
+FEATURES_AND_POLICIES = Experiment(_tell)

@@ -4,7 +4,7 @@ from zscout.lab.arenas.arena import Tasks
 from zscout.lab.arenas.grid import GridArena
 from zscout.lab.compare.comparison import Entrant, Outcome, comparison, ranking_table
 from zscout.lab.compare.report_model import Curve, CurveFigure, CurvePanel, Interval, IntervalFigure, Section
-from zscout.lab.compare.stored_results import stored_league
+from zscout.lab.compare.stored_results import LEAGUE_FILE, stored_cells
 from zscout.lab.compare.tuning import frontier, settings_named, stored_records
 from zscout.lab.runs.spec import Spec
 from zscout.paper.experiment import FEATURES, TITLES, Experiment, Runs, Scale
@@ -28,8 +28,8 @@ def entrants(scale: Scale, features: str) -> list[Entrant]:
     return [Entrant.of(arena, name, {} if name in OURS else tuned.get(name, {}), tasks, steps=steps) for name in names]
 
 
-def _specs(scale: Scale) -> list[Spec]:
-    return [spec for name in FEATURES for entrant in entrants(scale, name) for spec in entrant.specs]
+def _runs(scale: Scale) -> dict[str, list[Spec]]:
+    return {name: [spec for entrant in entrants(scale, name) for spec in entrant.specs] for name in FEATURES}
 
 
 def _tell(scale: Scale, runs: Runs) -> Section:
@@ -56,7 +56,7 @@ def _tell(scale: Scale, runs: Runs) -> Section:
     )
     captions = {name: f"{written} features, exact model, run for this report." for name, written in FEATURES.items()}
     tables = [ranking_table(f"league-anew-{name}", captions[name], rows) for name, rows in fresh.items()]
-    for cell in stored_league():
+    for cell in stored_cells(LEAGUE_FILE):
         caption = f"{cell.title}. Stored; made by `{cell.command}`."
         tables.append(ranking_table(f"league-{cell.name}", caption, cell.rows))
     text = [
@@ -92,4 +92,4 @@ def _frontiers() -> CurveFigure:
     return CurveFigure("frontier", caption, rows, alt)
 
 
-LEAGUE = Experiment(_specs, _tell)
+LEAGUE = Experiment(_tell, _runs)

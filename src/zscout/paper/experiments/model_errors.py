@@ -8,7 +8,7 @@ import torch
 from zscout.lab.arenas.grid import GridArena
 from zscout.lab.compare.report_model import Claim, CurveFigure, CurvePanel, Section
 from zscout.lab.runs.spec import Spec
-from zscout.paper.experiment import FEATURES, TITLES, VARIANTS, Experiment, Runs, Scale, all_of, no_specs, transfers
+from zscout.paper.experiment import FEATURES, TITLES, VARIANTS, Experiment, Runs, Scale, transfers
 from zscout.paper.summaries import both, each, mean, ratio, through, verdict
 
 TASKS, STEPS = 24, 150
@@ -196,6 +196,6 @@ def _gains(scale: Scale, features: str, model: str) -> tuple[np.ndarray, np.ndar
     return gains, lacks
 
 
-OUTSIDE_FEATURES = Experiment(all_of(_outside), _tell_outside)
-WRONG_PSI = Experiment(all_of(_wrong), _tell_wrong)
-SWITCHING = Experiment(no_specs, _tell_switching)
+OUTSIDE_FEATURES = Experiment(_tell_outside, _outside)
+WRONG_PSI = Experiment(_tell_wrong, _wrong)
+SWITCHING = Experiment(_tell_switching)

@@ -8,7 +8,7 @@ import numpy as np
 from zscout.lab.arenas.arena import GOOD_VALUE
 from zscout.lab.compare.report_model import Claim, Curve, CurveFigure, CurvePanel, Section, TextTable
 from zscout.lab.compare.stored_results import Training, stored_pipeline, stored_trainings
-from zscout.paper.experiment import FEATURES, TITLES, Experiment, Runs, Scale, no_specs
+from zscout.paper.experiment import FEATURES, TITLES, Experiment, Runs, Scale
 from zscout.paper.summaries import both, mean, verdict, verdict_over
 
 SEEDS_DIFFER = 0.004  # the error of ψ of our recipe, over three seeds
@@ -204,4 +204,4 @@ def _row(features: str, label: str, runs: dict[str, np.ndarray]) -> list[str]:
     return [features, label, lost, f"{runs['settled'].mean():.0%}", final, error, log_det]
 
 
-TRAINING, END_TO_END = (Experiment(no_specs, tell) for tell in (_tell_training, _tell_pipeline))
+TRAINING, END_TO_END = (Experiment(tell) for tell in (_tell_training, _tell_pipeline))

@@ -15,7 +15,6 @@ from zscout.paper.experiment import (
     Experiment,
     Runs,
     Scale,
-    all_of,
     features_of,
     map_panel,
     posteriors,
@@ -229,5 +228,5 @@ def _in_steps(times: np.ndarray) -> str:
     return f"{median(times):.0f}".replace("inf", "never")
 
 
-STRIPS = Experiment(all_of(_hand_picked), _tell_hand_picked)
-ERRORS = Experiment(all_of(_on_random_tasks), _tell_errors)
+STRIPS = Experiment(_tell_hand_picked, _hand_picked)
+ERRORS = Experiment(_tell_errors, _on_random_tasks)

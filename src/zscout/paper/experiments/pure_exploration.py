@@ -16,7 +16,6 @@ from zscout.paper.experiment import (
     Experiment,
     Runs,
     Scale,
-    all_of,
     explorations,
     features_of,
     map_panel,
@@ -276,6 +275,4 @@ def _tell_eigenvalues(scale: Scale, runs: Runs) -> Section:
     return Section("eigenvalues", title, text, [figure], claims=claims, command="zscout reproduce")
 
 
-PATHS, LOG_DET, EIGENVALUES = (
-    Experiment(all_of(explorers), tell) for tell in (_tell_paths, _tell_log_det, _tell_eigenvalues)
-)
+PATHS, LOG_DET, EIGENVALUES = (Experiment(tell, explorers) for tell in (_tell_paths, _tell_log_det, _tell_eigenvalues))

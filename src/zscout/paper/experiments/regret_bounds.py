@@ -16,7 +16,6 @@ from zscout.paper.experiment import (
     Experiment,
     Runs,
     Scale,
-    all_of,
     features_of,
     posteriors,
     transfers,
@@ -282,5 +281,5 @@ def _directions(n: int, dim: int, rng: torch.Generator) -> Float[Tensor, "n d"]:
     return torch.nn.functional.normalize(torch.randn(n, dim, dtype=torch.float64, generator=rng), dim=-1)
 
 
-LEMMA, POTENTIAL = (Experiment(all_of(_runs), tell) for tell in (_tell_lemma, _tell_potential))
-OPTIMISM = Experiment(all_of(_optimists), _tell_optimism)
+LEMMA, POTENTIAL = (Experiment(tell, _runs) for tell in (_tell_lemma, _tell_potential))
+OPTIMISM = Experiment(_tell_optimism, _optimists)

@@ -1,7 +1,7 @@
 """Searches over z: what share of the best known objective each reaches, its cost, and gradient ascent."""
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from zscout.base.randomness import Streams
 from zscout.lab.arenas.grid import GridArena
 from zscout.lab.arenas.ground import Ground
 from zscout.lab.compare.report_model import Claim, CurveFigure, CurvePanel, Section, TextTable
-from zscout.paper.experiment import FEATURES, TITLES, Experiment, Runs, Scale, no_specs
+from zscout.paper.experiment import FEATURES, TITLES, Experiment, Runs, Scale
 from zscout.paper.summaries import both, mean, ratio, through, verdict, verdict_over
 from zscout.transfer.belief.posterior import TaskPosterior
 from zscout.transfer.score.acquisition import Explore
@@ -32,19 +32,12 @@ SEARCHES: dict[str, Search] = {
 PROBLEMS = {"network": 10, "exact": 3}  # 10,000 fresh z take the exact model a while
 
 
-@dataclass(frozen=True)
-class Reached:
-    """What a search reaches, over all problems."""
+def compare_searches(arena: GridArena, problems: int, seed: int) -> list[tuple[str, str, float, float, float]]:
+    """Pure exploration (ẑ = 0) from random states, after random walks of 5 to 50 steps.
 
-    model: str
-    search: str
-    share: float  # of the best known ‖ψ‖_{V⁻¹}, by the model's own ψ
-    true_share: float  # the same by the true ψ of the policies that were chosen
-    milliseconds: float  # median
-
-
-def compare_searches(arena: GridArena, problems: int = 30, seed: int = 0) -> list[Reached]:
-    """Pure exploration (ẑ = 0) from random states, after random walks of 5 to 50 steps."""
+    For each search: model, search, its share of the best known ‖ψ‖_{V⁻¹} by the model's own ψ, the same by the true ψ
+    of the policies that were chosen, both over all problems; and the median of milliseconds.
+    """
     ground, rng = arena.ground, Generator().manual_seed(seed)
     exact = arena.model == "exact"  # dynamic programming has no gradient in z
     tried = {name: search for name, search in SEARCHES.items() if not (exact and isinstance(search, Gradient))}
@@ -61,7 +54,7 @@ def compare_searches(arena: GridArena, problems: int = 30, seed: int = 0) -> lis
             found[:, i, number] = believed, _true_width(ground, problem, z), seconds
     shares = (found[:2] / found[:2].max(1, keepdims=True)).mean(2)
     rows = zip(tried, *shares.tolist(), (1e3 * np.median(found[2], axis=1)).tolist(), strict=True)
-    return [Reached(f"{arena.features}, {arena.model}", *row) for row in rows]
+    return [(f"{arena.features}, {arena.model}", *row) for row in rows]
 
 
 def random_problem(ground: Ground, rng: Generator) -> Problem:
@@ -95,13 +88,13 @@ def _tell_searches(scale: Scale, runs: Runs) -> Section:
             "searches",
             "Share of the best known ‖ψ‖ in V⁻¹, pure exploration, a few problems each.",
             ["model", "search", "by the model's ψ", "by the true ψ"],
-            [[row.model, row.search, f"{row.share:.3f}", f"{row.true_share:.3f}"] for row in rows],
+            [[model, search, f"{share:.3f}", f"{true:.3f}"] for model, search, share, true, _ in rows],
         ),
         TextTable(
             "search-times",
             "Milliseconds for one recommendation (median).",
             ["model", "search", "ms"],
-            [[row.model, row.search, f"{row.milliseconds:.2f}"] for row in rows],
+            [[model, search, f"{milliseconds:.2f}"] for model, search, *_, milliseconds in rows],
             timed=True,
         ),
     ]
@@ -221,4 +214,4 @@ def _tell_gradient(scale: Scale, runs: Runs) -> Section:
     return Section("gradient", "Gradient ascent on z", text, [figure], claims=claims, command="zscout reproduce")
 
 
-SEARCH_COMPARISON, GRADIENT = (Experiment(no_specs, tell) for tell in (_tell_searches, _tell_gradient))
+SEARCH_COMPARISON, GRADIENT = (Experiment(tell) for tell in (_tell_searches, _tell_gradient))

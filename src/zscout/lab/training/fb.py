@@ -5,13 +5,9 @@ from functools import partial
 from typing import Any
 
 from zscout.lab.training.training import Pretraining, Training, parse_change
-from zscout.models.data.dataset import STORED, Dataset
 from zscout.models.fb.body_training import BodyTrainer, cells_of
-from zscout.models.fb.buffer import BufferTrainer
 from zscout.models.fb.model import FB
-from zscout.models.fb.offline import DataTrainer
 from zscout.models.fb.recipe import BodyRecipe, DataRecipe, FBProgress, FBRecipe
-from zscout.models.fb.training import FBTrainer
 from zscout.models.files.folder import save_observations
 from zscout.worlds.registry import PLACES
 
@@ -66,17 +62,22 @@ class FBTraining(Training):
     """In a world its own policies make the data; on data the judge also counts errors on held-out transitions."""
 
     what: FBPretraining
-    trainer: FBTrainer | BodyTrainer | DataTrainer
+    trainer: Any  # an FBTrainer, a BodyTrainer or a DataTrainer
     world: Any  # a point maze or a body; None if there is only data
 
-    def build(self) -> FBTrainer | BodyTrainer | DataTrainer:
+    def build(self) -> Any:
         """In the world, or on the transitions that ``gather`` put into the folder."""
         what, recipe = self.what, self.what.build_recipe()
         self.world = world = what.build_world(recipe)
-        if isinstance(recipe, FBRecipe):
-            return FBTrainer(world, recipe, what.seed, what.device)
         if isinstance(recipe, BodyRecipe):
             return BodyTrainer(world, recipe, what.seed, what.device)
+        if isinstance(recipe, FBRecipe):
+            from zscout.models.fb.training import FBTrainer  # a body needs none of it
+
+            return FBTrainer(world, recipe, what.seed, what.device)
+        from zscout.models.data.dataset import STORED, Dataset  # only data need their readers
+        from zscout.models.fb.offline import DataTrainer
+
         data = Dataset(self.out / STORED)
         if world is None:
             return DataTrainer(data, recipe, what.seed, what.device)
@@ -90,24 +91,29 @@ class FBTraining(Training):
         cells = partial(cells_of, world) if what.kind == "body" else None
         return DataTrainer(data, recipe, what.seed, what.device, world.observation_space, cells)
 
+    @property
+    def keeps_observations(self) -> bool:
+        """Whether its transitions are in a buffer: all but a training in the point maze."""
+        return bool(self.what.data) or self.what.kind == "body"
+
     def judge(self, model: FB) -> dict[str, Any]:
         """Zero-shot returns by task of a body, ÷ the planner's in the point maze; of data, held-out errors."""
         from zscout.lab.evaluation.judging import judge_body, judge_point  # training needs none of it
 
         what, trainer = self.what, self.trainer
         found: dict[str, Any] = {}
-        if isinstance(trainer, BufferTrainer):
+        if self.keeps_observations:
             self._seen = trainer.observations.cpu()  # drawn once: those that are judged are saved
         if what.kind == "body":
             few = QUICK_EPISODES if what.quick else {}
             found = judge_body(model, what.world, self._seen, repeat=self.world.repeat, **few)
         elif what.kind == "point":
             found = judge_point(model, self.world, tasks=1 if what.quick else 5)
-        return found | ({"data": asdict(trainer.judge(model))} if isinstance(trainer, DataTrainer) else {})
+        return found | ({"data": asdict(trainer.judge(model))} if what.data else {})
 
     def facts(self) -> dict[str, Any]:
         """The map of the point maze, or the control steps of an action of a body; and the data."""
-        if isinstance(self.trainer, DataTrainer):
+        if self.what.data:
             data = str(self.trainer.data.summary)
         else:
             of = "correlated random forces" if self.what.kind == "point" else "random controls"
@@ -119,12 +125,12 @@ class FBTraining(Training):
     def write(self, model: FB) -> None:
         """Also observations, to label; those of the point maze are drawn again."""
         super().write(model)
-        if isinstance(self.trainer, BufferTrainer):
+        if self.keeps_observations:
             save_observations(self.out, self._seen[:SAVED_OBSERVATIONS])
 
     def told(self, line: FBProgress) -> str:
         """Phase, loss and value."""
-        phase = PHASES[self.trainer.phase] if isinstance(self.trainer, FBTrainer) else "FB"
+        phase = "FB" if self.keeps_observations else PHASES[self.trainer.phase]
         return f"{phase}: loss {line.loss:.4g}  value {line.value:.3f}"
 
     def summary(self, log: dict[str, Any]) -> str:

@@ -10,7 +10,6 @@ from typing import Any
 
 import zscout
 from zscout.base.files import parse_json, write_json
-from zscout.models.data.dataset import STORED, discard
 from zscout.models.files.checkpoint import read_checkpoint, write_checkpoint
 from zscout.models.files.folder import CARD, CONFIG, WEIGHTS, save
 
@@ -147,7 +146,10 @@ class Training(ABC):
     def clean_up(self) -> None:
         """Remove what only an unfinished training needs: its checkpoint, and the transitions of its data."""
         (self.out / CHECKPOINT).unlink(missing_ok=True)
-        discard(self.out / STORED)
+        if self.what.data:
+            from zscout.models.data.dataset import STORED, discard  # only data need their readers
+
+            discard(self.out / STORED)
 
     def write(self, model: Any) -> None:
         """Save the model to the folder."""

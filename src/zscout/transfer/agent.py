@@ -28,11 +28,12 @@ from zscout.transfer.atlas.choice import OWN, choose_atlas, over_atlas
 from zscout.transfer.atlas.experience import Experience, ForecastErrors
 from zscout.transfer.atlas.limits import CostBelief, Limit, as_limits, told_costs
 from zscout.transfer.atlas.memory import Memory, Past, as_past
+from zscout.transfer.baselines.explorers import Exploring
 from zscout.transfer.belief.change import Recent
 from zscout.transfer.belief.credit import Credit
 from zscout.transfer.belief.posterior import TaskPosterior
 from zscout.transfer.belief.preferences import clip_features, difference
-from zscout.transfer.choosers import ACT, ASK, TELL, ByActions, chooser_for, drawn_action
+from zscout.transfer.choosers import ACT, ASK, TELL, Chooser, drawn_action
 from zscout.transfer.constants import ALIKE
 from zscout.transfer.inputs import Flags, Labels, Rewards
 from zscout.transfer.learned import Learned
@@ -104,7 +105,8 @@ class OnlineTransfer(Learned):
             self.method = among(self.method, Among.of(bank, cast(BehaviorModel, bfm)))
         self.model = cast(BehaviorModel, bfm) if chosen is None else Charted(bfm, chosen)
         self.atlas = self.model.atlas if isinstance(self.model, Charted) else None
-        self._chooser = chooser_for(self.method)
+        search = self.method.search
+        self._chooser = search if isinstance(search, Chooser) else Chooser(search)
         self.bfm = cast(BehaviorModel, bfm)
         self.method_name = method if isinstance(method, str) else None
         self.norm_bound = None if norm_bound is None else as_positive(norm_bound, "norm_bound")
@@ -120,7 +122,7 @@ class OnlineTransfer(Learned):
         self.noise, self._prior, change = prior.given_noise, prior, self.method.change
         new = torch.full(self.runs, math.inf, dtype=torch.float64, device=prior.device)
         recent = {} if change is None else change.begin(prior)
-        self._state = AgentState(prior, new, memory=self._chooser.begin(self.bfm, self.runs), recent=recent)
+        self._state = AgentState(prior, new, memory=self._chooser.first(self.bfm, self.runs), recent=recent)
         self.limits = as_limits(limit)
         if self.limits and self.atlas is None:
             raise ValueError("a limit needs an atlas: pass atlas=zscout.chart(bfm, env)")
@@ -165,9 +167,9 @@ class OnlineTransfer(Learned):
         with self._one_thread:
             rng = self._streams(ACT)
             if self.exploring:
-                assert isinstance(self._chooser, ByActions)
+                assert isinstance(self._chooser, Exploring)
                 state = self._asked(obs)
-                action = as_given(self._chooser.action(state.memory, obs, self.bfm, rng), obs)
+                action = as_given(self._chooser.explorer.act(state.memory, obs, self.bfm, rng), obs)
             else:
                 state, z = self._choose(obs)
                 action = drawn_action(self.bfm, obs, z, rng)

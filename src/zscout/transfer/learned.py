@@ -119,7 +119,7 @@ class Learned:
     @property
     def best_z(self) -> Float[Tensor, "*b d"]:
         """The best z so far: ẑ projected to Z, the best of a bank, an atlas or rollouts, or the oracle's."""
-        search, found = self._chooser.search, self._chooser.best_z(self._state.memory)
+        search, found = self.method.search, self._chooser.best_z(self._state.memory)
         if found is not None:
             return found.clone()
         if isinstance(search, Known):
@@ -193,7 +193,7 @@ class Learned:
         here = self._last_observation() if obs is None else obs
         inputs.check_observation(here, self.bfm.observation_space, self.runs)
         with self._one_thread, torch.no_grad():
-            search = self._chooser.search
+            search = self.method.search
             listed = search if isinstance(search, Among | OverAtlas) else None
             rewards = self._state.posterior.with_likely_prior
             least = share_by_chance(rewards) if self._state.answers is None else 0.0  # answers are not in the fit

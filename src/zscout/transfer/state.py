@@ -14,9 +14,9 @@ from zscout.transfer.atlas.atlas import Atlas
 from zscout.transfer.atlas.experience import Experience, ForecastErrors
 from zscout.transfer.atlas.limits import CostBelief
 from zscout.transfer.atlas.memory import Past
-from zscout.transfer.baselines.rollout_searches import Memory
 from zscout.transfer.belief.posterior import TaskPosterior
 from zscout.transfer.belief.preferences import Preferences, Sites
+from zscout.transfer.choosers import Memory
 from zscout.transfer.constants import ATLAS_RIDGES, MODEL_RIDGE
 from zscout.transfer.methods import Method
 

@@ -17,7 +17,7 @@ from zscout.transfer.score.confidence import plausible_spread
 from zscout.transfer.score.forecast import offers, pick
 from zscout.transfer.score.problem import Problem
 from zscout.transfer.score.search import Among, tabulates
-from zscout.transfer.score.table import table_of
+from zscout.transfer.score.table import TabulatedForecast, table_of
 
 PLAUSIBLE_TASKS, RANDOM_Z, TABULATED = 200, 64, 1_000  # samples; z; z of a table
 Listed: TypeAlias = Among | OverAtlas  # searches that know all of their candidates
@@ -99,7 +99,7 @@ def certify(
             beyond = best_of_all - value.amax(-1)
         kept = pick(drawn, value.argmax(-1))[..., None, :]
     elif tabulates(model):
-        tried = table_of(model, TABULATED, 0, problem.constant).forecast(model, problem.obs)
+        tried = TabulatedForecast(model, problem.obs, table_of(model, TABULATED, 0, problem.constant))
         if isinstance(model, HasPsiTable):  # what is compared must have errors of the same kind
             kept, drawn = _tabled(model, problem.obs, keep[..., None, :]), tried.psi
         else:
@@ -116,7 +116,7 @@ def certify(
     share = torch.where(above > 0, gain / above.clamp(min=torch.finfo(gain.dtype).tiny), 1.0)
     at = share.argsort(-1)[..., min(math.ceil((1 - delta) * PLAUSIBLE_TASKS), PLAUSIBLE_TASKS - 1), None]
     gain, share, best = (values.gather(-1, at)[..., 0] for values in (gain, share, best))
-    better = torch.where((gain > 0)[..., None], tried.candidates.pick(best), keep)
+    better = torch.where((gain > 0)[..., None], tried.pick(best), keep)
     share = torch.maximum(share, torch.as_tensor(least).to(share))
     exact = offers(model, HasExactPsi) and model.psi_is_exact
     unit = "reward a step" if isinstance(listed, OverAtlas) else Certificate.unit

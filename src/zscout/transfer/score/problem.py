@@ -49,7 +49,7 @@ class Problem:
         """The scores of candidates; a random score uses the same draws for all candidates of a step."""
         rng = rng.fork() if isinstance(rng, Streams) else rng
         scores = self.acquisition(forecast, self.posterior, self.radius, rng)
-        return checked_output(scores, (*self.posterior.runs, forecast.candidates.count), "the acquisition's output")
+        return checked_output(scores, (*self.posterior.runs, forecast.count), "the acquisition's output")
 
     @cached_property
     def centre(self) -> Float[Tensor, "*b 1 d"] | None:
@@ -84,7 +84,7 @@ class Problem:
         self, forecasts: list[Forecast], rng: Rng, allowed: Bool[Tensor, "*b n"] | None = None
     ) -> Float[Tensor, "*b d"]:
         """The candidate with the highest score, ties broken at random; among those ``allowed``."""
-        forecasts = [forecast for forecast in forecasts if forecast.candidates.count]
+        forecasts = [forecast for forecast in forecasts if forecast.count]
         each = [self.scores(forecast, rng) for forecast in forecasts]
         scores = torch.cat(each, -1) if len(each) > 1 else each[0]
         if not all_finite(scores):
@@ -94,12 +94,12 @@ class Problem:
             below = torch.where((low == 0) & (high == 0), -1.0, 2 * low - high - low.abs())  # in units of the scores
             scores = torch.where(allowed, scores, below)
         index = argmax_at_random(scores, rng)  # of eq. 5
-        first, *others = (forecast.candidates for forecast in forecasts)
+        first, *others = forecasts
         z, before = first.pick(index.clamp(max=first.count - 1) if others else index), first.count
-        for candidates in others:
+        for forecast in others:
             own = index - before
-            z = torch.where((own >= 0)[..., None], candidates.pick(own.clamp(0, candidates.count - 1)), z)
-            before += candidates.count
+            z = torch.where((own >= 0)[..., None], forecast.pick(own.clamp(0, forecast.count - 1)), z)
+            before += forecast.count
         return z
 
 

@@ -23,7 +23,7 @@ from zscout import METHODS, Atlas, Behaviours, OnlineTransfer, chart
 from zscout.transfer.atlas.atlas import assembled, settling_time
 from zscout.transfer.atlas.charting import CHUNK, PARTIAL, Charting
 from zscout.transfer.atlas.experience import Experience, ForecastErrors
-from zscout.transfer.belief import logistic, preferences
+from zscout.transfer.belief import feedback, logistic
 from zscout.transfer.belief.posterior import TaskPosterior
 from zscout.transfer.constants import SETTLED, WORTH
 
@@ -364,7 +364,7 @@ def test_answers_are_mixed_with_rewards_when_a_z_is_chosen(atlas: Atlas, monkeyp
         mixed.append(agent.t)
         return answered(*rest)
 
-    monkeypatch.setattr(preferences, "answered", noted)
+    monkeypatch.setattr(feedback, "answered", noted)
     agent = OnlineTransfer(Drifter(), atlas=replace(atlas, settling=10.0))  # a z is kept for five steps
     for k in range(0, 20, 2):
         agent.prefer(atlas.sample[k : k + 1], atlas.sample[k + 1 : k + 2])

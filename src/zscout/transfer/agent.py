@@ -30,9 +30,8 @@ from zscout.transfer.atlas.limits import CostBelief, Limit, as_limits, told_cost
 from zscout.transfer.atlas.memory import Memory, Past, as_past
 from zscout.transfer.baselines.explorers import Exploring
 from zscout.transfer.belief.change import Recent
-from zscout.transfer.belief.credit import Credit
+from zscout.transfer.belief.feedback import Credit, clip_features, difference
 from zscout.transfer.belief.posterior import TaskPosterior
-from zscout.transfer.belief.preferences import clip_features, difference
 from zscout.transfer.choosers import ACT, ASK, TELL, Chooser, drawn_action
 from zscout.transfer.constants import ALIKE
 from zscout.transfer.inputs import Flags, Labels, Rewards
@@ -150,7 +149,7 @@ class OnlineTransfer(Learned):
 
         The search proposes z and takes the argmax of ``method.acquisition``.
         """
-        state = self._asked(obs)
+        state, asked = self._state, self._asked(obs)
         with torch.no_grad():
             memory, found = self._chooser.z(
                 state.memory,
@@ -159,8 +158,7 @@ class OnlineTransfer(Learned):
                 state.due(self.method.hold),
             )
         z = found if found is state.last else inputs.checked_z(found, (*self.runs, self.bfm.dim))
-        # Of the state itself: it keeps what the problem computed, such as answers mixed with rewards
-        return self._state.changed(asked=state.asked, action=state.action, memory=memory, z=z), z
+        return state.changed(**asked, memory=memory, z=z), z
 
     def act(self, obs: Obs) -> Action:
         """A_t ~ π(·|S_t, Z_t): a tensor if ``obs`` is a tensor, else numpy; or the explorer's action."""
@@ -168,7 +166,7 @@ class OnlineTransfer(Learned):
             rng = self._streams(ACT)
             if self.exploring:
                 assert isinstance(self._chooser, Exploring)
-                state = self._asked(obs)
+                state = self._state.changed(**self._asked(obs))
                 action = as_given(self._chooser.explorer.act(state.memory, obs, self.bfm, rng), obs)
             else:
                 state, z = self._choose(obs)
@@ -335,11 +333,11 @@ class OnlineTransfer(Learned):
 
     # Parts
 
-    def _asked(self, obs: Obs) -> AgentState:
-        """The state with S_t = obs; an action chosen at another observation is dropped."""
+    def _asked(self, obs: Obs) -> dict[str, Any]:
+        """The fields of the state with S_t = obs; an action chosen at another observation is dropped."""
         inputs.check_observation(obs, self.bfm.observation_space, self.runs)
         again = self._state.action is not None and inputs.same(obs, self._state.asked)
-        return self._state.changed(asked=inputs.copied(obs), action=self._state.action if again else None)
+        return {"asked": inputs.copied(obs), "action": self._state.action if again else None}
 
     def _usable(self, state: AgentState) -> AgentState:
         """The state; raises if its ẑ overflows the model's dtype, or would with a reward far from the mean."""

@@ -3,7 +3,7 @@
 import copy
 import math
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, SupportsFloat, TypeAlias, Union, get_args, get_origin, get_type_hints
 
@@ -96,6 +96,13 @@ def check_model_kind(model: Any, *, charted: bool = False) -> None:
     check_array_space(model.observation_space, "this model's")
     draws = checked_output(model.sample_z(1, 0), (1, model.dim), "the model's sample_z(1, 0)")
     checked_output(model.project_z(draws), (1, model.dim), "the model's project_z(z [1 d])")
+
+
+@cache
+def from_one_hand(kind: type, one: str, other: str) -> bool:
+    """Whether the same class defines both members: no subclass overrides only one."""
+    homes = [vars(base) for base in kind.__mro__ if one in vars(base) or other in vars(base)]
+    return bool(homes) and one in homes[0] and other in homes[0]
 
 
 def check_observation(

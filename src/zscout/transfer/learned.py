@@ -15,13 +15,20 @@ from zscout.transfer import inputs
 from zscout.transfer.atlas.atlas import Atlas
 from zscout.transfer.atlas.charted import Charted, OverAtlas
 from zscout.transfer.atlas.memory import Memory, Past
-from zscout.transfer.belief.fit import RewardFit, fit_of, share_by_chance
+from zscout.transfer.belief.feedback import Preferences
 from zscout.transfer.belief.posterior import TaskPosterior
-from zscout.transfer.belief.preferences import Preferences
 from zscout.transfer.choosers import STREAMS, Chooser
 from zscout.transfer.methods import Method
 from zscout.transfer.offline import ConstantPart
-from zscout.transfer.score.certificate import Certificate, Certified, as_delta, certify
+from zscout.transfer.score.certificate import (
+    Certificate,
+    Certified,
+    RewardFit,
+    as_delta,
+    certify,
+    fit_of,
+    share_by_chance,
+)
 from zscout.transfer.score.problem import Problem
 from zscout.transfer.score.search import Among, Known
 from zscout.transfer.state import AgentState

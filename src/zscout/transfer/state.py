@@ -14,8 +14,8 @@ from zscout.transfer.atlas.atlas import Atlas
 from zscout.transfer.atlas.experience import Experience, ForecastErrors
 from zscout.transfer.atlas.limits import CostBelief
 from zscout.transfer.atlas.memory import Past
+from zscout.transfer.belief.feedback import Preferences, Sites
 from zscout.transfer.belief.posterior import TaskPosterior
-from zscout.transfer.belief.preferences import Preferences, Sites
 from zscout.transfer.choosers import Memory
 from zscout.transfer.constants import ATLAS_RIDGES, MODEL_RIDGE
 from zscout.transfer.methods import Method

@@ -11,7 +11,7 @@ from zscout.live.places.body import MILLIMETRES, LiveBody
 from zscout.live.places.explanation import rounded
 from zscout.live.session.rehearsal import rehearsed
 from zscout.transfer.agent import OnlineTransfer
-from zscout.transfer.belief.preferences import most_telling
+from zscout.transfer.belief.feedback import most_telling
 
 ACTIONS = 50  # of a clip
 PLAUSIBLE, RANDOM = 3, 4  # behaviours for tasks that fit the answers so far, and of any task

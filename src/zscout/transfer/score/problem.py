@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -13,7 +13,7 @@ from zscout.base.edge import all_finite
 from zscout.base.randomness import Rng, Streams, uniform
 from zscout.base.types import BehaviorModel, Obs, SamplesForEachRun
 from zscout.transfer.belief.posterior import TaskPosterior
-from zscout.transfer.inputs import checked_output
+from zscout.transfer.inputs import checked_output, from_one_hand
 from zscout.transfer.offline import ConstantPart
 from zscout.transfer.score.acquisition import Acquisition
 from zscout.transfer.score.forecast import Forecast, discount_of, offers
@@ -72,7 +72,7 @@ class Problem:
         runs, model = self.posterior.runs, self.model
         if not isinstance(rng, Streams):
             draws = model.sample_z(n * math.prod(runs), rng)
-        elif runs and offers(model, SamplesForEachRun) and _from_one_hand(type(model), "sample_z", "sample_z_each"):
+        elif runs and offers(model, SamplesForEachRun) and from_one_hand(type(model), "sample_z", "sample_z_each"):
             draws = model.sample_z_each(n, rng.generators())
         else:
             each = [model.sample_z(n, own) for own in rng.generators()]
@@ -101,13 +101,6 @@ class Problem:
             z = torch.where((own >= 0)[..., None], forecast.pick(own.clamp(0, forecast.count - 1)), z)
             before += forecast.count
         return z
-
-
-@cache
-def _from_one_hand(kind: type, one: str, other: str) -> bool:
-    """Whether the same class defines both members: no subclass overrides only one."""
-    homes = [vars(base) for base in kind.__mro__ if one in vars(base) or other in vars(base)]
-    return bool(homes) and one in homes[0] and other in homes[0]
 
 
 def argmax_at_random(scores: Float[Tensor, "*b n"], rng: Rng) -> Tensor:

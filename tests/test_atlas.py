@@ -408,7 +408,7 @@ def test_forecast_errors_are_the_noise_where_rewards_are_linear_and_more_elsewhe
                 noise = 0.2 * torch.randn(runs, generator=rng).double()
                 belief = belief.update(phi, phi @ task + bend * phi[..., 0].square() + noise + 5.0)
         found = errors.misfit(belief)
-        assert (errors.without(all_runs).misfit(belief) == 0).all()
+        assert (errors.faded((~all_runs).to(errors.squares)).misfit(belief) == 0).all()
         if bend:
             assert (found > 2 * belief.noise).all(), "features that fit what was seen are wrong elsewhere"
         else:

@@ -111,6 +111,7 @@ class OnlineTransfer(Learned):
         self.norm_bound = None if norm_bound is None else as_positive(norm_bound, "norm_bound")
         self.seeds = inputs.seeds_of_runs(seed, runs)
         self.runs = tuple(self.seeds.shape)
+        self._z_shape = (*self.runs, bfm.dim)
         self._constant = constant_part_of(self.bfm) if self.method.intercept and self.atlas is None else None
         example = bfm.sample_z(1, 0)
         self.memory = memory if isinstance(memory, Memory) else None
@@ -157,7 +158,7 @@ class OnlineTransfer(Learned):
                 state.last,
                 state.due(self.method.hold),
             )
-        z = found if found is state.last else inputs.checked_z(found, (*self.runs, self.bfm.dim))
+        z = found if found is state.last else inputs.checked_z(found, self._z_shape)
         return state.changed(**asked, memory=memory, z=z), z
 
     def act(self, obs: Obs) -> Action:
@@ -184,8 +185,8 @@ class OnlineTransfer(Learned):
         with self._one_thread:
             inputs.check_observation(obs, self.bfm.observation_space, self.runs)
             last = as_vectors(z, self.bfm.dim, device=self._state.age.device)
-            if last.shape != (*self.runs, self.bfm.dim):
-                raise ValueError(f"z has shape {tuple(last.shape)}, expected {(*self.runs, self.bfm.dim)}")
+            if last.shape != self._z_shape:
+                raise ValueError(f"z has shape {tuple(last.shape)}, expected {self._z_shape}")
             self._state = self._state.changed(
                 asked=inputs.copied(obs),
                 action=None if action is None else inputs.copied(action),

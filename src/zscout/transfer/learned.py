@@ -134,8 +134,9 @@ class Learned:
         if isinstance(search, OverAtlas):
             return search.best_z(self._problem(()))  # the same from every start
         if isinstance(search, Among):
-            seen = self._state.asked is not None or self._state.entered is not None
-            return search.best_z(self._problem(self._last_observation())) if seen else search.first(self.runs)
+            if self._state.asked is None and self._state.entered is None:  # nothing seen yet: any of them
+                return search.given[0].expand(*self.runs, -1).clone()
+            return search.best_z(self._problem(self._last_observation()))
         return self.z_for(self.z_hat)
 
     @property

@@ -52,7 +52,7 @@ def save_agent(agent: "OnlineTransfer", folder: Path) -> None:
         "past": None if past is None else past.names,
     }
     tensors = {"seeds": seeds} | tensors_of(state)
-    tensors |= {} if past is None else past.tensors()
+    tensors |= {} if past is None else {"past.weights": past.weights, "past.best": past.best}
     tensors |= {} if atlas is None else _rows_of(state, atlas)
     write_headed(folder / FILE, "agent", header, tensors)
 

@@ -77,7 +77,7 @@ class AgentState:
         errors, forgetting = state.errors, self.posterior.forgetting
         if errors is not None:
             errors = errors if forgetting == 1 else errors.faded(forgetting)
-            errors = errors if restarted is None else errors.without(restarted)
+            errors = errors if restarted is None else errors.faded((~restarted).to(errors.squares))
         return state.changed(experience=state.experience.plus(phi), errors=errors)
 
     def _following(self, atlas: Atlas, due: Bool[Tensor, "*b"]) -> "AgentState":

@@ -47,11 +47,7 @@ class Waves:
 
     def to(self, device: torch.device | str) -> "Waves":
         """On another device."""
-        return Waves(**{name: value.to(device) for name, value in self.tensors().items()})
-
-    def tensors(self) -> dict[str, Tensor]:
-        """All fields, by name."""
-        return dict(vars(self))
+        return Waves(*(value.to(device) for value in vars(self).values()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,8 +91,8 @@ class RichFeatures:
 
     def tensors(self) -> dict[str, Tensor]:
         """What ``restored`` needs, by name."""
-        found = {f"entries.{name}": value for name, value in self.entries.tensors().items()}
-        return found if self.goals is None else found | {f"goals.{n}": v for n, v in self.goals.tensors().items()}
+        parts = {"entries": self.entries} if self.goals is None else {"entries": self.entries, "goals": self.goals}
+        return {f"{part}.{name}": value for part, waves in parts.items() for name, value in vars(waves).items()}
 
     @classmethod
     def restored(cls, tensors: dict[str, Tensor], model: object, *, uses_phi: bool) -> "RichFeatures":

@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import torch
@@ -16,7 +15,7 @@ from zscout.transfer.belief.posterior import TaskPosterior
 from zscout.transfer.inputs import checked_output, from_one_hand
 from zscout.transfer.offline import ConstantPart
 from zscout.transfer.score.acquisition import Acquisition
-from zscout.transfer.score.forecast import Forecast, discount_of, offers
+from zscout.transfer.score.forecast import Forecast, offers
 
 FEW_SCORES = 64  # scores that are faster compared in Python
 TIE = 1e-9  # relative: scores this close are ties, because many z share a policy and rounding differs
@@ -50,12 +49,6 @@ class Problem:
         rng = rng.fork() if isinstance(rng, Streams) else rng
         scores = self.acquisition(forecast, self.posterior, self.radius, rng)
         return checked_output(scores, (*self.posterior.runs, forecast.count), "the acquisition's output")
-
-    @cached_property
-    def centre(self) -> Float[Tensor, "*b 1 d"] | None:
-        """φ̄/(1 − γ), by which ψ is centred with an intercept."""
-        means = self.posterior.means
-        return None if means is None else means.phi[..., None, :] / (1 - discount_of(self.model))
 
     @property
     def anchors(self) -> Float[Tensor, "*b k d"]:

@@ -86,10 +86,6 @@ class Among:
         z = self.given.to(problem.radius.device).expand(*problem.posterior.runs, -1, -1)
         return problem.forecast(z)
 
-    def first(self, runs: tuple[int, ...]) -> Float[Tensor, "*b d"]:
-        """The first of the given z, for an agent that has seen nothing yet."""
-        return self.given[0].expand(*runs, -1).clone()
-
     def best_z(self, problem: Problem) -> Float[Tensor, "*b d"]:
         """The given z with the highest ψ·ẑ at the observation of the problem."""
         forecast = self.forecast(problem)
@@ -116,8 +112,7 @@ class FixedPoint(Checked):
         anchors = problem.anchors
         z = torch.cat([anchors, problem.fresh(self.starts, rng)], -2)
         for _ in range(self.rounds):
-            psi = problem.forecast(z).psi
-            u = (psi if problem.centre is None else psi - problem.centre) @ F
+            u = problem.forecast(z).centred(posterior) @ F
             norm = torch.linalg.vector_norm(u, dim=-1, keepdim=True).clamp(min=1e-12)
             z = problem.project(z_hat + u / norm @ back)
         return problem.best([problem.forecast(torch.cat([anchors, z], -2))], rng)

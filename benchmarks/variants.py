@@ -15,8 +15,9 @@ from torch import Tensor
 from zscout.base.edge import as_finite
 from zscout.base.randomness import Rng
 from zscout.base.types import Vectors
-from zscout.transfer.baselines.rollout_searches import LoLA, Memory
+from zscout.transfer.baselines.rollout_searches import LoLA
 from zscout.transfer.belief import sums
+from zscout.transfer.choosers import Memory
 from zscout.transfer.methods import METHODS, Method
 from zscout.transfer.score import confidence
 from zscout.transfer.score.problem import Problem

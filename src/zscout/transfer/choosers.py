@@ -65,7 +65,8 @@ class Chooser:
 
 def drawn_action(bfm: BehaviorModel, obs: Obs, z: Float[Tensor, "*b d"], streams: Streams) -> Action:
     """A ~ π(·|s,z): each run draws from its own stream if the model can do that, else all from the first."""
-    if offers(bfm, DrawsForEachRun) and bfm.draws_for_each_run:
+    for_each_run = offers(bfm, DrawsForEachRun) and bfm.draws_for_each_run
+    if for_each_run:
         return bfm.act(obs, z.clone(), streams)
     first = int(streams.integers().flatten()[0]) & (2**62 - 1)
     return bfm.act(obs, z.clone(), Generator(device=z.device).manual_seed(first))

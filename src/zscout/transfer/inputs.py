@@ -213,12 +213,12 @@ def checked_output(answer: Any, shape: Sequence[Any], what: str = "the model's �
     return answer
 
 
-def finite(answer: Any, what: str = "ψ") -> Float[Tensor, "*shape"]:
-    """A model's output in float64; raises unless it is a finite tensor."""
-    output = checked_output(answer, (...,), f"the model's {what}").double()
-    if not all_finite(output):
+def finite(output: Float[Tensor, "*shape"], what: str = "ψ") -> Float[Tensor, "*shape"]:
+    """A model's output, of the right shape, in float64; raises unless finite."""
+    numbers = output.double()
+    if not all_finite(numbers):
         raise ValueError(f"the model's {what} holds NaN or inf: run zscout.check_model(model)")
-    return output
+    return numbers
 
 
 def checked_phi(

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from zscout.base.edge import as_index
 from zscout.base.types import BehaviorModel, HasPsiTable, HasStates, Obs
-from zscout.transfer.inputs import finite
+from zscout.transfer.inputs import checked_output, finite
 from zscout.transfer.offline import ConstantPart
 from zscout.transfer.score.forecast import AskModel, Both, Centre, Forecast, Numbers, once_per_model, value_and_width
 
@@ -38,10 +38,9 @@ class Table:
             self.z = model.project_z(constant.removed_from(self.z)).double()
         with torch.no_grad():
             psi = model.psi_table(self.z) if isinstance(model, HasPsiTable) else model.psi(self.states, self.z)
-        psi, expected = finite(psi), (len(self.states), n, model.dim)
-        if psi.shape != expected:
-            name, shape = type(model).__name__, tuple(psi.shape)
-            raise ValueError(f"ψ of all states of {name} has shape {shape}, expected [S n d] = {expected}")
+        psi = finite(
+            checked_output(psi, (len(self.states), n, model.dim), f"ψ of all states of {type(model).__name__}")
+        )
         self.rows: Int[Tensor, "S m"] = distinct_rows(psi)
         kept = psi[torch.arange(len(psi), device=psi.device)[:, None], self.rows]
         if ROWS_AT_ONCE // kept.shape[1] < FEWEST_TOGETHER:  # read run by run: this memory order is faster there

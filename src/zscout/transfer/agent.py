@@ -13,14 +13,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from zscout.base.edge import as_finite, as_given, as_positive, as_vectors
-from zscout.base.types import (
-    Action,
-    BehaviorModel,
-    Obs,
-    PolicySet,
-    RewardModel,
-    Vectors,
-)
+from zscout.base.types import Action, BehaviorModel, Obs, PolicySet, RewardModel, Vectors
 from zscout.transfer import inputs
 from zscout.transfer.atlas.atlas import Atlas
 from zscout.transfer.atlas.charted import Charted

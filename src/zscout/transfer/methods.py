@@ -20,14 +20,7 @@ from zscout.transfer.belief.change import ChangeTest
 from zscout.transfer.choosers import Chooser
 from zscout.transfer.constants import ATLAS_KAPPA, BONUS_GAMMA, BURST, KAPPA, RIDGE
 from zscout.transfer.inputs import Checked, Flag, Positive, Share, instance
-from zscout.transfer.score.acquisition import (
-    UCB,
-    Acquisition,
-    LogDet,
-    Optimism,
-    OverHeads,
-    PathUCB,
-)
+from zscout.transfer.score.acquisition import UCB, Acquisition, LogDet, Optimism, OverHeads, PathUCB
 from zscout.transfer.score.confidence import Confidence, Constant, KnownNorm, PaperSchedule, Residual, ScaleFree
 from zscout.transfer.score.search import (
     WITHOUT_SCORE,

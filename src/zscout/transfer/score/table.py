@@ -38,9 +38,8 @@ class Table:
             self.z = model.project_z(constant.removed_from(self.z)).double()
         with torch.no_grad():
             psi = model.psi_table(self.z) if isinstance(model, HasPsiTable) else model.psi(self.states, self.z)
-        psi = finite(
-            checked_output(psi, (len(self.states), n, model.dim), f"ψ of all states of {type(model).__name__}")
-        )
+        what = f"ψ of all states of {type(model).__name__}"
+        psi = finite(checked_output(psi, (len(self.states), n, model.dim), what))
         self.rows: Int[Tensor, "S m"] = distinct_rows(psi)
         kept = psi[torch.arange(len(psi), device=psi.device)[:, None], self.rows]
         if ROWS_AT_ONCE // kept.shape[1] < FEWEST_TOGETHER:  # read run by run: this memory order is faster there

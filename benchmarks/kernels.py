@@ -30,7 +30,7 @@ from zscout.models.usfa.recipe import RECIPES, Recipe
 from zscout.models.usfa.training import Trainer
 from zscout.models.usfa.transitions import Transitions
 from zscout.transfer.belief.posterior import TaskPosterior
-from zscout.transfer.score.table import table_of
+from zscout.transfer.score.table import TabulatedForecast, table_of
 from zscout.worlds import open_grid
 
 CANDIDATES = 10_000
@@ -81,7 +81,7 @@ def _bank(setting: Setting) -> Iterator[Row]:
         ground = setting.arena(model, "laplacian").ground
         problem = batch_problem(ground, METHOD, runs=100, steps=10, seed=setting.task_seed)
         table, posterior = table_of(ground.model, n, seed=0), problem.posterior
-        ways = {"table": partial(table.forecast(ground.model, problem.obs).value_and_width, posterior)}
+        ways = {"table": partial(TabulatedForecast(ground.model, problem.obs, table).value_and_width, posterior)}
         timing = interleaved(ways, setting.of(50, 10), device=setting.device)["table"]
         size = bytes_of_distinct_rows(ground.model, n, 0, torch.as_tensor(problem.obs))
         yield Row.of(

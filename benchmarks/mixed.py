@@ -31,7 +31,7 @@ from zscout.transfer.atlas.atlas import Atlas
 from zscout.transfer.atlas.charted import OverAtlas
 from zscout.transfer.atlas.charting import chart
 from zscout.transfer.offline import least_squares
-from zscout.transfer.score.forecast import Candidates, Forecast
+from zscout.transfer.score.forecast import Forecast
 from zscout.transfer.score.problem import Problem
 
 EPISODES, STARTS = 5, 64  # STARTS: for ψ̄ of the network
@@ -71,14 +71,6 @@ class Mixed:
         """ψ_f at each run's observation."""
         rows = torch.as_tensor(obs)
         return torch.cat([self.base + self._rate(part) @ self.P for part in rows.split(PART)])
-
-
-class MixedCandidates(Candidates):
-    """All behaviours of the atlas, with ψ at the observation."""
-
-    def __init__(self, obs: Obs, mixed: Mixed) -> None:
-        super().__init__(obs, mixed.atlas.z.double())
-        self._outputs["psi"] = mixed.psi(obs)
 
 
 @dataclass(frozen=True)
@@ -168,7 +160,7 @@ def with_psi(mixed: Mixed) -> Iterator[None]:
     """Agents with an atlas use this ψ."""
 
     def forecast(_: OverAtlas, problem: Problem) -> Forecast:
-        return Forecast(problem.model, problem.obs, MixedCandidates(problem.obs, mixed))
+        return Forecast(problem.model, problem.obs, mixed.atlas.z.double()).with_psi(mixed.psi(problem.obs))
 
     with patch.object(OverAtlas, "forecast", forecast):
         yield

@@ -15,8 +15,9 @@ from torch import Tensor
 from zscout.base.edge import as_finite
 from zscout.base.randomness import Rng
 from zscout.base.types import Vectors
-from zscout.transfer.baselines.rollout_searches import LoLA, Memory
-from zscout.transfer.belief import evidence
+from zscout.transfer.baselines.rollout_searches import LoLA
+from zscout.transfer.belief import sums
+from zscout.transfer.choosers import Memory
 from zscout.transfer.methods import METHODS, Method
 from zscout.transfer.score import confidence
 from zscout.transfer.score.problem import Problem
@@ -105,9 +106,9 @@ def switched_off(method: str) -> Iterator[None]:
     name = method.rpartition(":")[2]
     with contextlib.ExitStack() as parts:
         if name == "no_evidence":
-            of = evidence.TaskPriors.of
+            of = sums.TaskPriors.of
             parts.enter_context(
-                patch.object(evidence.TaskPriors, "of", lambda root, ridge: of(root, ridge, (1.0,), doubt=1e9))
+                patch.object(sums.TaskPriors, "of", lambda root, ridge: of(root, ridge, (1.0,), doubt=1e9))
             )
         if name == "radius_of_nine":
             parts.enter_context(patch.object(confidence, "KAPPA_CHOSEN_FOR", 1e9))

@@ -18,25 +18,25 @@ from zscout import METHODS, ChangeTest, ExactModel, Method, OnlineTransfer, load
 from zscout.base.types import Agent
 from zscout.loop.rollout import Step, Walk
 from zscout.transfer.baselines.explorers import Exploring, RandomWalk
-from zscout.transfer.baselines.rollout_searches import Unroll
-from zscout.transfer.choosers import ByActions, ByRollouts, ByScore, chooser_for
+from zscout.transfer.baselines.rollout_searches import LoLA, Unroll
+from zscout.transfer.choosers import Chooser
 from zscout.transfer.score.acquisition import OverHeads, PathUCB, Thompson
 from zscout.transfer.score.search import AnyZ, AtEstimate, FixedPoint
 
 CHOOSERS = {
-    "usf-ucb": ByScore,
-    "thompson": ByScore,
-    "unroll": ByRollouts,
-    "lola": ByRollouts,
-    "random": ByActions,
-    "explore-then-commit": ByActions,
+    "usf-ucb": Chooser,
+    "thompson": Chooser,
+    "unroll": Unroll,
+    "lola": LoLA,
+    "random": Exploring,
+    "explore-then-commit": Exploring,
 }
 
 
 @pytest.mark.parametrize("name", CHOOSERS)
 def test_a_method_chooses_in_its_own_way(name: str, laplacian_model: ExactModel, tmp_path: Path) -> None:
     agent = OnlineTransfer(laplacian_model, name, seed=3)
-    assert type(chooser_for(agent.method)) is CHOOSERS[name]
+    assert type(agent._chooser) is CHOOSERS[name]
     agent.act(40)
     agent.tell(41, 1.0)
     agent.save(tmp_path)

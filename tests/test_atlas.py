@@ -19,11 +19,12 @@ from benchmarks import detectors, limits, memory, rivals_table
 from benchmarks.atlas import League, entrants
 from benchmarks.atlas_table import table
 from toys import Drift, Drifter
-from zscout import METHODS, Atlas, Behaviours, OnlineTransfer, chart
+from zscout import FB, METHODS, Atlas, Behaviours, OnlineTransfer, chart
 from zscout.transfer.atlas.atlas import assembled, settling_time
 from zscout.transfer.atlas.charting import CHUNK, PARTIAL, Charting
 from zscout.transfer.atlas.experience import Experience, ForecastErrors
-from zscout.transfer.belief import logistic, preferences
+from zscout.transfer.atlas.features import RichFeatures
+from zscout.transfer.belief import feedback, logistic
 from zscout.transfer.belief.posterior import TaskPosterior
 from zscout.transfer.constants import SETTLED, WORTH
 
@@ -364,7 +365,7 @@ def test_answers_are_mixed_with_rewards_when_a_z_is_chosen(atlas: Atlas, monkeyp
         mixed.append(agent.t)
         return answered(*rest)
 
-    monkeypatch.setattr(preferences, "answered", noted)
+    monkeypatch.setattr(feedback, "answered", noted)
     agent = OnlineTransfer(Drifter(), atlas=replace(atlas, settling=10.0))  # a z is kept for five steps
     for k in range(0, 20, 2):
         agent.prefer(atlas.sample[k : k + 1], atlas.sample[k + 1 : k + 2])
@@ -408,7 +409,7 @@ def test_forecast_errors_are_the_noise_where_rewards_are_linear_and_more_elsewhe
                 noise = 0.2 * torch.randn(runs, generator=rng).double()
                 belief = belief.update(phi, phi @ task + bend * phi[..., 0].square() + noise + 5.0)
         found = errors.misfit(belief)
-        assert (errors.without(all_runs).misfit(belief) == 0).all()
+        assert (errors.faded((~all_runs).to(errors.squares)).misfit(belief) == 0).all()
         if bend:
             assert (found > 2 * belief.noise).all(), "features that fit what was seen are wrong elsewhere"
         else:
@@ -528,3 +529,21 @@ def test_the_benchmark_of_bodies_plays_all_its_entrants(tmp_path: Path) -> None:
     for returns in found["returns"].values():
         assert torch.tensor(returns).shape == (2, 1, 2)
         assert torch.tensor(returns).abs().sum() > 0
+
+
+def test_goal_features_are_computed_once_unless_phi_is_of_another_class() -> None:
+    """φ of the goal features is φ of the observation, bit for bit; a subclass with its own φ is asked for that."""
+
+    class Doubled(FB):
+        def phi(self, obs: Any) -> Tensor:
+            return 2 * super().phi(obs)
+
+    model = zscout.load("walker-fb")
+    assert isinstance(model, FB)
+    obs = torch.randn(64, *model.observation_space.shape, generator=Generator().manual_seed(0))
+    once = RichFeatures.of(model, obs)
+    assert once.phi_of_goals is not None
+    assert torch.equal(once(obs), replace(once, phi_of_goals=None)(obs))
+    other = RichFeatures.of(Doubled(model.config), obs)
+    assert other.goal_features is not None
+    assert other.phi_of_goals is None

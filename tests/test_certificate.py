@@ -17,7 +17,7 @@ from zscout import Certified, ExactModel, OnlineTransfer, rollout
 from zscout.base.types import Obs, Vectors
 from zscout.features import laplacian
 from zscout.lab.arenas.arena import Tasks
-from zscout.transfer.belief.fit import share_by_chance
+from zscout.transfer.score.certificate import share_by_chance
 from zscout.transfer.score.confidence import plausible_spread
 from zscout.worlds import open_grid
 

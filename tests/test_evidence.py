@@ -13,9 +13,8 @@ from torch.testing import assert_close
 
 import zscout
 from zscout import OnlineTransfer
-from zscout.transfer.belief.evidence import TaskPriors
 from zscout.transfer.belief.posterior import TaskPosterior
-from zscout.transfer.belief.sums import Sums
+from zscout.transfer.belief.sums import Sums, TaskPriors
 from zscout.transfer.constants import PRIOR_RIDGES
 
 D = 6

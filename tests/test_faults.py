@@ -41,7 +41,7 @@ from zscout.lab.runs.ray_executor import RayCluster
 from zscout.lab.runs.spec import Spec
 from zscout.lab.runs.store import Store
 from zscout.transfer.belief import logistic
-from zscout.transfer.belief.preferences import Preferences
+from zscout.transfer.belief.feedback import Preferences
 from zscout.transfer.saving import tensors_of
 
 

@@ -146,10 +146,10 @@ def test_a_dict_that_waits_is_saved(tmp_path: Path) -> None:
 def test_the_z_of_a_dict_stays_until_told_and_its_buffers_are_copied() -> None:
     agent, obs = OnlineTransfer(NestedDrifter()), {"x": np.zeros(2), "past": {"x": np.zeros(2)}}
     agent.act(obs)
-    assert agent._asked(obs).action is not None
+    assert agent._asked(obs)["action"] is not None
     obs["past"]["x"][0] = 1.0  # type: ignore[index]
-    assert agent._asked(obs).action is None
-    assert agent._asked({"x": np.zeros(2), "past": {"x": np.zeros(2)}, "new": 1}).action is None
+    assert agent._asked(obs)["action"] is None
+    assert agent._asked({"x": np.zeros(2), "past": {"x": np.zeros(2)}, "new": 1})["action"] is None
 
 
 @pytest.mark.parametrize("kind", [np.zeros, torch.zeros])

@@ -14,7 +14,7 @@ import zscout
 from benchmarks.preferences import Found, Grid, joined, measured
 from toys import Compass
 from zscout import ExactModel, OnlineTransfer, TaskPosterior
-from zscout.transfer.belief.preferences import Preferences, logit_unit
+from zscout.transfer.belief.feedback import Preferences, logit_unit
 from zscout.transfer.constants import FLIPS, LOGITS
 
 

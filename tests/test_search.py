@@ -26,7 +26,7 @@ from zscout.transfer.score.search import (
     Shooting,
     TableSearch,
 )
-from zscout.transfer.score.table import Table, distinct_rows, table_of
+from zscout.transfer.score.table import Table, TabulatedForecast, distinct_rows, table_of
 from zscout.worlds import open_grid
 
 RNG = Streams(torch.tensor(0))
@@ -108,8 +108,8 @@ def test_equal_rows_stand_once_and_none_is_lost(clusters_model: ExactModel) -> N
         assert nearest.max() < 1e-4
         distinct = kept[: len(kept.unique(dim=0))].unique(dim=0)
         assert torch.pdist(distinct).min() > 1e-4
-    assert torch.equal(table.forecast(clusters_model, 3).z, z[table.rows[3]])
-    forecast = table.forecast(clusters_model, torch.tensor([40, 77]))
+    assert torch.equal(TabulatedForecast(clusters_model, 3, table).z, z[table.rows[3]])
+    forecast = TabulatedForecast(clusters_model, torch.tensor([40, 77]), table)
     assert torch.allclose(forecast.psi[1], psi[77][table.rows[77]])
     moment = clusters_model.second_moment(77, z[table.rows[77]], 0.8)
     assert torch.allclose(forecast.second_moment(0.8)[1], moment)
@@ -276,7 +276,7 @@ def test_rows_are_scored_alike_in_parts_where_they_stand_and_all_at_once(
     found = []
     for rows in (10**6, 300, 1):  # all runs together, a few of them, each for itself
         monkeypatch.setattr("zscout.transfer.score.table.ROWS_AT_ONCE", rows)
-        forecast = Table(laplacian_model, 100, seed=0).forecast(laplacian_model, state)
+        forecast = TabulatedForecast(laplacian_model, state, Table(laplacian_model, 100, seed=0))
         found.append([*forecast.value_and_width(posterior), forecast.information(posterior, 0.9)])
         assert torch.allclose(forecast.psi @ posterior.z_hat[..., None], found[-1][0][..., None])
         assert torch.allclose(posterior.width(forecast.psi), found[-1][1])

@@ -16,8 +16,8 @@ from zscout.lab.arenas.arena import Tasks
 from zscout.lab.compare.stored_results import LEAGUE_FILE, POINT_MAZE_FILE, stored_cells
 from zscout.lab.compare.tuning import beyond_of, choose, stored_settings
 from zscout.lab.runs.spec import settings_json
-from zscout.transfer.belief.evidence import TaskPriors
 from zscout.transfer.belief.posterior import TaskPosterior
+from zscout.transfer.belief.sums import TaskPriors
 from zscout.transfer.score.confidence import ScaleFree
 
 

@@ -15,8 +15,8 @@ from zscout import OnlineTransfer
 from zscout.base.smooth_rewards import random_rewards
 from zscout.models.fb.task_prior import ROUGH_SHARE, covariance_of_rewards, random_tasks, task_covariance
 from zscout.models.files.pretrained import observations_of
-from zscout.transfer.belief.fit import RewardFit, fit_of
 from zscout.transfer.belief.posterior import TaskPosterior
+from zscout.transfer.score.certificate import RewardFit, fit_of
 from zscout.transfer.score.confidence import ScaleFree, directions_seen, in_burst
 
 

@@ -11,7 +11,7 @@ from gymnasium.spaces import Box, Discrete, Space
 from torch import Generator, Tensor
 
 from zscout.base.types import Action, Obs, Vectors
-from zscout.transfer.belief.evidence import ROUNDING
+from zscout.transfer.belief.sums import ROUNDING
 from zscout.transfer.constants import DOUBT, PRIOR_RIDGES
 
 PAPER_MODELS = Path(__file__).parents[1] / "results" / "models"  # networks of the paper's recipe, without M

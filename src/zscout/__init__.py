@@ -29,9 +29,8 @@ if TYPE_CHECKING:
     from zscout.transfer.atlas.limits import Limit
     from zscout.transfer.atlas.memory import Memory
     from zscout.transfer.belief.change import ChangeTest
-    from zscout.transfer.belief.credit import Credit
+    from zscout.transfer.belief.feedback import Credit, most_telling
     from zscout.transfer.belief.posterior import TaskPosterior
-    from zscout.transfer.belief.preferences import most_telling
     from zscout.transfer.methods import METHODS, Method
     from zscout.transfer.offline import infer_task
     from zscout.transfer.score.certificate import Certificate, Certified
@@ -89,11 +88,10 @@ _HOMES = {
     "transfer.atlas.memory": ["Memory"],
     "transfer.score.certificate": ["Certificate", "Certified"],
     "transfer.belief.change": ["ChangeTest"],
-    "transfer.belief.credit": ["Credit"],
+    "transfer.belief.feedback": ["Credit", "most_telling"],
     "transfer.methods": ["METHODS", "Method"],
     "transfer.offline": ["infer_task"],
     "transfer.belief.posterior": ["TaskPosterior"],
-    "transfer.belief.preferences": ["most_telling"],
     "loop.rollout": ["rollout"],
     "base.types": ["Agent", "BehaviorModel"],
 }

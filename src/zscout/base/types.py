@@ -161,6 +161,14 @@ class HasGoalFeatures(Protocol):
 
 
 @runtime_checkable
+class HasPhiOfGoals(HasGoalFeatures, Protocol):
+    """A model whose φ depends on the goal features only: who has these need not compute them again."""
+
+    def phi_of_goals(self, goals: Float[Tensor, "n g"]) -> Float[Tensor, "n d"]:
+        """φ of observations with these goal features."""
+
+
+@runtime_checkable
 class HasAtlas(Protocol):
     """A model with an atlas (``zscout.Atlas``) of its behaviours, or None."""
 

@@ -7,7 +7,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 
 from jaxtyping import Float
@@ -23,28 +23,17 @@ from zscout.transfer.inputs import Flags, Rewards
 
 
 @dataclass(frozen=True, eq=False)
-class _Choice:
-    """What ``act`` did at S_t."""
+class _Step:
+    """What ``act`` did at S_t, and what ``tell`` said of it."""
 
     obs: Obs
     z: Float[Tensor, " d"]
     action: Action
-
-
-@dataclass(frozen=True, eq=False)
-class _Step:
-    """A choice and what ``tell`` said of it; without a choice, the first observation of an episode."""
-
-    choice: _Choice | None
-    next_obs: Obs
+    next_obs: Obs | None = None  # None: nothing was told yet
     reward: float | None = None
     done: bool = False
     cost: Rewards | Mapping[str, Rewards] | None = None
     doubtful: bool = False  # whether the agent may refuse the reward or cost: ``tell`` waits
-
-    def follows(self, z: Tensor) -> bool:
-        """Whether the choice followed this very z."""
-        return self.choice is not None and self.choice.z is z
 
 
 class AsyncTransfer:
@@ -78,7 +67,7 @@ class AsyncTransfer:
         self._seeds, self._safe = agent.seeds.to(self._worker.z.device), agent.safe_reward
         self._one_thread = OneThread()
         self._t, self._begins = agent.t, True
-        self._choice: _Choice | None = None
+        self._choice: _Step | None = None
         weakref.finalize(self, self._worker.abandon).atexit = False  # at exit the worker ends itself
         self._worker.start()
 
@@ -91,9 +80,9 @@ class AsyncTransfer:
             inputs.check_observation(obs, self.bfm.observation_space, ())
             z = self._worker.z
             action = drawn_action(self.bfm, obs, z, Streams(self._seeds, STREAMS * self._t + ACT))
-            self._choice = _Choice(inputs.copied(obs), z, inputs.copied(action))
+            self._choice = _Step(inputs.copied(obs), z, inputs.copied(action))
             if self._begins:  # later observations come with the rewards
-                self._worker.put(_Step(None, self._choice.obs))
+                self._worker.put(self._choice)
                 self._begins = False
             return action
 
@@ -117,8 +106,8 @@ class AsyncTransfer:
                 raise ValueError(f"reward has shape {tuple(number.shape)}, expected one number")
             known = None if number is None else float(number.detach())
             doubtful = (known is not None and abs(known) > self._safe) or (cost is not None and self._may_refuse(cost))
-            step = _Step(self._choice, inputs.copied(next_obs), known, ended, inputs.copied(cost), doubtful)
-            self._worker.put(step)
+            told = {"reward": known, "done": ended, "cost": inputs.copied(cost), "doubtful": doubtful}
+            self._worker.put(replace(self._choice, next_obs=inputs.copied(next_obs), **told))
             if doubtful:
                 self._worker.wait()
                 if (refusal := self._worker.refusal) is not None:
@@ -204,7 +193,7 @@ class _Worker:
         """Queue a step; a reward waits while the queue is full."""
         self.check()
         with self._news:
-            if step.choice is not None:  # else ``act`` would wait
+            if step.next_obs is not None:  # else ``act`` would wait
                 self._news.wait_for(lambda: len(self._queue) < self._backlog or self._error is not None)
             self.check()
             self._queue.append(step)
@@ -278,9 +267,10 @@ class _Worker:
                     changes = self._agent.changes
                     if not self._learned(step):
                         continue
-                    new = step.choice is None or step.done or self._agent.changes != changes
-                    held = math.inf if new else held + step.follows(self.z)
-                    place = None if step.done else step.next_obs
+                    new = step.next_obs is None or step.done or self._agent.changes != changes
+                    held = math.inf if new else held + (step.z is self.z)
+                    newest = step.obs if step.next_obs is None else step.next_obs
+                    place = None if step.done else newest
                 if place is not None and held >= self._hold and not self._closing:
                     self.z, held = self._agent.ask(place), 0
         except BaseException as error:  # the control loop raises it
@@ -295,9 +285,9 @@ class _Worker:
 
     def _learned(self, step: _Step) -> bool:
         """Whether the step was learned; a doubtful reward may be refused."""
-        if step.choice is None:
+        if step.next_obs is None:
             return True
-        self._agent.follow(step.choice.obs, step.choice.z, step.choice.action)
+        self._agent.follow(step.obs, step.z, step.action)
         try:
             self._agent.tell(step.next_obs, step.reward, step.done, cost=step.cost)
         except ValueError as error:

@@ -13,14 +13,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from zscout.base.edge import as_finite, as_given, as_positive, as_vectors
-from zscout.base.types import (
-    Action,
-    BehaviorModel,
-    Obs,
-    PolicySet,
-    RewardModel,
-    Vectors,
-)
+from zscout.base.types import Action, BehaviorModel, Obs, PolicySet, RewardModel, Vectors
 from zscout.transfer import inputs
 from zscout.transfer.atlas.atlas import Atlas
 from zscout.transfer.atlas.charted import Charted
@@ -28,11 +21,11 @@ from zscout.transfer.atlas.choice import OWN, choose_atlas, over_atlas
 from zscout.transfer.atlas.experience import Experience, ForecastErrors
 from zscout.transfer.atlas.limits import CostBelief, Limit, as_limits, told_costs
 from zscout.transfer.atlas.memory import Memory, Past, as_past
+from zscout.transfer.baselines.explorers import Exploring
 from zscout.transfer.belief.change import Recent
-from zscout.transfer.belief.credit import Credit
+from zscout.transfer.belief.feedback import Credit, clip_features, difference
 from zscout.transfer.belief.posterior import TaskPosterior
-from zscout.transfer.belief.preferences import clip_features, difference
-from zscout.transfer.choosers import ACT, ASK, TELL, ByActions, chooser_for, drawn_action
+from zscout.transfer.choosers import ACT, ASK, TELL, Chooser, drawn_action
 from zscout.transfer.constants import ALIKE
 from zscout.transfer.inputs import Flags, Labels, Rewards
 from zscout.transfer.learned import Learned
@@ -104,12 +97,14 @@ class OnlineTransfer(Learned):
             self.method = among(self.method, Among.of(bank, cast(BehaviorModel, bfm)))
         self.model = cast(BehaviorModel, bfm) if chosen is None else Charted(bfm, chosen)
         self.atlas = self.model.atlas if isinstance(self.model, Charted) else None
-        self._chooser = chooser_for(self.method)
+        search = self.method.search
+        self._chooser = search if isinstance(search, Chooser) else Chooser(search)
         self.bfm = cast(BehaviorModel, bfm)
         self.method_name = method if isinstance(method, str) else None
         self.norm_bound = None if norm_bound is None else as_positive(norm_bound, "norm_bound")
         self.seeds = inputs.seeds_of_runs(seed, runs)
         self.runs = tuple(self.seeds.shape)
+        self._z_shape = (*self.runs, bfm.dim)
         self._constant = constant_part_of(self.bfm) if self.method.intercept and self.atlas is None else None
         example = bfm.sample_z(1, 0)
         self.memory = memory if isinstance(memory, Memory) else None
@@ -120,7 +115,7 @@ class OnlineTransfer(Learned):
         self.noise, self._prior, change = prior.given_noise, prior, self.method.change
         new = torch.full(self.runs, math.inf, dtype=torch.float64, device=prior.device)
         recent = {} if change is None else change.begin(prior)
-        self._state = AgentState(prior, new, memory=self._chooser.begin(self.bfm, self.runs), recent=recent)
+        self._state = AgentState(prior, new, memory=self._chooser.first(self.bfm, self.runs), recent=recent)
         self.limits = as_limits(limit)
         if self.limits and self.atlas is None:
             raise ValueError("a limit needs an atlas: pass atlas=zscout.chart(bfm, env)")
@@ -148,7 +143,7 @@ class OnlineTransfer(Learned):
 
         The search proposes z and takes the argmax of ``method.acquisition``.
         """
-        state = self._asked(obs)
+        state, asked = self._state, self._asked(obs)
         with torch.no_grad():
             memory, found = self._chooser.z(
                 state.memory,
@@ -156,18 +151,17 @@ class OnlineTransfer(Learned):
                 state.last,
                 state.due(self.method.hold),
             )
-        z = found if found is state.last else inputs.checked_z(found, (*self.runs, self.bfm.dim))
-        # Of the state itself: it keeps what the problem computed, such as answers mixed with rewards
-        return self._state.changed(asked=state.asked, action=state.action, memory=memory, z=z), z
+        z = found if found is state.last else inputs.checked_z(found, self._z_shape)
+        return state.changed(**asked, memory=memory, z=z), z
 
     def act(self, obs: Obs) -> Action:
         """A_t ~ π(·|S_t, Z_t): a tensor if ``obs`` is a tensor, else numpy; or the explorer's action."""
         with self._one_thread:
             rng = self._streams(ACT)
             if self.exploring:
-                assert isinstance(self._chooser, ByActions)
-                state = self._asked(obs)
-                action = as_given(self._chooser.action(state.memory, obs, self.bfm, rng), obs)
+                assert isinstance(self._chooser, Exploring)
+                state = self._state.changed(**self._asked(obs))
+                action = as_given(self._chooser.explorer.act(state.memory, obs, self.bfm, rng), obs)
             else:
                 state, z = self._choose(obs)
                 action = drawn_action(self.bfm, obs, z, rng)
@@ -184,8 +178,8 @@ class OnlineTransfer(Learned):
         with self._one_thread:
             inputs.check_observation(obs, self.bfm.observation_space, self.runs)
             last = as_vectors(z, self.bfm.dim, device=self._state.age.device).detach()
-            if last.shape != (*self.runs, self.bfm.dim):
-                raise ValueError(f"z has shape {tuple(last.shape)}, expected {(*self.runs, self.bfm.dim)}")
+            if last.shape != self._z_shape:
+                raise ValueError(f"z has shape {tuple(last.shape)}, expected {self._z_shape}")
             if torch.linalg.vector_norm(last, math.inf) > self._largest_z:
                 raise ValueError(f"z has entries over {self._largest_z:.2g}, which overflow the model's dtype")
             self._state = self._state.changed(
@@ -335,11 +329,11 @@ class OnlineTransfer(Learned):
 
     # Parts
 
-    def _asked(self, obs: Obs) -> AgentState:
-        """The state with S_t = obs; an action chosen at another observation is dropped."""
+    def _asked(self, obs: Obs) -> dict[str, Any]:
+        """The fields of the state with S_t = obs; an action chosen at another observation is dropped."""
         inputs.check_observation(obs, self.bfm.observation_space, self.runs)
         again = self._state.action is not None and inputs.same(obs, self._state.asked)
-        return self._state.changed(asked=inputs.copied(obs), action=self._state.action if again else None)
+        return {"asked": inputs.copied(obs), "action": self._state.action if again else None}
 
     def _usable(self, state: AgentState) -> AgentState:
         """The state; raises if its ẑ overflows the model's dtype, or would with a reward far from the mean."""

@@ -3,7 +3,7 @@
 import copy
 import math
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, SupportsFloat, TypeAlias, Union, get_args, get_origin, get_type_hints
 
@@ -96,6 +96,13 @@ def check_model_kind(model: Any, *, charted: bool = False) -> None:
     check_array_space(model.observation_space, "this model's")
     draws = checked_output(model.sample_z(1, 0), (1, model.dim), "the model's sample_z(1, 0)")
     checked_output(model.project_z(draws), (1, model.dim), "the model's project_z(z [1 d])")
+
+
+@cache
+def from_one_hand(kind: type, one: str, other: str) -> bool:
+    """Whether the same class defines both members: no subclass overrides only one."""
+    homes = [vars(base) for base in kind.__mro__ if one in vars(base) or other in vars(base)]
+    return bool(homes) and one in homes[0] and other in homes[0]
 
 
 def check_observation(
@@ -207,12 +214,12 @@ def checked_output(answer: Any, shape: Sequence[Any], what: str = "the model's �
     return answer
 
 
-def finite(answer: Any, what: str = "ψ") -> Float[Tensor, "*shape"]:
-    """A model's output in float64; raises unless it is a finite tensor."""
-    output = checked_output(answer, (...,), f"the model's {what}").double()
-    if not all_finite(output):
+def finite(output: Float[Tensor, "*shape"], what: str = "ψ") -> Float[Tensor, "*shape"]:
+    """A model's output, of the right shape, in float64; raises unless finite."""
+    numbers = output.double()
+    if not all_finite(numbers):
         raise ValueError(f"the model's {what} holds NaN or inf: run zscout.check_model(model)")
-    return output
+    return numbers
 
 
 def checked_phi(

@@ -15,13 +15,20 @@ from zscout.transfer import inputs
 from zscout.transfer.atlas.atlas import Atlas
 from zscout.transfer.atlas.charted import Charted, OverAtlas
 from zscout.transfer.atlas.memory import Memory, Past
-from zscout.transfer.belief.fit import RewardFit, fit_of, share_by_chance
+from zscout.transfer.belief.feedback import Preferences
 from zscout.transfer.belief.posterior import TaskPosterior
-from zscout.transfer.belief.preferences import Preferences
 from zscout.transfer.choosers import STREAMS, Chooser
 from zscout.transfer.methods import Method
 from zscout.transfer.offline import ConstantPart
-from zscout.transfer.score.certificate import Certificate, Certified, as_delta, certify
+from zscout.transfer.score.certificate import (
+    Certificate,
+    Certified,
+    RewardFit,
+    as_delta,
+    certify,
+    fit_of,
+    share_by_chance,
+)
 from zscout.transfer.score.problem import Problem
 from zscout.transfer.score.search import Among, Known
 from zscout.transfer.state import AgentState
@@ -119,7 +126,7 @@ class Learned:
     @property
     def best_z(self) -> Float[Tensor, "*b d"]:
         """The best z so far: ẑ projected to Z, the best of a bank, an atlas or rollouts, or the oracle's."""
-        search, found = self._chooser.search, self._chooser.best_z(self._state.memory)
+        search, found = self.method.search, self._chooser.best_z(self._state.memory)
         if found is not None:
             return found.clone()
         if isinstance(search, Known):
@@ -127,8 +134,9 @@ class Learned:
         if isinstance(search, OverAtlas):
             return search.best_z(self._problem(()))  # the same from every start
         if isinstance(search, Among):
-            seen = self._state.asked is not None or self._state.entered is not None
-            return search.best_z(self._problem(self._last_observation())) if seen else search.first(self.runs)
+            if self._state.asked is None and self._state.entered is None:  # nothing seen yet: any of them
+                return search.given[0].expand(*self.runs, -1).clone()
+            return search.best_z(self._problem(self._last_observation()))
         return self.z_for(self.z_hat)
 
     @property
@@ -195,7 +203,7 @@ class Learned:
         here = self._last_observation() if obs is None else obs
         inputs.check_observation(here, self.bfm.observation_space, self.runs)
         with self._one_thread, torch.no_grad():
-            search = self._chooser.search
+            search = self.method.search
             listed = search if isinstance(search, Among | OverAtlas) else None
             rewards = self._state.posterior.with_likely_prior
             least = share_by_chance(rewards) if self._state.answers is None else 0.0  # answers are not in the fit

@@ -17,16 +17,10 @@ from zscout.transfer.atlas.charted import OverAtlas
 from zscout.transfer.baselines.explorers import Exhaustive, Exploring, LookAhead, RandomWalk
 from zscout.transfer.baselines.rollout_searches import LoLA, RolloutSearch, Unroll
 from zscout.transfer.belief.change import ChangeTest
+from zscout.transfer.choosers import Chooser
 from zscout.transfer.constants import ATLAS_KAPPA, BONUS_GAMMA, BURST, KAPPA, RIDGE
 from zscout.transfer.inputs import Checked, Flag, Positive, Share, instance
-from zscout.transfer.score.acquisition import (
-    UCB,
-    Acquisition,
-    LogDet,
-    Optimism,
-    OverHeads,
-    PathUCB,
-)
+from zscout.transfer.score.acquisition import UCB, Acquisition, LogDet, Optimism, OverHeads, PathUCB
 from zscout.transfer.score.confidence import Confidence, Constant, KnownNorm, PaperSchedule, Residual, ScaleFree
 from zscout.transfer.score.search import (
     WITHOUT_SCORE,
@@ -53,7 +47,7 @@ def _check_hold(value: object, name: str) -> None:
 
 
 def _check_search(value: object, name: str) -> None:
-    if isinstance(value, type) or not (callable(value) or isinstance(value, RolloutSearch | Exploring)):
+    if isinstance(value, type) or not (callable(value) or isinstance(value, Chooser)):
         raise ValueError(f"{name} must be a callable, a RolloutSearch or Exploring, got {value!r}")
 
 
@@ -65,7 +59,7 @@ class Method(Checked):
     prior: Prior = "ridge"  # λI; "evidence": with the most likely λ; "model": the model's own, if it has one
     confidence: Annotated[Confidence, instance] = field(default_factory=Constant)  # √β_t
     acquisition: Annotated[Acquisition, instance] = field(default_factory=UCB)  # the score of a z
-    search: Annotated[Search | RolloutSearch | Exploring, _check_search] = field(default_factory=Automatic)
+    search: Annotated[Search | Chooser, _check_search] = field(default_factory=Automatic)
     hold: Annotated[int | str, _check_hold] = 1  # steps for which a z is kept, or 'episode'
     forgetting: Share = 1.0  # ρ: a reward k updates old has weight ρᵏ
     intercept: Flag = True  # fit r ≈ φ·z + c with c free: a constant in the reward has no effect
@@ -83,7 +77,7 @@ class Method(Checked):
 
 def has_score(search: object) -> bool:
     """Whether a search takes the argmax of a score."""
-    return not isinstance(search, (*WITHOUT_SCORE, RolloutSearch, Exploring))
+    return not isinstance(search, (*WITHOUT_SCORE, Chooser))
 
 
 # Ours

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +18,8 @@ from zscout.transfer.atlas.choice import over_atlas, own_atlas
 from zscout.transfer.atlas.experience import Experience, ForecastErrors
 from zscout.transfer.atlas.limits import Limit, as_limits, saved_limits
 from zscout.transfer.atlas.memory import Memory, as_memory, saved_past
+from zscout.transfer.belief.feedback import Sites
 from zscout.transfer.belief.posterior import TaskPosterior
-from zscout.transfer.belief.preferences import Sites
 from zscout.transfer.inputs import check_model_kind, check_observation
 from zscout.transfer.method_json import method_from_json, method_to_json
 from zscout.transfer.methods import Method, resolved
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 FILE = "agent.safetensors"
 FORMAT = 11
-EXPERIENCE, ERRORS, SITES, COST, ROW = "experience.", "errors.", "sites.", "cost.", "row."  # begin names of tensors
 LEARNS_BY = ("ridge", "prior", "forgetting", "intercept")  # settings that a posterior depends on
 OBSERVED = ("asked", "action", "entered")  # of any type; tensors in the file, one for each entry of a dict
 
@@ -52,7 +52,7 @@ def save_agent(agent: "OnlineTransfer", folder: Path) -> None:
         "past": None if past is None else past.names,
     }
     tensors = {"seeds": seeds} | tensors_of(state)
-    tensors |= {} if past is None else past.tensors()
+    tensors |= {} if past is None else {"past.weights": past.weights, "past.best": past.best}
     tensors |= {} if atlas is None else _rows_of(state, atlas)
     write_headed(folder / FILE, "agent", header, tensors)
 
@@ -119,27 +119,24 @@ def numbers_of(state: AgentState) -> dict[str, Any]:
 
 def tensors_of(state: AgentState) -> dict[str, Tensor]:
     """The other fields as tensors, by name."""
-    optional = {"task_root": state.posterior.task_root, "last": state.last, "z": state.z, "answers": state.answers} | {
-        name: value if value is None or isinstance(value, Tensor) else torch.as_tensor(np.asarray(value))
-        for name, value in _observed(state).items()
+    whole = {"age": state.age, "task_root": state.posterior.task_root, "last": state.last, "z": state.z}
+    whole |= {"answers": state.answers} | _observed(state)
+    parts = {"posterior": state.posterior.tensors(), "memory": state.memory, "recent": state.recent}
+    parts |= {f"cost.{k}": cost.tensors() for k, cost in enumerate(state.costs)}
+    optional = {"experience": state.experience, "errors": state.errors, "sites": state.sites}
+    parts |= {name: vars(part) for name, part in optional.items() if part is not None}
+    whole |= {f"{part}.{name}": value for part, values in parts.items() for name, value in values.items()}
+    return {
+        name: value if isinstance(value, Tensor) else torch.as_tensor(np.asarray(value))
+        for name, value in whole.items()
+        if value is not None
     }
-    return (
-        {f"posterior.{name}": value for name, value in state.posterior.tensors().items()}
-        | {"age": state.age}
-        | {name: value for name, value in optional.items() if value is not None}
-        | {f"memory.{name}": value for name, value in state.memory.items()}
-        | {f"recent.{name}": value for name, value in state.recent.items()}
-        | ({} if state.experience is None else {f"{EXPERIENCE}{n}": v for n, v in vars(state.experience).items()})
-        | ({} if state.errors is None else {f"{ERRORS}{n}": v for n, v in vars(state.errors).items()})
-        | {f"{COST}{k}.{n}": v for k, cost in enumerate(state.costs) for n, v in cost.tensors().items()}
-        | ({} if state.sites is None else {f"{SITES}{n}": v for n, v in vars(state.sites).items()})
-    )
 
 
 def _rows_of(state: AgentState, atlas: Atlas) -> dict[str, Tensor]:
     """The rows of its z in an atlas; a saved atlas may round z, but keeps the order."""
     found = {"last": state.last, "z": state.z}
-    return {ROW + name: atlas.index_of(z.float()) for name, z in found.items() if z is not None}
+    return {f"row.{name}": atlas.index_of(z.float()) for name, z in found.items() if z is not None}
 
 
 def _observed(state: AgentState) -> dict[str, Any]:
@@ -151,8 +148,7 @@ def _restored(
 ) -> AgentState:
     """The saved state, checked against that of a new agent; ``dim``: entries of z."""
     z = new.posterior.z_hat.new_empty(*new.posterior.runs, dim)
-    like = tensors_of(new) | {name: z for name in ("last", "z") if name in tensors}
-    like = {name: value for name, value in like.items() if not name.startswith(EXPERIENCE)}
+    like = tensors_of(replace(new, experience=None)) | {name: z for name in ("last", "z") if name in tensors}
     if not _same_prior(new.posterior.task_root, tensors.get("task_root")):
         raise ValueError("it learned with another prior over tasks than this model's: pass the same model")
     checked = {name: _like(tensors.get(name), value, name) for name, value in like.items()}
@@ -160,14 +156,16 @@ def _restored(
     if new.experience is not None and atlas is not None:
         experience = _experience(new.experience, tensors, len(atlas.z))
         for name in {"last", "z"} & checked.keys():
-            row = _rows(_like(tensors.get(ROW + name), experience.row, ROW + name), len(atlas.z), ROW + name)
+            row = _like(tensors.get(f"row.{name}"), experience.row, f"row.{name}")
+            row = _rows(row, len(atlas.z), f"row.{name}")
             checked[name] = torch.where(row[..., None] < 0, checked[name], atlas.z.to(z)[row])
-    posterior = {name: checked[f"posterior.{name}"] for name in new.posterior.tensors()}
+    posterior = _part(checked, "posterior")
     t, weight = numbers.get("t"), posterior["weight"]
     if type(t) is not int or not 0 <= t < 2**53 or (weight < 0).any():
         raise ValueError(f"its counts are invalid: t = {str(t)[:40]}, weight = {weight.tolist()}")
-    kept = numbers.get("tensors", ())
-    device = new.age.device
+    kept, device = numbers.get("tensors", ()), new.age.device
+    observed = {name: value for name, value in tensors.items() if name in OBSERVED or name.startswith("[")}
+    memory = _part(tensors, "memory")
     return AgentState(
         new.posterior.with_tensors(posterior),
         checked["age"],
@@ -176,33 +174,25 @@ def _restored(
         z=checked.get("z"),
         answers=_answers(tensors.get("answers"), new.posterior),
         sites=_sites(tensors, new.posterior),
-        **_unflattened(
-            {
-                name: value if name in kept else value.numpy()[()]
-                for name, value in tensors.items()
-                if name in OBSERVED or name.startswith("[")
-            }
-        ),
-        recent={name: checked[f"recent.{name}"] for name in new.recent},
+        **_unflattened({name: value if name in kept else value.numpy()[()] for name, value in observed.items()}),
+        recent=_part(checked, "recent"),
         experience=experience,
-        errors=new.errors and ForecastErrors(*(checked[ERRORS + name] for name in vars(new.errors))),
-        costs=tuple(
-            cost.with_tensors({name: checked[f"{COST}{k}.{name}"] for name in cost.tensors()})
-            for k, cost in enumerate(new.costs)
-        ),
-        memory={  # counters (scalars) stay on the CPU
-            name.removeprefix("memory."): value.to(device) if value.ndim else value
-            for name, value in tensors.items()
-            if name.startswith("memory.")
-        },
+        errors=new.errors and ForecastErrors(**_part(checked, "errors")),
+        costs=tuple(cost.with_tensors(_part(checked, f"cost.{k}")) for k, cost in enumerate(new.costs)),
+        memory={name: value.to(device) if value.ndim else value for name, value in memory.items()},  # counters: CPU
     )
 
 
+def _part(tensors: Mapping[str, Tensor], name: str) -> dict[str, Tensor]:
+    """The tensors of a part of the state, by the names of its fields."""
+    return {key.removeprefix(f"{name}."): value for key, value in tensors.items() if key.startswith(f"{name}.")}
+
+
 def _experience(new: Experience, tensors: dict[str, Tensor], behaviours: int) -> Experience:
-    found = {name: tensors[EXPERIENCE + name] for name in vars(new)}
+    found = _part(tensors, "experience")
     room = found["tried"].shape[-1] if found["tried"].ndim else 0
     like = vars(new.with_room(room))
-    seen = Experience(**{name: _like(value, like[name], name) for name, value in found.items()})
+    seen = Experience(**{name: _like(found.get(name), value, name) for name, value in like.items()})
     _rows(torch.cat([seen.row.flatten(), seen.tried.flatten()]), behaviours, "its experience")
     if any((count < 0).any() for count in (seen.steps, seen.counts)):
         raise ValueError("its experience has counts below 0")
@@ -219,11 +209,11 @@ def _answers(saved: Tensor | None, prior: TaskPosterior) -> Tensor | None:
 
 
 def _sites(tensors: dict[str, Tensor], prior: TaskPosterior) -> Sites | None:
-    found = {name: tensors[name] for name in tensors if name.startswith(SITES)}
+    found = _part(tensors, "sites")
     if not found:
         return None
     like = vars(Sites.none(prior, tensors["answers"].shape[-2]))
-    return Sites(**{name: _like(found.get(SITES + name), value, SITES + name) for name, value in like.items()})
+    return Sites(**{name: _like(found.get(name), value, f"sites.{name}") for name, value in like.items()})
 
 
 def _flattened(value: Any, *path: str) -> dict[str, Any]:

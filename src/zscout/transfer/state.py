@@ -14,9 +14,9 @@ from zscout.transfer.atlas.atlas import Atlas
 from zscout.transfer.atlas.experience import Experience, ForecastErrors
 from zscout.transfer.atlas.limits import CostBelief
 from zscout.transfer.atlas.memory import Past
-from zscout.transfer.baselines.rollout_searches import Memory
+from zscout.transfer.belief.feedback import Preferences, Sites
 from zscout.transfer.belief.posterior import TaskPosterior
-from zscout.transfer.belief.preferences import Preferences, Sites
+from zscout.transfer.choosers import Memory
 from zscout.transfer.constants import ATLAS_RIDGES, MODEL_RIDGE
 from zscout.transfer.methods import Method
 
@@ -77,7 +77,7 @@ class AgentState:
         errors, forgetting = state.errors, self.posterior.forgetting
         if errors is not None:
             errors = errors if forgetting == 1 else errors.faded(forgetting)
-            errors = errors if restarted is None else errors.without(restarted)
+            errors = errors if restarted is None else errors.faded((~restarted).to(errors.squares))
         return state.changed(experience=state.experience.plus(phi), errors=errors)
 
     def _following(self, atlas: Atlas, due: Bool[Tensor, "*b"]) -> "AgentState":

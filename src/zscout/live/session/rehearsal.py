@@ -13,7 +13,7 @@ from zscout.base.types import Obs
 from zscout.lab.arenas.vector import VectorArena
 from zscout.live.places.body import LiveBody
 from zscout.transfer.agent import OnlineTransfer
-from zscout.transfer.belief.preferences import most_telling
+from zscout.transfer.belief.feedback import most_telling
 from zscout.watch.progress import Certificates, Progress
 
 ACTIONS, STARTING = 60, 20  # of a rehearsal; those at its start say more about the state than about the behaviour

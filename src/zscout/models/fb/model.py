@@ -187,9 +187,13 @@ class FB(Freezable):
         # Scaled to variance 1 for goal features that are uniform in [−1, 1]
         return torch.cat([learned, goals * math.sqrt(3), goals.square() * math.sqrt(45 / 4)], -1)
 
+    def phi_of_goals(self, goals: Float[Tensor, "n g"]) -> Float[Tensor, "n d"]:
+        """φ(s) = C^{-1/2}(B(s) − B̄) of observations with these goal features."""
+        return (self.backward_of_goals(goals) - self.mean) @ self.inverse_root
+
     def features_of(self, obs: Float[Tensor, "n k"]) -> Float[Tensor, "n d"]:
-        """φ(s) = C^{-1/2}(B(s) − B̄)."""
-        return (self.backward_of(obs) - self.mean) @ self.inverse_root
+        """φ of observations."""
+        return self.phi_of_goals(self.config.goals(obs))
 
     # The BehaviorModel
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 from gymnasium.spaces import Space
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Generator, Tensor
 
 from zscout.base.edge import as_generator, as_size, as_vectors
@@ -90,7 +90,7 @@ class Behaviours:
 
     def name_of(self, z: Vectors) -> str:
         """The behaviour of a z [n]."""
-        return self.names[int(self._index(as_vectors(z, self.dim).reshape(-1, self.dim))[0])]
+        return self.names[int(as_vectors(z, self.dim).reshape(-1, self.dim)[0].argmax())]
 
     def sorted_z(self) -> Float[Tensor, "n n"]:
         """The z of every behaviour, in order."""
@@ -102,7 +102,7 @@ class Behaviours:
         values = obs.cpu().numpy() if isinstance(obs, Tensor) else np.asarray(obs)
         shape = self.observation_space.shape or ()
         runs = values.shape[: values.ndim - len(shape)]
-        rows, each = values.reshape(-1, *shape), self._index(wanted.expand(*runs, -1).reshape(-1, self.dim)).tolist()
+        rows, each = values.reshape(-1, *shape), wanted.expand(*runs, -1).reshape(-1, self.dim).argmax(-1).tolist()
         actions = np.stack([np.asarray(self._action(row, k)) for row, k in zip(rows, each, strict=True)])
         actions = actions.reshape((*runs, *actions.shape[1:]))
         return torch.from_numpy(actions) if isinstance(obs, Tensor) else actions
@@ -114,13 +114,10 @@ class Behaviours:
 
     def project_z(self, z: Vectors) -> Float[Tensor, "*b n"]:
         """The z of the largest entry."""
-        return self.sorted_z()[self._index(as_vectors(z, self.dim))]
+        return self.sorted_z()[as_vectors(z, self.dim).argmax(-1)]
 
     def _action(self, obs: Any, k: int) -> Any:
         return self._policies[k](obs) if isinstance(self._policies, list) else self._policies(obs, k)
-
-    def _index(self, z: Float[Tensor, "*b n"]) -> Int[Tensor, "*b"]:
-        return z.argmax(-1)
 
     def __repr__(self) -> str:
         return f"Behaviours({', '.join(self.names)})"

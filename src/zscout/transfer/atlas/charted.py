@@ -14,7 +14,7 @@ from zscout.transfer.atlas.atlas import Atlas
 from zscout.transfer.atlas.experience import Experience
 from zscout.transfer.atlas.limits import within
 from zscout.transfer.constants import TRIED_ONCE
-from zscout.transfer.score.forecast import AskModel, Both, Candidates, Centre, Forecast, Numbers
+from zscout.transfer.score.forecast import AskModel, Both, Centre, Forecast, Numbers
 from zscout.transfer.score.problem import Problem, argmax_at_random
 
 
@@ -53,34 +53,36 @@ class Charted:
         return self.z[(tasks @ self.atlas.psi.mT).argmax(-1)]
 
 
-class ChartedCandidates(Candidates):
-    """All behaviours of an atlas; ψ of those that were tried includes the agent's own experience."""
+class ChartedForecast(Forecast):
+    """Of all behaviours of an atlas; ψ of those that were tried includes the agent's own experience."""
 
-    def __init__(self, model: Charted, experience: Experience) -> None:
-        self._model, self._seen, self.count = model, experience, len(model.z)
+    model: Charted
 
-    @property
-    def z(self) -> Float[Tensor, "N d"]:
-        """The z of the atlas, the same for all runs."""
-        return self._model.z
+    def __init__(self, model: Charted, obs: Obs, experience: Experience) -> None:
+        super().__init__(model, obs, model.z)
+        self._seen = experience
 
     def pick(self, index: Int[Tensor, "*b"]) -> Float[Tensor, "*b d"]:
         """One z for each run."""
-        return self._model.z[index]
+        return self.z[index]
 
-    def output(self, key: Any, ask_model: AskModel) -> Float[Tensor, "*b N D"]:
+    def _output(self, key: Any, ask_model: AskModel) -> Float[Tensor, "*b N D"]:
         """ψ."""
-        return self._replaced(self._model.atlas.psi.expand(*self._seen.row.shape, -1, -1), self._tried)
+        return self._replaced(self.model.atlas.psi.expand(*self._seen.row.shape, -1, -1), self._tried)
 
-    def value(self, ask_psi: AskModel, weights: Float[Tensor, "*b D"]) -> Numbers:
+    def value_for(self, weights: Float[Tensor, "*b D"]) -> Numbers:
         """ψ·w."""
-        return self._replaced((weights @ self._model.atlas.psi.mT)[..., None], self._tried @ weights[..., None])[..., 0]
+        if self._given_psi is not None:
+            return super().value_for(weights)
+        return self._replaced((weights @ self.model.atlas.psi.mT)[..., None], self._tried @ weights[..., None])[..., 0]
 
-    def value_and_width(self, ask_psi: AskModel, both: Both, centre: Centre) -> tuple[Numbers, Numbers]:
+    def _value_and_width(self, both: Both, centre: Centre) -> tuple[Numbers, Numbers]:
         """ψ·ẑ and ‖Fᵀψ − centre‖; the widths in float32: they are the dearest part, and do not depend on rewards."""
+        if self._given_psi is not None:
+            return super()._value_and_width(both, centre)
         F = both[..., :-1]
         own = self._tried @ F
-        narrow, each = self._model.narrow, F.float().reshape(-1, *F.shape[-2:])
+        narrow, each = self.model.narrow, F.float().reshape(-1, *F.shape[-2:])
         middle = None if centre is None else centre.float().reshape(-1, 1, F.shape[-1])
         width = torch.stack(  # run by run, for memory
             [
@@ -90,12 +92,12 @@ class ChartedCandidates(Candidates):
         ).double()
         tried = torch.linalg.vector_norm(own if centre is None else own - centre, dim=-1)
         widths = width.reshape(*F.shape[:-2], -1, 1)
-        return self.value(ask_psi, both[..., -1]), self._replaced(widths, tried[..., None])[..., 0]
+        return self.value_for(both[..., -1]), self._replaced(widths, tried[..., None])[..., 0]
 
     @cached_property
     def _tried(self) -> Float[Tensor, "*b K D"]:
         """ψ of the behaviours tried."""
-        return self._seen.psi(self._model.atlas.psi)
+        return self._seen.psi(self.model.atlas.psi)
 
     def _replaced(self, rows: Float[Tensor, "*b N k"], tried: Float[Tensor, "*b K k"]) -> Float[Tensor, "*b N k"]:
         """The rows, with those of the behaviours tried replaced; a free slot writes to a row that is cut off."""
@@ -120,20 +122,20 @@ class OverAtlas:
         forecast = self.forecast(problem)
         allowed = self.allowed(problem, forecast)
         if allowed is None and problem.past is None:
-            first = (uniform(problem.posterior.runs, rng).to(problem.radius) * forecast.candidates.count).long()
+            first = (uniform(problem.posterior.runs, rng).to(problem.radius) * forecast.count).long()
         else:
-            every = torch.ones(*problem.posterior.runs, forecast.candidates.count).to(problem.radius)
+            every = torch.ones(*problem.posterior.runs, forecast.count).to(problem.radius)
             preferred = every if problem.past is None else every + problem.past
             first = argmax_at_random(preferred if allowed is None else preferred * allowed, rng)
         known = (problem.posterior.z_hat != 0).any(-1, keepdim=True) | (problem.posterior.weight > 0)[..., None]
         best = problem.best([forecast], rng, allowed)
-        if forecast.candidates.count <= TRIED_ONCE:
+        if forecast.count <= TRIED_ONCE:
             assert isinstance(problem.experience, Experience)
-            new = problem.experience.untried(forecast.candidates.count)
+            new = problem.experience.untried(forecast.count)
             new = new if allowed is None else new & allowed
             random = argmax_at_random(new.double(), rng)
-            best = torch.where(new.any(-1, keepdim=True), forecast.candidates.pick(random), best)
-        return torch.where(known, best, forecast.candidates.pick(first))
+            best = torch.where(new.any(-1, keepdim=True), forecast.pick(random), best)
+        return torch.where(known, best, forecast.pick(first))
 
     def allowed(self, problem: Problem, forecast: Forecast) -> Bool[Tensor, "*b N"] | None:
         """Which behaviours are within the limits; None without limits."""
@@ -144,11 +146,11 @@ class OverAtlas:
         model, seen = problem.model, problem.experience
         if not isinstance(model, Charted) or not isinstance(seen, Experience):
             raise ValueError("OverAtlas needs an agent with an atlas: pass atlas= to OnlineTransfer")
-        return Forecast(model, problem.obs, ChartedCandidates(model, seen))
+        return ChartedForecast(model, problem.obs, seen)
 
     def best_z(self, problem: Problem) -> Float[Tensor, "*b d"]:
         """The z with the highest ψ·ẑ, within the limits."""
         forecast = self.forecast(problem)
         value, allowed = forecast.value(problem.posterior), self.allowed(problem, forecast)
         value = value if allowed is None else value.masked_fill(~allowed, -torch.inf)
-        return forecast.candidates.pick(value.argmax(-1))
+        return forecast.pick(value.argmax(-1))

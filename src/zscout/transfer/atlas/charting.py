@@ -171,12 +171,10 @@ class Charting:
             return self._children(visited, rewards, rng)
         half = 0 if goal_features is None or phi is None else n // 2
         drawn = self.bfm.sample_z(n - half, rng).float().cpu()
-        return torch.cat([drawn, self._of_rewards(phi(visited), rewards[:, :half])]) if half and phi else drawn
-
-    def _of_rewards(self, phi: Float[Tensor, "m d"], rewards: Float[Tensor, "m n"]) -> Float[Tensor, "n d"]:
-        """The model's own z for each reward: least squares on φ, over what was visited so far."""
-        fitted = least_squares(phi.double().cpu(), rewards)
-        return self.bfm.project_z(self._on_model(fitted.mT.float())).float().cpu()
+        if not half or phi is None:
+            return drawn
+        fitted = least_squares(phi(visited).double().cpu(), rewards[:, :half])  # the model's own z for each reward
+        return torch.cat([drawn, self.bfm.project_z(self._on_model(fitted.mT.float())).float().cpu()])
 
     def _children(
         self, visited: Float[Tensor, "m o"], rewards: Float[Tensor, "m n"], rng: Generator
@@ -251,7 +249,7 @@ class Charting:
         if isinstance(env, VectorEnv):
             if env.metadata.get("autoreset_mode") is AutoresetMode.DISABLED:
                 raise ValueError("this vector environment does not reset itself: create it with an autoreset mode")
-            return env.num_envs, self._in_vector
+            return env.num_envs, self._in_env
         if isinstance(env, BatchWorld):
             return None, self._in_batch
         if isinstance(env, gymnasium.Env):
@@ -274,22 +272,15 @@ class Charting:
             if ended.any():
                 state = torch.where(ended[:, None], world.random_states(len(z), starts).to(state), state)
 
-    def _in_vector(self, z: Tensor, seed: int) -> Iterator[Tensor]:
-        env: Any = self.env
-        obs, _ = env.reset(seed=seed)
-        rng = Generator().manual_seed(seed)
-        for _ in range(self.steps):
-            obs, *_ = env.step(self.bfm.act(obs, self._on_model(z), rng))
-            yield torch.as_tensor(np.asarray(obs)).float().flatten(1)
-
     def _in_env(self, z: Tensor, seed: int) -> Iterator[Tensor]:
         env: Any = self.env
+        single = not isinstance(env, VectorEnv)  # which does not reset itself
         obs, _ = env.reset(seed=seed)
-        rng = Generator().manual_seed(seed)
+        rng, own = Generator().manual_seed(seed), self._on_model(z[0] if single else z)
         for _ in range(self.steps):
-            obs, _, terminated, truncated, _ = env.step(self.bfm.act(obs, self._on_model(z[0]), rng))
-            yield torch.as_tensor(np.asarray(obs)).float().flatten()[None]
-            if terminated or truncated:
+            obs, _, terminated, truncated, _ = env.step(self.bfm.act(obs, own, rng))
+            yield torch.as_tensor(np.asarray(obs)).float().reshape(len(z), -1)
+            if single and (terminated or truncated):
                 obs, _ = env.reset()
 
     # Resuming

@@ -5,8 +5,7 @@ from dataclasses import replace
 from zscout.base.types import HasAtlas
 from zscout.transfer.atlas.atlas import Atlas
 from zscout.transfer.atlas.charted import OverAtlas
-from zscout.transfer.baselines.explorers import Exploring
-from zscout.transfer.baselines.rollout_searches import RolloutSearch
+from zscout.transfer.choosers import Chooser
 from zscout.transfer.methods import Method, Prior, has_score, is_default, usf_ucb_atlas
 from zscout.transfer.score.acquisition import UCB, AveragedOverZ, Greedy, OverHeads, PathUCB, Thompson
 from zscout.transfer.score.search import AtEstimate, PosteriorDraw
@@ -48,7 +47,7 @@ def over_atlas(method: Method, hold: int) -> Method:
     if is_default(method):
         kept = hold if method.hold == 1 else method.hold
         return replace(usf_ucb_atlas(), hold=kept, forgetting=method.forgetting, change=method.change)
-    if isinstance(method.search, RolloutSearch | Exploring):
+    if isinstance(method.search, Chooser):
         raise ValueError("this method chooses actions or whole rollouts, so it cannot use an atlas: use usf-ucb")
     score, search = method.acquisition, method.search
     while isinstance(score, OverHeads | AveragedOverZ):

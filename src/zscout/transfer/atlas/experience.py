@@ -117,14 +117,9 @@ class ForecastErrors:
             )
         )
 
-    def faded(self, share: float) -> "ForecastErrors":
-        """With this share of the weight of the errors and rewards so far."""
+    def faded(self, share: float | Float[Tensor, "*b"]) -> "ForecastErrors":
+        """With this share of the weight of the errors and rewards so far; 0: without them, as for a new task."""
         return replace(self, squares=share * self.squares, widths=share * self.widths, weight=share * self.weight)
-
-    def without(self, runs: Bool[Tensor, "*b"]) -> "ForecastErrors":
-        """Without the errors of these runs, whose task is a new one."""
-        kept = (~runs).to(self.squares)
-        return replace(self, squares=kept * self.squares, widths=kept * self.widths, weight=kept * self.weight)
 
     def _with_present(self, belief: TaskPosterior) -> tuple[Float[Tensor, "*b"], Float[Tensor, "*b"]]:
         """Σe² and Σw², with the behaviour followed now."""

@@ -8,8 +8,9 @@ import torch
 from jaxtyping import Float
 from torch import Generator, Tensor
 
-from zscout.base.types import HasGoalFeatures
+from zscout.base.types import HasGoalFeatures, HasPhiOfGoals
 from zscout.transfer.constants import BESIDE, CLAMPED_AT, GOAL_WAVES, WAVES, WIDTHS
+from zscout.transfer.inputs import from_one_hand
 
 Map = Callable[[Tensor], Tensor]
 
@@ -46,11 +47,7 @@ class Waves:
 
     def to(self, device: torch.device | str) -> "Waves":
         """On another device."""
-        return Waves(**{name: value.to(device) for name, value in self.tensors().items()})
-
-    def tensors(self) -> dict[str, Tensor]:
-        """All fields, by name."""
-        return dict(vars(self))
+        return Waves(*(value.to(device) for value in vars(self).values()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +58,7 @@ class RichFeatures:
     goals: Waves | None = None
     goal_features: Map | None = None
     phi: Map | None = None
+    phi_of_goals: Map | None = None  # instead of ``phi``, if the model has it: goal features are dear
 
     @classmethod
     def of(cls, model: object, observations: Float[Tensor, "m o"], seed: int = 0) -> "RichFeatures":
@@ -68,7 +66,7 @@ class RichFeatures:
         rng, entries = Generator().manual_seed(seed), observations.float()
         goal_features, phi = maps_of(model)
         goals = None if goal_features is None else Waves.of(goal_features(entries).float(), GOAL_WAVES, rng)
-        return cls(Waves.of(entries, WAVES, rng), goals, goal_features, phi)
+        return cls(Waves.of(entries, WAVES, rng), goals, goal_features, phi, _phi_of_goals(model))
 
     def __call__(self, given: Float[Tensor, "*b o"]) -> Float[Tensor, "*b D"]:
         """The features of observations."""
@@ -76,12 +74,13 @@ class RichFeatures:
         if not given.ndim or given.shape[-1] != size:
             raise ValueError(f"observations have shape {tuple(given.shape)}, expected [*b {size}]")
         rows = given.reshape(-1, size)
-        parts = [self.entries(rows)]
+        parts, seen = [self.entries(rows)], rows
         if self.goals is not None:
             assert self.goal_features is not None
-            parts = [BESIDE * parts[0], self.goals(self.goal_features(rows).float())]
+            seen = self.goal_features(rows)
+            parts = [BESIDE * parts[0], self.goals(seen.float())]
         if self.phi is not None:
-            phi = self.phi(rows).float()
+            phi = (self.phi(rows) if self.phi_of_goals is None else self.phi_of_goals(seen)).float()
             parts.append(phi * (BESIDE / math.sqrt(phi.shape[-1])))
         return torch.cat(parts, -1).reshape(*given.shape[:-1], -1)
 
@@ -92,8 +91,8 @@ class RichFeatures:
 
     def tensors(self) -> dict[str, Tensor]:
         """What ``restored`` needs, by name."""
-        found = {f"entries.{name}": value for name, value in self.entries.tensors().items()}
-        return found if self.goals is None else found | {f"goals.{n}": v for n, v in self.goals.tensors().items()}
+        parts = {"entries": self.entries} if self.goals is None else {"entries": self.entries, "goals": self.goals}
+        return {f"{part}.{name}": value for part, waves in parts.items() for name, value in vars(waves).items()}
 
     @classmethod
     def restored(cls, tensors: dict[str, Tensor], model: object, *, uses_phi: bool) -> "RichFeatures":
@@ -107,8 +106,16 @@ class RichFeatures:
         for wanted, found, name in (("goals" in parts, goal_features, "goal features"), (uses_phi, phi, "φ")):
             if wanted and found is None:
                 raise ValueError(f"its features use {name}, and {type(model).__name__} has none: pass its model")
-        goals = parts.get("goals")
-        return cls(parts["entries"], goals, goal_features if goals else None, phi if uses_phi else None)
+        phi = phi if uses_phi else None
+        if "goals" not in parts:
+            return cls(parts["entries"], phi=phi)
+        return cls(parts["entries"], parts["goals"], goal_features, phi, _phi_of_goals(model))
+
+
+def _phi_of_goals(model: object) -> Map | None:
+    if isinstance(model, HasPhiOfGoals) and from_one_hand(type(model), "phi", "phi_of_goals"):
+        return model.phi_of_goals
+    return None
 
 
 def maps_of(model: object) -> tuple[Map | None, Map | None]:

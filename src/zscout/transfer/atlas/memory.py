@@ -61,10 +61,6 @@ class Past:
     def _spread(self) -> Float[Tensor, "D D"]:
         return torch.cov(self.atlas.features(self.atlas.sample).mT)
 
-    def tensors(self) -> dict[str, Tensor]:
-        """What a file needs beside the names."""
-        return {"past.weights": self.weights, "past.best": self.best}
-
 
 class Memory:
     """Earlier tasks in a folder, one file each: processes may share it.

@@ -7,15 +7,16 @@ from typing import Protocol, TypeAlias, runtime_checkable
 import numpy as np
 import torch
 from gymnasium.spaces import Box, Discrete
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from zscout.base.edge import as_index
 from zscout.base.randomness import Rng, uniform
 from zscout.base.types import BehaviorModel, Obs
-from zscout.transfer.baselines.rollout_searches import Memory
+from zscout.transfer.choosers import Ask, Chooser, Memory
 from zscout.transfer.inputs import Checked, Whole
-from zscout.transfer.score.problem import argmax_at_random
+from zscout.transfer.score.problem import Problem, argmax_at_random
+from zscout.transfer.score.search import AtEstimate
 
 LookAhead: TypeAlias = Callable[[Int[Tensor, "*b"], Int[Tensor, "*b"]], Int[Tensor, "*b"]]
 
@@ -101,9 +102,10 @@ class Exhaustive:
 
 
 @dataclass(frozen=True)
-class Exploring(Checked):
+class Exploring(Chooser, Checked):
     """An explorer's actions for ``steps`` steps, or always; then the estimate."""
 
+    follows, remembers = False, True
     explorer: Explorer
     steps: Whole | None = None
 
@@ -112,3 +114,19 @@ class Exploring(Checked):
         is_class = isinstance(self.explorer, type)  # which has an explorer's members, too
         if is_class or not isinstance(self.explorer, Explorer):
             raise ValueError(f"explorer must be an Explorer instance, got {self.explorer!r}")
+
+    def first(self, model: BehaviorModel, runs: tuple[int, ...]) -> Memory:
+        """Of the explorer."""
+        return self.explorer.begin(model, runs)
+
+    def found(self, problem: Problem, rng: Rng) -> Float[Tensor, "*b d"]:
+        """The estimate."""
+        return AtEstimate()(problem, rng)
+
+    def acts_at(self, t: int) -> bool:
+        """Whether the explorer acts at step t."""
+        return self.steps is None or t < self.steps
+
+    def told(self, memory: Memory, left: Obs, ask: Ask, reward: Tensor | None, ended: Bool[Tensor, "*b"]) -> Memory:
+        """Of the explorer."""
+        return self.explorer.tell(memory, left)

@@ -1,60 +1,69 @@
 """Methods that score z by the return of whole rollouts: a bandit over z, and LoLA's policy search.
 
-They do not infer the task. Each is a frozen dataclass. Its memory is a dict of tensors, and every call returns a new
-one, so that agents can save it. The rollouts of all runs of a batch start and end together.
+They do not infer the task. Each is a frozen dataclass. The rollouts of all runs of a batch start and end together.
 """
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Protocol, TypeAlias, runtime_checkable
+from typing import Annotated
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from zscout.base.edge import LARGEST_COUNT, as_size
 from zscout.base.randomness import Rng, normal
+from zscout.base.types import Obs
+from zscout.transfer.choosers import Ask, Chooser, Memory
 from zscout.transfer.inputs import Checked, Count, NotNegative, Positive
 from zscout.transfer.score.forecast import discount_of, pick
 from zscout.transfer.score.problem import Problem
 
-Memory: TypeAlias = dict[str, Tensor]
 
+@dataclass(frozen=True)
+class RolloutSearch(Chooser, Checked, ABC):
+    """Keeps a z for a rollout of ``horizon`` steps and learns from the return; see ``_rollout`` for its memory."""
 
-@runtime_checkable
-class RolloutSearch(Protocol):
-    """Keeps a z for a rollout and learns from the return."""
+    follows, remembers, needs_every_reward = False, True, True
+    horizon: Count = 100
 
+    @abstractmethod
     def begin(self, problem: Problem, rng: Rng) -> Memory:
         """The memory before the first step."""
 
-    def current(self, memory: Memory) -> Float[Tensor, "*b d"]:
-        """The z of the current rollout."""
-
+    @abstractmethod
     def tell(self, memory: Memory, problem: Problem, reward: Tensor, done: bool, rng: Rng) -> Memory:
         """The memory after one step, which entered problem.obs."""
 
+    @abstractmethod
     def best(self, memory: Memory) -> Float[Tensor, "*b d"]:
         """The best z so far."""
 
+    def z(
+        self, memory: Memory, ask: Ask, last: Tensor | None, due: Bool[Tensor, "*b"]
+    ) -> tuple[Memory, Float[Tensor, "*b d"]]:
+        """The memory, and the z of this rollout."""
+        memory = memory or self.begin(*ask())
+        return memory, memory["trial"]
+
+    def told(self, memory: Memory, left: Obs, ask: Ask, reward: Tensor | None, ended: Bool[Tensor, "*b"]) -> Memory:
+        """Raises without a reward, or if some runs ended."""
+        if reward is None:
+            raise ValueError("a reward is missing: this method scores whole rollouts and needs every reward")
+        if ended.any() and not ended.all():
+            raise ValueError("done differs between runs: this method needs the same done for all runs")
+        problem, rng = ask()
+        return self.tell(memory, problem, reward, bool(ended.all()), rng)
+
+    def best_z(self, memory: Memory) -> Float[Tensor, "*b d"] | None:
+        """``best``; before the first ask, by the belief."""
+        return self.best(memory) if memory else None
+
     def wants_reset(self, memory: Memory) -> bool:
-        """Whether the environment should reset to the common start now."""
-
-
-@dataclass(frozen=True)
-class _Rollouts(Checked):
-    """Shared code: a rollout of ``horizon`` steps, its return, and its end."""
-
-    horizon: Count = 100
-
-    def current(self, memory: Memory) -> Float[Tensor, "*b d"]:
-        """The z of the current rollout."""
-        return memory["trial"]
-
-    def wants_reset(self, memory: Memory) -> bool:
-        """True at the first step of every rollout except the first."""
-        return bool(memory["step"] == 0) and bool(memory["rollouts"] > 0)
+        """Whether a rollout ended: True at the first step of every rollout except the first."""
+        return bool(memory) and bool(memory["step"] == 0) and bool(memory["rollouts"] > 0)
 
     def _step(self, memory: Memory, problem: Problem, reward: Tensor, done: bool) -> tuple[Memory, bool]:
         """R ← R + γⁿr, and whether the rollout ends here."""
@@ -69,7 +78,7 @@ class _Rollouts(Checked):
 
 
 @dataclass(frozen=True)
-class Unroll(_Rollouts):
+class Unroll(RolloutSearch):
     """UCB1 over ``arms`` random z, scored by the return of a whole rollout: the approach that the paper rejects.
 
     Returns are standardised over all rollouts so far, so the bonus needs no scale. Rollouts start at a common state.
@@ -111,7 +120,7 @@ class Unroll(_Rollouts):
 
 
 @dataclass(frozen=True)
-class LoLA(_Rollouts):
+class LoLA(RolloutSearch):
     """Policy search in z: N(μ, std²I) with μ on Z, ``draws`` rollouts from a common start, one Adam step on μ.
 
     A rollout's return is Σγⁱrᵢ + γⁿψ(s_n,z)·ẑ; its advantage is relative to the mean of the others (leave one out). A

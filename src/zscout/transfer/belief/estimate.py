@@ -11,8 +11,7 @@ from torch import Tensor
 from zscout.base.edge import as_finite, as_generator, as_size, as_vectors, common_shape
 from zscout.base.randomness import Rng, Streams, normal, uniform
 from zscout.base.readable import of_runs, one_or_range
-from zscout.transfer.belief.evidence import TaskPriors
-from zscout.transfer.belief.sums import Means, Sums
+from zscout.transfer.belief.sums import Means, Sums, TaskPriors
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -13,8 +13,7 @@ from torch import Tensor
 
 from zscout.base.edge import all_finite, as_finite, as_positive, as_size, as_vectors, in_range
 from zscout.transfer.belief.estimate import TaskEstimate
-from zscout.transfer.belief.evidence import TaskPriors
-from zscout.transfer.belief.sums import Means, Sums, Weight
+from zscout.transfer.belief.sums import Means, Sums, TaskPriors, Weight
 from zscout.transfer.inputs import as_rewards
 
 LARGEST_INPUT = 1e100  # largest input: sums of squares stay finite

@@ -15,7 +15,7 @@ from torch import Tensor
 from zscout.base.randomness import Rng, Streams, normal
 from zscout.base.types import BehaviorModel, HasDiscount, HasMomentDiscount
 from zscout.transfer.belief.posterior import TaskPosterior
-from zscout.transfer.inputs import Checked, Count, Discount, NotNegative, finite
+from zscout.transfer.inputs import Checked, Count, Discount, NotNegative, checked_output, finite
 from zscout.transfer.score.forecast import Forecast, discount_of, offers, offers_horizon, offers_moments
 
 Radius: TypeAlias = Float[Tensor, "*b"]
@@ -162,7 +162,9 @@ class AveragedOverZ(Checked):
         z, model = forecast.z, forecast.model
         noise = normal((*posterior.runs, self.draws, 1, posterior.dim), rng).to(z.device)
         near = model.project_z(z.unsqueeze(-3) + self.spread * noise)  # [*b draws n d]
-        psi = finite(model.psi(forecast.obs, near.flatten(-3, -2))).unflatten(-2, near.shape[-3:-1])
+        psi = finite(checked_output(model.psi(forecast.obs, near.flatten(-3, -2)), (...,))).unflatten(
+            -2, near.shape[-3:-1]
+        )
         mean = (psi.sum(-3) + forecast.psi) / (self.draws + 1)
         return self.score(forecast.with_psi(mean), posterior, radius, rng)
 

@@ -22,13 +22,14 @@ Numbers: TypeAlias = Float[Tensor, "*b n"]  # one for each candidate
 _CACHE: dict[int, dict[Any, Any]] = {}  # by id: a model need not be hashable
 
 
-class Candidates:
-    """Candidate z at one observation. Caches each output of the model; a table has them all."""
+class Forecast:
+    """ψ, ψ at other horizons, ψ by head and M for candidates z [*b n d] at obs, in float64; each is asked for once."""
 
     count: int  # n, the number of candidates per run
+    _given_psi: Tensor | None = None
 
-    def __init__(self, obs: Obs, z: Float[Tensor, "*b n d"]) -> None:
-        self._obs, self._z, self.count = obs, z, z.shape[-2]
+    def __init__(self, model: BehaviorModel, obs: Obs, z: Float[Tensor, "*b n d"]) -> None:
+        self.model, self.obs, self._z, self.count = model, obs, z, z.shape[-2]
         self._outputs: dict[Any, Tensor] = {}
 
     @property
@@ -40,51 +41,24 @@ class Candidates:
         """The candidate of each run at its index."""
         return pick(self.z.expand(*index.shape, -1, -1), index)
 
-    def output(self, key: Any, ask_model: AskModel) -> Float[Tensor, "..."]:
-        """The model's output ``key``, ask_model(obs, z), in float64."""
-        if key not in self._outputs:
-            self._outputs[key] = finite(ask_model(self._obs, self.z))
-        return self._outputs[key]
-
-    def weighted(self, key: Any, ask_model: AskModel, weights: Float[Tensor, "*b k"]) -> Numbers:
-        """The weighted sum of the entries of an output [*b n k]."""
-        return (self.output(key, ask_model) @ weights[..., None])[..., 0]
-
-    def value(self, ask_psi: AskModel, weights: Float[Tensor, "*b d"]) -> Numbers:
-        """ψ·w."""
-        return (self.output("psi", ask_psi) @ weights[..., None])[..., 0]
-
-    def value_and_width(self, ask_psi: AskModel, both: Both, centre: Centre) -> tuple[Numbers, Numbers]:
-        """ψ·ẑ and ‖Fᵀψ − centre‖."""
-        return value_and_width(self.output("psi", ask_psi), both, centre)
-
-
-def value_and_width(psi: Float[Tensor, "*b n d"], both: Both, centre: Centre) -> tuple[Numbers, Numbers]:
-    """ψ·ẑ and ‖Fᵀψ − centre‖, in one product with [F ẑ]."""
-    product = psi @ both
-    apart = product[..., :-1] if centre is None else product[..., :-1] - centre
-    return product[..., -1], torch.linalg.vector_norm(apart, dim=-1)
-
-
-class Forecast:
-    """ψ, ψ at other horizons, ψ by head and M for candidates z [*b n d] at obs, in float64, computed lazily."""
-
-    def __init__(self, model: BehaviorModel, obs: Obs, z: Float[Tensor, "*b n d"] | Candidates) -> None:
-        self.model, self.obs = model, obs
-        self.candidates = z if isinstance(z, Candidates) else Candidates(obs, z)
-        self._given_psi: Tensor | None = None
-
-    @property
-    def z(self) -> Float[Tensor, "*b n d"]:
-        """The candidates."""
-        return self.candidates.z
+    def with_psi(self, psi: Float[Tensor, "*b n d"]) -> "Forecast":
+        """A copy of this forecast with another ψ."""
+        other = copy(self)
+        other._given_psi = psi
+        return other
 
     # The model's predictions
 
     @property
     def psi(self) -> Float[Tensor, "*b n d"]:
         """ψ(s;z)."""
-        return self.candidates.output("psi", self._ask("psi")) if self._given_psi is None else self._given_psi
+        return self._output("psi", self._ask("psi")) if self._given_psi is None else self._given_psi
+
+    def _output(self, key: Any, ask_model: AskModel) -> Float[Tensor, "..."]:
+        """The model's output ``key``, ask_model(obs, z), in float64."""
+        if key not in self._outputs:
+            self._outputs[key] = finite(ask_model(self.obs, self.z))
+        return self._outputs[key]
 
     def _ask(self, name: str, *gamma: float) -> AskModel:
         """Asks for ``model.name(obs, z, *gamma)``; raises unless it is a tensor of the right shape."""
@@ -96,25 +70,19 @@ class Forecast:
         if not isinstance(self.model, HasHeads):
             return self.psi.unsqueeze(-3)
         ask = self._ask("psi_heads")
-        return self.candidates.output("heads", lambda obs, z: ask(obs, z).movedim(-3, -2)).movedim(-2, -3)
+        return self._output("heads", lambda obs, z: ask(obs, z).movedim(-3, -2)).movedim(-2, -3)
 
     def psi_at(self, gamma: float) -> Float[Tensor, "*b n d"]:
         """ψ(s;z) at another discount."""
         if not isinstance(self.model, HasHorizons):
             raise ValueError(f"{type(self.model).__name__} has no psi_at, so ψ is only known at its own discount")
-        return self.candidates.output(("horizon", gamma), self._ask("psi_at", gamma))
+        return self._output(("horizon", gamma), self._ask("psi_at", gamma))
 
     def second_moment(self, gamma: float) -> Float[Tensor, "*b n d d"]:
         """M(s;z)."""
         if not isinstance(self.model, HasSecondMoment):
             raise ValueError(f"{type(self.model).__name__} has no second_moment")
-        return self.candidates.output(("moment", gamma), self._ask("second_moment", gamma))
-
-    def with_psi(self, psi: Float[Tensor, "*b n d"]) -> "Forecast":
-        """A copy of this forecast with another ψ."""
-        other = copy(self)
-        other._given_psi = psi
-        return other
+        return self._output(("moment", gamma), self._ask("second_moment", gamma))
 
     # Parts of scores
 
@@ -124,18 +92,22 @@ class Forecast:
 
     def value_for(self, weights: Float[Tensor, "*b d"]) -> Float[Tensor, "*b n"]:
         """ψ·w."""
-        if self._given_psi is not None:
-            return (self._given_psi @ weights[..., None])[..., 0]
-        return self.candidates.value(self._ask("psi"), weights)
+        return (self.psi @ weights[..., None])[..., 0]
+
+    def _weighted(self, key: Any, ask_model: AskModel, weights: Float[Tensor, "*b k"]) -> Numbers:
+        """The weighted sum of the entries of an output [*b n k]."""
+        return (self._output(key, ask_model) @ weights[..., None])[..., 0]
 
     def value_and_width(self, posterior: TaskPosterior) -> tuple[Numbers, Numbers]:
         """ψ·ẑ and ‖ψ‖_{V⁻¹}, the two parts of eq. 5, in one product; with an intercept, the norm of ``centred`` ψ."""
         F, means = posterior.width_factor, posterior.means
         both = torch.cat([F, posterior.z_hat[..., None]], -1)
         centre = None if means is None else means.phi[..., None, :] @ F / (1 - discount_of(self.model))
-        if self._given_psi is not None:
-            return value_and_width(self._given_psi, both, centre)
-        return self.candidates.value_and_width(self._ask("psi"), both, centre)
+        return self._value_and_width(both, centre)
+
+    def _value_and_width(self, both: Both, centre: Centre) -> tuple[Numbers, Numbers]:
+        """ψ·ẑ and ‖Fᵀψ − centre‖."""
+        return value_and_width(self.psi, both, centre)
 
     def centred(self, posterior: TaskPosterior, gamma: float | None = None) -> Float[Tensor, "*b n d"]:
         """ψ (at discount ``gamma`` if given); with an intercept ψ − φ̄/(1 − γ).
@@ -176,14 +148,21 @@ class Forecast:
 
         key, inverse = ("moments", gamma, means is not None), posterior.width_factor @ posterior.width_factor.mT
         if means is None:
-            return self.candidates.weighted(key, moments, inverse.flatten(-2))
+            return self._weighted(key, moments, inverse.flatten(-2))
         toward = (inverse @ means.phi[..., None])[..., 0]  # V⁻¹φ̄
         weights, constant = torch.cat([inverse.flatten(-2), -2 * toward], -1), (means.phi * toward).sum(-1)
-        return self.candidates.weighted(key, moments, weights) + (constant / (1 - gamma))[..., None]
+        return self._weighted(key, moments, weights) + (constant / (1 - gamma))[..., None]
 
     def _horizon(self, gamma: float) -> float | None:
         """γ if the model has ``psi_at`` at γ, else None: the model's own γ."""
         return gamma if offers_horizon(self.model, gamma) else None
+
+
+def value_and_width(psi: Float[Tensor, "*b n d"], both: Both, centre: Centre) -> tuple[Numbers, Numbers]:
+    """ψ·ẑ and ‖Fᵀψ − centre‖, in one product with [F ẑ]."""
+    product = psi @ both
+    apart = product[..., :-1] if centre is None else product[..., :-1] - centre
+    return product[..., -1], torch.linalg.vector_norm(apart, dim=-1)
 
 
 def _asked(

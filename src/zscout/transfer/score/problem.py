@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from functools import cache, cached_property
 from typing import Any
 
 import torch
@@ -13,10 +12,10 @@ from zscout.base.edge import all_finite
 from zscout.base.randomness import Rng, Streams, uniform
 from zscout.base.types import BehaviorModel, Obs, SamplesForEachRun
 from zscout.transfer.belief.posterior import TaskPosterior
-from zscout.transfer.inputs import checked_output
+from zscout.transfer.inputs import checked_output, from_one_hand
 from zscout.transfer.offline import ConstantPart
 from zscout.transfer.score.acquisition import Acquisition
-from zscout.transfer.score.forecast import Forecast, discount_of, offers
+from zscout.transfer.score.forecast import Forecast, offers
 
 FEW_SCORES = 64  # scores that are faster compared in Python
 TIE = 1e-9  # relative: scores this close are ties, because many z share a policy and rounding differs
@@ -49,13 +48,7 @@ class Problem:
         """The scores of candidates; a random score uses the same draws for all candidates of a step."""
         rng = rng.fork() if isinstance(rng, Streams) else rng
         scores = self.acquisition(forecast, self.posterior, self.radius, rng)
-        return checked_output(scores, (*self.posterior.runs, forecast.candidates.count), "the acquisition's output")
-
-    @cached_property
-    def centre(self) -> Float[Tensor, "*b 1 d"] | None:
-        """φ̄/(1 − γ), by which ψ is centred with an intercept."""
-        means = self.posterior.means
-        return None if means is None else means.phi[..., None, :] / (1 - discount_of(self.model))
+        return checked_output(scores, (*self.posterior.runs, forecast.count), "the acquisition's output")
 
     @property
     def anchors(self) -> Float[Tensor, "*b k d"]:
@@ -72,7 +65,7 @@ class Problem:
         runs, model = self.posterior.runs, self.model
         if not isinstance(rng, Streams):
             draws = model.sample_z(n * math.prod(runs), rng)
-        elif runs and offers(model, SamplesForEachRun) and _from_one_hand(type(model), "sample_z", "sample_z_each"):
+        elif runs and offers(model, SamplesForEachRun) and from_one_hand(type(model), "sample_z", "sample_z_each"):
             draws = model.sample_z_each(n, rng.generators())
         else:
             each = [model.sample_z(n, own) for own in rng.generators()]
@@ -84,7 +77,7 @@ class Problem:
         self, forecasts: list[Forecast], rng: Rng, allowed: Bool[Tensor, "*b n"] | None = None
     ) -> Float[Tensor, "*b d"]:
         """The candidate with the highest score, ties broken at random; among those ``allowed``."""
-        forecasts = [forecast for forecast in forecasts if forecast.candidates.count]
+        forecasts = [forecast for forecast in forecasts if forecast.count]
         each = [self.scores(forecast, rng) for forecast in forecasts]
         scores = torch.cat(each, -1) if len(each) > 1 else each[0]
         if not all_finite(scores):
@@ -94,20 +87,13 @@ class Problem:
             below = torch.where((low == 0) & (high == 0), -1.0, 2 * low - high - low.abs())  # in units of the scores
             scores = torch.where(allowed, scores, below)
         index = argmax_at_random(scores, rng)  # of eq. 5
-        first, *others = (forecast.candidates for forecast in forecasts)
+        first, *others = forecasts
         z, before = first.pick(index.clamp(max=first.count - 1) if others else index), first.count
-        for candidates in others:
+        for forecast in others:
             own = index - before
-            z = torch.where((own >= 0)[..., None], candidates.pick(own.clamp(0, candidates.count - 1)), z)
-            before += candidates.count
+            z = torch.where((own >= 0)[..., None], forecast.pick(own.clamp(0, forecast.count - 1)), z)
+            before += forecast.count
         return z
-
-
-@cache
-def _from_one_hand(kind: type, one: str, other: str) -> bool:
-    """Whether the same class defines both members: no subclass overrides only one."""
-    homes = [vars(base) for base in kind.__mro__ if one in vars(base) or other in vars(base)]
-    return bool(homes) and one in homes[0] and other in homes[0]
 
 
 def argmax_at_random(scores: Float[Tensor, "*b n"], rng: Rng) -> Tensor:

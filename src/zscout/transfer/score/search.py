@@ -20,7 +20,7 @@ from zscout.transfer.constants import SOLVED_TABLE, TABLE
 from zscout.transfer.inputs import Checked, Count, Flag, NotNegative, Positive, Whole
 from zscout.transfer.score.forecast import Forecast, offers
 from zscout.transfer.score.problem import Problem
-from zscout.transfer.score.table import table_of
+from zscout.transfer.score.table import TabulatedForecast, table_of
 
 Search: TypeAlias = Callable[[Problem, Rng], Float[Tensor, "*b d"]]
 
@@ -55,7 +55,8 @@ class TableSearch(Checked):
 
     def __call__(self, problem: Problem, rng: Rng) -> Float[Tensor, "*b d"]:
         """The best of the random z, ẑ and the last z."""
-        tabulated = table_of(problem.model, self.n, self.seed, problem.constant).forecast(problem.model, problem.obs)
+        table = table_of(problem.model, self.n, self.seed, problem.constant)
+        tabulated = TabulatedForecast(problem.model, problem.obs, table)
         others = [problem.forecast(problem.anchors)] if self.anchors else []
         return problem.best([*others, tabulated], rng)
 
@@ -85,14 +86,10 @@ class Among:
         z = self.given.to(problem.radius.device).expand(*problem.posterior.runs, -1, -1)
         return problem.forecast(z)
 
-    def first(self, runs: tuple[int, ...]) -> Float[Tensor, "*b d"]:
-        """The first of the given z, for an agent that has seen nothing yet."""
-        return self.given[0].expand(*runs, -1).clone()
-
     def best_z(self, problem: Problem) -> Float[Tensor, "*b d"]:
         """The given z with the highest ψ·ẑ at the observation of the problem."""
         forecast = self.forecast(problem)
-        return forecast.candidates.pick(forecast.value(problem.posterior).argmax(-1))
+        return forecast.pick(forecast.value(problem.posterior).argmax(-1))
 
 
 @dataclass(frozen=True)
@@ -115,8 +112,7 @@ class FixedPoint(Checked):
         anchors = problem.anchors
         z = torch.cat([anchors, problem.fresh(self.starts, rng)], -2)
         for _ in range(self.rounds):
-            psi = problem.forecast(z).psi
-            u = (psi if problem.centre is None else psi - problem.centre) @ F
+            u = problem.forecast(z).centred(posterior) @ F
             norm = torch.linalg.vector_norm(u, dim=-1, keepdim=True).clamp(min=1e-12)
             z = problem.project(z_hat + u / norm @ back)
         return problem.best([problem.forecast(torch.cat([anchors, z], -2))], rng)

@@ -8,18 +8,9 @@ from torch import Tensor
 
 from zscout.base.edge import as_index
 from zscout.base.types import BehaviorModel, HasPsiTable, HasStates, Obs
-from zscout.transfer.inputs import finite
+from zscout.transfer.inputs import checked_output, finite
 from zscout.transfer.offline import ConstantPart
-from zscout.transfer.score.forecast import (
-    AskModel,
-    Both,
-    Candidates,
-    Centre,
-    Forecast,
-    Numbers,
-    once_per_model,
-    value_and_width,
-)
+from zscout.transfer.score.forecast import AskModel, Both, Centre, Forecast, Numbers, once_per_model, value_and_width
 
 CACHED_BYTES = 2**27  # bytes of cached single rows
 CACHED_COLUMNS = 3  # cached columns, including ψ
@@ -47,10 +38,8 @@ class Table:
             self.z = model.project_z(constant.removed_from(self.z)).double()
         with torch.no_grad():
             psi = model.psi_table(self.z) if isinstance(model, HasPsiTable) else model.psi(self.states, self.z)
-        psi, expected = finite(psi), (len(self.states), n, model.dim)
-        if psi.shape != expected:
-            name, shape = type(model).__name__, tuple(psi.shape)
-            raise ValueError(f"ψ of all states of {name} has shape {shape}, expected [S n d] = {expected}")
+        what = f"ψ of all states of {type(model).__name__}"
+        psi = finite(checked_output(psi, (len(self.states), n, model.dim), what))
         self.rows: Int[Tensor, "S m"] = distinct_rows(psi)
         kept = psi[torch.arange(len(psi), device=psi.device)[:, None], self.rows]
         if ROWS_AT_ONCE // kept.shape[1] < FEWEST_TOGETHER:  # read run by run: this memory order is faster there
@@ -78,22 +67,17 @@ class Table:
             self._single[key, state] = found
         return self._single[key, state]
 
-    def forecast(self, model: BehaviorModel, obs: Obs) -> Forecast:
-        """The forecast of the distinct candidates at obs."""
-        state = as_index(obs, len(self.states), "observation", self.z.device)
-        return Forecast(model, obs, TabulatedCandidates(self, state))
-
     def _at(self, state: int, ask_model: AskModel) -> Float[Tensor, "m ..."]:
         with torch.no_grad():
             return finite(ask_model(self.states[state : state + 1], self.z[self.rows[state]][None]))[0]
 
 
-class TabulatedCandidates(Candidates):
-    """The distinct z of a table at the states of all runs; outputs are read from the table."""
+class TabulatedForecast(Forecast):
+    """Of the distinct z of a table at the states of all runs; outputs are read from the table."""
 
-    def __init__(self, table: Table, state: Int[Tensor, "*b"]) -> None:
-        self._table, self._state, self.count = table, state, table.rows.shape[1]
-        self._outputs: dict[Any, Tensor] = {}
+    def __init__(self, model: BehaviorModel, obs: Obs, table: Table) -> None:
+        self.model, self.obs, self.count, self._outputs = model, obs, table.rows.shape[1], {}
+        self._table, self._state = table, as_index(obs, len(table.states), "observation", table.z.device)
 
     @property
     def z(self) -> Float[Tensor, "*b m d"]:
@@ -104,7 +88,7 @@ class TabulatedCandidates(Candidates):
         """One z for each run."""
         return self._table.z[self._table.rows[self._state, index]]
 
-    def output(self, key: Any, ask_model: AskModel) -> Float[Tensor, "..."]:
+    def _output(self, key: Any, ask_model: AskModel) -> Float[Tensor, "..."]:
         """The column or row of the table."""
         if key not in self._outputs:
             state, table = self._state, self._table
@@ -112,21 +96,21 @@ class TabulatedCandidates(Candidates):
             self._outputs[key] = found
         return self._outputs[key]
 
-    def weighted(self, key: Any, ask_model: AskModel, weights: Float[Tensor, "*b k"]) -> Numbers:
+    def _weighted(self, key: Any, ask_model: AskModel, weights: Float[Tensor, "*b k"]) -> Numbers:
         """The weighted sum, grouped by state, so that rows are not copied."""
         if not self._in_parts(weights.shape[:-1]):
-            return super().weighted(key, ask_model, weights)
+            return super()._weighted(key, ask_model, weights)
         column, answer = self._table.column(key, ask_model), weights.new_empty(len(weights), self.count)
         for state in self._state.unique().tolist():
             here = (self._state == state).nonzero()[:, 0]
             answer[here] = weights[here] @ column[state].T
         return answer
 
-    def value_and_width(self, ask_psi: AskModel, both: Both, centre: Centre) -> tuple[Numbers, Numbers]:
+    def _value_and_width(self, both: Both, centre: Centre) -> tuple[Numbers, Numbers]:
         """ψ·ẑ and ‖Fᵀψ − centre‖, a few runs at a time, so that their rows stay in the CPU cache."""
-        if not self._in_parts(both.shape[:-2]):
-            return super().value_and_width(ask_psi, both, centre)
-        psi, runs = self._table.column("psi", ask_psi), ROWS_AT_ONCE // self.count
+        if self._given_psi is not None or not self._in_parts(both.shape[:-2]):
+            return super()._value_and_width(both, centre)
+        psi, runs = self._table.column("psi", self._ask("psi")), ROWS_AT_ONCE // self.count
         if runs >= FEWEST_TOGETHER:
             centres = [None] * -(-len(both) // runs) if centre is None else centre.split(runs)
             parts = zip(self._state.split(runs), both.split(runs), centres, strict=True)

@@ -60,8 +60,8 @@ class Options:
     tasks: int = 50  # The first of zscout compare, a fifth of each kind; as many random smooth rewards, for R².
     episodes: int = 3  # Of each online run.
     updates: int = 4_000  # Of ξ.
-    policy_steps: int = 4_000
-    evaluation_steps: int = 1_500
+    policy_steps: int = 8_000
+    evaluation_steps: int = 2_000
     hidden: int = 128
     seed: int = 0
 
@@ -213,11 +213,11 @@ def expressed(features: dict[str, Tensor], data: Experience, names: Sequence[str
             yield Row(name, "R², constant" if constant else "R²", kinds)
 
 
-def fitted(model: Any, data: Experience, names: Sequence[str]) -> Float[Tensor, "K d"]:
-    """z by least squares on the labels of these transitions, as a z of the policies' own model."""
+def fitted(model: Any, data: Experience, rewards: Sequence[Float[Tensor, " n"]]) -> Float[Tensor, "K d"]:
+    """z by least squares on the rewards of these transitions, as a z of the policies' own model."""
     moved = getattr(model, "phi_of_transition", None)
     phi = model.phi(data.next_obs) if moved is None else moved(data.obs, None, data.next_obs)
-    z = torch.stack([fit_features(model, phi.double(), task_named(name)(data.next_obs)).z for name in names])
+    z = torch.stack([fit_features(model, phi.double(), labels).z for labels in rewards])
     return z if moved is None else model.to_z(z)
 
 
@@ -245,7 +245,8 @@ def measured(what: Options, models: dict[str, tuple[Any, FB]], data: Experience,
     for name, (model, policies) in models.items():
         pairs = {}
         for labels in (FEW, LABELS):
-            z = fitted(model, Experience(*(part[:labels] for part in vars(data).values())), names)
+            some = Experience(*(part[:labels] for part in vars(data).values()))
+            z = fitted(model, some, [task(some.next_obs) for task in tasks])
             found = episode_returns(policies, arena.world, tasks, z[:, None], starts, arena.horizon).mean((1, 2))
             pairs[f"{labels:,} labels"] = found, best
         returns: list[Tensor] = []

@@ -13,6 +13,7 @@ from benchmarks import hilp, point_measures
 from benchmarks.hilp import (
     Differences,
     Trajectories,
+    fitted,
     hilbert_loss,
     path_correlations,
     r_squared,
@@ -20,6 +21,7 @@ from benchmarks.hilp import (
     value_of,
 )
 from benchmarks.point_measures import best_z, main, returns
+from zscout import calibrated
 from zscout.lab.arenas.arena import Tasks
 from zscout.lab.arenas.point import PointArena, task_named
 from zscout.lab.compare.statistics import Estimate
@@ -177,6 +179,16 @@ def test_psi_of_differences_is_that_of_states_less_the_start() -> None:
     missed = of_states - model.psi(start, z[:, None])[:, 0]
     missed_by_differences = of_differences - both.psi(start, z[:, None])[:, 0]
     assert torch.allclose(missed_by_differences, (1 - model.gamma) * missed, atol=1e-4)
+
+
+def test_rewards_of_differences_lead_to_their_task() -> None:
+    model = ARENA.bfm
+    data = random_forces(ARENA.world, 8_000, torch.Generator().manual_seed(0))
+    both = Differences(model, data)
+    moved = both.phi_of_transition(data.obs, None, data.next_obs)
+    tasks = model.sample_z(3, 1)
+    for one, phi in ((model, model.phi(data.next_obs)), (calibrated(both, (data.obs, None, data.next_obs)), moved)):
+        assert torch.allclose(fitted(one, data, [*(phi @ tasks.mT + 3).mT]).float(), tasks, atol=0.01)
 
 
 def test_r_squared_is_of_rows_that_were_not_fitted() -> None:

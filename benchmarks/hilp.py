@@ -48,7 +48,7 @@ from zscout.worlds.points.tasks import KINDS
 
 EXPECTILE, DISCOUNT = 0.9, 0.98  # of the value of goals; policies have the recipe's γ
 RANDOM_GOALS = 0.375  # share of goals from other trajectories, as in HILP's code; the others come later in the same one
-RATE, BATCH = 1e-3, 512
+RATE, BATCH = 0.5, 512  # of ξ; the rate is relative to the recipe's
 STARTS, FEW = 32, 500  # starts of zero-shot episodes; the smaller number of labels
 
 
@@ -68,8 +68,8 @@ class Options:
     @property
     def recipe(self) -> FBRecipe:
         """Of the policies; B is only the network, so that it can be ξ."""
-        phases = {"policy_steps": self.policy_steps, "evaluation_steps": self.evaluation_steps}
-        return replace(FBRecipe(hidden=self.hidden, layers=2, quadratic=False, feature_steps=1), **phases)
+        recipe = FBRecipe(hidden=self.hidden, layers=2, quadratic=False, feature_steps=1)
+        return replace(recipe, policy_steps=self.policy_steps, evaluation_steps=self.evaluation_steps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,18 +115,14 @@ def value_of(model: FB, s: Float[Tensor, "n 4"], g: Float[Tensor, "n 4"]) -> Flo
 
 def train_hilbert(trainer: FBTrainer, data: Trajectories, updates: int, seed: int) -> Iterator[int]:
     """Train B of the online model as ξ; yields the updates so far."""
-    rng, online, target = Generator().manual_seed(seed), trainer.online, trainer.target
-    weights, slow = (list(model.backward_map.parameters()) for model in (online, target))
-    optimiser = torch.optim.Adam(weights, fused=True)
+    rng, learner = Generator().manual_seed(seed), trainer.learner
     for done in range(1, updates + 1):
-        optimiser.param_groups[0]["lr"] = RATE * (0.5 + 0.5 * math.cos(math.pi * done / updates))
+        learner.set_rates(RATE * (0.5 + 0.5 * math.cos(math.pi * done / updates)))
         s, entered, goal = data.batch(BATCH, rng)
-        loss = hilbert_loss(value_of(online, s, goal), value_of(target, entered, goal))
-        optimiser.zero_grad()
-        torch.autograd.backward(loss)
-        optimiser.step()
-        with torch.no_grad():
-            torch._foreach_lerp_(slow, weights, trainer.recipe.tau)
+        learner.descend(
+            hilbert_loss(value_of(learner.online, s, goal), value_of(learner.target, entered, goal)), "backward_map"
+        )
+        learner.follow()
         yield done
 
 
@@ -197,7 +193,8 @@ def r_squared(phi: Float[Tensor, "n d"], rewards: Float[Tensor, "n k"], constant
     half, wanted = len(phi) // 2, rewards.double()
     weights = torch.linalg.lstsq(inputs[:half], wanted[:half], driver="gelsd").solution
     missed, held = (wanted - inputs @ weights)[half:], wanted[half:]
-    return 1 - missed.square().sum(0) / (held - held.mean(0)).square().sum(0).clamp(min=1e-9)
+    error: Tensor = missed.square().sum(0) / (held - held.mean(0)).square().sum(0).clamp(min=1e-9)
+    return 1 - error
 
 
 def expressed(features: dict[str, Tensor], data: Experience, names: Sequence[str]) -> Iterator[Row]:
@@ -294,7 +291,7 @@ def main(what: tyro.conf.OmitArgPrefixes[Options]) -> None:
     xi, before = hilp.backward_of(data.next_obs), hilp.backward_of(data.obs)
     features = {"pointmaze-fb": arena.bfm.phi(data.next_obs), "ξ(s′)": xi}
     features |= {"ξ(s′) − ξ(s)": xi - before, "both": torch.cat([xi, xi - before], 1)}
-    models = {"pointmaze-fb": (arena.bfm, arena.bfm), "ξ(s′)": (hilp, hilp)}
+    models: dict[str, tuple[Any, FB]] = {"pointmaze-fb": (arena.bfm, arena.bfm), "ξ(s′)": (hilp, hilp)}
     models["ξ(s′) − ξ(s)"] = (moved, hilp)
     rows = [*expressed(features, data, names), *measured(what, models, data, names)]
     starts = world.random_states(STARTS, Generator().manual_seed(1))

@@ -150,7 +150,7 @@ def test_the_loss_of_values_is_an_expectile() -> None:
 
 def test_distances_of_hilp_follow_paths_around_walls(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hilp, "BATCH", 256)
-    monkeypatch.setattr(hilp, "RATE", 3e-3)
+    monkeypatch.setattr(hilp, "RATE", 1.5)
     recipe = replace(hilp.Options(Path()).recipe, transitions=20_000, hidden=32, tau=0.05, runs=16)
     trainer = FBTrainer(ARENA.world, recipe)
     data = Trajectories.drawn(ARENA.world, 4_096 * 20, seed=0)

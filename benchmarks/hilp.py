@@ -60,8 +60,8 @@ class Options:
     tasks: int = 50  # The first of zscout compare, a fifth of each kind; as many random smooth rewards, for R².
     episodes: int = 3  # Of each online run.
     updates: int = 4_000  # Of ξ.
-    policy_steps: int = 8_000
-    evaluation_steps: int = 2_000
+    policy_steps: int = 4_000
+    evaluation_steps: int = 1_500
     hidden: int = 128
     seed: int = 0
 

@@ -36,7 +36,7 @@ from zscout.lab.compare.statistics import Bootstrap, Estimate
 from zscout.lab.evaluation.judging import episode_returns, psi_error
 from zscout.lab.evaluation.monte_carlo import following, played
 from zscout.loop.rollout import Walk
-from zscout.models.fb.data import RUNS, Experience, force_steps, random_forces
+from zscout.models.fb.data import LENGTH, RUNS, Experience, force_steps, random_forces
 from zscout.models.fb.model import FB
 from zscout.models.fb.recipe import FBRecipe
 from zscout.models.fb.task_prior import OBSERVATIONS, covariance_of_rewards
@@ -83,7 +83,7 @@ class Trajectories:
     @classmethod
     def drawn(cls, world: PointMaze, transitions: int, seed: int) -> "Trajectories":
         """The data of ``FBTrainer``, in order."""
-        steps = list(force_steps(world, transitions, Generator().manual_seed(seed), min(RUNS, transitions), 70))
+        steps = list(force_steps(world, transitions, Generator().manual_seed(seed), min(RUNS, transitions), LENGTH))
         obs, entered = (torch.stack([getattr(step, name) for step in steps]) for name in ("obs", "next_obs"))
         last = torch.full(obs.shape[:2], len(obs) - 1)
         for t in reversed(range(len(obs) - 1)):

@@ -544,6 +544,10 @@ def test_goal_features_are_computed_once_unless_phi_is_of_another_class() -> Non
     once = RichFeatures.of(model, obs)
     assert once.phi_of_goals is not None
     assert torch.equal(once(obs), replace(once, phi_of_goals=None)(obs))
+    assert not RichFeatures.of(FB(model.config), obs)(obs).requires_grad
+    halved = OnlineTransfer(zscout.load("walker-fb").half())
+    halved.act(obs[0].numpy())
+    halved.tell(obs[1].numpy(), 1.0)
     other = RichFeatures.of(Doubled(model.config), obs)
     assert other.goal_features is not None
     assert other.phi_of_goals is None

@@ -57,6 +57,11 @@ def same(one: FB, other: FB) -> bool:
 # Collected data
 
 
+def test_the_command_of_a_training_repeats_it() -> None:
+    assert FBPretraining(world="", data="x.npz").command("out") == "zscout pretrain --model fb --data x.npz --out out"
+    assert FBPretraining(seed=3).command("out") == "zscout pretrain --world point-maze --model fb --seed 3 --out out"
+
+
 def test_collected_transitions_are_the_worlds_own_in_order(data: Dataset) -> None:
     entered, _ = point_maze().advance(*(torch.tensor(part) for part in (data.obs, data.action)))
     np.testing.assert_array_equal(data.next_obs, entered.numpy())

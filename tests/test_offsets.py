@@ -338,7 +338,7 @@ def test_models_that_cannot_be_referred_to_weakly_and_moments_that_are_wrong(lap
     assert (first is None) == (second is None)
 
     class Wrong(ExactModel):
-        moments = torch.full((9,), math.nan), torch.eye(9)
+        moments: Any = (torch.full((9,), math.nan), torch.eye(9))
 
         def feature_moments(self) -> Any:
             return self.moments
@@ -351,6 +351,10 @@ def test_models_that_cannot_be_referred_to_weakly_and_moments_that_are_wrong(lap
     for make in (OnlineTransfer, calibrated):
         with pytest.raises(ValueError, match="d = 9"):
             make(wrong)
+    arrays = Wrong(laplacian_model.world, laplacian_model.features)
+    arrays.moments = np.zeros(9), np.eye(9)
+    with pytest.raises(ValueError, match="torch tensor"):
+        OnlineTransfer(arrays)
 
 
 def test_the_error_of_an_estimate_goes_to_0_with_regions_of_unequal_size() -> None:

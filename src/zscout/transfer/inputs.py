@@ -99,7 +99,7 @@ def check_model_kind(model: Any, *, charted: bool = False) -> None:
 
 
 @cache
-def from_one_hand(kind: type, one: str, other: str) -> bool:
+def defined_together(kind: type, one: str, other: str) -> bool:
     """Whether the same class defines both members: no subclass overrides only one."""
     homes = [vars(base) for base in kind.__mro__ if one in vars(base) or other in vars(base)]
     return bool(homes) and one in homes[0] and other in homes[0]

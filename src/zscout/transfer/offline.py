@@ -11,7 +11,7 @@ from zscout.base.edge import as_finite
 from zscout.base.types import BehaviorModel, HasMoments, HasStates, HasTransitionFeatures, Obs, Vectors
 from zscout.transfer.atlas.atlas import Atlas
 from zscout.transfer.belief.posterior import TaskPosterior
-from zscout.transfer.inputs import checked_phi, finite
+from zscout.transfer.inputs import checked_output, checked_phi, finite
 from zscout.transfer.score.forecast import once_per_model
 
 CONSTANT_R2 = 0.99  # the features contain the constant 1 if φ·w fits it with at least this R²
@@ -122,6 +122,7 @@ def _found_in(model: BehaviorModel) -> ConstantPart | None:
         mean, covariance = phi.mean(0), torch.cov(phi.mT, correction=0).reshape(phi.shape[-1], phi.shape[-1])
     else:
         return None
+    mean, covariance = (checked_output(moment, (...,), "feature_moments()") for moment in (mean, covariance))
     shapes = tuple(mean.shape), tuple(covariance.shape)
     if shapes != ((model.dim,), (model.dim, model.dim)):
         raise ValueError(f"feature_moments() has shapes {shapes[0]} and {shapes[1]}, d = {model.dim}")

@@ -64,7 +64,7 @@ def judge_body(
 ) -> dict[str, Any]:
     """Zero-shot returns on the suite's and the benchmark's tasks, z from up to 50,000 labelled observations.
 
-    Their mean over episodes of ``horizon`` control steps, and ``expressed``: the R² of each reward in φ.
+    Returns are means over episodes of ``horizon`` control steps; ``expressed`` is the R² of each reward in φ.
     """
     world = body(name)
     tasks = [task for task in body_tasks(world) if task.kind != "held-out"]

@@ -30,14 +30,15 @@ class Pretraining(ABC):
 
     @abstractmethod
     def first_words(self) -> list[str]:
-        """The options that its command always has."""
+        """The options that its command begins with: the world, unless it has none, and what is not a field."""
 
     def command(self, out: str) -> str:
         """The command that repeats this training."""
         words = ["zscout", "pretrain", *self.first_words()]
         for field in fields(self):
             value = getattr(self, field.name)
-            if value != field.default and f"--{field.name}" not in words and field.name not in ("changes", "quick"):
+            own = field.name not in ("world", "changes", "quick") and f"--{field.name}" not in words
+            if own and value != field.default:
                 words += [f"--{field.name}", str(value)]
         words += ["--set", *self.changes] if self.changes else []
         words += ["--quick"] if self.quick else []

@@ -189,7 +189,7 @@ class FB(Freezable):
 
     def phi_of_goals(self, goals: Float[Tensor, "n g"]) -> Float[Tensor, "n d"]:
         """φ(s) = C^{-1/2}(B(s) − B̄) of observations with these goal features."""
-        return (self.backward_of_goals(goals) - self.mean) @ self.inverse_root
+        return (self.backward_of_goals(goals.to(self.mean.dtype)) - self.mean) @ self.inverse_root
 
     def features_of(self, obs: Float[Tensor, "n k"]) -> Float[Tensor, "n d"]:
         """φ of observations."""

@@ -40,7 +40,7 @@ class LearnerRecipe:
                 as_size(value, name, LEAST.get(name, 1))
             elif name in POSITIVE:
                 as_positive(value, name)
-            elif kind is float and name != "orthonormality":
+            elif kind is float and name not in ("gamma", "orthonormality"):
                 in_range(value, name, 0.0, 1.0)
         as_discount(self.gamma)
         in_range(self.orthonormality, "orthonormality", 0.0, math.inf, open_end=True)

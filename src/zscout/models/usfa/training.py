@@ -141,10 +141,13 @@ class Trainer:
     def resume(self, tensors: dict[str, Tensor], counters: dict[str, Any]) -> None:
         """Resume from ``tensors`` and ``counters``; the result equals uninterrupted training."""
         fill_moments(self.optimiser)
-        live = self.tensors()
-        for name, tensor in tensors.items():
-            if name in live:
-                live[name].copy_(tensor)
+        live = {name: own for name, own in self.tensors().items() if not name.startswith("best.") and name != "rng"}
+        for name, own in live.items():
+            if name not in tensors and name.startswith("adam."):
+                continue  # no update was made before the checkpoint
+            if name not in tensors or tensors[name].shape != own.shape:
+                raise ValueError(f"the checkpoint has no {name} of shape {list(own.shape)}")
+            own.copy_(tensors[name])
         self._best = {
             name.removeprefix("best."): tensor.to(self.device)
             for name, tensor in tensors.items()

@@ -274,7 +274,7 @@ class Charting:
 
     def _in_env(self, z: Tensor, seed: int) -> Iterator[Tensor]:
         env: Any = self.env
-        single = not isinstance(env, VectorEnv)  # which does not reset itself
+        single = not isinstance(env, VectorEnv)  # a single environment does not reset itself
         obs, _ = env.reset(seed=seed)
         rng, own = Generator().manual_seed(seed), self._on_model(z[0] if single else z)
         for _ in range(self.steps):

@@ -10,7 +10,7 @@ from torch import Generator, Tensor
 
 from zscout.base.types import HasGoalFeatures, HasPhiOfGoals
 from zscout.transfer.constants import BESIDE, CLAMPED_AT, GOAL_WAVES, WAVES, WIDTHS
-from zscout.transfer.inputs import from_one_hand
+from zscout.transfer.inputs import defined_together
 
 Map = Callable[[Tensor], Tensor]
 
@@ -58,7 +58,7 @@ class RichFeatures:
     goals: Waves | None = None
     goal_features: Map | None = None
     phi: Map | None = None
-    phi_of_goals: Map | None = None  # instead of ``phi``, if the model has it: goal features are dear
+    phi_of_goals: Map | None = None  # instead of ``phi``, if the model has it: goal features are expensive to compute
 
     @classmethod
     def of(cls, model: object, observations: Float[Tensor, "m o"], seed: int = 0) -> "RichFeatures":
@@ -68,6 +68,7 @@ class RichFeatures:
         goals = None if goal_features is None else Waves.of(goal_features(entries).float(), GOAL_WAVES, rng)
         return cls(Waves.of(entries, WAVES, rng), goals, goal_features, phi, _phi_of_goals(model))
 
+    @torch.no_grad()
     def __call__(self, given: Float[Tensor, "*b o"]) -> Float[Tensor, "*b D"]:
         """The features of observations."""
         size = len(self.entries.mean)
@@ -113,7 +114,7 @@ class RichFeatures:
 
 
 def _phi_of_goals(model: object) -> Map | None:
-    if isinstance(model, HasPhiOfGoals) and from_one_hand(type(model), "phi", "phi_of_goals"):
+    if isinstance(model, HasPhiOfGoals) and defined_together(type(model), "phi", "phi_of_goals"):
         return model.phi_of_goals
     return None
 

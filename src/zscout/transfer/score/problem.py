@@ -12,7 +12,7 @@ from zscout.base.edge import all_finite
 from zscout.base.randomness import Rng, Streams, uniform
 from zscout.base.types import BehaviorModel, Obs, SamplesForEachRun
 from zscout.transfer.belief.posterior import TaskPosterior
-from zscout.transfer.inputs import checked_output, from_one_hand
+from zscout.transfer.inputs import checked_output, defined_together
 from zscout.transfer.offline import ConstantPart
 from zscout.transfer.score.acquisition import Acquisition
 from zscout.transfer.score.forecast import Forecast, offers
@@ -65,7 +65,7 @@ class Problem:
         runs, model = self.posterior.runs, self.model
         if not isinstance(rng, Streams):
             draws = model.sample_z(n * math.prod(runs), rng)
-        elif runs and offers(model, SamplesForEachRun) and from_one_hand(type(model), "sample_z", "sample_z_each"):
+        elif runs and offers(model, SamplesForEachRun) and defined_together(type(model), "sample_z", "sample_z_each"):
             draws = model.sample_z_each(n, rng.generators())
         else:
             each = [model.sample_z(n, own) for own in rng.generators()]

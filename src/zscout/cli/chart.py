@@ -15,8 +15,8 @@ from zscout.worlds.registry import PLACES, of_kind
 
 
 def charted() -> list[str]:
-    """The places whose models can be charted."""
-    return [name for name, place in of_kind("point", "body").items() if place.models]
+    """The places in which models can be charted."""
+    return list(of_kind("point", "body"))
 
 
 @dataclass(frozen=True)
@@ -76,6 +76,8 @@ class Chart:
 
         place = PLACES[known_name(self.world, charted(), "world to chart")]
         writable_folder(self.out)
+        if not (self.model or place.model):
+            raise ValueError(f"no model of the {place.name} ships: pass the folder of a trained one as --model")
         model = zscout.load(self.model or place.model, self.device)
         about = getattr(model, "about", {})
         world = place.make(**({"repeat": about["repeat"]} if "repeat" in about else {}))

@@ -313,6 +313,7 @@ def resolved(
             right = f"OnlineTransfer(bfm, zscout.METHODS[{method!r}](dim={dim}, {name}={value!r}))"
             raise TypeError(f"settings belong to the method: {right}")
         raise TypeError(
-            f"OnlineTransfer has no argument {name!r}: there are method, seed, runs, noise, norm_bound, bank, atlas"
+            f"OnlineTransfer has no argument {name!r}: there are method, seed, runs, noise, norm_bound, bank, "
+            "atlas, limit, memory"
         )
     return METHODS[method](dim=dim, noise=noise, norm_bound=norm_bound) if isinstance(method, str) else method

@@ -1,5 +1,7 @@
 """What the page offers, described for readers who do not know the paper."""
 
+import inspect
+from collections.abc import Callable
 from typing import Any, cast
 
 import zscout
@@ -7,6 +9,7 @@ from zscout.lab.arenas.ground import FINE_LAPLACIAN
 from zscout.live.places.maps import LiveMap
 from zscout.live.session.offers import Offer, live_world, offer_of, offered
 from zscout.live.session.setup import METHODS_OFFERED, NEEDS_FEATURES, NEEDS_MODEL, Setup, needs_every_reward
+from zscout.transfer.methods import METHODS
 from zscout.worlds.registry import LEARNED, PLACES, Place, of_kind
 
 ABOUT_POINT = (
@@ -80,7 +83,7 @@ def choices(seed: int = 0) -> dict[str, Any]:
         "methods": [
             {
                 "name": name,
-                "about": ABOUT_METHODS[name],
+                "about": ABOUT_METHODS.get(name) or _first_line(METHODS[name].build),
                 "person": not needs_every_reward(name),
                 "features": NEEDS_FEATURES.get(name),
                 "model": NEEDS_MODEL.get(name),
@@ -88,6 +91,10 @@ def choices(seed: int = 0) -> dict[str, Any]:
             for name in METHODS_OFFERED
         ],
     }
+
+
+def _first_line(build: Callable[..., Any]) -> str:
+    return (inspect.getdoc(build) or "").partition("\n")[0]
 
 
 def _world(place: Place) -> dict[str, Any]:

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks import hilp, point_measures
+import zscout
+from benchmarks import hilp, mixed, point_measures
 from benchmarks.hilp import (
     Differences,
     Trajectories,
@@ -214,3 +215,18 @@ def test_hilp_is_measured(tmp_path: Path) -> None:
     assert len(found["rows"]) == 2 * 4 + 3 * 3
     shipped = next(row for row in found["rows"] if row["measure"] == "50,000 labels")
     assert shipped["kinds"]["all"]["value"] == pytest.approx(1.0, abs=0.01)
+
+
+@torch.no_grad()
+def test_the_network_corrects_measured_consequences_for_the_start_only() -> None:
+    atlas = zscout.chart(ARENA.bfm, ARENA.world, behaviours=6, starts=2, steps=20, progress=False)
+    starts = ARENA.world.random_states(mixed.STARTS, torch.Generator().manual_seed(0)).float()
+    measured, network = (mixed.Mixed(ARENA, atlas, measured=which) for which in (True, False))
+    assert torch.allclose(measured.psi(starts).mean(0), atlas.psi, atol=1e-6)  # over starts: as measured
+    apart = measured.psi(starts) - network.psi(starts)
+    assert torch.allclose(apart, apart[:1].expand_as(apart), atol=1e-6)  # both change alike with the start
+    assert not torch.allclose(apart, torch.zeros_like(apart), atol=1e-3)
+    agent = zscout.OnlineTransfer(ARENA.bfm, atlas=atlas, runs=2)
+    agent.learn(starts[:8].reshape(2, 4, -1), torch.arange(8.0).reshape(2, 4))
+    with mixed.with_psi(measured):
+        assert (atlas.index_of(agent.ask(starts[:2]).float()) >= 0).all()

@@ -8,7 +8,7 @@ import tyro
 from rich.console import Console
 
 from zscout.base.hints import known_name
-from zscout.cli.parts.options import DataPath, Quick, Usual, device_named, usage_errors
+from zscout.cli.parts.options import DataPath, Quick, Usual, device_named, model_for, usage_errors
 from zscout.cli.parts.output import say, writable_folder
 from zscout.cli.parts.progress import bar_with_time_left, stopped, stored_data
 from zscout.worlds.registry import PLACES, of_kind
@@ -76,9 +76,7 @@ class Chart:
 
         place = PLACES[known_name(self.world, charted(), "world to chart")]
         writable_folder(self.out)
-        if not (self.model or place.model):
-            raise ValueError(f"no model of the {place.name} ships: pass the folder of a trained one as --model")
-        model = zscout.load(self.model or place.model, self.device)
+        model = zscout.load(model_for(place, self.model or Usual()), self.device)
         about = getattr(model, "about", {})
         world = place.make(**({"repeat": about["repeat"]} if "repeat" in about else {}))
         if model.observation_space.shape != world.observation_space.shape:

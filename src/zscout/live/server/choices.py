@@ -1,7 +1,5 @@
 """What the page offers, described for readers who do not know the paper."""
 
-import inspect
-from collections.abc import Callable
 from typing import Any, cast
 
 import zscout
@@ -83,7 +81,7 @@ def choices(seed: int = 0) -> dict[str, Any]:
         "methods": [
             {
                 "name": name,
-                "about": ABOUT_METHODS.get(name) or _first_line(METHODS[name].build),
+                "about": ABOUT_METHODS.get(name) or METHODS[name].about.partition("\n")[0],
                 "person": not needs_every_reward(name),
                 "features": NEEDS_FEATURES.get(name),
                 "model": NEEDS_MODEL.get(name),
@@ -91,10 +89,6 @@ def choices(seed: int = 0) -> dict[str, Any]:
             for name in METHODS_OFFERED
         ],
     }
-
-
-def _first_line(build: Callable[..., Any]) -> str:
-    return (inspect.getdoc(build) or "").partition("\n")[0]
 
 
 def _world(place: Place) -> dict[str, Any]:

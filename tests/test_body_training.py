@@ -144,6 +144,19 @@ def test_a_resumed_training_collects_first_and_goes_on(walker: Body, tmp_path: P
     assert torch.equal(again.learner.online.obs_scale, scale)
 
 
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore")  # torch's own, as it traces
+def test_a_compiled_update_is_the_update(walker: Body) -> None:
+    """On a GPU it is compiled; here only traced, without making kernels."""
+    plain, compiled = (BodyTrainer(walker, replace(TINY, value_weight=3.0), seed=0) for _ in range(2))
+    for trainer in (plain, compiled):
+        trainer._warm_up()
+        trainer.learner.set_rates(1.0)
+    update = torch.compile(lambda: compiled.learner.update(*compiled._rows()), dynamic=False, backend="eager")
+    for _ in range(3):
+        torch.testing.assert_close(update(), plain.learner.update(*plain._rows()))
+
+
 def test_a_model_of_a_body_keeps_the_contract_and_comes_back_from_a_file(walker: Body, tmp_path: Path) -> None:
     trainer = BodyTrainer(walker, TINY, seed=0)
     list(trainer.train(every=40))

@@ -15,7 +15,7 @@ import zscout
 from zscout.lab.evaluation.judging import psi_error
 from zscout.lab.training.fb import FBPretraining
 from zscout.models.fb.data import random_forces
-from zscout.models.fb.learner import centred, fb_loss, least, orthonormality_loss
+from zscout.models.fb.learner import centred, fb_loss, least, orthonormality_loss, value_loss
 from zscout.models.fb.model import FB, FBConfig
 from zscout.models.fb.recipe import FBRecipe
 from zscout.models.fb.training import FBTrainer
@@ -176,6 +176,8 @@ def test_losses_equal_their_definitions(rng: torch.Generator) -> None:
     assert float(orthonormality_loss(B.float())) == pytest.approx(by_hand, rel=1e-4)
     z = torch.randn(n, d, generator=rng, dtype=torch.float64)
     assert torch.equal((least(F, z) * z).sum(-1), (F * z).sum(-1).amin(0))
+    by_hand = sum(0.5 * float((F[h, i] - B[i] - tail[i]) @ z[i]) ** 2 for h in range(2) for i in range(n)) / n / d
+    assert float(value_loss(F, B, tail, z)) == pytest.approx(by_hand)
 
 
 # Files

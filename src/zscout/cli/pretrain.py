@@ -71,6 +71,8 @@ class Pretrain:
         start, trainer = time.perf_counter(), run.trainer
         if run.resumed:
             say(console, f"resuming at step {trainer.step:,} of {run.steps:,}")
+        if run.before:
+            say(console, run.before)
         with bar_with_time_left(console) as bar:
             task = bar.add_task("resuming" if run.resumed else "training", total=run.steps)
             bar.update(task, completed=trainer.step)

@@ -228,9 +228,10 @@ def _further_cells(rows: Sequence[Row]) -> Cells:
 
 
 def episode_cells(rows: Sequence[Row]) -> Cells:
-    """The return of each episode ÷ the oracle's; no rows if nothing ended."""
+    """The return of each episode ÷ the oracle's; no rows if nothing ended, no number where a method reset before."""
     count = max((len(row.episodes) for row in rows), default=0)
-    lines = [[row.noted, *[f"{share:.2f}" for share in row.episodes]] for row in rows if count]
+    told = [(row.noted, [f"{share:.2f}" for share in row.episodes]) for row in rows if count]
+    lines = [[name, *shares, *[""] * (count - len(shares))] for name, shares in told]
     return ["return ÷ oracle's, by episode", *map(str, range(1, count + 1))], lines
 
 

@@ -92,6 +92,12 @@ class FBTraining(Training):
         return DataTrainer(data, recipe, what.seed, what.device, world.observation_space, cells)
 
     @property
+    def before(self) -> str:
+        """On a GPU the updates of a buffer are compiled."""
+        compiled = self.what.device == "cuda" and self.keeps_observations
+        return "compiling the update for the GPU, about a minute" if compiled else ""
+
+    @property
     def keeps_observations(self) -> bool:
         """Whether its transitions are in a buffer: all but a training in the point maze."""
         return bool(self.what.data) or self.what.kind == "body"

@@ -82,6 +82,11 @@ class Training(ABC):
         """The result in one line."""
 
     @property
+    def before(self) -> str:
+        """What takes long before the first update; empty if nothing does."""
+        return ""
+
+    @property
     def steps(self) -> int:
         """Steps of all phases."""
         found: int = self.trainer.recipe.steps

@@ -6,7 +6,10 @@ M(s,a,z,ds') = (F(s,a,z)·B(s') + 1/(1 − γ)) ρ(ds'), and its Bellman residua
 
 import contextlib
 import copy
+import importlib.util
 import math
+import os
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -64,7 +67,8 @@ class FBLearner:
             name: torch.optim.Adam(
                 getattr(self.online, name).parameters(),
                 lr=torch.zeros((), device=self.device) if fast else 0.0,
-                fused=True,
+                fused=not fast,
+                foreach=fast,  # a compiled update joins its kernels
                 capturable=fast,
             )
             for name in ("forward_map", "backward_map", "actor")
@@ -100,8 +104,12 @@ class FBLearner:
             tail = rows.discount * least(target.forward_of(there, self.noisy(online.action_of(there, z)), z), z)
             target_B = centred(target.backward_of_goals(goals))
         orthonormality = orthonormality_loss(B)
-        loss = fb_loss(online.forward_of(here, rows.action, z), B, tail, target_B) * (1 - recipe.gamma)
-        self.descend(loss + recipe.orthonormality * orthonormality, "forward_map", "backward_map")
+        F = online.forward_of(here, rows.action, z)
+        loss = fb_loss(F, B, tail, target_B) * (1 - recipe.gamma)
+        whole = loss + recipe.orthonormality * orthonormality
+        if recipe.value_weight:
+            whole = whole + recipe.value_weight * value_loss(F, B.detach(), tail, z) * (1 - recipe.gamma)
+        self.descend(whole, "forward_map", "backward_map")
         value = self.improve(here, z)
         self.follow()
         return torch.stack([loss.detach(), orthonormality.detach(), value])
@@ -235,6 +243,15 @@ class LearnerTrainer:
         self.log = [FBProgress(**line) for line in counters["log"]]
 
 
+def fused(update: Callable[[], Tensor], device: torch.device) -> Callable[[], Tensor]:
+    """``update`` compiled into fewer kernels, on a GPU where Triton and a C compiler are installed; else as it is."""
+    able = importlib.util.find_spec("triton") is not None and shutil.which(os.environ.get("CC", "cc")) is not None
+    if device.type != "cuda" or not able:
+        return update
+    compiled: Callable[[], Tensor] = torch.compile(update, dynamic=False)
+    return compiled
+
+
 def as_graph(
     update: Callable[[], Tensor], live: Callable[[], dict[str, Tensor]], rng: Generator
 ) -> Callable[[], Tensor]:
@@ -299,6 +316,16 @@ def fb_loss(
     squares = 0.5 * (F @ (B.mT @ B / len(B)) * F).sum(-1)
     cross = (F @ (B.mT @ target_B / len(B)) * tail).sum(-1)
     return (squares - cross - (F * B).sum(-1)).mean(-1).sum()
+
+
+def value_loss(
+    F: Float[Tensor, "h n d"], B: Float[Tensor, "n d"], tail: Float[Tensor, "n d"], z: Float[Tensor, "n d"]
+) -> Float[Tensor, ""]:
+    """Σ_heads mean ½((F − B − tail)·z)²/d: the Bellman error of the value that the actor climbs.
+
+    ``fb_loss`` weighs it like the error in any other of the d directions. It takes Cov(B) for I.
+    """
+    return 0.5 * ((F - B - tail) * z).sum(-1).square().mean(-1).sum() / z.shape[-1]
 
 
 def least(F: Float[Tensor, "h n d"], z: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 from zscout.base.edge import as_discount, as_positive, as_size, in_range
 
 LEAST = {"batch": 8, "frequencies": 0}  # whole numbers that are not at least 1
+WEIGHTS = ("orthonormality", "value_weight")  # of parts of the loss: 0 or more
 POSITIVE = ("learning_rate", "actor_rate", "tau", "force")
 
 
@@ -26,6 +27,7 @@ class LearnerRecipe:
     actor_rate: float = 1e-3
     tau: float = 0.01  # of the target networks
     orthonormality: float = 1.0
+    value_weight: float = 0.0  # of the Bellman error of F·z, beyond its share of the FB loss
     goal_share: float = 0.5  # of the z in a batch: B(s) of the data; the others are uniform on the sphere
     task_share: float = 0.0  # of the z in a batch: those of random rewards; ``goal_share`` is of the others
     noise: float = 0.2  # added to the policy's actions in training, clipped at 0.3
@@ -40,10 +42,11 @@ class LearnerRecipe:
                 as_size(value, name, LEAST.get(name, 1))
             elif name in POSITIVE:
                 as_positive(value, name)
-            elif kind is float and name not in ("gamma", "orthonormality"):
+            elif kind is float and name not in ("gamma", *WEIGHTS):
                 in_range(value, name, 0.0, 1.0)
         as_discount(self.gamma)
-        in_range(self.orthonormality, "orthonormality", 0.0, math.inf, open_end=True)
+        for name in WEIGHTS:
+            in_range(getattr(self, name), name, 0.0, math.inf, open_end=True)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -216,9 +216,11 @@ def test_returns_of_a_body_are_those_of_its_environment(walker: Body) -> None:
         ({"archive": 1.5}, "archive"),
         ({"buffer": 100}, "buffer is 100: expected at least warm_up and bodies"),
         ({"gamma": 1.0}, "gamma"),
+        ({"goal_scale": 3}, "goal_scale is 3, expected numbers"),
+        ({"angles": ["a"]}, "angles is .'a'., expected numbers"),
     ],
 )
-def test_a_recipe_says_what_is_wrong(changes: dict[str, float], message: str) -> None:
+def test_a_recipe_says_what_is_wrong(changes: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         replace(TINY, **changes)  # type: ignore[arg-type]
 
@@ -226,6 +228,20 @@ def test_a_recipe_says_what_is_wrong(changes: dict[str, float], message: str) ->
 def test_the_scale_of_goals_must_fit_them(walker: Body) -> None:
     with pytest.raises(ValueError, match="expected 6 positive numbers"):
         BodyTrainer(walker, replace(TINY, goal_scale=(1.0, 2.0)))
+
+
+def test_sines_and_cosines_are_not_scaled() -> None:
+    """Under random controls a cheetah hardly turns: scaled by these, half a turn would be 100 units."""
+    cheetah = body("cheetah", threads=1)
+    learner = FBLearner(cheetah.observation_space, 6, replace(TINY, goal_features="cheetah", angles=(1,)))
+    obs = cheetah.observe(cheetah.random_states(20, Generator().manual_seed(0))).float()
+    learner.standardise(obs)
+    turned = obs.clone()
+    turned[:, 1] += math.pi
+    here, there = learner.online.encode(obs), learner.online.encode(turned)
+    torch.testing.assert_close(here[:, :16], there[:, :16])
+    torch.testing.assert_close(here[:, 16:], -there[:, 16:])
+    torch.testing.assert_close(here[:, 16:].norm(dim=1), torch.ones(20))
 
 
 @pytest.mark.parametrize(
@@ -245,6 +261,30 @@ def test_shipped_bodies_do_their_tasks(name: str, repeat: int, least: dict[str, 
     found = episode_returns(model, world, tasks, z[:, None], starts, horizon=250, repeat=repeat)[:, 0].mean(1)
     # Measured: 203, 217 and 194, 226. An eighth less is allowed: contacts make a rounding error another episode.
     assert (found > torch.tensor(list(least.values()))).all(), found
+
+
+def test_documented_means_are_of_the_models_and_the_records() -> None:
+    """By body: as shipped, by the atlas, and on fixed transitions."""
+    root = Path(__file__).parents[1]
+    tasks = {
+        "walker": ("stand", "walk", "run", "flip"),
+        "cheetah": ("run", "walk", "walk-backward", "run-backward"),
+        "quadruped": ("stand", "walk", "run"),
+    }
+    trained = json.loads((root / "results" / "2026-11-data-training-2.json").read_text())
+    columns = []
+    for name, some in tasks.items():
+        shipped = zscout.load(f"{name}-fb").about["verdict"]["returns"]
+        records = json.loads((root / "results" / "2026-11-atlas-4.json").read_text())
+        record = next(one for one in records if one["body"] == name and "run" in one["tasks"])
+        by_atlas = dict(zip(record["tasks"], record["zero_shot_by_atlas"], strict=True))
+        seeds = [np.mean([one["verdict"]["returns"][task] for task in some]) for one in trained if one["body"] == name]
+        cell = f"{np.mean(seeds):.0f}; {min(seeds):.0f} ({len(seeds)})" if seeds else "803; 787 (2 seeds)"
+        columns.append([f"{np.mean([each[task] for task in some]):.0f}" for each in (shipped, by_atlas)] + [cell])
+    text = (root / "docs" / "bodies.md").read_text()
+    titles = "shipped", "z by the [atlas](atlas.md)", "trained on 5 million fixed transitions; worst seed"
+    for title, cells in zip(titles, zip(*columns, strict=True), strict=True):
+        assert f"| {title} | {' | '.join(cells)} |" in text, (title, cells)
 
 
 def test_an_unbounded_observation_is_null_in_a_config() -> None:

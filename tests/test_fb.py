@@ -69,6 +69,24 @@ def test_features_are_centred_and_white_and_a_constant_has_no_part() -> None:
     assert torch.allclose(z[0], z[1], atol=1e-2)
 
 
+def test_an_angle_that_turns_once_is_the_same_for_the_policy_and_psi(tmp_path: Path) -> None:
+    model = random_model(angles=(3,), goal_features="0,1")
+    zscout.check_model(model)
+    z = model.sample_z(1, 0)
+    obs = torch.tensor([1.0, 0.5, 0.1, 0.2])
+    turned, other = (obs + torch.tensor([0.0, 0.0, 0.0, angle]) for angle in (2 * math.pi, math.pi))
+    for found in (model.act, model.psi):
+        here, there, away = (torch.as_tensor(found(seen, z)) for seen in (obs, turned, other))
+        torch.testing.assert_close(here, there, atol=1e-4, rtol=1e-4)
+        assert (here - away).abs().max() > 1e-3
+    loaded = zscout.load(zscout.save(model, tmp_path / "angles"))
+    assert isinstance(loaded, FB)
+    assert loaded.config.angles == (3,)
+    for wrong in ((4,), (-1,), (0, 0)):
+        with pytest.raises(ValueError, match="angles"):
+            random_model(angles=wrong)
+
+
 def test_goal_features_decide_what_b_sees() -> None:
     obs = torch.tensor([[1.0, 2.0, 0.1, 0.2], [1.0, 2.0, -0.2, 0.0]])
     places, everything = random_model(goal_features="0,1").phi(obs), random_model().phi(obs)

@@ -155,7 +155,7 @@ for _place in (
     _planar(
         "walker", LEAN, 0.5, goal_scale=(0.6, 1.0, 1.0, 2.5, 5.0, 5.0), hidden=448, layers=3, steps=200_000, **SHARES
     ),
-    _planar("cheetah", NOSE, 0.35, goal_scale=(0.4, 1.0, 1.0, 4.0, 5.0, 5.0), repeat=2),
+    _planar("cheetah", NOSE, 0.35, goal_scale=(0.4, 1.0, 1.0, 4.0, 5.0, 5.0), repeat=2, angles=(1,)),
     _body("quadruped", "quadruped:Quadruped", {}, QUADRUPED_GOALS, TILTED, **QUADRUPED_RECIPE, **SHARES),
 ):
     register(_place)

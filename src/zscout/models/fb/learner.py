@@ -25,7 +25,7 @@ from zscout.models.fb.task_prior import random_tasks
 from zscout.models.networks import fill_moments, moments_of
 from zscout.models.sphere import goals_or_uniform
 
-ARCHITECTURE = ("dim", "gamma", "hidden", "layers", "frequencies", "gated", "quadratic", "goal_features")  # in a recipe
+ARCHITECTURE = ("dim", "gamma", "hidden", "layers", "frequencies", "gated", "quadratic", "goal_features", "angles")
 SAMPLE = 200_000  # observations for moments
 WARM_UP = 3  # updates before one is captured, as CUDA graphs need
 MOST_SPANS = 1_000  # of a stopwatch, before they are added up
@@ -75,13 +75,18 @@ class FBLearner:
         }
 
     def standardise(self, obs: Float[Tensor, "n k"]) -> None:
-        """Inputs with mean 0 over these observations and, if uniform, in [−1, 1]; a constant entry keeps its scale."""
+        """Inputs with mean 0 over these observations and, if uniform, in [−1, 1]; a constant entry keeps its scale.
+
+        Sines and cosines stay as they are: the first observations may have few of the angles.
+        """
         for model in (self.online, self.target):
-            for name, seen in (("obs", obs), ("goal", model.config.goals(obs))):
+            for name, seen in (("obs", model.config.inputs(obs)), ("goal", model.config.goals(obs))):
                 spread = seen.std(0)
                 varies = spread > 1e-6 * seen.abs().amax(0).clamp(min=1e-30)
                 getattr(model, f"{name}_mean").copy_(seen.mean(0))
                 getattr(model, f"{name}_scale").copy_(torch.where(varies, spread * math.sqrt(3), 1.0))
+            if angles := 2 * len(model.config.angles):
+                model.obs_mean[-angles:], model.obs_scale[-angles:] = 0.0, 1.0
 
     def draw_z(self, B: Float[Tensor, "n d"], goals: Float[Tensor, "n g"] | None = None) -> Float[Tensor, "n d"]:
         """B of other rows, or uniform on the sphere; with ``goals``, whose B this is, also z of random rewards."""

@@ -55,6 +55,7 @@ class FBConfig:
     gated: bool = True  # the first layer multiplies two linear maps of its input, so that s and z interact
     quadratic: bool = True  # B also holds the goal features and their squares, so that they can always be rewarded
     goal_features: str = "all"  # what B sees: indices such as "0,1", or a name in GOAL_FEATURES
+    angles: tuple[int, ...] = ()  # entries of the observation of which F and the actor see sine and cosine
     prior: bool = False  # whether a prior over tasks is saved with the model
 
     def __post_init__(self) -> None:
@@ -66,6 +67,10 @@ class FBConfig:
                 f"observation_low has {len(self.observation_low)} entries, "
                 f"observation_high has {len(self.observation_high)}"
             )
+        for entry in self.angles:
+            as_size(entry, "an entry of angles", 0, len(self.observation_low) - 1)
+        if len(set(self.angles)) < len(self.angles):
+            raise ValueError(f"angles has an entry twice: {self.angles}")
         if not self.goal_features[:1].isdecimal():
             known_name(self.goal_features, GOAL_FEATURES, "goal features")
         goals = self.goals(torch.zeros(1, len(self.observation_low))).shape[-1]
@@ -83,10 +88,17 @@ class FBConfig:
                 ) from None
         return GOAL_FEATURES[self.goal_features](obs)
 
+    def inputs(self, obs: Float[Tensor, "*b k"]) -> Float[Tensor, "*b i"]:
+        """What F and the actor see of an observation, not scaled: a turn by 2π is none."""
+        if not self.angles:
+            return obs
+        angles, others = obs[..., list(self.angles)], [i for i in range(obs.shape[-1]) if i not in self.angles]
+        return torch.cat([obs[..., others], angles.sin(), angles.cos()], -1)
+
     def shapes(self) -> Iterator[tuple[str, tuple[int, ...]]]:
         """Name and shape of every tensor in a saved file."""
-        k, d = len(self.observation_low), self.dim
-        g = self.goals(torch.zeros(1, k)).shape[-1]
+        k, d = len(self.observation_low) + len(self.angles), self.dim
+        g = self.goals(torch.zeros(1, len(self.observation_low))).shape[-1]
         buffers = {"obs_mean": (k,), "obs_scale": (k,), "goal_mean": (g,), "goal_scale": (g,)}
         yield from {**buffers, "mean": (d,), "root": (d, d), "inverse_root": (d, d), "goals": (GOALS, d)}.items()
         if self.prior:
@@ -160,7 +172,7 @@ class FB(Freezable):
 
     def encode(self, obs: Float[Tensor, "n k"]) -> Float[Tensor, "n e"]:
         """The networks' input for observations."""
-        return waves((obs - self.obs_mean) / self.obs_scale, self.rates)
+        return waves((self.config.inputs(obs) - self.obs_mean) / self.obs_scale, self.rates)
 
     def forward_of(
         self, encoded: Float[Tensor, "n e"], action: Float[Tensor, "n a"], z: Float[Tensor, "n d"]

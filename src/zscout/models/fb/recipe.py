@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, fields
+from typing import get_origin
 
 from zscout.base.edge import as_discount, as_positive, as_size, in_range
 
@@ -22,6 +23,7 @@ class LearnerRecipe:
     gated: bool = True
     quadratic: bool = True
     goal_features: str = "all"
+    angles: tuple[int, ...] = ()  # entries of the observation of which F and the actor see sine and cosine
     batch: int = 512
     learning_rate: float = 2e-3
     actor_rate: float = 1e-3
@@ -38,6 +40,10 @@ class LearnerRecipe:
             name, kind, value = field.name, field.type, getattr(self, field.name)
             if kind in (bool, str) and type(value) is not kind:
                 raise ValueError(f"{name} is {value!r}, expected {'true or false' if kind is bool else 'a word'}")
+            if get_origin(kind) is tuple and not (
+                isinstance(value, list | tuple) and all(type(each) in (int, float) for each in value)
+            ):
+                raise ValueError(f"{name} is {value!r}, expected numbers, such as [1, 2]")
             if kind is int:
                 as_size(value, name, LEAST.get(name, 1))
             elif name in POSITIVE:

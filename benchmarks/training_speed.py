@@ -3,8 +3,9 @@
     python -m benchmarks.training_speed --device cuda --out speed.json
 
 Width and batch are those of ``--set``; every way trains the same model in the same world. *Plain loop*: updates one
-kernel at a time, after the physics. *One graph*: an update is one CUDA graph, after the physics. *Beside*: as
-``zscout pretrain`` trains, updates while the physics runs. *Updates alone* has no physics, *physics alone* no updates.
+kernel at a time, after the physics. *One graph*: an update is one CUDA graph of fused kernels, after the physics.
+*Beside*: as ``zscout pretrain`` trains, updates while the physics runs. *Updates alone* has no physics, *physics alone*
+no updates.
 """
 
 import time

@@ -2,7 +2,9 @@
 
 import json
 import math
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +18,7 @@ from commands import run_zscout
 from zscout.lab.evaluation.judging import episode_returns
 from zscout.models.fb.body_training import Archive, BodyTrainer, Collector, cells_of
 from zscout.models.fb.buffer import Buffer
-from zscout.models.fb.learner import FBLearner, centred
+from zscout.models.fb.learner import FBLearner, centred, fused
 from zscout.models.fb.model import FB, FBConfig
 from zscout.models.fb.recipe import BodyRecipe
 from zscout.models.files.checkpoint import read_checkpoint, write_checkpoint
@@ -146,15 +148,30 @@ def test_a_resumed_training_collects_first_and_goes_on(walker: Body, tmp_path: P
 
 @pytest.mark.long
 @pytest.mark.filterwarnings("ignore")  # torch's own, as it traces
-def test_a_compiled_update_is_the_update(walker: Body) -> None:
-    """On a GPU it is compiled; here only traced, without making kernels."""
-    plain, compiled = (BodyTrainer(walker, replace(TINY, value_weight=3.0), seed=0) for _ in range(2))
-    for trainer in (plain, compiled):
+def test_a_fused_update_is_the_update(walker: Body, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Traced on the CPU, without making kernels."""
+    plain, other = (BodyTrainer(walker, replace(TINY, value_weight=3.0, angles=(1,)), seed=0) for _ in range(2))
+    for trainer in (plain, other):
         trainer._warm_up()
         trainer.learner.set_rates(1.0)
-    update = torch.compile(lambda: compiled.learner.update(*compiled._rows()), dynamic=False, backend="eager")
-    for _ in range(3):
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="eager"))
+    update = fused(lambda: other.learner.update(*other._rows()))
+    plain.learner.update(*plain._rows())
+    for _ in range(2):
         torch.testing.assert_close(update(), plain.learner.update(*plain._rows()))
+
+
+def test_an_update_that_cannot_be_compiled_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(*_: object, **__: object) -> Callable[[], torch.Tensor]:
+        def call() -> torch.Tensor:
+            raise RuntimeError("no C compiler\nand more")
+
+        return call
+
+    monkeypatch.setattr(torch, "compile", failing)
+    update = partial(torch.ones, 2)
+    with pytest.warns(UserWarning, match="not compiled, so training takes longer: no C compiler$"):
+        assert fused(update) is update
 
 
 def test_a_model_of_a_body_keeps_the_contract_and_comes_back_from_a_file(walker: Body, tmp_path: Path) -> None:
@@ -217,7 +234,9 @@ def test_returns_of_a_body_are_those_of_its_environment(walker: Body) -> None:
         ({"buffer": 100}, "buffer is 100: expected at least warm_up and bodies"),
         ({"gamma": 1.0}, "gamma"),
         ({"goal_scale": 3}, "goal_scale is 3, expected numbers"),
-        ({"angles": ["a"]}, "angles is .'a'., expected numbers"),
+        ({"goal_scale": [1.0, math.nan]}, "goal_scale is .1.0, nan., expected numbers"),
+        ({"angles": ["a"]}, "angles is .'a'., expected whole numbers"),
+        ({"angles": [1.0]}, "angles is .1.0., expected whole numbers"),
     ],
 )
 def test_a_recipe_says_what_is_wrong(changes: dict[str, object], message: str) -> None:

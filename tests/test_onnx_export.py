@@ -41,6 +41,7 @@ MODELS: dict[str, Callable[[], Any]] = {
     "grid9-laplacian": lambda: zscout.load("grid9-laplacian"),
     "grid9-laplacian-paper": lambda: zscout.load(PAPER_MODELS / "grid9-laplacian-paper"),  # no actor: greedy in ψ·z
     "plain FB": lambda: small_fb(gated=False, frequencies=0, heads=1, goal_features="0,2"),
+    "FB with an angle": lambda: small_fb(angles=(1,), goal_features="0,2"),
     "USFA that draws": lambda: small_usfa(temperature=0.5, unit_z=False, dropout=0.3),
 }
 

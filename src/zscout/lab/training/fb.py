@@ -94,7 +94,7 @@ class FBTraining(Training):
     @property
     def before(self) -> str:
         """On a GPU the updates of a buffer are compiled."""
-        compiled = self.what.device == "cuda" and self.keeps_observations
+        compiled = self.trainer.device.type == "cuda" and self.keeps_observations
         return "compiling the update for the GPU, about a minute" if compiled else ""
 
     @property

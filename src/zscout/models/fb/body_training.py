@@ -33,7 +33,7 @@ class BodyTrainer(BufferTrainer):
     recipe: BodyRecipe
 
     def __init__(self, world: Body, recipe: BodyRecipe, seed: int = 0, device: torch.device | str = "cpu") -> None:
-        learner = FBLearner(world.observation_space, world.action_space.shape[0], recipe, seed, device)
+        learner = FBLearner(world.observation_space, world.action_space.shape[0], recipe, seed, device, compiled=True)
         super().__init__(learner, recipe, recipe.buffer, seed)
         self.world = world
         self.collector = Collector(world, recipe, self.buffer, seed, self.device)

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor
 
-from zscout.models.fb.learner import SAMPLE, FBLearner, LearnerTrainer, Rows, as_graph, centred, fused
+from zscout.models.fb.learner import SAMPLE, FBLearner, LearnerTrainer, Rows, as_graph, centred
 from zscout.models.fb.model import FB
 from zscout.models.fb.recipe import BufferRecipe
 
@@ -120,11 +120,7 @@ class BufferTrainer(LearnerTrainer):
     def _captured(self) -> Callable[[], Tensor]:
         if self._update is None:
             learner = self.learner
-
-            def update() -> Tensor:
-                return learner.update(*self._rows())
-
-            self._update = as_graph(fused(update, self.device), learner.live_tensors, learner.rng)
+            self._update = as_graph(lambda: learner.update(*self._rows()), learner.live_tensors, learner.rng, fuse=True)
         return self._update
 
     def _set_rates(self) -> None:

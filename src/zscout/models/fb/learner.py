@@ -6,10 +6,8 @@ M(s,a,z,ds') = (F(s,a,z)·B(s') + 1/(1 − γ)) ρ(ds'), and its Bellman residua
 
 import contextlib
 import copy
-import importlib.util
 import math
-import os
-import shutil
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -47,7 +45,14 @@ class FBLearner:
     """The online networks, their targets, the optimisers and the random state."""
 
     def __init__(
-        self, space: Box, actions: int, recipe: LearnerRecipe, seed: int = 0, device: torch.device | str = "cpu"
+        self,
+        space: Box,
+        actions: int,
+        recipe: LearnerRecipe,
+        seed: int = 0,
+        device: torch.device | str = "cpu",
+        *,
+        compiled: bool = False,
     ) -> None:
         self.recipe, self.device = recipe, torch.device(device)
         self.rng = Generator(device=self.device).manual_seed(seed)
@@ -61,14 +66,15 @@ class FBLearner:
         self.online = FB(config, seed).to(self.device)
         self.target = copy.deepcopy(self.online).requires_grad_(False)
         fast = self.device.type == "cuda"
+        joined = fast and compiled  # a compiled update joins the kernels of Adam's single operations
         self._rate_part: float | None = None
         # One for each network: a phase may train F alone.
         self.optimisers = {
             name: torch.optim.Adam(
                 getattr(self.online, name).parameters(),
                 lr=torch.zeros((), device=self.device) if fast else 0.0,
-                fused=not fast,
-                foreach=fast,  # a compiled update joins its kernels
+                fused=not joined,
+                foreach=joined,
                 capturable=fast,
             )
             for name in ("forward_map", "backward_map", "actor")
@@ -248,19 +254,22 @@ class LearnerTrainer:
         self.log = [FBProgress(**line) for line in counters["log"]]
 
 
-def fused(update: Callable[[], Tensor], device: torch.device) -> Callable[[], Tensor]:
-    """``update`` compiled into fewer kernels, on a GPU where Triton and a C compiler are installed; else as it is."""
-    able = importlib.util.find_spec("triton") is not None and shutil.which(os.environ.get("CC", "cc")) is not None
-    if device.type != "cuda" or not able:
-        return update
+def fused(update: Callable[[], Tensor]) -> Callable[[], Tensor]:
+    """``update`` compiled into fewer kernels, or as it is if it cannot be compiled; calls it once."""
     compiled: Callable[[], Tensor] = torch.compile(update, dynamic=False)
+    try:
+        compiled()
+    except Exception as error:
+        reason = f"{error}".strip().partition("\n")[0]
+        warnings.warn(f"the update is not compiled, so training takes longer: {reason}", stacklevel=2)
+        return update
     return compiled
 
 
 def as_graph(
-    update: Callable[[], Tensor], live: Callable[[], dict[str, Tensor]], rng: Generator
+    update: Callable[[], Tensor], live: Callable[[], dict[str, Tensor]], rng: Generator, *, fuse: bool = False
 ) -> Callable[[], Tensor]:
-    """``update`` as one CUDA graph; what it changes (``live``, ``rng``) is put back after the capture.
+    """``update`` as one CUDA graph, of fused kernels if asked for; what it changes (``live``, ``rng``) is put back.
 
     On the CPU, the update as it is.
     """
@@ -274,6 +283,7 @@ def as_graph(
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
+            update = fused(update) if fuse else update
             for _ in range(WARM_UP):
                 update()
         torch.cuda.current_stream().wait_stream(side)

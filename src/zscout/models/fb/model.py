@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -92,8 +93,12 @@ class FBConfig:
         """What F and the actor see of an observation, not scaled: a turn by 2π is none."""
         if not self.angles:
             return obs
-        angles, others = obs[..., list(self.angles)], [i for i in range(obs.shape[-1]) if i not in self.angles]
-        return torch.cat([obs[..., others], angles.sin(), angles.cos()], -1)
+        ends = [-1, *sorted(self.angles), obs.shape[-1]]
+        others = [
+            obs[..., before + 1 : after] for before, after in pairwise(ends)
+        ]  # slices: indices would wait for a GPU
+        angles = torch.cat([obs[..., entry : entry + 1] for entry in self.angles], -1)
+        return torch.cat([*others, angles.sin(), angles.cos()], -1)
 
     def shapes(self) -> Iterator[tuple[str, tuple[int, ...]]]:
         """Name and shape of every tensor in a saved file."""

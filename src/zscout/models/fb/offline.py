@@ -47,7 +47,7 @@ class DataTrainer(BufferTrainer):
             raise ValueError("balance needs to know which states are alike: pass --world with a body, or balance=0")
         width = len(data.summary.obs_low)
         anywhere = Box(-np.inf, np.inf, (width,), np.float32)
-        learner = FBLearner(space or anywhere, len(data.summary.action_low), recipe, seed, device)
+        learner = FBLearner(space or anywhere, len(data.summary.action_low), recipe, seed, device, compiled=True)
         self.data, self.cells = data, cells
         self.training, self.held = data.split(Generator().manual_seed(seed))
         super().__init__(learner, recipe, min(recipe.buffer, len(self.training)), seed)

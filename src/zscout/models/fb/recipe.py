@@ -2,13 +2,22 @@
 
 import math
 from dataclasses import dataclass, fields
-from typing import get_origin
+from typing import Any, get_args, get_origin
 
 from zscout.base.edge import as_discount, as_positive, as_size, in_range
 
 LEAST = {"batch": 8, "frequencies": 0}  # whole numbers that are not at least 1
 WEIGHTS = ("orthonormality", "value_weight")  # of parts of the loss: 0 or more
 POSITIVE = ("learning_rate", "actor_rate", "tau", "force")
+
+
+def as_numbers(value: Any, name: str, *, whole: bool) -> tuple[Any, ...]:
+    """Finite numbers; a list of a command becomes a tuple."""
+    kinds = (int,) if whole else (int, float)
+    right = isinstance(value, list | tuple) and all(type(each) in kinds and math.isfinite(each) for each in value)
+    if not right:
+        raise ValueError(f"{name} is {value!r}, expected {'whole ' * whole}numbers, such as [1, 2]")
+    return tuple(value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,10 +49,8 @@ class LearnerRecipe:
             name, kind, value = field.name, field.type, getattr(self, field.name)
             if kind in (bool, str) and type(value) is not kind:
                 raise ValueError(f"{name} is {value!r}, expected {'true or false' if kind is bool else 'a word'}")
-            if get_origin(kind) is tuple and not (
-                isinstance(value, list | tuple) and all(type(each) in (int, float) for each in value)
-            ):
-                raise ValueError(f"{name} is {value!r}, expected numbers, such as [1, 2]")
+            if get_origin(kind) is tuple:
+                object.__setattr__(self, name, as_numbers(value, name, whole=get_args(kind)[0] is int))
             if kind is int:
                 as_size(value, name, LEAST.get(name, 1))
             elif name in POSITIVE:

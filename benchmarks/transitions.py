@@ -2,8 +2,8 @@
 
     python -m benchmarks.transitions --world walker --transitions 5000000 --updates 16 --device cuda --out walker-data
 
-Bodies act at random, and with ``--updates`` under an exploring FB model that learns on the way; the point maze has
-random forces. The files are in the plain layout.
+Bodies act at random; after ``warm_up`` transitions, with ``--updates``, under an exploring FB model that learns on the
+way, or with ``--model`` under one that is trained. The point maze has random forces. The files are in the plain layout.
 """
 
 from collections.abc import Iterator
@@ -17,6 +17,7 @@ from jaxtyping import Bool, Float
 from rich.console import Console
 from torch import Generator, Tensor
 
+import zscout
 from zscout.base.edge import as_size
 from zscout.base.hints import known_name
 from zscout.cli.parts.progress import bar_with_time_left
@@ -24,6 +25,7 @@ from zscout.lab.training.fb import FBPretraining
 from zscout.models.fb.body_training import BodyTrainer, Collector
 from zscout.models.fb.buffer import Buffer
 from zscout.models.fb.data import RUNS, force_steps
+from zscout.models.fb.model import FB
 from zscout.models.fb.recipe import BodyRecipe
 from zscout.worlds.registry import PLACES, of_kind
 
@@ -69,8 +71,13 @@ class Recorder:
         self._steps, self._waiting = [], 0
 
 
-def collect(what: FBPretraining, folder: Path, transitions: int, updates: int) -> Iterator[int]:
-    """Yield the transitions so far. ``updates``: of a model that explores, for each step of the bodies; 0: random."""
+def collect(
+    what: FBPretraining, folder: Path, transitions: int, updates: int, explorer: FB | None = None
+) -> Iterator[int]:
+    """Yield the transitions so far. ``updates``: of a model that explores, for each step of the bodies.
+
+    With 0 the trained ``explorer`` explores; without one, controls are random.
+    """
     as_size(transitions, "transitions", 1)
     as_size(updates, "updates", 0)
     recorder, place = Recorder(folder, transitions), PLACES[what.world]
@@ -85,10 +92,15 @@ def collect(what: FBPretraining, folder: Path, transitions: int, updates: int) -
     assert isinstance(recipe, BodyRecipe)
     world, steps = place.make(repeat=recipe.repeat), -(-transitions // recipe.bodies)
     if not updates:
-        buffer = Buffer(recipe.bodies, world.observation_space.shape[0], world.action_space.shape[0], 0.0, CPU)
+        kept = recipe.bodies if explorer is None else min(recipe.buffer, transitions)
+        widths = world.observation_space.shape[0], world.action_space.shape[0]
+        buffer = Buffer(kept, *widths, recipe.balance, CPU)
         collector = Collector(world, recipe, buffer, what.seed, CPU, recorder)
         while recorder.written < transitions:
-            collector.step(action := collector.choose(None), action, None)
+            model = explorer if buffer.added >= recipe.warm_up else None
+            if model is not None:
+                buffer.weigh()  # z of its goals are drawn from there
+            collector.step(action := collector.choose(model), action, model)
             yield recorder.done
         return
     buffered = min(recipe.buffer, transitions)
@@ -109,9 +121,24 @@ class Options:
     world: str = "walker"  # Or cheetah, quadruped, point-maze.
     transitions: int = 1_000_000
     updates: int = 0  # Of the exploring model, for each step of all bodies; 0: random controls only.
+    model: str = ""  # A trained FB model of a body, by name or folder, that explores instead.
     set: tuple[str, ...] = ()  # Changes to the recipe of a body, such as bodies=64.
     seed: int = 0
     device: str = "cpu"
+
+
+def explorer_of(options: Options, what: FBPretraining) -> FB:
+    """The model that explores; one line if it cannot."""
+    try:
+        model = zscout.load(options.model)
+    except (OSError, ValueError) as error:
+        raise SystemExit(f"{error}") from None
+    if options.updates or what.kind != "body":
+        raise SystemExit("--model explores with a body, and without --updates")
+    space = PLACES[what.world].make().observation_space
+    if not isinstance(model, FB) or model.observation_space != space or model.dim != what.build_recipe().dim:
+        raise SystemExit(f"{options.model} is no FB model of the {what.world} with the recipe's dim")
+    return model
 
 
 def main(options: Options) -> None:
@@ -124,10 +151,11 @@ def main(options: Options) -> None:
     except ValueError as error:
         raise SystemExit(f"{error}") from None
     what = FBPretraining(world=options.world, changes=options.set, seed=options.seed, device=options.device)
+    explorer = explorer_of(options, what) if options.model else None
     told = 0
     with bar_with_time_left(console) as bar:
         task = bar.add_task("collecting", total=total)
-        for done in collect(what, options.out, total, options.updates):
+        for done in collect(what, options.out, total, options.updates, explorer):
             bar.update(task, completed=done)
             if not console.is_terminal and done * 10 // total > told:  # lines in a log file
                 told = done * 10 // total

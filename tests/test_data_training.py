@@ -13,7 +13,7 @@ from rich.console import Console
 from torch import Generator
 
 import zscout
-from benchmarks.transitions import collect
+from benchmarks.transitions import Options, collect, explorer_of
 from commands import run_zscout
 from data_files import LENGTHS, plain
 from zscout.cli import main
@@ -69,11 +69,13 @@ def test_collected_transitions_are_the_worlds_own_in_order(data: Dataset) -> Non
     assert data.summary.trajectories < 200
 
 
-@pytest.mark.parametrize("updates", [0, 2])
-def test_collected_transitions_of_a_body(updates: int, tmp_path: Path) -> None:
-    small = ("bodies=8", "episode=20", "hidden=16", "dim=12", "batch=16", "warm_up=64", "candidates=2")
-    what = FBPretraining(world="walker", changes=small)
-    counts = list(collect(what, tmp_path / "data", 500, updates))
+@pytest.mark.parametrize(("updates", "trained"), [(0, False), (2, False), (0, True)])
+def test_collected_transitions_of_a_body(updates: int, trained: bool, tmp_path: Path) -> None:
+    small = ("bodies=8", "episode=20", "hidden=16", f"dim={50 if trained else 12}", "batch=16", "warm_up=64")
+    what = FBPretraining(world="walker", changes=(*small, "candidates=2"))
+    options = Options(out=tmp_path, model="walker-fb")
+    explorer = explorer_of(options, what) if trained else None
+    counts = list(collect(what, tmp_path / "data", 500, updates, explorer))
     assert counts == sorted(counts)
     for _ in gather(tmp_path / "data", tmp_path / "stored"):
         pass
@@ -82,6 +84,15 @@ def test_collected_transitions_of_a_body(updates: int, tmp_path: Path) -> None:
     assert 20 <= data.summary.longest <= 20
     assert data.summary.trajectories < 60  # 8 bodies, about three episodes of 20 each
     assert body("walker").observation_space.shape == data.obs.shape[1:]
+    actions = torch.tensor(data.action).reshape(-1, 6)
+    alike = float((actions[1:] - actions[:-1]).abs().mean())  # random controls drift: 0.2 on average
+    assert (alike > 0.25) == (trained or updates > 0), alike
+
+
+@pytest.mark.parametrize("named", ["cheetah-fb", "grid9-laplacian", "nothing"])
+def test_a_model_that_cannot_explore_is_named(named: str, tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match=named):
+        explorer_of(Options(out=tmp_path, model=named), FBPretraining(world="walker"))
 
 
 # Training

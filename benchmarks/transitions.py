@@ -129,15 +129,23 @@ class Options:
 
 def explorer_of(options: Options, what: FBPretraining) -> FB:
     """The model that explores; one line if it cannot."""
+    if options.updates or what.kind != "body" or options.device != "cpu":
+        raise SystemExit("--model explores with a body, on the CPU, and without --updates")
     try:
-        model = zscout.load(options.model)
+        model, recipe = zscout.load(options.model), what.build_recipe()
     except (OSError, ValueError) as error:
         raise SystemExit(f"{error}") from None
-    if options.updates or what.kind != "body":
-        raise SystemExit("--model explores with a body, and without --updates")
-    space = PLACES[what.world].make().observation_space
-    if not isinstance(model, FB) or model.observation_space != space or model.dim != what.build_recipe().dim:
-        raise SystemExit(f"{options.model} is no FB model of the {what.world} with the recipe's dim")
+    assert isinstance(recipe, BodyRecipe)
+    space, repeat = PLACES[what.world].make().observation_space, recipe.repeat
+    fits = isinstance(model, FB) and model.observation_space == space and model.dim == recipe.dim
+    if not isinstance(model, FB) or not fits or model.about.get("repeat", repeat) != repeat:
+        raise SystemExit(
+            f"{options.model} is no FB model of the {what.world} with dim {recipe.dim} and repeat {repeat}"
+        )
+    if options.transitions <= recipe.warm_up:
+        raise SystemExit(
+            f"the model explores after warm_up={recipe.warm_up} random transitions: pass more --transitions"
+        )
     return model
 
 

@@ -69,7 +69,9 @@ def test_collected_transitions_are_the_worlds_own_in_order(data: Dataset) -> Non
     assert data.summary.trajectories < 200
 
 
-@pytest.mark.parametrize(("updates", "trained"), [(0, False), (2, False), (0, True)])
+@pytest.mark.parametrize(
+    ("updates", "trained"), [(0, False), (2, False), (0, True)], ids=["random", "learning", "trained"]
+)
 def test_collected_transitions_of_a_body(updates: int, trained: bool, tmp_path: Path) -> None:
     small = ("bodies=8", "episode=20", "hidden=16", f"dim={50 if trained else 12}", "batch=16", "warm_up=64")
     what = FBPretraining(world="walker", changes=(*small, "candidates=2"))
@@ -85,14 +87,29 @@ def test_collected_transitions_of_a_body(updates: int, trained: bool, tmp_path: 
     assert data.summary.trajectories < 60  # 8 bodies, about three episodes of 20 each
     assert body("walker").observation_space.shape == data.obs.shape[1:]
     actions = torch.tensor(data.action).reshape(-1, 6)
-    alike = float((actions[1:] - actions[:-1]).abs().mean())  # random controls drift: 0.2 on average
-    assert (alike > 0.25) == (trained or updates > 0), alike
+    change = float((actions[1:] - actions[:-1]).abs().mean())  # random controls drift: .21 to .23; a model's: .25
+    assert (change > 0.24) == (trained or updates > 0), change
 
 
 @pytest.mark.parametrize("named", ["cheetah-fb", "grid9-laplacian", "nothing"])
 def test_a_model_that_cannot_explore_is_named(named: str, tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match=named):
         explorer_of(Options(out=tmp_path, model=named), FBPretraining(world="walker"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (("nonsense=1",), "nonsense"),
+        (("dim=12",), "dim 12 and repeat 1"),
+        (("repeat=2",), "dim 50 and repeat 2"),
+        (("warm_up=5000",), "warm_up=5000"),
+    ],
+)
+def test_a_model_explores_only_as_it_was_trained(changes: tuple[str, ...], message: str, tmp_path: Path) -> None:
+    options = Options(out=tmp_path, model="walker-fb", transitions=5_000)
+    with pytest.raises(SystemExit, match=message):
+        explorer_of(options, FBPretraining(world="walker", changes=changes))
 
 
 # Training

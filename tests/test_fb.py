@@ -69,8 +69,9 @@ def test_features_are_centred_and_white_and_a_constant_has_no_part() -> None:
     assert torch.allclose(z[0], z[1], atol=1e-2)
 
 
-def test_an_angle_that_turns_once_is_the_same_for_the_policy_and_psi(tmp_path: Path) -> None:
-    model = random_model(angles=(3,), goal_features="0,1")
+@pytest.mark.parametrize("goals", ["all", "0,1", "0,3", "0,-1"])
+def test_an_angle_that_turns_once_is_the_same_for_the_whole_model(goals: str, tmp_path: Path) -> None:
+    model = random_model(angles=(3,), goal_features=goals, dim=12)
     zscout.check_model(model)
     z = model.sample_z(1, 0)
     obs = torch.tensor([1.0, 0.5, 0.1, 0.2])
@@ -79,11 +80,13 @@ def test_an_angle_that_turns_once_is_the_same_for_the_policy_and_psi(tmp_path: P
         here, there, away = (torch.as_tensor(found(seen, z)) for seen in (obs, turned, other))
         torch.testing.assert_close(here, there, atol=1e-4, rtol=1e-4)
         assert (here - away).abs().max() > 1e-3
+    torch.testing.assert_close(model.phi(turned), model.phi(obs), atol=1e-4, rtol=1e-4)
+    assert torch.equal(model.phi(other), model.phi(obs)) == (goals == "0,1")
     loaded = zscout.load(zscout.save(model, tmp_path / "angles"))
     assert isinstance(loaded, FB)
     assert loaded.config.angles == (3,)
-    for wrong in ((4,), (-1,), (0, 0)):
-        with pytest.raises(ValueError, match="angles"):
+    for wrong, message in (((4,), "angles"), ((-1,), "angles"), ((0, 2) * 50_000, "^angles has entry 0 twice$")):
+        with pytest.raises(ValueError, match=message):
             random_model(angles=wrong)
 
 

@@ -13,6 +13,7 @@ from zscout.models.fb.learner import SAMPLE, FBLearner, LearnerTrainer, Rows, as
 from zscout.models.fb.model import FB
 from zscout.models.fb.recipe import BufferRecipe
 
+LEAST_SCALE = 1e-6  # of a goal feature
 CELLS = 20  # a side of the map of two goal features that says which states are rare
 
 
@@ -84,8 +85,10 @@ class BufferTrainer(LearnerTrainer):
     def __init__(self, learner: FBLearner, recipe: BufferRecipe, capacity: int, seed: int) -> None:
         super().__init__(learner, recipe, seed)
         config, goals = learner.online.config, len(learner.online.goal_scale)
-        if recipe.goal_scale and (len(recipe.goal_scale) != goals or min(recipe.goal_scale) <= 0):
-            raise ValueError(f"goal_scale is {recipe.goal_scale}: expected {goals} positive numbers, or none")
+        if recipe.goal_scale and (len(recipe.goal_scale) != goals or min(recipe.goal_scale) < LEAST_SCALE):
+            raise ValueError(
+                f"goal_scale is {recipe.goal_scale}: expected {goals} numbers from {LEAST_SCALE:g}, or none"
+            )
         observed, balance = len(config.observation_low), recipe.balance
         self.buffer = Buffer(capacity, observed, config.actions, balance, self.device, config.goals)
 

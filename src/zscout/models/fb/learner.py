@@ -86,13 +86,16 @@ class FBLearner:
         Sines and cosines stay as they are: the first observations may have few of the angles.
         """
         for model in (self.online, self.target):
-            for name, seen in (("obs", model.config.inputs(obs)), ("goal", model.config.goals(obs))):
+            config = model.config
+            parts = ("obs", config.inputs(obs), config.angles), ("goal", config.goals(obs), config.goal_angles)
+            for name, seen, angles in parts:
+                mean, scale = getattr(model, f"{name}_mean"), getattr(model, f"{name}_scale")
                 spread = seen.std(0)
                 varies = spread > 1e-6 * seen.abs().amax(0).clamp(min=1e-30)
-                getattr(model, f"{name}_mean").copy_(seen.mean(0))
-                getattr(model, f"{name}_scale").copy_(torch.where(varies, spread * math.sqrt(3), 1.0))
-            if angles := 2 * len(model.config.angles):
-                model.obs_mean[-angles:], model.obs_scale[-angles:] = 0.0, 1.0
+                mean.copy_(seen.mean(0))
+                scale.copy_(torch.where(varies, spread * math.sqrt(3), 1.0))
+                if angles:
+                    mean[-2 * len(angles) :], scale[-2 * len(angles) :] = 0.0, 1.0
 
     def draw_z(self, B: Float[Tensor, "n d"], goals: Float[Tensor, "n g"] | None = None) -> Float[Tensor, "n d"]:
         """B of other rows, or uniform on the sphere; with ``goals``, whose B this is, also z of random rewards."""
@@ -256,8 +259,8 @@ class LearnerTrainer:
 
 def fused(update: Callable[[], Tensor]) -> Callable[[], Tensor]:
     """``update`` compiled into fewer kernels, or as it is if it cannot be compiled; calls it once."""
-    compiled: Callable[[], Tensor] = torch.compile(update, dynamic=False)
     try:
+        compiled: Callable[[], Tensor] = torch.compile(update, dynamic=False)
         compiled()
     except Exception as error:
         reason = f"{error}".strip().partition("\n")[0]
@@ -338,7 +341,7 @@ def value_loss(
 ) -> Float[Tensor, ""]:
     """Σ_heads mean ½((F − B − tail)·z)²/d: the Bellman error of the value that the actor climbs.
 
-    ``fb_loss`` weighs it like the error in any other of the d directions. It takes Cov(B) for I.
+    ``fb_loss`` weighs it like the error in any other of the d directions. Cov(B) is assumed to be I.
     """
     return 0.5 * ((F - B - tail) * z).sum(-1).square().mean(-1).sum() / z.shape[-1]
 

@@ -56,7 +56,7 @@ class FBConfig:
     gated: bool = True  # the first layer multiplies two linear maps of its input, so that s and z interact
     quadratic: bool = True  # B also holds the goal features and their squares, so that they can always be rewarded
     goal_features: str = "all"  # what B sees: indices such as "0,1", or a name in GOAL_FEATURES
-    angles: tuple[int, ...] = ()  # entries of the observation of which F and the actor see sine and cosine
+    angles: tuple[int, ...] = ()  # entries of the observation that are seen as sine and cosine: a turn by 2π is none
     prior: bool = False  # whether a prior over tasks is saved with the model
 
     def __post_init__(self) -> None:
@@ -70,8 +70,8 @@ class FBConfig:
             )
         for entry in self.angles:
             as_size(entry, "an entry of angles", 0, len(self.observation_low) - 1)
-        if len(set(self.angles)) < len(self.angles):
-            raise ValueError(f"angles has an entry twice: {self.angles}")
+        if twice := [entry for entry, after in pairwise(sorted(self.angles)) if entry == after]:
+            raise ValueError(f"angles has entry {twice[0]} twice")
         if not self.goal_features[:1].isdecimal():
             known_name(self.goal_features, GOAL_FEATURES, "goal features")
         goals = self.goals(torch.zeros(1, len(self.observation_low))).shape[-1]
@@ -80,25 +80,29 @@ class FBConfig:
 
     def goals(self, obs: Float[Tensor, "*b k"]) -> Float[Tensor, "*b g"]:
         """What B sees of an observation."""
-        if self.goal_features[:1].isdecimal():
-            try:
-                return obs[..., [int(word) for word in self.goal_features.split(",")]]
-            except (ValueError, IndexError):
-                raise ValueError(
-                    f"goal_features {self.goal_features!r}: expected indices of {obs.shape[-1]} entries, such as 0,1"
-                ) from None
-        return GOAL_FEATURES[self.goal_features](obs)
+        if not self.goal_features[:1].isdecimal():
+            return turned(GOAL_FEATURES[self.goal_features](obs), self.goal_angles)
+        try:
+            chosen = [int(word) for word in self.goal_features.split(",")]
+            return turned(obs[..., chosen], self.goal_angles)
+        except (ValueError, IndexError):
+            raise ValueError(
+                f"goal_features {self.goal_features!r}: expected indices of {obs.shape[-1]} entries, such as 0,1"
+            ) from None
+
+    @property
+    def goal_angles(self) -> tuple[int, ...]:
+        """The angles among the entries that B sees, by their place there; named goal features have none."""
+        if self.goal_features == "all":
+            return self.angles
+        if not self.goal_features[:1].isdecimal():
+            return ()
+        size = len(self.observation_low)
+        return tuple(n for n, word in enumerate(self.goal_features.split(",")) if int(word) % size in self.angles)
 
     def inputs(self, obs: Float[Tensor, "*b k"]) -> Float[Tensor, "*b i"]:
-        """What F and the actor see of an observation, not scaled: a turn by 2π is none."""
-        if not self.angles:
-            return obs
-        ends = [-1, *sorted(self.angles), obs.shape[-1]]
-        others = [
-            obs[..., before + 1 : after] for before, after in pairwise(ends)
-        ]  # slices: indices would wait for a GPU
-        angles = torch.cat([obs[..., entry : entry + 1] for entry in self.angles], -1)
-        return torch.cat([*others, angles.sin(), angles.cos()], -1)
+        """What F and the actor see of an observation, not scaled."""
+        return turned(obs, self.angles)
 
     def shapes(self) -> Iterator[tuple[str, tuple[int, ...]]]:
         """Name and shape of every tensor in a saved file."""
@@ -121,6 +125,16 @@ class FBConfig:
                 fan_out *= 2 if self.gated and not layer else 1
                 yield f"{name}.weights.{layer}", (copies, fan_in, fan_out)
                 yield f"{name}.biases.{layer}", (copies, 1, fan_out)
+
+
+def turned(x: Float[Tensor, "*b k"], angles: Sequence[int]) -> Float[Tensor, "*b i"]:
+    """The entries that are no angles, then the sines of the angles, then their cosines."""
+    if not angles:
+        return x
+    ends = pairwise([-1, *sorted(angles), x.shape[-1]])
+    others = [x[..., before + 1 : after] for before, after in ends]  # slices: indices would wait for a GPU
+    seen = torch.cat([x[..., entry : entry + 1] for entry in angles], -1)
+    return torch.cat([*others, seen.sin(), seen.cos()], -1)
 
 
 class FB(Freezable):

@@ -5,18 +5,20 @@ from dataclasses import dataclass, fields
 from typing import Any, get_args, get_origin
 
 from zscout.base.edge import as_discount, as_positive, as_size, in_range
+from zscout.base.files import short
 
+LARGE = 1e9  # of numbers in lists
 LEAST = {"batch": 8, "frequencies": 0}  # whole numbers that are not at least 1
 WEIGHTS = ("orthonormality", "value_weight")  # of parts of the loss: 0 or more
 POSITIVE = ("learning_rate", "actor_rate", "tau", "force")
 
 
 def as_numbers(value: Any, name: str, *, whole: bool) -> tuple[Any, ...]:
-    """Finite numbers; a list of a command becomes a tuple."""
+    """Numbers of moderate size; a list of a command becomes a tuple."""
     kinds = (int,) if whole else (int, float)
-    right = isinstance(value, list | tuple) and all(type(each) in kinds and math.isfinite(each) for each in value)
+    right = isinstance(value, list | tuple) and all(type(each) in kinds and abs(each) < LARGE for each in value)
     if not right:
-        raise ValueError(f"{name} is {value!r}, expected {'whole ' * whole}numbers, such as [1, 2]")
+        raise ValueError(f"{name} is {short(value)}, expected {'whole ' * whole}numbers, such as [1, 2]")
     return tuple(value)
 
 
@@ -32,7 +34,7 @@ class LearnerRecipe:
     gated: bool = True
     quadratic: bool = True
     goal_features: str = "all"
-    angles: tuple[int, ...] = ()  # entries of the observation of which F and the actor see sine and cosine
+    angles: tuple[int, ...] = ()  # entries of the observation that are seen as sine and cosine
     batch: int = 512
     learning_rate: float = 2e-3
     actor_rate: float = 1e-3

@@ -177,14 +177,13 @@ class Rollouts:
         index = torch.randint(len(self.data), (self.runs,), generator=rng, device=rng.device)
         state, action = self.data.obs[index], self.data.action[index.roll(1)]
         alive = torch.ones_like(self.alive[0])
-        phi = torch.empty(len(self.action), *z.shape, device=z.device)
         for t in range(len(self.action)):
             self.obs[t], self.action[t], self.alive[t] = state, action, alive
             state, over = self.world.advance(state, action)
-            phi[t] = model.features_of(state) * alive  # all at once would not fit a CPU's cache
             alive = alive * ~over[:, None]
             action = model.action_of(model.encode(state), z)
         self.obs[-1], self.alive[-1] = state, alive
+        phi = model.features_of(self.obs[1:].flatten(0, 1)).reshape(*self.obs[1:].shape[:2], -1) * self.alive[:-1]
         total = torch.zeros_like(self.features)
         for step in reversed(range(self.steps)):
             total = phi[step : step + PAIRS] + model.gamma * total

@@ -13,7 +13,7 @@ import zscout
 from toys import Compass
 from zscout import OnlineTransfer
 from zscout.base.smooth_rewards import random_rewards
-from zscout.models.fb.task_prior import ROUGH_SHARE, TILT, covariance_of_rewards, random_tasks, task_covariance
+from zscout.models.fb.task_prior import ROUGH_SHARE, covariance_of_rewards, random_tasks, task_covariance
 from zscout.models.files.pretrained import observations_of
 from zscout.transfer.belief.posterior import TaskPosterior
 from zscout.transfer.score.certificate import RewardFit, fit_of
@@ -99,19 +99,6 @@ def test_random_tasks_are_those_of_random_rewards() -> None:
     fits = [float(torch.corrcoef(torch.stack(pair))[0, 1]) for pair in zip(expected.mT, rewards.mT, strict=True)]
     assert min(fits) > 0.1
     assert float(np.median(fits)) > 0.5
-
-
-def test_tasks_of_extremes_want_much_or_little_of_one_goal_feature() -> None:
-    goals = torch.randn(2_000, 4, generator=Generator().manual_seed(0))
-    B = goals - goals.mean(0)
-    plain, half, ends = (random_tasks(B, goals, 200, Generator().manual_seed(1), share) for share in (0.0, 0.5, 1.0))
-    assert torch.equal(plain[:100], half[:100])
-    size, feature = ends.abs().max(1)
-    share = size / ends.norm(dim=1)  # 1: along one goal feature
-    assert float(share.median()) == pytest.approx(1 / math.sqrt(1 + 3 * TILT**2), abs=0.03)
-    assert share.std() > 0.03  # not only 8 rewards
-    above = ends.gather(1, feature[:, None])[:, 0] > 0
-    assert torch.bincount(2 * feature + above.long(), minlength=8).min() > 10  # each end of each
 
 
 @pytest.mark.parametrize("name", ["cheetah-fb", "quadruped-fb", "walker-fb"])

@@ -14,7 +14,6 @@ from zscout.models.sphere import project_sphere
 PRIOR_TASKS = 1_024  # random rewards
 OBSERVATIONS = 10_000  # used at most
 NO_VARIANCE = 1e-6  # relative to the largest variance of φ: directions that vary less are rounding
-TILT = 0.3  # slopes of a ramp along the other goal features
 ROUGH_SHARE = 0.2  # added to every direction, relative to their mean: rough rewards are possible, too
 
 
@@ -57,16 +56,8 @@ def covariance_of_rewards(
 
 
 def random_tasks(
-    B: Float[Tensor, "n d"], goals: Float[Tensor, "n g"], tasks: int, rng: Generator, extremes: float = 0.0
+    B: Float[Tensor, "n d"], goals: Float[Tensor, "n g"], tasks: int, rng: Generator
 ) -> Float[Tensor, "tasks d"]:
-    """z = E[B r] of random rewards, on the sphere of radius √d; ``B`` is centred, both are of the same observations.
-
-    A share ``extremes`` of the rewards are ramps ±g_i + .3 v·g along nearly one goal feature: they lead to its ends.
-    """
+    """z = E[B r] of random rewards, on the sphere of radius √d; ``B`` is centred, both are of the same observations."""
     scaled = (goals - goals.mean(0)) / goals.std(0).clamp(min=1e-6)
-    rewards = random_rewards(scaled, tasks, rng)
-    if count := round(extremes * tasks):
-        slopes = TILT * torch.randn(goals.shape[1], count, generator=rng, dtype=goals.dtype, device=goals.device)
-        feature, sign = (torch.randint(n, (1, count), generator=rng, device=goals.device) for n in (len(slopes), 2))
-        rewards[:, -count:] = scaled @ slopes.scatter_add(0, feature, 2.0 * sign.to(slopes) - 1)
-    return project_sphere(rewards.mT @ B)
+    return project_sphere(random_rewards(scaled, tasks, rng).mT @ B)

@@ -67,7 +67,7 @@ def differences(name: str) -> str:
     if isinstance(model, USFA):
         obs = np.arange(PAIRS) % model.config.n_states
     elif not model.observation_space.is_bounded():  # such as a body's, which are saved with it
-        obs = np.resize(observations_of(name).numpy(), (PAIRS, len(model.config.observation_low)))
+        obs = np.resize(observations_of(name).numpy(), (PAIRS, *model.observation_space.shape))
     else:
         model.observation_space.seed(0)
         obs = np.stack([model.observation_space.sample() for _ in range(PAIRS)])
@@ -89,7 +89,7 @@ def _in_parts(obs: np.ndarray, z: torch.Tensor) -> list[tuple[np.ndarray, torch.
 def one_action() -> str:
     """Median time of π(obs, z) by torch and by onnxruntime, one thread."""
     model = full_size(0)
-    obs = np.random.default_rng(0).standard_normal((ROUNDS, len(model.config.observation_low))).astype(np.float32)
+    obs = np.random.default_rng(0).standard_normal((ROUNDS, *model.observation_space.shape)).astype(np.float32)
     z, step = model.sample_z(1, 0), iter(range(10**9))
     with TemporaryDirectory() as folder:
         pi = sessions(model, folder)["pi"]

@@ -136,9 +136,9 @@ def explorer_of(options: Options, what: FBPretraining) -> FB:
     except (OSError, ValueError) as error:
         raise SystemExit(f"{error}") from None
     assert isinstance(recipe, BodyRecipe)
-    space, repeat = PLACES[what.world].make().observation_space, recipe.repeat
-    fits = isinstance(model, FB) and model.observation_space == space and model.dim == recipe.dim
-    if not isinstance(model, FB) or not fits or model.about.get("repeat", repeat) != repeat:
+    repeat = recipe.repeat
+    wanted = PLACES[what.world].make().observation_space, recipe.dim, repeat
+    if not isinstance(model, FB) or (model.observation_space, model.dim, model.about.get("repeat", repeat)) != wanted:
         raise SystemExit(
             f"{options.model} is no FB model of the {what.world} with dim {recipe.dim} and repeat {repeat}"
         )

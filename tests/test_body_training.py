@@ -295,11 +295,11 @@ def test_documented_means_are_of_the_models_and_the_records() -> None:
         "cheetah": ("run", "walk", "walk-backward", "run-backward"),
         "quadruped": ("stand", "walk", "run"),
     }
-    trained = json.loads((root / "results" / "2026-11-data-training-2.json").read_text())
+    names = "2026-11-data-training-2.json", "2026-11-atlas-4.json"
+    trained, records = (json.loads((root / "results" / name).read_text()) for name in names)
     columns = []
     for name, some in tasks.items():
         shipped = zscout.load(f"{name}-fb").about["verdict"]["returns"]
-        records = json.loads((root / "results" / "2026-11-atlas-4.json").read_text())
         record = next(one for one in records if one["body"] == name and "run" in one["tasks"])
         by_atlas = dict(zip(record["tasks"], record["zero_shot_by_atlas"], strict=True))
         seeds = [np.mean([one["verdict"]["returns"][task] for task in some]) for one in trained if one["body"] == name]

@@ -94,8 +94,7 @@ class FBTraining(Training):
     @property
     def before(self) -> str:
         """On a GPU the updates of a buffer are compiled."""
-        compiled = self.trainer.device.type == "cuda" and self.keeps_observations
-        return "compiling the update for the GPU, about a minute" if compiled else ""
+        return "compiling the update for the GPU, about a minute" if self.trainer.learner.compiled else ""
 
     @property
     def keeps_observations(self) -> bool:

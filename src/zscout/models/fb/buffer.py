@@ -123,7 +123,9 @@ class BufferTrainer(LearnerTrainer):
     def _captured(self) -> Callable[[], Tensor]:
         if self._update is None:
             learner = self.learner
-            self._update = as_graph(lambda: learner.update(*self._rows()), learner.live_tensors, learner.rng, fuse=True)
+            self._update = as_graph(
+                lambda: learner.update(*self._rows()), learner.live_tensors, learner.rng, fuse=learner.compiled
+            )
         return self._update
 
     def _set_rates(self) -> None:

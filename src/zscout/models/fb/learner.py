@@ -66,15 +66,15 @@ class FBLearner:
         self.online = FB(config, seed).to(self.device)
         self.target = copy.deepcopy(self.online).requires_grad_(False)
         fast = self.device.type == "cuda"
-        joined = fast and compiled  # a compiled update joins the kernels of Adam's single operations
+        self.compiled = fast and compiled  # such an update joins the kernels of Adam's single operations
         self._rate_part: float | None = None
         # One for each network: a phase may train F alone.
         self.optimisers = {
             name: torch.optim.Adam(
                 getattr(self.online, name).parameters(),
                 lr=torch.zeros((), device=self.device) if fast else 0.0,
-                fused=not joined,
-                foreach=joined,
+                fused=not self.compiled,
+                foreach=self.compiled,
                 capturable=fast,
             )
             for name in ("forward_map", "backward_map", "actor")

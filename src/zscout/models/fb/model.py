@@ -80,25 +80,27 @@ class FBConfig:
 
     def goals(self, obs: Float[Tensor, "*b k"]) -> Float[Tensor, "*b g"]:
         """What B sees of an observation."""
-        if not self.goal_features[:1].isdecimal():
-            return turned(GOAL_FEATURES[self.goal_features](obs), self.goal_angles)
-        try:
-            chosen = [int(word) for word in self.goal_features.split(",")]
-            return turned(obs[..., chosen], self.goal_angles)
-        except (ValueError, IndexError):
-            raise ValueError(
-                f"goal_features {self.goal_features!r}: expected indices of {obs.shape[-1]} entries, such as 0,1"
-            ) from None
+        named = GOAL_FEATURES.get(self.goal_features)
+        return turned(obs[..., self._entries()] if named is None else named(obs), self.goal_angles)
 
     @property
     def goal_angles(self) -> tuple[int, ...]:
         """The angles among the entries that B sees, by their place there; named goal features have none."""
-        if self.goal_features == "all":
+        if self.goal_features == "all" or not self.angles:
             return self.angles
-        if not self.goal_features[:1].isdecimal():
+        if self.goal_features in GOAL_FEATURES:
             return ()
+        return tuple(place for place, entry in enumerate(self._entries()) if entry in self.angles)
+
+    def _entries(self) -> list[int]:
+        """The entries of an observation that ``goal_features`` lists."""
         size = len(self.observation_low)
-        return tuple(n for n, word in enumerate(self.goal_features.split(",")) if int(word) % size in self.angles)
+        try:
+            return [range(size)[int(word)] for word in self.goal_features.split(",")]
+        except (ValueError, IndexError):
+            raise ValueError(
+                f"goal_features {self.goal_features!r}: expected indices of {size} entries, such as 0,1"
+            ) from None
 
     def inputs(self, obs: Float[Tensor, "*b k"]) -> Float[Tensor, "*b i"]:
         """What F and the actor see of an observation, not scaled."""

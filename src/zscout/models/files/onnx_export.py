@@ -79,9 +79,7 @@ def _parts_of_usfa(model: USFA) -> Parts:
 
 def _as_onnx(model: USFA | FB, name: str, compute: Callable[..., Tensor], output: str) -> bytes:
     """A part as an ONNX file, by torch's exporter that traces: the other one needs onnxscript."""
-    obs = (
-        torch.zeros(2, len(model.config.observation_low)) if isinstance(model, FB) else torch.zeros(2, dtype=torch.long)
-    )
+    obs = torch.zeros(2, *model.observation_space.shape) if isinstance(model, FB) else torch.zeros(2, dtype=torch.long)
     given = {OBSERVATION: obs, Z: torch.ones(2, model.dim)}
     arguments = tuple(given[one] for one in INPUTS[name])
     newer = "dynamo" in inspect.signature(torch.onnx.export).parameters  # 2.5 or newer
@@ -118,7 +116,7 @@ class _Module(nn.Module):
 def _description(model: USFA | FB, parts: Parts) -> dict[str, Any]:
     """What a program needs to know to run the files."""
     if isinstance(model, FB):
-        observation: dict[str, Any] = {"dtype": "float32", "shape": [len(model.config.observation_low)]}
+        observation: dict[str, Any] = {"dtype": "float32", "shape": list(model.observation_space.shape)}
         observation |= {"low": model.config.observation_low, "high": model.config.observation_high}
         action: dict[str, Any] = {"dtype": "float32", "shape": [model.config.actions], "low": -1.0, "high": 1.0}
     else:

@@ -22,6 +22,7 @@ ENVIRONMENTS: dict[Kind, str] = {
     "point": "zscout.worlds.points.env:make_point_maze",
     "body": "zscout.worlds.bodies.env:make_body",
 }
+BODIES: dict[str, Any] = {"repeat": 2, "balance": 0.5, "task_share": 0.6}  # what their recipes share
 LEARNED = "learned"  # the features of a network that learned its own
 
 
@@ -116,7 +117,7 @@ def _body(
 ) -> Place:
     """A body of the suite, with the keywords of its recipe."""
     models, tasks = {LEARNED: f"{name}-fb"}, f"zscout.worlds.bodies.tasks:{name.upper()}"
-    where, recipe = f"zscout.worlds.bodies.{world}", {"goal_features": name} | recipe
+    where, recipe = f"zscout.worlds.bodies.{world}", {"goal_features": name, **BODIES, **recipe}
     return Place(name, "body", name.capitalize(), where, arguments, models, recipe, tasks, goals, fall)
 
 
@@ -129,7 +130,7 @@ def _planar(name: str, pitch: tuple[str, str, str], lowest: float, **recipe: Any
         Goal("pitched down", "pitch", *pitch),
         Goal("pitch rate", "spin", "Spin", "rolling back", "rolling over"),
     )
-    return _body(name, "planar:PlanarBody", {"name": name}, goals, Fall("height", lowest), **recipe)
+    return _body(name, "planar:PlanarBody", {"name": name}, goals, Fall("height", lowest), ramps=(3,), **recipe)
 
 
 LEAN, NOSE = ("Lean", "lean back", "lean forward"), ("Nose", "nose up", "nose down")
@@ -143,19 +144,25 @@ QUADRUPED_GOALS = (
 )
 # Scales of goal features: upright, three speeds, rates of roll, pitch and turn, stretch; of planar bodies height, cos
 # and sin of the pitch, speed, pitch rate, angular momentum.
-QUADRUPED_RECIPE: dict[str, Any] = {"goal_scale": (1.0, 1.5, 1.0, 1.0, 3.0, 3.0, 3.0, 0.3), "steps": 140_000}
+QUADRUPED_SCALE = (1.0, 1.5, 1.0, 1.0, 3.0, 3.0, 3.0, 0.3)
 TILTED = Fall("upright", 0.5, rare=0.3)  # by more than 60°
-SHARES: dict[str, Any] = {"balance": 0.5, "task_share": 0.4}
 
 for _place in (
     _grid("open-grid", "Open 9×9", clusters="grid9-clusters", laplacian="grid9-laplacian"),
     _grid("four-rooms", "Four rooms", laplacian="fourrooms-laplacian"),
     _grid("maze", "Maze", laplacian="maze-laplacian"),
     Place("point-maze", "point", "Point maze", "zscout.worlds.points.maze:point_maze", {}, {LEARNED: "pointmaze-fb"}),
-    _planar(
-        "walker", LEAN, 0.5, goal_scale=(0.6, 1.0, 1.0, 2.5, 5.0, 5.0), hidden=448, layers=3, steps=200_000, **SHARES
+    _planar("walker", LEAN, 0.5, goal_scale=(0.6, 1.0, 1.0, 2.5, 5.0, 5.0), steps=160_000),
+    _planar("cheetah", NOSE, 0.35, goal_scale=(0.4, 1.0, 1.0, 4.0, 5.0, 5.0), steps=80_000, angles=(1,)),
+    _body(
+        "quadruped",
+        "quadruped:Quadruped",
+        {},
+        QUADRUPED_GOALS,
+        TILTED,
+        goal_scale=QUADRUPED_SCALE,
+        steps=160_000,
+        ramps=(1,),  # forward
     ),
-    _planar("cheetah", NOSE, 0.35, goal_scale=(0.4, 1.0, 1.0, 4.0, 5.0, 5.0), repeat=2, angles=(1,)),
-    _body("quadruped", "quadruped:Quadruped", {}, QUADRUPED_GOALS, TILTED, **QUADRUPED_RECIPE, **SHARES),
 ):
     register(_place)

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor
 
+from zscout.base.edge import as_size
 from zscout.models.fb.learner import SAMPLE, FBLearner, LearnerTrainer, Rows, as_graph, centred
 from zscout.models.fb.model import FB
 from zscout.models.fb.recipe import BufferRecipe
@@ -89,6 +90,8 @@ class BufferTrainer(LearnerTrainer):
             raise ValueError(
                 f"goal_scale is {recipe.goal_scale}: expected {goals} numbers from {LEAST_SCALE:g}, or none"
             )
+        for feature in recipe.ramps:
+            as_size(feature, "an entry of ramps", 0, goals - 1)
         observed, balance = len(config.observation_low), recipe.balance
         self.buffer = Buffer(capacity, observed, config.actions, balance, self.device, config.goals)
 

@@ -102,7 +102,7 @@ class FBLearner:
         z = goals_or_uniform(B.roll(1, 0), self.recipe.goal_share, self.rng)
         tasks = round(self.recipe.task_share * len(B))
         if tasks and goals is not None:  # rows are in random order
-            z[:tasks] = random_tasks(B, goals, tasks, self.rng)
+            z[:tasks] = random_tasks(B, goals, tasks, self.rng, self.recipe.ramps)
         return z
 
     def update(self, rows: Rows, goals: Float[Tensor, "n g"]) -> Float[Tensor, "3"]:

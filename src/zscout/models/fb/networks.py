@@ -130,7 +130,10 @@ def product(x: Float[Tensor, "*copies n k"], weight: Tensor, bias: Tensor) -> Fl
     """xW + b, of each copy if there are some."""
     if weight.ndim == 2:
         return torch.addmm(bias, x, weight)
-    return torch.baddbmm(bias, x if x.ndim == 3 else x.expand(weight.shape[0], *x.shape), weight)
+    x = x if x.ndim == 3 else x.expand(weight.shape[0], *x.shape)
+    if torch.compiler.is_compiling():  # the sum joins the next kernel; baddbmm copies the bias first
+        return torch.bmm(x, weight) + bias
+    return torch.baddbmm(bias, x, weight)
 
 
 def waves(x: Float[Tensor, "n k"], rates: Float[Tensor, "f 1"]) -> Float[Tensor, "n e"]:

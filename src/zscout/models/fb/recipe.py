@@ -43,6 +43,7 @@ class LearnerRecipe:
     value_weight: float = 0.0  # of the Bellman error of F·z, beyond its share of the FB loss
     goal_share: float = 0.5  # of the z in a batch: B(s) of the data; the others are uniform on the sphere
     task_share: float = 0.0  # of the z in a batch: those of random rewards; ``goal_share`` is of the others
+    ramps: tuple[int, ...] = ()  # goal features such as a speed: half of the random rewards go up or down one of them
     noise: float = 0.2  # added to the policy's actions in training, clipped at 0.3
 
     def __post_init__(self) -> None:
@@ -96,15 +97,15 @@ class BufferRecipe(LearnerRecipe):
 
     dim: int = 50
     gamma: float = 0.98
-    hidden: int = 512
-    layers: int = 2
+    hidden: int = 448
+    layers: int = 3
     frequencies: int = 0
     quadratic: bool = False
-    batch: int = 2_048
-    learning_rate: float = 3e-4
-    actor_rate: float = 3e-4
+    batch: int = 1_024
+    learning_rate: float = 1e-3
+    value_weight: float = 10.0
     goal_scale: tuple[float, ...] = ()  # of the goal features, about their largest values; (): from the first data
-    steps: int = 260_000  # updates
+    steps: int = 100_000  # updates
     decay: float = 0.3  # last share of the updates, in which the rates fall to 0 along a half cosine
     buffer: int = 5_000_000  # transitions kept
     balance: float = 0.0  # a transition has weight n^−balance, n: transitions in its cell of heights and speeds
@@ -116,10 +117,10 @@ class BodyRecipe(BufferRecipe):
     """FB updates while many bodies collect data under the model's own policies."""
 
     bodies: int = 1_024  # side by side
-    updates: int = 16  # for each step of all bodies
+    updates: int = 32  # for each step of all bodies
     warm_up: int = 100_000  # transitions under random controls before the first update
     episode: int = 500  # actions
-    hold: int = 25  # actions after which a quarter of the bodies get a new z
+    hold: int = 100  # actions after which a quarter of the bodies get a new z
     explorers: float = 0.5  # share of the bodies that follow the z with the largest ‖F(s,z)‖_{V⁻¹} …
     candidates: int = 16  # … of this number of z
     random: float = 0.1  # share of the bodies with random controls

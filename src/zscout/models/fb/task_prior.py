@@ -1,5 +1,6 @@
 """A prior over tasks: the covariance of z_r over random smooth rewards of the goal features."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from zscout.models.sphere import project_sphere
 PRIOR_TASKS = 1_024  # random rewards
 OBSERVATIONS = 10_000  # used at most
 NO_VARIANCE = 1e-6  # relative to the largest variance of φ: directions that vary less are rounding
+LEAN = 0.3  # standard deviation of the other slopes of a ramp along one goal feature
 ROUGH_SHARE = 0.2  # added to every direction, relative to their mean: rough rewards are possible, too
 
 
@@ -56,8 +58,19 @@ def covariance_of_rewards(
 
 
 def random_tasks(
-    B: Float[Tensor, "n d"], goals: Float[Tensor, "n g"], tasks: int, rng: Generator
+    B: Float[Tensor, "n d"], goals: Float[Tensor, "n g"], tasks: int, rng: Generator, ramps: Sequence[int] = ()
 ) -> Float[Tensor, "tasks d"]:
-    """z = E[B r] of random rewards, on the sphere of radius √d; ``B`` is centred, both are of the same observations."""
+    """z = E[B r] of random rewards, on the sphere of radius √d; ``B`` is centred, both are of the same observations.
+
+    Half of the rewards are ramps up or down one of the goal features ``ramps``, if there are any.
+    """
     scaled = (goals - goals.mean(0)) / goals.std(0).clamp(min=1e-6)
-    return project_sphere(random_rewards(scaled, tasks, rng).mT @ B)
+    along = tasks // 2 if ramps else 0
+    rewards = random_rewards(scaled, tasks - along, rng)
+    if along:
+        slopes = LEAN * torch.randn(scaled.shape[1], along, generator=rng, dtype=scaled.dtype, device=scaled.device)
+        which = torch.randint(2 * len(ramps), (along,), generator=rng, device=scaled.device)
+        for place, feature in enumerate(ramps):  # no table of features: a captured graph cannot copy it
+            slopes[feature] += (which == 2 * place).to(slopes) - (which == 2 * place + 1).to(slopes)
+        rewards = torch.cat([scaled @ slopes, rewards], 1)
+    return project_sphere(rewards.mT @ B)

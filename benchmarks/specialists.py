@@ -19,7 +19,7 @@ from rich.console import Console
 from torch import Generator, Tensor, nn
 
 from zscout.base.files import write_json
-from zscout.models.fb.learner import as_graph
+from zscout.models.fb.graphs import as_graph
 from zscout.worlds.bodies.physics import Body
 from zscout.worlds.bodies.physics import body as make_body
 from zscout.worlds.bodies.tasks import BodyTask, body_tasks

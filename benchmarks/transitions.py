@@ -127,18 +127,21 @@ class Options:
     device: str = "cpu"
 
 
-def explorer_of(options: Options, what: FBPretraining) -> FB:
-    """The model that explores; one line if it cannot."""
+def explorer_of(options: Options, what: FBPretraining) -> tuple[FB, FBPretraining]:
+    """The model that explores, and ``what`` with its dim and repeat; one line if it cannot."""
     if options.updates or what.kind != "body" or options.device != "cpu":
         raise SystemExit("--model explores with a body, on the CPU, and without --updates")
     try:
-        model, recipe = zscout.load(options.model), what.build_recipe()
+        model = zscout.load(options.model)
+        own = f"dim={model.dim}", f"repeat={model.about.get('repeat', 1)}"
+        what = replace(what, changes=(*own, *what.changes))
+        recipe = what.build_recipe()
     except (OSError, ValueError) as error:
         raise SystemExit(f"{error}") from None
     assert isinstance(recipe, BodyRecipe)
     repeat = recipe.repeat
     wanted = PLACES[what.world].make().observation_space, recipe.dim, repeat
-    if not isinstance(model, FB) or (model.observation_space, model.dim, model.about.get("repeat", repeat)) != wanted:
+    if not isinstance(model, FB) or (model.observation_space, model.dim, model.about.get("repeat", 1)) != wanted:
         raise SystemExit(
             f"{options.model} is no FB model of the {what.world} with dim {recipe.dim} and repeat {repeat}"
         )
@@ -146,7 +149,7 @@ def explorer_of(options: Options, what: FBPretraining) -> FB:
         raise SystemExit(
             f"the model explores after warm_up={recipe.warm_up} random transitions: pass more --transitions"
         )
-    return model
+    return model, what
 
 
 def main(options: Options) -> None:
@@ -159,7 +162,7 @@ def main(options: Options) -> None:
     except ValueError as error:
         raise SystemExit(f"{error}") from None
     what = FBPretraining(world=options.world, changes=options.set, seed=options.seed, device=options.device)
-    explorer = explorer_of(options, what) if options.model else None
+    explorer, what = explorer_of(options, what) if options.model else (None, what)
     told = 0
     with bar_with_time_left(console) as bar:
         task = bar.add_task("collecting", total=total)

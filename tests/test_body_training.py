@@ -18,7 +18,8 @@ from commands import run_zscout
 from zscout.lab.evaluation.judging import episode_returns
 from zscout.models.fb.body_training import Archive, BodyTrainer, Collector, cells_of
 from zscout.models.fb.buffer import Buffer
-from zscout.models.fb.learner import FBLearner, centred, fused
+from zscout.models.fb.graphs import fused
+from zscout.models.fb.learner import FBLearner, centred
 from zscout.models.fb.model import FB, FBConfig
 from zscout.models.fb.recipe import BodyRecipe
 from zscout.models.files.checkpoint import read_checkpoint, write_checkpoint
@@ -254,6 +255,12 @@ def test_the_scale_of_goals_must_fit_them(walker: Body) -> None:
             BodyTrainer(walker, replace(TINY, goal_scale=wrong))
 
 
+@pytest.mark.parametrize("feature", [-1, 6])
+def test_ramps_must_be_goal_features(walker: Body, feature: int) -> None:
+    with pytest.raises(ValueError, match=f"an entry of ramps must be .*{feature}"):
+        BodyTrainer(walker, replace(TINY, ramps=(feature,)))
+
+
 def test_sines_and_cosines_are_not_scaled() -> None:
     """Cheetahs that settled have turned little: scaled by these, half a turn would be more than 100 units."""
     cheetah = body("cheetah", threads=1)
@@ -339,7 +346,7 @@ def test_pretrain_makes_a_model_of_a_body(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "zero-shot returns" in done.stdout
     pace = json.loads((tmp_path / "model" / "training.json").read_text())["pace"]
-    assert pace["frames/s"] == pytest.approx(2 * pace["updates/s"], rel=0.2)  # 32 bodies, 16 updates a step
+    assert pace["frames/s"] == pytest.approx(pace["updates/s"], rel=0.2)  # 32 bodies, 32 updates a step
     assert "GPU" not in pace
     assert f"{pace['updates/s']:,.0f} updates/s, {pace['frames/s']:,.0f} frames/s" in done.stdout
     model = zscout.load(tmp_path / "model")

@@ -76,7 +76,7 @@ def test_collected_transitions_of_a_body(updates: int, trained: bool, tmp_path: 
     small = ("bodies=8", "episode=20", "hidden=16", f"dim={50 if trained else 12}", "batch=16", "warm_up=64")
     what = FBPretraining(world="walker", changes=(*small, "candidates=2"))
     options = Options(out=tmp_path, model="walker-fb")
-    explorer = explorer_of(options, what) if trained else None
+    explorer, what = explorer_of(options, what) if trained else (None, what)
     counts = list(collect(what, tmp_path / "data", 500, updates, explorer))
     assert counts == sorted(counts)
     for _ in gather(tmp_path / "data", tmp_path / "stored"):
@@ -101,8 +101,8 @@ def test_a_model_that_cannot_explore_is_named(named: str, tmp_path: Path) -> Non
     ("changes", "message"),
     [
         (("nonsense=1",), "nonsense"),
-        (("dim=12",), "dim 12 and repeat 1"),
-        (("repeat=2",), "dim 50 and repeat 2"),
+        (("dim=12",), "dim 12 and repeat"),
+        (("repeat=3",), "dim 50 and repeat 3"),
         (("warm_up=5000",), "warm_up=5000"),
     ],
 )
@@ -183,7 +183,7 @@ def test_errors_by_hand() -> None:
 
 
 def test_a_trained_model_has_smaller_errors(data: Dataset) -> None:
-    recipe = replace(TINY, steps=200, buffer=10_000, learning_rate=5e-3, gamma=0.8)
+    recipe = replace(TINY, steps=200, buffer=10_000, learning_rate=5e-3, gamma=0.8, layers=2, value_weight=0.0)
     trainer = DataTrainer(data, recipe, seed=0)
     before = trainer.judge(trainer.model)
     list(trainer.train(every=100))

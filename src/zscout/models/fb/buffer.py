@@ -10,7 +10,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor
 
 from zscout.base.edge import as_size
-from zscout.models.fb.learner import SAMPLE, FBLearner, LearnerTrainer, Rows, as_graph, centred
+from zscout.models.fb.graphs import as_graph
+from zscout.models.fb.learner import SAMPLE, FBLearner, LearnerTrainer, Rows, centred
 from zscout.models.fb.model import FB
 from zscout.models.fb.recipe import BufferRecipe
 

@@ -10,7 +10,8 @@ from jaxtyping import Float
 from torch import Generator, Tensor
 
 from zscout.models.fb.data import BatchWorld, Experience, random_forces
-from zscout.models.fb.learner import SAMPLE, FBLearner, LearnerTrainer, Rows, as_graph, centred, least
+from zscout.models.fb.graphs import as_graph
+from zscout.models.fb.learner import SAMPLE, FBLearner, LearnerTrainer, Rows, centred, least
 from zscout.models.fb.model import FB
 from zscout.models.fb.recipe import FBProgress, FBRecipe
 

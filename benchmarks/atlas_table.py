@@ -1,7 +1,11 @@
-"""The table of docs/atlas.md: python -m benchmarks.atlas_table FILE …, of ``benchmarks.atlas`` or lists of them."""
+"""The table of docs/atlas.md: python -m benchmarks.atlas_table FILE …, of ``benchmarks.atlas`` or lists of them.
+
+Of the same body and kinds of tasks, the last one counts: a later file has a newer model.
+"""
 
 import json
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +49,12 @@ def table(results: list[dict[str, Any]]) -> str:
     return "\n".join([head, "|---" * len(HEAD) + "|", *others])
 
 
+def stored(paths: Iterable[Path]) -> list[dict[str, Any]]:
+    """What these files hold."""
+    read = [json.loads(path.read_text()) for path in paths]
+    every = [result for found in read for result in (found if isinstance(found, list) else [found])]
+    return list({(result["body"], *result["kinds"]): result for result in every}.values())
+
+
 if __name__ == "__main__":
-    read = [json.loads(Path(name).read_text()) for name in sys.argv[1:]]
-    print(table([result for found in read for result in (found if isinstance(found, list) else [found])]))
+    print(table(stored(map(Path, sys.argv[1:]))))

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.atlas_table import rows as atlas_rows
+from benchmarks.atlas_table import stored
 from benchmarks.certificate_table import in_words
 from benchmarks.league import FEATURES, OWN
 from benchmarks.league_table import DEFAULT, PUBLISHED, WORDS, League, best, lost
@@ -21,7 +22,7 @@ from zscout.transfer.methods import METHODS
 ROOT = Path(__file__).parents[1]
 README, METHOD_PAGE, BODIES = ROOT / "README.md", ROOT / "docs" / "methods.md", ROOT / "docs" / "bodies.md"
 TRANSFER, POINT_MAZE = ROOT / "docs" / "transfer.md", ROOT / "docs" / "point-maze.md"
-ATLAS, CERTIFICATES = (ROOT / "results" / f"2026-11-{name}.json" for name in ("atlas-4", "certificates"))
+*ATLASES, CERTIFICATES = (ROOT / "results" / f"2026-11-{name}.json" for name in ("atlas-4", "atlas-5", "certificates"))
 BEGIN, END = "<!-- results: python -m benchmarks.pages -->", "<!-- end of results -->"
 MARKED = re.compile(f"{re.escape(BEGIN)}\n.*?{re.escape(END)}", re.DOTALL)
 
@@ -217,7 +218,7 @@ def row_title(method: str, choice: str) -> str:
 def readme_table() -> str:
     """README's results: the default and the rivals with the fewest lost steps, each row with its command."""
     league = League()
-    found = [line for line in atlas_rows(json.loads(ATLAS.read_text())) if ", suite" in line[0]]
+    found = [line for line in atlas_rows(stored(ATLASES)) if ", suite" in line[0]]
     bodies = " / ".join(line[4] for line in found if "noise" not in line[0])  # episode 5
     command, atlas = (
         "`python -m benchmarks.league --out FILE`",

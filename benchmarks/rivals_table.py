@@ -36,23 +36,30 @@ WORDS = {
 
 
 def table(results: list[dict[str, Any]]) -> str:
-    """Markdown: a row for each rival, a column for each body and noise."""
+    """Markdown: a row for each rival that played, a column for each body and noise."""
     columns = [(result, noisy) for result in results for noisy in (False, True)]
     head = ["", *(result["body"] + (", noise .3" if noisy else "") for result, noisy in columns)]
     rows = [["`usf-ucb`, atlas", *(_shares(result, _returns(result, "usf-ucb", noisy)) for result, noisy in columns)]]
     for start, regression, atlas in FAMILIES:
         title = WORDS[start] + ", our regression" * regression + ", atlas" * atlas
-        rows.append([title])
-        for result, noisy in columns:
-            name = _named(result, start, regression, atlas, noisy)
-            own, rival = _returns(result, "usf-ucb", noisy), _returns(result, name, noisy)
-            rows[-1].append(f"{_shares(result, rival)}; {_ratio(own.sum(0), rival.sum(0))}")
+        names = [_named(result, start, regression, atlas, noisy) for result, noisy in columns]
+        if not any(names):
+            continue
+        cells = [_cell(result, name, noisy) for name, (result, noisy) in zip(names, columns, strict=True)]
+        rows.append([title, *cells])
     lines = ["| " + " | ".join(line) + " |" for line in [head, *rows]]
     return "\n".join([lines[0], "|---" * len(head) + "|", *lines[1:]])
 
 
+def _cell(result: dict[str, Any], name: str, noisy: bool) -> str:
+    if not name:
+        return "–"
+    own, rival = _returns(result, "usf-ucb", noisy), _returns(result, name, noisy)
+    return f"{_shares(result, rival)}; {_ratio(own.sum(0), rival.sum(0))}"
+
+
 def _named(result: dict[str, Any], start: str, regression: bool, atlas: bool, noisy: bool) -> str:
-    """The entrant of a family."""
+    """The entrant of a family; empty if it did not play."""
     names: list[str] = list(result["returns"])
     for name in names:
         plain = name.removesuffix(", noise .3")
@@ -61,7 +68,7 @@ def _named(result: dict[str, Any], start: str, regression: bool, atlas: bool, no
         traits = "our regression" in name, "atlas" in name, name.endswith("noise .3")
         if same and not other and traits == (regression, atlas, noisy):
             return plain
-    raise KeyError((start, regression, atlas, noisy))
+    return ""
 
 
 def _returns(result: dict[str, Any], name: str, noisy: bool) -> Tensor:

@@ -23,7 +23,7 @@ from zscout.base.hints import known_name
 from zscout.cli.parts.progress import bar_with_time_left
 from zscout.lab.training.fb import FBPretraining
 from zscout.models.fb.body_training import BodyTrainer, Collector
-from zscout.models.fb.buffer import Buffer
+from zscout.models.fb.buffer import Buffer, check_ramps
 from zscout.models.fb.data import RUNS, force_steps
 from zscout.models.fb.model import FB
 from zscout.models.fb.recipe import BodyRecipe
@@ -136,6 +136,8 @@ def explorer_of(options: Options, what: FBPretraining) -> tuple[FB, FBPretrainin
         own = f"dim={model.dim}", f"repeat={model.about.get('repeat', 1)}"
         what = replace(what, changes=(*own, *what.changes))
         recipe = what.build_recipe()
+        if isinstance(model, FB):
+            check_ramps(recipe, len(model.goal_scale))
     except (OSError, ValueError) as error:
         raise SystemExit(f"{error}") from None
     assert isinstance(recipe, BodyRecipe)
@@ -171,6 +173,11 @@ def main(options: Options) -> None:
             if not console.is_terminal and done * 10 // total > told:  # lines in a log file
                 told = done * 10 // total
                 console.print(f"{done:,} of {total:,} transitions")
+    recipe = what.build_recipe()
+    if isinstance(recipe, BodyRecipe):
+        console.print(
+            f"next: zscout pretrain --world {what.world} --data {options.out} --set repeat={recipe.repeat} --out DIR"
+        )
 
 
 if __name__ == "__main__":

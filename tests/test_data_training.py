@@ -101,9 +101,10 @@ def test_a_model_that_cannot_explore_is_named(named: str, tmp_path: Path) -> Non
     ("changes", "message"),
     [
         (("nonsense=1",), "nonsense"),
-        (("dim=12",), "dim 12 and repeat"),
+        (("dim=12",), "dim 12 and repeat 1"),
         (("repeat=3",), "dim 50 and repeat 3"),
         (("warm_up=5000",), "warm_up=5000"),
+        (("ramps=[6]",), "an entry of ramps"),
     ],
 )
 def test_a_model_explores_only_as_it_was_trained(changes: tuple[str, ...], message: str, tmp_path: Path) -> None:
@@ -183,7 +184,7 @@ def test_errors_by_hand() -> None:
 
 
 def test_a_trained_model_has_smaller_errors(data: Dataset) -> None:
-    recipe = replace(TINY, steps=200, buffer=10_000, learning_rate=5e-3, gamma=0.8, layers=2, value_weight=0.0)
+    recipe = replace(TINY, hidden=64, batch=256, steps=250, buffer=10_000, gamma=0.8)
     trainer = DataTrainer(data, recipe, seed=0)
     before = trainer.judge(trainer.model)
     list(trainer.train(every=100))

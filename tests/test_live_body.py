@@ -167,8 +167,8 @@ def test_a_random_task_has_two_parts_and_the_same_number_the_same_task() -> None
 
 def test_it_finds_out_that_it_should_run_backward() -> None:
     run = begun(seed=0, reward={"table": table(walk_backward=1.0)})
-    last = side(steps(run, 120)[-1])
-    assert last["return"] > 20  # 37 when measured; a body that does nothing gets 0
+    last = side(steps(run, 200)[-1])
+    assert last["return"] > 35  # 66 when measured, and 110 to 138 with other seeds; a body that does nothing gets 0
     assert "backward" in last["likes"]
     assert last["pays"][GOALS.index("speed")] < -0.25
 

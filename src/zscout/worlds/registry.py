@@ -22,7 +22,7 @@ ENVIRONMENTS: dict[Kind, str] = {
     "point": "zscout.worlds.points.env:make_point_maze",
     "body": "zscout.worlds.bodies.env:make_body",
 }
-BODIES: dict[str, Any] = {"repeat": 2, "balance": 0.5, "task_share": 0.6}  # what their recipes share
+BODY_RECIPE: dict[str, Any] = {"repeat": 2, "balance": 0.5, "task_share": 0.6}
 LEARNED = "learned"  # the features of a network that learned its own
 
 
@@ -117,7 +117,7 @@ def _body(
 ) -> Place:
     """A body of the suite, with the keywords of its recipe."""
     models, tasks = {LEARNED: f"{name}-fb"}, f"zscout.worlds.bodies.tasks:{name.upper()}"
-    where, recipe = f"zscout.worlds.bodies.{world}", {"goal_features": name, **BODIES, **recipe}
+    where, recipe = f"zscout.worlds.bodies.{world}", {"goal_features": name, **BODY_RECIPE, **recipe}
     return Place(name, "body", name.capitalize(), where, arguments, models, recipe, tasks, goals, fall)
 
 

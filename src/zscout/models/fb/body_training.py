@@ -1,6 +1,7 @@
 """Trains an FB model of a body: updates on the device while the bodies' physics runs on the CPU.
 
-The bodies follow the model's own policies: pure exploration, random z; some have random controls.
+The bodies follow the model's own policies, of random z and of random rewards, half of them those that explore most;
+some have random controls.
 """
 
 from collections.abc import Callable, Iterator
@@ -174,7 +175,7 @@ class Collector:
             self._restart(ended)
 
     def _renew(self, model: FB, encoded: Float[Tensor, "n e"]) -> None:
-        """New z for a quarter of the bodies: half uniform, half B of stored observations; explorers take the widest."""
+        """New z for a quarter of the bodies; explorers take the widest of several."""
         n, k = len(self.z), self.recipe.candidates
         tried = self._draw_z(model, n * k).reshape(n, k, -1)
         rows, flat = encoded.repeat_interleave(k, 0), tried.flatten(0, 1)
@@ -186,6 +187,7 @@ class Collector:
         self.z = torch.where(renewed, chosen, self.z)
 
     def _draw_z(self, model: FB, n: int) -> Float[Tensor, "n d"]:
+        """z of random rewards, as many as the recipe says; of the others half uniform, half B of observations."""
         obs = self.buffer.next_obs[self.buffer.draw(n, self.rng)]
         B = centred(model.backward_of(obs))
         z = goals_or_uniform(B, 0.5, self.rng)

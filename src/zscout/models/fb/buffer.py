@@ -79,6 +79,12 @@ class Buffer:
         return torch.searchsorted(self.cumulated, draws * self.cumulated[-1])
 
 
+def check_ramps(recipe: BufferRecipe, goals: int) -> None:
+    """Raise unless ``ramps`` are places among so many goal features."""
+    for feature in recipe.ramps:
+        as_size(feature, "an entry of ramps", 0, goals - 1)
+
+
 class BufferTrainer(LearnerTrainer):
     """The learner and a buffer; on CUDA an update is one graph of fused kernels."""
 
@@ -91,8 +97,7 @@ class BufferTrainer(LearnerTrainer):
             raise ValueError(
                 f"goal_scale is {recipe.goal_scale}: expected {goals} numbers from {LEAST_SCALE:g}, or none"
             )
-        for feature in recipe.ramps:
-            as_size(feature, "an entry of ramps", 0, goals - 1)
+        check_ramps(recipe, goals)
         observed, balance = len(config.observation_low), recipe.balance
         self.buffer = Buffer(capacity, observed, config.actions, balance, self.device, config.goals)
 

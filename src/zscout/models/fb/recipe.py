@@ -43,7 +43,7 @@ class LearnerRecipe:
     value_weight: float = 0.0  # of the Bellman error of F·z, beyond its share of the FB loss
     goal_share: float = 0.5  # of the z in a batch: B(s) of the data; the others are uniform on the sphere
     task_share: float = 0.0  # of the z in a batch: those of random rewards; ``goal_share`` is of the others
-    ramps: tuple[int, ...] = ()  # goal features such as a speed: half of the random rewards go up or down one of them
+    ramps: tuple[int, ...] = ()  # places of goal features, such as a speed: half of the random rewards go along one
     noise: float = 0.2  # added to the policy's actions in training, clipped at 0.3
 
     def __post_init__(self) -> None:
@@ -61,6 +61,8 @@ class LearnerRecipe:
             elif kind is float and name not in ("gamma", *WEIGHTS):
                 in_range(value, name, 0.0, 1.0)
         as_discount(self.gamma)
+        if self.ramps and not self.task_share:
+            raise ValueError(f"ramps is {self.ramps}, but task_share is 0: no z is of a random reward")
         for name in WEIGHTS:
             in_range(getattr(self, name), name, 0.0, math.inf, open_end=True)
 
@@ -79,6 +81,11 @@ class FBRecipe(LearnerRecipe):
     chain: int = 20  # n: steps of a rollout that are summed before F bootstraps
     runs: int = 2_048  # rollouts at a time
     refresh: int = 100  # updates between new rollouts
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.task_share:
+            raise ValueError(f"task_share is {self.task_share:g}: the point maze is trained without random rewards")
 
     @property
     def phases(self) -> tuple[int, int, int]:

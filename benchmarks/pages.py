@@ -237,7 +237,7 @@ def readme_table() -> str:
         ]
         for title, cells, digits in places
     ]
-    same = "OpTI, tuned, with the same atlas: level, on the cheetah with noise ahead"
+    same = "OpTI, tuned, with the same atlas: level"
     return table(
         ["", "`usf-ucb`, default", "rival with the fewest lost steps", "command"],
         [*lines, ["walker / cheetah / quadruped", bodies, same, atlas]],

@@ -523,7 +523,7 @@ def test_the_documented_table_is_of_the_stored_returns() -> None:
 def test_the_benchmark_of_bodies_plays_all_its_entrants(tmp_path: Path) -> None:
     chosen = [*entrants("default", "cheetah"), *entrants("rivals", "cheetah")]
     with torch.no_grad():
-        league = League("cheetah", tmp_path / "f.json", named=("run", "walk"), horizon=8)
+        league = League("cheetah", tmp_path / "f.json", named=("crouch", "stand-still"), horizon=8)
         league.run(chosen, seeds=1, episodes=2)
     found = json.loads((tmp_path / "f.json").read_text())
     assert len(found["returns"]) == sum(len(one.noises) for one in chosen)

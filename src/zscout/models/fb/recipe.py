@@ -43,7 +43,7 @@ class LearnerRecipe:
     value_weight: float = 0.0  # of the Bellman error of F·z, beyond its share of the FB loss
     goal_share: float = 0.5  # of the z in a batch: B(s) of the data; the others are uniform on the sphere
     task_share: float = 0.0  # of the z in a batch: those of random rewards; ``goal_share`` is of the others
-    ramps: tuple[int, ...] = ()  # places of goal features, such as a speed: half of the random rewards go along one
+    ramps: tuple[int, ...] = ()  # places among the goal features B sees: half of the random rewards go along one
     noise: float = 0.2  # added to the policy's actions in training, clipped at 0.3
 
     def __post_init__(self) -> None:

@@ -133,19 +133,18 @@ def explorer_of(options: Options, what: FBPretraining) -> tuple[FB, FBPretrainin
         raise SystemExit("--model explores with a body, on the CPU, and without --updates")
     try:
         model = zscout.load(options.model)
-        own = f"dim={model.dim}", f"repeat={model.about.get('repeat', 1)}"
-        what = replace(what, changes=(*own, *what.changes))
+        held = model.about.get("repeat", 1)
+        what = replace(what, changes=(f"dim={model.dim}", f"repeat={held}", *what.changes))
         recipe = what.build_recipe()
         if isinstance(model, FB):
             check_ramps(recipe, len(model.goal_scale))
     except (OSError, ValueError) as error:
         raise SystemExit(f"{error}") from None
     assert isinstance(recipe, BodyRecipe)
-    repeat = recipe.repeat
-    wanted = PLACES[what.world].make().observation_space, recipe.dim, repeat
-    if not isinstance(model, FB) or (model.observation_space, model.dim, model.about.get("repeat", 1)) != wanted:
+    wanted = PLACES[what.world].make().observation_space, recipe.dim, recipe.repeat
+    if not isinstance(model, FB) or (model.observation_space, model.dim, held) != wanted:
         raise SystemExit(
-            f"{options.model} is no FB model of the {what.world} with dim {recipe.dim} and repeat {repeat}"
+            f"{options.model} is no FB model of the {what.world} with dim {recipe.dim} and repeat {recipe.repeat}"
         )
     if options.transitions <= recipe.warm_up:
         raise SystemExit(

@@ -42,11 +42,11 @@ class FBPretraining(Pretraining):
     def build_recipe(self) -> FBRecipe | BodyRecipe | DataRecipe:
         """The recipe of the place, as far as it applies, with the changes asked for."""
         kind, small = RECIPES["data" if self.data else self.kind]
-        own = dict(PLACES[self.world].recipe) if self.world else {}
-        if self.data:  # how long these held an action is not the world's choice
-            own.pop("repeat", None)
         known, texts = [field.name for field in fields(kind)], [f.name for f in fields(kind) if f.type is str]
-        recipe = kind(**{name: value for name, value in own.items() if not self.data or name in known})
+        own = PLACES[self.world].recipe if self.world else {}
+        if self.data:  # how long these held an action is not the world's choice
+            own = {name: value for name, value in own.items() if name in known and name != "repeat"}
+        recipe = kind(**own)
         changes: dict[str, Any] = dict(parse_change(text, known, texts) for text in self.changes)
         return replace(recipe, **(small if self.quick else {}) | changes)
 

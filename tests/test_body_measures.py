@@ -98,12 +98,12 @@ def test_returns_of_many_z_are_those_of_one_z_for_each_task(model: FB, cheetah: 
 
 
 def test_the_search_improves_on_its_start(model: FB, cheetah: Body) -> None:
-    task, z = body_task(cheetah, "walk"), model.sample_z(1, 0)[0]
+    task, z = body_task(cheetah, "walk"), model.sample_z(1, 2)[0]
     best = best_z(model, task, z, torch.Generator().manual_seed(0))
     starts = cheetah.random_states(8, torch.Generator().manual_seed(9))
     both = torch.stack([z, best])[None]
     before, after = episode_returns(model, cheetah, [task], both, starts, 24, 2).mean(-1)[0].tolist()
-    assert after > before + 1  # measured: 4.7 and 6.7
+    assert after > before + 2  # measured: 2.8 and 7.8
 
 
 def test_measures_have_labels_and_follow_from_the_seed(model: FB, saved: str, cheetah: Body) -> None:

@@ -45,7 +45,8 @@ def main(runs: int = 40, episodes: int = 15, noise: float = 0.0, seed: int = 0, 
     """
     torch.set_grad_enabled(False)
     runs, episodes, steps = (2, 2, 20) if quick else (runs, episodes, STEPS)
-    bfm, walker, labelled = zscout.load("walker-fb"), body("walker"), observations_of("walker-fb")
+    bfm, labelled = zscout.load("walker-fb"), observations_of("walker-fb")
+    walker = body("walker", repeat=bfm.about["repeat"])
     tasks = [body_task(walker, name) for name in NAMES]
     latents = torch.stack([zscout.infer_task(bfm, labelled, task(labelled)) for task in tasks])
     atlas = zscout.chart(bfm, walker, z=latents, starts=8, steps=steps, seed=seed)

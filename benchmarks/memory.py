@@ -105,7 +105,8 @@ def main(
     torch.set_grad_enabled(False)
     began = time.monotonic()
     model: Any = zscout.load("walker-fb")
-    observations, world = observations_of("walker-fb"), body("walker", threads=threads)
+    observations = observations_of("walker-fb")
+    world = body("walker", repeat=model.about["repeat"], threads=threads)
     row: dict[str, Reward] = {name: body_task(world, name) for name in NAMED[: tasks // 2]}
     row |= varied(world, tasks - len(row), seed)
     row |= {f"{name}, again": row[name] for name in NAMED[: min(AGAIN, tasks // 2)]}

@@ -11,6 +11,7 @@ import time
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Literal
 
 import torch
 import tyro
@@ -203,11 +204,17 @@ class Specialists:
 
 
 def main(
-    out: Path, body: str = "walker", minutes: float = 9.0, seed: int = 0, device: str = "cpu", settings: str = ""
+    out: Path,
+    body: str = "walker",
+    minutes: float = 9.0,
+    seed: int = 0,
+    device: str = "cpu",
+    settings: str = "",
+    kinds: tuple[Literal["suite", "benchmark", "held-out"], ...] = (),
 ) -> None:
     """Train for a number of minutes; writes the returns about every minute, with the budget spent.
 
-    ``settings`` changes the recipe: ``repeat=2,hidden=128``.
+    ``settings`` changes the recipe: ``repeat=2,hidden=128``. ``kinds`` of tasks: all if none is named.
     """
     changes = dict(word.split("=", 1) for word in settings.split(",") if word)
     plain = asdict(Recipe())
@@ -215,7 +222,8 @@ def main(
         raise SystemExit(f"there is no setting {unknown[0]}: there are {', '.join(plain)}")
     recipe = replace(Recipe(), **{name: type(plain[name])(value) for name, value in changes.items()})
     world = make_body(body, repeat=recipe.repeat)
-    learner = Specialists(world, body_tasks(world), recipe, seed, torch.device(device))
+    tasks = [task for kind in kinds or (None,) for task in body_tasks(world, kind)]
+    learner = Specialists(world, tasks, recipe, seed, torch.device(device))
     console, began, judged = Console(), time.monotonic(), time.monotonic()
     while learner.steps < recipe.warm_up:
         learner.collect()

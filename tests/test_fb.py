@@ -54,7 +54,9 @@ def random_model(**changes: object) -> FB:
 # The protocol
 
 
-@pytest.mark.parametrize("changes", [{}, {"gated": False, "frequencies": 0}, {"goal_features": "0,1", "heads": 1}])
+@pytest.mark.parametrize(
+    "changes", [{}, {"gated": False, "frequencies": 0}, {"goal_features": "0,1", "heads": 1}, {"normalised": True}]
+)
 def test_a_model_keeps_the_contract(changes: dict[str, object]) -> None:
     zscout.check_model(random_model(**changes))
 
@@ -119,8 +121,27 @@ def test_bad_input_says_why() -> None:
 # Inference
 
 
+def test_a_normalised_network_ignores_the_scale_of_its_hidden_layers() -> None:
+    """Where inputs of a ReLU have mean 0 and variance 1, its weights may be of any size."""
+    for normalised in (False, True):
+        model = FB(replace(random_model(layers=3).config, normalised=normalised), seed=1)
+        x = torch.randn(7, model.actor.weights[0].shape[1], generator=torch.Generator().manual_seed(0))
+        with torch.no_grad():
+            before = model.actor(x)
+            model.actor.weights[1].mul_(5.0)
+            near = torch.allclose(model.actor(x), before, rtol=1e-3, atol=1e-4)
+        assert near == normalised
+
+
 @pytest.mark.parametrize(
-    "changes", [{}, {"gated": False, "frequencies": 0}, {"heads": 1, "layers": 1}, {"dim": 1, "quadratic": False}]
+    "changes",
+    [
+        {},
+        {"gated": False, "frequencies": 0},
+        {"heads": 1, "layers": 1},
+        {"dim": 1, "quadratic": False},
+        {"layers": 3, "normalised": True},
+    ],
 )
 def test_inference_equals_the_trained_networks(changes: dict[str, object]) -> None:
     model, states = random_model(**changes), SMALL.random_states(5, torch.Generator().manual_seed(2))

@@ -66,3 +66,12 @@ def test_the_command_writes_returns_of_all_tasks(tmp_path: Path, monkeypatch: py
     assert list(found["returns"]) == [task.name for task in body_tasks(body("cheetah"))]
     assert found["recipe"]["repeat"] == 2
     assert found["control_steps_a_task"] == 4 * 2 * 2
+    main(
+        tmp_path / "b.json",
+        "cheetah",
+        minutes=0.0,
+        settings="bodies=2,batch=8,hidden=8,warm_up=3",
+        kinds=("benchmark",),
+    )
+    few = json.loads((tmp_path / "b.json").read_text())["returns"]
+    assert list(few) == [task.name for task in body_tasks(body("cheetah"), "benchmark")]

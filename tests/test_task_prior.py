@@ -119,6 +119,22 @@ def test_half_of_the_random_tasks_go_up_or_down_a_ramp() -> None:
     assert min(fits) > 0.1
 
 
+def test_a_gated_ramp_pays_only_above_the_mean_of_its_gate() -> None:
+    """With a feature of B for each cell of ramp × gate, z is the mean reward of the cells."""
+    goals = torch.rand(20_000, 2, generator=Generator().manual_seed(0)) - 0.5
+    cell = (goals > 0).long() @ torch.tensor([2, 1])
+    B = torch.nn.functional.one_hot(cell, 4).float()
+    B = B - B.mean(0)
+    z = random_tasks(B, goals, 200, Generator().manual_seed(1), ramps=(0,), gates=(1,))[:100]
+    low, high = z[:, [0, 2]], z[:, [1, 3]]  # gate below and above its mean, each with the ramp below and above
+    assert torch.allclose(low[:, 0], low[:, 1], atol=0.05)  # nothing is paid there …
+    up = high[:, 1] > high[:, 0]
+    assert 0.3 < float(up.float().mean()) < 0.7
+    assert (high.amax(1) > low[:, 0] + 1).all()  # … and here it is, up or down the ramp
+    plain = random_tasks(B, goals, 200, Generator().manual_seed(1), ramps=(0,))[:100]
+    assert ((plain[:, 0] - plain[:, 2]).abs() > 1).float().mean() > 0.9
+
+
 @pytest.mark.parametrize("name", ["cheetah-fb", "quadruped-fb", "walker-fb"])
 def test_a_shipped_model_has_the_prior_of_its_observations(
     name: Literal["cheetah-fb", "quadruped-fb", "walker-fb"],

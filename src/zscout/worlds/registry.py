@@ -22,7 +22,9 @@ ENVIRONMENTS: dict[Kind, str] = {
     "point": "zscout.worlds.points.env:make_point_maze",
     "body": "zscout.worlds.bodies.env:make_body",
 }
-BODY_RECIPE: dict[str, Any] = {"repeat": 2, "balance": 0.5, "task_share": 0.6}
+BODY_RECIPE: dict[str, Any] = {"repeat": 2, "balance": 0.5, "steps": 80_000, "task_share": 0.6}
+# Of bodies that must stand to run: the first goal feature, a height or how upright, gates the ramps
+STANDING: dict[str, Any] = {"gates": (0,), "task_share": 0.8, "explorers": 0.2, "random": 0.05, "normalised": True}
 LEARNED = "learned"  # the features of a network that learned its own
 
 
@@ -152,8 +154,8 @@ for _place in (
     _grid("four-rooms", "Four rooms", laplacian="fourrooms-laplacian"),
     _grid("maze", "Maze", laplacian="maze-laplacian"),
     Place("point-maze", "point", "Point maze", "zscout.worlds.points.maze:point_maze", {}, {LEARNED: "pointmaze-fb"}),
-    _planar("walker", LEAN, 0.5, goal_scale=(0.6, 1.0, 1.0, 2.5, 5.0, 5.0), steps=160_000),
-    _planar("cheetah", NOSE, 0.35, goal_scale=(0.4, 1.0, 1.0, 4.0, 5.0, 5.0), steps=80_000, angles=(1,)),
+    _planar("walker", LEAN, 0.5, goal_scale=(0.6, 1.0, 1.0, 2.5, 5.0, 5.0), **STANDING),
+    _planar("cheetah", NOSE, 0.35, goal_scale=(0.4, 1.0, 1.0, 4.0, 5.0, 5.0), angles=(1,)),
     _body(
         "quadruped",
         "quadruped:Quadruped",
@@ -161,8 +163,8 @@ for _place in (
         QUADRUPED_GOALS,
         TILTED,
         goal_scale=QUADRUPED_SCALE,
-        steps=160_000,
         ramps=(1,),  # forward
+        **STANDING,
     ),
 ):
     register(_place)

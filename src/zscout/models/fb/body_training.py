@@ -193,7 +193,7 @@ class Collector:
         z = goals_or_uniform(B, 0.5, self.rng)
         if share := self.recipe.task_share:
             goals = model.config.goals(obs[:DRAWN_TASKS])
-            tasks = random_tasks(B[:DRAWN_TASKS], goals, DRAWN_TASKS, self.rng, self.recipe.ramps)
+            tasks = random_tasks(B[:DRAWN_TASKS], goals, DRAWN_TASKS, self.rng, self.recipe.ramps, self.recipe.gates)
             which = torch.rand(n, 1, generator=self.rng, device=self.device) < share
             drawn = torch.randint(DRAWN_TASKS, (n,), generator=self.rng, device=self.device)
             z = torch.where(which, tasks[drawn], z)

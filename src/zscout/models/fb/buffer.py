@@ -80,9 +80,10 @@ class Buffer:
 
 
 def check_ramps(recipe: BufferRecipe, goals: int) -> None:
-    """Raise unless ``ramps`` are places among so many goal features."""
-    for feature in recipe.ramps:
-        as_size(feature, "an entry of ramps", 0, goals - 1)
+    """Raise unless ``ramps`` and ``gates`` are places among so many goal features."""
+    for name in ("ramps", "gates"):
+        for feature in getattr(recipe, name):
+            as_size(feature, f"an entry of {name}", 0, goals - 1)
 
 
 class BufferTrainer(LearnerTrainer):

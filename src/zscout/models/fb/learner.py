@@ -22,7 +22,10 @@ from zscout.models.fb.task_prior import random_tasks
 from zscout.models.networks import fill_moments, moments_of
 from zscout.models.sphere import goals_or_uniform
 
-ARCHITECTURE = ("dim", "gamma", "hidden", "layers", "frequencies", "gated", "quadratic", "goal_features", "angles")
+ARCHITECTURE = (
+    *("dim", "gamma", "hidden", "layers", "frequencies", "gated", "normalised", "quadratic"),
+    *("goal_features", "angles"),
+)
 SAMPLE = 200_000  # observations for moments
 
 
@@ -99,7 +102,7 @@ class FBLearner:
         z = goals_or_uniform(B.roll(1, 0), self.recipe.goal_share, self.rng)
         tasks = round(self.recipe.task_share * len(B))
         if tasks and goals is not None:  # rows are in random order
-            z[:tasks] = random_tasks(B, goals, tasks, self.rng, self.recipe.ramps)
+            z[:tasks] = random_tasks(B, goals, tasks, self.rng, self.recipe.ramps, self.recipe.gates)
         return z
 
     def update(self, rows: Rows, goals: Float[Tensor, "n g"]) -> Float[Tensor, "3"]:

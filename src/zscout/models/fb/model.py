@@ -54,6 +54,7 @@ class FBConfig:
     heads: int = 2  # independent F networks
     frequencies: int = 3  # sines and cosines of each input at 1 … this many half periods; 0: the input alone
     gated: bool = True  # the first layer multiplies two linear maps of its input, so that s and z interact
+    normalised: bool = False  # inputs of a ReLU have mean 0 and variance 1, as those of the first layer's tanh always
     quadratic: bool = True  # B also holds the goal features and their squares, so that they can always be rewarded
     goal_features: str = "all"  # what B sees: indices such as "0,1", or a name in GOAL_FEATURES
     angles: tuple[int, ...] = ()  # entries of the observation that are seen as sine and cosine: a turn by 2π is none
@@ -183,7 +184,7 @@ class FB(Freezable):
         self.register_buffer("rates", rates[:, None].float(), persistent=False)
         for name in ("forward_map", "backward_map", "actor"):
             inner = [shapes[f"{name}.weights.{layer}"] for layer in range(config.layers + 1)]
-            setattr(self, name, Perceptrons(inner, rng))
+            setattr(self, name, Perceptrons(inner, rng, normalised=config.normalised))
         low = [-math.inf if end is None else end for end in config.observation_low]
         high = [math.inf if end is None else end for end in config.observation_high]
         self.observation_space = Box(np.array(low, dtype=np.float32), np.array(high, dtype=np.float32))

@@ -11,10 +11,11 @@ from zscout.models.networks import rectified
 
 
 class Perceptrons(nn.Module):
-    """``copies`` fully connected networks of the same shape, batched; the first layer is normalised."""
+    """``copies`` fully connected networks of the same shape, batched; the first layer is normalised, or all are."""
 
-    def __init__(self, shapes: Sequence[tuple[int, ...]], rng: Generator) -> None:
+    def __init__(self, shapes: Sequence[tuple[int, ...]], rng: Generator, *, normalised: bool = False) -> None:
         super().__init__()
+        self.normalised = normalised
         self.weights, self.biases = nn.ParameterList(), nn.ParameterList()
         for shape in shapes:
             weight = torch.empty(shape)
@@ -31,14 +32,14 @@ class Perceptrons(nn.Module):
 
     def layers(self) -> "Layers":
         """The parameters in plain lists: reading them from a module takes longer than a small product."""
-        return Layers(self.weights, self.biases)
+        return Layers(self.weights, self.biases, self.normalised)
 
 
 class Layers:
     """Weights [copies in out] and biases [copies 1 out] of perceptrons; a single frozen one has none of the copies."""
 
-    def __init__(self, weights: Iterable[Tensor], biases: Iterable[Tensor]) -> None:
-        self.weights, self.biases = list(weights), list(biases)
+    def __init__(self, weights: Iterable[Tensor], biases: Iterable[Tensor], normalised: bool) -> None:
+        self.weights, self.biases, self.normalised = list(weights), list(biases), normalised
         first = self.weights[0]
         if first.ndim == 3 and len(first) == 1 and not first.requires_grad:  # batches of one are slower
             self.weights, self.biases = ([each[0] for each in part] for part in (self.weights, self.biases))
@@ -71,7 +72,8 @@ class Layers:
             share = torch.layer_norm(out, (self.hidden,), self.minus_two).sigmoid_()
             out = torch.addcmul(gate, gate, share, value=-2)
         for weight, shift in zip(self.weights[1:-1], self.biases[1:-1], strict=True):
-            out = rectified(product(out, weight, shift))
+            out = product(out, weight, shift)
+            out = rectified(torch.layer_norm(out, (self.hidden,)) if self.normalised else out)
         return out
 
 
@@ -82,7 +84,7 @@ class Split:
         first, *others = layers.weights
         # Stored by columns: a product with a single row is then faster
         self._on_obs, self._bias = first[..., :k, :].mT.contiguous().mT, layers.biases[0]
-        self.rest = Layers([first[..., k:, :].contiguous(), *others], layers.biases)
+        self.rest = Layers([first[..., k:, :].contiguous(), *others], layers.biases, layers.normalised)
         self._last: tuple[Tensor | None, Tensor] = (None, self._bias)
 
     def bias(self, encoded: Float[Tensor, "r k"], rows: int) -> Float[Tensor, "*copies _ first"]:

@@ -32,6 +32,7 @@ class LearnerRecipe:
     layers: int = 3
     frequencies: int = 3
     gated: bool = True
+    normalised: bool = False
     quadratic: bool = True
     goal_features: str = "all"
     angles: tuple[int, ...] = ()  # entries of the observation that are seen as sine and cosine
@@ -44,6 +45,7 @@ class LearnerRecipe:
     goal_share: float = 0.5  # of the z in a batch: B(s) of the data; the others are uniform on the sphere
     task_share: float = 0.0  # of the z in a batch: those of random rewards; ``goal_share`` is of the others
     ramps: tuple[int, ...] = ()  # places among the goal features B sees: half of the random rewards go along one
+    gates: tuple[int, ...] = ()  # places of goal features: a ramp counts where it and these are above their means
     noise: float = 0.2  # added to the policy's actions in training, clipped at 0.3
 
     def __post_init__(self) -> None:
@@ -63,6 +65,8 @@ class LearnerRecipe:
         as_discount(self.gamma)
         if self.ramps and not self.task_share:
             raise ValueError(f"ramps is {self.ramps}, but task_share is 0: no z is of a random reward")
+        if self.gates and not self.ramps:
+            raise ValueError(f"gates is {self.gates}, but there are no ramps that they could hold")
         for name in WEIGHTS:
             in_range(getattr(self, name), name, 0.0, math.inf, open_end=True)
 

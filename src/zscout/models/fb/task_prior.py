@@ -58,11 +58,18 @@ def covariance_of_rewards(
 
 
 def random_tasks(
-    B: Float[Tensor, "n d"], goals: Float[Tensor, "n g"], tasks: int, rng: Generator, ramps: Sequence[int] = ()
+    B: Float[Tensor, "n d"],
+    goals: Float[Tensor, "n g"],
+    tasks: int,
+    rng: Generator,
+    ramps: Sequence[int] = (),
+    gates: Sequence[int] = (),
 ) -> Float[Tensor, "tasks d"]:
     """z = E[B r] of random rewards, on the sphere of radius √d; ``B`` is centred, both are of the same observations.
 
-    Half of the rewards are ramps up or down one of the goal features ``ramps``, if there are any.
+    Half of the rewards are ramps up or down one of the goal features ``ramps``, if there are any. With ``gates`` a
+    reward is the product of what the ramp and each gate are above their means: to move fast is worth nothing to a body
+    on the ground.
     """
     scaled = (goals - goals.mean(0)) / goals.std(0).clamp(min=1e-6)
     along = tasks // 2 if ramps else 0
@@ -72,5 +79,8 @@ def random_tasks(
         which = torch.randint(2 * len(ramps), (along,), generator=rng, device=scaled.device)
         for place, feature in enumerate(ramps):  # no table of features: a captured graph cannot copy it
             slopes[feature] += (which == 2 * place).to(slopes) - (which == 2 * place + 1).to(slopes)
-        rewards = torch.cat([scaled @ slopes, rewards], 1)
+        sloped = scaled @ slopes
+        for feature in gates:
+            sloped = sloped.relu() * scaled[:, feature : feature + 1].relu()
+        rewards = torch.cat([sloped, rewards], 1)
     return project_sphere(rewards.mT @ B)

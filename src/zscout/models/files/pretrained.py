@@ -26,7 +26,7 @@ LATER: dict[type, dict[str, Any]] = {  # fields that old files lack
         "moment_hidden": USFAConfig.moment_hidden,
         "moment_layers": USFAConfig.moment_layers,
     },
-    FBConfig: {"prior": False, "angles": []},
+    FBConfig: {"prior": False, "angles": [], "normalised": False},
 }
 DTYPES = ("F32", "F16", "I8")  # of weights in a file
 

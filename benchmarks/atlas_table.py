@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-EPISODES = (1, 2, 3, 5, 10)
+EPISODES = (1, 2, 3, 5)
 HEAD = ["tasks × runs", "episode 1", *map(str, EPISODES[1:]), "worst task, 5"]
 DRAWS = 2_000  # of tasks, for the interval
 

@@ -107,7 +107,7 @@ def in_words(content: dict[str, Any]) -> str:
         f"- *Reward in one region / half of it in another, too*: {region.broken} / {decoy.broken} broken,",
         f"  {region.far} / {decoy.far} by more than half; `gain` after ten rewards in {region.early} / {decoy.early}",
         "  of the runs.",
-        f"- *{body['body'].capitalize()}, episode 3*: `share` is {_span(good)} on {len(good)} tasks with",
+        f"- *An earlier {body['body']}, episode 3*: `share` is {_span(good)} on {len(good)} tasks with",
         f"  {_short(GOOD)} of the oracle's return, {_span(poor)} on {len(poor)} others.",
     ]
     return "\n".join(lines)

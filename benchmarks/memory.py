@@ -3,8 +3,8 @@
 Twenty tasks of the walker: ten named ones, then ten that vary posture and speed, drawn by a seed; then five of the
 named ones again. Entrants: no memory; a memory that grows from task to task, by the first run of each; and one of ten
 random smooth rewards, which the tasks do not resemble. Each task is one episode of 1,000 control steps, every reward is
-seen. Every 10 steps: is ``best_z`` worth .9 of the oracle's z? What a z is worth is measured beforehand, by following
-all z of the atlas from other starts. The file holds the labels until it is, for good (1,000 if never), and the returns,
+seen. Every 10 actions: is ``best_z`` worth .9 of the oracle's z? What a z is worth is measured beforehand, by following
+all z of the atlas from other starts. The file holds the labels until it is, for good (all if never), and the returns,
 of each entrant, task and seed. ``table`` makes the table in the log.
 """
 
@@ -174,12 +174,12 @@ def run(
     state = world.random_states(seeds, rng).repeat(len(agents), 1)
     obs = world.observe(state).float().to(model.device)
     labels, total = torch.zeros(len(agents), seeds), torch.zeros(len(agents), seeds).double()
-    for t in range(STEPS):
+    for t in range(STEPS // world.repeat):
         z = torch.cat([agent.ask(own) for agent, own in zip(agents, obs.split(seeds), strict=True)])
         state, _ = world.advance(state, torch.as_tensor(model.act(obs, z)).cpu())
         entered = world.observe(state).float()
         paid = reward(entered).double().reshape(len(agents), seeds)
-        total, obs = total + paid, entered.to(model.device)
+        total, obs = total + paid * world.repeat, entered.to(model.device)
         seen = paid + noise * torch.randn(seeds, generator=rng).double()
         for agent, own, given in zip(agents, obs.split(seeds), seen, strict=True):
             agent.tell(own, given.to(model.device))

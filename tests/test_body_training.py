@@ -246,7 +246,8 @@ def test_returns_of_a_body_are_those_of_its_environment(walker: Body) -> None:
         ({"goal_scale": [10**400]}, "goal_scale is .1000.*, expected numbers"),
         ({"ramps": [3.0]}, "ramps is .3.0., expected whole numbers"),
         ({"ramps": [3]}, "ramps is .3,., but task_share is 0"),
-        ({"gates": [0]}, "gates is .0,., but there are no ramps"),
+        ({"gates": [0]}, "gates is .0,., but ramps is empty"),
+        ({"gates": [0], "ramps": [0], "task_share": 0.5}, "pays nothing"),
     ],
 )
 def test_a_recipe_says_what_is_wrong(changes: dict[str, object], message: str) -> None:
@@ -265,6 +266,16 @@ def test_ramps_and_gates_must_be_goal_features(walker: Body, feature: int) -> No
     for name in ("ramps", "gates"):
         with pytest.raises(ValueError, match=f"an entry of {name} must be .*{feature}"):
             BodyTrainer(walker, replace(TINY, **{"ramps": (3,), name: (feature,)}, task_share=0.5))  # type: ignore[arg-type]
+
+
+def test_a_gate_must_vary(walker: Body) -> None:
+    trainer = BodyTrainer(walker, replace(TINY, ramps=(3,), gates=(0,), task_share=0.5))
+    state, _ = walker.advance(walker.random_states(20, Generator().manual_seed(0)), torch.ones(20, 6))
+    obs = walker.observe(state).float()
+    trainer._standardise(obs)
+    with pytest.raises(ValueError, match="goal feature 0 .* the same in all"):
+        obs[:, 14] = 1.0  # the height
+        trainer._standardise(obs)
 
 
 def test_training_and_collecting_go_along_the_ramps(walker: Body) -> None:

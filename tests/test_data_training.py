@@ -101,7 +101,7 @@ def test_a_model_that_cannot_explore_is_named(named: str, tmp_path: Path) -> Non
     ("changes", "message"),
     [
         (("nonsense=1",), "nonsense"),
-        (("dim=12",), "dim 12 and repeat 1"),
+        (("dim=12",), "dim 12 and repeat 2"),
         (("repeat=3",), "dim 50 and repeat 3"),
         (("warm_up=5000",), "warm_up=5000"),
         (("ramps=[6]",), "an entry of ramps"),

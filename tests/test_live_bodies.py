@@ -23,11 +23,12 @@ from zscout.worlds.registry import LEARNED, PLACES, of_kind
 def untrained(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     """A body, and the folder of an untrained model of it with 300 observations."""
     name = "quadruped"
-    trainer = BodyTrainer(body(name, threads=1), replace(TINY, goal_features=name), seed=0)
+    trainer = BodyTrainer(body(name, repeat=2, threads=1), replace(TINY, goal_features=name), seed=0)
     trainer._warm_up()
-    trainer.model.about = {"name": f"{name}-fb", "world": name, "repeat": 1}
+    model = trainer.model
+    model.about = {"name": f"{name}-fb", "world": name, "repeat": 2}
     folder = tmp_path_factory.mktemp("models") / f"{name}-fb"
-    zscout.save(trainer.model, folder)
+    zscout.save(model, folder)
     save_observations(folder, trainer.observations[:300])
     return name, str(folder)
 
@@ -55,9 +56,9 @@ def test_it_has_presets_goals_and_a_stage_as_high_as_it_needs(offered: str) -> N
     assert {"stand", "walk", "run", "walk-backward", "crouch"} <= presets < {task["name"] for task in offer["tasks"]}
     words = {word for goal in offer["goals"] for word in (goal["low"], goal["high"])}
     assert {"backward", "upside down", "turning left"} <= words
-    assert offer["horizon"] == 1000
+    assert offer["horizon"] == 500  # actions, of two control steps each
     [begin, *_] = messages(begun(offered).begun("key"))
-    world = body(offered, threads=1)
+    world = body(offered, repeat=2, threads=1)
     assert begin["constants"]["seconds"] == world.seconds
     assert not begin["constants"]["planar"]
     assert len(begin["constants"]["far"]) == len(begin["constants"]["radii"])

@@ -116,6 +116,10 @@ class BufferTrainer(LearnerTrainer):
 
     def _standardise(self, obs: Float[Tensor, "n o"]) -> None:
         """Inputs scaled by these observations; goal features by the recipe, if it says how."""
+        varies = self.learner.online.config.goals(obs).std(0) > 1e-6
+        for feature in (*self.recipe.ramps, *self.recipe.gates):
+            if not varies[feature]:
+                raise ValueError(f"goal feature {feature} of ramps or gates is the same in all observations")
         self.learner.standardise(obs)
         if scale := self.recipe.goal_scale:
             for model in (self.learner.online, self.learner.target):

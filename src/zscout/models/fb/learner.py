@@ -23,8 +23,16 @@ from zscout.models.networks import fill_moments, moments_of
 from zscout.models.sphere import goals_or_uniform
 
 ARCHITECTURE = (
-    *("dim", "gamma", "hidden", "layers", "frequencies", "gated", "normalised", "quadratic"),
-    *("goal_features", "angles"),
+    "dim",
+    "gamma",
+    "hidden",
+    "layers",
+    "frequencies",
+    "gated",
+    "normalised",
+    "quadratic",
+    "goal_features",
+    "angles",
 )
 SAMPLE = 200_000  # observations for moments
 

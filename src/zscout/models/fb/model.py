@@ -54,7 +54,7 @@ class FBConfig:
     heads: int = 2  # independent F networks
     frequencies: int = 3  # sines and cosines of each input at 1 … this many half periods; 0: the input alone
     gated: bool = True  # the first layer multiplies two linear maps of its input, so that s and z interact
-    normalised: bool = False  # inputs of a ReLU have mean 0 and variance 1, as those of the first layer's tanh always
+    normalised: bool = False  # layer norm before every ReLU; before the first layer's tanh there always is one
     quadratic: bool = True  # B also holds the goal features and their squares, so that they can always be rewarded
     goal_features: str = "all"  # what B sees: indices such as "0,1", or a name in GOAL_FEATURES
     angles: tuple[int, ...] = ()  # entries of the observation that are seen as sine and cosine: a turn by 2π is none

@@ -32,13 +32,13 @@ class Perceptrons(nn.Module):
 
     def layers(self) -> "Layers":
         """The parameters in plain lists: reading them from a module takes longer than a small product."""
-        return Layers(self.weights, self.biases, self.normalised)
+        return Layers(self.weights, self.biases, normalised=self.normalised)
 
 
 class Layers:
     """Weights [copies in out] and biases [copies 1 out] of perceptrons; a single frozen one has none of the copies."""
 
-    def __init__(self, weights: Iterable[Tensor], biases: Iterable[Tensor], normalised: bool) -> None:
+    def __init__(self, weights: Iterable[Tensor], biases: Iterable[Tensor], *, normalised: bool) -> None:
         self.weights, self.biases, self.normalised = list(weights), list(biases), normalised
         first = self.weights[0]
         if first.ndim == 3 and len(first) == 1 and not first.requires_grad:  # batches of one are slower
@@ -84,7 +84,7 @@ class Split:
         first, *others = layers.weights
         # Stored by columns: a product with a single row is then faster
         self._on_obs, self._bias = first[..., :k, :].mT.contiguous().mT, layers.biases[0]
-        self.rest = Layers([first[..., k:, :].contiguous(), *others], layers.biases, layers.normalised)
+        self.rest = Layers([first[..., k:, :].contiguous(), *others], layers.biases, normalised=layers.normalised)
         self._last: tuple[Tensor | None, Tensor] = (None, self._bias)
 
     def bias(self, encoded: Float[Tensor, "r k"], rows: int) -> Float[Tensor, "*copies _ first"]:

@@ -66,7 +66,9 @@ class LearnerRecipe:
         if self.ramps and not self.task_share:
             raise ValueError(f"ramps is {self.ramps}, but task_share is 0: no z is of a random reward")
         if self.gates and not self.ramps:
-            raise ValueError(f"gates is {self.gates}, but there are no ramps that they could hold")
+            raise ValueError(f"gates is {self.gates}, but ramps is empty: set gates=[], too")
+        if set(self.gates) & set(self.ramps):
+            raise ValueError(f"gates is {self.gates} and ramps is {self.ramps}: a ramp down its own gate pays nothing")
         for name in WEIGHTS:
             in_range(getattr(self, name), name, 0.0, math.inf, open_end=True)
 

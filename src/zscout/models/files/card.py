@@ -111,7 +111,7 @@ def _closed(lines: list[str], about: dict[str, Any]) -> str:
     for part, words in made.items():
         if command := about.get(f"{part}command"):
             lines += ["", words, "", "```bash", str(command), "```"]
-    keys = ("world", "features", "recipe", "seed", "data", "updates", "version")
+    keys = ("world", "repeat", "features", "recipe", "seed", "data", "updates", "version")
     facts = {key: about[key] for key in keys if key in about}
     lines += ["", *[f"- {key}: {value}" for key, value in facts.items()]]
     return "\n".join(lines).rstrip() + "\n"

@@ -68,7 +68,7 @@ def random_tasks(
     """z = E[B r] of random rewards, on the sphere of radius √d; ``B`` is centred, both are of the same observations.
 
     Half of the rewards are ramps up or down one of the goal features ``ramps``, if there are any. With ``gates`` such
-    a reward is the product of what the ramp and each gate are above their means: to move fast on the ground is worth
+    a reward is the product of what the ramp and each gate are above their means: to move fast while lying is worth
     nothing.
     """
     scaled = (goals - goals.mean(0)) / goals.std(0).clamp(min=1e-6)

@@ -16,13 +16,17 @@ from benchmarks.atlas_table import stored
 from benchmarks.certificate_table import in_words
 from benchmarks.league import FEATURES, OWN
 from benchmarks.league_table import DEFAULT, PUBLISHED, WORDS, League, best, lost
+from benchmarks.rivals_table import with_same_atlas
 from zscout.lab.compare.tuning import FEWEST, SETTLING
 from zscout.transfer.methods import METHODS
 
 ROOT = Path(__file__).parents[1]
 README, METHOD_PAGE, BODIES = ROOT / "README.md", ROOT / "docs" / "methods.md", ROOT / "docs" / "bodies.md"
 TRANSFER, POINT_MAZE = ROOT / "docs" / "transfer.md", ROOT / "docs" / "point-maze.md"
-*ATLASES, CERTIFICATES = (ROOT / "results" / f"2026-11-{name}.json" for name in ("atlas-4", "atlas-5", "certificates"))
+CERTIFICATES, *ATLASES = (ROOT / "results" / f"2026-11-{name}.json" for name in ("certificates", "atlas-5", "atlas-6"))
+RIVALS = [ROOT / "results" / f"2026-11-rivals-{n}.json" for n in (2, 3)]  # with the models that ship
+PLAYED = ("walker", "cheetah", "quadruped")
+SUITE = re.compile(r"\w+, suite, [\d×]+$")  # the rows without noise
 BEGIN, END = "<!-- results: python -m benchmarks.pages -->", "<!-- end of results -->"
 MARKED = re.compile(f"{re.escape(BEGIN)}\n.*?{re.escape(END)}", re.DOTALL)
 
@@ -218,8 +222,8 @@ def row_title(method: str, choice: str) -> str:
 def readme_table() -> str:
     """README's results: the default and the rivals with the fewest lost steps, each row with its command."""
     league = League()
-    found = [line for line in atlas_rows(stored(ATLASES)) if ", suite" in line[0]]
-    bodies = " / ".join(line[4] for line in found if "noise" not in line[0])  # episode 5
+    found = {line[0].partition(",")[0]: line for line in atlas_rows(stored(ATLASES)) if SUITE.match(line[0])}
+    bodies = " / ".join(found[name][4] for name in PLAYED)  # episode 5
     command, atlas = (
         "`python -m benchmarks.league --out FILE`",
         "`python -m benchmarks.atlas --body-name walker --out FILE`",
@@ -237,10 +241,11 @@ def readme_table() -> str:
         ]
         for title, cells, digits in places
     ]
-    same = "OpTI, tuned, with the same atlas: level"
+    with_atlas = {result["body"]: with_same_atlas(result) for result in stored(RIVALS)}
+    same = f"OpTI, tuned, with the same atlas: return ÷ its {' / '.join(with_atlas[name] for name in PLAYED)}"
     return table(
         ["", "`usf-ucb`, default", "rival with the fewest lost steps", "command"],
-        [*lines, ["walker / cheetah / quadruped", bodies, same, atlas]],
+        [*lines, [" / ".join(PLAYED), bodies, same, atlas]],
     )
 
 
@@ -254,18 +259,23 @@ def _against(league: League, name: str, digits: int) -> tuple[str, str]:
 
 
 def body_table() -> str:
-    """What the models of bodies hold: means over all tasks, of the stored measurements."""
+    """What the models of bodies hold: means over the tasks of suite and benchmark, of the stored measurements."""
     lines = []
-    for name in ("walker", "cheetah", "quadruped"):
+    trained = json.loads((ROOT / "results" / "2026-11-specialists.json").read_text())
+    specialists = {one["body"]: one["returns"] for one in trained}  # of a body, the last one
+    for name in PLAYED:
         tasks = json.loads((ROOT / "results" / f"2026-11-measures-{name}.json").read_text())["tasks"]
+        tasks = [task for task in tasks if task["kind"] != "held-out"]
         columns = [
             [task["random_z"] for task in tasks],
             *([task["labels"][n] for task in tasks] for n in ("50", "150", "500")),
             [task["oracle"] for task in tasks],
             [task["ceiling"] for task in tasks],
+            [specialists[name][task["task"]] for task in tasks],
         ]
         lines.append([f"`{name}-fb`", str(len(tasks)), *(f"{sum(column) / len(column):.0f}" for column in columns)])
-    return table(["", "tasks", "random z", "50 labels", "150", "500", "oracle", "best z found"], lines)
+    head = ["", "tasks", "random z", "50 labels", "150", "500", "oracle", "best z found", "specialists"]
+    return table(head, lines)
 
 
 def table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:

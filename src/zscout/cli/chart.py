@@ -34,7 +34,8 @@ class Chart:
     behaviours: int = 2048  # Number of z: half of sample_z and of random smooth rewards, half children of the best.
     starts: int = 6  # Starts from which each is followed; with --data, segments of each, on average at least.
     steps: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
-    """Actions from each start, of which the first fifth is not counted; default: 300, with --data 100."""
+    """Actions from each start, of which the first fifth is not counted; default: 300, with --data 100, fewer if
+    trajectories are short."""
     seed: int = 0  # Seed of the z, the starts and the features.
     device: str = "cpu"  # cpu or cuda, for the networks.
     quick: Quick = False  # Quick test: 8 behaviours, 2 starts, 20 steps; do not use the atlas.
@@ -83,10 +84,11 @@ class Chart:
             raise ValueError(
                 f"{self.model} is a model of another world: its observations differ from the {self.world}'s"
             )
-        return Charting(model, world, *self._size(300), self.seed, folder=self.out)
+        behaviours, starts, steps = self._size()
+        return Charting(model, world, behaviours, starts, 300 if steps is None else steps, self.seed, folder=self.out)
 
-    def _size(self, steps: int) -> tuple[int, int, int]:
-        return (8, 2, 20) if self.quick else (self.behaviours, self.starts, steps if self.steps is None else self.steps)
+    def _size(self) -> tuple[int, int, int | None]:
+        return (8, 2, 20) if self.quick else (self.behaviours, self.starts, self.steps)
 
     def _reading(self, console: Console) -> Any:
         """The same from recorded trajectories."""
@@ -103,6 +105,9 @@ class Chart:
             wanted, found = model.observation_space.shape, data.next_obs.shape[1:]
             if wanted != found:
                 raise ValueError(f"{self.model} has observations {wanted}, the data has {found}")
-            return SegmentCharting(
-                model, data.trajectories, lambda rows: data.next_obs[rows], *self._size(100), self.seed, folder=self.out
+            size, out = self._size(), self.out
+            run = SegmentCharting(
+                model, data.trajectories, lambda rows: data.next_obs[rows], *size, self.seed, folder=out
             )
+        say(console, f"segments of {run.steps} steps")
+        return run

@@ -19,7 +19,7 @@ from zscout.cli.parts.options import (
     usage_errors,
 )
 from zscout.cli.parts.output import say, writable, writable_folder
-from zscout.cli.parts.progress import bar_with_time_left, stopped, stored_data
+from zscout.cli.parts.progress import bar_with_time_left, following, stopped, stored_data
 from zscout.worlds.registry import PLACES, of_kind
 
 if TYPE_CHECKING:
@@ -36,9 +36,9 @@ class Pretrain:
     world: World = OPEN_GRID
     data: DataPath = None
     layout: str = ""  # Of --data: exorl, d4rl, ogbench, minari, metamotivo or plain; default: as the files say.
-    # usfa (grids), or fb (point maze, bodies, data): a forward-backward model; only --set, --seed, --device and
-    # --quick apply.
     model: str = Usual("usfa")
+    """usfa (grids), or fb (point maze, bodies, data): a forward-backward model. Of the options below, only --set,
+    --seed, --device, --quick and --json apply to fb."""
     features: str = "laplacian"  # clusters, laplacian, or module:name: your table, or a function of the world.
     dim: int = 9  # Number of features; not for your own features.
     slip: float = 0.0  # Probability that a random action replaces the chosen one.
@@ -50,9 +50,8 @@ class Pretrain:
     patience: int = 20  # Stop training the policy after this many log lines (of 250 steps) without improvement.
     keep: str = "value"
     """Criterion for the best weights and for stopping: value (best policies), or psi (smallest error of ψ)."""
-    base: str = (
-        ""  # A trained model, by name or folder: only its M is trained, the second moment for the default score.
-    )
+    base: str = ""
+    """A trained model, by name or folder: only its M is trained, the second moment for the default score."""
     device: str = "cpu"  # cpu or cuda.
     quick: Quick = False  # Quick test: a few hundred steps; do not use the model.
     json: OutputFile = None  # Also write the log and the final quality to this file; creates its folder.
@@ -75,16 +74,19 @@ class Pretrain:
             say(console, run.before)
         with bar_with_time_left(console) as bar:
             task = bar.add_task("resuming" if run.resumed else "training", total=run.steps)
-            bar.update(task, completed=trainer.step)
             try:
-                for line in run.train(every=100 if self.quick else 250):
-                    told = "  ".join(filter(None, [run.told(line), told_pace(run.pace)]))
-                    bar.update(task, completed=line.step, description=told)
-                    if not console.is_terminal:  # lines, not a bar, in a log file
-                        say(console, f"step {line.step:,} of {run.steps:,}  {told}")
+                with following(bar, task, lambda: int(trainer.step)):
+                    for line in run.train(every=100 if self.quick else 250):
+                        told = "  ".join(filter(None, [run.told(line), told_pace(run.pace)]))
+                        bar.update(task, description=told)
+                        if not console.is_terminal:  # lines, not a bar, in a log file
+                            say(console, f"step {line.step:,} of {run.steps:,}  {told}")
             except KeyboardInterrupt as stop:
-                stopped(f"stopped at step {trainer.step}; run the same command again to resume", stop)
-        log = run.finish(time.perf_counter() - start)
+                where = f"resume at step {run.saved:,}" if run.saved else "begin anew: no checkpoint is written yet"
+                stopped(f"stopped at step {trainer.step:,}; run the same command again to {where}", stop)
+            bar.update(task, visible=False)
+            bar.add_task("measuring", total=None)
+            log = run.finish(time.perf_counter() - start)
         say(console, "; ".join(filter(None, [run.summary(log), told_pace(log["pace"])])))
         if self.json is not None:
             write_json(self.json, log)

@@ -98,7 +98,7 @@ def _frames(agent: OnlineTransfer, ground: Ground, task: Float[Tensor, "1 d"], e
             level=value,
             label=share(value),
             line=f"lost {lost:.1f} steps  value {share(value)}  ‖ẑ − z_r‖ {error:.2f}",
-            head=f"lost so far: {lost:.1f} steps of the best policy",
+            head=f"lost so far: {lost:.1f} steps of random walking",
             numbers=numbers,
         )
 

@@ -4,7 +4,7 @@ import contextlib
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -15,7 +15,7 @@ from zscout.cli.parts.output import fail, say
 TOLD = 1_000_000  # transitions between lines
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
+    from rich.progress import Progress, TaskID
 
     from zscout.lab.compare.comparison import Entrant, Outcome
     from zscout.lab.runs.executor import Executor
@@ -62,7 +62,27 @@ def bar_with_time_left(console: Console) -> "Progress":
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    return Progress(*columns, console=console, transient=True)
+    shown = console.is_interactive or console.is_jupyter  # elsewhere it would print an empty line
+    return Progress(*columns, console=console, transient=True, disable=not shown)
+
+
+@contextlib.contextmanager
+def following(bar: "Progress", task: "TaskID", done: Callable[[], int]) -> Iterator[None]:
+    """Show twice a second how much is done, however long it takes until the next line."""
+    ended = threading.Event()
+
+    def follow() -> None:
+        while not ended.wait(0.5):
+            bar.update(task, completed=done())
+
+    bar.update(task, completed=done())
+    thread = threading.Thread(target=follow, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 @contextlib.contextmanager

@@ -10,6 +10,7 @@ from typing import Any
 
 import zscout
 from zscout.base.files import parse_json, write_json
+from zscout.base.hints import nearest
 from zscout.models.files.checkpoint import read_checkpoint, write_checkpoint
 from zscout.models.files.folder import CARD, CONFIG, WEIGHTS, save
 
@@ -59,6 +60,7 @@ class Training(ABC):
         self.what, self.out = what, out
         self.trainer = self.build()
         self.resumed = read_checkpoint(self.trainer, out / CHECKPOINT, self.setting)
+        self.saved = self.trainer.step if self.resumed else 0  # the step of the checkpoint
         self._began = self._counts()
 
     @abstractmethod
@@ -108,7 +110,7 @@ class Training(ABC):
         for line in self.lines(every):
             if time.monotonic() - written > self.seconds_apart or self.trainer.finished:
                 write_checkpoint(self.trainer, self.out / CHECKPOINT, self.setting)
-                written = time.monotonic()
+                self.saved, written = self.trainer.step, time.monotonic()
             yield line
 
     @property
@@ -174,7 +176,7 @@ def parse_change(text: str, known: Sequence[str], texts: Sequence[str] = ()) -> 
     """Name and value of a change to a recipe, "name=value"; the values of ``texts`` are words."""
     name, _, value = text.partition("=")
     if name not in known:
-        raise ValueError(f"a recipe has no {name!r}; it has {', '.join(known)}")
+        raise ValueError(f"a recipe has no {name!r}: {nearest(name, known)}it has {', '.join(known)}")
     if name in texts:
         return name, value
     try:

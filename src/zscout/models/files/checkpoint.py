@@ -48,7 +48,8 @@ def read_checkpoint(trainer: Resumable, path: Path, setting: str = "") -> bool:
     except ValueError as error:
         raise ValueError(f"{error}; remove it to start over") from None
     if metadata.get("identity") != _identity(trainer, setting):
-        raise ValueError(f"{path} was written with other settings; remove it, or train into another folder")
+        what = "other settings (recipe, data, seed or device)"
+        raise ValueError(f"{path} was written with {what}; remove it, or train into another folder")
     trainer.resume(tensors, parse_json(metadata["counters"]))
     return True
 

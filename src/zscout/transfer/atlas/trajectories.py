@@ -18,16 +18,23 @@ KEPT = 60  # observations of a segment, evenly spaced: neighbours are much alike
 MOST = 40  # segments of a behaviour, on average
 CHUNK = 256  # segments that are read together
 PILOT = 8_192  # observations that scale the features
+LONGEST, SHORTEST = 100, 10  # steps of a segment, unless it is said
+FEW = 64  # behaviours for which segments are made shorter
 
 Read = Callable[[np.ndarray], np.ndarray]  # numbers of rows [n] → observations entered [n o]
+
+
+def fitting(lengths: np.ndarray, wanted: int) -> int:
+    """The most steps, of 10 to 100, that cut trajectories of these lengths into ``wanted`` segments; 10 if none do."""
+    return next((n for n in range(LONGEST, SHORTEST, -1) if (lengths // n).sum() >= wanted), SHORTEST)
 
 
 class SegmentCharting:
     """An atlas in the making: iterate over it, it yields the segments read; then ``atlas()``.
 
-    A trajectory is cut into segments of ``steps``. The z of a segment is that of its mean φ: the reward φ·w by which
-    what it visits differs from the data, so the policy of z is the model's imitation of it. N of these z are
-    behaviours; what one visits is what the segments visit whose z is nearest to it.
+    A trajectory is cut into segments of ``steps``, by default of ``fitting``. The z of a segment is that of its mean φ:
+    the reward φ·w by which what it visits differs from the data, so the policy of z is the model's imitation of it. N
+    of these z are behaviours; what one visits is what the segments visit whose z is nearest to it.
     """
 
     resumed = False  # it is short
@@ -39,22 +46,23 @@ class SegmentCharting:
         read: Read,
         behaviours: int = 2048,
         starts: int = 6,
-        steps: int = 100,
+        steps: int | None = None,
         seed: int = 0,
         *,
         folder: str | Path | None = None,
     ) -> None:
+        first, lengths = trajectories
+        self.steps = steps = fitting(lengths, FEW * starts) if steps is None else steps
         for name, value in (("behaviours", behaviours), ("starts", starts), ("steps", steps)):
             as_size(value, name, 1)
         self.bfm, self.read, self.rng, self.seed, self.folder = bfm, read, Generator().manual_seed(seed), seed, folder
-        first, lengths = trajectories
         begins = [np.arange(a, a + n - steps + 1, steps) for a, n in zip(first, lengths, strict=True) if n >= steps]
         found = np.concatenate(begins) if begins else np.empty(0, np.int64)
         self.behaviours = min(behaviours, len(found) // starts)
         if not self.behaviours:
             raise ValueError(
                 f"the data has {len(found)} segments of {steps} steps in a row, expected {starts} or more: the longest "
-                f"trajectory has {int(lengths.max())} steps; pass fewer --steps"
+                f"trajectory has {int(lengths.max())} steps; record more, or pass fewer --steps"
             )
         order = torch.randperm(len(found), generator=self.rng)[: MOST * self.behaviours]
         self.begins = found[order.sort().values.numpy()]

@@ -9,13 +9,15 @@ the return of every run, task and episode, and is written after each episode. ``
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
 import tyro
+from rich.console import Console
+from rich.progress import track
 from torch import Generator, Tensor
 
 import zscout
@@ -228,6 +230,7 @@ class League:
         rewards: list[Any] = list(self.tasks.values())
         starts = self.one.random_states(10, Generator().manual_seed(7))
         both = torch.stack([z, zero], 1)
+        print(f"{body_name}: the oracle's returns of {len(rewards)} tasks", flush=True)
         own = episode_returns(self.model, self.one, rewards, both, starts, horizon, repeat)
         self.oracle, by_atlas = own.mean(-1).mT
         self.result: dict[str, Any] = {
@@ -280,7 +283,7 @@ class League:
         total: Any = 0.0
         steps = self.horizon // repeat
         obs = world.observe(state).float().to(device)
-        for t in range(steps):
+        for t in counted(steps, f"episode {episode + 1}"):
             z = torch.cat([run.agent.ask(own) for run, own in zip(runs, obs.split(sizes), strict=True)])
             state, _ = world.advance(state, torch.as_tensor(model.act(obs, z)).cpu())
             entered = world.observe(state).float()
@@ -299,6 +302,12 @@ class League:
         if self.random is not None and len(self.tasks) == self.random.count:
             return self.random.each(obs).double()
         return torch.stack([task(obs[:, k]) for k, task in enumerate(self.tasks.values())], 1).double()
+
+
+def counted(steps: int, what: str) -> Iterable[int]:
+    """The numbers of the steps, in a terminal with a bar and the time left."""
+    console = Console(stderr=True)
+    return track(range(steps), what, console=console, transient=True, disable=not console.is_terminal)
 
 
 class Runs:

@@ -15,7 +15,7 @@ import torch
 import tyro
 from torch import Generator, Tensor
 
-from benchmarks.atlas import BodyOptions, League
+from benchmarks.atlas import BodyOptions, League, counted
 from zscout import OnlineTransfer
 from zscout.base.files import write_json
 
@@ -78,7 +78,7 @@ class Detected(League):
         late, every = (max(1, round(seconds / self.world.seconds)) for seconds in (LATE, EVERY))
         total = torch.zeros(len(state)).double()
         waiting: list[tuple[int, list[tuple[Tensor, Tensor, Tensor]]]] = []  # when, and what each entrant is told
-        for t in range(steps):
+        for t in counted(steps, f"episode {episode + 1}"):
             z = torch.cat([agent.ask(own) for (_, agent), own in zip(entrants, obs.split(runs), strict=True)])
             state, _ = self.world.advance(state, torch.as_tensor(self.model.act(obs, z)).cpu())
             entered = self.world.observe(state).float()

@@ -23,7 +23,7 @@ import torch
 import tyro
 from torch import Generator, Tensor
 
-from benchmarks.atlas import BodyOptions, League
+from benchmarks.atlas import BodyOptions, League, counted
 from zscout import Limit, OnlineTransfer
 from zscout.base.files import write_json
 from zscout.transfer.constants import SETTLED
@@ -101,7 +101,7 @@ class Falls(League):
         obs, steps = self.world.observe(state).float().to(device), 1_000 // self.world.repeat
         total, ground, settled = (torch.zeros(len(state)).double() for _ in range(3))
         late = round(SETTLED * steps)
-        for t in range(steps):
+        for t in counted(steps, f"episode {episode + 1}"):
             z = torch.cat([agent.ask(own) for agent, own in zip(agents.values(), obs.split(runs), strict=True)])
             state, _ = self.world.advance(state, torch.as_tensor(self.model.act(obs, z)).cpu())
             entered = self.world.observe(state).float()

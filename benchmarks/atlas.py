@@ -307,7 +307,7 @@ class League:
 def counted(steps: int, what: str) -> Iterable[int]:
     """The numbers of the steps, in a terminal with a bar and the time left."""
     console = Console(stderr=True)
-    return track(range(steps), what, console=console, transient=True, disable=not console.is_terminal)
+    return track(range(steps), what, console=console, transient=True, disable=not console.is_interactive)
 
 
 class Runs:

@@ -262,7 +262,7 @@ def shown(name: str, work: Iterator[int], total: int) -> None:
         task = bar.add_task(name, total=total)
         for done in work:
             bar.update(task, completed=done)
-            if done * 4 // total > told and not console.is_terminal:
+            if done * 4 // total > told and bar.disable:
                 told, spent = done * 4 // total, time.process_time() - began
                 print(
                     f"{name}: {done:,} of {total:,}, {spent:.0f} s, {spent * (total / done - 1):.0f} s left", flush=True

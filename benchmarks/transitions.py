@@ -171,7 +171,7 @@ def main(options: Options) -> None:
         task = bar.add_task("collecting", total=total)
         for done in collect(what, options.out, total, options.updates, explorer):
             bar.update(task, completed=done)
-            if not console.is_terminal and done * 10 // total > told:  # lines in a log file
+            if bar.disable and done * 10 // total > told:  # lines in a log file
                 told = done * 10 // total
                 console.print(f"{done:,} of {total:,} transitions")
     recipe = what.build_recipe()

@@ -14,6 +14,7 @@ from torch import Generator
 
 import zscout
 from benchmarks.transitions import Options, collect, explorer_of
+from benchmarks.transitions import main as collected
 from commands import run_zscout
 from data_files import LENGTHS, plain
 from zscout.cli import main
@@ -112,6 +113,12 @@ def test_a_model_explores_only_as_it_was_trained(changes: tuple[str, ...], messa
     options = Options(out=tmp_path, model="walker-fb", transitions=5_000)
     with pytest.raises(SystemExit, match=message):
         explorer_of(options, FBPretraining(world="walker", changes=changes))
+
+
+def test_the_point_maze_is_not_explored_by_a_model(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="apply to bodies only"):
+        collected(Options(out=tmp_path / "x", world="point-maze", updates=16))
+    assert not (tmp_path / "x").exists()
 
 
 # Training
@@ -266,7 +273,9 @@ def test_segments_are_as_long_as_trajectories_allow(data: Dataset) -> None:
     assert fitting(np.array([1_000] * 50), 384) == 100
     assert fitting(np.array([70] * 300), 384) == 35  # two of each
     assert fitting(np.array([70, 20]), 384) == 10
-    run = segments(DataTrainer(data, TINY).model, data, starts=1)
+    model = DataTrainer(data, TINY).model
+    assert segments(model, data, behaviours=5, starts=2).steps > 60  # ten segments are enough
+    run = segments(model, data, starts=1)
     assert run.behaviours >= 64
     assert ((data.trajectories[1] // (run.steps + 1)).sum()) < 64
 

@@ -76,10 +76,12 @@ def test_the_first_picture_is_of_its_command_and_its_words_are_true(tmp_path: Pa
     assert run_zscout([*command.split(), "--json", "run.json"], tmp_path).returncode == 0
     steps = json.loads((tmp_path / "run.json").read_text())["steps"]
     best = steps[-1]["entered"]
+    assert steps[-1]["regret"] < 1e-6
+    assert best in [s["entered"] for s in steps[: stays - 3]]
     assert [s["entered"] == best for s in steps[stays - 2 :]] == [False] + [True] * (61 - stays)
     assert [s["value"] > 0.99 for s in steps[worth - 2 :]] == [False] + [True] * (61 - worth)
     drawn, shown = (last_frame(path) for path in (tmp_path / "transfer.gif", ROOT / "docs/images/transfer.gif"))
-    assert np.abs(drawn - shown).mean() < 4  # another run: 8
+    assert np.abs(drawn - shown).mean() < 4  # another run: 8; then draw it again by that command
 
 
 def last_frame(path: Path) -> np.ndarray:

@@ -249,7 +249,7 @@ def test_pretrain_adds_m_to_a_trained_model(tmp_path: Path) -> None:
     assert type(before) is USFA
     added = replace(what, base=str(tmp_path / "plain"), changes=("hidden=32", "moment_steps=20"))
     run = GridTraining(added, tmp_path / "more")
-    assert [line.step for line in run.train(10)] == [310, 320]
+    assert [(line.step, run.step) for line in run.train(10)] == [(310, 310), (320, 320)]
     log = run.finish(1.0)
     model = zscout.load(tmp_path / "more")
     assert isinstance(model, MomentUSFA)

@@ -34,8 +34,8 @@ class Chart:
     behaviours: int = 2048  # Number of z: half of sample_z and of random smooth rewards, half children of the best.
     starts: int = 6  # Starts from which each is followed; with --data, segments of each, on average at least.
     steps: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
-    """Actions from each start, of which the first fifth is not counted; default: 300, with --data 100, fewer if
-    trajectories are short."""
+    """Actions from each start, of which the first fifth is not counted; default: 300, with --data 100, or
+    fewer if those do not show 64 behaviours."""
     seed: int = 0  # Seed of the z, the starts and the features.
     device: str = "cpu"  # cpu or cuda, for the networks.
     quick: Quick = False  # Quick test: 8 behaviours, 2 starts, 20 steps; do not use the atlas.
@@ -55,7 +55,7 @@ class Chart:
             try:
                 for done in run:
                     bar.update(task, completed=done)
-                    if not console.is_terminal and done * 20 // run.total > told:  # lines, not a bar, in a log file
+                    if bar.disable and done * 20 // run.total > told:  # lines, not a bar, in a log file
                         told = done * 20 // run.total
                         say(console, f"{done:,} of {run.total:,} {'steps' if self.data is None else 'segments'}")
             except KeyboardInterrupt as stop:

@@ -67,23 +67,23 @@ class Pretrain:
             writable_folder(self.out)
             writable(self.json)
             run = self._training(console)
-        start, trainer = time.perf_counter(), run.trainer
+        start = time.perf_counter()
         if run.resumed:
-            say(console, f"resuming at step {trainer.step:,} of {run.steps:,}")
+            say(console, f"resuming at step {run.step:,} of {run.steps:,}")
         if run.before:
             say(console, run.before)
         with bar_with_time_left(console) as bar:
             task = bar.add_task("resuming" if run.resumed else "training", total=run.steps)
             try:
-                with following(bar, task, lambda: int(trainer.step)):
+                with following(bar, task, lambda: run.step):
                     for line in run.train(every=100 if self.quick else 250):
                         told = "  ".join(filter(None, [run.told(line), told_pace(run.pace)]))
                         bar.update(task, description=told)
-                        if not console.is_terminal:  # lines, not a bar, in a log file
+                        if bar.disable:  # lines, not a bar, in a log file
                             say(console, f"step {line.step:,} of {run.steps:,}  {told}")
             except KeyboardInterrupt as stop:
                 where = f"resume at step {run.saved:,}" if run.saved else "begin anew: no checkpoint is written yet"
-                stopped(f"stopped at step {trainer.step:,}; run the same command again to {where}", stop)
+                stopped(f"stopped at step {run.step:,}; run the same command again to {where}", stop)
             bar.update(task, visible=False)
             bar.add_task("measuring", total=None)
             log = run.finish(time.perf_counter() - start)

@@ -112,7 +112,7 @@ class Reproduce:
             task = bar.add_task("drawing", total=number_of_files(story))
             for path in written_files(story, self.out):
                 bar.update(task, advance=1, description=f"drawing {path.name}")
-                if not console.is_terminal and path.suffix == ".svg":  # lines, not a bar, in a log file
+                if bar.disable and path.suffix == ".svg":  # lines, not a bar, in a log file
                     say(console, f"drew {path}")
 
     @staticmethod

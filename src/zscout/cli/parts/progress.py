@@ -98,7 +98,7 @@ def stored_data(console: Console | None, path: Path, folder: Path, layout: str =
         task = bar.add_task("reading", total=None)
         for done, total, read in gather(path, folder, layout):
             bar.update(task, completed=done, total=total, description=f"reading: {read:,} transitions")
-            if not console.is_terminal and read // TOLD > told:  # lines, not a bar, in a log file
+            if bar.disable and read // TOLD > told:  # lines, not a bar, in a log file
                 told = read // TOLD
                 say(console, f"read {read:,} transitions, {done:,} of {total:,} files")
     try:
@@ -131,7 +131,7 @@ def run_with_bar(specs: "list[Spec]", store: "Store", executor: "Executor", cons
                 done += len(chunk.answers)
                 method = chunk.answers[0].spec.method
                 bar.update(task, advance=len(chunk.answers), description=method)
-                if not console.is_terminal:  # lines, not a bar, in a log file
+                if bar.disable:  # lines, not a bar, in a log file
                     told = f"{done:,} of {total:,}: {method}, {len(chunk.answers)} runs in {chunk.seconds:.1f} s"
                     say(console, told)
         except KeyboardInterrupt as stop:

@@ -90,7 +90,7 @@ class GridTraining(Training):
         self.setting = f"patience {what.patience}" + (f", keep {what.keep}" if what.keep != "value" else "")
         super().__init__(what, out)
         self.exact = ExactModel(self.world, self.phi, self.trainer.recipe.gamma)
-        self._with_moments: USFA | None = None
+        self._moments: MomentTrainer | None = None
         if what.base:
             self._take(load(what.base))
 
@@ -132,9 +132,14 @@ class GridTraining(Training):
         return self.trainer.recipe.steps + self.trainer.recipe.moment_steps
 
     @property
+    def step(self) -> int:
+        """Steps so far, of M, too."""
+        return super().step if self._moments is None else self.trainer.recipe.steps + self._moments.step
+
+    @property
     def trained(self) -> USFA:
         """With M, if the recipe trains it."""
-        return (self._with_moments or self.trainer.model).cpu()
+        return (self._moments or self.trainer).model.cpu()
 
     def lines(self, every: int) -> Iterator[Progress]:
         """With verdicts."""
@@ -145,10 +150,9 @@ class GridTraining(Training):
         """Train the policy and ψ, then M. M is short to train and the same each time, so it has no checkpoint."""
         yield from super().train(every)
         if self.trainer.recipe.moment_steps:
-            moments = MomentTrainer(self.trainer.model, self.trainer.data, self.trainer.recipe, self.what.seed)
-            for loss in moments.train(every):
-                yield Progress(self.trainer.recipe.steps + moments.step, loss, 0.0, None)
-            self._with_moments = moments.model
+            self._moments = MomentTrainer(self.trainer.model, self.trainer.data, self.trainer.recipe, self.what.seed)
+            for loss in self._moments.train(every):
+                yield Progress(self.step, loss, 0.0, None)
 
     def judge(self, model: USFA) -> dict[str, Any]:
         """By the exact model, on z that selection did not use."""

@@ -95,6 +95,12 @@ class Training(ABC):
         return found
 
     @property
+    def step(self) -> int:
+        """Steps so far."""
+        found: int = self.trainer.step
+        return found
+
+    @property
     def trained(self) -> Any:
         """The model as it is now, on the CPU."""
         return self.trainer.model.cpu()

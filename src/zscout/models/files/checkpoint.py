@@ -48,7 +48,7 @@ def read_checkpoint(trainer: Resumable, path: Path, setting: str = "") -> bool:
     except ValueError as error:
         raise ValueError(f"{error}; remove it to start over") from None
     if metadata.get("identity") != _identity(trainer, setting):
-        what = "other settings (recipe, data, seed or device)"
+        what = "other settings (recipe, features, data, seed, device, patience or keep)"
         raise ValueError(f"{path} was written with {what}; remove it, or train into another folder")
     trainer.resume(tensors, parse_json(metadata["counters"]))
     return True

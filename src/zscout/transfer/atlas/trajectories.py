@@ -52,9 +52,10 @@ class SegmentCharting:
         folder: str | Path | None = None,
     ) -> None:
         first, lengths = trajectories
-        self.steps = steps = fitting(lengths, FEW * starts) if steps is None else steps
-        for name, value in (("behaviours", behaviours), ("starts", starts), ("steps", steps)):
+        for name, value in (("behaviours", behaviours), ("starts", starts)):
             as_size(value, name, 1)
+        wanted = min(FEW, behaviours) * starts
+        self.steps = steps = fitting(lengths, wanted) if steps is None else as_size(steps, "steps", 1)
         self.bfm, self.read, self.rng, self.seed, self.folder = bfm, read, Generator().manual_seed(seed), seed, folder
         begins = [np.arange(a, a + n - steps + 1, steps) for a, n in zip(first, lengths, strict=True) if n >= steps]
         found = np.concatenate(begins) if begins else np.empty(0, np.int64)

@@ -105,9 +105,8 @@ class Chart:
             wanted, found = model.observation_space.shape, data.next_obs.shape[1:]
             if wanted != found:
                 raise ValueError(f"{self.model} has observations {wanted}, the data has {found}")
-            size, out = self._size(), self.out
             run = SegmentCharting(
-                model, data.trajectories, lambda rows: data.next_obs[rows], *size, self.seed, folder=out
+                model, data.trajectories, lambda rows: data.next_obs[rows], *self._size(), self.seed, folder=self.out
             )
         say(console, f"segments of {run.steps} steps")
         return run

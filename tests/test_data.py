@@ -1,8 +1,10 @@
 """Readers of public layouts: the same episodes in each, in blocks; files that are damaged, hostile or wrong."""
 
 import errno
+import io
 import os
 import pickle
+import tracemalloc
 import zipfile
 from itertools import pairwise
 from pathlib import Path
@@ -19,6 +21,7 @@ from data_files import LENGTHS, WRITERS, plain, transitions
 from zscout.base.hints import MissingExtraError
 from zscout.models.data import tables
 from zscout.models.data.dataset import Dataset, continuous, gather
+from zscout.models.data.layouts import data_files
 
 
 def read(path: Path, into: Path, layout: str = "") -> Dataset:
@@ -255,6 +258,110 @@ def test_a_small_file_that_unpacks_to_very_much_is_refused(
     with pytest.raises(ValueError, match="should have .* are stored"):
         read(folder, tmp_path / "cache")
     assert not (tmp_path / "cache").exists()
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_flags_other_than_0_and_1_are_refused(
+    name: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """File, field and the first row are named, wherever blocks end."""
+    monkeypatch.setattr(tables, "ROWS", 2)
+    WRITERS[name][1](folder)
+    file = data_files(folder)[0]
+    for wrong in (np.nan, 0.5, -1.0, 1e-30, 2.0, np.inf):
+        field = with_flag(with_flag(file, 4, -7.0)[0], 3, wrong)[1]
+        with pytest.raises(ValueError, match=rf"{file.name}: {field} of row 3 is {wrong}, expected 0 or 1"):
+            read(folder, tmp_path / "cache")
+        assert not (tmp_path / "cache").exists()
+    with_flag(file, 4, 1.0)
+    for right in (0.0, 1.0):
+        with_flag(file, 3, right)
+        read(folder, tmp_path / "cache")
+
+
+def with_flag(path: Path, row: int, value: float) -> tuple[Path, str]:
+    """The file with another number in a flag, as float64, and the name of its field."""
+    ends = ("terminals", "terminated", "terminations", "discount")
+    if path.suffix == ".hdf5":
+        with h5py.File(path, "a") as file:
+            names = list[str]()
+            file.visit(names.append)
+            name = next(one for one in names if one.endswith(ends))
+            flags = file[name][()].astype(float)
+            flags[row] = value
+            del file[name]
+            file[name] = flags
+        return path, name
+    if path.suffix == ".parquet":
+        table = pyarrow.parquet.read_table(path)
+        flags = table["terminated"].to_numpy().astype(float)
+        flags[row] = value
+        at = table.column_names.index("terminated")
+        pyarrow.parquet.write_table(table.set_column(at, "terminated", pyarrow.array(flags)), path)
+        return path, "terminated"
+    arrays = dict(np.load(path))
+    name = next(one for one in arrays if one.endswith(ends))
+    arrays[name] = arrays[name].astype(float)
+    arrays[name][row] = value
+    np.savez(path, **arrays)
+    return path, name
+
+
+@pytest.mark.parametrize("name", ["truncated", "timeouts"])
+def test_flags_that_only_end_a_trajectory_are_checked_too(name: str, folder: Path, tmp_path: Path) -> None:
+    flags = np.where(np.arange(sum(LENGTHS)) == 5, np.nan, 0.0)
+    if name == "truncated":
+        plain(folder / "a.npz", truncated=flags)
+    else:
+        WRITERS["d4rl with next"][1](folder)
+        with h5py.File(folder / "maze-v0.hdf5", "a") as file:
+            del file[name]
+            file[name] = flags
+    with pytest.raises(ValueError, match=f"{name} of row 5 is nan"):
+        read(folder, tmp_path / "cache")
+
+
+def npy(shape: tuple[int, ...], content: bytes = b"", by_columns: bool = False) -> bytes:
+    """An array in NumPy's format whose header says this shape."""
+    made = io.BytesIO()
+    np.lib.format.write_array_header_1_0(made, {"descr": "<f4", "fortran_order": by_columns, "shape": shape})
+    return made.getvalue() + content
+
+
+SIZE = 2**23
+BOMBS = {
+    "zeros": (npy((SIZE // 4,), bytes(SIZE)), "8,388,608 bytes"),
+    "zeros by columns": (npy((SIZE // 8, 2), bytes(SIZE), by_columns=True), "8,388,608 bytes"),
+    "a long header": (b"\x93NUMPY\x02\x00" + SIZE.to_bytes(4, "little") + b" " * SIZE, "cannot be read"),
+    "a header of more": (npy((10**12,), bytes(SIZE)), "4,000,000,000,000 bytes"),
+    "a header of a little more": (npy((SIZE // 16,), bytes(SIZE // 4 - 4)), "breaks off"),
+    "the same by columns": (npy((SIZE // 32, 2), bytes(SIZE // 4 - 4), by_columns=True), "breaks off"),
+}
+
+
+@pytest.mark.parametrize("kind", BOMBS)
+def test_the_size_of_an_array_is_read_from_its_header_and_refused_before_it_is_unpacked(
+    kind: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables, "UNSTORED", 2**21)
+    content, why = BOMBS[kind]
+    with zipfile.ZipFile(folder / "a.npz", "w", zipfile.ZIP_DEFLATED) as file:
+        for name in ("obs", "action", "next_obs", "terminated"):
+            file.writestr(f"{name}.npy", content)
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match=rf"a\.npz.*{why}"):
+            read(folder, tmp_path / "cache")
+        assert tracemalloc.get_traced_memory()[1] < SIZE / 8
+    finally:
+        tracemalloc.stop()
+
+
+def test_what_packs_well_is_read_and_what_packs_as_zeros_do_is_not() -> None:
+    tables.check_packed(10**7 * 4, 10**7 * 4 // 1_000, "the flags of ten million transitions")
+    tables.check_packed(10**9, 5 * 10**6, "observations with a single 1 of hundreds")
+    with pytest.raises(ValueError, match="720,000,000 bytes, 800,000 are stored"):
+        tables.check_packed(720 * 10**6, 800 * 10**3, "zeros")
 
 
 def test_a_full_disk_is_named_while_data_is_read(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

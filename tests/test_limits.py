@@ -323,3 +323,27 @@ def test_the_benchmark_of_the_ground_follows_the_best_of_the_cheapest(
     assert found["ground"] == pytest.approx(min(found["candidates"])) == pytest.approx(np.mean(found["parts"]))
     assert found["ground"] == pytest.approx(0.2 * found["first fifth"] + 0.8 * found["settled"])
     assert found["by the atlas"] == sorted(found["by the atlas"])
+
+
+def test_another_cost_under_the_same_name_is_refused(atlas: Atlas, tmp_path: Path) -> None:
+    """By its values where the atlas has been; the same function, written anew or in float32, goes on."""
+
+    def limits(*costs: Cost) -> list[Limit]:
+        known = [Limit(cost=cost, at_most=AT_MOST, name=f"cost {k}") for k, cost in enumerate(costs)]
+        return [Limit(at_most=1.0, name="told"), *known]
+
+    def scaled(by: float) -> Cost:
+        return lambda obs: by * near(0.5, 0.5)(obs)
+
+    OnlineTransfer(Drifter(), atlas=atlas, limit=limits(beyond, scaled(1.0))).save(tmp_path)
+    rounded = Atlas.load(atlas.save(tmp_path / "rounded"), Drifter())  # its observations differ in the third digit
+    for same in (scaled(1.0), scaled(1.0 + 1e-8)):
+        for where in (atlas, rounded):
+            again = OnlineTransfer.load(tmp_path, Drifter(), atlas=where, limit=limits(beyond, same))
+            again.save(tmp_path / "again")
+            OnlineTransfer.load(tmp_path / "again", Drifter(), atlas=atlas, limit=limits(beyond, same))
+    for other in (scaled(1.0 + 1e-5), lambda obs: 1 - beyond(obs), lambda obs: (obs[:, 0] > 0.22).double()):
+        with pytest.raises(ValueError, match="limit 'cost 1' has another cost"):
+            OnlineTransfer.load(tmp_path, Drifter(), atlas=atlas, limit=limits(beyond, other))
+    with pytest.raises(ValueError, match="limit 'cost 0' has another cost"):
+        OnlineTransfer.load(tmp_path, Drifter(), atlas=atlas, limit=limits(scaled(1.0), scaled(1.0)))

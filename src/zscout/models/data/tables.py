@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
+from io import BytesIO
 from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +19,9 @@ from zscout.base.hints import MissingExtraError
 ROWS = 65_536  # of a block
 DEEPEST = 2  # groups around an array that is used
 WIDEST = 10_000  # numbers in a row
-PACKED, UNSTORED = 2_000, 2**24  # most bytes of an array for each one stored; more are fine if they are few
+PACKED, UNSTORED = 500, 2**26  # most bytes of an array for each one stored; more are fine if they are few
+LONGEST_HEADER = 2**14  # bytes of an .npy that say what it holds
+FLAGS = ("terminals", "timeouts", "terminations", "terminated", "next_terminated", "truncated", "discount")
 NUMBERS = "biuf"  # kinds of dtype: bool, int, unsigned, float
 
 
@@ -61,7 +64,13 @@ class Table(ABC):
             found = ", ".join(f"{name} {length:,}" for name, length in lengths.items())
             raise ValueError(f"{self.name}: arrays differ in length: {found}")
         with readable(self.name):
-            yield from zip(*map(self.rows, names), strict=True)
+            first = 0
+            for parts in zip(*map(self.rows, names), strict=True):
+                for name, part in zip(names, parts, strict=True):
+                    if name.rpartition("/")[2] in FLAGS:
+                        check_flags(part, first, f"{self.name}: {name}")
+                first += len(parts[0])
+                yield parts
 
     def whole(self, name: str) -> np.ndarray:
         """One array."""
@@ -80,7 +89,13 @@ def readable(name: str, *others: type[Exception]) -> Iterator[None]:
 def check_packed(size: int, stored: int, what: str) -> None:
     """Raise if a small file declares very much: it would fill the disk."""
     if size > UNSTORED + PACKED * stored:
-        raise ValueError(f"{what} should have {size:,} bytes, {stored:,} are stored")
+        raise ValueError(f"{what} should have {size:,} bytes, {stored:,} are stored: save it uncompressed")
+
+
+def check_flags(flags: np.ndarray, first: int, what: str) -> None:
+    """Raise unless all are 0 or 1; ``first``: the number of the first row."""
+    for at in np.argwhere((flags != 0) & (flags != 1))[:1]:
+        raise ValueError(f"{what} of row {first + at[0]} is {flags[tuple(at)]}, expected 0 or 1")
 
 
 class NpzTable(Table):
@@ -92,9 +107,13 @@ class NpzTable(Table):
             for member in file.infolist():
                 if member.filename.endswith(".npy"):
                     name = member.filename.removesuffix(".npy")
-                    check_packed(member.file_size, member.compress_size, f"{self.name}: {short(name)}")
                     with file.open(member) as stream:
-                        shape, _, dtype = _header(stream, self.name)
+                        head = BytesIO(stream.read(LONGEST_HEADER))
+                    shape, _, dtype = _header(head, self.name)
+                    size = prod(shape) * dtype.itemsize
+                    check_packed(size, member.compress_size, f"{self.name}: {short(name)}")
+                    if size > member.file_size - head.tell():
+                        raise EOFError(f"{name} breaks off")
                     self.fields[name] = Field(shape, dtype)
 
     def rows(self, name: str) -> Iterator[np.ndarray]:

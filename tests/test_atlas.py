@@ -20,7 +20,9 @@ from benchmarks.atlas import League, entrants
 from benchmarks.atlas_table import stored, table
 from toys import Drift, Drifter
 from zscout import FB, METHODS, Atlas, Behaviours, OnlineTransfer, chart
-from zscout.transfer.atlas.atlas import assembled, settling_time
+from zscout.base.files import read_headed, write_headed
+from zscout.transfer import saving
+from zscout.transfer.atlas.atlas import FORMAT, assembled, settling_time
 from zscout.transfer.atlas.charting import CHUNK, PARTIAL, Charting
 from zscout.transfer.atlas.experience import Experience, ForecastErrors
 from zscout.transfer.atlas.features import RichFeatures
@@ -184,31 +186,117 @@ class Other(Drifter):
 
 def test_what_is_no_atlas_of_this_model_is_refused(atlas: Atlas, tmp_path: Path) -> None:
     file = atlas.save(tmp_path) / "atlas.safetensors"
-    whole, tensors = file.read_bytes(), load_file(file)
+    whole, (about, tensors) = file.read_bytes(), read_headed(file, "atlas", FORMAT)
     with pytest.raises(ValueError, match="another model"):
         Atlas.load(tmp_path, Other())
     with pytest.raises(ValueError, match="φ"):
         Atlas.load(tmp_path)
     with pytest.raises(ValueError, match="missing"):
         Atlas.load(tmp_path / "nowhere", Drifter())
-    about = {"format": 2, "start_share": 0.1, "settling": 1.0, "digest": "", "features": "rich", "phi": True}
-    changes: list[tuple[dict[str, Any], dict[str, Tensor]]] = [
-        (about | {"format": 3}, {}),
-        (about | {"start_share": "much"}, {}),
-        (about | {"settling": -1.0}, {}),
-        (about, {"z": torch.full((200, 2), torch.nan)}),
-        (about, {"psi.centre": torch.zeros(3)}),
-        (about, {"sample": torch.zeros(0, 4, dtype=torch.int8)}),
-        (about, {"entries.rates": torch.zeros(4, 7)}),
-        (about, {"z": torch.zeros(200, 2).to(torch.float8_e4m3fn)}),
+    changes: list[tuple[dict[str, Any], dict[str, Tensor], str]] = [
+        ({"format": FORMAT + 1}, {}, "format"),
+        ({"start_share": "much"}, {}, "much"),
+        ({"start_share": 1.1}, {}, "invalid"),
+        ({"settling": -1.0}, {}, "invalid"),
+        ({"settling": 1e300}, {}, "invalid"),
+        ({"digest": 3}, {}, "digest"),
+        ({"names": [1, 2]}, {}, "names"),
+        ({"names": ["a"]}, {}, "names"),
+        ({}, {"z": torch.full((200, 2), torch.nan)}, "finite"),
+        ({}, {"psi.centre": torch.zeros(3)}, "size"),
+        ({}, {"sample": torch.zeros(0, 4, dtype=torch.int8)}, "sample"),
+        ({}, {"entries.rates": torch.zeros(4, 7)}, "mat"),
+        ({}, {"z": torch.zeros(200, 2).to(torch.float8_e4m3fn)}, "F8"),
     ]
-    for words, parts in changes:
-        save_file(tensors | parts, file, {"atlas": json.dumps(words)})
-        with pytest.raises(ValueError, match="atlas"):
+    for words, parts, why in changes:
+        write_headed(file, "atlas", about | words, tensors | parts)  # with a checksum of the change
+        with pytest.raises(ValueError, match=f"atlas.*{why}"):
             Atlas.load(tmp_path, Drifter())
     for content in (b"", b"\x80\x04.", whole[: len(whole) // 2]):
         file.write_bytes(content)
         with pytest.raises(ValueError, match="atlas"):
+            Atlas.load(tmp_path, Drifter())
+
+
+@pytest.fixture(scope="module")
+def saved(atlas: Atlas, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """The files of an atlas and of an agent."""
+    folder = tmp_path_factory.mktemp("saved")
+    agent = OnlineTransfer(Drifter(), atlas=atlas, limit=zscout.Limit(at_most=0.5, cost=near(0.0, 0.0)))
+    steps_with(agent, near(0.5, 0.5), 20)
+    agent.save(folder)
+    atlas.save(folder)
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def loaded(name: str, atlas: Atlas, folder: Path) -> object:
+    if name.startswith("atlas"):
+        return Atlas.load(folder, Drifter())
+    return OnlineTransfer.load(folder, Drifter(), atlas=atlas, limit=zscout.Limit(at_most=0.5, cost=near(0.0, 0.0)))
+
+
+@pytest.mark.parametrize("name", ["atlas.safetensors", "agent.safetensors"])
+def test_a_file_with_a_byte_changed_is_refused(
+    name: str, atlas: Atlas, saved: dict[str, bytes], tmp_path: Path
+) -> None:
+    """At 200 places, all over the header and the tensors."""
+    whole, rng = saved[name], np.random.default_rng(0)
+    (tmp_path / name).write_bytes(whole)
+    loaded(name, atlas, tmp_path)
+    words = 8 + int.from_bytes(whole[:8], "little")
+    for place in [*rng.integers(words, size=100), *rng.integers(words, len(whole), 100)]:
+        if whole[place : place + 1] == b" ":  # filling
+            continue
+        changed = bytearray(whole)
+        changed[place] ^= 1 << rng.integers(8)
+        (tmp_path / name).write_bytes(changed)
+        with pytest.raises(ValueError, match="cannot"):
+            loaded(name, atlas, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["atlas.safetensors", "agent.safetensors"])
+def test_a_file_with_a_field_or_a_tensor_changed_is_refused(
+    name: str, atlas: Atlas, saved: dict[str, bytes], tmp_path: Path
+) -> None:
+    """Each of them, to what is in its range, too; and a file without its checksum."""
+    file = tmp_path / name
+    file.write_bytes(saved[name])
+    kind, tensors = name.partition(".")[0], load_file(file)
+    with safe_open(file, framework="pt") as opened:
+        header = json.loads(opened.metadata()[kind])
+    changes: list[tuple[dict[str, Any], dict[str, Tensor]]] = [
+        *(({key: 0.5}, {}) for key in header),
+        *(({}, {key: torch.zeros_like(tensor)}) for key, tensor in tensors.items() if tensor.any()),
+        ({"more": 1}, {}),
+        ({}, {"more": torch.zeros(1)}),
+    ]
+    for words, parts in changes:
+        save_file(tensors | parts, file, {kind: json.dumps(header | words)})
+        with pytest.raises(ValueError, match="cannot"):
+            loaded(name, atlas, tmp_path)
+    del header["checksum"]
+    save_file(tensors, file, {kind: json.dumps(header)})
+    with pytest.raises(ValueError, match="changed after it was written"):
+        loaded(name, atlas, tmp_path)
+
+
+def test_an_atlas_of_the_last_release_has_no_checksum_and_its_ranges_are_checked(atlas: Atlas, tmp_path: Path) -> None:
+    file = atlas.save(tmp_path) / "atlas.safetensors"
+    about, tensors = read_headed(file, "atlas", FORMAT)
+    before = {key: value for key, value in about.items() if key != "names"} | {"format": 2}
+    save_file(tensors, file, {"atlas": json.dumps(before)})
+    found = Atlas.load(tmp_path, Drifter())
+    assert (found.digest, found.settling, found.names) == (atlas.digest, atlas.settling, None)
+    assert torch.equal(found.psi, Atlas.load(atlas.save(tmp_path / "new"), Drifter()).psi)
+    changes: list[tuple[dict[str, Any], dict[str, Tensor], str]] = [
+        ({"settling": 1e300}, {}, "numbers are invalid"),
+        ({"start_share": -0.1}, {}, "numbers are invalid"),
+        ({"format": 1}, {}, "unknown format"),
+        ({}, {"psi": torch.zeros_like(tensors["psi"])}, "the same for all"),
+    ]
+    for words, parts, why in changes:
+        save_file(tensors | parts, file, {"atlas": json.dumps(before | words)})
+        with pytest.raises(ValueError, match=why):
             Atlas.load(tmp_path, Drifter())
 
 
@@ -485,12 +573,10 @@ def test_a_saved_agent_finds_the_saved_atlas_and_refuses_a_wrong_experience(atla
     agent.save(tmp_path)
     OnlineTransfer.load(tmp_path, Drifter(), atlas=Atlas.load(atlas.save(tmp_path), Drifter()))
     file = tmp_path / "agent.safetensors"
-    tensors = load_file(file)
-    with safe_open(file, framework="pt") as opened:
-        header = opened.metadata()
+    header, tensors = read_headed(file, "agent", saving.FORMAT)
     for name, value in (("tried", 200), ("row", -2), ("counts", -1.0)):
         key = f"experience.{name}"
-        save_file(tensors | {key: torch.full_like(tensors[key], value)}, file, header)
+        write_headed(file, "agent", header, tensors | {key: torch.full_like(tensors[key], value)})
         with pytest.raises(ValueError, match="experience"):
             OnlineTransfer.load(tmp_path, Drifter(), atlas=atlas)
 

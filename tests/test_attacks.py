@@ -22,7 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import zscout
-from zscout.base.files import write_bytes
+from zscout.base.files import read_headed, write_bytes, write_headed
 from zscout.cli import main
 from zscout.lab.arenas.arena import Tasks
 from zscout.lab.arenas.grid import GridArena
@@ -31,6 +31,7 @@ from zscout.lab.compare.report_model import TextTable
 from zscout.lab.runs.chunks import run_all
 from zscout.lab.runs.executor import LocalProcesses
 from zscout.lab.runs.store import FILE, Store, StoreError
+from zscout.transfer import saving
 from zscout.transfer.methods import METHODS, Method
 
 
@@ -168,14 +169,9 @@ def test_deeply_nested_json_is_a_value_error(folder: Path, tmp_path: Path) -> No
 
 def tampered(change: Callable[[dict[str, Any]], Any], path: Path) -> None:
     """A saved agent with another method in its header."""
-    from safetensors import safe_open
-    from safetensors.torch import save
-
-    with safe_open(path, framework="pt") as file:
-        description = json.loads(file.metadata()["agent"])
-        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    description, tensors = read_headed(path, "agent", saving.FORMAT)
     change(description["method"])
-    path.write_bytes(save(tensors, {"agent": json.dumps(description)}))
+    write_headed(path, "agent", description, tensors)
 
 
 @pytest.mark.parametrize(

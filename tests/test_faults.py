@@ -31,6 +31,7 @@ from layouts import metamotivo
 from test_atlas import DriftWorld
 from toys import Drifter
 from zscout import AsyncTransfer, ExactModel, OnlineTransfer
+from zscout.base.files import read_headed, write_headed
 from zscout.cli import main
 from zscout.lab.arenas.arena import MOST_SEED, Tasks
 from zscout.lab.arenas.grid import GridArena
@@ -40,6 +41,7 @@ from zscout.lab.runs.chunks import run_all
 from zscout.lab.runs.ray_executor import RayCluster
 from zscout.lab.runs.spec import Spec
 from zscout.lab.runs.store import Store
+from zscout.transfer import saving
 from zscout.transfer.belief import logistic
 from zscout.transfer.belief.feedback import Preferences
 from zscout.transfer.saving import tensors_of
@@ -576,10 +578,9 @@ def test_an_agent_with_transition_features_is_saved_between_act_and_tell(tmp_pat
     agent.act(path[5])
     agent.save(tmp_path)
     file = tmp_path / "agent.safetensors"
-    with safe_open(file, framework="pt") as saved:
-        about, tensors = saved.metadata(), {name: saved.get_tensor(name) for name in saved.keys()}  # noqa: SIM118
+    about, tensors = read_headed(file, "agent", saving.FORMAT)
     for name, wrong in (("asked", torch.zeros(3)), ("asked", tensors["asked"] * torch.nan), ("entered", torch.ones(2))):
-        save_file(tensors | {name: wrong}, file, about)
+        write_headed(file, "agent", about, tensors | {name: wrong})
         with pytest.raises(ValueError, match="observation"):
             OnlineTransfer.load(tmp_path, model)
 

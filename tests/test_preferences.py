@@ -14,6 +14,8 @@ import zscout
 from benchmarks.preferences import Found, Grid, joined, measured
 from toys import Compass
 from zscout import ExactModel, OnlineTransfer, TaskPosterior
+from zscout.base.files import read_headed, write_headed
+from zscout.transfer import saving
 from zscout.transfer.belief.feedback import Preferences, logit_unit
 from zscout.transfer.constants import FLIPS, LOGITS
 
@@ -232,17 +234,13 @@ def test_a_loaded_agent_goes_on_as_the_saved_one(laplacian_model: ExactModel, tm
 
 
 def test_a_file_with_wrong_answers_is_refused(laplacian_model: ExactModel, tmp_path: Path) -> None:
-    from safetensors import safe_open
-    from safetensors.torch import save_file
-
     agent = OnlineTransfer(laplacian_model)
     agent.prefer([1], [2])
     agent.save(tmp_path)
     path = tmp_path / "agent.safetensors"
-    with safe_open(path, framework="pt") as file:
-        about, tensors = file.metadata(), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    about, tensors = read_headed(path, "agent", saving.FORMAT)
     for wrong in (tensors["answers"][0], tensors["answers"][:0], tensors["answers"] * math.nan):
-        save_file(tensors | {"answers": wrong}, path, about)
+        write_headed(path, "agent", about, tensors | {"answers": wrong})
         with pytest.raises(ValueError, match="answers"):
             OnlineTransfer.load(tmp_path, laplacian_model)
 

@@ -1,6 +1,7 @@
 """Atomic file writes; safetensors and JSON from untrusted files, as dataclasses, whose annotations are the check."""
 
 import contextlib
+import hashlib
 import json
 import os
 import reprlib
@@ -91,19 +92,27 @@ def read_tensors(path: Path) -> tuple[dict[str, str], dict[str, Any]]:
 
 def write_tensors(path: Path, tensors: Mapping[str, Any], metadata: dict[str, str] | None = None) -> Path:
     """Write a safetensors file atomically, of tensors on any device."""
+    return write_bytes(path, _in_bytes(tensors, metadata))
+
+
+def _in_bytes(tensors: Mapping[str, Any], metadata: dict[str, str] | None) -> bytes:
     from safetensors.torch import save  # with torch, which a command may not need
 
     content = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}  # not shared
-    return write_bytes(path, save(content, metadata))
+    return save(content, metadata)
 
 
 def write_headed(path: Path, kind: str, header: dict[str, Any], tensors: Mapping[str, Any]) -> Path:
-    """Write tensors below a JSON header, which has a "format"; ``kind`` says what the file is: an agent, an atlas."""
+    """Write tensors below a JSON header, which has a "format" and gets a checksum; ``kind``: an agent, an atlas."""
+    header = {**header, "checksum": _checksum(kind, header, tensors)}
     return write_tensors(path, tensors, {kind: json.dumps(header, allow_nan=False)})
 
 
 def read_headed(path: Path, kind: str, version: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The header and the tensors that ``write_headed`` wrote; raises ValueError unless the format is ``version``."""
+    """The header and the tensors that ``write_headed`` wrote; raises ValueError unless the format is ``version``.
+
+    Files of the format before have no checksum; others are refused if they were changed.
+    """
     if not path.is_file():
         raise ValueError(f"{path.name} is missing")
     try:
@@ -111,9 +120,16 @@ def read_headed(path: Path, kind: str, version: int) -> tuple[dict[str, Any], di
         header = parse_json(metadata[kind])
     except (KeyError, ValueError) as error:
         raise ValueError(f"{path.name} is damaged or holds no {kind}: {error}") from None
-    if not isinstance(header, dict) or header.get("format") != version:
-        raise ValueError(f"{path.name} has an unknown format, this version reads {version}")
+    if not isinstance(header, dict) or header.get("format") not in (version - 1, version):
+        raise ValueError(f"{path.name} has an unknown format, this version reads {version - 1} and {version}")
+    checked = header["format"] == version or "checksum" in header
+    if checked and header.pop("checksum", None) != _checksum(kind, header, tensors):
+        raise ValueError(f"{path.name} is damaged: it was changed after it was written")
     return header, tensors
+
+
+def _checksum(kind: str, header: dict[str, Any], tensors: Mapping[str, Any]) -> str:
+    return hashlib.sha256(_in_bytes(tensors, {kind: json.dumps(header, allow_nan=False)})).hexdigest()
 
 
 def no_number(text: str) -> Any:

@@ -74,6 +74,7 @@ def infer_task(
     With an ``atlas``: the z of the atlas with the highest value, by regression on its features.
     """
     if atlas is not None:
+        atlas = atlas.for_model(bfm)
         return atlas.z[atlas.values_of_labels(observations, rewards).argmax()].clone()
     return fit_task(bfm, observations, rewards, ridge, intercept).z
 

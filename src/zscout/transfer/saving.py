@@ -14,9 +14,10 @@ from torch import Tensor
 from zscout.base.files import parse_json, read_headed, write_headed
 from zscout.base.types import PolicySet
 from zscout.transfer.atlas.atlas import Atlas
+from zscout.transfer.atlas.behaviours import columns, names_of
 from zscout.transfer.atlas.choice import over_atlas, own_atlas
 from zscout.transfer.atlas.experience import Experience, ForecastErrors
-from zscout.transfer.atlas.limits import Limit, as_limits, saved_limits
+from zscout.transfer.atlas.limits import Limit, as_limits, check_costs, known_costs, saved_limits
 from zscout.transfer.atlas.memory import Memory, as_memory, saved_past
 from zscout.transfer.belief.feedback import Sites
 from zscout.transfer.belief.posterior import TaskPosterior
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from zscout.transfer.agent import OnlineTransfer
 
 FILE = "agent.safetensors"
-FORMAT = 11
+FORMAT = 12
 LEARNS_BY = ("ridge", "prior", "forgetting", "intercept")  # settings that a posterior depends on
 OBSERVED = ("asked", "action", "entered")  # of any type; tensors in the file, one for each entry of a dict
 
@@ -48,12 +49,13 @@ def save_agent(agent: "OnlineTransfer", folder: Path) -> None:
         "noise": agent.noise,
         "norm_bound": agent.norm_bound,
         "atlas": None if atlas is None else atlas.digest,
+        "behaviours": names_of(agent.bfm),
         "limits": [one.about() for one in agent.limits],
         "past": None if past is None else past.names,
     }
     tensors = {"seeds": seeds} | tensors_of(state)
     tensors |= {} if past is None else {"past.weights": past.weights, "past.best": past.best}
-    tensors |= {} if atlas is None else _rows_of(state, atlas)
+    tensors |= {} if atlas is None else _rows_of(state, atlas) | known_costs(agent.limits, atlas)
     write_headed(folder / FILE, "agent", header, tensors)
 
 
@@ -72,6 +74,11 @@ def load_agent(
     method = None if method is None else resolved(method, bfm.dim)
     try:
         found, tensors, saved = _read(folder, method, atlas)
+        order = columns(saved.get("behaviours"), bfm, "it")
+        if order is not None:
+            if atlas is not None and atlas.names is None:
+                raise ValueError(f"its atlas has no names: pass Behaviours in this order: {saved['behaviours']}")
+            tensors |= {name: tensors[name][..., order] for name in ("last", "z") if name in tensors}
         digest = saved.get("atlas")
         if digest is not None and (atlas is None or atlas.digest != digest):
             raise ValueError("it learned with another atlas: pass the same atlas=")
@@ -81,6 +88,8 @@ def load_agent(
         past = saved_past(saved["past"], tensors, atlas)
         agent = kind(bfm, found, seed=tensors["seeds"].tolist(), atlas=atlas, limit=limits, memory=past, **rest)
         agent.memory = as_memory(memory, agent.atlas)
+        if agent.atlas is not None:
+            check_costs(agent.limits, tensors, agent.atlas)
         if saved["dim"] != agent.model.dim:
             raise ValueError(f"it was saved with {saved['dim']} features, this one has {agent.model.dim}")
         agent.method_name = saved["name"]

@@ -6,20 +6,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
-from zscout.base.edge import as_finite
-from zscout.base.files import read_headed, write_headed
+from zscout.base.edge import LARGEST_COUNT, as_finite
+from zscout.base.files import parsed, read_headed, write_headed
 from zscout.base.packing import by_columns, unpacked
 from zscout.base.types import Obs, Vectors
+from zscout.transfer.atlas.behaviours import columns, names_of
 from zscout.transfer.atlas.features import Map, RichFeatures
 from zscout.transfer.belief.posterior import TaskPosterior
 from zscout.transfer.constants import ATLAS_RIDGES, HOLD_SHARE, SETTLED, STEADY
 
-FILE, FORMAT = "atlas.safetensors", 2
+FILE, FORMAT = "atlas.safetensors", 3
 LARGEST_FILE = 2**28  # bytes
 KEPT_OBSERVATIONS = 4_096  # visited observations that are kept, for ``values``
 UNROUNDED_ENTRIES = 16_384  # entries: smaller tables are stored as they are
@@ -44,6 +44,7 @@ class Atlas:
     settling: float  # steps that a behaviour needs to reach its mean consequences, after a switch
     map: Map  # obs → features
     digest: str  # of z and ψ as they were measured; a saved agent names its atlas by it
+    names: tuple[str, ...] | None = None  # of the entries of z, if these are ``Behaviours``
 
     # Use
 
@@ -101,6 +102,11 @@ class Atlas:
         moved = {name: getattr(self, name).to(device) for name in ("z", "psi", "sample")}
         return replace(self, **moved, map=self.map.to(device) if isinstance(self.map, RichFeatures) else self.map)
 
+    def for_model(self, bfm: object) -> "Atlas":
+        """The atlas with the entries of z in the order of these behaviours; raises if others are named."""
+        order = columns(self.names, bfm, "the atlas")
+        return self if order is None else replace(self, z=self.z[:, order], names=names_of(bfm))
+
     def __repr__(self) -> str:
         return f"Atlas({len(self.z)} behaviours, {self.dim} features, start_share {self.start_share:.2f})"
 
@@ -133,7 +139,7 @@ class Atlas:
                 curves.append((f - means[-1]).square().sum(-1))
         shortest = min(map(len, curves))
         curve = torch.stack([one[:shortest] for one in curves]).mean(0)
-        return assembled(distinct, row, torch.stack(means), sample, curve, own)
+        return replace(assembled(distinct, row, torch.stack(means), sample, curve, own), names=names_of(bfm))
 
     # Files
 
@@ -146,6 +152,7 @@ class Atlas:
             "start_share": self.start_share,
             "settling": self.settling,
             "digest": self.digest,
+            "names": self.names,
             "features": "own" if rich is None else "rich",
             "phi": rich is not None and rich.phi is not None,
         }
@@ -170,17 +177,22 @@ class Atlas:
             z, psi, sample = (tensors[name].double() + tensors[f"{name}.centre"] for name in ("z", "psi", "sample"))
             numbers = {name: float(about[name]) for name in ("start_share", "settling")}
             _check(z, psi, sample, numbers)
+            if about["format"] < FORMAT and len(psi) > 1 and bool((psi == psi[0]).all()):  # it has no checksum
+                raise ValueError("ψ is the same for all behaviours")
             own = features
             if own is None:
                 if about["features"] != "rich":
                     raise ValueError("it has features of your own: pass features=")
                 own = RichFeatures.restored(tensors, bfm, uses_phi=about["phi"] is True)
-            z = z.float()
-            if bfm is not None and z.numel() > UNROUNDED_ENTRIES:  # rounded: back to Z
-                z = bfm.project_z(z).float()  # type: ignore[attr-defined]
-            if not isinstance(about["digest"], str):
-                raise ValueError("its digest is not a text")
-            found = cls(z, psi, sample.float(), **numbers, map=own, digest=about["digest"])
+            names = about.get("names") and parsed(about["names"], tuple[str, ...], "names")
+            if names and len(names) != z.shape[1]:
+                raise ValueError(f"it has {len(names)} names for z of {z.shape[1]} entries")
+            digest = parsed(about["digest"], str, "digest")
+            found = cls(z.float(), psi, sample.float(), **numbers, map=own, digest=digest, names=names)
+            if bfm is not None:
+                found = found.for_model(bfm)
+                if z.numel() > UNROUNDED_ENTRIES:  # rounded: back to Z
+                    found = replace(found, z=bfm.project_z(found.z).float())  # type: ignore[attr-defined]
             came, wanted = found.features(tensors["check.obs"]), tensors["check"].double()
         except (KeyError, TypeError, ValueError, RuntimeError, AttributeError, IndexError) as error:
             raise ValueError(f"cannot load the atlas in {folder}: {error}") from None
@@ -268,5 +280,5 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
 def _check(z: Tensor, psi: Tensor, sample: Tensor, numbers: dict[str, float]) -> None:
     if any(table.ndim != 2 or not table.numel() for table in (z, psi, sample)) or len(z) != len(psi):
         raise ValueError(f"z {tuple(z.shape)}, psi {tuple(psi.shape)} and sample {tuple(sample.shape)} do not match")
-    if not 0 <= numbers["start_share"] <= 1 or not all(0 <= value < np.inf for value in numbers.values()):
+    if not 0 <= numbers["start_share"] <= 1 or not 0 <= numbers["settling"] <= LARGEST_COUNT:
         raise ValueError(f"its numbers are invalid: {numbers}")

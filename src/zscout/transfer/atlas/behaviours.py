@@ -88,9 +88,9 @@ class Behaviours:
             raise ValueError(f"there is no behaviour {name!r}: there are {', '.join(self.names)}")
         return self.sorted_z()[self.names.index(name)]
 
-    def name_of(self, z: Vectors) -> str:
-        """The behaviour of a z [n]."""
-        return self.names[int(as_vectors(z, self.dim).reshape(-1, self.dim)[0].argmax())]
+    def name_of(self, z: Vectors) -> Any:
+        """The behaviour of a z [n]; of many [*b n] a list, with a name for each."""
+        return np.array(self.names)[as_vectors(z, self.dim).argmax(-1).cpu().numpy()].tolist()
 
     def sorted_z(self) -> Float[Tensor, "n n"]:
         """The z of every behaviour, in order."""
@@ -121,3 +121,19 @@ class Behaviours:
 
     def __repr__(self) -> str:
         return f"Behaviours({', '.join(self.names)})"
+
+
+def names_of(bfm: object) -> tuple[str, ...] | None:
+    """The names of behaviours; a model has none."""
+    return bfm.names if isinstance(bfm, Behaviours) else None
+
+
+def columns(names: Sequence[str] | None, bfm: object, whose: str) -> list[int] | None:
+    """Where each of these behaviours is among the names; None if the order is the same. Raises if others are named."""
+    own = names_of(bfm)
+    if names is None or tuple(names) == own:
+        return None
+    if own is None or sorted(names) != sorted(own):
+        here = "none" if own is None else ", ".join(own)
+        raise ValueError(f"{whose} is of other behaviours: {', '.join(names)}; this model has {here}: pass those")
+    return [names.index(name) for name in own]

@@ -27,6 +27,7 @@ class Charted:
     gamma = 0.0
 
     def __init__(self, bfm: PolicySet, atlas: Atlas) -> None:
+        atlas = atlas.for_model(bfm)
         if atlas.z.shape[1] != bfm.dim:
             raise ValueError(f"the atlas is of another model: its z has {atlas.z.shape[1]} entries, not {bfm.dim}")
         device = bfm.sample_z(1, 0).device

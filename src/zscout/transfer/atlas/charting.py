@@ -5,7 +5,7 @@ import json
 import math
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, runtime_checkable
@@ -23,7 +23,7 @@ from zscout.base.files import opened_tensors, write_tensors
 from zscout.base.smooth_rewards import random_rewards
 from zscout.base.types import PolicySet, Vectors
 from zscout.transfer.atlas.atlas import KEPT_OBSERVATIONS, Atlas, assembled, features_of
-from zscout.transfer.atlas.behaviours import Behaviours
+from zscout.transfer.atlas.behaviours import Behaviours, names_of
 from zscout.transfer.atlas.features import Map, RichFeatures, maps_of
 from zscout.transfer.constants import ATLAS_RIDGES, SETTLED
 from zscout.transfer.offline import least_squares
@@ -148,6 +148,7 @@ class Charting:
         row = torch.arange(len(z)).repeat_interleave(self.starts)
         curve = torch.stack(self.parts["curve"]).mean(0)
         found = assembled(z, row, means.flatten(0, 1).double(), sample, curve, self._map, KEPT_EVERY).to(self._place)
+        found = replace(found, names=names_of(self.bfm))
         if self.folder is not None:
             found.save(self.folder)
             Path(self.folder, PARTIAL).unlink(missing_ok=True)

@@ -17,6 +17,9 @@ from zscout.transfer.belief.posterior import TaskPosterior
 from zscout.transfer.constants import ATLAS_RIDGES
 from zscout.transfer.score.forecast import Forecast
 
+COMPARED = 1_024  # observations where the cost of a loaded limit must be that of the saved one
+SAME_COST = 1e-6  # of the largest: what another processor may differ by
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Limit:
@@ -168,6 +171,22 @@ def told_costs(
         raise ValueError(f"got a cost {unknown[0]!r}, {why}")
     found |= given
     return tuple(cost.told(phi, found[cost.limit.name]) if cost.limit.name in found else cost for cost in costs)
+
+
+def known_costs(limits: Sequence[Limit], atlas: Atlas) -> dict[str, Tensor]:
+    """What a file says of costs that are functions: some observations (a saved atlas rounds its own), their costs."""
+    rows = atlas.sample[:COMPARED]
+    costs = {f"known.{k}": limit_costs(one, rows) for k, one in enumerate(limits) if one.cost is not None}
+    return {"known.observations": rows, **costs} if costs else {}
+
+
+def check_costs(limits: Sequence[Limit], tensors: Mapping[str, Tensor], atlas: Atlas) -> None:
+    """Raise unless these are the costs of ``known_costs``."""
+    for k, limit in enumerate(limits):
+        if (saved := tensors.get(f"known.{k}")) is not None:
+            found = limit_costs(limit, tensors["known.observations"].to(atlas.sample)).to(saved)
+            if (found - saved).abs().max() > SAME_COST * saved.abs().max():
+                raise ValueError(f"limit {limit.name!r} has another cost than it was saved with: pass the same one")
 
 
 def saved_limits(about: Any, given: tuple[Limit, ...]) -> tuple[Limit, ...]:

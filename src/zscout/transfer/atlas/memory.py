@@ -1,6 +1,7 @@
 """Memory of earlier tasks: what their rewards were in an atlas's features, and the best z of each."""
 
 import hashlib
+import json
 import math
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -10,7 +11,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from zscout.base.files import LONGEST_TEXT, opened_tensors, parse_json, parsed, short, write_headed
+from zscout.base.files import LONGEST_TEXT, opened_tensors, parse_json, parsed, short, write_tensors
 from zscout.transfer.atlas.atlas import Atlas
 from zscout.transfer.constants import PAST_SHARE
 
@@ -99,7 +100,7 @@ class Memory:
             raise ValueError("z is not in the atlas: pass one of atlas.z")
         task = asdict(_Task(FORMAT, name, atlas.digest, row))
         file = hashlib.sha256(f"{atlas.digest} {name}".encode()).hexdigest()[:16] + SUFFIX
-        return write_headed(self.folder / file, "task", task, {"weights": (weights / size).float()})
+        return write_tensors(self.folder / file, {"weights": (weights / size).float()}, {"task": json.dumps(task)})
 
     def __repr__(self) -> str:
         return f"Memory({str(self.folder)!r})"

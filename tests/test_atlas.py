@@ -586,6 +586,7 @@ def test_shipped_bodies_have_a_steady_atlas(name: str) -> None:
     model = cast(Any, zscout.load(f"{name}-fb"))
     folder = Path(zscout.__file__).parent / "models" / "shipped" / f"{name}-fb"
     assert (folder / "atlas.safetensors").stat().st_size < 2**20
+    assert read_headed(folder / "atlas.safetensors", "atlas", FORMAT)[0]["format"] == FORMAT  # with a checksum
     assert model.atlas.is_steady
     assert len(model.atlas.z) == 2048
     used: Any = OnlineTransfer(model).atlas

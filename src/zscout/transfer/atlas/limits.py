@@ -184,7 +184,7 @@ def check_costs(limits: Sequence[Limit], tensors: Mapping[str, Tensor], atlas: A
     """Raise unless these are the costs of ``known_costs``."""
     for k, limit in enumerate(limits):
         if (saved := tensors.get(f"known.{k}")) is not None:
-            found = limit_costs(limit, tensors["known.observations"].to(atlas.sample)).to(saved)
+            found = limit_costs(limit, tensors["known.observations"].to(atlas.sample.device)).to(saved)
             if (found - saved).abs().max() > SAME_COST * saved.abs().max():
                 raise ValueError(f"limit {limit.name!r} has another cost than it was saved with: pass the same one")
 

@@ -639,3 +639,11 @@ def test_goal_features_are_computed_once_unless_phi_is_of_another_class() -> Non
     other = RichFeatures.of(Doubled(model.config), obs)
     assert other.goal_features is not None
     assert other.phi_of_goals is None
+
+
+@pytest.mark.parametrize("short", [[], [1], [1, 2, 2, 5], [60]])
+def test_a_log_that_is_too_short_to_settle_does_not_set_the_hold(short: list[int]) -> None:
+    rng, lengths = Generator().manual_seed(0), [400] * 9 + short
+    paths = [torch.exp(-torch.arange(n) / 44.0)[:, None] * (1 + torch.rand(3, generator=rng)) for n in lengths]
+    found = Atlas.from_rollouts(torch.eye(len(paths)), paths, features=lambda obs: obs)
+    assert found.hold in (10, 11, 12)

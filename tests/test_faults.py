@@ -606,3 +606,18 @@ def test_the_fit_of_equal_rewards_is_unknown_and_says_so(clusters_model: ExactMo
     agent.learn(list(range(20)), [2.0] * 20)
     assert agent.fit.r2.isnan()
     assert "unknown" in repr(agent.fit)
+
+
+@pytest.mark.parametrize("kind", ["exact", "model", "atlas"])
+def test_nothing_to_learn_from_is_refused(kind: str, drift_atlas: zscout.Atlas) -> None:
+    exact = ExactModel(zscout.worlds.open_grid(3), torch.eye(9).double(), 0.9) if kind == "exact" else None
+    agent = OnlineTransfer(exact or Drifter(), atlas=drift_atlas if kind == "atlas" else None)
+    empty: list[Any] = [[], torch.zeros(0), torch.zeros(3, 0)]
+    empty += [] if kind == "exact" else [np.zeros((0, 4)), np.zeros((2, 0, 4)), torch.zeros(0, 0)]
+    for observations in empty:
+        before = agent._state
+        with pytest.raises(ValueError, match="got no observations"):
+            agent.learn(observations, torch.zeros(np.shape(observations)[:-1]))
+        with pytest.raises(ValueError, match="got no observations"):
+            agent.credit(observations, 1.0, zscout.Credit())
+        assert agent._state is before

@@ -38,11 +38,15 @@ class Chart:
     fewer if those do not show 64 behaviours."""
     seed: int = 0  # Seed of the z, the starts and the features.
     device: str = "cpu"  # cpu or cuda, for the networks.
+    overwrite: Quick = False  # Replace what is in --out: a finished atlas, or one that was stopped.
     quick: Quick = False  # Quick test: 8 behaviours, 2 starts, 20 steps; do not use the atlas.
 
     def run(self, console: Console) -> None:
         """Chart with a progress bar, then save."""
+        from zscout.transfer.atlas.resuming import check_finished
+
         with usage_errors():
+            check_finished(self.out, self.overwrite)
             device_named(self.device)
             if self.layout and self.data is None:
                 raise ValueError("--layout applies to --data only")
@@ -59,7 +63,8 @@ class Chart:
                         told = done * 20 // run.total
                         say(console, f"{done:,} of {run.total:,} {'steps' if self.data is None else 'segments'}")
             except KeyboardInterrupt as stop:
-                stopped("stopped; run the same command again to resume", stop)
+                same = "the same command without --overwrite" if self.overwrite else "the same command again"
+                stopped(f"stopped; run {same} to resume", stop)
         atlas = run.atlas()
         if self.data is not None:
             from zscout.models.data.dataset import STORED, discard
@@ -85,7 +90,8 @@ class Chart:
                 f"{self.model} is a model of another world: its observations differ from the {self.world}'s"
             )
         behaviours, starts, steps = self._size()
-        return Charting(model, world, behaviours, starts, 300 if steps is None else steps, self.seed, folder=self.out)
+        steps, replace = 300 if steps is None else steps, self.overwrite
+        return Charting(model, world, behaviours, starts, steps, self.seed, folder=self.out, overwrite=replace)
 
     def _size(self) -> tuple[int, int, int | None]:
         return (8, 2, 20) if self.quick else (self.behaviours, self.starts, self.steps)

@@ -267,6 +267,7 @@ class OnlineTransfer(Learned):
 
         ``rewards`` may be a reward model, with ``compute_reward(observations)``. ``seen`` [*b m]: which have a reward.
         """
+        inputs.check_some(observations)
         phi = inputs.checked_phi(self.model, observations)
         given = rewards.compute_reward(observations) if isinstance(rewards, RewardModel) else rewards
         with self._one_thread:
@@ -277,6 +278,7 @@ class OnlineTransfer(Learned):
 
         agent.credit(entered[-20:], reward, zscout.Credit(delay=2, spread=6))
         """
+        inputs.check_some(observations)
         phi = inputs.checked_phi(self.model, observations)
         with self._one_thread:
             label = by.mean(phi)[..., None, :]

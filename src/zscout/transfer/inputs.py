@@ -23,6 +23,7 @@ from zscout.base.edge import (
     as_real,
     as_size,
     check_array_space,
+    entries_of,
     in_range,
     is_double,
 )
@@ -132,6 +133,14 @@ def check_observation(
     if size is None and not all_finite(values):
         which = f" of run {int((~torch.isfinite(values)).nonzero()[0, 0])}" if runs else ""
         raise ValueError(f"the {name}{which} holds NaN or inf")
+
+
+def check_some(observations: Obs) -> None:
+    """Raise unless there is at least one observation, with at least one entry."""
+    for part in entries_of(observations):
+        shape = tuple(part.shape if isinstance(part, Tensor | np.ndarray) else as_real(part, "observations").shape)
+        if 0 in shape:
+            raise ValueError(f"got no observations: expected at least one, with at least one entry, got shape {shape}")
 
 
 def runs_of(obs: Any, space: "gymnasium.Space[Any]") -> list[int]:

@@ -2,7 +2,9 @@
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from copy import copy
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +34,8 @@ Reward = Callable[[Any], Any]  # observations [m o] → rewards [m]
 class Atlas:
     """N behaviours and their measured consequences: ψ is the mean of the features over the states that each visits.
 
+    Rows with the same z are one behaviour, with one ψ, the mean of theirs.
+
     atlas = zscout.chart(bfm, env)
     z = atlas.best(lambda obs: obs[:, 0] > 1.2)    # any reward: it need not be linear in φ
     agent = zscout.OnlineTransfer(bfm, atlas=atlas)
@@ -46,7 +50,17 @@ class Atlas:
     digest: str  # of z and ψ as they were measured; a saved agent names its atlas by it
     names: tuple[str, ...] | None = None  # of the entries of z, if these are ``Behaviours``
 
+    def __post_init__(self) -> None:
+        first, number = self.distinct
+        if not torch.equal(self.psi, self.psi[first][number]):
+            object.__setattr__(self, "psi", _means(self.psi, number)[number])
+
     # Use
+
+    @cached_property
+    def distinct(self) -> tuple[Int[Tensor, " K"], Int[Tensor, " N"]]:
+        """The first row of each behaviour, and the number of each row's: rows with the same z are one."""
+        return _in_order(self.z)
 
     @property
     def dim(self) -> int:
@@ -93,14 +107,17 @@ class Atlas:
         return self.z[self.values(reward).argmax()].clone()
 
     def index_of(self, z: Float[Tensor, "*b d"]) -> Int[Tensor, "*b"]:
-        """The row of each z; −1 if it is not in the atlas."""
+        """The first row of each z; −1 if it is not in the atlas."""
         same = (z[..., None, :] == self.z.to(z)).all(-1)
         return torch.where(same.any(-1), same.to(torch.uint8).argmax(-1), -1)
 
     def to(self, device: torch.device | str) -> "Atlas":
         """The atlas on another device."""
-        moved = {name: getattr(self, name).to(device) for name in ("z", "psi", "sample")}
-        return replace(self, **moved, map=self.map.to(device) if isinstance(self.map, RichFeatures) else self.map)
+        found = copy(self)
+        vars(found).update({name: getattr(self, name).to(device) for name in ("z", "psi", "sample")})
+        vars(found)["distinct"] = tuple(part.to(device) for part in self.distinct)
+        vars(found)["map"] = self.map.to(device) if isinstance(self.map, RichFeatures) else self.map
+        return found
 
     def for_model(self, bfm: object) -> "Atlas":
         """The atlas with the entries of z in the order of these behaviours; raises if others are named."""
@@ -130,16 +147,15 @@ class Atlas:
         everything = torch.cat(paths)
         sample = everything[torch.randperm(len(everything), generator=rng)[:KEPT_OBSERVATIONS]]
         own = RichFeatures.of(bfm, sample, seed) if features is None else features
-        distinct, row = _in_order(each)
+        first, row = _in_order(each)
         means, curves = [], []
         with torch.no_grad():
             for path in paths:
                 f = features_of(own, path)
                 means.append(f[round(SETTLED * len(f)) :].mean(0))
                 curves.append((f - means[-1]).square().sum(-1))
-        shortest = min(map(len, curves))
-        curve = torch.stack([one[:shortest] for one in curves]).mean(0)
-        return replace(assembled(distinct, row, torch.stack(means), sample, curve, own), names=names_of(bfm))
+        found = assembled(each[first], row, torch.stack(means), sample, _typical(curves), own)
+        return replace(found, names=names_of(bfm))
 
     # Files
 
@@ -224,10 +240,9 @@ def assembled(
     What was measured little is shrunk towards the mean of all behaviours: ψ = ψ̄ + s(ψ − ψ̄), with s the share of
     variance that is not noise of the starts (James and Stein). One start for each z cannot tell: the share is then 1.
     """
-    count = torch.zeros(len(z), dtype=torch.float64, device=means.device).index_add_(
-        0, row, torch.ones(len(row)).to(means)
-    )
-    psi = torch.zeros(len(z), means.shape[1]).to(means).index_add_(0, row, means) / count[:, None]
+    number = _in_order(z)[1].to(row.device)
+    row = number[row]
+    count, psi = row.bincount().to(means), _means(means, row)
     between_starts = (means - psi[row]).square().sum(-1)
     repeated = count > 1
     free = (count - 1).clamp(min=1)
@@ -239,7 +254,7 @@ def assembled(
     true = (spread - (noise / count).mean()).clamp(min=0)
     kept = true / (true + noise / count).clamp(min=1e-30)
     share = float(typical / (typical + true).clamp(min=1e-30)) if repeated.any() else 1.0
-    psi = centre + kept[:, None] * (psi - centre)
+    psi = (centre + kept[:, None] * (psi - centre))[number]
     digest = hashlib.sha256(b"".join(part.cpu().float().numpy().tobytes() for part in (z, psi))).hexdigest()[:16]
     return Atlas(z, psi, sample, share, settling_time(curve, every), features, digest)
 
@@ -251,12 +266,35 @@ def settling_time(curve: Float[Tensor, " t"], every: int = 1) -> float:
     return float(every * above.sum() / above[0]) if above[0] > 0 else float(every)
 
 
-def _in_order(z: Float[Tensor, "n d"]) -> tuple[Float[Tensor, "N d"], Int[Tensor, " n"]]:
-    """The distinct rows in order of their first appearance, and the number of each row's."""
-    number: dict[bytes, int] = {}
-    row = torch.tensor([number.setdefault(one.numpy().tobytes(), len(number)) for one in z.cpu()])
-    first = [int((row == k).nonzero()[0, 0]) for k in range(len(number))]
-    return z[first], row
+def _typical(curves: list[Float[Tensor, " t"]]) -> Float[Tensor, " t"]:
+    """The mean of the curves, without those shorter than the settling time of the others."""
+    for shortest in sorted(set(map(len, curves)))[:-1]:
+        longer = [curve for curve in curves if len(curve) > shortest]
+        mean = _by_steps(longer)
+        if shortest >= min(settling_time(mean), len(mean) / 2):  # the second half counts as settled
+            break
+        curves = longer
+    return _by_steps(curves)
+
+
+def _by_steps(curves: list[Float[Tensor, " t"]]) -> Float[Tensor, " t"]:
+    """The mean, at each step over the curves that are as long."""
+    steps = torch.cat([torch.arange(len(curve)) for curve in curves])
+    return _means(torch.cat(curves)[:, None], steps)[:, 0]
+
+
+def _in_order(z: Float[Tensor, "n d"]) -> tuple[Int[Tensor, " K"], Int[Tensor, " n"]]:
+    """The first row of each distinct z, in order, and the number of each row's z among these; −0 is 0."""
+    same = (z.float() + 0.0).unique(dim=0, return_inverse=True)[1]
+    first = torch.full_like(same, len(z)).scatter_reduce(0, same, torch.arange(len(z)).to(same), "amin")
+    found: tuple[Tensor, Tensor] = first[same].unique(return_inverse=True)
+    return found
+
+
+def _means(values: Float[Tensor, "n D"], row: Int[Tensor, " n"]) -> Float[Tensor, "K D"]:
+    """The mean of the values of each row."""
+    count = row.bincount().to(values)
+    return torch.zeros(len(count), values.shape[1]).to(values).index_add_(0, row, values) / count[:, None]
 
 
 def _path(path: Any, number: int) -> Float[Tensor, "steps o"]:

@@ -39,7 +39,9 @@ class Charted:
                 f"{bfm.observation_space.shape}"
             )
         self.observation_space, self.action_space = bfm.observation_space, bfm.action_space
-        self.z, self.narrow = self.atlas.z.double(), self.atlas.psi.float()
+        self.rows, self.number = self.atlas.distinct
+        self.z, self.charted = self.atlas.z.double()[self.rows], self.atlas.psi[self.rows]
+        self.narrow = self.charted.float()
         self.phi, self.act, self.sample_z, self.project_z = self.atlas.features, bfm.act, bfm.sample_z, bfm.project_z
 
     def psi(self, obs: Obs, z: Vectors) -> Float[Tensor, "*b n D"]:
@@ -51,7 +53,7 @@ class Charted:
 
     def best_for(self, tasks: Float[Tensor, "*n D"]) -> Float[Tensor, "*n d"]:
         """The z with the highest ψ·w for each w."""
-        return self.z[(tasks @ self.atlas.psi.mT).argmax(-1)]
+        return self.z[(tasks @ self.charted.mT).argmax(-1)]
 
 
 class ChartedForecast(Forecast):
@@ -69,13 +71,13 @@ class ChartedForecast(Forecast):
 
     def _output(self, key: Any, ask_model: AskModel) -> Float[Tensor, "*b N D"]:
         """ψ."""
-        return self._replaced(self.model.atlas.psi.expand(*self._seen.row.shape, -1, -1), self._tried)
+        return self._replaced(self.model.charted.expand(*self._seen.row.shape, -1, -1), self._tried)
 
     def value_for(self, weights: Float[Tensor, "*b D"]) -> Numbers:
         """ψ·w."""
         if self._given_psi is not None:
             return super().value_for(weights)
-        return self._replaced((weights @ self.model.atlas.psi.mT)[..., None], self._tried @ weights[..., None])[..., 0]
+        return self._replaced((weights @ self.model.charted.mT)[..., None], self._tried @ weights[..., None])[..., 0]
 
     def _value_and_width(self, both: Both, centre: Centre) -> tuple[Numbers, Numbers]:
         """ψ·ẑ and ‖Fᵀψ − centre‖; the widths in float32: they are the dearest part, and do not depend on rewards."""
@@ -105,7 +107,7 @@ class ChartedForecast(Forecast):
         if not tried.shape[-2]:
             return rows
         n = rows.shape[-2]
-        at = torch.where(self._seen.tried < 0, n, self._seen.tried)[..., None].expand(tried.shape)
+        at = torch.where(self._seen.tried < 0, n, self.model.number[self._seen.tried])[..., None].expand(tried.shape)
         longer = torch.cat([rows, rows[..., :1, :]], -2)
         return longer.scatter(-2, at, tried.to(longer))[..., :n, :]
 
@@ -126,13 +128,13 @@ class OverAtlas:
             first = (uniform(problem.posterior.runs, rng).to(problem.radius) * forecast.count).long()
         else:
             every = torch.ones(*problem.posterior.runs, forecast.count).to(problem.radius)
-            preferred = every if problem.past is None else every + problem.past
+            preferred = every if problem.past is None else every + problem.past[forecast.model.rows]
             first = argmax_at_random(preferred if allowed is None else preferred * allowed, rng)
         known = (problem.posterior.z_hat != 0).any(-1, keepdim=True) | (problem.posterior.weight > 0)[..., None]
         best = problem.best([forecast], rng, allowed)
         if forecast.count <= TRIED_ONCE:
             assert isinstance(problem.experience, Experience)
-            new = problem.experience.untried(forecast.count)
+            new = problem.experience.untried(len(forecast.model.number))[..., forecast.model.rows]
             new = new if allowed is None else new & allowed
             random = argmax_at_random(new.double(), rng)
             best = torch.where(new.any(-1, keepdim=True), forecast.pick(random), best)
@@ -142,7 +144,7 @@ class OverAtlas:
         """Which behaviours are within the limits; None without limits."""
         return within(problem.costs, forecast) if problem.costs else None
 
-    def forecast(self, problem: Problem) -> Forecast:
+    def forecast(self, problem: Problem) -> ChartedForecast:
         """ψ of all behaviours."""
         model, seen = problem.model, problem.experience
         if not isinstance(model, Charted) or not isinstance(seen, Experience):

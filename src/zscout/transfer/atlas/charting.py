@@ -1,7 +1,6 @@
 """Chart behaviours: follow each from a few starts, and keep what it visits."""
 
 import hashlib
-import json
 import math
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
@@ -19,12 +18,12 @@ from jaxtyping import Float
 from torch import Generator, Tensor
 
 from zscout.base.edge import as_size, as_vectors
-from zscout.base.files import opened_tensors, write_tensors
 from zscout.base.smooth_rewards import random_rewards
 from zscout.base.types import PolicySet, Vectors
 from zscout.transfer.atlas.atlas import KEPT_OBSERVATIONS, Atlas, assembled, features_of
 from zscout.transfer.atlas.behaviours import Behaviours, names_of
 from zscout.transfer.atlas.features import Map, RichFeatures, maps_of
+from zscout.transfer.atlas.resuming import PARTIAL, REPLAYED, check_finished, chunks_so_far, save_chunks
 from zscout.transfer.constants import ATLAS_RIDGES, SETTLED
 from zscout.transfer.offline import least_squares
 
@@ -33,7 +32,6 @@ CHUNK, CHUNK_OF_ENV = 128, 8  # behaviours that are followed together, and saved
 PILOT = 8_192  # observations of the first chunk, which scale the features
 LABELLED = 16  # observations of each behaviour, over which the random rewards of later ones are fitted
 PARENTS, MOVES = 8, (0.1, 0.2, 0.4)  # a child is moved by a share of ‖z‖, or towards another of the best 8
-PARTIAL = "chart.safetensors"  # the chunks so far, while a chart is made
 
 
 @runtime_checkable
@@ -63,6 +61,7 @@ def chart(
     z: Vectors | None = None,
     features: Map | None = None,
     folder: str | Path | None = None,
+    overwrite: bool = False,
     progress: bool = True,
 ) -> Atlas:
     """Follow N behaviours of a model from a few starts each, and keep what they visit.
@@ -70,9 +69,12 @@ def chart(
     ``env``: a Gymnasium environment, a vector one, or a world of zscout, which steps thousands at once. z are your own.
     Or the first half are of ``sample_z`` and of random smooth rewards (if the model declares goal features), the second
     half children of those that are best for random rewards. Of ``Behaviours`` all are charted. With ``folder`` the
-    atlas is saved there, and a chart that was stopped goes on.
+    atlas is saved there, and a chart that was stopped goes on if the model and the world are the same. ``overwrite``
+    discards what is there.
     """
-    run = Charting(bfm, env, behaviours, starts, steps, seed, device, z, features, folder)
+    if folder is not None:
+        check_finished(folder, overwrite)
+    run = Charting(bfm, env, behaviours, starts, steps, seed, device, z, features, folder, overwrite)
     with _bar() if progress else nullcontext() as bar:
         task = None if bar is None else bar.add_task("charting", total=run.total)
         for done in run:
@@ -95,6 +97,7 @@ class Charting:
     given: Vectors | None = None  # z
     features: Map | None = None
     folder: str | Path | None = None
+    overwrite: bool = False
     parts: dict[str, list[Tensor]] = field(default_factory=dict)  # of the chunks so far
 
     def __post_init__(self) -> None:
@@ -123,7 +126,8 @@ class Charting:
             raise ValueError(f"the model is on {self._place}: move it to {self.device} first")
         if self.folder is not None and Path(self.folder).is_file():
             raise ValueError(f"{self.folder} is a file, expected a folder")
-        self._resume()
+        if self.folder is not None:
+            self.parts = chunks_so_far(self, Path(self.folder, PARTIAL))
 
     @property
     def total(self) -> int:
@@ -133,11 +137,11 @@ class Charting:
     def __iter__(self) -> Iterator[int]:
         """Follow the behaviours that are missing; a finished chunk is saved if there is a folder."""
         with torch.no_grad():
-            chunk = CHUNK if self._follower()[0] is None else CHUNK_OF_ENV
-            while (first := chunk * len(self.parts.get("means", ()))) < self.behaviours:
-                z = self._z(first, min(first + chunk, self.behaviours))
+            while (first := self.chunk * len(self.parts.get("means", ()))) < self.behaviours:
+                z = self._z(first, min(first + self.chunk, self.behaviours))
                 yield from self._chunk(z, first)
-                self._save()
+                if self.folder is not None:
+                    save_chunks(self, Path(self.folder, PARTIAL))
 
     def atlas(self) -> Atlas:
         """The atlas of what was followed."""
@@ -200,18 +204,17 @@ class Charting:
 
     def _chunk(self, z: Float[Tensor, "n d"], first: int) -> Iterator[int]:
         """Follow each z from every start; add what was visited to ``parts``."""
-        rows = z.repeat_interleave(self.starts, 0)
-        width, follow = self._follower()
-        width = width or len(rows)
-        seen: list[Tensor] = []
-        for begin in range(0, len(rows), width):
-            group, kept = rows[begin : begin + width], []
-            padded = torch.cat([group, group[:1].expand(width - len(group), -1)])
-            for t, obs in enumerate(follow(padded, _number(self.seed, first, begin))):
+        seen, early = list[Tensor](), list[Tensor]()
+        for begin in range(0, len(z) * self.starts, self.together(len(z))):
+            kept, opening = list[Tensor](), list[Tensor]()
+            for t, obs in enumerate(self.entered(z, first, begin)):
+                if t < REPLAYED:
+                    opening.append(obs)
                 if t % KEPT_EVERY == KEPT_EVERY - 1:
-                    kept.append(obs[: len(group)])
-                yield first * self.starts * self.steps + begin * self.steps + (t + 1) * len(group)
+                    kept.append(obs)
+                yield first * self.starts * self.steps + begin * self.steps + (t + 1) * len(obs)
             seen.append(torch.stack(kept, 1))
+            early.append(torch.stack(opening, 1))
         visited = torch.cat(seen).unflatten(0, (len(z), self.starts)).float()  # [n starts t o]
         rng = Generator().manual_seed(_number(self.seed, first, -1))
         if not first:
@@ -227,9 +230,26 @@ class Charting:
             "means": means.float(),
             "curve": (f - means[:, :, None]).square().sum(-1).mean((0, 1)).float(),
             "sample": some.gather(1, pick[..., None].expand(-1, -1, some.shape[-1])).flatten(0, 1),
+            "opening": torch.cat(early)[:: self.starts],  # from the first start of each
         }
         for name, part in added.items():
             self.parts.setdefault(name, []).append(part)
+
+    @property
+    def chunk(self) -> int:
+        """How many behaviours are saved together."""
+        return CHUNK if self._follower()[0] is None else CHUNK_OF_ENV
+
+    def together(self, behaviours: int) -> int:
+        """How many starts are followed together, in a chunk of so many behaviours."""
+        return self._follower()[0] or behaviours * self.starts
+
+    def entered(self, z: Float[Tensor, "n d"], first: int, begin: int) -> Iterator[Float[Tensor, "m o"]]:
+        """What is entered at each step from the starts of a chunk from ``begin`` on, as many as go together."""
+        group = z.repeat_interleave(self.starts, 0)[begin:][: self.together(len(z))]
+        padded = torch.cat([group, group[:1].expand(self.together(len(z)) - len(group), -1)])
+        for obs in self._follower()[1](padded, _number(self.seed, first, begin)):
+            yield obs[: len(group)]
 
     @cached_property
     def _map(self) -> Map:
@@ -280,44 +300,9 @@ class Charting:
         rng, own = Generator().manual_seed(seed), self._on_model(z[0] if single else z)
         for _ in range(self.steps):
             obs, _, terminated, truncated, _ = env.step(self.bfm.act(obs, own, rng))
-            yield torch.as_tensor(np.asarray(obs)).float().reshape(len(z), -1)
+            yield torch.tensor(np.asarray(obs), dtype=torch.float32).reshape(len(z), -1)  # copied
             if single and (terminated or truncated):
                 obs, _ = env.reset()
-
-    # Resuming
-
-    @cached_property
-    def _settings(self) -> str:
-        """What the chunks depend on; those of another model or other settings are not used."""
-        z = None if self.given is None else torch.as_tensor(self.given).float().cpu().numpy().tobytes()
-        drawn = self.bfm.sample_z(4, 0).float().cpu().numpy().tobytes()
-        own = hashlib.sha256(drawn + (z or b"")).hexdigest()[:16]
-        names = list(self.bfm.names) if isinstance(self.bfm, Behaviours) else type(self.bfm).__qualname__
-        features = (
-            None if self.features is None else getattr(self.features, "__qualname__", type(self.features).__name__)
-        )
-        world = type(self.env).__qualname__, str(getattr(self.env, "spec", None) or self.bfm.observation_space)
-        return json.dumps([own, names, features, *world, self.behaviours, self.starts, self.steps, self.seed])
-
-    def _save(self) -> None:
-        if self.folder is None:
-            return
-        tensors = {f"{name}.{k}": part for name, parts in self.parts.items() for k, part in enumerate(parts)}
-        write_tensors(Path(self.folder, PARTIAL), tensors, {"chart": self._settings})
-
-    def _resume(self) -> None:
-        path = None if self.folder is None else Path(self.folder, PARTIAL)
-        if path is None or not path.is_file():
-            return
-        try:
-            with opened_tensors(path) as file:
-                if (file.metadata() or {}).get("chart") != self._settings:
-                    raise ValueError("it was made with another model, world or settings")
-                names = sorted(file.keys(), key=lambda name: int(name.rpartition(".")[2]))
-                for name in names:
-                    self.parts.setdefault(name.rpartition(".")[0], []).append(file.get_tensor(name))
-        except ValueError as error:
-            raise ValueError(f"cannot go on with {path}: {error}; delete it to begin again") from None
 
     @property
     def resumed(self) -> bool:

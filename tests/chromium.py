@@ -11,6 +11,8 @@ import sys
 from functools import cache
 from pathlib import Path
 
+from waiting import PATIENCE
+
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 FONTS = {"apt-get": ["fonts-liberation"]}  # without any font a page has no letters
 INSTALL = {  # by package manager: what comes before, and what installs
@@ -85,7 +87,7 @@ def _playwrights_own() -> str | None:
 def _starts(path: str) -> bool:
     """A download may lack the libraries that it needs."""
     try:
-        return subprocess.run([path, "--version"], capture_output=True, timeout=60, check=False).returncode == 0
+        return subprocess.run([path, "--version"], capture_output=True, timeout=PATIENCE, check=False).returncode == 0
     except (OSError, subprocess.TimeoutExpired):
         return False
 

@@ -17,6 +17,8 @@ class WorkerPool(ProcessPoolExecutor):
         """Stop the processes at once, whatever they are doing."""
         for process in list((self._processes or {}).values()):
             process.terminate()
+        if (results := self._result_queue) is not None:
+            results._writer.close()  # the last open end: or the rest of a half-sent result would be waited for
 
 
 def begin_worker() -> None:

@@ -18,7 +18,8 @@ class WorkerPool(ProcessPoolExecutor):
         for process in list((self._processes or {}).values()):
             process.terminate()
         if (results := self._result_queue) is not None:
-            results._writer.close()  # the last open end: or the rest of a half-sent result would be waited for
+            # The last open end: or the rest of a half-sent result would be waited for.
+            results._writer.close()  # type: ignore[attr-defined]
 
 
 def begin_worker() -> None:

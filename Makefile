@@ -21,11 +21,11 @@ $(VENV)/.made:
 	@touch $@
 
 $(VENV)/.installed: pyproject.toml | $(VENV)/.made
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[live,mujoco]'
+	$(BIN)/python tests/installing.py --editable '.[live,mujoco]'
 	@touch $@
 
 $(VENV)/.checks: pyproject.toml | $(VENV)/.made
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(BIN)/python tests/installing.py --editable '.[dev]'
 	@touch $@ $(VENV)/.installed
 
 reproduce: $(VENV)/.installed ## the whole paper, into out/report.html
@@ -55,11 +55,11 @@ bench: $(VENV)/.installed ## speed, relative to plain implementations and to the
 
 # Ray is large and not part of the checks.
 cluster: $(VENV)/.checks ## the tests of --runner ray, with two nodes on this machine
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,ray]'
+	$(BIN)/python tests/installing.py --editable '.[dev,ray]'
 	$(BIN)/pytest tests/test_runners.py $(ARGS)
 
 docs: $(VENV)/.checks ## the site, into out/site/index.html
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,docs]'
+	$(BIN)/python tests/installing.py --editable '.[dev,docs]'
 	NO_MKDOCS_2_WARNING=true $(BIN)/mkdocs build --strict --quiet
 	@echo "wrote out/site/index.html"
 

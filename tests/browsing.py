@@ -1,21 +1,21 @@
 """A visitor in a real Chromium: clicks, paints, presses keys, and records errors."""
 
 import contextlib
+import json
 import select
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, WebSocket, sync_playwright
 
 from chromium import ADVICE, chromium
+from waiting import PATIENCE, until
 
-PATIENCE = 60.0  # seconds
 QUIET = (
     "--no-sandbox",  # containers run as root
     "--disable-gpu",
@@ -34,7 +34,7 @@ def browser() -> Iterator[Browser]:
     if path is None:
         pytest.skip(ADVICE)
     with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=path, args=list(QUIET))
+        running = playwright.chromium.launch(executable_path=path, args=list(QUIET), timeout=1000 * PATIENCE)
         try:
             yield running
         finally:
@@ -47,15 +47,32 @@ class Visitor:
     def __init__(self, page: Page, link: str) -> None:
         self.page, self.link = page, link
         self.wrong: list[str] = []  # console errors, requests to other hosts
+        self._worlds: dict[str, list[list[int]]] = {}  # the cells of each
+        self._world = ""
+        self._frames: dict[int, list[Any]] = {}  # by step: every frame of the run that was received
+        page.context.set_default_timeout(1000 * PATIENCE)
         page.on("console", lambda said: self.wrong.append(said.text) if said.type in ("error", "warning") else None)
         page.on("pageerror", lambda error: self.wrong.append(str(error)))
         page.on("request", lambda request: self._outside(request.url))
-        page.on("websocket", lambda opened: self._outside(opened.url))
+        page.on("websocket", self._listen)
 
     def _outside(self, address: str) -> None:
         parts = urlsplit(address)
         if parts.scheme in ("http", "https", "ws", "wss") and parts.netloc != urlsplit(self.link).netloc:
             self.wrong.append(f"request to {address}")
+
+    def _listen(self, socket: WebSocket) -> None:
+        self._outside(socket.url)
+        socket.on("framereceived", self._received)
+
+    def _received(self, text: str | bytes) -> None:
+        match json.loads(text):
+            case {"is": "hello", "worlds": worlds}:
+                self._worlds = {world["name"]: world.get("cells", []) for world in worlds}
+            case {"is": "begun", "setup": {"world": world}, "resumed": resumed}:
+                self._world, self._frames = world, self._frames if resumed else {}
+            case {"is": "frame", "step": step, "sides": sides}:
+                self._frames[step] = sides
 
     def arrive(self, toured: bool = True) -> None:
         """Open the link; the tour is for the first time only."""
@@ -71,8 +88,8 @@ class Visitor:
         return self.page.get_attribute("body", f"data-{name}") or ""
 
     def step(self) -> int:
-        """The newest step."""
-        return int(self.body("live-step") or 0)
+        """The newest step; −1: the run has no frame yet."""
+        return int(self.body("live-step") or -1)
 
     def side(self, name: str, which: int = 0) -> str:
         return self.page.get_attribute(f"#side-{which}", f"data-{name}") or ""
@@ -83,21 +100,21 @@ class Visitor:
 
     def until(self, true: Callable[[], Any], why: str) -> None:
         """Wait until a condition holds."""
-        end = time.monotonic() + PATIENCE
-        while not true():
-            assert time.monotonic() < end, why
-            self.page.wait_for_timeout(30)
+        until(true, why, pause=lambda: self.page.wait_for_timeout(30))
 
     def until_step(self, step: int) -> None:
         self.until(lambda: self.step() >= step, f"step {step} does not come")
 
-    def where(self, steps: int, which: int = 0) -> list[Cell]:
-        """The agent's cells during the next steps; fast steps may be missed."""
-        seen, end = {}, self.step() + steps
-        while (step := self.step()) < end:
-            seen[step] = self.cell("at", which)
-            self.page.wait_for_timeout(15)
-        return list(seen.values())
+    def until_confirmed(self) -> None:
+        """Wait until the server has what was painted."""
+        self.page.evaluate("new Promise(requestAnimationFrame)")  # the page draws what was done before
+        self.until(lambda: self.body("unsent") == "0", "the server does not confirm what was painted")
+
+    def where(self, first: int, last: int) -> list[Cell]:
+        """The agent's cells from step to step, all of them."""
+        self.until(lambda: last in self._frames, f"step {last} does not come")
+        cells = self._worlds[self._world]
+        return [(row, column) for row, column in (cells[self._frames[k][0]["at"]] for k in range(first, last + 1))]
 
     # What a person does
 
@@ -114,7 +131,8 @@ class Visitor:
         for cell in cells[1:]:
             self.page.mouse.move(*self.point(cell, rows, columns), steps=4)
         self.page.mouse.up()
-        self.page.wait_for_timeout(200)  # strokes are sent in batches
+        if self.body("connected") == "true":
+            self.until_confirmed()
 
     def fast(self) -> None:
         self.page.fill("#speed", "30")
@@ -123,8 +141,12 @@ class Visitor:
         self.page.click("#play")
         self.until(lambda: self.body("playing") == "true", "it does not play")
 
-    def _other_run(self, before: str) -> bool:
-        return self.body("run") != before
+    def pause(self) -> None:
+        self.page.click("#play")
+        self.until(lambda: self.body("playing") == "false", "it does not pause")
+
+    def _begun(self, before: str) -> bool:
+        return self.body("run") != before and self.step() >= 0
 
     def choose(self, **choices: str) -> None:
         """In the set-up panel."""
@@ -132,7 +154,7 @@ class Visitor:
         for name, value in choices.items():
             before = self.body("run")
             self.page.select_option(f"#{name.replace('_', '-')}", value)
-            self.until(partial(self._other_run, before), f"{name} = {value} begins no run")
+            self.until(partial(self._begun, before), f"{name} = {value} begins no run")
         self.page.click("#setup-close")
 
 

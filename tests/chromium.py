@@ -5,16 +5,21 @@ of the page are skipped, and this says what to do. ``ZSCOUT_CHROMIUM`` names one
 """
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 from functools import cache
 from pathlib import Path
 
+from installing import run
+from waiting import PATIENCE
+
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+SHOWN = re.compile(r"(Downloading [\w ]+|Setting up \S+|\|.*\d+%.*)")  # of what an installer says
 FONTS = {"apt-get": ["fonts-liberation"]}  # without any font a page has no letters
 INSTALL = {  # by package manager: what comes before, and what installs
-    "apt-get": (["update", "-qq"], ["install", "-qq", "-y", "--no-install-recommends"]),
+    "apt-get": (["update", "-q"], ["install", "-q", "-y", "--no-install-recommends"]),
     "dnf": (None, ["install", "-q", "-y"]),
     "zypper": (None, ["--non-interactive", "--quiet", "install"]),
     "apk": (None, ["add", "--quiet"]),
@@ -63,15 +68,14 @@ def _by_packages() -> bool:
     before, install = INSTALL[manager]
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     if before is not None:
-        subprocess.run([manager, *before], env=environment, check=False)
-    words = [manager, *install, "chromium", *FONTS.get(manager, [])]
-    return subprocess.run(words, env=environment, stdout=subprocess.DEVNULL, check=False).returncode == 0
+        run([manager, *before], SHOWN, env=environment)
+    return run([manager, *install, "chromium", *FONTS.get(manager, [])], SHOWN, env=environment) == 0
 
 
 def _by_playwright() -> bool:
     print("no Chromium is here: trying Playwright's own", flush=True)
     words = [sys.executable, "-m", "playwright", "install", "chromium"]
-    return subprocess.run(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False).returncode == 0
+    return run(words, SHOWN, stderr=subprocess.STDOUT) == 0
 
 
 def _playwrights_own() -> str | None:
@@ -85,7 +89,7 @@ def _playwrights_own() -> str | None:
 def _starts(path: str) -> bool:
     """A download may lack the libraries that it needs."""
     try:
-        return subprocess.run([path, "--version"], capture_output=True, timeout=60, check=False).returncode == 0
+        return subprocess.run([path, "--version"], capture_output=True, timeout=PATIENCE, check=False).returncode == 0
     except (OSError, subprocess.TimeoutExpired):
         return False
 

@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPResponse
@@ -20,8 +19,8 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
 from benchmarks.live_load import family, resident
+from waiting import PATIENCE
 
-PATIENCE = 120  # seconds until a test gives up waiting
 SMALL = {"features": "clusters", "model": "exact", "methods": ["random"]}  # a set-up that costs little
 SMALL_MAZE = {"world": "point-maze", "methods": ["random"]}
 SERVE = """
@@ -121,7 +120,7 @@ def served(*words: str, script: str | None = None) -> Iterator[Served]:
     finally:
         process.send_signal(signal.SIGINT)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(30)
+            process.wait(PATIENCE)
         process.kill()
         process.wait()
         reading.join(PATIENCE)
@@ -204,11 +203,3 @@ def page(server: Served, **options: Any) -> Iterator[Page]:
         yield visitor
     finally:
         visitor.close()
-
-
-def until(true: Any, why: str) -> None:
-    """Wait until a condition holds."""
-    end = time.monotonic() + PATIENCE
-    while not true():
-        assert time.monotonic() < end, why
-        time.sleep(0.05)

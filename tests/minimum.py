@@ -41,7 +41,7 @@ def main() -> None:
     constraints.write_text("\n".join(pins) + "\n")
     print("\n".join(pins), flush=True)
     python = str(FOLDER / "bin" / "python")
-    install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    install = [python, "tests/installing.py"]
     subprocess.run([*install, "--constraint", str(constraints), ".[live]", *TOOLS], cwd=ROOT, check=True)
     tests = [f"tests/{name}" for name in TESTS]
     for words in (["-m", "zscout", "compare", "--quick", "--out", str(FOLDER / "out")], [*PYTEST, *tests]):

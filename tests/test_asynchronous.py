@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from toys import Compass, Drifter
+from waiting import PATIENCE
 from zscout import METHODS, AsyncTransfer, ExactModel, Method, OnlineTransfer, load, rollout
 from zscout.base.types import Action, Agent, Obs, Vectors
 
@@ -36,7 +37,7 @@ class Gate(Drifter):
 
     def psi(self, obs: Obs, z: Vectors) -> Tensor:
         self.inside.set()
-        assert self.open.wait(30)
+        assert self.open.wait(PATIENCE)
         if self.breaks:
             raise ZeroDivisionError("the model broke")
         return Drifter().psi(obs, z)
@@ -89,7 +90,7 @@ def test_the_loop_goes_on_while_the_worker_asks_and_rewards_are_learned_in_order
     robot = AsyncTransfer(wrapped)
     for t in range(20):
         robot.act(at(t))
-        assert gate.inside.wait(30)  # the worker asks, and its answer is not waited for
+        assert gate.inside.wait(PATIENCE)  # the worker asks, and its answer is not waited for
         assert torch.equal(robot.present_z, first)
         robot.tell(at(t + 1), float(t))
     assert robot.waiting == 20
@@ -128,21 +129,27 @@ def test_a_z_is_held_for_its_steps_and_those_of_the_search(gate: Gate) -> None:
     robot.close()
 
 
-def test_a_full_queue_makes_tell_wait(gate: Gate) -> None:
+def test_a_full_queue_makes_tell_wait(gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
     robot = AsyncTransfer(OnlineTransfer(gate), backlog=2)
     robot.act(at(0))
-    assert gate.inside.wait(30)
+    assert gate.inside.wait(PATIENCE)
     for t in range(2):
         robot.act(at(t))
         robot.tell(at(t + 1), 0.0)
     robot.act(at(2))
+    news, waits = robot._worker._news, threading.Event()
+
+    def wait(timeout: float | None = None) -> bool:
+        waits.set()
+        return type(news).wait(news, timeout)
+
+    monkeypatch.setattr(news, "wait", wait)
     third = threading.Thread(target=robot.tell, args=(at(3), 0.0))
     third.start()
-    third.join(0.05)
-    assert third.is_alive()
+    assert waits.wait(PATIENCE)
     assert robot.waiting == 2
     gate.open.set()
-    third.join(30)
+    third.join(PATIENCE)
     assert not third.is_alive()
     robot.close()
     assert robot.agent.t == 3
@@ -165,7 +172,7 @@ def test_a_loop_faster_than_the_worker_still_gets_new_z(gate: Gate) -> None:
 def test_errors_of_the_worker_are_raised_at_the_next_call(gate: Gate) -> None:
     robot = AsyncTransfer(OnlineTransfer(gate))
     robot.act(at(0))
-    assert gate.inside.wait(30)
+    assert gate.inside.wait(PATIENCE)
     robot.tell(at(1), 1.0)
     gate.breaks = True
     gate.open.set()
@@ -255,5 +262,5 @@ def test_a_program_that_forgets_to_close_ends(tmp_path: Path) -> None:
         "robot = AsyncTransfer(OnlineTransfer(Drifter()))\n"
         "for t in range(50):\n    robot.act(numpy.ones(4))\n    robot.tell(numpy.ones(4), 1.0)\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE)
     assert (done.returncode, done.stderr) == (0, "")

@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 
 import zscout
 from zscout.base.files import read_headed, write_bytes, write_headed
+from waiting import PATIENCE
 from zscout.cli import main
 from zscout.lab.arenas.arena import Tasks
 from zscout.lab.arenas.grid import GridArena
@@ -242,7 +243,7 @@ def test_a_second_thread_is_refused_in_a_sentence() -> None:
 
     def slow_phi(obs: Any) -> torch.Tensor:
         inside.set()
-        go_on.wait(30)
+        go_on.wait(PATIENCE)
         return real(obs)
 
     agent = zscout.OnlineTransfer(model)
@@ -250,11 +251,11 @@ def test_a_second_thread_is_refused_in_a_sentence() -> None:
     model.phi = slow_phi  # type: ignore[method-assign]
     thread = threading.Thread(target=lambda: agent.tell(4, 1.0))
     thread.start()
-    assert inside.wait(30)
+    assert inside.wait(PATIENCE)
     with pytest.raises(RuntimeError, match="another thread is using this agent"):
         agent.ask(5)
     go_on.set()
-    thread.join(30)
+    thread.join(PATIENCE)
     assert agent.t == 1
     agent.ask(5)
     assert copy.deepcopy(agent.posterior).z_hat.isfinite().all()
@@ -375,7 +376,7 @@ def test_signals_end_in_one_line(first: signal.Signals, code: int, tmp_path: Pat
     assert run.stdout is not None
     assert "runs in" in run.stdout.readline()  # the first chunk is kept
     run.send_signal(first)
-    _, said = run.communicate(timeout=60)
+    _, said = run.communicate(timeout=PATIENCE)
     assert run.returncode == code
     assert said.count("\n") == 1
     assert "run the same command again to resume" in said
@@ -384,22 +385,22 @@ def test_signals_end_in_one_line(first: signal.Signals, code: int, tmp_path: Pat
 @pytest.mark.usefixtures("heard")
 def test_a_second_ctrl_c_ends_at_once_in_one_line() -> None:
     program = """
-import time
+import signal
 from zscout.cli.parts.progress import signals_stop_it
 with signals_stop_it():
     try:
         print("ready", flush=True)
-        time.sleep(60)
+        signal.pause()
     except KeyboardInterrupt:
         print("cleaning up", flush=True)
-        time.sleep(60)
+        signal.pause()
 """
     run = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert run.stdout is not None
     for expected in ("ready", "cleaning up"):
         assert run.stdout.readline().strip() == expected
         run.send_signal(signal.SIGINT)
-    _, said = run.communicate(timeout=30)
+    _, said = run.communicate(timeout=PATIENCE)
     assert run.returncode == 130
     assert (said.count("\n"), "stopped" in said) == (1, True)
 

@@ -1,18 +1,20 @@
 """The command line as a user meets it: in a process of its own."""
 
+import contextlib
 import json
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 import zscout
 from commands import run_zscout
+from waiting import PATIENCE, until
 from zscout.cli import main
 
 
@@ -199,7 +201,7 @@ def test_help_for_a_reader_that_leaves_ends_silently(tmp_path: Path) -> None:
         assert process.stdout is not None
         process.stdout.close()
         process.stdout = None
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=PATIENCE)
         assert errors == ""
         assert process.returncode == 1
 
@@ -213,12 +215,17 @@ def test_ctrl_c_is_one_line_and_leaves_no_half_file(tmp_path: Path) -> None:
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # ignored in background shells
     )
     first = tmp_path / "out/runs.sqlite"
-    while not first.exists():
+
+    def holds_a_run() -> bool:
         assert process.poll() is None
-        time.sleep(0.1)
-    time.sleep(2)
+        if first.exists():
+            with contextlib.suppress(sqlite3.OperationalError), contextlib.closing(sqlite3.connect(first)) as file:
+                return bool(file.execute("SELECT count(*) FROM runs").fetchone()[0])
+        return False
+
+    until(holds_a_run, "no run is stored")
     os.kill(process.pid, signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
     assert re.fullmatch(r"zscout: .*\d+ of \d+ runs.*\n", errors)
     assert not list(first.parent.glob(".*"))

@@ -451,7 +451,7 @@ def test_what_is_remembered_is_right_from_many_threads_and_when_full() -> None:
     z = torch.arange(120.0).double()[:, None]
 
     def solve(rows: torch.Tensor) -> torch.Tensor:
-        time.sleep(0.001)  # so that others come between
+        time.sleep(0)  # so that others come between
         return rows.to(torch.int8)
 
     def ask(seed: int) -> bool:

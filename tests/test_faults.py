@@ -6,11 +6,11 @@ import errno
 import gc
 import os
 import pickle
+import select
 import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
@@ -30,6 +30,7 @@ import zscout
 from layouts import metamotivo
 from test_atlas import DriftWorld
 from toys import Drifter
+from waiting import PATIENCE
 from zscout import AsyncTransfer, ExactModel, OnlineTransfer
 from zscout.base.files import read_headed, write_headed
 from zscout.cli import main
@@ -55,7 +56,7 @@ def told(agent: OnlineTransfer, steps: int) -> OnlineTransfer:
     return agent
 
 
-def in_child(work: Callable[[], object], seconds: float = 20.0) -> str:
+def in_child(work: Callable[[], object]) -> str:
     """What a forked process returns or raises; ``hangs`` if it does not end."""
     read, write = os.pipe()
     child = os.fork()
@@ -69,15 +70,12 @@ def in_child(work: Callable[[], object], seconds: float = 20.0) -> str:
         os.write(write, answer.encode())
         os._exit(0)
     os.close(write)
-    until = time.monotonic() + seconds
-    while not os.waitpid(child, os.WNOHANG)[0]:
-        if time.monotonic() > until:
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-            return "hangs"
-        time.sleep(0.01)
     with os.fdopen(read) as file:
-        return file.read()
+        if not select.select([file], [], [], PATIENCE)[0]:
+            os.kill(child, signal.SIGKILL)
+        answer = file.read() or "hangs"
+    os.waitpid(child, 0)
+    return answer
 
 
 # Agents
@@ -120,20 +118,15 @@ def test_after_a_fork_an_async_transfer_says_so(call: str, clusters_network: zsc
 
 
 def test_a_forgotten_async_transfer_ends_its_thread(clusters_network: zscout.USFA) -> None:
-    def threads() -> int:
-        return sum(thread.name == "zscout-transfer" for thread in threading.enumerate())
-
-    before, robot = threads(), AsyncTransfer(OnlineTransfer(clusters_network))
+    before, robot = set(threading.enumerate()), AsyncTransfer(OnlineTransfer(clusters_network))
     robot.act(3)
     robot.tell(4, 1.0)
     robot.drain()
-    assert threads() == before + 1
+    [thread] = [thread for thread in threading.enumerate() if thread not in before]
     del robot
     gc.collect()
-    until = time.monotonic() + 20
-    while threads() > before and time.monotonic() < until:
-        time.sleep(0.01)
-    assert threads() == before
+    thread.join(PATIENCE)
+    assert not thread.is_alive()
 
 
 def after_labels(agent: OnlineTransfer, kind: str) -> OnlineTransfer:

@@ -11,6 +11,7 @@ import time
 import pytest
 
 from live import Served, page, served
+from waiting import PATIENCE
 from zscout.live.server.connections import Connections
 from zscout.live.server.limits import LOG_BURST, LOG_SECONDS, LONGEST_RECORD, LimitedLog, Limits
 
@@ -58,7 +59,9 @@ def test_who_has_shown_the_token_stays_and_strangers_go_in_time() -> None:
         connections.admit(("10.0.0.1", 1))
         strangers = [opened(connections, "10.0.0.1", port) for port in range(2, 9)]
         assert (visitor.closed, len(connections)) == (False, 3)
-        await asyncio.sleep(0.2)
+        async with asyncio.timeout(PATIENCE):
+            while connections.strangers:
+                await asyncio.sleep(0.01)
         assert (visitor.closed, len(connections), all(one.closed for one in strangers)) == (False, 1, True)
         connections.admit(None)
         connections.admit(("10.0.0.9", 9))  # unknown address: no effect
@@ -101,14 +104,12 @@ def test_four_hundred_silent_connections_keep_no_visitor_waiting() -> None:
             visitor.say("play")
             visitor.frame(5)
             lines = crowd(running, 400)
-            began, step = time.monotonic(), visitor.hear("frame")["step"]
-            visitor.frame(step + 60)
+            visitor.frame(visitor.hear("frame")["step"] + 60)
             with page(running) as other:
                 other.begin()
-            assert time.monotonic() - began < 20  # 2 s on an idle machine; a minute without the limit
             for line in lines:
                 line.close()
-    assert sum(map(len, running.said)) < 10_000
+    assert running.said == []  # nobody found the process out of files
 
 
 @pytest.mark.long

@@ -14,7 +14,8 @@ import pytest
 from starlette.applications import Starlette
 
 from benchmarks.live_load import resident
-from live import PATIENCE, SERVE, SMALL, SMALL_MAZE, Page, page, served
+from live import SERVE, SMALL, SMALL_MAZE, Page, page, served
+from waiting import PATIENCE
 from zscout.live.server import server
 from zscout.live.server import worker_calls as worker_side
 from zscout.live.server.limits import Limits

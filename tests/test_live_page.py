@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -19,6 +20,7 @@ from playwright.sync_api import Browser, WebSocketRoute
 
 from browsing import Cable, Visitor
 from live import Served, served
+from waiting import PATIENCE
 
 Arrive = Callable[..., Visitor]
 CORNER = [(0, 7), (0, 8), (1, 8)]
@@ -51,11 +53,10 @@ def test_a_painted_reward_is_found_and_when_repainted_followed(arrive: Arrive) -
     visitor.paint("bad", (4, 2), (4, 5))
     visitor.fast()
     visitor.play()
-    visitor.until_step(120)
-    seen = visitor.where(60)  # with a limited memory it explores from time to time
+    seen = visitor.where(121, 180)  # with a limited memory it explores from time to time
     assert sum(cell in CORNER for cell in seen) > 0.5 * len(seen), seen
-    assert visitor.cell("best") in CORNER
-    assert float(visitor.side("worth")) > 0.95
+    visitor.until(lambda: visitor.cell("best") in CORNER, "it does not know the best place")
+    visitor.until(lambda: float(visitor.side("worth")) > 0.95, "what it would keep is worth less")
     visitor.until(
         lambda: "around the top right: the best" in (visitor.page.text_content("#says") or ""), "no word of it"
     )
@@ -67,8 +68,8 @@ def test_a_painted_reward_is_found_and_when_repainted_followed(arrive: Arrive) -
     visitor.until_step(changed + 250)
 
     def mostly_there() -> bool:  # with a limited memory it explores from time to time
-        seen = visitor.where(60)
-        return sum(cell in [(8, 0), (8, 1)] for cell in seen) > 0.5 * len(seen)
+        newest = visitor.step()
+        return sum(cell in [(8, 0), (8, 1)] for cell in visitor.where(newest - 59, newest)) > 30
 
     visitor.until(mostly_there, "it does not follow")
     visitor.until(lambda: visitor.cell("best") in [(8, 0), (8, 1)], "it does not know where it is")
@@ -86,21 +87,26 @@ def test_a_person_teaches_it_a_corner_by_keys_and_it_stays(arrive: Arrive) -> No
     visitor.until(lambda: visitor.page.is_visible("#thumb-up"), "no thumbs")
     visitor.fast()
     visitor.play()
-    answers = 0
-    while (step := visitor.step()) < 60:
+    answers = set[int]()
+
+    def taught() -> bool:
+        step = visitor.step()
         if visitor.body("waiting") == "true":
             assert "know this place" not in (visitor.page.text_content("#asks") or "")
             visitor.page.keyboard.press("ArrowUp" if far() <= 3 else "ArrowDown")
-            answers += 1
+            answers.add(step)
             visitor.until_step(step + 1)
-        visitor.page.wait_for_timeout(5)
-    assert answers < 60  # it did not ask in known places
+        return step >= 60
+
+    visitor.until(taught, "it does not go on")
+    assert len(answers) < 60  # it did not ask in known places
     visitor.page.uncheck("#wait")
-    start = visitor.step()
-    visitor.until_step(start + 10)
-    seen = visitor.where(20)
-    assert all(8 - row + column <= 3 for row, column in seen), seen
-    assert 8 - visitor.cell("best")[0] + visitor.cell("best")[1] <= 3
+
+    def stays() -> bool:
+        newest = visitor.step()
+        return all(8 - row + column <= 3 for row, column in [*visitor.where(newest - 19, newest), visitor.cell("best")])
+
+    visitor.until(stays, "it leaves the corner")
     visitor.until(
         lambda: "I know this place" in (visitor.page.text_content("#asks") or ""), "it never says that it knows"
     )
@@ -136,7 +142,6 @@ def test_thumbs_slider_and_skip_are_told(arrive: Arrive) -> None:
 def test_two_methods_side_by_side_on_the_same_reward(arrive: Arrive) -> None:
     visitor = arrive()
     visitor.page.click("#random-task")
-    visitor.page.wait_for_timeout(300)
     visitor.choose(choose_second="greedy")
     visitor.fast()
     visitor.play()
@@ -147,6 +152,36 @@ def test_two_methods_side_by_side_on_the_same_reward(arrive: Arrive) -> None:
     assert lost[0] != lost[1]
     titles = [visitor.page.text_content(f"#side-{which} .method") for which in (0, 1)]
     assert titles == ["usf-ucb", "greedy"]
+
+
+def test_a_random_task_counts_before_the_server_has_drawn_it(arrive: Arrive) -> None:
+    visitor, said, held = arrive(), list[Any](), list[Any]()
+
+    def slow(socket: WebSocketRoute) -> None:
+        behind = socket.connect_to_server()
+
+        def from_page(text: str | bytes) -> None:
+            said.append(json.loads(text))
+            behind.send(text)
+
+        def from_server(text: str | bytes) -> None:
+            content = json.loads(text)
+            drawn = content["is"] == "reward" and any(one["do"] == "task" for one in said)
+            held.append(content) if drawn else socket.send(text)
+
+        socket.on_message(from_page)
+        behind.on_message(from_server)
+
+    visitor.page.route_web_socket("**/ws*", slow)
+    visitor.page.reload()
+    visitor.until_step(0)
+    visitor.page.click("#random-task")
+    visitor.play()
+    visitor.until_step(1)
+    assert held
+    visitor.choose(choose_second="greedy")
+    [begun] = [one["setup"] for one in said if one["do"] == "begin"]
+    assert "task" in begun["reward"]
 
 
 @pytest.mark.parametrize(
@@ -188,10 +223,12 @@ def test_a_reward_painted_in_the_point_maze_is_found(arrive: Arrive, tmp_path: P
     visitor.fast()
     visitor.play()
     visitor.until_step(3)
-    painted = page.evaluate("new URLSearchParams(location.hash.slice(1)).get('painting')")
-    assert painted.count("2s~4") == 4  # 4 × 4 squares
+    painting = "new URLSearchParams(location.hash.slice(1)).get('painting') || ''"
+    visitor.until(lambda: page.evaluate(painting).count("2s~4") == 4, "the link does not hold 4 × 4 squares")
     visitor.until_step(260)
-    page.click("#play")
+    visitor.pause()
+    page.fill("#scrub", "260")
+    visitor.until(lambda: visitor.body("step") == "260", "it cannot be scrubbed")
     row, column = visitor.cell("at")
     assert row < 7, "not in the room"
     assert column > 12
@@ -212,8 +249,7 @@ def test_a_reward_painted_in_the_point_maze_is_found(arrive: Arrive, tmp_path: P
     other.goto(address)
     second = Visitor(other, visitor.link)
     second.until(lambda: second.body("run") and second.body("run") != run, "the link begins no run")
-    other.wait_for_timeout(600)
-    assert other.evaluate("location.hash") == page.evaluate("location.hash")
+    second.until(lambda: other.evaluate("location.hash") == page.evaluate("location.hash"), "another set-up")
     page.reload()
     visitor.until(lambda: visitor.body("run") == run and visitor.step() >= 260, "a reload loses the run")
     # Back on a grid, everything is as before.
@@ -232,20 +268,24 @@ def test_in_the_point_maze_the_dot_glides_and_does_not_jump(arrive: Arrive) -> N
     visitor.choose(choose_world="point-maze")
     visitor.page.fill("#speed", "0")  # a step a second
     visitor.page.click("#random-task")
-    visitor.play()
-    visitor.until_step(8)  # it has speed
-    pictures = visitor.page.evaluate(
-        """async () => {
-          const seen = new Set();
-          const { step } = document.body.dataset;
-          for (let i = 0; i < 40 && document.body.dataset.step === step; i++) {
-            seen.add(document.getElementById("world").toDataURL());
-            await new Promise(requestAnimationFrame);
-          }
-          return seen.size;
-        }"""
-    )
-    assert pictures > 4  # of one step
+    for step in range(1, 9):  # it has speed
+        visitor.page.click("#step")
+        visitor.until_step(step)
+    clock = visitor.page.clock  # from here on the page's time goes on by run_for only
+    clock.install()
+    clock.pause_at(time.time() + 60)
+
+    def ninth() -> bool:
+        clock.run_for(20)
+        return visitor.step() == 9
+
+    visitor.page.click("#step")
+    visitor.until(ninth, "no step")
+    pictures = set()
+    for _ in range(20):
+        pictures.add(visitor.page.evaluate("document.getElementById('world').toDataURL()"))
+        clock.run_for(20)
+    assert len(pictures) > 4  # of one step
 
 
 @pytest.mark.long
@@ -257,7 +297,7 @@ def test_a_person_teaches_in_the_point_maze_by_keyboard_alone(arrive: Arrive) ->
     page.focus("#choose-world")
     before = visitor.body("run")
     page.keyboard.press("p")  # the world with this letter
-    visitor.until(lambda: visitor.body("run") != before, "no new run")
+    visitor.until(lambda: visitor.body("run") != before and visitor.step() == 0, "no new run")
     page.keyboard.press("Escape")
     page.focus("#world")
     assert "11 rows, 11 columns" in (page.get_attribute("#world", "aria-label") or "")
@@ -304,8 +344,7 @@ def test_a_body_is_given_a_hidden_task_then_thumbs_and_its_behaviour_is_kept(arr
     visitor.fast()
     visitor.play()
     visitor.until_step(40)
-    page.click("#play")
-    visitor.until(lambda: visitor.body("playing") == "false", "it does not pause")
+    visitor.pause()
     assert int(visitor.side("told")) >= 40
     assert " m/s · torso " in (page.get_attribute("#world", "aria-label") or "")
     assert page.locator(".bars li").count() == 5
@@ -367,15 +406,14 @@ def test_a_body_is_given_a_hidden_task_then_thumbs_and_its_behaviour_is_kept(arr
     told = int(visitor.side("told"))
     visitor.until(lambda: int(visitor.side("told")) > told, "a held thumb does not go on")
     page.mouse.up()
-    assert not pressed("#hold-up")
+    visitor.until(lambda: not pressed("#hold-up"), "the thumb is held on")
     visitor.until(lambda: "You said good for" in (page.text_content("#credited") or ""), "no word of it")
     page.keyboard.down("ArrowDown")
     visitor.until(lambda: pressed("#hold-down"), "the key does not count")
     visitor.until(lambda: "You said bad for" in (page.text_content("#credited") or ""), "no word of it")
     page.keyboard.up("ArrowDown")
-    assert not pressed("#hold-down")
-    page.click("#play")
-    visitor.until(lambda: visitor.body("playing") == "false", "it does not pause")
+    visitor.until(lambda: not pressed("#hold-down"), "the key is held on")
+    visitor.pause()
     check("thumbs")
     # The better of two clips.
     page.click("#compare-clips")
@@ -401,31 +439,31 @@ def test_a_body_is_given_a_hidden_task_then_thumbs_and_its_behaviour_is_kept(arr
 def test_a_person_teaches_the_walker_to_stand_by_thumbs(arrive: Arrive) -> None:
     """Up while the torso is high, down while it is low: what a person sees, through the real keys."""
     visitor = arrive()
-    page, heights, held = visitor.page, list[float](), ""
+    page, heights, held = visitor.page, list[float](), [""]
     visitor.choose(choose_world="walker")
     page.click("#mode-person")
     visitor.until(lambda: page.is_visible("#hold-up"), "no thumbs")
     visitor.play()
-    for _ in range(900):
+
+    def stays_up() -> bool:
         found = re.search(r"torso ([\d.]+) m high", page.get_attribute("#world", "aria-label") or "")
         assert found is not None
         heights.append(float(found[1]))
         wanted = "ArrowUp" if heights[-1] > 0.9 else "ArrowDown"
-        if wanted != held:
-            if held:
-                page.keyboard.up(held)
+        if wanted != held[0]:
+            if held[0]:
+                page.keyboard.up(held[0])
             page.keyboard.down(wanted)
-            held = wanted
-        if len(heights) > 100 and min(heights[-40:]) > 0.9 and "high" in visitor.side("likes"):
-            break
-        page.wait_for_timeout(60)
-    page.keyboard.up(held)
+            held[0] = wanted
+        return len(heights) > 100 and min(heights[-40:]) > 0.9 and "high" in visitor.side("likes")
+
+    visitor.until(stays_up, "it does not stay up")
+    page.keyboard.up(held[0])
     visitor.until(lambda: "its torso" in visitor.side("ghost"), "no ghost of what it would keep")
     assert "A ghost shows" in (page.get_attribute("#world", "aria-label") or "")
     page.keyboard.press("g")
     visitor.until(lambda: visitor.side("ghost") == "" and not page.is_checked("#ghost-on"), "the ghost stays")
-    assert min(heights[-40:]) > 0.9, "it does not stay up"
-    assert "high" in (page.text_content(".likes-text") or "")
+    visitor.until(lambda: "high" in (page.text_content(".likes-text") or ""), "no word of it")
 
 
 @pytest.mark.long
@@ -444,7 +482,7 @@ def test_what_is_kept_on_the_server_is_there_for_the_next_visitor(chrome: Browse
         page.click("#behaviour-save")
         first.until(lambda: page.locator(".behaviour").count() == 1, "it is not kept")
         assert page.text_content(".behaviour") == "My <b>walk</b>"
-        page.click("#play")
+        first.pause()
         page.fill("#behaviour-name", "My <b>walk</b>")
         [file] = (tmp_path / "tasks").iterdir()
         before = file.stat().st_mtime_ns
@@ -476,17 +514,17 @@ def test_another_world_forgets_the_places_under_the_brush(arrive: Arrive, server
         visitor = arrive(f"http://127.0.0.1:{cable.port}/?token={server.token}#world=point-maze")
         visitor.page.mouse.move(*visitor.point((10, 9), 11, 11))  # a place with a number that the grid does not have
         visitor.page.evaluate("location.hash = '#world=open-grid'")
-        visitor.until(lambda: visitor.body("world") == "open-grid", "no other world")
-        visitor.page.wait_for_timeout(300)
+        visitor.until(lambda: visitor.body("world") == "open-grid" and visitor.step() == 0, "no other world")
         before = visitor.body("run")
         cable.cut()
         visitor.until(lambda: visitor.body("connected") == "false", "it does not notice")
         visitor.page.evaluate(
             "const s = document.getElementById('choose-world'); s.value = 'maze'; s.dispatchEvent(new Event('change'))"
         )
-        visitor.page.wait_for_timeout(300)
+        visitor.until(lambda: visitor.body("run") == "", "the old run is kept")
         cable.mend()
         visitor.until(lambda: visitor.body("run") not in ("", before) and visitor.body("world") == "maze", "no maze")
+        visitor.until_step(0)
     visitor.wrong = [said for said in visitor.wrong if "ERR_CONNECTION" not in said and "WebSocket" not in said]
 
 
@@ -659,7 +697,7 @@ def test_on_a_phone_nothing_is_cut_and_a_finger_paints(arrive: Arrive) -> None:
     page = visitor.page
     page.locator("#world").scroll_into_view_if_needed()
     page.touchscreen.tap(*visitor.point((0, 0)))
-    page.wait_for_timeout(200)
+    visitor.until(lambda: page.get_attribute("#stage", "data-blank") == "false", "a finger does not paint")
     page.tap("#play")  # something is painted, so it plays at once
     visitor.until_step(5)
     wide = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
@@ -669,7 +707,7 @@ def test_on_a_phone_nothing_is_cut_and_a_finger_paints(arrive: Arrive) -> None:
         assert box is not None, name
         assert box["x"] >= 0, name
         assert box["x"] + box["width"] <= 390, name
-    page.click("#play")
+    visitor.pause()
     visitor.choose(choose_world="point-maze")
     page.tap("#step")
     visitor.until_step(1)
@@ -691,7 +729,7 @@ def test_by_keyboard_alone(arrive: Arrive) -> None:
     page.keyboard.press("Enter")
     page.keyboard.press("ArrowDown")
     page.keyboard.press(" ")
-    page.wait_for_timeout(200)
+    visitor.until_confirmed()
     page.keyboard.press("Tab")
     page.keyboard.press("p")
     visitor.until_step(3)
@@ -705,7 +743,7 @@ def test_by_keyboard_alone(arrive: Arrive) -> None:
     page.keyboard.press("p")
     page.fill("#speed", "30")
     visitor.until_step(120)
-    assert visitor.cell("best") in [(0, 0), (1, 0)]
+    visitor.until(lambda: visitor.cell("best") in [(0, 0), (1, 0)], "it does not find what was painted")
 
 
 @pytest.mark.long
@@ -717,7 +755,7 @@ def test_what_is_exported_can_be_used(arrive: Arrive, tmp_path: Path) -> None:
     visitor.fast()
     visitor.play()
     visitor.until_step(40)
-    page.click("#play")
+    visitor.pause()
     saved = {}
     for kind in ("json", "png"):
         page.click("#export-open")
@@ -741,10 +779,9 @@ def test_what_is_exported_can_be_used(arrive: Arrive, tmp_path: Path) -> None:
     other = page.context.new_page()
     other.goto(address)
     second = Visitor(other, visitor.link)
-    second.until(lambda: second.body("run") and second.body("run") != visitor.body("run"), "the link begins no run")
+    second.until(lambda: second.body("run") not in ("", visitor.body("run")) and second.step() == 0, "no other run")
     assert other.text_content("#side-1 .method") == "thompson"
-    second.page.wait_for_timeout(600)
-    assert other.evaluate("location.hash") == page.evaluate("location.hash")
+    second.until(lambda: other.evaluate("location.hash") == page.evaluate("location.hash"), "another set-up")
 
 
 def test_a_link_on_another_site_opens_the_page(chrome: Browser, server: Served, tmp_path: Path) -> None:
@@ -754,6 +791,7 @@ def test_a_link_on_another_site_opens_the_page(chrome: Browser, server: Served, 
     with there:
         threading.Thread(target=there.serve_forever, daemon=True).start()
         page = chrome.new_context().new_page()
+        page.set_default_timeout(1000 * PATIENCE)
         page.goto(f"http://localhost:{there.server_port}/mail.html")
         page.click("a")
         page.wait_for_selector("#world")
@@ -785,8 +823,7 @@ def test_the_first_visit_is_shown_around_once(arrive: Arrive) -> None:
         visitor.page.click("#hint-next")
     assert not visitor.page.is_visible("#hint")
     visitor.page.reload()
-    visitor.until(lambda: visitor.body("connected") == "true", "not connected")
-    visitor.page.wait_for_timeout(500)
+    visitor.until_step(0)  # the first frame is drawn, with the tour if there is one
     assert not visitor.page.is_visible("#hint")
 
 
@@ -837,6 +874,7 @@ def test_axe_finds_nothing_serious(arrive: Arrive, theme: Any, places: str) -> N
     check("on a phone")
     other = page.context.browser.new_page() if page.context.browser else None
     assert other is not None
+    other.set_default_timeout(1000 * PATIENCE)
     other.goto(visitor.link.split("?")[0])
     assert axe.run(other).response["violations"] == []
     other.close()
@@ -866,8 +904,7 @@ def test_at_1280_by_900_no_words_are_cut_and_a_single_cell_is_explained(arrive: 
     visitor.fast()
     visitor.play()
     visitor.until_step(40)
-    visitor.page.click("#play")
-    visitor.page.wait_for_timeout(300)
+    visitor.pause()
     assert visitor.page.evaluate(CUT) == []
     assert visitor.page.locator(".curve p").first.is_visible()
     note = visitor.page.text_content("#attainable") or ""

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import time
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -36,7 +37,24 @@ class FakeWorker(Worker):
         return Reply([], settings=SETTINGS)
 
 
-def test_no_status_says_playing_after_a_pause_was_confirmed() -> None:
+Sleep = Callable[[float], Awaitable[None]]
+
+
+@pytest.fixture
+def sleep(monkeypatch: pytest.MonkeyPatch) -> Sleep:
+    """Time goes on by what is slept, at once."""
+    now, yields = [0.0], asyncio.sleep
+
+    async def sleep(seconds: float) -> None:
+        now[0] += seconds
+        await yields(0)
+
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    return sleep
+
+
+def test_no_status_says_playing_after_a_pause_was_confirmed(sleep: Sleep) -> None:
     async def scene() -> list[dict[str, Any]]:
         said: list[dict[str, Any]] = []
 
@@ -54,11 +72,12 @@ def test_no_status_says_playing_after_a_pause_was_confirmed() -> None:
         said.clear()
         pausing = asyncio.create_task(visit.do("pause", {}))
         for _ in range(10):
-            await asyncio.sleep(0)
+            await sleep(0)
         assert said == []  # the pause waits for the step
         worker.let.set()
         await pausing
-        await asyncio.sleep(0.05)  # fifty steps, if it did not pause
+        for _ in range(50):  # fifty steps, if it did not pause
+            await sleep(0.001)
         await visit.do("speed", {"value": 2})
         await visit.end()
         return said
@@ -84,16 +103,8 @@ def test_expensive_messages_count_as_many(monkeypatch: pytest.MonkeyPatch) -> No
     assert taken["pause"] == 45 * 20  # plain messages are all allowed
 
 
-def test_long_work_is_done_in_turn_and_takes_a_quarter_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    now, done, yields = 0.0, [], asyncio.sleep
-
-    async def sleep(seconds: float) -> None:
-        nonlocal now
-        now += seconds
-        await yields(0)
-
-    monkeypatch.setattr(time, "monotonic", lambda: now)
-    monkeypatch.setattr(asyncio, "sleep", sleep)
+def test_long_work_is_done_in_turn_and_takes_a_quarter_of_the_time(sleep: Sleep) -> None:
+    done: list[str] = []
 
     async def scene() -> None:
         share = TimeShare(0.25)
@@ -108,7 +119,7 @@ def test_long_work_is_done_in_turn_and_takes_a_quarter_of_the_time(monkeypatch: 
 
     asyncio.run(scene())
     assert done[:6] == ["greedy", "other"] * 3
-    assert now == pytest.approx(23 * 0.1 + 22 * 0.3)
+    assert time.monotonic() == pytest.approx(23 * 0.1 + 22 * 0.3)
 
 
 def test_long_work_waits_only_where_others_have_runs() -> None:

@@ -9,15 +9,15 @@ import socket
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, wait
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import zscout.lab.runs.chunks
+from waiting import PATIENCE, until
 from zscout.cli import main
 from zscout.lab.arenas.arena import Tasks
 from zscout.lab.arenas.grid import GridArena
@@ -75,6 +75,26 @@ class GoneError(Exception):
     """A worker is gone."""
 
 
+class Pending(Future[Any]):
+    """A chunk of ``Losing``."""
+
+    def __init__(self, executor: "Losing") -> None:
+        super().__init__()
+        self.executor = executor
+
+
+@pytest.fixture(autouse=True)
+def chunks_end_when_they_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of ``Losing``: before, as many have begun as there are slots."""
+
+    def ended(futures: Iterable[Future[Any]], **rest: Any) -> Any:
+        for executor in {future.executor for future in futures if isinstance(future, Pending)}:
+            executor.end()
+        return wait(futures, **rest)
+
+    monkeypatch.setattr(zscout.lab.runs.chunks, "wait", ended)
+
+
 class Losing(InProcess):
     """Several chunks at once; loses those that it is told to. If not isolated, all that run are lost together."""
 
@@ -84,21 +104,17 @@ class Losing(InProcess):
         self._loses, self.slots, self.isolated = loses, slots, isolated
         self.begun: list[list[Spec]] = []
         self.most, self.closed = 0, 0
-        self._lock = threading.Lock()
         self._pending: dict[Future[Any], tuple[Callable[[Sequence[Spec]], Any], list[Spec]]] = {}
 
     def submit(self, work: Callable[[Sequence[Spec]], Result], specs: Sequence[Spec]) -> Future[Result]:
-        future: Future[Result] = Future()
-        with self._lock:
-            self.begun.append(list(specs))
-            self._pending[future] = (work, list(specs))
-            self.most = max(self.most, len(self._pending))
-        threading.Timer(0.02, self._end).start()
+        future: Future[Result] = Pending(self)
+        self.begun.append(list(specs))
+        self._pending[future] = (work, list(specs))
+        self.most = max(self.most, len(self._pending))
         return future
 
-    def _end(self) -> None:
-        with self._lock:
-            pending, self._pending = self._pending, {}
+    def end(self) -> None:
+        pending, self._pending = self._pending, {}
         dead = {future for future, (_, specs) in pending.items() if self._loses(specs)}
         for future, (work, specs) in pending.items():
             if future in dead or (dead and not self.isolated):
@@ -217,6 +233,37 @@ def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, capsys:
     assert ".[ray]" in capsys.readouterr().err
 
 
+# The processes of this machine
+
+HALF = """
+import os, signal, sys, time
+from multiprocessing.connection import Connection
+from pathlib import Path
+from zscout.base.processes import WorkerPool
+
+def half_sent(mark):
+    def send(self, data):
+        os.write(self.fileno(), bytes(data)[: len(data) // 2])
+        Path(mark).touch()
+        signal.pause()
+    Connection._send = send
+
+if __name__ == "__main__":
+    pool = WorkerPool(1)
+    pool.submit(half_sent, sys.argv[1])
+    while not Path(sys.argv[1]).exists():
+        time.sleep(0.02)
+    pool.terminate()
+    pool.shutdown(cancel_futures=True)
+"""
+
+
+def test_workers_that_are_stopped_while_they_send_a_result_are_not_waited_for(tmp_path: Path) -> None:
+    (tmp_path / "half.py").write_text(HALF)
+    done = subprocess.run([sys.executable, "half.py", "mark"], cwd=tmp_path, timeout=PATIENCE, check=False)
+    assert done.returncode == 0
+
+
 # A Ray cluster of two nodes on this machine
 
 
@@ -230,7 +277,7 @@ def fragile(*, mark: str = "", head: str = "") -> Method:
 
         if (node := ray.get_runtime_context().get_node_id()) != head:
             Path(mark).write_text(node)
-            time.sleep(600)
+            signal.pause()
     return METHODS["greedy"](dim=9)
 
 
@@ -289,8 +336,7 @@ def test_a_cluster_gives_what_this_process_gives_also_when_a_worker_and_a_node_a
     specs = specs_of([*entrants(), *fallible])
 
     def kill_the_second_node() -> None:
-        while not node.exists():
-            time.sleep(0.05)
+        until(node.exists, "no run waits to be killed")
         nodes.kill_second()
 
     killer = threading.Thread(target=kill_the_second_node, daemon=True)
@@ -298,7 +344,7 @@ def test_a_cluster_gives_what_this_process_gives_also_when_a_worker_and_a_node_a
     with joined(nodes) as executor:
         assert executor.slots == 2
         there = stored(specs, tmp_path / "there", executor)
-    killer.join(30)
+    killer.join(PATIENCE)
     assert worker.exists()
     assert node.exists()
     assert there == stored(specs, tmp_path / "here")
@@ -323,7 +369,7 @@ def test_after_ctrl_c_the_same_command_resumes(
     assert process.stdout is not None
     assert " of 300: " in process.stdout.readline()
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=300)
+    _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130, errors
     assert "runs; run the same command again to resume" in errors
     (tmp_path / "whole").mkdir()

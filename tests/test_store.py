@@ -8,8 +8,8 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
-from contextlib import closing
+from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 import torch
 
+from waiting import until
 from zscout.lab.arenas.arena import Tasks
 from zscout.lab.arenas.grid import GridArena
 from zscout.lab.compare.comparison import Entrant, Outcome, comparison
@@ -77,6 +78,20 @@ def table(folder: Path) -> list[str]:
     return [re.sub(r"\d+\.\d{9,}", lambda number: f"{float(number[0]):.9g}", json.dumps(row.to_json())) for row in rows]
 
 
+def written(folder: Path) -> list[tuple[str, int, int]]:
+    """What a write changes: the size and the time of each file."""
+    found = []
+    for path in sorted(folder.glob("*")):
+        with suppress(FileNotFoundError):
+            found.append((path.name, path.stat().st_size, path.stat().st_mtime_ns))
+    return found
+
+
+def goes_on(process: "subprocess.Popen[str]", folder: Path, before: Any) -> bool:
+    """Whether another write has begun, or nothing more is written."""
+    return written(folder) != before or process.poll() is not None
+
+
 @pytest.mark.long
 def test_killed_at_any_moment_nothing_finished_is_lost(tmp_path: Path) -> None:
     """``kill -9`` at random moments: what was reported done is there, and in the end the tables are the same."""
@@ -90,17 +105,18 @@ def test_killed_at_any_moment_nothing_finished_is_lost(tmp_path: Path) -> None:
         chunks = 0 if kill == 0 else rng.integers(1, max(2, 2 * left // (KILLS - kill + 1)))
         for _ in range(chunks):
             finished |= set(process.stdout.readline().split()) & set(specs)
-        began = time.perf_counter()
-        time.sleep(rng.uniform(0, 0.3 if chunks else 4.0))  # within the chunks that follow, or while all is set up
+        writes = rng.integers(0, 6)  # until the kill: of the chunks that follow, or while all is set up
+        for _ in range(writes):
+            before = written(tmp_path / "killed")
+            until(partial(goes_on, process, tmp_path / "killed", before), "nothing is written", pause=lambda: None)
         process.send_signal(signal.SIGKILL)
-        since = time.perf_counter() - began
         told = process.communicate()[0].split()
         finished |= {word for word in told if word in specs}  # the last line may be torn
         with Store(tmp_path / "killed") as store:
             there = {digest for digest, spec in specs.items() if store.numbers(spec) is not None}
             assert all(len(store.record(specs[digest]).steps["state"]) == 12 for digest in there)
         lost = len(finished - there)
-        print(f"kill {kill + 1}: {since:.2f} s after {len(finished)} runs; {len(there)} in the store, {lost} lost")
+        print(f"kill {kill + 1}: {writes} writes after {len(finished)} runs; {len(there)} in the store, {lost} lost")
         assert lost == 0
         assert len(there) <= len(finished) + 2  # a chunk is kept before it is told of
         assert len(there) % 2 == 0  # whole chunks only
@@ -121,12 +137,16 @@ def test_two_processes_share_one_store(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_many_processes_may_make_one_store(tmp_path: Path) -> None:
-    program = "import sys; from pathlib import Path; from zscout.lab.runs.store import Store; sys.stdin.read()\n" + (
-        "for i in range(30): Store(Path(sys.argv[1]) / str(i)).close()"
+    program = "import sys; from pathlib import Path; from zscout.lab.runs.store import Store\n" + (
+        "print('ready', flush=True); sys.stdin.read()\nfor i in range(30): Store(Path(sys.argv[1]) / str(i)).close()"
     )
     command = [sys.executable, "-c", program, str(tmp_path)]
-    several = [subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(3)]
-    time.sleep(4)  # all have imported what they need, and begin together
+    pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    several = [subprocess.Popen(command, text=True, **pipes) for _ in range(3)]
+    for process in several:  # all have imported what they need, and begin together
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.stdout.close()
     for process in several:
         assert process.stdin is not None
         process.stdin.close()
@@ -160,10 +180,7 @@ def test_workers_end_when_their_parent_is_killed(tmp_path: Path) -> None:
     assert len(workers) >= 2
     process.kill()
     process.communicate()
-    deadline = time.monotonic() + 20
-    while any(_runs(worker) for worker in workers) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert not any(_runs(worker) for worker in workers)
+    until(lambda: not any(_runs(worker) for worker in workers), "workers are left")
 
 
 def _runs(pid: int) -> bool:

@@ -21,6 +21,7 @@ from rich.console import Console
 from commands import run_zscout
 from simulating import simulate
 from toys import Regression
+from waiting import PATIENCE
 from zscout import METHODS
 from zscout.cli import main
 from zscout.lab.arenas.arena import Tasks
@@ -284,7 +285,7 @@ def test_ctrl_c_in_a_live_terminal_keeps_what_was_seen(tmp_path: Path) -> None:
                 os.kill(process.pid, signal.SIGINT)
                 stopped = True
     os.close(outer)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130, errors
     steps = json.loads((tmp_path / "run.json").read_text())["steps"]
     assert 5 <= len(steps) < 100

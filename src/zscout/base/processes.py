@@ -17,6 +17,9 @@ class WorkerPool(ProcessPoolExecutor):
         """Stop the processes at once, whatever they are doing."""
         for process in list((self._processes or {}).values()):
             process.terminate()
+        if (results := self._result_queue) is not None:
+            # The last open end: or the rest of a half-sent result would be waited for.
+            results._writer.close()  # type: ignore[attr-defined]
 
 
 def begin_worker() -> None:

@@ -98,7 +98,8 @@ function facts(view) {
   const { body } = document;
   mark(body, "data-connected", view.connected);
   mark(body, "data-step", Math.max(0, view.step));
-  mark(body, "data-live-step", Math.max(0, view.newest));
+  mark(body, "data-live-step", view.newest); // −1 before a run's first frame
+  mark(body, "data-unsent", session.painted.unsent);
   mark(body, "data-playing", view.status.playing);
   mark(body, "data-waiting", view.status.waiting);
   mark(body, "data-run", view.key);

@@ -19,6 +19,7 @@ export class PaintedReward {
   #forgetStrokes() {
     this.waiting = []; // [{value, cells: Set}] in the order painted
     this.sent = new Map(); // state → {value, time}: on its way
+    this.asked = null; // the random task whose table has not come yet
   }
 
   /** A new run: takes the reward from the server. */
@@ -40,6 +41,7 @@ export class PaintedReward {
 
   /** Takes the server's reward, except for cells painted since. */
   confirm(values) {
+    this.asked = null;
     const next = [...values];
     const now = performance.now();
     for (const [state, { value, time }] of this.sent) {
@@ -91,18 +93,30 @@ export class PaintedReward {
   draw(number) {
     if (!this.send({ do: "task", number })) return false;
     this.#forgetStrokes();
-    this.task = number; // until something is painted over it
+    this.task = this.asked = number; // the task until something is painted over it
     return true;
   }
 
-  /** @returns {number[] | null} the painting of a world for `begin`; null: nothing painted */
+  /** @returns {number[] | null} the painting of a world; null: nothing painted */
   tableFor(world) {
     const values = world === this.world ? this.values ?? this.kept.get(world) : this.kept.get(world);
     return values?.some((x) => x) ? values.map(rounded) : null;
   }
 
+  /** @returns {object | null} the reward of a world for `begin` */
+  rewardFor(world) {
+    if (world === this.world && this.asked !== null) return { task: this.asked };
+    const table = this.tableFor(world);
+    return table && { table };
+  }
+
   get blank() {
-    return !this.values?.some((x) => x);
+    return this.asked === null && !this.values?.some((x) => x);
+  }
+
+  /** The number of cells that the server has not confirmed. */
+  get unsent() {
+    return this.sent.size + this.waiting.reduce((sum, { cells }) => sum + cells.size, 0);
   }
 
   #flush() {

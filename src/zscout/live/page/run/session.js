@@ -53,8 +53,7 @@ export class Session {
   /** Begins a new run with some choices changed; keeps the painting of the world. */
   begin(change = {}) {
     const setup = fitting({ ...this.setup, ...change, ...this.#usual(change.world) }, this.hello);
-    const table = this.painted.tableFor(setup.world);
-    setup.reward = setup.who === "hidden" && table ? { table } : null;
+    setup.reward = setup.who === "hidden" ? this.painted.rewardFor(setup.world) : null;
     this.wantsPlay = this.status.playing && setup.who === this.setup?.who;
     if (!this.send({ do: "begin", setup })) {
       if (setup.world !== this.setup.world) this.history.clear(); // its frames are of the other world

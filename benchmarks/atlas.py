@@ -24,6 +24,7 @@ import zscout
 from zscout import METHODS, Atlas, OnlineTransfer
 from zscout.base.files import write_json
 from zscout.base.smooth_rewards import SmoothRewards
+from zscout.cli.parts.options import usage_errors
 from zscout.lab.arenas.body import BodyArena
 from zscout.lab.evaluation.judging import episode_returns
 from zscout.models.files.pretrained import observations_of
@@ -225,7 +226,8 @@ class League:
         self.tasks = {name: tasks[name] for name in named or tasks}
         z = torch.stack([fit_task(model, observations, task(observations)).z for task in self.tasks.values()]).float()
         self.model = model.to(device)
-        self.atlas = Atlas.load(atlas, self.model) if isinstance(atlas, Path) else atlas or self.model.atlas
+        with usage_errors():
+            self.atlas = Atlas.load(atlas, self.model) if isinstance(atlas, Path) else atlas or self.model.atlas
         zero = torch.stack([self.atlas.best(task) for task in self.tasks.values()]).cpu()
         rewards: list[Any] = list(self.tasks.values())
         starts = self.one.random_states(10, Generator().manual_seed(7))

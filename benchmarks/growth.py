@@ -2,6 +2,7 @@
 
 import json
 import math
+import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -209,7 +210,8 @@ def peaks_of_axis(axis: str, sizes: Sequence[int]) -> list[int]:
 
 def main(sizes: Mapping[str, Sequence[int]]) -> None:
     """Print the peaks as JSON, each axis in a fork of its own; the child process of ``peaks``."""
-    with get_context("fork").Pool(1, maxtasksperchild=1) as pool:
+    ignore_ctrl_c = signal.SIGINT, signal.SIG_IGN
+    with get_context("fork").Pool(1, signal.signal, ignore_ctrl_c, maxtasksperchild=1) as pool:
         print(json.dumps(dict(zip(sizes, pool.starmap(peaks_of_axis, sizes.items(), chunksize=1), strict=True))))
 
 

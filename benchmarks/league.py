@@ -315,17 +315,19 @@ def main(
         ]
     book, pool, until = Book(out, have, workers + 2), WorkerPool(workers), began + 60 * minutes
     printed = [cell for cell in cells if cell.name.startswith(PRINTED)]
-    for part in (printed, [cell for cell in cells if cell not in printed]):
-        book.run([one for cell in part for one in (*cell.to_tune(), *cell.as_they_are())], pool, until)
-        for _ in range(0 if quick else ROUNDS):
-            tried = [(cell, method, settings) for cell in part for method, settings in beyond_of(book.tried(cell))]
-            if not tried or time.monotonic() > until - 15 * minutes:
-                break
-            book.run([cell.entrant(method, settings, cell.tuning) for cell, method, settings in tried], pool, until)
-        book.run([one for cell in part for one in cell.chosen(book.tried(cell))], pool, until)
+    try:
+        for part in (printed, [cell for cell in cells if cell not in printed]):
+            book.run([one for cell in part for one in (*cell.to_tune(), *cell.as_they_are())], pool, until)
+            for _ in range(0 if quick else ROUNDS):
+                tried = [(cell, method, settings) for cell in part for method, settings in beyond_of(book.tried(cell))]
+                if not tried or time.monotonic() > until - 15 * minutes:
+                    break
+                book.run([cell.entrant(method, settings, cell.tuning) for cell, method, settings in tried], pool, until)
+            book.run([one for cell in part for one in cell.chosen(book.tried(cell))], pool, until)
+    finally:
+        pool.terminate()
     failed = [f"{one.arena.key}, {one.label}: {it['failed']}" for one, it in book.found.items() if "failed" in it]
     print("\n".join([f"{len(book.found)} entrants in {time.monotonic() - began:.0f} s", *failed]), flush=True)
-    pool.terminate()
 
 
 if __name__ == "__main__":

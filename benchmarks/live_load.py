@@ -195,8 +195,6 @@ def main() -> None:
         if load.visitors < 1 or load.slow < 0 or not 1 <= load.wanted <= 9_900:
             raise ValueError("there is at least one visitor, and each takes from 1 to 9900 steps")
         found = asyncio.run(measured(load, console))
-    except KeyboardInterrupt:
-        sys.exit(130)
     except ValueError as error:
         sys.exit(f"benchmarks.live_load: {error}")
     console.print(table_of(found))

@@ -14,6 +14,7 @@ from torch import Generator, Tensor
 
 from benchmarks.cross_entropy import cross_entropy
 from zscout.base.files import write_json
+from zscout.cli.parts.options import usage_errors
 from zscout.lab.arenas.arena import Tasks
 from zscout.lab.arenas.point import PointArena, task_named
 from zscout.lab.arenas.vector import LABELS
@@ -84,6 +85,8 @@ def main(
 ) -> None:
     """Measure a model: the planner, the best z found, and z from 50 to 50,000 labels; writes a JSON file."""
     arena = PointArena(model, device=device)
+    with usage_errors():
+        arena.bfm  # noqa: B018 — loaded now, not after minutes
     names = [str(name) for name in Tasks(tasks, 1).draw(arena)]
     planned = [planned_return(arena, name) for name in names]
     write_json(out, [asdict(found) for found in measure(arena, names, planned)])

@@ -20,6 +20,7 @@ from torch import Generator, Tensor
 import zscout
 from zscout.base.edge import as_size
 from zscout.base.hints import known_name
+from zscout.cli.parts.output import UsageError
 from zscout.cli.parts.progress import bar_with_time_left
 from zscout.lab.training.fb import FBPretraining
 from zscout.models.fb.body_training import BodyTrainer, Collector
@@ -130,7 +131,7 @@ class Options:
 def explorer_of(options: Options, what: FBPretraining) -> tuple[FB, FBPretraining]:
     """The model that explores, and ``what`` with its dim and repeat; one line if it cannot."""
     if options.updates or what.kind != "body" or options.device != "cpu":
-        raise SystemExit("--model explores with a body, on the CPU, and without --updates")
+        raise UsageError("--model explores with a body, on the CPU, and without --updates")
     try:
         model = zscout.load(options.model)
         held = model.about.get("repeat", 1)
@@ -139,15 +140,15 @@ def explorer_of(options: Options, what: FBPretraining) -> tuple[FB, FBPretrainin
         if isinstance(model, FB):
             check_ramps(recipe, len(model.goal_scale))
     except (OSError, ValueError) as error:
-        raise SystemExit(f"{error}") from None
+        raise UsageError(str(error)) from None
     assert isinstance(recipe, BodyRecipe)
     wanted = PLACES[what.world].make().observation_space, recipe.dim, recipe.repeat
     if not isinstance(model, FB) or (model.observation_space, model.dim, held) != wanted:
-        raise SystemExit(
+        raise UsageError(
             f"{options.model} is no FB model of the {what.world} with dim {recipe.dim} and repeat {recipe.repeat}"
         )
     if options.transitions <= recipe.warm_up:
-        raise SystemExit(
+        raise UsageError(
             f"the model explores after warm_up={recipe.warm_up} random transitions: pass more --transitions"
         )
     return model, what
@@ -157,13 +158,13 @@ def main(options: Options) -> None:
     """Collect with a progress bar."""
     console, total = Console(), options.transitions
     if any(options.out.glob("*.npz")):
-        raise SystemExit(f"{options.out} holds data already")
+        raise UsageError(f"{options.out} holds data already")
     try:
         known_name(options.world, of_kind("point", "body"), "world")
     except ValueError as error:
-        raise SystemExit(f"{error}") from None
+        raise UsageError(str(error)) from None
     if PLACES[options.world].kind == "point" and (options.updates or options.set):
-        raise SystemExit(f"the {options.world} is explored by random forces: --updates and --set apply to bodies only")
+        raise UsageError(f"the {options.world} is explored by random forces: --updates and --set apply to bodies only")
     what = FBPretraining(world=options.world, changes=options.set, seed=options.seed, device=options.device)
     explorer, what = explorer_of(options, what) if options.model else (None, what)
     told = 0

@@ -22,8 +22,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import zscout
-from zscout.base.files import read_headed, write_bytes, write_headed
 from waiting import PATIENCE
+from zscout.base.files import read_headed, write_bytes, write_headed
 from zscout.cli import main
 from zscout.lab.arenas.arena import Tasks
 from zscout.lab.arenas.grid import GridArena

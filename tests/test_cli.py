@@ -129,6 +129,8 @@ MISTAKES = {  # a command, and the name of what is wrong with it
     "compare --methods all --steps 0": "steps",
     "compare --methods greedy --settings bad.json": "greedy: ridge",
     "compare --settings none.json": "settings",
+    "compare --settings empty.json": "no method",
+    "compare --methods opti,random --settings other.json": "settings of greedy, expected opti or random",
     "compare --model math:pi": "math:pi",
     "compare --model network --heads 2": "heads",
     "compare --features waves": "'waves'",
@@ -176,6 +178,8 @@ def test_a_users_mistake_is_one_line_that_names_it_and_exit_code_2(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a-file").write_text("mine")
     (tmp_path / "bad.json").write_text('{"greedy": {"ridge": "x"}}')
+    (tmp_path / "other.json").write_text('{"greedy": {"ridge": 1}}')
+    (tmp_path / "empty.json").write_text("{}")
     for command, name in MISTAKES.items():
         with pytest.raises(SystemExit) as stop:
             main(command.split())

@@ -19,6 +19,7 @@ from commands import run_zscout
 from data_files import LENGTHS, plain
 from zscout.cli import main
 from zscout.cli.parts import progress
+from zscout.cli.parts.output import UsageError
 from zscout.cli.pretrain import Pretrain
 from zscout.lab.training.fb import FBPretraining
 from zscout.lab.training.grid import GridTraining
@@ -95,7 +96,7 @@ def test_collected_transitions_of_a_body(updates: int, trained: bool, tmp_path: 
 
 @pytest.mark.parametrize("named", ["cheetah-fb", "grid9-laplacian", "nothing"])
 def test_a_model_that_cannot_explore_is_named(named: str, tmp_path: Path) -> None:
-    with pytest.raises(SystemExit, match=named):
+    with pytest.raises(UsageError, match=named):
         explorer_of(Options(out=tmp_path, model=named), FBPretraining(world="walker"))
 
 
@@ -111,12 +112,12 @@ def test_a_model_that_cannot_explore_is_named(named: str, tmp_path: Path) -> Non
 )
 def test_a_model_explores_only_as_it_was_trained(changes: tuple[str, ...], message: str, tmp_path: Path) -> None:
     options = Options(out=tmp_path, model="walker-fb", transitions=5_000)
-    with pytest.raises(SystemExit, match=message):
+    with pytest.raises(UsageError, match=message):
         explorer_of(options, FBPretraining(world="walker", changes=changes))
 
 
 def test_the_point_maze_is_not_explored_by_a_model(tmp_path: Path) -> None:
-    with pytest.raises(SystemExit, match="apply to bodies only"):
+    with pytest.raises(UsageError, match="apply to bodies only"):
         collected(Options(out=tmp_path / "x", world="point-maze", updates=16))
     assert not (tmp_path / "x").exists()
 

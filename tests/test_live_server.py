@@ -786,7 +786,7 @@ def test_a_measurement_that_is_stopped_leaves_no_server() -> None:
     started = family(process.pid)[1:]
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=PATIENCE)
-    assert (process.returncode, errors) == (130, "")
+    assert (process.returncode, errors) == (130, "zscout: stopped; files already written are complete\n")
     until(lambda: not any(_lives(pid) for pid in started), "processes are left")
 
 

@@ -260,6 +260,8 @@ def test_what_cannot_be_compared(tmp_path: Path) -> None:
         '{"usf-ucb": 3}': "the settings of usf-ucb must be an object, got 3",
         '{"settings": {"maze/laplacian/exact": {}}}': "holds no settings for open-grid/laplacian/exact",
         "[]": "must be an object like",
+        "{}": "other.json has settings of no method, expected",
+        '{"settings": {"open-grid/laplacian/exact": {}}}': "other.json has settings of no method, expected",
         '{"settings": 3}': "must be an object like",
     }.items():
         (tmp_path / "other.json").write_text(text)

@@ -3,6 +3,11 @@
 Names are imported lazily, so that ``import zscout`` and ``zscout --help`` do not wait for torch.
 """
 
+from zscout.base.stopping import handle_ctrl_c, is_command, stop_at_once
+
+if is_command():
+    handle_ctrl_c(stop_at_once)  # before the imports, which take long
+
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 

@@ -2,9 +2,15 @@
 
 import os
 import signal
+import sys
 import threading
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import Future, ProcessPoolExecutor
 from multiprocessing import get_context, parent_process
+from typing import ParamSpec, TypeVar
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
 
 
 class WorkerPool(ProcessPoolExecutor):
@@ -12,6 +18,18 @@ class WorkerPool(ProcessPoolExecutor):
 
     def __init__(self, workers: int) -> None:
         super().__init__(workers, mp_context=get_context("spawn"), initializer=begin_worker)
+
+    def submit(
+        self, work: Callable[Arguments, Result], /, *args: Arguments.args, **kwargs: Arguments.kwargs
+    ) -> Future[Result]:
+        """Begin a call; a process that it starts never gets Ctrl-C."""
+        if sys.platform == "win32":
+            return super().submit(work, *args, **kwargs)
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # a new process inherits this
+        try:
+            return super().submit(work, *args, **kwargs)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def terminate(self) -> None:
         """Stop the processes at once, whatever they are doing."""

@@ -20,7 +20,7 @@ from zscout.cli.compare import Compare, Tune
 from zscout.cli.export import Export
 from zscout.cli.live import Live
 from zscout.cli.parts.output import UsageError, fail, silent_without_reader
-from zscout.cli.parts.progress import signals_stop_it, stopped
+from zscout.cli.parts.progress import end_in_one_line, signals_stop_it
 from zscout.cli.pretrain import Pretrain
 from zscout.cli.replay import Replay
 from zscout.cli.reproduce import Reproduce
@@ -40,20 +40,18 @@ DESCRIPTION = (
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command; a user error prints one line and exits with code 2."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    with silent_without_reader():
-        if words == ["--version"]:
-            print(f"zscout {zscout.__version__}")
-            return
-        command = _parse(words or ["--help"])
     try:
-        if not 0 <= (seed := getattr(command, "seed", 0)) < 2**63:
-            raise UsageError(f"--seed must be from 0 to {2**63 - 1}, got {seed}")
         with signals_stop_it():
+            with silent_without_reader():
+                if words == ["--version"]:
+                    print(f"zscout {zscout.__version__}")
+                    return
+                command = _parse(words or ["--help"])
+            if not 0 <= (seed := getattr(command, "seed", 0)) < 2**63:
+                raise UsageError(f"--seed must be from 0 to {2**63 - 1}, got {seed}")
             command.run(Console(emoji=False, markup=False))  # names like mine:angry: and a[/b] are not markup
-    except KeyboardInterrupt as stop:
-        stopped("stopped; files already written are complete", stop)
-    except (UsageError, OSError) as error:
-        fail(str(error) or type(error).__name__, code=2)
+    except (KeyboardInterrupt, UsageError, OSError) as error:
+        end_in_one_line(error)
 
 
 def _parse(words: list[str]) -> Command:

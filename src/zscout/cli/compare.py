@@ -66,7 +66,8 @@ class Compare:
             writable_folder(self.out)
             workers = self.computing.executor()
             entrants = self._entrants(console)
-            in_file = settings_of_file(self.settings, entrants[0].arena)
+            methods = [entrant.method for entrant in entrants]
+            in_file = settings_of_file(self.settings, entrants[0].arena, methods)
         with workers as executor:
             outcomes = outcomes_with_bar(entrants, self.out, executor, console)
         rows = [

@@ -56,7 +56,8 @@ class Replay:
                 raise UsageError("name the files that zscout live exported, for example zscout replay run.json")
             traces = TraceComparison.read(self.traces, device_named(self.device))
             specs = [] if traces.by_person else self._specs(traces, console)
-            in_file = {} if traces.by_person else settings_of_file(self.settings, traces.arena)
+            methods = [spec.method for spec in specs]
+            in_file = {} if traces.by_person else settings_of_file(self.settings, traces.arena, methods)
         content: dict[str, Any] = {"traces": list(traces.files), "reward": traces.first.who}
         if traces.by_person:
             content["rows"] = runs = traces.person_runs()

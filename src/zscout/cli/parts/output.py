@@ -55,13 +55,12 @@ def writable_folder(path: Path, option: str = "--out") -> None:
 
 
 def writable(*paths: Path | None) -> None:
-    """Raise before anything runs if a file cannot be written."""
+    """Raise before anything runs if a file cannot be written; its folder is made when it is."""
     for path in filter(None, paths):
         if path.is_dir():
             raise UsageError(f"{path} is a folder, expected a file")
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UsageError(f"{path} cannot be written: {error.strerror}") from error
-        if not os.access(path if path.exists() else path.parent, os.W_OK):
+        there = next(parent for parent in path.parents if parent.exists() or parent.is_symlink())
+        if not there.is_dir():
+            raise UsageError(f"{path} cannot be written: {there} is not a folder")
+        if not os.access(path if path.exists() else there, os.W_OK):
             raise UsageError(f"no permission to write {path}")

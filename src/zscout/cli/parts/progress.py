@@ -1,7 +1,6 @@
 """Long runs: progress bars, and signals that stop them cleanly."""
 
 import contextlib
-import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -10,7 +9,8 @@ from typing import TYPE_CHECKING, NoReturn
 
 from rich.console import Console
 
-from zscout.cli.parts.output import fail, say
+from zscout.base.stopping import Terminated, stop_cleanly
+from zscout.cli.parts.output import UsageError, fail, say
 
 TOLD = 1_000_000  # transitions between lines
 
@@ -24,22 +24,10 @@ if TYPE_CHECKING:
     from zscout.models.data.dataset import Dataset
 
 
-class Terminated(KeyboardInterrupt):
-    """SIGTERM: stops cleanly like Ctrl-C, with its own exit code."""
-
-
 @contextlib.contextmanager
 def signals_stop_it() -> Iterator[None]:
     """Stop a command cleanly on Ctrl-C or SIGTERM; a second signal stops it at once."""
-    seen: list[int] = []
-
-    def stop(number: int, frame: object) -> None:
-        seen.append(number)
-        if len(seen) > 1:
-            os.write(2, b"zscout: stopped at once; finished work is kept\n")
-            os._exit(128 + number)
-        raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
-
+    stop = stop_cleanly()
     there = threading.current_thread() is threading.main_thread()
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM) if there}
     kept = {number: handler for number, handler in before.items() if handler is not signal.SIG_IGN}  # as under nohup
@@ -55,6 +43,14 @@ def signals_stop_it() -> Iterator[None]:
 def stopped(message: str, stop: KeyboardInterrupt) -> NoReturn:
     """Print a message and exit with the code of the signal."""
     fail(message, code=128 + (signal.SIGTERM if isinstance(stop, Terminated) else signal.SIGINT))
+
+
+def end_in_one_line(error: BaseException) -> None:
+    """Exit with one line at a stop or a user's error; any other error is a bug."""
+    if isinstance(error, KeyboardInterrupt):
+        stopped("stopped; files already written are complete", error)
+    if isinstance(error, UsageError | OSError):
+        fail(str(error) or type(error).__name__, code=2)
 
 
 def bar_with_time_left(console: Console) -> "Progress":
@@ -89,25 +85,29 @@ def following(bar: "Progress", task: "TaskID", done: Callable[[], int]) -> Itera
 def stored_data(console: Console | None, path: Path, folder: Path, layout: str = "") -> "Iterator[Dataset]":
     """Read a folder of episodes into memory-mapped transitions, with a bar, and say what was found.
 
-    If the body raises, the folder is removed unless it was there before.
+    If reading or the body raises, the folder is removed unless it was there before, and so are those made for it.
     """
     from zscout.models.data.dataset import Dataset, discard, gather
 
-    console, new, told = console or Console(quiet=True), not folder.exists(), 0
-    with bar_with_time_left(console) as bar:
-        task = bar.add_task("reading", total=None)
-        for done, total, read in gather(path, folder, layout):
-            bar.update(task, completed=done, total=total, description=f"reading: {read:,} transitions")
-            if bar.disable and read // TOLD > told:  # lines, not a bar, in a log file
-                told = read // TOLD
-                say(console, f"read {read:,} transitions, {done:,} of {total:,} files")
+    console, told = console or Console(quiet=True), 0
+    new = [one for one in (folder, *folder.parents) if not one.exists()]
     try:
+        with bar_with_time_left(console) as bar:
+            task = bar.add_task("reading", total=None)
+            for done, total, read in gather(path, folder, layout):
+                bar.update(task, completed=done, total=total, description=f"reading: {read:,} transitions")
+                if bar.disable and read // TOLD > told:  # lines, not a bar, in a log file
+                    told = read // TOLD
+                    say(console, f"read {read:,} transitions, {done:,} of {total:,} files")
         data = Dataset(folder)
         say(console, str(data.summary))
         yield data
     except BaseException:
         if new:
             discard(folder)
+        for made in new:
+            with contextlib.suppress(OSError):  # it holds more, or was not made
+                made.rmdir()
         raise
 
 

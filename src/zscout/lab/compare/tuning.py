@@ -206,10 +206,10 @@ def settings_named(name: str, arena: Arena) -> dict[str, Settings]:
     return {m: both[choice] for m, both in chosen.items() if name != "auto" or m not in DEFAULTS_OF_OURS}
 
 
-def settings_of_file(name: str, arena: Arena) -> dict[str, Settings]:
+def settings_of_file(name: str, arena: Arena, methods: Collection[str] = ()) -> dict[str, Settings]:
     """The settings in a file: those of zscout tune for this arena, or {"method": {"setting": value}} for any arena.
 
-    Empty if the name is one of the choices.
+    Raises if it names none of ``methods``. Empty if the name is one of the choices.
     """
     if name in (*CHOICES, "default"):
         return {}
@@ -225,6 +225,9 @@ def settings_of_file(name: str, arena: Arena) -> dict[str, Settings]:
         raise ValueError(f"{name} holds no settings for {arena.key}") from None
     except (TypeError, AttributeError):
         raise ValueError(f'{name} must be an object like {{"usf-ucb": {{"kappa": 2.0}}}}') from None
+    if not chosen or (methods and not chosen.keys() & methods):
+        named, wanted = ", ".join(chosen) or "no method", " or ".join(methods) or '{"usf-ucb": {"kappa": 2.0}}'
+        raise ValueError(f"{name} has settings of {named}, expected {wanted}")
     for method, settings in chosen.items():
         if not isinstance(settings, dict):
             raise ValueError(f"{name}: the settings of {method} must be an object, got {settings!r}")

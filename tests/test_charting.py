@@ -1,6 +1,7 @@
 """Charts that are stopped go on only where nothing has changed, and replace nothing without a word."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,8 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
-from gymnasium.wrappers import FlattenObservation
+from gymnasium.spaces import Box
+from gymnasium.wrappers import TransformObservation
 from safetensors.torch import load_file, save_file
 from torch import Generator, Tensor
 
@@ -26,7 +28,7 @@ CORRIDOR = "....................\n.##################.\n...................."
 
 def stopped(folder: Path, bfm: Any, env: Any, **options: Any) -> None:
     """Chart until the first chunks are saved, not all."""
-    given = {"given" if name == "z" else name: value for name, value in options.items()}
+    given: Any = {"given" if name == "z" else name: value for name, value in options.items()}
     run = Charting(bfm, env, folder=folder, **{"starts": 2, "steps": 40} | given)
     steps = iter(run)
     while not (folder / PARTIAL).is_file():
@@ -37,7 +39,8 @@ def stopped(folder: Path, bfm: Any, env: Any, **options: Any) -> None:
 
 def finished(folder: Path, bfm: Any, env: Any, **options: Any) -> bytes:
     """Chart to the end, or go on to it."""
-    chart(bfm, env, folder=folder, progress=False, **{"starts": 2, "steps": 40} | options)
+    settings: dict[str, Any] = {"starts": 2, "steps": 40} | options
+    chart(bfm, env, folder=folder, progress=False, **settings)
     assert not (folder / PARTIAL).exists()
     return (folder / FILE).read_bytes()
 
@@ -82,14 +85,23 @@ def compass(**others: tuple[float, float]) -> Behaviours:
     """Ten places; one action for each."""
     angles = {f"place {k}": (float(np.cos(k)), float(np.sin(k))) for k in range(10)}
     places = angles | {name.replace("_", " "): place for name, place in others.items()}
-    return Behaviours({name: (lambda obs, a=place: np.array(a, np.float32)) for name, place in places.items()})
+    return Behaviours({name: partial(goes, place) for name, place in places.items()})
+
+
+def goes(place: tuple[float, float], obs: Any) -> np.ndarray:
+    return np.array(place, np.float32)
 
 
 def vector(make: Callable[[], Any] = Drift, count: int = 5) -> Any:
     return gymnasium.vector.SyncVectorEnv([make] * count)
 
 
-WORLDS = {"batch": DriftWorld, "env": Drift, "vector": vector, "not deterministic": Restless}
+WORLDS: dict[str, Callable[[], Any]] = {
+    "batch": DriftWorld,
+    "env": Drift,
+    "vector": vector,
+    "not deterministic": Restless,
+}
 MANY = {"batch": CHUNK + 20, "env": 11, "vector": 11, "not deterministic": 11}
 
 
@@ -119,7 +131,7 @@ def test_another_model_is_refused(world: str, other: Drifter, why: str, tmp_path
     stopped(tmp_path, Gain(), WORLDS[world](), **options)
     before = (tmp_path / PARTIAL).read_bytes()
     with pytest.raises(ValueError, match=rf"cannot go on with .*{why}.*overwrite=True"):
-        chart(other, WORLDS[world](), folder=tmp_path, starts=2, steps=40, progress=False, **options)
+        finished(tmp_path, other, WORLDS[world](), **options)
     assert (tmp_path / PARTIAL).read_bytes() == before
 
 
@@ -158,14 +170,13 @@ def still(space: Any) -> Behaviours:
 @pytest.mark.parametrize("kind", ["point maze", "environment", "vector", "grid"])
 def test_another_map_is_refused_also_where_nobody_came(kind: str, tmp_path: Path) -> None:
     def make(text: str, **options: Any) -> Any:
-        maze = point_maze(text, **options)
         if kind == "grid":
-            return FlattenObservation(GridEnv(GridWorld.from_map(text)))
-        return {
-            "point maze": lambda: maze,
-            "environment": lambda: PointMazeEnv(maze),
-            "vector": lambda: vector(lambda: PointMazeEnv(maze)),
-        }[kind]()
+            grid = GridEnv(GridWorld.from_map(text))
+            return TransformObservation(grid, lambda obs: np.eye(42)[obs], Box(0, 1, (42,)))
+        maze = point_maze(text, **options)
+        if kind == "vector":
+            return vector(lambda: PointMazeEnv(maze))
+        return maze if kind == "point maze" else PointMazeEnv(maze)
 
     other = CORRIDOR.replace("#", ".", 1)[:-1] + "#"  # as many cells
     env = make(CORRIDOR)
@@ -200,7 +211,7 @@ def test_a_world_that_is_not_deterministic_goes_on_if_nothing_else_has_changed(t
 
 
 def wide(env: Any) -> Any:
-    env.action_space = gymnasium.spaces.Box(-2.0, 2.0, (2,), np.float32)
+    env.action_space = Box(-2.0, 2.0, (2,), np.float32)
     return env
 
 

@@ -25,7 +25,7 @@ def charted(z: Tensor, starts: int = 2) -> Atlas:
 
 def walked(z: Tensor, starts: int = 2) -> Atlas:
     """From logs of each z."""
-    paths = []
+    paths: list[Tensor] = []
     for k, place in enumerate(z):
         state, path = DriftWorld().random_states(starts, Generator().manual_seed(k)), []
         for _ in range(40):
@@ -38,7 +38,7 @@ def walked(z: Tensor, starts: int = 2) -> Atlas:
 def asked(agent: OnlineTransfer, reward: Callable[[Any], Tensor], steps: int) -> Tensor:
     """The z of each step [steps *b d]."""
     world, runs = DriftWorld(), agent.runs
-    state, found = world.random_states(*(runs or (1,)), Generator().manual_seed(1)).double(), []
+    state, found = world.random_states(runs[0] if runs else 1, Generator().manual_seed(1)).double(), []
     state = state if runs else state[0]
     for _ in range(steps):
         found.append(agent.ask(state))

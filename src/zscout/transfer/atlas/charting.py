@@ -23,7 +23,8 @@ from zscout.base.types import PolicySet, Vectors
 from zscout.transfer.atlas.atlas import KEPT_OBSERVATIONS, Atlas, assembled, features_of
 from zscout.transfer.atlas.behaviours import Behaviours, names_of
 from zscout.transfer.atlas.features import Map, RichFeatures, maps_of
-from zscout.transfer.atlas.resuming import PARTIAL, REPLAYED, check_finished, chunks_so_far, save_chunks
+from zscout.transfer.atlas.resuming import PARTIAL as PARTIAL
+from zscout.transfer.atlas.resuming import REPLAYED, check_finished, chunks_so_far, save_chunks
 from zscout.transfer.constants import ATLAS_RIDGES, SETTLED
 from zscout.transfer.offline import least_squares
 

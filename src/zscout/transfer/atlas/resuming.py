@@ -3,7 +3,8 @@
 import hashlib
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,15 +43,17 @@ def _settings(chart: "Charting") -> dict[str, Any]:
     world: Any = env.unwrapped if isinstance(env, gymnasium.Env | VectorEnv) else env
     world = world.envs[0].unwrapped if isinstance(env, VectorEnv) and hasattr(world, "envs") else world
     world = getattr(world, "world", world)
-    repeat = getattr(world, "repeat", None)
+    grid, repeat = getattr(world, "grid", world), getattr(world, "repeat", None)
+    moves = getattr(grid, "next_state", None) if hasattr(grid, "from_map") else None  # a grid or a point maze
+    spaces = (getattr(of, f"{kind}_space", None) for of in (bfm, env) for kind in ("observation", "action"))
     return {
         "model": list(bfm.names) if isinstance(bfm, Behaviours) else type(bfm).__qualname__,
         "z": None if z is None else _digest(torch.as_tensor(z).float().cpu().numpy().tobytes()),
-        "features": None if features is None else getattr(features, "__qualname__", type(features).__name__),
+        "features": getattr(features, "__qualname__", type(features).__name__),
         "environment": [type(env).__qualname__, type(world).__qualname__],
         "spec": re.sub(" at 0x[0-9a-f]+", "", str(getattr(env, "spec", None))),
-        "spaces": [str(getattr(of, f"{kind}_space", None)) for of in (bfm, env) for kind in ("observation", "action")],
-        "map": _map_of(world),
+        "spaces": list(map(str, spaces)),
+        "map": None if moves is None else _digest(f"{world} {grid!r} {moves.tolist()}".encode()),
         "repeat": repeat if isinstance(repeat, int) else None,
         "number of environments": getattr(env, "num_envs", None),
         **{name: int(getattr(chart, name)) for name in ("behaviours", "starts", "steps", "seed")},
@@ -85,8 +88,10 @@ def _read(path: Path, settings: dict[str, Any]) -> dict[str, list[Tensor]]:
         found = parse_json((file.metadata() or {}).get("chart", "null"))
         if not isinstance(found, dict):
             raise ValueError("another version of zscout made it")
-        if other := [_other(name, found.get(name), now) for name, now in settings.items() if found.get(name) != now]:
-            raise ValueError(f"it was made with other settings: {', '.join(other)}")
+        other = [name for name, now in settings.items() if found.get(name) != now]
+        shown = (f"{k} ({found.get(k)}, now {settings[k]})" if type(settings[k]) is int else k for k in other)
+        if other:
+            raise ValueError(f"it was made with other settings: {', '.join(shown)}")
         for name in sorted(file.keys(), key=lambda name: int(name.rpartition(".")[2])):
             parts.setdefault(name.rpartition(".")[0], []).append(file.get_tensor(name))
     return parts
@@ -95,27 +100,26 @@ def _read(path: Path, settings: dict[str, Any]) -> dict[str, list[Tensor]]:
 @torch.no_grad()
 def _check_same(chart: "Charting") -> None:
     """Follow the first steps of some rows again; raise if they, or the model, are not as they were."""
-    parts, size, bfm = chart.parts, chart.chunk, chart.bfm
+    parts, bfm = chart.parts, chart.bfm
     z = torch.cat(parts["z"])
-    named = isinstance(bfm, Behaviours)
-    rows = range(len(z)) if named else sorted({round(k) for k in np.linspace(0, len(z) - 1, ROWS).tolist()})
+    rows = np.linspace(0, len(z) - 1, min(ROWS, len(z))).round().astype(int).tolist()
+    names, acts = [f"row {row}" for row in range(len(z))], "the weights of the model have"
+    if isinstance(bfm, Behaviours):
+        rows, names, acts = list(range(len(z))), [repr(bfm.name_of(each)) for each in z], "its function has"
     if _others(parts["z"][0], lambda _: chart._z(0, len(parts["z"][0]))):
-        raise ValueError("the model draws other z: it is another one")
-    for name, again, what in (
-        ("actions", _actions, "acts otherwise: " + ("its function is" if named else "the model's weights are")),
-        ("features", _features, "has other features: the model or the features are"),
-    ):
-        for number in sorted({row // size for row in rows}):
-            if other := _others(parts[name][number], lambda _, n=number, again=again: again(chart, n)):
-                raise ValueError(f"{_name(bfm, z, number * size + other[0])} {what} another")
-    opening = torch.cat(parts["opening"])[list(rows)]
-    if other := _others(opening, lambda nudge: _followed(chart, rows, nudge)):
-        raise ValueError(
-            f"{_name(bfm, z, rows[other[0]])} enters other states: the world's physics or starts are another"
-        )
+        raise ValueError("the model draws other z: it has changed")
+    for number in sorted({row // chart.chunk for row in rows}):
+        first = names[number * chart.chunk :]
+        if other := _others(parts["actions"][number], partial(_actions, chart, number)):
+            raise ValueError(f"{first[other[0]]} acts otherwise: {acts} changed")
+        if other := _others(parts["features"][number], partial(_features, chart, number)):
+            raise ValueError(f"{first[other[0]]} has other features: the model or the features have changed")
+    opening = torch.cat(parts["opening"])[rows]
+    if other := _others(opening, partial(_followed, chart, rows)):
+        raise ValueError(f"{names[rows[other[0]]]} enters other states: the world's physics or starts have changed")
 
 
-def _actions(chart: "Charting", number: int) -> Float[Tensor, "n t a"]:
+def _actions(chart: "Charting", number: int, _: float = 0.0) -> Float[Tensor, "n t a"]:
     """What the behaviours of a chunk do in the states that they entered first."""
     z, opening = chart._on_model(chart.parts["z"][number]), chart.parts["opening"][number]
     rng, single = Generator().manual_seed(chart.seed), isinstance(chart.env, gymnasium.Env)
@@ -129,12 +133,12 @@ def _actions(chart: "Charting", number: int) -> Float[Tensor, "n t a"]:
     return torch.stack([torch.stack(done).reshape(len(z), -1) for done in found], 1)
 
 
-def _features(chart: "Charting", number: int) -> Float[Tensor, "n D"]:
+def _features(chart: "Charting", number: int, _: float = 0.0) -> Float[Tensor, "n D"]:
     """The features of the last of these states."""
     return features_of(chart._map, chart.parts["opening"][number][:, -1], chart._place).cpu().float()
 
 
-def _followed(chart: "Charting", rows: Sequence[int], nudge: float) -> Float[Tensor, "n t o"]:
+def _followed(chart: "Charting", rows: list[int], nudge: float) -> Float[Tensor, "n t o"]:
     """The first steps of rows from their first start, followed again; with z changed by a relative ``nudge``."""
     groups: dict[tuple[int, int], Tensor] = {}
     found = []
@@ -165,22 +169,6 @@ def _others(was: Float[Tensor, "n ..."], make: Callable[[float], Tensor]) -> lis
 
 def _alike(one: Tensor, other: Tensor, within: float = SAME) -> Tensor:
     return torch.isclose(one, other, rtol=within, atol=within, equal_nan=True).all(-1)
-
-
-def _name(bfm: Any, z: Float[Tensor, "n d"], row: int) -> str:
-    return repr(bfm.name_of(z[row])) if isinstance(bfm, Behaviours) else f"row {row}"
-
-
-def _other(name: str, was: Any, now: Any) -> str:
-    return f"{name} ({was}, now {now})" if isinstance(now, int) else name
-
-
-def _map_of(world: Any) -> str | None:
-    """The digest of a grid's or point maze's map."""
-    grid = getattr(world, "grid", world)
-    if not hasattr(grid, "from_map") or not hasattr(grid, "next_state"):
-        return None
-    return _digest(json.dumps([str(world), repr(grid), grid.next_state.tolist()]).encode())
 
 
 def _digest(content: bytes) -> str:

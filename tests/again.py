@@ -23,9 +23,9 @@ LOOP = "import os\nparent = os.getppid()\nwhile os.getppid() == parent: pass"  #
 CLOCKS = (
     "live_page live_server live_connections live_visits asynchronous attacks cli exact faults runners store training"
 )
-WORDS = """painted or teaches or side_by_side or task_counts or chosen or dot or forgets or lost or phone or keyboard or
-kept_on or exported or first_visit or axe or 1280 or hidden_task or without_a_page or does_not_read or too_many or load
-or asked_for or token or silent or pause or turn or queue or errors_of or signals or ctrl_c or second_thread or leaves
+WORDS = """painted or teaches or side_by_side or task_counts or chosen or dot or forgets or lost_c or phone or keyboard or
+kept_on or exported or first_visit or axe or 1280 or hidden_task or without_a_page or does_not_read or too_many or load_is
+or asked_for or token_stays or silent or pause or turn or queue or errors_of or signals or ctrl_c or second_thread or leaves
 or many_threads or fork or forgotten or kill or finished or stopped or many_processes""".replace("\n", " ")
 
 

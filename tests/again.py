@@ -20,19 +20,18 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 BESIDE = r"\b(subprocess|served|chrome|run_zscout|run_programs|fork|threading|asyncio|AsyncT\w+|executor_named)\b"
 LOOP = "import os\nparent = os.getppid()\nwhile os.getppid() == parent: pass"  # ends with this program
-CLOCKS = (
-    "live_page live_server live_connections live_visits asynchronous attacks cli exact faults runners store training"
-)
-WORDS = """painted or teaches or side_by_side or task_counts or chosen or dot or forgets or lost or phone or keyboard or
-kept_on or exported or first_visit or axe or 1280 or hidden_task or without_a_page or does_not_read or too_many or load
-or asked_for or token or silent or pause or turn or queue or errors_of or signals or ctrl_c or second_thread or leaves
-or many_threads or fork or forgotten or kill or finished or stopped or many_processes""".replace("\n", " ")
+CLOCKS = "live_page live_server live_connections live_visits asynchronous attacks cli exact faults runners store"
+WORDS = """painted or teaches or side_by_side or task_counts or chosen or dot or forgets or lost_c or phone or
+keyboard or kept_on or exported or first_visit or axe or 1280 or hidden_task or without_a_page or does_not_read or
+too_many or load_is or asked_for or token_stays or silent or pause or turn or queue or errors_of or signals or
+ctrl_c or second_thread or leaves or many_threads or fork or forgotten or kill or finished or stopped or
+many_processes""".replace("\n", " ")
 
 
 def items(name: str) -> dict[str, list[str]]:
     """What pytest gets in one run, by the run's name in the log."""
     if name == "clocks":
-        return {f"clocks of {file}": [f"tests/test_{file}.py", "-k", WORDS] for file in [*CLOCKS.split(), "watching"]}
+        return {file: [f"tests/test_{file}.py", "-k", WORDS] for file in [*CLOCKS.split(), "training", "watching"]}
     files = sorted(ROOT.glob("tests/test_*.py")) if name == "processes" else []
     return {path.stem: [str(path)] for path in files if re.search(BESIDE, path.read_text())} or {name: [name]}
 

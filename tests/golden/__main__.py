@@ -12,7 +12,7 @@ import torch
 
 from .cases import CASES, Case, arena_of
 from .play import Played, size
-from .record import FEED, JUMP, MOST_OPEN, NUDGE, TOLERANCES, changes, compare, entries, known, make, save, tolerance
+from .record import JUMP, MOST_OPEN, NUDGE, TOLERANCES, changes, compare, entries, known, make, save, tolerance
 
 ABOUT = """Compare the agents' decisions with the record, exit code 1 if they differ.
 
@@ -45,7 +45,7 @@ def opened(entry: Any) -> float:
     return float(sum(x.sum() for x in masks) / max(answers, 1))
 
 
-def drop(cases: list[Case], patterns: list[str]) -> int:
+def drop(patterns: list[str]) -> int:
     """Delete entries, also those of methods that are gone."""
     for arena in {path.stem for path in TOLERANCES.parent.glob("*.npz")}:
         found = entries(arena)
@@ -107,7 +107,7 @@ def main() -> int:
     if args.machines:
         return machines(*args.machines)
     if args.drop:
-        return drop(cases, args.cases)
+        return drop(args.cases)
     if not cases:
         parser.error(f"no case is named {' or '.join(args.cases)}, such as {CASES[0]}")
     return remake(cases) if args.make else held(cases, args.numbers)

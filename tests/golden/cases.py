@@ -141,10 +141,7 @@ class Case:
 
 CASES = [Case(arena, method) for arena in ARENAS for method in NAMES]
 CASES += [
-    Case(arena, method, extra)
-    for extra, places in EXTRAS.items()
-    for arena in places
-    for method in ("usf-ucb", "opti")
+    Case(arena, method, extra) for extra, places in EXTRAS.items() for arena in places for method in ("usf-ucb", "opti")
 ]
 
 

@@ -14,7 +14,14 @@ from .names import acts, tell
 
 Rows = dict[str, np.ndarray]  # numbers by name: [times, 4 runs, k]; and psi [40, 4, 3], of each z asked for
 CREDITED, COMPARED = 6, 3  # observations that share a credit, and of each clip of a comparison
-NUMBERS = {"z_hat": (4, 3), "expected": (4, 3), "best": (4, 3), "certificate": (1, 3), "fit": (1, 4), "wants": (1, FIXED)}
+NUMBERS = {
+    "z_hat": (4, 3),
+    "expected": (4, 3),
+    "best": (4, 3),
+    "certificate": (1, 3),
+    "fit": (1, 4),
+    "wants": (1, FIXED),
+}
 NUMBERS |= {"changes": (1, 1)}  # times and numbers of each run
 NOWHERE = -1  # index of z where the method acts
 
@@ -102,7 +109,7 @@ def _other(
     """
     here, lost = known["open.psi"][t], np.isnan(psi).any()
     if "z" not in known:  # the past choice does not count
-        wrong = ~close(psi, known["psi"][t], within, size(known["psi"])) & ~here
+        wrong = ~close(psi[:, :1], known["psi"][t], within, size(known["psi"])) & ~here
         found.differs += [f"step {t}, run {run}: another z" for run in wrong.nonzero()[0]]
         return None, False
     index, z = known["index"], known["z"]

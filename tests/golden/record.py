@@ -53,7 +53,9 @@ def _unpacked(numbers: np.ndarray) -> Rows:
     sizes = [1] + [times * RUNS * each for times, each in NUMBERS.values()]
     seed, *rows = np.split(numbers, np.cumsum(sizes)[:-1])
     shaped = zip(NUMBERS.items(), rows, strict=True)
-    return {"seed": seed[0].astype(int)} | {name: row.reshape(times, RUNS, each) for (name, (times, each)), row in shaped}
+    return {"seed": seed[0].astype(int)} | {
+        name: row.reshape(times, RUNS, each) for (name, (times, each)), row in shaped
+    }
 
 
 def known(case: Case) -> Rows | None:
@@ -78,7 +80,7 @@ def tolerance(case: Case) -> float:
 
 
 def make(case: Case) -> Rows:
-    """Play the case with the first feed that leaves few answers open, and none where a near tie changes what follows."""
+    """Play the case with the first feed that leaves few answers open; none where a near tie changes what follows."""
     best: tuple[float, Rows] = (2.0, {})
     for seed in range(SEEDS):
         feed = feed_of(case, seed)
@@ -103,6 +105,7 @@ def _entry(case: Case, played: Played, past_counts: bool) -> Rows:
     arena, rows = arena_of(case.arena), dict(played.rows)
     number = np.float64 if arena.kind == "exact" else np.float32
     found: Rows = {}
+    rows["psi"] = rows["psi"][..., :1]
     if past_counts:
         del rows["psi"]
         z = np.stack(played.z).astype(np.float64 if arena.model.dim < 5 else np.float32)

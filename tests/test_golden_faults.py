@@ -12,6 +12,7 @@ from golden.record import compare
 from zscout import FB, ChangeTest, OnlineTransfer
 from zscout.transfer.atlas import charted
 from zscout.transfer.atlas.experience import Experience
+from zscout.transfer.atlas.limits import within
 from zscout.transfer.belief.posterior import TaskPosterior
 from zscout.transfer.belief.sums import Means
 from zscout.transfer.learned import Learned
@@ -63,8 +64,7 @@ def change_test_never_restarts(patch: pytest.MonkeyPatch) -> None:
 
 
 def limit_ignored(patch: pytest.MonkeyPatch) -> None:
-    right = charted.within
-    patch.setattr(charted, "within", lambda *parts: torch.ones_like(right(*parts)))
+    patch.setattr(charted, "within", lambda *parts: torch.ones_like(within(*parts)))
 
 
 def best_z_without_the_last_estimate(patch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ import torch
 
 from .cases import CASES, Case, arena_of
 from .play import Played, size
-from .record import JUMP, MOST_OPEN, NUDGE, TOLERANCES, changes, compare, entries, known, make, save, tolerance
+from .record import JUMP, MOST_OPEN, NUDGE, TOLERANCES, compare, entries, known, make, opened, save
 
 ABOUT = """Compare the agents' decisions with the record, exit code 1 if they differ.
 
@@ -26,23 +26,14 @@ ABOUT = """Compare the agents' decisions with the record, exit code 1 if they di
 
 
 def remake(cases: list[Case]) -> int:
-    """Make the cases anew; say which changed."""
-    for case in cases:
-        before = known(case)
-        after = entries(case.arena)[str(case)] = make(case)
-        changed = "new" if before is None else changes(before, after, tolerance(case))
-        print(f"{case}: {changed or 'as before'}; open {opened(after):.1%}", flush=True)
-        if case is cases[-1] or cases[cases.index(case) + 1].arena != case.arena:
+    """Make the cases anew; say what the record had otherwise."""
+    for number, case in enumerate(cases, 1):
+        differs = compare(case).differs
+        entry = entries(case.arena)[str(case)] = make(case)
+        print(f"{case}: {', '.join(differs[:3]) or 'as before'}; open {opened(entry):.1%}", flush=True)
+        if number == len(cases) or cases[number].arena != case.arena:
             save(case.arena)
     return 0
-
-
-def opened(entry: Any) -> float:
-    """The share of the answers of a case that are open."""
-    masks = [x for name, x in entry.items() if name.startswith("open.")]
-    answers = sum(x.shape[0] * x.shape[1] for name, x in entry.items() if x.ndim == 3)
-    answers += entry["index"].size if "index" in entry else 0
-    return float(sum(x.sum() for x in masks) / max(answers, 1))
 
 
 def drop(patterns: list[str]) -> int:
@@ -64,7 +55,8 @@ def held(cases: list[Case], numbers: Path | None) -> int:
         for line in played[case].differs[:3]:
             print(f"{case}: {line}", flush=True)
     if numbers is not None:
-        np.savez_compressed(numbers, **{f"{c}:{name}": x for c, p in played.items() for name, x in p.rows.items()})
+        arrays: dict[str, Any] = {f"{c}:{name}": x for c, one in played.items() for name, x in one.rows.items()}
+        np.savez_compressed(numbers, **arrays)
     wrong = sum(bool(one.differs) for one in played.values())
     print(f"{len(played) - wrong} of {len(played)} cases are as recorded")
     return 1 if wrong else 0

@@ -28,7 +28,7 @@ class Arena:
     pool: np.ndarray
     atlas: zscout.Atlas | None = None
 
-    def phi(self, obs: Any) -> np.ndarray:
+    def phi(self, obs: Any) -> Any:
         """The features that rewards are linear in."""
         source = self.model.phi if self.atlas is None else self.atlas.features
         return source(torch.as_tensor(obs)).double().numpy()
@@ -84,13 +84,13 @@ ARENAS: dict[str, Callable[[], Arena]] = {
     "behaviours-6": lambda: _places(6),
     "behaviours-40": lambda: _places(40),
 }
-SOME = ("exact-laplacian", "grid9-clusters", "point-mass", "pointmaze-fb", "walker-atlas", "behaviours-40")
-CHARTED = ("walker-atlas", "behaviours-6", "behaviours-40")
-HOLDING = tuple(name for name in SOME if name != "grid9-clusters")
+SOME = ("exact-laplacian", "point-mass", "pointmaze-fb", "behaviours-40")
+WALKER, GRID = ("walker-atlas",), ("grid9-clusters",)
 EXTRAS = {
-    **dict.fromkeys(("change", "prefer", "credit", "learn", "missing", "offset", "saved"), SOME),
-    **dict.fromkeys(("hold-5", "hold-episode"), HOLDING),
-    **dict.fromkeys(("limit-known", "limit-told"), CHARTED),
+    **dict.fromkeys(("prefer", "credit", "learn", "offset"), SOME + GRID),
+    **dict.fromkeys(("change", "missing", "saved"), SOME + GRID + WALKER),
+    **{"hold-5": SOME + WALKER, "hold-episode": SOME},
+    **{"limit-known": ("behaviours-6", "behaviours-40"), "limit-told": ("behaviours-6", "behaviours-40", *WALKER)},
     "bank": ("exact-laplacian", "grid9-laplacian", "point-mass", "pointmaze-fb"),
 }
 arena_of = cache(lambda name: ARENAS[name]())
@@ -110,7 +110,7 @@ class Case:
     @property
     def holds(self) -> bool:
         """Whether a z is kept for several steps."""
-        return self.arena in CHARTED or "hold" in self.extra or self.method == "random-z"
+        return arena_of(self.arena).atlas is not None or "hold" in self.extra or self.method == "random-z"
 
     def agent(self, feed: Feed) -> zscout.OnlineTransfer:
         """The agent before the first step."""

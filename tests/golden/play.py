@@ -42,7 +42,7 @@ def vectors(size: int) -> np.ndarray:
     return np.sin(k * [1.3, 2.7, 3.1] + [0.1, 0.5, 0.9])
 
 
-def products(values: Any) -> np.ndarray:
+def products(values: Any) -> Any:
     """Products of each run's numbers [4 …] with three fixed vectors: [4 3]."""
     flat = np.asarray(values, dtype=np.float64).reshape(RUNS, -1)
     return flat @ vectors(flat.shape[1])
@@ -53,7 +53,7 @@ def size(values: np.ndarray) -> float:
     return float(np.nanmax(np.abs(values), initial=0.0))
 
 
-def close(one: np.ndarray, other: np.ndarray, within: float, of: float | None = None) -> np.ndarray:
+def close(one: np.ndarray, other: np.ndarray, within: float, of: float | None = None) -> Any:
     """For each row of numbers, whether they are the same within a share of their size."""
     same = np.abs(one - other) <= within * (size(other) if of is None else of)
     return (same | (one == other) | (np.isnan(one) & np.isnan(other))).all(-1)
@@ -172,6 +172,10 @@ def _end(agent: zscout.OnlineTransfer, feed: Feed) -> Rows:
     certificate, fit = agent.certificate(), agent.fit
     gains = [certificate.gain, certificate.share, certificate.limits_cost]
     wants = [agent.wants_reward(np.repeat(one[None], RUNS, 0)) for one in feed["fixed"]]
-    found = {"certificate": gains, "fit": [fit.r2, fit.low, fit.high, fit.count], "wants": wants}
+    found: dict[str, list[torch.Tensor]] = {
+        "certificate": gains,
+        "fit": [fit.r2, fit.low, fit.high, fit.count],
+        "wants": wants,
+    }
     found["changes"] = [torch.as_tensor(agent.changes)]
     return {name: torch.stack([one.double() for one in each], -1).numpy()[None] for name, each in found.items()}

@@ -23,7 +23,8 @@ class PointMass:
     def place(self, z: Any) -> Tensor:
         """The place a in the box with the highest z·φ(a), where z has a top; else near a corner."""
         z = torch.as_tensor(z, dtype=torch.float64)
-        return (z[..., :2] / (-2 * z[..., 2:]).clamp(min=0.1)).clamp(-1, 1)
+        top: Tensor = z[..., :2] / (-2 * z[..., 2:]).clamp(min=0.1)
+        return top.clamp(-1, 1)
 
     def phi(self, obs: Any) -> Tensor:
         here = torch.as_tensor(obs, dtype=torch.float64)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .cases import RUNS, Case, Feed, arena_of, drawn, nudged
+from .cases import RUNS, STEPS, Case, Feed, arena_of, drawn, nudged
 from .play import NOWHERE, NUMBERS, Played, Rows, close, play, size
 
 FOLDER = Path(__file__).parent / "record"
@@ -76,6 +76,12 @@ def tolerance(case: Case) -> float:
     return float(json.loads(TOLERANCES.read_text())[arena_of(case.arena).kind])
 
 
+def opened(entry: Rows) -> float:
+    """The share of a case's answers that are open."""
+    answers = RUNS * (STEPS + sum(times for times, _ in NUMBERS.values()))
+    return float(sum(x.sum() for name, x in entry.items() if name.startswith("open.")) / answers)
+
+
 # Make
 
 
@@ -90,9 +96,8 @@ def make(case: Case) -> Rows:
         past_counts = bool(swapped.differs) or not np.array_equal(swapped.rows["psi"], played.rows["psi"], True)
         entry = {"seed": np.array(seed)} | _entry(case, played, past_counts)
         masks = _near_ties(case, feed, entry)
-        share = sum(x.sum() for x in masks.values()) / sum(x.size for x in masks.values())
         entry |= {f"open.{name}": x for name, x in masks.items() if x.any()}
-        best = min(best, (share, entry), key=lambda one: one[0])
+        best = min(best, (opened(entry), entry), key=lambda one: one[0])
         strict = swapped.differs or (past_counts and case.holds)
         if best[0] == 0 or (best[0] <= MOST_OPEN and not strict):
             break
@@ -130,7 +135,7 @@ def _near_ties(case: Case, feed: Feed, entry: Rows) -> Rows:
 
 def _compared(entry: Rows) -> Rows:
     """The entry with the answers that are not compared, none without a mask."""
-    return {"open.psi": np.zeros((len(entry["index" if "z" in entry else "psi"]), 4), dtype=bool)} | entry
+    return {"open.psi": np.zeros((STEPS, RUNS), dtype=bool)} | entry
 
 
 # Compare
@@ -159,15 +164,3 @@ def differences(entry: Rows, rows: Rows, within: float) -> list[str]:
             wrong &= ~entry.get(f"open.{name}", np.zeros_like(wrong))
             found += [f"{name}[{when}], run {run}" for when, run in zip(*wrong.nonzero(), strict=True)]
     return found
-
-
-def changes(before: Rows, after: Rows, within: float) -> str:
-    """What is new in an entry, in words."""
-    if "refused" in before or "refused" in after:
-        same = before.get("refused") == after.get("refused")
-        return "" if same else f"refused: {before.get('refused', 'no')} → {after.get('refused', 'no')}"
-    if before["seed"] != after["seed"]:
-        return "another feed"
-    found = [name for name in after if name not in before or after[name].shape != before[name].shape]
-    both = [name for name in after if name not in found and after[name].dtype.kind == "f"]
-    return ", ".join(found + [name for name in both if not close(after[name], before[name], within).all()])

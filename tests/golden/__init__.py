@@ -1,0 +1,1 @@
+"""The golden record: what agents decided on fixed feeds, held against every change of the inside."""

@@ -14,6 +14,7 @@ import pytest
 from zscout import paper
 from zscout.cli import main
 from zscout.lab.arenas.grid import GridArena
+from zscout.lab.compare.report_model import Section
 from zscout.lab.compare.statistics import Estimate
 from zscout.lab.runs.chunks import run_all, run_batch
 from zscout.lab.runs.spec import Spec
@@ -30,6 +31,7 @@ from zscout.paper.experiments.pure_exploration import _coverage, _steps_to_cover
 from zscout.paper.experiments.regret_bounds import _identity, _variance
 from zscout.paper.experiments.searches import GRADIENT, SEARCH_COMPARISON, _climb
 from zscout.paper.summaries import all_met, any_met, banded, below, mean, median, verdict, verdict_over
+from zscout.report.page import render
 
 
 def reproduce(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
@@ -60,11 +62,15 @@ class Few(Scale):
 STEADY, NOTHING, RARE = np.ones(24), np.zeros(24), 4.0 * (np.arange(24) == 0)  # gains of 24 tasks
 LEFT_OUT = {1, 8, 15}
 NOT_QUICK = {10, 11, 14, 15}
-ASKED = {1, 2, 3, 4, 5, 6, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18}  # 7 is a drawing
+ASKED = {1, 2, 3, 4, 5, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18}  # 6 and 7 are drawings
 
 
 def numbers_of(claims: list[dict[str, str]]) -> set[int]:
     return {int(re.match(r"\d+", claim["number"])[0]) for claim in claims}  # type: ignore[index]
+
+
+def in_order(number: str) -> tuple[int, str]:
+    return int(number[:-1]), number[-1]
 
 
 def test_claims_are_told_from_three_short_runs_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,8 +82,23 @@ def test_claims_are_told_from_three_short_runs_each(tmp_path: Path, monkeypatch:
         list(run_all(specs(scale), store))
         assert not [why for spec in specs(scale) if (why := store.failure(spec))]
         whole = paper.story(scale, list(paper.sections(scale, paper.Runs(store))))
-    claims = whole.to_json()["sections"].values()
+    numbers, claims = [claim.number for claim in whole.claims], whole.to_json()["sections"].values()
     assert numbers_of([claim for section in claims for claim in section["claims"]]) == ASKED - LEFT_OUT
+    assert [*numbers] == sorted(numbers, key=in_order)
+    figures = [figure.name for section in whole.sections for figure in section.figures]
+    page = render(whole, {name: {"safe": "<svg></svg>"} for name in figures})
+    links, ids = (set(re.findall(rf' {name}="{mark}([^"]+)"', page)) for name, mark in (("href", "#"), ("id", "")))
+    assert "horizon" in links <= ids
+    assert "searches" not in links  # left out above
+
+
+def test_a_report_refers_only_to_its_own_sections() -> None:
+    keys = ("league", "horizon", "searches")
+    linked = [paper.story(Scale(), [Section(key, "Title", [])]).deviations for key in keys]
+    for key, deviations in zip(keys, linked, strict=True):
+        assert re.findall(r"\(#(.+?)\)", " ".join(deviations)) == [key]
+    alone = " ".join(paper.story(Scale(quick=True), []).deviations)
+    assert not re.search(r"[cC]laims? \d|league|searches", alone)
 
 
 def test_a_folder_of_something_else_is_not_written_to(
@@ -111,6 +132,7 @@ def test_the_whole_paper_on_a_small_scale(tmp_path: Path) -> None:
     }
     for claim in claims:
         assert f"{claim['number']} {claim['verdict']}" in done.stdout
+    assert claims == sorted(claims, key=lambda claim: in_order(claim["number"]))
     page = (tmp_path / "out/report.html").read_text()
     assert all(f'id="claim-{claim["number"]}"' in page for claim in claims)
     for name in (
@@ -262,19 +284,9 @@ def test_rules_know_what_an_interval_cannot_tell() -> None:
 
 @pytest.mark.parametrize("quick", [False, True])
 def test_verdicts_follow_the_rules(quick: bool) -> None:
-    told = {
-        (whole, part): verdict(Scale(quick=quick), whole, part)
-        for whole in (True, None, False)
-        for part in (True, None, False)
-    }
-    open_, part = "too few runs to tell", "holds in part"
-    assert told == {
-        **dict.fromkeys([(True, True), (True, None), (True, False)], "holds"),
-        (None, True): open_ if quick else part,
-        (False, True): part,
-        **dict.fromkeys([(None, None), (None, False)], open_),
-        **dict.fromkeys([(False, None), (False, False)], "does not hold"),
-    }
+    told = [[verdict(Scale(quick=quick), whole, part) for part in (True, None, False)] for whole in (True, None, False)]
+    open_, part, no = "too few runs to tell", "holds in part", "does not hold"
+    assert told == [["holds"] * 3, [open_ if quick else part, open_, open_], [part, no, no]]
     assert verdict_over(Scale(quick=quick), [True, False]) == part
     assert verdict_over(Scale(quick=quick), [None, None]) == open_
 

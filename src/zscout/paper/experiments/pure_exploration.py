@@ -51,7 +51,7 @@ def explorers(scale: Scale) -> dict[tuple[str, str], list[Spec]]:
     return runs
 
 
-# 2 and 6: paths
+# 2: paths
 def _tell_paths(scale: Scale, runs: Runs) -> Section:
     found, last = explorers(scale), min(99, scale.steps(STEPS))
     sections, seen = {}, {}
@@ -97,7 +97,7 @@ def _tell_paths(scale: Scale, runs: Runs) -> Section:
             "holds if this is significantly more than half of the steps, with both feature sets",
         ),
         Claim(
-            "6a",
+            "2c",
             "The exhaustive explorer, which goes to the least-visited neighbour, reaches all states.",
             "Appendix C.3, figure of the exhaustive explorer",
             f"{finished.mean():.0%} of {len(walkers)} runs visit every state within {scale.steps(STEPS)} steps; "

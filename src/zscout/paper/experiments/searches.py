@@ -209,7 +209,7 @@ def _tell_gradient(scale: Scale, runs: Runs) -> Section:
     text = [
         "The paper found gradient ascent unstable and took the best of 10,000 random z. Our networks were trained on "
         "the sphere and project z first. Here the projection is off, so that free ascent leaves the training range, as "
-        "it would with the paper's network. With the projection on it does no harm: see the table of searches."
+        "it would with the paper's network. With the projection on it does no harm ([table of searches](#searches))."
     ]
     return Section("gradient", "Gradient ascent on z", text, [figure], claims=claims, command="zscout reproduce")
 

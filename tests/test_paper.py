@@ -5,8 +5,8 @@ import re
 import sqlite3
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
@@ -14,21 +14,24 @@ import pytest
 from zscout import paper
 from zscout.cli import main
 from zscout.lab.arenas.grid import GridArena
-from zscout.lab.compare.report_model import Claim
+from zscout.lab.compare.report_model import Section
+from zscout.lab.compare.statistics import Estimate
 from zscout.lab.runs.chunks import run_all, run_batch
 from zscout.lab.runs.spec import Spec
 from zscout.lab.runs.store import Record, Store
-from zscout.paper import EXPERIMENTS, Scale, _quick_claim, specs
+from zscout.paper import EXPERIMENTS, Scale, specs
 from zscout.paper.experiment import posteriors
+from zscout.paper.experiments import model_errors
 from zscout.paper.experiments.continuous import CONTINUOUS
 from zscout.paper.experiments.feature_maps import FEATURES_AND_POLICIES
 from zscout.paper.experiments.league import entrants
-from zscout.paper.experiments.model_errors import WRONG_PSI, _gains
+from zscout.paper.experiments.model_errors import SWITCHING, WRONG_PSI, _gains
 from zscout.paper.experiments.online_transfer import settling_times
 from zscout.paper.experiments.pure_exploration import _coverage, _steps_to_cover
 from zscout.paper.experiments.regret_bounds import _identity, _variance
 from zscout.paper.experiments.searches import GRADIENT, SEARCH_COMPARISON, _climb
-from zscout.paper.summaries import banded, mean, median, verdict
+from zscout.paper.summaries import all_met, any_met, banded, below, mean, median, verdict, verdict_over
+from zscout.report.page import render
 
 
 def reproduce(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
@@ -56,13 +59,18 @@ class Few(Scale):
         return min(full, 25)
 
 
+STEADY, NOTHING, RARE = np.ones(24), np.zeros(24), 4.0 * (np.arange(24) == 0)  # gains of 24 tasks
 LEFT_OUT = {1, 8, 15}
 NOT_QUICK = {10, 11, 14, 15}
-ASKED = {1, 2, 3, 4, 5, 6, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18}  # 7 is a drawing
+ASKED = {1, 2, 3, 4, 5, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18}  # 6 and 7 are drawings
 
 
 def numbers_of(claims: list[dict[str, str]]) -> set[int]:
     return {int(re.match(r"\d+", claim["number"])[0]) for claim in claims}  # type: ignore[index]
+
+
+def in_order(number: str) -> tuple[int, str]:
+    return int(number[:-1]), number[-1]
 
 
 def test_claims_are_told_from_three_short_runs_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,8 +82,23 @@ def test_claims_are_told_from_three_short_runs_each(tmp_path: Path, monkeypatch:
         list(run_all(specs(scale), store))
         assert not [why for spec in specs(scale) if (why := store.failure(spec))]
         whole = paper.story(scale, list(paper.sections(scale, paper.Runs(store))))
-    claims = whole.to_json()["sections"].values()
+    numbers, claims = [claim.number for claim in whole.claims], whole.to_json()["sections"].values()
     assert numbers_of([claim for section in claims for claim in section["claims"]]) == ASKED - LEFT_OUT
+    assert [*numbers] == sorted(numbers, key=in_order)
+    figures = [figure.name for section in whole.sections for figure in section.figures]
+    page = render(whole, {name: {"safe": "<svg></svg>"} for name in figures})
+    links, ids = (set(re.findall(rf' {name}="{mark}([^"]+)"', page)) for name, mark in (("href", "#"), ("id", "")))
+    assert "horizon" in links <= ids
+    assert "searches" not in links  # left out above
+
+
+def test_a_report_refers_only_to_its_own_sections() -> None:
+    keys = ("league", "horizon", "searches")
+    linked = [paper.story(Scale(), [Section(key, "Title", [])]).deviations for key in keys]
+    for key, deviations in zip(keys, linked, strict=True):
+        assert re.findall(r"\(#(.+?)\)", " ".join(deviations)) == [key]
+    alone = " ".join(paper.story(Scale(quick=True), []).deviations)
+    assert not re.search(r"[cC]laims? \d|league|searches", alone)
 
 
 def test_a_folder_of_something_else_is_not_written_to(
@@ -101,14 +124,15 @@ def test_the_whole_paper_on_a_small_scale(tmp_path: Path) -> None:
     assert (tmp_path / "numbers.json").read_text() == (tmp_path / "out/results.json").read_text()
     claims = [claim for section in results["sections"].values() for claim in section["claims"]]
     assert numbers_of(claims) == ASKED - NOT_QUICK
-    told = {claim["verdict"] for claim in claims if not claim["stored"]}
-    assert told == {"holds", "too few runs to tell"}  # a quick test refutes nothing
+    told = {claim["number"]: claim["verdict"] for claim in claims}
+    assert (told["1a"], told["5c"], told["17a"]) == ("holds", "holds in part", "does not hold")  # as in the full report
     assert {claim["number"]: claim["kind"] for claim in claims if claim["kind"] != "claim"} == {
         **dict.fromkeys(("9a", "13b"), "check"),
         **dict.fromkeys(("8c", "18b"), "ours"),
     }
     for claim in claims:
         assert f"{claim['number']} {claim['verdict']}" in done.stdout
+    assert claims == sorted(claims, key=lambda claim: in_order(claim["number"]))
     page = (tmp_path / "out/report.html").read_text()
     assert all(f'id="claim-{claim["number"]}"' in page for claim in claims)
     for name in (
@@ -220,18 +244,51 @@ def test_changing_z_never_hurts_and_gains_nothing_from_an_exact_model() -> None:
     assert gains.max() > 0
 
 
-def test_verdicts_and_what_a_quick_test_makes_of_them() -> None:
-    assert [verdict(*case) for case in ((True, True), (False, True), (False, False), (False, False, False))] == [
-        "holds",
-        "holds in part",
-        "does not hold",
-        "too few runs to tell",
-    ]
-    claim = Claim("1a", "says", "where", "measured", "does not hold", "rule")
-    assert _quick_claim(claim).verdict == "too few runs to tell"
-    assert _quick_claim(replace(claim, verdict="holds in part")).verdict == "too few runs to tell"
-    assert _quick_claim(replace(claim, verdict="holds")).verdict == "holds"
-    assert _quick_claim(replace(claim, stored=True)).verdict == "does not hold"
+@pytest.mark.parametrize(
+    ("clusters", "laplacian", "quick", "full"),
+    [
+        (STEADY, STEADY, "holds", "holds"),
+        (NOTHING, NOTHING, "does not hold", "does not hold"),
+        (STEADY, NOTHING, "holds in part", "holds in part"),
+        (STEADY, RARE, "too few runs to tell", "holds in part"),  # open: in part or whole
+        (NOTHING, RARE, "does not hold", "does not hold"),  # one is enough to refute it
+        (RARE, RARE, "too few runs to tell", "too few runs to tell"),
+    ],
+)
+def test_a_quick_test_decides_by_the_rule(
+    monkeypatch: pytest.MonkeyPatch, clusters: np.ndarray, laplacian: np.ndarray, quick: str, full: str
+) -> None:
+    """16a asks whether switching wins back more than a tenth, for the networks of both feature sets."""
+    won = {"clusters": clusters, "laplacian": laplacian}
+
+    def gains(scale: Scale, features: str, model: str) -> tuple[np.ndarray, np.ndarray]:
+        return (won[features] if model == "network" else NOTHING), np.ones(24)
+
+    monkeypatch.setattr(model_errors, "_gains", gains)
+    monkeypatch.setattr(paper, "EXPERIMENTS", (SWITCHING,))
+    for scale, verdict_told in ((Scale(quick=True), quick), (Scale(), full)):
+        (section,) = paper.sections(scale, cast(paper.Runs, None))
+        assert [claim.verdict for claim in section.claims] == [verdict_told]
+
+
+def test_rules_know_what_an_interval_cannot_tell() -> None:
+    low, wide, high = Estimate(1, 0, 2), Estimate(3, 1, 5), Estimate(6, 5, 7)
+    assert [below(e, 4.0) for e in (low, wide, high)] == [True, None, False]
+    assert [below(4.0, e) for e in (low, wide, high)] == [False, None, True]
+    assert (below(low, high), below(high, low), below(low, wide), below(wide, high)) == (True, False, None, None)
+    assert below(Estimate(1, 1, 1), 1.0) is False  # equal is not below
+    assert below(Estimate(1, np.nan, np.nan), 4.0) is None  # one task has no interval
+    assert [all_met(met) for met in ([True, True], [True, None], [None, False], [])] == [True, None, False, True]
+    assert [any_met(met) for met in ([False, True], [False, None], [None, True], [])] == [True, None, True, False]
+
+
+@pytest.mark.parametrize("quick", [False, True])
+def test_verdicts_follow_the_rules(quick: bool) -> None:
+    told = [[verdict(Scale(quick=quick), whole, part) for part in (True, None, False)] for whole in (True, None, False)]
+    open_, part, no = "too few runs to tell", "holds in part", "does not hold"
+    assert told == [["holds"] * 3, [open_ if quick else part, open_, open_], [part, no, no]]
+    assert verdict_over(Scale(quick=quick), [True, False]) == part
+    assert verdict_over(Scale(quick=quick), [None, None]) == open_
 
 
 def test_free_ascent_leaves_the_sphere_and_projected_ascent_stays() -> None:

@@ -8,11 +8,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
 
+from browsing import browser
+from claim_feeds import Returns
 from zscout.base.markup import plain, to_html
+from zscout.lab.compare.comparison import ranking_table
 from zscout.lab.compare.report_model import (
     Claim,
     ClaimVerdict,
@@ -28,6 +32,11 @@ from zscout.lab.compare.report_model import (
     Strip,
     TextTable,
 )
+from zscout.lab.compare.stored_results import LEAGUE_FILE, stored_cells
+from zscout.lab.runs.store import Store
+from zscout.paper import Runs, Scale
+from zscout.paper.experiments.continuous import CONTINUOUS
+from zscout.paper.experiments.network_training import END_TO_END
 from zscout.report.page import render
 from zscout.report.report import number_of_files, written_files
 from zscout.report.tables import to_csv, to_markdown
@@ -259,6 +268,26 @@ def test_hostile_words_stay_words_in_pictures(tmp_path: Path) -> None:
     assert not seen.all("section")[0].get("class")
 
 
+def test_tables_are_whole_and_claims_side_by_side_on_a_small_screen() -> None:
+    """The stored tables are the widest; on a phone the page is no wider than the screen."""
+    measured = CONTINUOUS.tell(Scale(), Runs(cast(Store, Returns(1.0)))).tables
+    tables = [*END_TO_END.tell(Scale(), Runs(cast(Store, None))).tables, *measured]
+    tables += [ranking_table(cell.name, cell.title, cell.rows) for cell in stored_cells(LEAGUE_FILE)]
+    claims = [_claim(f"1{letter}", "holds") for letter in "ab"]
+    page = render(Story("t", [], [Section("s", "S", [], (), tables, claims)], [], [], {}), {})
+    with browser() as running:
+        opened = running.new_page(viewport={"width": 1280, "height": 800})
+        opened.set_content(page)
+        widths = opened.locator(".table .scroll").evaluate_all("all => all.map(e => [e.scrollWidth, e.clientWidth])")
+        assert len(widths) == len(tables)
+        assert [table.name for table, (whole, seen) in zip(tables, widths, strict=True) if whole > seen] == []
+        top = "all => new Set(all.map(e => e.getBoundingClientRect().top)).size"
+        assert opened.locator(".claim").evaluate_all(top) == 1
+        opened.set_viewport_size({"width": 390, "height": 800})
+        assert opened.locator(".claim").evaluate_all(top) == 2
+        assert opened.evaluate("document.documentElement.scrollWidth") == 390
+
+
 def test_names_are_for_one_thing(story: Story, tmp_path: Path) -> None:
     first = story.sections[0]
     for twice, message in (
@@ -318,6 +347,14 @@ def test_tables_as_csv_and_markdown(story: Story, folder: Path) -> None:
         ("z_r, φ·Z_t, z\u0302_t", "z<sub>r</sub>, φ·Z<sub>t</sub>, z\u0302<sub>t</sub>", "z_r, φ·Z_t, z\u0302_t"),
         ("ẑ_t [z_r](#z_r) `z_r`", 'ẑ<sub>t</sub> <a href="#z_r">z<sub>r</sub></a> <code>z_r</code>', "ẑ_t z_r z_r"),
         ("2dφ_max", "2dφ<sub>max</sub>", "2dφ_max"),
+        ("γ^{t+k} `γ^{k}`", "γ<sup>t+k</sup> <code>γ^{k}</code>", "γ^{t+k} γ^{k}"),
+        ("1.3e-16, 2e+03, 3e05", "1.3·10<sup>−16</sup>, 2·10<sup>3</sup>, 3e05", "1.3e-16, 2e+03, 3e05"),
+        ("-1.8 (-.5…-2) `-1`", "−1.8 (−.5…−2) <code>-1</code>", "-1.8 (-.5…-2) -1"),
+        (
+            "2026-11, 9-3, [a-1](#b-1) --quick",
+            '2026-11, 9-3, <a href="#b-1">a-1</a> --quick',
+            "2026-11, 9-3, a-1 --quick",
+        ),
         ("max_r x_long __init__ a_", "max_r x_long __init__ a_", "max_r x_long __init__ a_"),
         (
             "**b** [**c**](#d) [e](#f)",

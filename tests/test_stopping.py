@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.live_load import family
-from live import PATIENCE, until
+from waiting import PATIENCE, until
 
 ROOT = Path(__file__).parent.parent
 SCRIPT = "import sys\nfrom zscout.cli import main\nsys.exit(main())\n"  # as pip writes it

@@ -38,7 +38,7 @@ class Arena:
         if self.atlas is not None:
             return self.atlas.psi[self.atlas.index_of(z.float())].double().numpy()
         with torch.no_grad():
-            return self.model.psi(torch.as_tensor(obs), z[:, None])[:, 0].double().numpy()
+            return np.asarray(self.model.psi(torch.as_tensor(obs), z[:, None])[:, 0].double())
 
 
 def _grid(kind: str, model: Any, states: int) -> Arena:

@@ -1,11 +1,12 @@
 """Every figure and claim of the paper: the specs that are run, and the report made from their records."""
 
+import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import zscout
-from zscout.lab.compare.report_model import Claim, ClaimVerdict, Section, Story
+from zscout.lab.compare.report_model import ClaimVerdict, Section, Story
 from zscout.lab.runs.spec import Spec, code_digest
 from zscout.paper.experiment import QUICK_RUNS, QUICK_STEPS, Experiment, Runs, Scale
 from zscout.paper.experiments.bonus_horizon import HORIZON
@@ -24,13 +25,13 @@ DEVIATIONS = (
     "good; the records have both. Lost steps are regret ÷ the mean of v* − v_random over states and 1,000 tasks.",
     "The paper does not give λ. It is σ² = .09 in `usf-ucb-paper`, and 1 in pure exploration.",
     "The radius of our default follows the scale of the rewards seen (κ√λ·ŝ) and needs neither σ nor a schedule. "
-    "`usf-ucb-paper` has the paper's schedule; the league table shows the lost steps of both.",
-    "Our default's bonus is √tr(V⁻¹M) at γ = .8 if the model offers M, else ‖ψ‖ in V⁻¹ (claims 10b, 10c).",
+    "`usf-ucb-paper` has the paper's schedule ([lost steps of both](#league)).",
+    "Our default's bonus is √tr(V⁻¹M) at γ = .8 if the model offers M, else ‖ψ‖ in V⁻¹ ([claims 10b, 10c](#horizon)).",
     "Laplacian eigenfunctions are scaled so that the mean of ‖φ(s)‖² over states is 1; unit vectors drown in σ = .3.",
     "Z is the sphere of radius √d, also in training.",
     "ẑ and the last z are candidates beside the random ones. With an exact ψ the others are a fixed table of 1,000 z. "
     "With a network they are the ends of fixed-point rounds z ← ẑ + √β V⁻¹ψ/‖ψ‖, since of 10,000 random z the best "
-    "by a learned ψ is the most over-estimated (table of searches).",
+    "by a learned ψ is the most over-estimated ([table of searches](#searches)).",
     "Ties are broken at random: most z share their policy with others.",
     "The networks are trained by another recipe (an actor on long chains, then ψ of that actor) and without dropout. "
     "docs/training.md measures the paper's recipe and each difference.",
@@ -39,7 +40,7 @@ DEVIATIONS = (
 SLIPS = (
     "Regret is summed from t = 1 in eq. 1, 2, 6 and appendix B.1, which omits the first choice; from t = 0 in A.4.",
     "Eq. 13 ends with β_t; √β_t is meant, the radius of the ellipsoid, as in the optimistic part two lines below.",
-    "ψ and M in the appendix are sums from k = 1 of γ^{t+k}; with ψ as defined in section 2 it is k = 0 and γᵏ.",
+    "ψ and M in the appendix are sums from k = 1 of γ^{t+k}; with ψ as defined in section 2 it is k = 0 and γ^{k}.",
     "The training text has the sum of φ(S_k) for k ≥ t; ψ begins with the state that is entered, S_{t+1}.",
     "Training samples z from the √d-diameter ball, section 3 has Z as the sphere of radius √d: twice as far out.",
     "The ellipsoid of eq. 4 is defined within Z, the sphere. ẑ is not on the sphere, so for small β_t their "
@@ -58,15 +59,15 @@ def _tell_framework(scale: Scale, runs: Runs) -> Section:
 
 
 FRAMEWORK = Experiment(_tell_framework)
-EXPERIMENTS: tuple[Experiment, ...] = (  # in the order of the paper, then what is beyond it
-    *(FRAMEWORK, FEATURES_AND_POLICIES, TRAINING),
-    *(PATHS, LOG_DET, EIGENVALUES),
-    *(STRIPS, ERRORS, END_TO_END),
-    *(LEMMA, POTENTIAL, HORIZON, OPTIMISM, GRADIENT, SEARCH_COMPARISON),
-    *(OUTSIDE_FEATURES, WRONG_PSI, SWITCHING, LEAGUE, CONTINUOUS),
+EXPERIMENTS: tuple[Experiment, ...] = (  # in the order of their claims
+    *(FRAMEWORK, FEATURES_AND_POLICIES, PATHS, LOG_DET, STRIPS, ERRORS),
+    *(GRADIENT, SEARCH_COMPARISON, LEMMA, HORIZON, OPTIMISM),
+    *(TRAINING, EIGENVALUES, OUTSIDE_FEATURES, WRONG_PSI, SWITCHING, POTENTIAL),
+    *(END_TO_END, LEAGUE, CONTINUOUS),
 )
 LEFT_OUT = (HORIZON, OPTIMISM, SEARCH_COMPARISON, OUTSIDE_FEATURES, WRONG_PSI, LEAGUE, CONTINUOUS)  # of a quick test
 TOO_FEW: ClaimVerdict = "too few runs to tell"
+_ASIDE = re.compile(r" \(\[[^]]+\]\(#([\w-]+)\)\)")  # a link in parentheses
 
 
 def experiments(scale: Scale) -> list[Experiment]:
@@ -82,13 +83,7 @@ def specs(scale: Scale) -> list[Spec]:
 def sections(scale: Scale, runs: Runs) -> Iterator[Section]:
     """The sections, one by one, from the records of all runs."""
     for experiment in experiments(scale):
-        section = experiment.tell(scale, runs)
-        yield replace(section, claims=[_quick_claim(claim) for claim in section.claims]) if scale.quick else section
-
-
-def _quick_claim(claim: Claim) -> Claim:
-    """Few runs can show that a rule is met, but not that it is not met."""
-    return claim if claim.verdict == "holds" or claim.stored else replace(claim, verdict=TOO_FEW)
+        yield experiment.tell(scale, runs)
 
 
 def story(scale: Scale, parts: list[Section]) -> Story:
@@ -112,7 +107,15 @@ def story(scale: Scale, parts: list[Section]) -> Story:
         )
     about = {"version": zscout.__version__, "seed": str(scale.seed), "code": code_digest()[:12]}
     title = "Exploration and online transfer with Behavioral Foundation Models, reproduced"
-    return Story(title, summary, parts, DEVIATIONS, SLIPS, about, opening=("transfer", "league"))
+    keys = {part.key for part in parts}
+    told = [replace(part, text=_without_absent(part.text, keys)) for part in parts]
+    deviations = _without_absent(DEVIATIONS, keys)
+    return Story(title, summary, told, deviations, SLIPS, about, opening=("transfer", "league"))
+
+
+def _without_absent(texts: Sequence[str], keys: set[str]) -> list[str]:
+    """Texts without references, in parentheses, to sections that are not there."""
+    return [_ASIDE.sub(lambda aside: aside[0] if aside[1] in keys else "", text) for text in texts]
 
 
 __all__ = ["EXPERIMENTS", "Runs", "Scale", "experiments", "sections", "specs", "story"]

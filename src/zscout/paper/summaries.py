@@ -1,13 +1,15 @@
 """Summaries of runs: estimates with 95 % intervals, verdicts, and how figures and sentences show them."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from zscout.lab.compare.report_model import ClaimVerdict, Curve
 from zscout.lab.compare.statistics import LEVELS, Bootstrap, Estimate
-from zscout.paper.experiment import FEATURES
+from zscout.paper.experiment import FEATURES, Scale
+
+Met: TypeAlias = bool | None  # of a condition; None: the interval is too wide to tell
 
 
 def mean(values: np.ndarray) -> Estimate:
@@ -27,17 +29,41 @@ def ratio(ours: np.ndarray, theirs: np.ndarray) -> Estimate:
     return Bootstrap(len(ours), 1).ratio(ours[:, None], theirs[:, None])
 
 
-def verdict(whole: bool, part: bool, refuted: bool = True) -> ClaimVerdict:
-    """The verdict of a claim: "too few runs to tell" if neither rule is met and nothing refutes the claim."""
-    if whole or part:
-        return "holds" if whole else "holds in part"
-    return "does not hold" if refuted else "too few runs to tell"
+def below(a: Estimate | float, b: Estimate | float) -> Met:
+    """Whether a is significantly below b; None if their intervals overlap."""
+    (a_low, a_high), (b_low, b_high) = _ends(a), _ends(b)
+    return True if a_high < b_low else False if a_low >= b_high else None
 
 
-def verdict_over(met: Iterable[bool]) -> ClaimVerdict:
+def _ends(value: Estimate | float) -> tuple[float, float]:
+    return (value.low, value.high) if isinstance(value, Estimate) else (value, value)
+
+
+def all_met(met: Iterable[Met]) -> Met:
+    """Whether all are met: None if that depends on what is open."""
+    cases = list(met)
+    return False if False in cases else None if None in cases else True
+
+
+def any_met(met: Iterable[Met]) -> Met:
+    """Whether one is met: None if that depends on what is open."""
+    cases = list(met)
+    return True if True in cases else None if None in cases else False
+
+
+def verdict(scale: Scale, whole: Met, part: Met) -> ClaimVerdict:
+    """The verdict by the claim's rule and its weaker one. A quick test says "in part" only if the rule is refuted."""
+    if whole:
+        return "holds"
+    if part and not (scale.quick and whole is None):
+        return "holds in part"
+    return "too few runs to tell" if whole is None else "does not hold"
+
+
+def verdict_over(scale: Scale, met: Iterable[Met]) -> ClaimVerdict:
     """The verdict of a rule with several cases: holds if all are met, in part if some are."""
     cases = list(met)
-    return verdict(all(cases), any(cases))
+    return verdict(scale, all_met(cases), any_met(cases))
 
 
 def both(found: Mapping[str, Any], form: str, join: str = ", ") -> str:

@@ -144,12 +144,17 @@ def _section(section: Section, pictures: Pictures, numbers: Numbers, shown_first
             parts.append(f'<p class="again">Its figure is {link}.</p>')
         else:
             parts.append(_picture(figure.name, figure.caption, pictures, numbers))
-    parts += [*(_table(table, numbers) for table in section.tables), "\n".join(map(_claim, section.claims))]
+    parts += [*(_table(table, numbers) for table in section.tables), _cards(section.claims)]
     if section.command:
         parts.append(f'<p class="again">Run it again: <code>{escape(section.command)}</code></p>')
     return f"""<section id="{escape(section.key)}"><h2>{to_html(section.title)}</h2>
 {"".join(parts)}</section>
 """
+
+
+def _cards(claims: Sequence[Claim]) -> str:
+    """Claims side by side where there is room."""
+    return f'<div class="cards">{"".join(map(_claim, claims))}</div>' if claims else ""
 
 
 def _claim(claim: Claim) -> str:
@@ -185,8 +190,9 @@ def _table(table: TextTable, numbers: Numbers) -> str:
 
 
 def _cell(text: str) -> str:
-    short = ' class="short"' if len(text) <= 24 else ""  # a number and its interval stay on one line
-    return f"<td{short}>{to_html(text)}</td>"
+    """A number and its interval stay on one line, a list may wrap, and words have room."""
+    kind = "long" if len(text) > 24 else "list" if ", " in text else "short"
+    return f'<td class="{kind}">{to_html(text)}</td>'
 
 
 def _list(texts: Sequence[str], name: str) -> str:

@@ -111,7 +111,6 @@ class Claim:
     verdict: ClaimVerdict
     rule: str  # what decides the verdict
     kind: Kind = "claim"  # of the paper; a check that must hold if the code is right; or our addition
-    stored: bool = False  # decided by stored results: the same with --quick
 
 
 @dataclass(frozen=True)

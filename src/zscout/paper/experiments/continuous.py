@@ -18,7 +18,7 @@ from zscout.lab.compare.stored_results import (
 )
 from zscout.lab.runs.spec import Spec
 from zscout.paper.experiment import Experiment, Runs, Scale
-from zscout.paper.summaries import ratio, through, verdict
+from zscout.paper.summaries import below, ratio, through, verdict
 from zscout.worlds.points.tasks import KINDS
 
 TASKS, STEPS = 12, 140  # two episodes
@@ -59,7 +59,7 @@ def _fresh(scale: Scale, runs: Runs) -> tuple[CurveFigure, Claim]:
         "ours",
         f"Linear rewards, {scale.runs(TASKS)} tasks: return ÷ the oracle's {ours[0]:.2f} in the first episode, "
         f"{ours[1]:.2f} in the second.",
-        verdict(ours[1].low > 1 - MARGIN, ours[1].low > 0.75, ours[1].high < 1 - MARGIN),
+        verdict(scale, below(1 - MARGIN, ours[1]), below(0.75, ours[1])),
         f"holds if the second episode is significantly above {1 - MARGIN:.1f} of the oracle's (non-inferiority); "
         "in part if significantly above .75",
         kind="ours",

@@ -9,7 +9,7 @@ from zscout.lab.arenas.grid import GridArena
 from zscout.lab.compare.report_model import Claim, CurveFigure, CurvePanel, Section
 from zscout.lab.runs.spec import Spec
 from zscout.paper.experiment import FEATURES, TITLES, VARIANTS, Experiment, Runs, Scale, transfers
-from zscout.paper.summaries import both, each, mean, ratio, through, verdict
+from zscout.paper.summaries import all_met, any_met, below, both, each, mean, ratio, through, verdict
 
 TASKS, STEPS = 24, 150
 
@@ -38,14 +38,14 @@ def _tell_outside(scale: Scale, runs: Runs) -> Section:
     most = shares[-1]
     ahead = {name: mean(values[name, most, "usf-ucb"] - values[name, most, "oracle"]) for name in FEATURES}
     ends = {name: (found[-1], found[0], ahead[name]) for name, found in online.items()}
-    falls = all(last.high < first.low for last, first, _ in ends.values())
+    falls = all_met(below(last, first) for last, first, _ in ends.values())
     claim = Claim(
         "14a",
         "The method is extremely dependent on features: it cannot solve a reward that they do not encode.",
         "6.2",
         f"Value with {most:.0%} of the reward's variance outside φ: "
         f"{each('{:.2f}, from {:.2f} with none outside (minus that of the least-squares z: {:.2f})', ends)}.",
-        verdict(falls and all(last.high < 0.5 for last, *_ in ends.values()), falls),
+        verdict(scale, all_met([falls, *(below(last, 0.5) for last, *_ in ends.values())]), falls),
         "holds if the value falls significantly below half; in part if it falls significantly",
     )
     caption = (
@@ -109,7 +109,7 @@ def _tell_wrong(scale: Scale, runs: Runs) -> Section:
         ways = {n: ", ".join(f"{way} {r:.2f}" for way, r in helps[n, error].items()) for n in FEATURES}
         return "; ".join(f"{FEATURES[n]}: {words}" for n, words in ways.items())
 
-    helped = {kind: any(r.high < 1 for r in found.values()) for kind, found in helps.items()}
+    helped = {kind: any_met(below(r, 1) for r in found.values()) for kind, found in helps.items()}
     claims = [
         Claim(
             "15a",
@@ -117,7 +117,7 @@ def _tell_wrong(scale: Scale, runs: Runs) -> Section:
             "6.2",
             f"Lost steps with a ψ that is wrong by {errors[-1]:.0%} of its length ÷ with the true one: "
             f"{both(worse, '.1f')}.",
-            verdict(all(e.low > 2 for e in worse.values()), any(e.low > 1 for e in worse.values())),
+            verdict(scale, all_met(below(2, e) for e in worse.values()), any_met(below(1, e) for e in worse.values())),
             "holds if lost steps significantly more than double, with both feature sets",
         ),
         Claim(
@@ -126,7 +126,7 @@ def _tell_wrong(scale: Scale, runs: Runs) -> Section:
             "6.2 (as a proposal)",
             f"At an error of {errors[-2]:.0%}, lost steps ÷ those of one estimate: {in_words(errors[-2])}. With the "
             f"networks' own error of 9 %, ÷ the mean of their two heads: {in_words('network')}.",
-            verdict(all(helped.values()), any(helped[n, errors[-2]] for n in FEATURES)),
+            verdict(scale, all_met(helped.values()), any_met(helped[n, errors[-2]] for n in FEATURES)),
             "holds if, with both feature sets, some way loses significantly less for added errors and on networks",
         ),
     ]
@@ -152,6 +152,7 @@ WON_BACK = 0.1
 def _tell_switching(scale: Scale, runs: Runs) -> Section:
     found = {(n, m): _gains(scale, n, m) for n in FEATURES for m in ("network", "exact")}
     back = {name: ratio(*found[name, "network"]) for name in FEATURES}
+    wins = [below(WON_BACK, e) for e in back.values()]
     nothing = all(abs(found[name, "exact"][0]).max() < 1e-9 for name in FEATURES)
     claim = Claim(
         "16a",
@@ -161,11 +162,7 @@ def _tell_switching(scale: Scale, runs: Runs) -> Section:
         "kept, in shares of optimal: "
         + "; ".join(f"{FEATURES[n]}, {m}: {gains.mean():.4f}" for (n, m), (gains, _) in found.items())
         + f". Of what π(·,z_r) of the networks lacks to optimal, switching wins back {both(back, '.0%')}.",
-        verdict(
-            all(e.low > WON_BACK for e in back.values()) and nothing,
-            any(e.low > WON_BACK for e in back.values()) and nothing,
-            all(e.high < WON_BACK for e in back.values()) or not nothing,
-        ),
+        verdict(scale, all_met([nothing, *wins]), all_met([nothing, any_met(wins)])),
         f"holds if with the networks switching wins back significantly more than {WON_BACK:.0%} of what π(·,z_r) "
         "lacks, and with the exact model, which lacks nothing, gains nothing",
     )

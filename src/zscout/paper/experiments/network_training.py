@@ -9,7 +9,7 @@ from zscout.lab.arenas.arena import GOOD_VALUE
 from zscout.lab.compare.report_model import Claim, Curve, CurveFigure, CurvePanel, Section, TextTable
 from zscout.lab.compare.stored_results import Training, stored_pipeline, stored_trainings
 from zscout.paper.experiment import FEATURES, TITLES, Experiment, Runs, Scale
-from zscout.paper.summaries import both, mean, verdict, verdict_over
+from zscout.paper.summaries import all_met, any_met, below, both, mean, verdict, verdict_over
 
 SEEDS_DIFFER = 0.004  # the error of ψ of our recipe, over three seeds
 
@@ -58,9 +58,8 @@ def _tell_training(scale: Scale, runs: Runs) -> Section:
             "4.1, appendix C.2",
             f"Paper's recipe, 3 seeds: best value {both(papers, '')}, of which {fall.min():.0%}–{fall.max():.0%} is "
             f"lost again by the last step. Ours: {both(ours, '')}, kept.",
-            verdict(bool(reached > 0.95 and fall.max() < 0.02), bool(reached > 0.5)),
+            verdict(scale, bool(reached > 0.95 and fall.max() < 0.02), bool(reached > 0.5)),
             "holds if all seeds of the paper's recipe reach .95 and lose less than 2 % again; in part if all reach .5",
-            stored=True,
         ),
         Claim(
             "12b",
@@ -69,11 +68,11 @@ def _tell_training(scale: Scale, runs: Runs) -> Section:
             f"Paper's recipe, best value with − without: {both(helps, '+.3f')}; our recipe, error of ψ with − without: "
             f"{both(hurts, '+.3f')} (one seed without or with; seeds differ by up to .05 and .004).",
             verdict_over(
+                scale,
                 [alone[name] < best[name, "paper"].min() for name in FEATURES]
-                + [h < -SEEDS_DIFFER for h in hurts.values()]
+                + [h < -SEEDS_DIFFER for h in hurts.values()],
             ),
             "holds if in both recipes and for both feature sets it helps by more than seeds differ; in part if in one",
-            stored=True,
         ),
     ]
     text = [
@@ -126,12 +125,12 @@ def _tell_pipeline(scale: Scale, runs: Runs) -> Section:
             f"‖ẑ − z_r‖ {both(error, '.2f')}, ‖z_r‖ = 3. With the weights of the best value in place of those of the "
             f"best ψ: reward {both(valued, '.3f')}.",
             verdict(
-                min(e.low for e in valued.values()) > GOOD_VALUE and max(e.high for e in error.values()) < 1.0,
-                min(e.low for e in valued.values()) > 0.5,
+                scale,
+                all_met([below(e, 1) for e in error.values()] + [below(GOOD_VALUE, e) for e in valued.values()]),
+                all_met(below(0.5, e) for e in valued.values()),
             ),
             "holds if, with both feature sets, the reward with the better weights is significantly above .95, and the "
             "error below a third of ‖z_r‖; in part if the reward is significantly above .5",
-            stored=True,
         ),
         Claim(
             "18b",
@@ -141,13 +140,13 @@ def _tell_pipeline(scale: Scale, runs: Runs) -> Section:
             f"network: {both(by_network, '.1f')}. Of the pipeline − the same with our search: "
             f"{both(by_search, '.1f')}.",
             verdict(
+                scale,
                 all(by_network[n].low > max(-by_search[n].low, by_search[n].high) for n in FEATURES),
-                any(by_network[n].low > 0 for n in FEATURES),
+                any_met(below(0, by_network[n]) for n in FEATURES),
             ),
             "holds if, with both feature sets and by the ends of both intervals, our network saves more lost steps "
             "than our search can change",
             kind="ours",
-            stored=True,
         ),
     ]
     head = ["features", "network and search", "lost steps", "settled", "final reward", "‖ẑ−z_r‖", "log det V⁻¹"]

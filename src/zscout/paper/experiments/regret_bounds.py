@@ -21,7 +21,7 @@ from zscout.paper.experiment import (
     transfers,
 )
 from zscout.paper.experiments.online_transfer import PAPERS, random_tasks
-from zscout.paper.summaries import banded, both, each, mean, ratio, verdict, verdict_over
+from zscout.paper.summaries import all_met, any_met, banded, below, both, each, mean, ratio, verdict, verdict_over
 from zscout.transfer.belief.posterior import TaskPosterior
 
 CERTAIN, PLAIN = f"{VARIANTS}:certain", f"{VARIANTS}:plain"
@@ -68,7 +68,7 @@ def _tell_lemma(scale: Scale, runs: Runs) -> Section:
             "Regret at a step is at most 2√β_t‖ψ(S_t;Z_t)‖ in V⁻¹, if z_r is in the ellipsoid and Z_t is the argmax.",
             "Lemma 3.1, appendix B.1",
             f"{broken} of {checked:,} steps on which both conditions hold break the bound.",
-            verdict(broken == 0 and checked > 0, checked > 0 and broken < checked / 1000),
+            verdict(scale, *((broken == 0, broken < checked / 1000) if checked else (None, None))),
             "holds if no such step breaks it",
             kind="check",
         ),
@@ -79,7 +79,11 @@ def _tell_lemma(scale: Scale, runs: Runs) -> Section:
             "Share of steps on which z_r is inside, and on which all conditions hold. "
             + "; ".join(f"{FEATURES[n]}, {who}: {inside[n, who]:.0%}, {e:.0%}" for (n, who), e in held.items())
             + ".",
-            verdict(all(e.low > 0.9 for e in held.values()), all(held[n, SAFE_BETA].low > 0.9 for n in FEATURES)),
+            verdict(
+                scale,
+                all_met(below(0.9, e) for e in held.values()),
+                all_met(below(0.9, held[name, SAFE_BETA]) for name in FEATURES),
+            ),
             "holds if all conditions hold on significantly more than 90 % of steps; in part if so with a safe β only",
         ),
         Claim(
@@ -89,7 +93,7 @@ def _tell_lemma(scale: Scale, runs: Runs) -> Section:
             "Sum of the lemma's bound ÷ sum of the naive one, and each ÷ regret, with a safe β: "
             f"{each('{:.2f}, {:.0f} and {:.0f}', safe)}. With the paper's β z_r is outside, so that the sum bounds "
             f"nothing, on {' and '.join(f'{1 - inside[n, PAPERS_BETA].value:.0%}' for n in FEATURES)} of steps.",
-            verdict_over(tighter.high < 1 for tighter, *_ in safe.values()),
+            verdict_over(scale, (below(tighter, 1) for tighter, *_ in safe.values())),
             "holds if with a safe β the lemma's sum is significantly below the naive one, with both feature sets",
         ),
         Claim(
@@ -99,8 +103,9 @@ def _tell_lemma(scale: Scale, runs: Runs) -> Section:
             f"Variance over {DRAWS:,} draws of the noise ÷ σ²‖ψ‖²: {each('{:.2f}', variance)}. ÷ σ²ψᵀV⁻¹ΦᵀΦV⁻¹ψ, "
             f"which leaves out what λ adds to V: {each('{1:.3f}', variance)}.",
             verdict(
+                scale,
                 all(abs(p.value - 1) < 0.02 for p, _ in variance.values()),
-                all(p.low > 0.5 and p.high < 1 and e.low < 1 < e.high for p, e in variance.values()),
+                all_met(met for p, e in variance.values() for met in (below(0.5, p), below(p, 1), e.low < 1 < e.high)),
             ),
             "holds if the first ratio is within 2 % of 1; in part if the formula is an upper bound: the first ratio is "
             "significantly between a half and 1, and the interval of the second contains 1",
@@ -165,6 +170,7 @@ def _tell_potential(scale: Scale, runs: Runs) -> Section:
             banded("2 log(det V / det λI)", 2 * gain, dashed=True),
         ]
         rows[title] = [CurvePanel("in V⁻¹, so far", curves, logarithmic=True)]
+    grows = [below(1, e) for e in growth.values()]
     claim = Claim(
         "17a",
         "The elliptical potential lemma does not carry over: Σ‖ψ‖² is not bounded by log det, as Σ‖φ‖² is.",
@@ -172,11 +178,7 @@ def _tell_potential(scale: Scale, runs: Runs) -> Section:
         f"Σ‖ψ‖² ÷ log det after a quarter of the steps and at the end: {each('{:,.0f} and {:,.0f}', ends)}; the second "
         f"÷ the first: {both(growth, '.2f')}. (1 − γ)⁻² = 10,000 is in both. "
         f"Σ min(1, ‖φ‖²) is at most {max(largest.values()):.2f} of 2 log det on every run and step.",
-        verdict(
-            all(e.low > 1 for e in growth.values()) and max(largest.values()) <= 1,
-            any(e.low > 1 for e in growth.values()),
-            any(e.high < 1 for e in growth.values()),
-        ),
+        verdict(scale, all_met([*grows, max(largest.values()) <= 1]), any_met(grows)),
         "holds if the ratio grows significantly from a quarter of the steps to the end, with both feature sets, while "
         "the lemma for bandits holds; in part if with one",
     )
@@ -213,8 +215,8 @@ def _tell_optimism(scale: Scale, runs: Runs) -> Section:
         name: (", ".join(f"{drawn:.2f} and {random:.2f} for {k:,}" for k, (drawn, random, _) in found.items()),)
         for name, found in reached.items()
     }
-    behind = [gap.high < 0 for found in reached.values() for *_, gap in found.values()]
-    loses = [r.low > 1 for *_, r in lost.values()]
+    behind = all_met(below(gap, 0) for found in reached.values() for *_, gap in found.values())
+    loses = [below(1, r) for *_, r in lost.values()]
     claims = [
         Claim(
             "11a",
@@ -222,7 +224,7 @@ def _tell_optimism(scale: Scale, runs: Runs) -> Section:
             "Appendix B.3",
             f"With exact ψ they are one objective. Max of eq. 5 over {POOL:,} random z ÷ max of v* over the whole "
             f"ellipsoid, by ascent: {both(same, '.4f')}.",
-            verdict(*(all(abs(e.value - 1) < off for e in same.values()) for off in (0.01, 0.1))),
+            verdict(scale, *(all(abs(e.value - 1) < off for e in same.values()) for off in (0.01, 0.1))),
             "holds if the two maxima agree to 1 %; in part to 10 %",
         ),
         Claim(
@@ -232,7 +234,7 @@ def _tell_optimism(scale: Scale, runs: Runs) -> Section:
             "Share of that maximum by draws from the ellipsoid's surface, and by as many random z in eq. 5: "
             f"{each('{}', shares)}. In runs with the networks, the same radius: "
             f"{each('{:.1f} lost steps against {:.1f}, ratio {:.2f}', lost)}.",
-            verdict(all(loses) and all(behind), any(loses) or all(behind), any(r.high < 1 for *_, r in lost.values())),
+            verdict(scale, all_met([*loses, behind]), any_met([*loses, behind])),
             "holds if it reaches significantly less for every number of candidates, and loses significantly more at "
             "the same radius, with both feature sets; in part if one of these, or if it loses more with one set",
         ),

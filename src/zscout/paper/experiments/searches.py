@@ -14,7 +14,7 @@ from zscout.lab.arenas.grid import GridArena
 from zscout.lab.arenas.ground import Ground
 from zscout.lab.compare.report_model import Claim, CurveFigure, CurvePanel, Section, TextTable
 from zscout.paper.experiment import FEATURES, TITLES, Experiment, Runs, Scale
-from zscout.paper.summaries import both, mean, ratio, through, verdict, verdict_over
+from zscout.paper.summaries import all_met, any_met, below, both, mean, ratio, through, verdict, verdict_over
 from zscout.transfer.belief.posterior import TaskPosterior
 from zscout.transfer.score.acquisition import Explore
 from zscout.transfer.score.problem import Problem
@@ -176,7 +176,7 @@ def _tell_gradient(scale: Scale, runs: Runs) -> Section:
             "3.4, optimisation",
             f"Free ascent, {ASCENT} steps: ‖z‖ grows to {both(size, '.2f', ' and ')} times √d; the true objective ends "
             f"at {both(true, '.2f', ' and ')} of what 1,000 random z reach.",
-            verdict(all(e.high < 0.9 for e in true.values()), any(e.high < 1 for e in true.values())),
+            verdict(scale, all_met(below(e, 0.9) for e in true.values()), any_met(below(e, 1) for e in true.values())),
             "holds if it ends significantly below .9 of random search with both feature sets; in part if below 1 with "
             "one",
         ),
@@ -186,7 +186,7 @@ def _tell_gradient(scale: Scale, runs: Runs) -> Section:
             "3.4, optimisation",
             f"Where free ascent ends, the network's objective is {both(gap, '.2f', ' and ')} times the true one "
             "(both as shares of random search).",
-            verdict_over(e.low > 1.2 for e in gap.values()),
+            verdict_over(scale, (below(1.2, e) for e in gap.values())),
             "holds if the network's objective is significantly more than a fifth too high, with both feature sets",
         ),
         Claim(
@@ -194,7 +194,7 @@ def _tell_gradient(scale: Scale, runs: Runs) -> Section:
             "Projecting z to Z after each step cures it (our addition).",
             "ours",
             f"Projected ascent ends at {both(cured, '.2f', ' and ')} of what 1,000 random z reach, measured exactly.",
-            verdict_over(cured[n].low > 0.9 and cured[n].low > true[n].high for n in FEATURES),
+            verdict_over(scale, (all_met([below(0.9, cured[n]), below(true[n], cured[n])]) for n in FEATURES)),
             "holds if, with both feature sets, it is significantly above free ascent and .9 of random search",
             kind="ours",
         ),
@@ -209,7 +209,7 @@ def _tell_gradient(scale: Scale, runs: Runs) -> Section:
     text = [
         "The paper found gradient ascent unstable and took the best of 10,000 random z. Our networks were trained on "
         "the sphere and project z first. Here the projection is off, so that free ascent leaves the training range, as "
-        "it would with the paper's network. With the projection on it does no harm: see the table of searches."
+        "it would with the paper's network. With the projection on it does no harm ([table of searches](#searches))."
     ]
     return Section("gradient", "Gradient ascent on z", text, [figure], claims=claims, command="zscout reproduce")
 

@@ -125,8 +125,7 @@ class Tune:
     """Tune each method on separate tasks: 16 settings each, and more where the best is at the edge of its grid;
     compare --settings FILE uses the result."""
 
-    methods: str = "all"
-    """Comma-separated names, or all; module:name for your own, with its settings in the list module:name_grid."""
+    methods: str = "all"  # Comma-separated names, or all.
     # Number of tuning runs, each of another task, which compare never uses. The tasks of a body are a fixed list: its
     # suite's are tuned on the held-out ones, and the other way round, with the same number of runs for each.
     tasks: int = 250

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
@@ -111,7 +111,12 @@ class Compare:
             say(console, f"{self.arena.world} has {most} tasks")
             tasks = Tasks(most, seeds, "report", self.seed)
         settings = settings_named(self.settings, arena)
-        rest = {"noise": self.arena.noise, "steps": steps, "outside": harder.outside, "offset": harder.offset}
+        rest: dict[str, Any] = {
+            "noise": self.arena.noise,
+            "steps": steps,
+            "outside": harder.outside,
+            "offset": harder.offset,
+        }
         Entrant.of(arena, "oracle", {}, tasks, **rest).check()
         entrants = [Entrant.of(arena, name, settings.get(name, {}), tasks, **rest) for name in chosen]
         kept = runnable(entrants, self.methods == "all", console)

@@ -85,7 +85,7 @@ class GridArena(Arena):
     @property
     def fingerprint(self) -> str:
         """Digest of the map, the features, the weights, and the source of objects."""
-        return self.ground.fingerprint + ((self.objects and self.objects.digest) or "")
+        return self.ground.fingerprint + (self.objects.digest if self.objects else "")
 
     @property
     def look_ahead(self) -> LookAhead:

@@ -24,9 +24,10 @@ from zscout.transfer.method_json import method_to_json
 class UserObject:
     """A copy of an object for workers: they import what a module defines; what a notebook defines is in the copy."""
 
-    pickled: bytes = field(repr=False)
-    digest: str | None  # of its values and source; None without source
-    places: tuple[str, ...] = ()  # file and line of each class and function from outside zscout
+    pickled: bytes = field(repr=False, compare=False)
+    digest: str  # of its values and source; of the copy if it has no source
+    has_source: bool
+    places: tuple[str, ...]  # file and line of each class and function from outside zscout
 
     @classmethod
     def of(cls, thing: Any) -> "UserObject":
@@ -35,7 +36,8 @@ class UserObject:
             pickled = cloudpickle.dumps(thing)
         except Exception as error:
             raise ValueError(f"{thing!r:.80} cannot be copied: {type(error).__name__}: {error}") from error
-        return cls(pickled, *_decided(thing))
+        digest, places = _decided(thing)
+        return cls(pickled, digest or hashlib.sha256(pickled).hexdigest(), digest is not None, places)
 
     @property
     def value(self) -> Any:
@@ -46,7 +48,7 @@ class UserObject:
 @lru_cache(maxsize=32)
 def _loaded(it: UserObject) -> Any:
     value = cloudpickle.loads(it.pickled)
-    if it.digest is not None and _decided(value)[0] != it.digest:
+    if it.has_source and _decided(value)[0] != it.digest:
         raise ValueError(f"the source is another one here than where the runs began: {', '.join(it.places)}")
     return value
 

@@ -150,6 +150,7 @@ def compute(
         )
     try:
         here = specs[0].digest
+        specs[0].build(specs[0].arena.vectors([specs[0].task]))  # raises if a user's method has another source here
     except (Exception, SystemExit) as error:  # of user code, or a missing file
         return Refusal(f"{node} cannot run {specs[0].method} in {specs[0].arena.key}: {_first_line(error)}")
     if here != name:

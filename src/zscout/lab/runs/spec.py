@@ -59,7 +59,7 @@ class Spec:
     @property
     def is_stored(self) -> bool:
         """Whether the sources of all its objects are known: else a change of one would be missed."""
-        return all(it is None or it.digest for it in (self.value, self.arena.objects))
+        return all(it is None or it.has_source for it in (self.value, self.arena.objects))
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, without the device, which changes nothing."""
@@ -113,9 +113,9 @@ def settings_json(settings: dict[str, Any]) -> str:
 @cache
 def _decided(group: Spec) -> list[Any]:
     """Everything besides its names that decides a run: the world, the weights, the method's parts, and the code."""
+    if group.value:
+        return [group.arena.fingerprint, group.value.digest, code_digest()]
     pieces = method_to_json(group.build(torch.ones(1, group.arena.bfm.dim)))
-    if pieces is None and group.value:
-        pieces = group.value.digest or hashlib.sha256(group.value.pickled).hexdigest()
     return [group.arena.fingerprint, pieces, code_digest()]
 
 

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 import tyro
 
-from benchmarks.variants import switched_off
+from benchmarks.variants import factory, switched_off
 from zscout.base.files import parse_json, write_json
 from zscout.base.processes import WorkerPool
 from zscout.lab.arenas.arena import NUMBERS, Arena, Tasks
@@ -27,9 +27,12 @@ from zscout.lab.arenas.body import BodyArena
 from zscout.lab.arenas.grid import GridArena
 from zscout.lab.arenas.patches import DECOY, PATCH, PatchArena
 from zscout.lab.arenas.point import POINT_MAZE, PointArena
+from zscout.lab.arenas.source import UserObject
 from zscout.lab.compare.comparison import DECOYED, EPISODES, Entrant
 from zscout.lab.compare.tuning import Settings, beyond_of, choose, grid_of, stored_settings
 from zscout.lab.runs.chunks import run_batch
+from zscout.lab.runs.spec import Spec
+from zscout.transfer.methods import METHODS
 
 TUNED_ON, REPORTED_ON = Tasks(64, 1, "tuning", 39), Tasks(100, 3, "report", 391)
 ROUNDS = 4  # in which ends of grids are followed
@@ -193,9 +196,19 @@ def _numbers(entrant: Entrant, device: str) -> dict[str, list[float]]:
     specs = replace(entrant, arena=replace(entrant.arena, device=device)).specs  # type: ignore[type-var]
     with torch.no_grad(), switched_off(entrant.method):
         size = CHUNK[device]
-        records = [record for at in range(0, len(specs), size) for record in run_batch(specs[at : at + size])]
+        records = [record for at in range(0, len(specs), size) for record in run_batch(_built(specs[at : at + size]))]
     names = [name for name in records[0].numbers if name in (*NUMBERS, DECOYED) or name.startswith(EPISODES)]
     return {name: [float(f"{record.numbers[name]:.5g}") for record in records] for name in names}
+
+
+def _built(specs: Sequence[Spec]) -> Sequence[Spec]:
+    """The specs, with the method itself if it is one of ``benchmarks.variants``."""
+    method, first = factory(specs[0].method), specs[0]
+    if first.method in METHODS:
+        return specs
+    task, settings = first.arena.vectors([spec.task for spec in specs]), parse_json(first.settings.encode())
+    value = UserObject.of(method(dim=first.arena.bfm.dim, noise=first.noise, task=task, **settings))
+    return [replace(spec, value=value) for spec in specs]
 
 
 def device_for(entrant: Entrant) -> str:

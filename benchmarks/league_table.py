@@ -21,8 +21,8 @@ import numpy as np
 import tyro
 
 from benchmarks.league import CELLS, OWN, Cell, entries, tried_in
+from benchmarks.variants import factory
 from zscout.base.files import write_bytes
-from zscout.lab.arenas.plugins import method_factory
 from zscout.lab.compare.comparison import Entrant
 from zscout.lab.compare.statistics import Bootstrap, Estimate
 from zscout.lab.compare.tuning import FEWEST, SETTLING, choose, stored_settings
@@ -240,7 +240,7 @@ def _row(one: Entrant, choice: str, answer: Mapping[str, Any]) -> dict[str, Any]
 
 def _whole(method: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings with the defaults of those that are not named."""
-    return {**method_factory(method).settings, **settings}
+    return {**factory(method).settings, **settings}
 
 
 def written(record: Mapping[str, Any]) -> bytes:

@@ -25,7 +25,7 @@ from zscout.lab.compare.report_model import Curve
 from zscout.lab.runs.chunks import run_batch
 from zscout.lab.runs.spec import Spec
 from zscout.lab.runs.store import Record
-from zscout.paper.experiment import FEATURES, VARIANTS, Scale, explorations, transfers
+from zscout.paper.experiment import FEATURES, Scale, explorations, transfers
 from zscout.paper.experiments.network_training import (
     BEST_VALUE,
     CURVES,
@@ -37,6 +37,7 @@ from zscout.paper.experiments.network_training import (
     TASKS,
 )
 from zscout.paper.summaries import banded
+from zscout.paper.variants import explore
 
 STEPS = 200
 EVERY = 4  # steps between the points of a stored curve
@@ -78,7 +79,7 @@ def measure(arm: Arm, features: str, device: str, scale: Scale) -> dict[str, Any
     found: dict[str, Any] = {"curves": {name: _curve(tasks, name) for name in CURVES}}
     found["runs"] = {n: [round(r.numbers[n], 4) for r in tasks] for n in ("lost", "settled", "final", "error")}
     if arm.method == "usf-ucb-paper":
-        explored = _records(explorations(scale, arena, f"{VARIANTS}:explore", SEEDS, STEPS, **settings))
+        explored = _records(explorations(scale, arena, explore(draws=arm.draws), SEEDS, STEPS))
         found["curves"]["log_det"] = _curve(explored, "log_det")
         found["runs"]["log_det"] = [round(float(r.steps["log_det"][-1]), 4) for r in explored]
     return found

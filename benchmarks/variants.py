@@ -1,4 +1,4 @@
-"""Rivals with our regression, and the default with one part switched off, for ``zscout compare --methods``.
+"""Rivals with our regression, and the default with one part switched off, by ``benchmarks.variants:name``.
 
 Our regression: a free constant, and the model's prior over tasks by evidence where it has one (λI where it has none).
 """
@@ -18,12 +18,18 @@ from zscout.base.types import Vectors
 from zscout.transfer.baselines.rollout_searches import LoLA
 from zscout.transfer.belief import sums
 from zscout.transfer.choosers import Memory
-from zscout.transfer.methods import METHODS, Method
+from zscout.transfer.methods import METHODS, Factory, Method
 from zscout.transfer.score import confidence
 from zscout.transfer.score.problem import Problem
 from zscout.transfer.score.search import FixedPoint, Known
 
 NINE = 9  # any number of features: the methods below do not depend on it
+
+
+def factory(name: str) -> Factory:
+    """One of METHODS, or a function of this file by ``benchmarks.variants:name``."""
+    own = name.removeprefix(f"{__name__}:")
+    return METHODS[name] if own == name else Factory(globals()[own])
 
 
 def _ours(name: str, **settings: Any) -> Method:

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from hypothesis import strategies as st
 import zscout
 from waiting import PATIENCE
 from zscout.base.files import read_headed, write_bytes, write_headed
+from zscout.base.randomness import Rng
 from zscout.cli import main
 from zscout.lab.arenas.arena import Tasks
 from zscout.lab.arenas.grid import GridArena
@@ -34,13 +36,17 @@ from zscout.lab.runs.executor import LocalProcesses
 from zscout.lab.runs.store import FILE, Store, StoreError
 from zscout.transfer import saving
 from zscout.transfer.methods import METHODS, Method
+from zscout.transfer.score.problem import Problem
+from zscout.transfer.score.search import AtEstimate
 
 
-def greedy_but_deadly(*, deadly: float = 0.0) -> Method:
-    """Kills its process where it is told to."""
-    if deadly:
+@dataclass(frozen=True)
+class Deadly:
+    """A search that kills its process."""
+
+    def __call__(self, problem: Problem, rng: Rng) -> torch.Tensor:
         os.kill(os.getpid(), 9)
-    return METHODS["greedy"](dim=9)
+        return AtEstimate()(problem, rng)
 
 
 @pytest.mark.long
@@ -48,7 +54,7 @@ def test_a_worker_that_dies_costs_the_run_that_kills_it(tmp_path: Path) -> None:
     arena, tasks = GridArena(features="clusters"), Tasks(3, 1)
     entrants = [
         Entrant.of(arena, "greedy", {}, tasks, steps=5),
-        Entrant.of(arena, "test_attacks:greedy_but_deadly", {"deadly": 1.0}, tasks, steps=5),
+        Entrant.of(arena, Method(search=Deadly()), {}, tasks, name="deadly", steps=5),
         Entrant.of(arena, "thompson", {}, tasks, steps=5),
     ]
     specs = [spec for entrant in entrants for spec in entrant.specs]

@@ -10,12 +10,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import zscout
 from commands import run_zscout
 from waiting import PATIENCE, until
 from zscout.cli import main
+from zscout.lab.arenas.grid import GridArena
 
 
 def run(*words: str, cwd: Path) -> "subprocess.CompletedProcess[str]":
@@ -49,63 +51,19 @@ def test_compare_and_tune_work_together_and_resume(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "out/tune/settings.json").read_text()) == written
 
 
-@pytest.mark.parametrize(
-    "words", [["compare", "--quick", "--methods", "greedy"], ["transfer", "--quick"]], ids=["compare", "transfer"]
-)
-def test_a_model_of_vectors_is_told_where_it_can_be_run(words: list[str], tmp_path: Path) -> None:
-    (tmp_path / "toys.py").write_text((Path(__file__).parent / "toys.py").read_text())
-    (tmp_path / "vectors.py").write_text("from toys import Drifter\nmodel = Drifter()\n")
-    done = run(*words, "--model", "vectors:model", cwd=tmp_path)
-    assert done.returncode == 2
-    (line,) = done.stderr.splitlines()
-    assert "vectors:model takes observations Box" in line
-    assert "finite grid worlds, whose observations are state numbers" in line
-    assert "zscout.OnlineTransfer and zscout.rollout" in line
-    assert "check_model(model, env=…)" in line
-
-
-def test_ones_own_method_features_and_world_are_tuned(tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text(
-        "import torch, zscout\nfrom zscout.transfer.score.search import AtEstimate\n"
-        "def steady(*, ridge: float = 0.5) -> zscout.Method:\n"
-        "    return zscout.Method(ridge=ridge, search=AtEstimate())\n"
-        "steady_grid = [{'ridge': 0.1}, {'ridge': 1.0}]\n"
-        "def places(world):\n    return torch.cat([world.cells.double(), torch.ones(world.n_states, 1).double()], 1)\n"
-        "bare = steady\n"
-    )
-    words = ["tune", "--quick", "--steps", "8", "--world", "four-rooms", "--features", "mine:places"]
-    done = run(*words, "--methods", "mine:steady", cwd=tmp_path)
+def test_features_in_a_file_are_compared_tuned_and_watched(tmp_path: Path) -> None:
+    np.save(tmp_path / "places.npy", GridArena("four-rooms").ground.features[:, :4])
+    words = ["--quick", "--steps", "8", "--world", "four-rooms", "--features", "places.npy"]
+    done = run("tune", *words, "--methods", "greedy", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "four-rooms, mine:places features, exact model" in " ".join(done.stdout.split())
+    assert "four-rooms, places.npy features, exact model" in " ".join(done.stdout.split())
     written = json.loads((tmp_path / "out/tune/settings.json").read_text())
-    assert list(written["settings"]) == ["four-rooms/mine:places/exact"]
-    assert len(written["record"]["four-rooms/mine:places/exact"]["tried"]["mine:steady"]) == 2
-    refused = run(*words, "--methods", "mine:bare", cwd=tmp_path)
-    assert refused.returncode == 2
-    assert "add a list of settings to it, bare_grid = [" in refused.stderr
-    done = run("compare", "--quick", "--steps", "8", "--features", "mine:places", "--methods", "opti", cwd=tmp_path)
+    assert list(written["settings"]) == ["four-rooms/places.npy/exact"]
+    done = run("compare", *words, "--methods", "opti", "--jobs", "2", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "published" in done.stdout  # no record for these features
-
-
-def test_a_method_of_ones_own_that_fails_is_reported_and_the_others_go_on(tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text(
-        "import zscout\nfrom zscout.transfer.score.search import AtEstimate\n"
-        "steady = zscout.Method(ridge=0.5, search=AtEstimate())\n"
-        "def angry():\n    raise RuntimeError('not [today]')\n"
-    )
-    words = ["compare", "--quick", "--steps", "8", "--methods", "mine:steady,mine:angry,greedy", "--json", "c.json"]
-    done = run(*words, "--csv", "c.csv", "--markdown", "c.md", cwd=tmp_path)
+    done = run("transfer", *words, "--model", "exact", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "mine:angry: 5 of 5 runs failed, so it is left out: RuntimeError: not [today]" in done.stdout
-    written = json.loads((tmp_path / "c.json").read_text())
-    assert {row["method"] for row in written["rows"]} == {"mine:steady", "greedy"}
-    assert written["outcomes"][1]["failures"] == ["RuntimeError: not [today] (mine.py:5)"] * 5
-    assert (tmp_path / "c.csv").read_text().count("\n") == 3
-    assert "| mine:steady |" in (tmp_path / "c.md").read_text()
-    alone = run("compare", "--quick", "--steps", "8", "--methods", "mine:angry", cwd=tmp_path)
-    assert alone.returncode == 1
-    assert alone.stderr.count("\n") == 1
 
 
 def test_version() -> None:
@@ -122,8 +80,6 @@ MISTAKES = {  # a command, and the name of what is wrong with it
     "compare --metods=opti": "--metods",
     "compare --methods usf-ubc": "'usf-ubc': did you mean usf-ucb",
     "compare --methods greedy --against opti": "--against opti",
-    "compare --methods nowhere:method": "nowhere:method",
-    "compare --methods json:nothing": "nothing",
     "compare --methods math:pi": "math:pi",
     "compare --methods mbie": "one-hot",
     "compare --methods all --steps 0": "steps",
@@ -131,11 +87,8 @@ MISTAKES = {  # a command, and the name of what is wrong with it
     "compare --settings none.json": "settings",
     "compare --settings empty.json": "no method",
     "compare --methods opti,random --settings other.json": "settings of greedy, expected opti or random",
-    "compare --model math:pi": "math:pi",
     "compare --model network --heads 2": "heads",
     "compare --features waves": "'waves'",
-    "compare --features math:pi": "math:pi",
-    "compare --features mine:places": "'mine'",
     "compare --world mase": "did you mean maze?",
     "compare --world ofice.txt": "'ofice.txt'",
     "compare --psi-error -1": "psi-error",
@@ -153,14 +106,15 @@ MISTAKES = {  # a command, and the name of what is wrong with it
     "replay .": "directory",
     "replay": "run.json",
     "replay a-file a-file": "twice",
-    "tune --methods math:cos": "cos",
     "tune --methods oracle": "'oracle'",
     "pretrain --out a-file": "--out",
     "pretrain --out x --device cuda:77": "CUDA",
     "pretrain --out x --world mars": "'mars'",
     "pretrain --out x --world mars --model fb": "'mars'",
     "pretrain --out x --world a-file": "row 1 holds 'e'",
-    "pretrain --out x --features zscout.features:laplacian --dim 12": "--dim",
+    "pretrain --out x --features places.npy --dim 12": "--dim",
+    "compare --features none.npy": "none.npy",
+    "compare --features a-file.npy": "a-file.npy",
     "pretrain --out x --set tua=1": "'tua'",
     "pretrain --out x --dim 2": "dim=3",
     "live --no-no-browser": "--no-no-browser",
@@ -177,6 +131,8 @@ def test_a_users_mistake_is_one_line_that_names_it_and_exit_code_2(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a-file").write_text("mine")
+    (tmp_path / "a-file.npy").write_text("mine")
+    np.save("places.npy", np.eye(81))
     (tmp_path / "bad.json").write_text('{"greedy": {"ridge": "x"}}')
     (tmp_path / "other.json").write_text('{"greedy": {"ridge": 1}}')
     (tmp_path / "empty.json").write_text("{}")

@@ -11,13 +11,16 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, wait
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import zscout.lab.runs.chunks
 from waiting import PATIENCE, until
+from zscout.base.randomness import Rng
 from zscout.cli import main
 from zscout.lab.arenas.arena import Tasks
 from zscout.lab.arenas.grid import GridArena
@@ -26,7 +29,9 @@ from zscout.lab.runs.chunks import FAST_CHUNK, SMALL_CHUNK, _least_runs, _Plan, 
 from zscout.lab.runs.executor import Executor, InProcess, LocalProcesses, Result, executor_named
 from zscout.lab.runs.spec import Spec
 from zscout.lab.runs.store import Store
-from zscout.transfer.methods import METHODS, Method
+from zscout.transfer.methods import Method
+from zscout.transfer.score.problem import Problem
+from zscout.transfer.score.search import AtEstimate
 
 TESTS = Path(__file__).parent
 HAS_RAY = importlib.util.find_spec("ray") is not None
@@ -267,18 +272,24 @@ def test_workers_that_are_stopped_while_they_send_a_result_are_not_waited_for(tm
 # A Ray cluster of two nodes on this machine
 
 
-def fragile(*, mark: str = "", head: str = "") -> Method:
+@dataclass(frozen=True)
+class Fragile:
     """Where ``mark`` is no file yet: makes it and dies; with ``head``, waits on any other node to be killed."""
-    if mark and not Path(mark).exists():
-        if not head:
-            Path(mark).touch()
-            os.kill(os.getpid(), signal.SIGKILL)
-        import ray
 
-        if (node := ray.get_runtime_context().get_node_id()) != head:
-            Path(mark).write_text(node)
-            signal.pause()
-    return METHODS["greedy"](dim=9)
+    mark: str
+    head: str = ""
+
+    def __call__(self, problem: Problem, rng: Rng) -> torch.Tensor:
+        if not Path(self.mark).exists():
+            if not self.head:
+                Path(self.mark).touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+            import ray
+
+            if (node := ray.get_runtime_context().get_node_id()) != self.head:
+                Path(self.mark).write_text(node)
+                signal.pause()
+        return AtEstimate()(problem, rng)
 
 
 class TwoNodes:
@@ -329,10 +340,9 @@ def joined(nodes: TwoNodes) -> Iterator[Executor]:
 def test_a_cluster_gives_what_this_process_gives_also_when_a_worker_and_a_node_are_killed(
     nodes: TwoNodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    arena, name = GridArena(features="clusters"), "test_runners:fragile"
-    worker, node = tmp_path / "worker", tmp_path / "node"
-    settings = [{"mark": str(worker)}, {"mark": str(node), "head": nodes.head}]
-    fallible = [Entrant.of(arena, name, each, Tasks(4, 1), steps=8) for each in settings]
+    arena, worker, node = GridArena(features="clusters"), tmp_path / "worker", tmp_path / "node"
+    methods = [Method(search=it) for it in (Fragile(str(worker)), Fragile(str(node), nodes.head))]
+    fallible = [Entrant.of(arena, method, {}, Tasks(4, 1), steps=8) for method in methods]
     specs = specs_of([*entrants(), *fallible])
 
     def kill_the_second_node() -> None:

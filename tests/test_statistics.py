@@ -271,9 +271,9 @@ def test_what_cannot_be_compared(tmp_path: Path) -> None:
 
 def test_settings_of_a_file(tmp_path: Path) -> None:
     path = tmp_path / "mine.json"
-    path.write_text('{"mine:contrast": {"weight": 0.3}, "greedy": {"ridge": 2}}')
+    path.write_text('{"greedy": {"ridge": 2}}')
     auto = settings_named("auto", GridArena())  # what the file does not name
-    assert settings_named(str(path), GridArena()) == auto | {"mine:contrast": {"weight": 0.3}, "greedy": {"ridge": 2}}
+    assert settings_named(str(path), GridArena()) == auto | {"greedy": {"ridge": 2}}
     choices = {"fewest": {"ridge": 1}, "settling": {"ridge": 2}}
     path.write_text(json.dumps({"settings": {"open-grid/laplacian/exact": {"greedy": choices}}, "record": {}}))
     assert settings_named(str(path), GridArena()) == auto | {"greedy": {"ridge": 2}}

@@ -393,23 +393,6 @@ def test_of_a_person_only_what_can_be_known_is_said(
     assert json.loads(Path("t.json").read_text())["rows"][0]["mean"] is None
 
 
-def test_a_method_of_ones_own_stands_beside_them_or_is_left_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "own_for_traces.py").write_text(
-        "import zscout\nfrom zscout.transfer.score.search import AtEstimate\n"
-        "steady = zscout.Method(ridge=0.5, search=AtEstimate())\n"
-        "def angry():\n    raise RuntimeError('not [today]')\n"
-    )
-    written(file_of(), tmp_path / "run.json")
-    methods = "own_for_traces:steady,own_for_traces:angry"
-    main(["replay", "run.json", "--quick", "--methods", methods, "--json", "t.json"])
-    assert "own_for_traces:angry: it failed, so it is left out: RuntimeError: not [today]" in capsys.readouterr().out
-    rows = json.loads(Path("t.json").read_text())["rows"]
-    assert {row["method"] for row in rows} == {"usf-ucb (run.json)", "own_for_traces:steady"}
-
-
 @pytest.mark.long
 def test_all_methods_stand_beside_a_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

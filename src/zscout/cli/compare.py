@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
@@ -112,7 +112,12 @@ class Compare:
             say(console, f"{self.arena.world} has {most} tasks")
             tasks = Tasks(most, seeds, "report", self.seed)
         settings = settings_named(self.settings, arena)
-        rest = {"noise": self.arena.noise, "steps": steps, "outside": harder.outside, "offset": harder.offset}
+        rest: dict[str, Any] = {
+            "noise": self.arena.noise,
+            "steps": steps,
+            "outside": harder.outside,
+            "offset": harder.offset,
+        }
         Entrant.of(arena, "oracle", {}, tasks, **rest).check()
         entrants = [Entrant.of(arena, name, settings.get(name, {}), tasks, **rest) for name in chosen]
         kept = runnable(entrants, self.methods == "all", console)
@@ -126,8 +131,7 @@ class Tune:
     """Tune each method on separate tasks: 16 settings each, and more where the best is at the edge of its grid;
     compare --settings FILE uses the result."""
 
-    methods: str = "all"
-    """Comma-separated names, or all; module:name for your own, with its settings in the list module:name_grid."""
+    methods: str = "all"  # Comma-separated names, or all.
     # Number of tuning runs, each of another task, which compare never uses. The tasks of a body are a fixed list: its
     # suite's are tuned on the held-out ones, and the other way round, with the same number of runs for each.
     tasks: int = 250

@@ -39,7 +39,7 @@ class Pretrain:
     model: str = Usual("usfa")
     """usfa (grids), or fb (point maze, bodies, data): a forward-backward model. Of the options below, only --set,
     --seed, --device, --quick and --json apply to fb."""
-    features: str = "laplacian"  # clusters, laplacian, or module:name: your table, or a function of the world.
+    features: str = "laplacian"  # clusters, laplacian, or your table [S d], a row for each state, in a .npy file.
     dim: int = 9  # Number of features; not for your own features.
     slip: float = 0.0  # Probability that a random action replaces the chosen one.
     recipe: str = "robust"  # robust, or paper (the paper's recipe, for comparison).

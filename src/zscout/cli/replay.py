@@ -102,20 +102,13 @@ class Replay:
     def _afresh(self, traces: "TraceComparison", specs: "list[Spec]", console: Console) -> "list[MeasuredRuns]":
         import torch
 
-        from zscout.lab.arenas.plugins import is_plugin
-
         torch.set_num_threads(1)  # small tensors: more threads are slower
         found = []
         with bar_with_time_left(console) as bar:
             work = bar.add_task("running", total=len(specs))
             for spec in specs:
                 bar.update(work, description=spec.method)
-                try:
-                    found.append(traces.afresh(spec, 1 if self.quick else self.seeds))
-                except (Exception, SystemExit) as error:
-                    if not is_plugin(spec.method):
-                        raise
-                    say(console, f"{spec.method}: it failed, so it is left out: {type(error).__name__}: {error}")
+                found.append(traces.afresh(spec, 1 if self.quick else self.seeds))
                 bar.advance(work)
         return found
 

@@ -27,11 +27,10 @@ class Transfer:
 
     world: World = OPEN_GRID
     features: str = Usual("laplacian")
-    """clusters, laplacian, or module:name: your table, or a function of the world; only for grids."""
-    # exact, network (the shipped one), the name or folder of a saved model, or module:name of your own; of point-maze
-    # and bodies only a name or a folder.
+    """clusters, laplacian, or your table [S d], a row for each state, in a .npy file; only for grids."""
+    # exact, network (the shipped one), or a saved model's name or folder; of point-maze and bodies only the last.
     model: str = Usual("network")
-    method: str = "usf-ucb"  # A method of zscout compare, or module:name of your own.
+    method: str = "usf-ucb"  # A method of zscout compare.
     task: str = "0"
     """The number of a task of zscout compare, 0 to 99; or z_r itself, comma-separated: --task=1,0,0,0,0,0,0,0,-1. In
     point-maze also a kind of reward (goal, region, direction, avoid, velocity) and a number: --task "goal 12"; of a

@@ -1,7 +1,7 @@
 """An experiment: the specs it runs, their records as arrays, and the report section made from them."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -10,12 +10,13 @@ from zscout.lab.arenas.arena import Arena, Tasks
 from zscout.lab.arenas.grid import GridArena, finite
 from zscout.lab.compare.comparison import Entrant
 from zscout.lab.compare.report_model import Panel, Section
-from zscout.lab.runs.spec import Spec, settings_json
+from zscout.lab.runs.spec import Spec, named, settings_json
 from zscout.lab.runs.store import Record, Store
+from zscout.transfer.methods import Method
 
 FEATURES = {"clusters": "clusters", "laplacian": "Laplacian"}  # how texts write them; in the order of the paper
 TITLES = {"clusters": "Cluster features", "laplacian": "Laplacian features"}
-VARIANTS = "zscout.paper.variants"
+NOISE = 0.3  # σ of the rewards of runs, known to methods that need it
 QUICK_RUNS, QUICK_STEPS = 24, 150  # at most, of each method in a quick test
 
 
@@ -73,18 +74,21 @@ class Experiment:
         return [spec for specs in self.groups(scale).values() for spec in specs]
 
 
-def transfers(scale: Scale, arena: GridArena, method: str, count: int, **rest: Any) -> list[Spec]:
+def transfers(scale: Scale, arena: GridArena, method: str | Method, count: int, **rest: Any) -> list[Spec]:
     """Runs of a method on random tasks, one seed each; every method gets the same tasks."""
     tasks, steps = Tasks(scale.runs(count), 1, "report", scale.seed), scale.steps(rest.pop("steps", 200))
     return Entrant.of(arena, method, rest.pop("settings", {}), tasks, steps=steps, **rest).specs
 
 
-def explorations(scale: Scale, arena: GridArena, method: str, count: int, steps: int, **settings: Any) -> list[Spec]:
+def explorations(
+    scale: Scale, arena: GridArena, method: str | Method, count: int, steps: int, **settings: Any
+) -> list[Spec]:
     """Runs without a reward: z_r = 0, no noise."""
     zero = (0.0,) * arena.bfm.dim
     seeds = Tasks(scale.runs(count), 1, "report", scale.seed).run_seeds
-    shared = {"settings": settings_json(settings), "noise": 0.0, "steps": scale.steps(steps)}
-    return [Spec(arena, method, zero, seed=seed, **shared) for seed in seeds]  # type: ignore[arg-type]
+    method, value = named(method)
+    first = Spec(arena, method, zero, settings_json(settings), noise=0.0, steps=scale.steps(steps), value=value)
+    return [replace(first, seed=seed) for seed in seeds]
 
 
 def features_of(arena: Arena) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Methods that only the paper's claims need, by ``zscout.paper.variants:name``."""
+"""Methods that only the paper's claims need."""
 
 from zscout.transfer.methods import Method
 from zscout.transfer.score.acquisition import UCB, Acquisition, AveragedOverZ, Explore, LogDet, OverHeads

@@ -40,18 +40,11 @@ WorldAndRewards = Annotated[str, tyro.conf.arg(aliases=["--arena"], help=ABOUT_R
 
 @contextlib.contextmanager
 def usage_errors() -> Iterator[None]:
-    """Turn errors during the setup of a command into usage errors; a missing module:name says where to run."""
+    """Turn errors during the setup of a command into usage errors."""
     try:
         yield
-    except MissingExtraError as error:
+    except (MissingExtraError, ValueError) as error:
         raise UsageError(str(error)) from error
-    except ValueError as error:
-        cause: BaseException | None = error
-        while cause is not None and not isinstance(cause, ModuleNotFoundError):
-            cause = cause.__cause__
-        module = "" if cause is None else str(cause.name)
-        hint = f"; run in the folder of {module}.py" if module and f"{module}:" in str(error) else ""
-        raise UsageError(f"{error}{hint}") from error
 
 
 def names_of(text: str, option: str = "--methods", example: str = "usf-ucb,opti") -> list[str]:
@@ -122,9 +115,9 @@ class ArenaOptions:
 
     world: WorldAndRewards = OPEN_GRID
     features: str = Usual("laplacian")
-    """clusters, laplacian, laplacian-fine, or module:name: your table [S d], or a function of the world."""
+    """clusters, laplacian, laplacian-fine, or your table [S d], a row for each state, in a .npy file."""
     model: str = Usual("exact")
-    """exact, network (the shipped one), the name or folder of a saved model, or module:name of your own."""
+    """exact, network (the shipped one), or the name or folder of a saved model."""
     # linear: φ·z_r. In grid worlds also patch: 1 on a random 2×2 patch, 0 elsewhere; decoy: and a second, nearer
     # patch worth half; both with laplacian-fine features unless you name others.
     rewards: str = Usual("linear")
@@ -230,7 +223,7 @@ WithDifficulty = tyro.conf.OmitArgPrefixes[DifficultyOptions]
 WithComputing = tyro.conf.OmitArgPrefixes[ComputingOptions]
 WithFiles = tyro.conf.OmitArgPrefixes[FileOptions]
 ARENA, DIFFICULTY, COMPUTING, FILES = ArenaOptions(), DifficultyOptions(), ComputingOptions(), FileOptions()
-Methods = Annotated[str, tyro.conf.arg(help="Comma-separated names, or all; module:name for your own.")]
+Methods = Annotated[str, tyro.conf.arg(help="Comma-separated names, or all.")]
 ABOUT_SETTINGS = (
     "auto: defaults for usf-ucb and usf-ucb-norm, stored tuned settings for the other methods where this arena has "
     "them. settling (or tuned): tuned settings for all methods, fewest lost steps among those that settle in 95 % of "

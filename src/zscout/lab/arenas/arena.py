@@ -10,6 +10,7 @@ from torch import Generator, Tensor
 
 from zscout.base.edge import as_size
 from zscout.base.types import BehaviorModel, Obs
+from zscout.lab.arenas.source import UserObject
 from zscout.loop.rollout import Environment
 from zscout.models.sphere import sample_sphere
 from zscout.transfer.baselines.explorers import LookAhead
@@ -101,9 +102,9 @@ class Arena(TaskSource, Protocol):
         return None
 
     @property
-    def has_plugin(self) -> bool:
-        """Whether its model is user code, which may raise anything."""
-        return False
+    def objects(self) -> UserObject | None:
+        """What it has besides names: a user's objects."""
+        return None
 
     @property
     def distinct_tasks(self) -> int | None:

@@ -2,43 +2,63 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any
 
 import torch
+from gymnasium.spaces import Discrete
 from jaxtyping import Float
-from torch import Tensor
+from torch import Generator, Tensor
 
 from zscout.adapters.checkpoints import load
-from zscout.base.edge import as_size, as_vectors, in_range, known_name
-from zscout.base.types import BehaviorModel
+from zscout.base.edge import as_size, as_table, as_vectors, in_range, known_name
+from zscout.base.types import BehaviorModel, Vectors
 from zscout.lab.arenas.arena import Arena, Batch, Task
-from zscout.lab.arenas.ground import Ground, arena_features, world_named
-from zscout.lab.arenas.plugins import is_plugin, plugin_features, plugin_model, source_digest
+from zscout.lab.arenas.ground import OF_ARENAS, Ground, arena_features, world_named
 from zscout.lab.arenas.simulation import TaskRuns
+from zscout.lab.arenas.source import UserObject
 from zscout.models.exact.corrupted import Corrupted
 from zscout.models.exact.model import ExactModel
+from zscout.models.usfa.judging import Tabulated
 from zscout.models.usfa.model import USFA
 from zscout.transfer.baselines.explorers import LookAhead
 from zscout.worlds.grids.grid import GridWorld
 from zscout.worlds.registry import PLACES
 
 MOST_EXACT_STATES = 2_000  # states: tables of a larger world take minutes and gigabytes
+OWN = "own"  # the name of an object in records
 EVALUATORS = ("auto", "exact", "monte-carlo")
 
 
 @dataclass(frozen=True)
 class GridArena(Arena):
-    """A grid world, features and a model by name."""
+    """A grid world, features and a model by name; ``GridArena.of`` also takes them as objects."""
 
     world: str = "open-grid"
     features: str = "laplacian"
-    model: str = "exact"  # exact, network (the shipped one), a saved model's name or folder, or module:name
+    model: str = "exact"  # exact, network (the shipped one), or a saved model's name or folder
     psi_error: float = 0.0  # relative size of an error added to the exact model's ψ …
     heads: int = 1  # … in each of this number of heads
     device: str = "cpu"
     evaluator: str = "auto"  # exact, or monte-carlo for a network in a large world
+    objects: UserObject | None = None  # by the names of the fields that they replace
+
+    @classmethod
+    def of(
+        cls,
+        world: str | GridWorld = "open-grid",
+        features: str | Vectors = "laplacian",
+        model: str | BehaviorModel = "exact",
+        **rest: Any,
+    ) -> "GridArena":
+        """An arena of names and objects; an object's name is ``own``."""
+        if not isinstance(world, str | GridWorld):
+            raise ValueError(f"world must be a name or a GridWorld, got {type(world).__name__}")
+        parts = {"world": world, "features": features, "model": model}
+        objects = {name: part for name, part in parts.items() if not isinstance(part, str)}
+        names: dict[str, Any] = parts | dict.fromkeys(objects, OWN)
+        return cls(**names, **rest, objects=UserObject.of(objects) if objects else None)
 
     def __post_init__(self) -> None:
         in_range(self.psi_error, "psi-error", 0.0, math.inf, open_end=True)
@@ -64,14 +84,8 @@ class GridArena(Arena):
 
     @property
     def fingerprint(self) -> str:
-        """Digest of the map, the features, the weights, and the code of plugins."""
-        plugins = [source_digest(name) for name in (self.model, self.features) if is_plugin(name)]
-        return "".join([self.ground.fingerprint, *plugins])
-
-    @property
-    def has_plugin(self) -> bool:
-        """Whether its model is user code."""
-        return is_plugin(self.model)
+        """Digest of the map, the features, the weights, and the source of objects."""
+        return self.ground.fingerprint + (self.objects.digest if self.objects else "")
 
     @property
     def look_ahead(self) -> LookAhead:
@@ -86,7 +100,7 @@ class GridArena(Arena):
 
     def to_json(self) -> dict[str, Any]:
         """The names, without the device, which changes nothing."""
-        return {name: value for name, value in asdict(self).items() if name != "device"}
+        return {it.name: getattr(self, it.name) for it in fields(self) if it.name not in ("device", "objects")}
 
     def vectors(self, tasks: Sequence[Task]) -> Float[Tensor, "R d"]:
         """z_r."""
@@ -107,24 +121,28 @@ def finite(arena: Arena) -> GridArena:
 
 @cache
 def _ground(arena: GridArena) -> Ground:
-    world = world_named(arena.world)
-    if arena.model not in ("exact", "network") and not is_plugin(arena.model) and not arena.exact_with(world.n_states):
+    objects = arena.objects.value if arena.objects else {}
+    world = objects["world"] if "world" in objects else world_named(arena.world)
+    shipped = arena.model in ("exact", "network")
+    if not shipped and "model" not in objects and not arena.exact_with(world.n_states):
         network = _grid_network(arena.model, arena, world)
         trained_on = str(network.about.get("features", arena.features)).split(",")[0]
         if trained_on != arena.features:
             raise ValueError(f"the model {arena.model} was trained on {trained_on} features, got {arena.features}")
         return Ground(world, network.features.double(), network)  # those of a large world take long to compute
-    features = arena_features(arena.features, world).to(arena.device)
+    if "features" in objects:
+        features = as_table(objects["features"], world.n_states, "features").to(arena.device)
+    else:
+        features = arena_features(arena.features, world).to(arena.device)
+    if "model" in objects:
+        model = objects["model"]
+        ground = Ground(world, _features_of(model, world.n_states).double(), model)
+        return _worthwhile(ground) if arena.exact_with(world.n_states) else ground
     if arena.model == "exact":
         exact = ExactModel(world, features)
         wrong = arena.psi_error or arena.heads > 1
-        model = Corrupted(exact, arena.psi_error, arena.heads) if wrong else exact
-        ground = Ground(world, exact.features, model)
-        return _worthwhile(ground) if is_plugin(arena.features) else ground
-    if is_plugin(arena.model):
-        own = plugin_model(arena.model, world, features)
-        ground = Ground(world, plugin_features(own, arena.model, world.n_states).double(), own)
-        return _worthwhile(ground) if arena.exact_with(world.n_states) else ground
+        ground = Ground(world, exact.features, Corrupted(exact, arena.psi_error, arena.heads) if wrong else exact)
+        return ground if arena.features in OF_ARENAS else _worthwhile(ground)
     name = arena.model
     if name == "network":
         place = PLACES.get(arena.world)
@@ -151,6 +169,29 @@ def _grid_network(name: str, arena: GridArena, world: GridWorld) -> USFA:
     if network.config.n_states != world.n_states or trained_in != str(world).splitlines():
         raise ValueError(f"the model {name} was not trained on {arena.features} features of {arena.world}")
     return network.to(arena.device)
+
+
+def _features_of(model: BehaviorModel, states: int) -> Float[Tensor, "S d"]:
+    """φ of every state by a user's model; it must act deterministically or have ``policy(z)``."""
+    name = type(model).__name__
+    if not isinstance(model, BehaviorModel):
+        raise ValueError(f"{name} is not a BehaviorModel: zscout.check_model says why")
+    if not isinstance(model.observation_space, Discrete):
+        raise ValueError(
+            f"{name} takes observations {model.observation_space}, expected Discrete({states}): methods are compared "
+            "in finite worlds, whose observations are state numbers; run a model of vectors with "
+            "zscout.OnlineTransfer and zscout.rollout, and check it with zscout.check_model(model, env=…)"
+        )
+    every, z = torch.arange(states), model.sample_z(1, 0)
+    try:
+        phi = model.phi(every)
+        rngs = [Generator().manual_seed(seed) for seed in (0, 1)]
+        acts = [torch.as_tensor(model.act(every, z.expand(states, -1), rng)) for rng in rngs]
+    except (Exception, SystemExit) as error:
+        raise ValueError(f"{name} cannot answer for all {states} states: {type(error).__name__}: {error}") from error
+    if not isinstance(model, Tabulated) and not torch.equal(*acts):
+        raise ValueError(f"{name} draws its actions: exact regret needs its policy(z), the probabilities [n S A]")
+    return phi
 
 
 def _worthwhile(ground: Ground) -> Ground:

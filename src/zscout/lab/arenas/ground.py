@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Generator, Tensor
 from torch.nn import Module
 
-from zscout.base.edge import known_name
+from zscout.base.edge import as_table, known_name
 from zscout.base.types import BehaviorModel
 from zscout.features import grid_clusters, laplacian, temporal_clusters, whole_dim
 from zscout.lab.arenas.arena import Task, Tasks
 from zscout.lab.arenas.exact_values import Yardstick
-from zscout.lab.arenas.plugins import is_plugin, plugin_feature_table
 from zscout.models.exact.corrupted import Corrupted
 from zscout.models.exact.model import ExactModel
 from zscout.models.sphere import sample_sphere
@@ -26,6 +26,8 @@ from zscout.worlds.grids.maps import open_grid
 from zscout.worlds.registry import of_kind
 
 DIM = 9
+MOST_FEATURES = 10_000
+OR_FILE = ", or a table [S d] in a .npy file"
 
 
 def world_named(name: str, slip: float = 0.0) -> GridWorld:
@@ -43,10 +45,23 @@ def world_named(name: str, slip: float = 0.0) -> GridWorld:
 
 
 def features_named(name: str, world: GridWorld, dim: int) -> Float[Tensor, "S d"]:
-    """Features by name, or by ``module:name``; nine clusters of the 9×9 grid are the paper's 3×3 blocks."""
-    if is_plugin(name):
-        return plugin_feature_table(name, world)
-    return FEATURES[known_name(name, FEATURES, "feature set")](world, dim)
+    """Features by name, or a table in a .npy file; nine clusters of the 9×9 grid are the paper's 3×3 blocks."""
+    if name.endswith(".npy"):
+        return _features_of_file(name, world.n_states)
+    return FEATURES[known_name(name, FEATURES, "feature set", OR_FILE)](world, dim)
+
+
+def _features_of_file(name: str, states: int) -> Float[Tensor, "S d"]:
+    """A table [S d]; its size is checked before it is read."""
+    try:
+        table = np.load(name, mmap_mode="r", allow_pickle=False)
+    except (OSError, EOFError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise ValueError(f"{name} is not a table in .npy: {why}") from error
+    if not isinstance(table, np.memmap) or table.ndim != 2 or len(table) != states or table.shape[1] > MOST_FEATURES:
+        shape = getattr(table, "shape", "of several arrays")
+        raise ValueError(f"{name} is {shape}, expected [{states} d], a row for each state, d ≤ {MOST_FEATURES:,}")
+    return as_table(np.array(table), states, name)
 
 
 def _clusters(world: GridWorld, dim: int) -> Float[Tensor, "S d"]:
@@ -61,10 +76,7 @@ OF_ARENAS = (*FEATURES, FINE_LAPLACIAN)
 
 def arena_features(name: str, world: GridWorld) -> Float[Tensor, "S d"]:
     """Nine features; ``laplacian-fine`` has a third of the number of states."""
-    if (
-        not is_plugin(name)
-        and known_name(name, OF_ARENAS, "feature set", ", or your own as module:name") == FINE_LAPLACIAN
-    ):
+    if not name.endswith(".npy") and known_name(name, OF_ARENAS, "feature set", OR_FILE) == FINE_LAPLACIAN:
         return laplacian(world, whole_dim(world, max(DIM, world.n_states // 3)))
     return features_named(name, world, DIM)
 

@@ -16,7 +16,6 @@ from zscout.base.edge import as_finite, as_size, as_vectors, known_name
 from zscout.base.randomness import Streams
 from zscout.base.types import Action, Obs
 from zscout.lab.arenas.arena import Arena, Batch, Task
-from zscout.lab.arenas.plugins import is_plugin
 from zscout.lab.arenas.simulation import WORLD_DRAWS
 from zscout.models.fb.model import FB
 from zscout.transfer.inputs import checked_phi
@@ -202,7 +201,7 @@ class VectorArena(Arena, ABC):
 
 @cache
 def _model(name: str, device: str, place: str) -> FB:
-    if name in ("exact", "network") or is_plugin(name):
+    if name in ("exact", "network"):
         raise ValueError(f"{place} takes the name or folder of a saved model, got {name}")
     found: Any = load(name)
     if not isinstance(found, FB) or found.about.get("world", place) != place:

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 
 from zscout.lab.arenas.arena import FINAL_STEPS, NUMBERS, Arena, Task, Tasks
+from zscout.lab.arenas.source import UserObject
 from zscout.lab.compare.report_model import TextTable
 from zscout.lab.compare.statistics import Bootstrap, Estimate, ranks
-from zscout.lab.runs.spec import Spec, settings_json
+from zscout.lab.runs.spec import Spec, named, settings_json
 from zscout.lab.runs.store import Store
+from zscout.transfer.methods import Method
 
 EPISODES = ("return_", "oracle_")  # numbers of each episode, in arenas whose episodes end
 DECOYED = "decoyed"  # the share of runs that keep to a decoy, in arenas with one
@@ -30,11 +32,21 @@ class Entrant:
     steps: int = 200
     outside: float = 0.0
     offset: float = 0.0
+    value: UserObject | None = None  # a Method: then ``method`` is its name
 
     @classmethod
-    def of(cls, arena: Arena, method: str, settings: Mapping[str, Any], tasks: Tasks, **rest: Any) -> "Entrant":
-        """An entrant with settings from a dict."""
-        return cls(arena, method, settings_json(dict(settings)), tasks, **rest)
+    def of(
+        cls,
+        arena: Arena,
+        method: str | Method,
+        settings: Mapping[str, Any],
+        tasks: Tasks,
+        name: str = "own",
+        **rest: Any,
+    ) -> "Entrant":
+        """An entrant with settings from a dict; a Method has none, but a name."""
+        method, value = named(method, name)
+        return cls(arena, method, settings_json(dict(settings)), tasks, value=value, **rest)
 
     @property
     def label(self) -> str:
@@ -52,7 +64,7 @@ class Entrant:
         self._spec((), 0).check()
 
     def _spec(self, task: Task, seed: int) -> Spec:
-        shared = {name: getattr(self, name) for name in ("settings", "outside", "offset", "noise", "steps")}
+        shared = {name: getattr(self, name) for name in ("settings", "outside", "offset", "noise", "steps", "value")}
         return Spec(self.arena, self.method, task, seed=seed, **shared)
 
 
@@ -85,7 +97,7 @@ class Outcome:
     def to_json(self) -> dict[str, Any]:
         """Everything that decided the runs, their numbers, and their seeds."""
         return {
-            **{field.name: getattr(self.entrant, field.name) for field in fields(Entrant)},
+            **{field.name: getattr(self.entrant, field.name) for field in fields(Entrant) if field.name != "value"},
             "arena": self.entrant.arena.to_json(),
             "tasks": asdict(self.entrant.tasks),
             "settings": self.settings,

@@ -14,7 +14,6 @@ from scipy.stats import binom
 from zscout.base.edge import known_name
 from zscout.base.files import read_json
 from zscout.lab.arenas.arena import Arena, Tasks
-from zscout.lab.arenas.plugins import is_plugin, plugin_grid
 from zscout.lab.compare.comparison import Entrant, Outcome
 from zscout.lab.runs.spec import settings_json
 from zscout.transfer.methods import METHODS
@@ -79,14 +78,12 @@ def grids_of(arena: Arena) -> Mapping[str, list[Settings]]:
 def candidates(
     arena: Arena, methods: Sequence[str], tasks: Tasks, steps: int = 200, noise: float = 0.3, most: int | None = None
 ) -> list[Entrant]:
-    """Every setting of every method, or the first ``most``; a plugin ``module:name`` has its list ``name_grid``."""
+    """Every setting of every method, or the first ``most``."""
     grids = grids_of(arena)
     found = [
         Entrant.of(arena, method, settings, tasks, noise=noise, steps=steps)
         for method in methods
-        for settings in (
-            plugin_grid(method) if is_plugin(method) else grids[known_name(method, grids, "method to tune,")]
-        )[:most]
+        for settings in grids[known_name(method, grids, "method to tune,")][:most]
     ]
     if not found:
         raise ValueError(f"there is nothing to tune for {', '.join(methods) or 'no method'}")
@@ -94,10 +91,9 @@ def candidates(
 
 
 def beyond(outcomes: Sequence[Outcome]) -> list[Entrant]:
-    """For each choice at an edge of its grid, the next value further out; a plugin's settings may have limits."""
+    """For each choice at an edge of its grid, the next value further out."""
     one = {outcome.entrant.method: outcome.entrant for outcome in outcomes}
-    further = beyond_of(tried_settings(outcomes))
-    return [replace(one[name], settings=settings_json(it)) for name, it in further if not is_plugin(name)]
+    return [replace(one[name], settings=settings_json(it)) for name, it in beyond_of(tried_settings(outcomes))]
 
 
 def beyond_of(tried: Tried) -> list[tuple[str, Settings]]:
@@ -231,8 +227,6 @@ def settings_of_file(name: str, arena: Arena, methods: Collection[str] = ()) -> 
     for method, settings in chosen.items():
         if not isinstance(settings, dict):
             raise ValueError(f"{name}: the settings of {method} must be an object, got {settings!r}")
-        if is_plugin(method):  # imported only if it is run
-            continue
         try:
             METHODS[method].check(**settings)
         except ValueError as error:
@@ -272,6 +266,6 @@ def about_settings(method: str, settings: Settings, in_file: Collection[str] = (
     """Where a row's settings come from; empty for a method without settings to tune."""
     if settings:
         return "from the file" if method in in_file else "tuned"
-    if is_plugin(method) or method not in GRIDS:
+    if method not in GRIDS:
         return ""
     return "default" if method in DEFAULTS_OF_OURS else "published, untuned"

@@ -1,18 +1,19 @@
 """Runs missing specs in chunks of a few seconds; each chunk is stored when it is done."""
 
+import sysconfig
 import time
-import traceback
+import warnings
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
+from traceback import extract_tb
 
 import torch
 
 import zscout
 from zscout.lab.arenas.arena import Batch
-from zscout.lab.arenas.plugins import is_plugin
 from zscout.lab.evaluation.evaluate import evaluate
 from zscout.lab.runs.executor import Executor, InProcess
 from zscout.lab.runs.spec import Spec, code_digest, walk
@@ -23,6 +24,7 @@ from zscout.transfer.score.search import Ellipsoid, Shooting
 
 CHUNK_SECONDS = 5.0  # the aim for one chunk: a stop loses no more, unless the fewest runs of a network take longer
 SMALL_CHUNK, FAST_CHUNK, LARGEST_CHUNK = 8, 48, 300  # runs: with a small network, 48 take as long as 12
+INSTALLED = (str(Path(zscout.__file__).parent), *map(sysconfig.get_path, ("stdlib", "purelib", "platlib")), "<frozen")
 SOLVES_A_SECOND = 5_000  # z that dynamic programming solves in a second, for a first guess
 
 
@@ -37,6 +39,8 @@ class Chunk:
 def run_all(specs: Sequence[Spec], store: Store, executor: Executor | None = None) -> Iterator[Chunk]:
     """Run what the store lacks and store it, chunk by chunk; without an executor, in this process."""
     executor = InProcess() if executor is None else executor
+    if unknown := sorted({spec.method for spec in specs if not spec.is_stored}):
+        warnings.warn(f"runs of {', '.join(unknown)} are not stored: part of it is not in a file", stacklevel=2)
     plan = _Plan(store.missing(specs), executor.slots)
     try:
         for chunk in _computed(plan, executor):
@@ -82,12 +86,17 @@ def run_chunk(specs: Sequence[Spec]) -> Chunk:
         answers = list(run_batch(specs))
     except (Exception, SystemExit) as error:  # user code may raise anything
         if len(specs) == 1:
-            last = traceback.extract_tb(error.__traceback__)[-1]  # the line that raised, to find the fault
-            where = f"{Path(last.filename).name}:{last.lineno}"
-            answers = [Failure(specs[0], f"{type(error).__name__}: {error} ({where})")]
+            answers = [Failure(specs[0], f"{type(error).__name__}: {error} ({_place(error, specs[0])})")]
         else:
             answers = [answer for spec in specs for answer in run_chunk([spec]).answers]
     return Chunk(answers, time.perf_counter() - began)
+
+
+def _place(error: BaseException, spec: Spec) -> str:
+    """The last line of the user's code that ran; without one, where the method is, else the last line of all."""
+    lines = [(line.filename, f"{Path(line.filename).name}:{line.lineno}") for line in extract_tb(error.__traceback__)]
+    theirs = [place for file, place in lines if not file.startswith(INSTALLED)]
+    return theirs[-1] if theirs else ", ".join(spec.value.places if spec.value else ()) or lines[-1][1]
 
 
 def run_and_seal(specs: Sequence[Spec]) -> Chunk:
@@ -185,7 +194,7 @@ def _least_runs(group: Spec) -> int:
 
 def _solves(group: Spec) -> int:
     """The number of new z that each step of a run solves by dynamic programming."""
-    if not isinstance(group.arena.bfm, ExactModel) or is_plugin(group.method):
+    if not isinstance(group.arena.bfm, ExactModel):
         return 1
     search = group.build(torch.ones(1, group.arena.bfm.dim)).search
     return search.n if isinstance(search, Ellipsoid | Shooting) else 1

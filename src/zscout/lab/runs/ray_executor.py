@@ -5,6 +5,7 @@ import importlib.util
 import os
 import signal
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -42,8 +43,8 @@ class Refusal:
 class RayCluster:
     """All cores of a Ray cluster, one chunk on each.
 
-    Every chunk carries the digest of its first run. A node that gets another digest for it has other code, weights or
-    plugins, and refuses.
+    Every chunk carries the digest of its first run. A node that gets another digest for it has other code or weights,
+    and refuses.
     """
 
     isolated = True
@@ -139,6 +140,8 @@ def compute(
     torch.set_num_threads(1)
     with contextlib.suppress(OSError):  # without a shared folder, only shipped maps, models and methods run
         os.chdir(folder)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)  # a user's modules
     node = f"the node {socket.gethostname()}"
     if code_digest() != code:
         return Refusal(
@@ -147,10 +150,11 @@ def compute(
         )
     try:
         here = specs[0].digest
+        specs[0].build(specs[0].arena.vectors([specs[0].task]))  # raises if a user's method has another source here
     except (Exception, SystemExit) as error:  # of user code, or a missing file
         return Refusal(f"{node} cannot run {specs[0].method} in {specs[0].arena.key}: {_first_line(error)}")
     if here != name:
-        return Refusal(f"{node} reads another map, model or plugin than this one: give every node the same files")
+        return Refusal(f"{node} reads another map, model or table than this one: give every node the same files")
     return work(specs)
 
 

@@ -17,12 +17,12 @@ from torch import Generator, Tensor
 import zscout
 from zscout.base.edge import as_size, in_range
 from zscout.lab.arenas.arena import Arena, Batch, Task
-from zscout.lab.arenas.plugins import digest_of_code, is_plugin, method_factory, source_digest
 from zscout.lab.arenas.simulation import simulated
+from zscout.lab.arenas.source import UserObject, digest_of_code
 from zscout.loop.rollout import Step
 from zscout.transfer.agent import OnlineTransfer
 from zscout.transfer.method_json import method_to_json
-from zscout.transfer.methods import Method
+from zscout.transfer.methods import METHODS, Method
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Spec:
     """One run: the same spec, weights and code give the same states, actions and rewards, alone or in a batch."""
 
     arena: Arena
-    method: str  # one of METHODS, or module:name
+    method: str  # one of METHODS, or the name of ``value``
     task: Task
     settings: str = "{}"  # JSON, so that a spec is hashable
     outside: float | int = 0.0  # share of the reward's variance over states that no φ·z expresses
@@ -38,6 +38,7 @@ class Spec:
     noise: float | int = 0.3
     seed: int = 0
     steps: int = 200
+    value: UserObject | None = None  # a Method
 
     def __post_init__(self) -> None:
         for name in ("outside", "offset", "noise"):  # 0 and 0.0 must give the same digest
@@ -51,24 +52,30 @@ class Spec:
     @property
     def digest(self) -> str:
         """The name of the run in a store."""
-        content = {**self.to_json(), "decided": _decided(self.group)}
+        method = "" if self.value else self.method  # another name of a Method is no other run
+        content = {**self.to_json(), "method": method, "decided": _decided(self.group)}
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:24]
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether the sources of all its objects are known: else a change of one would be missed."""
+        return all(it is None or it.has_source for it in (self.value, self.arena.objects))
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, without the device, which changes nothing."""
-        content = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "arena"}
+        content = {it.name: getattr(self, it.name) for it in fields(self) if it.name not in ("arena", "value")}
         task = self.task if isinstance(self.task, str) else list(self.task)
         return {**self.arena.to_json(), **content, "task": task}
 
     def build(self, task: Float[Tensor, "R d"]) -> Method:
         """The method for runs with these z_r; the setting ``exhaustive`` plans with the true world."""
-        factory, settings = method_factory(self.method), json.loads(self.settings)
+        if self.value:
+            value: Method = self.value.value
+            return value
+        settings = json.loads(self.settings)
         if self.method == "exhaustive" or settings.pop("exhaustive", False):
             settings["look_ahead"] = self.arena.look_ahead
-        method = factory(dim=self.arena.bfm.dim, noise=self.noise, task=task, **settings)
-        if not isinstance(method, Method):  # user code may return anything
-            raise ValueError(f"{self.method} must return a Method, got {type(method).__name__}")
-        return method
+        return METHODS[self.method](dim=self.arena.bfm.dim, noise=self.noise, task=task, **settings)
 
     def check(self) -> None:
         """Raise if it cannot run."""
@@ -77,10 +84,15 @@ class Spec:
         in_range(self.outside, "outside", 0.0, 1.0, open_end=True)
         in_range(self.offset, "offset", -1e9, 1e9)
         tasks = self.arena.sample_tasks(1, Generator().manual_seed(0))  # loads the model, which may raise
-        if is_plugin(self.method) or self.arena.has_plugin:  # its other errors are recorded with its runs
-            method_factory(self.method).check(**json.loads(self.settings))
-            return
-        walk(self, Batch(tasks, [0], self.noise, self.outside, self.offset), steps=2)
+        if not self.value:
+            METHODS[self.method].check(**json.loads(self.settings))
+        if not (self.value or self.arena.objects):  # errors of user code are recorded with its runs
+            walk(self, Batch(tasks, [0], self.noise, self.outside, self.offset), steps=2)
+
+
+def named(method: str | Method, name: str = "own") -> tuple[str, UserObject | None]:
+    """The name and the value of a method, as a spec has them."""
+    return (method, None) if isinstance(method, str) else (name, UserObject.of(method))
 
 
 def walk(group: Spec, batch: Batch, steps: int) -> tuple[OnlineTransfer, list[Step]]:
@@ -101,8 +113,8 @@ def settings_json(settings: dict[str, Any]) -> str:
 @cache
 def _decided(group: Spec) -> list[Any]:
     """Everything besides its names that decides a run: the world, the weights, the method's parts, and the code."""
-    if is_plugin(group.method):  # by its source: building it may fail, which is recorded with its runs
-        return [group.arena.fingerprint, None, source_digest(group.method), code_digest()]
+    if group.value:
+        return [group.arena.fingerprint, group.value.digest, code_digest()]
     pieces = method_to_json(group.build(torch.ones(1, group.arena.bfm.dim)))
     return [group.arena.fingerprint, pieces, code_digest()]
 

@@ -107,11 +107,13 @@ class StoreError(OSError):
 class Store:
     """Records by the digests of their specs, in one file of a folder, which is made if it is missing.
 
+    Those of code without source are kept until it is closed.
     Every ``add`` is one transaction in a write-ahead log: after a kill at any moment a record is complete or missing.
     """
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / FILE
+        self._kept: dict[str, StoredRow | str] = {}  # rows and failures of code without source
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -142,7 +144,10 @@ class Store:
         rows: list[StoredRow] = []
         failed: list[StoredRow] = []
         for answer in answers:
-            if isinstance(answer, Failure):
+            if not answer.spec.is_stored:
+                kept = Sealed.of(answer) if isinstance(answer, Record) else answer
+                self._kept[answer.spec.digest] = kept.error if isinstance(kept, Failure) else kept.row
+            elif isinstance(answer, Failure):
                 failed.append((answer.spec.digest, _json(answer.spec.to_json()), answer.error))
             else:
                 rows.append((Sealed.of(answer) if isinstance(answer, Record) else answer).row)
@@ -155,6 +160,7 @@ class Store:
         """The specs without a record, each once."""
         with self._errors_explained():
             there = {row[0] for row in self._file.execute("SELECT digest FROM runs")}
+        there |= {digest for digest, kept in self._kept.items() if not isinstance(kept, str)}
         return [spec for spec in dict.fromkeys(specs) if spec.digest not in there]
 
     def drop_damaged(self, specs: Sequence[Spec]) -> int:
@@ -179,6 +185,8 @@ class Store:
 
     def failure(self, spec: Spec) -> str | None:
         """Why the last try of a run failed; None if it did not."""
+        if isinstance(kept := self._kept.get(spec.digest), str):
+            return kept
         with self._errors_explained():
             row = self._file.execute("SELECT error FROM failures WHERE digest = ?", (spec.digest,)).fetchone()
         return None if row is None else str(row[0])
@@ -189,6 +197,8 @@ class Store:
 
     def _row(self, spec: Spec) -> tuple[StoredRow | None, bool]:
         """The row of a run, if there is one, and whether it is intact."""
+        if isinstance(kept := self._kept.get(spec.digest), tuple):
+            return kept, True
         with self._errors_explained():
             found = self._file.execute(f"SELECT {COLUMNS} FROM runs WHERE digest = ?", (spec.digest,))
             row: StoredRow | None = found.fetchone()

@@ -11,16 +11,17 @@ from zscout.lab.arenas.grid import GridArena
 from zscout.lab.compare.report_model import Claim, CurveFigure, CurvePanel, Section
 from zscout.lab.compare.statistics import Estimate
 from zscout.lab.runs.spec import Spec
-from zscout.paper.experiment import FEATURES, TITLES, VARIANTS, Experiment, Runs, Scale, explorations, transfers
+from zscout.paper.experiment import FEATURES, TITLES, Experiment, Runs, Scale, explorations, transfers
 from zscout.paper.experiments.online_transfer import OURS
 from zscout.paper.experiments.searches import random_problem
 from zscout.paper.summaries import all_met, any_met, below, each, mean, ratio, through, verdict, verdict_over
+from zscout.paper.variants import explore, explore_moment, plain
 
 HORIZONS = (0.5, 0.8, 0.9, 0.95, 0.99)
 SEEDS, STEPS = 30, 50
-FAR, NEAR = f"{VARIANTS}:plain", "usf-ucb-short"  # ‖ψ‖ in V⁻¹ at γ = .99 and at γ = .9
+FAR, NEAR = "plain", "usf-ucb-short"  # ‖ψ‖ in V⁻¹ at γ = .99 and at γ = .9
 MOMENT = {"gamma": 0.9, "kappa": 1.7}  # of usf-ucb: M in V⁻¹ with the horizon and the radius of NEAR
-BONUSES = {"‖ψ‖ in V⁻¹": f"{VARIANTS}:explore", "log det(V + M)": f"{VARIANTS}:explore_moment"}
+BONUSES = {"‖ψ‖ in V⁻¹": explore, "log det(V + M)": explore_moment}
 
 
 def _runs(scale: Scale) -> dict[Any, list[Spec]]:
@@ -30,9 +31,10 @@ def _runs(scale: Scale) -> dict[Any, list[Spec]]:
         arena = GridArena(features=name)
         for label, method in BONUSES.items():
             for gamma in scale.some(HORIZONS):
-                found[name, label, gamma] = explorations(scale, arena, method, SEEDS, STEPS, gamma=gamma)
-        for method, settings in ((OURS, MOMENT), (FAR, {}), (NEAR, {})):
-            found[name, method] = transfers(scale, arena, method, 100, settings=settings)
+                found[name, label, gamma] = explorations(scale, arena, method(gamma=gamma), SEEDS, STEPS)
+        found[name, OURS] = transfers(scale, arena, OURS, 100, settings=MOMENT)
+        found[name, FAR] = transfers(scale, arena, plain(), 100)
+        found[name, NEAR] = transfers(scale, arena, NEAR, 100)
     return found
 
 
@@ -97,7 +99,7 @@ def _tell(scale: Scale, runs: Runs) -> Section:
         "The determinant after following z depends on M(z), the sum of φφᵀ along the way; ψψᵀ is a rank-1 "
         "approximation. Both are exact here and can be compared."
     ]
-    command = f"zscout compare --methods usf-ucb,{NEAR},{FAR} --tasks 100 --seeds 1"
+    command = f"zscout compare --methods usf-ucb,{NEAR} --tasks 100 --seeds 1"
     return Section("horizon", "What the bonus should measure", text, [figure], claims=claims, command=command)
 
 

@@ -8,8 +8,9 @@ import torch
 from zscout.lab.arenas.grid import GridArena
 from zscout.lab.compare.report_model import Claim, CurveFigure, CurvePanel, Section
 from zscout.lab.runs.spec import Spec
-from zscout.paper.experiment import FEATURES, TITLES, VARIANTS, Experiment, Runs, Scale, transfers
+from zscout.paper.experiment import FEATURES, NOISE, TITLES, Experiment, Runs, Scale, transfers
 from zscout.paper.summaries import all_met, any_met, below, both, each, mean, ratio, through, verdict
+from zscout.paper.variants import averaged_over_z, least_of_heads, one_estimate
 
 TASKS, STEPS = 24, 150
 
@@ -67,14 +68,14 @@ def _tell_outside(scale: Scale, runs: Runs) -> Section:
 
 HEADS, NETWORK_TASKS, NETWORK_TABLE, ONE = 4, 16, 32, "one estimate"
 WAYS = {
-    ONE: ("one_estimate", 1),
-    f"mean of {HEADS} heads": ("one_estimate", HEADS),
-    f"least of {HEADS} heads": ("least_of_heads", HEADS),
+    ONE: (one_estimate, 1),
+    f"mean of {HEADS} heads": (one_estimate, HEADS),
+    f"least of {HEADS} heads": (least_of_heads, HEADS),
 }
 ON_NETWORKS = {  # whose ψ has an error without our help
-    ONE: "one_estimate",
-    "least of both heads": "least_of_heads",
-    "averaged over near z": "averaged_over_z",
+    ONE: one_estimate,
+    "least of both heads": least_of_heads,
+    "averaged over near z": averaged_over_z,
 }
 
 
@@ -84,12 +85,12 @@ def _wrong(scale: Scale) -> dict[Any, list[Spec]]:
     for name in FEATURES:
         network = GridArena(features=name, model="network")
         for way, method in ON_NETWORKS.items():
-            shared = {"steps": STEPS, "settings": {"n": NETWORK_TABLE}}
-            found[name, "network", way] = transfers(scale, network, f"{VARIANTS}:{method}", NETWORK_TASKS, **shared)
+            small = method(noise=NOISE, n=NETWORK_TABLE)
+            found[name, "network", way] = transfers(scale, network, small, NETWORK_TASKS, steps=STEPS)
         for error in scale.some((0.0, 0.1, 0.2, 0.4, 0.8)):
             for way, (method, heads) in WAYS.items():
                 arena = GridArena(features=name, psi_error=error, heads=heads if error else 1)
-                found[name, error, way] = transfers(scale, arena, f"{VARIANTS}:{method}", TASKS, steps=STEPS)
+                found[name, error, way] = transfers(scale, arena, method(noise=NOISE), TASKS, steps=STEPS)
     return found
 
 
@@ -138,9 +139,7 @@ def _tell_wrong(scale: Scale, runs: Runs) -> Section:
     alt = "Lost steps against the error of ψ, for one estimate, the mean and the least of several."
     figure = CurveFigure("wrong-psi", caption, {"By the error of ψ": panels}, alt)
     text = ["A wrong ψ misjudges where z leads, and the best of many z is the one that it over-estimates most."]
-    words = f"--methods {VARIANTS}:one_estimate --psi-error 0.4 --heads {HEADS}"
-    command = f"zscout compare {words} --tasks 24 --seeds 1 --steps 150"
-    return Section("wrong-psi", "When ψ is wrong", text, [figure], claims=claims, command=command)
+    return Section("wrong-psi", "When ψ is wrong", text, [figure], claims=claims, command="zscout reproduce")
 
 
 # 16: a Z_t that depends on the state

@@ -12,7 +12,6 @@ from zscout.lab.runs.store import Record
 from zscout.paper.experiment import (
     FEATURES,
     TITLES,
-    VARIANTS,
     Experiment,
     Runs,
     Scale,
@@ -23,11 +22,11 @@ from zscout.paper.experiment import (
     visited,
 )
 from zscout.paper.summaries import all_met, any_met, banded, below, both, each, mean, median, verdict, verdict_over
+from zscout.paper.variants import explore, inverse_counts
 
 SEEDS, STEPS = 40, 200
 TIMES = (25, 50, 100, 200)  # steps at which explorers are compared
 MARGIN = 0.5  # of log det V⁻¹: what is still unknown is 6 % wider in each of nine directions
-EXPLORE = f"{VARIANTS}:explore"
 OURS, EXACT, NEAR = "USF-UCB, network", "USF-UCB, exact", "USF-UCB, exact, bonus at γ = .8"
 EXHAUSTIVE, RANDOM, COUNTS = "exhaustive", "random", "z = 1/N"
 SHOWN = (OURS, EXACT, NEAR, EXHAUSTIVE, RANDOM)  # in the figure of log det
@@ -39,12 +38,12 @@ def explorers(scale: Scale) -> dict[tuple[str, str], list[Spec]]:
     for name in FEATURES:
         exact, network = GridArena(features=name), GridArena(features=name, model="network")
         for label, arena, method, settings in (
-            (OURS, network, EXPLORE, {}),
-            (EXACT, exact, EXPLORE, {}),
-            (NEAR, exact, EXPLORE, {"gamma": 0.8}),
+            (OURS, network, explore(), {}),
+            (EXACT, exact, explore(), {}),
+            (NEAR, exact, explore(gamma=0.8), {}),
             (EXHAUSTIVE, exact, "exhaustive", {"ridge": 1.0}),
             (RANDOM, exact, "random", {"ridge": 1.0}),
-            (COUNTS, exact, f"{VARIANTS}:inverse_counts", {}),
+            (COUNTS, exact, inverse_counts(), {}),
         ):
             if label != COUNTS or name == "clusters":
                 runs[name, label] = explorations(scale, arena, method, SEEDS, STEPS, **settings)

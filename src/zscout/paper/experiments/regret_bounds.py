@@ -11,8 +11,8 @@ from zscout.lab.compare.statistics import Estimate
 from zscout.lab.runs.spec import Spec
 from zscout.paper.experiment import (
     FEATURES,
+    NOISE,
     TITLES,
-    VARIANTS,
     Experiment,
     Runs,
     Scale,
@@ -22,9 +22,11 @@ from zscout.paper.experiment import (
 )
 from zscout.paper.experiments.online_transfer import PAPERS, random_tasks
 from zscout.paper.summaries import all_met, any_met, banded, below, both, each, mean, ratio, verdict, verdict_over
+from zscout.paper.variants import certain, plain
 from zscout.transfer.belief.posterior import TaskPosterior
+from zscout.transfer.methods import Method
 
-CERTAIN, PLAIN = f"{VARIANTS}:certain", f"{VARIANTS}:plain"
+PLAIN = "eq. 5"
 PAPERS_BETA, SAFE_BETA = "the paper's β", "a safe β"
 SLACK = 1e-3  # lost steps: records keep float32
 DRAWS = 2_000  # of the noise, for a variance
@@ -35,7 +37,9 @@ CANDIDATES = (16, 64, 256, 1_024)  # for each way to search
 def _runs(scale: Scale) -> dict[tuple[str, str], list[Spec]]:
     """Runs by feature set and β."""
     by_paper = {(name, PAPERS_BETA): random_tasks(scale, name, "exact", PAPERS) for name in FEATURES}
-    return by_paper | {(n, SAFE_BETA): transfers(scale, GridArena(features=n), CERTAIN, 40) for n in FEATURES}
+    return by_paper | {
+        (n, SAFE_BETA): transfers(scale, GridArena(features=n), certain(noise=NOISE), 40) for n in FEATURES
+    }
 
 
 # 9: the regret lemma
@@ -122,8 +126,8 @@ def _tell_lemma(scale: Scale, runs: Runs) -> Section:
         "The lemma is right, and loose. Its two conditions are checked on every step: z_r is in the ellipsoid, and no "
         "z scores higher than Z_t (ties and a finite table of candidates can break that)."
     ]
-    command = f"zscout compare --methods usf-ucb-paper,{CERTAIN} --tasks 40 --seeds 1"
-    return Section("lemma", "The regret lemma on real runs", text, [figure], claims=claims, command=command)
+    title = "The regret lemma on real runs"
+    return Section("lemma", title, text, [figure], claims=claims, command="zscout reproduce")
 
 
 def _variance(scale: Scale, features: str) -> tuple[Estimate, Estimate]:
@@ -197,11 +201,11 @@ def _tell_potential(scale: Scale, runs: Runs) -> Section:
 # 11: optimism in the ellipsoid
 def _optimists(scale: Scale) -> dict[tuple[str, str], list[Spec]]:
     """Runs by feature set and method."""
-    settings = {"optimism": {}, PLAIN: {"intercept": False}}  # eq. 8 has no intercept
+    methods: dict[str, str | Method] = {"optimism": "optimism", PLAIN: plain(intercept=False)}  # as eq. 8 has none
     return {
-        (name, method): transfers(scale, GridArena(features=name, model="network"), method, 24, settings=chosen)
+        (name, label): transfers(scale, GridArena(features=name, model="network"), method, 24)
         for name in FEATURES
-        for method, chosen in settings.items()
+        for label, method in methods.items()
     }
 
 
@@ -243,8 +247,7 @@ def _tell_optimism(scale: Scale, runs: Runs) -> Section:
         "With a true ψ, eq. 5 and eq. 8 have the same maximum: max over z of ψ·ẑ + √β‖ψ‖ = max over θ in the ellipsoid "
         "of v*(s;θ), reached at θ = ẑ + √β V⁻¹ψ/‖ψ‖. They differ in how the maximum is searched."
     ]
-    command = f"zscout compare --model network --methods optimism,{PLAIN} --settings default --tasks 24 --seeds 1"
-    return Section("optimism", "Optimism in the ellipsoid", text, claims=claims, command=command)
+    return Section("optimism", "Optimism in the ellipsoid", text, claims=claims, command="zscout reproduce")
 
 
 def _identity(scale: Scale, features: str) -> tuple[Estimate, dict[int, tuple[Estimate, Estimate, Estimate]]]:

@@ -10,13 +10,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from zscout.adapters.checkpoints import load
 from zscout.base.edge import as_size, as_vectors, in_range, known_name
 from zscout.base.types import BehaviorModel
 from zscout.lab.arenas.arena import Arena, Batch, Task
 from zscout.lab.arenas.ground import Ground, arena_features, world_named
 from zscout.lab.arenas.plugins import is_plugin, plugin_features, plugin_model, source_digest
 from zscout.lab.arenas.simulation import TaskRuns
+from zscout.loop.loading import load
 from zscout.models.exact.corrupted import Corrupted
 from zscout.models.exact.model import ExactModel
 from zscout.models.usfa.model import USFA

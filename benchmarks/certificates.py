@@ -221,8 +221,8 @@ def main(
         show: Print the tables and words of this file, and measure nothing.
     """
     if show is not None:
-        content = json.loads(show.read_text())
-        print(shown(content), in_words(content), sep="\n")
+        stored = json.loads(show.read_text())
+        print(shown(stored), in_words(stored), sep="\n")
         return
     if out is None:
         raise SystemExit("benchmarks.certificates needs --out FILE or --show FILE")

@@ -44,6 +44,9 @@ class Project:
     width: int = D  # entries of f
     obs: Any = field(default_factory=lambda: vectors(K))
     built: Any = None
+    features: Callable[[Any], Tensor] = field(init=False)
+    successors: Callable[[Any, Tensor, Tensor], Tensor] = field(init=False)
+    action: Callable[[Any, Tensor], Tensor] = field(init=False)
 
     def __post_init__(self) -> None:
         b, f, actor = self.sizes

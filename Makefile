@@ -51,7 +51,7 @@ live: $(VENV)/.installed ## the page where you are the reward
 	$(BIN)/zscout live $(ARGS)
 
 bench: $(VENV)/.installed ## speed, relative to plain implementations and to the hardware limit
-	$(BIN)/zscout bench $(ARGS)
+	$(BIN)/python -m benchmarks.speed $(ARGS)
 
 # Ray is large and not part of the checks.
 cluster: $(VENV)/.checks ## the tests of --runner ray, with two nodes on this machine

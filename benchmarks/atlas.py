@@ -90,7 +90,7 @@ def rival(method: str, *, atlas: bool = False, regression: bool = False, **setti
 
 
 # The best of ``tuning()`` on random rewards, by body and noise: radius of OpTI and its λ, scale of Thompson and its
-# hold; with the network's ψ, with our regression too, with the atlas, with both (results/2026-11-rivals.md).
+# hold; with the network's ψ, with our regression too, with the atlas, with both (results/atlas.md).
 TUNED: dict[tuple[str, float], tuple[tuple[float, ...], ...]] = {
     ("walker", 0.0): ((0.3, 1), (0.3,), (0.3,), (0.1,), (0.1, 1), (1, 25), (0.3,), (0.3,)),
     ("walker", 0.3): ((1, 10), (1,), (0.3,), (0.3,), (1, 25), (1, 25), (0.3,), (0.3,)),

@@ -1,6 +1,6 @@
-"""Tables of the league: ``python -m benchmarks.league_table results/2026-11-league-2.json`` prints one for each arena.
+"""Tables of the league: ``python -m benchmarks.league_table results/league.json`` prints one for each arena.
 
-    python -m benchmarks.league_table --keep FILE results/2026-11-league-2.json
+    python -m benchmarks.league_table --keep FILE results/league.json
 
 keeps what tables need of a file of ``benchmarks.league``: every setting tried, and lost steps and settling of each run.
 
@@ -31,7 +31,7 @@ DEFAULT, PUBLISHED = "usf-ucb", "published"
 LEVEL = (0.8, 1.25)
 DRAWS = 10_000
 ROOT = Path(__file__).parents[1]
-RECORD = ROOT / "results" / "2026-11-league-2.json"
+RECORD = ROOT / "results" / "league.json"
 WORDS = {
     "usf-ucb-paper": "paper's schedule",
     "opti": "OpTI",

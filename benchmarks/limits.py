@@ -93,6 +93,7 @@ class Falls(League):
             write_json(self.out, self.result)
             if time.monotonic() - self.began > 60 * minutes:
                 break
+        print(table([self.result]))
 
     def _play(self, agents: dict[str, OnlineTransfer], episode: int) -> Tensor:
         runs, tasks, device = next(iter(agents.values())).runs[0], len(self.tasks), self.model.device

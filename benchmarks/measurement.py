@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeAlias, TypeVar
 
@@ -157,7 +157,6 @@ class Row:
     limit: float | None = None  # largest difference allowed
     floor: str = ""  # what the lower bound counts
     floor_seconds: float | None = None  # lower bound of the time
-    peak_bytes: int | None = None  # memory
 
     @classmethod
     def of(cls, timing: Timing, **rest: Any) -> "Row":
@@ -211,41 +210,4 @@ class Row:
         return self.amount / seconds * self.reference_seconds / self.reference_amount
 
 
-@dataclass(frozen=True, kw_only=True)
-class Growth:
-    """Time and memory of the same work at growing sizes."""
-
-    group: str
-    what: str
-    axis: str  # name of the size
-    sizes: tuple[int, ...]  # ascending
-    seconds: tuple[float, ...]
-    peak_bytes: tuple[int, ...] = ()  # above what the process had before
-
-    @property
-    def exponent(self) -> float | None:
-        """Exponent of time: it grows as size to this power."""
-        return exponent(self.sizes, self.seconds)
-
-    @property
-    def memory_exponent(self) -> float | None:
-        """Exponent of memory."""
-        return exponent(self.sizes, self.peak_bytes) if self.peak_bytes else None
-
-    def to_json(self) -> dict[str, Any]:
-        """The fields and the derived numbers."""
-        return {**asdict(self), "exponent": self.exponent, "memory_exponent": self.memory_exponent}
-
-
-Line: TypeAlias = Row | Growth
-Measure: TypeAlias = Callable[[Setting], Iterator[Line]]
-
-
-def exponent(sizes: Sequence[int], numbers: Sequence[float | int]) -> float | None:
-    """Least-squares slope of log number over log size for the upper half of the sizes: constant costs hide the rest."""
-    pairs = list(zip(sizes, numbers, strict=True))[(len(sizes) - 1) // 2 :]
-    upper = [(size, number) for size, number in pairs if number > 0]
-    if len(upper) < 2:
-        return None
-    x, y = np.log(np.array(upper, dtype=np.float64)).T
-    return float(np.polyfit(x, y, 1)[0])
+Measure: TypeAlias = Callable[[Setting], Iterator[Row]]

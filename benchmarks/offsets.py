@@ -12,7 +12,7 @@ import tyro
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from zscout.adapters.checkpoints import load
+from zscout.loop.loading import load
 from zscout.models.usfa.model import USFA
 from zscout.transfer.agent import OnlineTransfer
 from zscout.worlds import open_grid

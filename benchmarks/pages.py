@@ -12,19 +12,18 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.atlas_table import rows as atlas_rows
-from benchmarks.atlas_table import stored
-from benchmarks.certificate_table import in_words
+from benchmarks.atlas_table import stored, with_same_atlas
+from benchmarks.certificates import in_words
 from benchmarks.league import FEATURES, OWN
 from benchmarks.league_table import DEFAULT, PUBLISHED, WORDS, League, best, lost
-from benchmarks.rivals_table import with_same_atlas
 from zscout.lab.compare.tuning import FEWEST, SETTLING
 from zscout.transfer.methods import METHODS
 
 ROOT = Path(__file__).parents[1]
 README, METHOD_PAGE, BODIES = ROOT / "README.md", ROOT / "docs" / "methods.md", ROOT / "docs" / "bodies.md"
 TRANSFER, POINT_MAZE = ROOT / "docs" / "transfer.md", ROOT / "docs" / "point-maze.md"
-CERTIFICATES, *ATLASES = (ROOT / "results" / f"2026-11-{name}.json" for name in ("certificates", "atlas-5", "atlas-6"))
-RIVALS = [ROOT / "results" / f"2026-11-rivals-{n}.json" for n in (2, 3)]  # with the models that ship
+RESULTS = ROOT / "results"
+CERTIFICATES, ATLASES, RIVALS = (RESULTS / f"{name}.json" for name in ("certificates", "atlas", "rivals"))
 PLAYED = ("walker", "cheetah", "quadruped")
 SUITE = re.compile(r"\w+, suite, [\d×]+$")  # the rows without noise
 BEGIN, END = "<!-- results: python -m benchmarks.pages -->", "<!-- end of results -->"
@@ -154,7 +153,7 @@ _HEAD = """# Methods
 Lost steps and settled runs on the 9×9 grid, exact model and networks: 100 tasks × 3 seeds that no choice has
 seen (seed 391), σ = .3, 200 steps (`python -m benchmarks.league`). *Fewest*, *settling*:
 [choices](transfer.md#how-methods-are-compared); *our regression*: with a constant; all rows, intervals, ratios,
-settings: [league](../results/2026-11-league-2.md):"""
+settings: [league](../results/league.md):"""
 
 _AFTER_TABLE = """\
 - Nothing is decided here between the default, tuned `opti` and the tuned paper schedule. Their settings suit the size
@@ -162,7 +161,7 @@ _AFTER_TABLE = """\
 - With the same regression, the default's mean is lower than theirs in all four; decided for OpTI on clusters, networks.
 - In four rooms with a network and in the maze the tuned paper schedule is ahead.
 
-Every deviation from a source: [log](../results/2026-11-methods.md)."""
+Every deviation from a source: [log](../results/methods.md)."""
 
 
 def _section(name: str) -> str:
@@ -222,7 +221,7 @@ def row_title(method: str, choice: str) -> str:
 def readme_table() -> str:
     """README's results: the default and the rivals with the fewest lost steps, each row with its command."""
     league = League()
-    found = {line[0].partition(",")[0]: line for line in atlas_rows(stored(ATLASES)) if SUITE.match(line[0])}
+    found = {line[0].partition(",")[0]: line for line in atlas_rows(stored([ATLASES])) if SUITE.match(line[0])}
     bodies = " / ".join(found[name][4] for name in PLAYED)  # episode 5
     command, atlas = (
         "`python -m benchmarks.league --out FILE`",
@@ -241,7 +240,7 @@ def readme_table() -> str:
         ]
         for title, cells, digits in places
     ]
-    with_atlas = {result["body"]: with_same_atlas(result) for result in stored(RIVALS)}
+    with_atlas = {result["body"]: with_same_atlas(result) for result in stored([RIVALS])}
     same = f"OpTI, tuned, with the same atlas: return ÷ its {' / '.join(with_atlas[name] for name in PLAYED)}"
     return table(
         ["", "`usf-ucb`, default", "rival with the fewest lost steps", "command"],
@@ -261,10 +260,10 @@ def _against(league: League, name: str, digits: int) -> tuple[str, str]:
 def body_table() -> str:
     """What the models of bodies hold: means over the tasks of suite and benchmark, of the stored measurements."""
     lines = []
-    trained = json.loads((ROOT / "results" / "2026-11-specialists.json").read_text())
+    trained = json.loads((RESULTS / "specialists.json").read_text())
     specialists = {one["body"]: one["returns"] for one in trained}  # of a body, the last one
     for name in PLAYED:
-        tasks = json.loads((ROOT / "results" / f"2026-11-measures-{name}.json").read_text())["tasks"]
+        tasks = json.loads((RESULTS / f"measures-{name}.json").read_text())["tasks"]
         tasks = [task for task in tasks if task["kind"] != "held-out"]
         columns = [
             [task["random_z"] for task in tasks],

@@ -2,7 +2,7 @@
 
     python -m benchmarks.preferences
 
-prints a table of results/2026-11-feedback.md (``--quick`` takes seconds). Each question: from a random start, roll out
+prints a table of results/feedback.md (``--quick`` takes seconds). Each question: from a random start, roll out
 the present best z and z drawn from the posterior, and show the two most telling clips. The simulated person compares
 their true mean rewards: P(better) = f + (1 − 2f)/(1 + e⁻ˣ) with f = .1 and x = 4 · difference ÷ standard deviation of
 the mean rewards of clips of random z.

@@ -2,7 +2,7 @@
 
     python -m benchmarks.reward_requests
 
-prints a table of results/2026-11-feedback.md (a minute; ``--quick`` takes seconds).
+prints a table of results/feedback.md (a minute; ``--quick`` takes seconds).
 """
 
 from collections.abc import Iterator, Sequence

@@ -3,7 +3,7 @@
 A point in the square [−1, 1]² moves at most .1 a step. The model is made by hand: φ are bumps or waves of the place,
 π(·,z) walks straight to where φ·z is highest, and ψ is summed along the way. Each run has its own hidden place, and
 three episodes of 100 steps from random starts. A run *stays* if it has the reward in all of the last 20 steps of an
-episode. Two minutes of processor time; results/2026-11-belief.md has the table.
+episode. Two minutes of processor time; results/default.md has the table.
 """
 
 import math

@@ -1,6 +1,6 @@
 """The suite: the default against the best rival in every arena of the league, and one score.
 
-    python -m benchmarks.suite [results/2026-11-league-2.json]
+    python -m benchmarks.suite [results/league.json]
 
 A rival is any row of the league that is neither ours nor a reference: as published, tuned for fewest lost steps, tuned
 to settle, and with our regression. There are two rules. *Settling*: of the rows whose share of settled runs is at most

@@ -1,4 +1,4 @@
-"""Rows of a benchmark as tables for the terminal and for files, as figures, and as JSON."""
+"""Rows of a benchmark as a table for the terminal and for files, as a figure, and as JSON."""
 
 import os
 import platform
@@ -15,13 +15,9 @@ from rich.table import Table
 from rich.text import Text
 
 import zscout
-from benchmarks.measurement import Growth, Line, Row, Setting
+from benchmarks.measurement import Row, Setting
 from zscout.base.files import write_bytes, write_json
 from zscout.lab.compare.report_model import (
-    Curve,
-    CurveFigure,
-    CurvePanel,
-    FigureTable,
     Interval,
     IntervalFigure,
     TextTable,
@@ -43,7 +39,7 @@ Cells = list[tuple[str, str]]  # a number, and below it what it is
 # Files
 
 
-def content_of(lines: Sequence[Line], setting: Setting) -> dict[str, Any]:
+def content_of(rows: Sequence[Row], setting: Setting) -> dict[str, Any]:
     """All rows and the machine as JSON."""
     about = {
         "version": zscout.__version__,
@@ -53,28 +49,24 @@ def content_of(lines: Sequence[Line], setting: Setting) -> dict[str, Any]:
         "cores": os.cpu_count(),
         **asdict(setting),
     }
-    rows = [line.to_json() for line in lines if isinstance(line, Row)]
-    return {"about": about, "rows": rows, "growth": [line.to_json() for line in lines if isinstance(line, Growth)]}
+    return {"about": about, "rows": [row.to_json() for row in rows]}
 
 
-def write_bench(lines: Sequence[Line], content: Mapping[str, Any], folder: Path) -> list[Path]:
-    """Write ``bench.json``, ``bench.md`` and the figures as SVG and PNG."""
-    tables = [table for table in (speed_table(lines), growth_table(lines)) if table.rows]
-    about = ", ".join(f"{name} {value}" for name, value in content["about"].items()) + "\n"
-    written = [
+def write_bench(rows: Sequence[Row], content: Mapping[str, Any], folder: Path) -> list[Path]:
+    """Write ``bench.json``, ``bench.md`` and the figure as SVG and PNG."""
+    about = ", ".join(f"{name} {value}" for name, value in content["about"].items())
+    figure = speed_figure(rows)
+    return [
         write_json(folder / "bench.json", content),
-        write_bytes(folder / "bench.md", "\n".join([about, *map(to_markdown, tables)]).encode()),
+        write_bytes(folder / "bench.md", f"{about}\n\n{to_markdown(speed_table(rows))}".encode()),
+        *([] if figure is None else save_figure(draw(figure), folder, figure.name)),
     ]
-    figures: list[FigureTable | None] = [speed_figure(lines), growth_figure(lines)]
-    for figure in figures:
-        written += [] if figure is None else save_figure(draw(figure), folder, figure.name)
-    return written
 
 
 # Tables
 
 
-def speed_table(lines: Sequence[Line]) -> TextTable:
+def speed_table(rows: Sequence[Row]) -> TextTable:
     """One line for each row."""
     head = [
         "what",
@@ -88,9 +80,8 @@ def speed_table(lines: Sequence[Line]) -> TextTable:
         "by the true ψ",
         "difference",
         "÷ floor",
-        "memory",
     ]
-    rows = [
+    lines = [
         [
             f"{row.group}: {row.what}",
             row.where,
@@ -103,49 +94,28 @@ def speed_table(lines: Sequence[Line]) -> TextTable:
             _true_objective(row),
             f"{_difference(row)} in {row.difference}" if row.difference else "",
             "" if row.over_floor is None else f"{_times(row.over_floor)} {row.floor}",
-            "" if row.peak_bytes is None else _memory(row.peak_bytes),
         ]
-        for row in lines
-        if isinstance(row, Row)
+        for row in rows
     ]
-    return TextTable("speed", CAPTION, head, rows, timed=True)
+    return TextTable("speed", CAPTION, head, lines, timed=True)
 
 
-def growth_table(lines: Sequence[Line]) -> TextTable:
-    """One line for each piece of work done at several sizes."""
-    head = ["what", "over", "time", "grows as", "memory", "grows as"]
-    rows = [
-        [
-            row.what,
-            _sizes(row),
-            f"{_duration(row.seconds[0])} … {_duration(row.seconds[-1])}",
-            _power(row.exponent),
-            f"{_memory(row.peak_bytes[0])} … {_memory(row.peak_bytes[-1])}" if row.peak_bytes else "",
-            _power(row.memory_exponent),
-        ]
-        for row in lines
-        if isinstance(row, Growth)
-    ]
-    return TextTable("growth", "Exponents are fitted to the upper half of the sizes.", head, rows, timed=True)
-
-
-def bench_table(lines: Sequence[Line]) -> Group:
+def bench_table(rows: Sequence[Row]) -> Group:
     """All rows for the terminal, by group and model, with the description of each number dim below it."""
     parts: list[RenderableType] = [_bench_part()]
-    for (group, where), rows in groupby(lines, key=lambda line: (line.group, getattr(line, "where", ""))):
+    for (group, where), some in groupby(rows, key=lambda row: (row.group, row.where)):
         parts.append(Text.from_markup(f"[bold]{group}[/]" + (f" [dim]{where}[/]" if where else "")))
-        parts.append(_bench_part(*rows))
+        parts.append(_bench_part(*some))
     return Group(*parts, Text.from_markup(f"[dim]{CAPTION}[/]"))
 
 
-def _bench_part(*rows: Line) -> Table:
+def _bench_part(*rows: Row) -> Table:
     """Rows in columns of fixed relative width, or the head alone."""
     table = Table(box=box.SIMPLE_HEAD if not rows else None, expand=True, show_header=not rows, show_edge=False)
     for heading, ratio in {"what": 26, "time": 24, "times faster": 17, "as good": 16, "÷ floor": 17}.items():
         table.add_column(heading, overflow="fold", ratio=ratio)
     for row in rows:
-        cells = _row_cells(row) if isinstance(row, Row) else _growth_cells(row)
-        marked = (f"{cell}\n[dim]{below}[/]" if below else cell for cell, below in cells)
+        marked = (f"{cell}\n[dim]{below}[/]" if below else cell for cell, below in _row_cells(row))
         table.add_row(*map(Text.from_markup, marked))
     return table
 
@@ -157,36 +127,24 @@ def _row_cells(row: Row) -> Cells:
         good, ratio = f"[red]{good}[/]", f"[red]{ratio}[/]"
     if not row.agrees:
         good = f"[bold red]{good}, more than {row.limit:.2g}[/]"
-    held = "" if row.peak_bytes is None else f"{_memory(row.peak_bytes)} held"
     slowest = f"p99 {_p99(row)}" if _p99(row) else ""
     return [
         (row.what, ""),
         (_duration(row.seconds), _rate(row) or slowest),
         (ratio, "" if row.reference == row.what else row.reference),
-        (good, held or true),
+        (good, true),
         ("" if row.over_floor is None else _times(row.over_floor), row.floor),
-    ]
-
-
-def _growth_cells(row: Growth) -> Cells:
-    held = f"{_memory(row.peak_bytes[-1])} held" if row.peak_bytes else ""
-    return [
-        (row.what, _sizes(row)),
-        (f"… {_duration(row.seconds[-1])}", held),
-        (_power(row.exponent), ""),
-        (_power(row.memory_exponent), "of memory" if row.memory_exponent is not None else ""),
-        ("", ""),
     ]
 
 
 # Figures
 
 
-def speed_figure(lines: Sequence[Line]) -> IntervalFigure | None:
+def speed_figure(rows: Sequence[Row]) -> IntervalFigure | None:
     """The speedup of each way over naive, hollow where its answers are worth less."""
     panels: dict[str, list[Interval]] = {}
-    for row in lines:
-        if isinstance(row, Row) and row.reference.startswith("naive") and row.where and row.what != row.reference:
+    for row in rows:
+        if row.reference.startswith("naive") and row.where and row.what != row.reference:
             assert row.speedup is not None
             assert row.speedup_range is not None
             low, high = row.speedup_range
@@ -206,26 +164,6 @@ def speed_figure(lines: Sequence[Line]) -> IntervalFigure | None:
     return IntervalFigure("speed", caption, x_label, panels, f"Dots and whiskers. {alt}.", logarithmic=True)
 
 
-def growth_figure(lines: Sequence[Line]) -> CurveFigure | None:
-    """Time over each size, on logarithmic axes."""
-    rows = [row for row in lines if isinstance(row, Growth)]
-    if not rows:
-        return None
-    panels = [
-        CurvePanel(
-            "seconds",
-            [Curve(f"{row.what}: {_power(row.exponent)}", row.sizes, row.seconds) for row in rows if row.axis == axis],
-            logarithmic=True,
-            x_label=axis,
-            logarithmic_x=True,
-        )
-        for axis in dict.fromkeys(row.axis for row in rows)
-    ]
-    caption = "What the same work costs as one size grows; the exponents are fitted to the upper half of the sizes."
-    shown = {" " * number: panels[first : first + 3] for number, first in enumerate(range(0, len(panels), 3))}
-    return CurveFigure("growth", caption, shown, "Lines on logarithmic axes.")
-
-
 # Numbers as text
 
 
@@ -235,10 +173,6 @@ def _p99(row: Row) -> str:
 
 def _rate(row: Row) -> str:
     return "" if row.amount == 1 else f"{_amount(row.rate)} {row.unit}/s"
-
-
-def _sizes(row: Growth) -> str:
-    return f"{row.axis.split(',')[0]} = {row.sizes[0]:,} … {row.sizes[-1]:,}"
 
 
 def _speedup(row: Row) -> str:
@@ -264,10 +198,6 @@ def _times(number: float) -> str:
     return f"{number:,.0f} ×" if number >= 10 else f"{number:.2g} ×"
 
 
-def _power(exponent: float | None) -> str:
-    return "" if exponent is None else f"size^{exponent:.2g}"
-
-
 def _duration(seconds: float) -> str:
     for unit, factor in (("s", 1.0), ("ms", 1e3), ("µs", 1e6)):
         if seconds * factor >= 1:
@@ -280,7 +210,3 @@ def _amount(number: float) -> str:
         if number >= factor:
             return f"{number / factor:.3g} {unit}"
     return f"{number:,.0f}" if number >= 10 else f"{number:.2g}"
-
-
-def _memory(size: int) -> str:
-    return f"{size / 1e6:,.3g} MB" if size < 1e9 else f"{size / 1e9:.3g} GB"

@@ -2,7 +2,7 @@
 
     python -m benchmarks.thumbs
 
-prints a table of results/2026-11-feedback.md (``--quick`` takes seconds; extra mujoco). A body acts without a pause,
+prints a table of results/feedback.md (``--quick`` takes seconds; extra mujoco). A body acts without a pause,
 and a simulated person presses a thumb every second: up or down, about the mean reward of the .4 s that ended .4 s ago.
 She compares it with the middle of the best and the worst that she has judged so far: P(up) = f + (1 − 2f)/(1 + e⁻ˣ), f
 = .2 and x = 8 · (reward − middle) ÷ (best − worst). The agent does not know her delay: it takes a thumb as the mean

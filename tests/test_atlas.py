@@ -15,9 +15,9 @@ from safetensors.torch import load_file, save_file
 from torch import Generator, Tensor
 
 import zscout
-from benchmarks import detectors, limits, memory, rivals_table
+from benchmarks import detectors, limits
 from benchmarks.atlas import League, entrants
-from benchmarks.atlas_table import stored, table
+from benchmarks.atlas_table import rivals_table, stored, table
 from toys import Drift, Drifter
 from zscout import FB, METHODS, Atlas, Behaviours, OnlineTransfer, chart
 from zscout.base.files import read_headed, write_headed
@@ -597,14 +597,19 @@ def test_shipped_bodies_have_a_steady_atlas(name: str) -> None:
 def test_the_documented_table_is_of_the_stored_returns() -> None:
     root = Path(__file__).parents[1]
     text = (root / "docs" / "atlas.md").read_text()
-    assert table(stored(root / "results" / f"2026-11-atlas-{number}.json" for number in (5, 6))) in text
-    for numbers, log in (("rivals", "rivals"), ("rivals-2", "atlas-5"), ("rivals-3", "atlas-6")):
-        played = json.loads((root / "results" / f"2026-11-{numbers}.json").read_text())
-        assert rivals_table.table(played) in (root / "results" / f"2026-11-{log}.md").read_text()
-    logs = "".join((root / "results" / f"2026-11-{name}.md").read_text() for name in ("limits", "memory"))
-    for module in (limits, detectors, memory):
-        stored_numbers = root / "results" / f"2026-11-{module.__name__.rpartition('.')[2]}.json"
-        assert module.table(json.loads(stored_numbers.read_text())) in logs
+    assert table(stored([root / "results" / "atlas.json"])) in text
+    log, played = (root / "results" / "atlas.md").read_text(), stored([root / "results" / "rivals.json"])
+    for bodies in (("cheetah",), ("walker", "quadruped")):
+        assert rivals_table([result for result in played if result["body"] in bodies]) in log
+
+
+def test_limits_and_detectors_are_in_tables() -> None:
+    runs = {"return": [[[9.0, 0.0]], [[8.0, 5.0]]], "ground": [[[0.1, 0.3]], [[0.1, 0.3]]]}
+    kept = {"body": "walker", "scale": {"torso": 1.5}, "can": [True, False], "oracle": [10.0, 10.0], "at_most": 0.2}
+    row = limits.table([kept | {"runs": {"no limit": runs | {"settled": runs["ground"]}}}]).splitlines()[-1]
+    assert row == "| walker, torso × 1.5, 2 episode: no limit | .2 | .200 | .65 | .80 | .50 |"
+    asked = {"oracle": [10.0, 10.0], "runs": {"every": {"return": runs["return"], "answers": [[[5, 5]], [[9, 9]]]}}}
+    assert detectors.table(asked).splitlines()[-1] == "| every | .00 / 5 | .50 / 9 | 0 | .50 |"
 
 
 def test_the_benchmark_of_bodies_plays_all_its_entrants(tmp_path: Path) -> None:

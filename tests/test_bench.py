@@ -18,12 +18,10 @@ from rich.console import Console
 from torch import Generator, Tensor
 
 import zscout
-from benchmarks import bodies, deadlines, groups, naive
-from benchmarks.groups import GROUPS, Group, chosen
-from benchmarks.growth import RandomModel, peaks
+from benchmarks import bodies, deadlines, naive, speed
 from benchmarks.kernels import updates_in_a_row
 from benchmarks.lower_bounds import actor_flops, bytes_of_distinct_rows, diameter, flops_of, psi_flops
-from benchmarks.measurement import Growth, Line, Row, Setting, Timing, exponent, interleaved
+from benchmarks.measurement import Row, Setting, Timing, interleaved
 from benchmarks.naive import Situation
 from benchmarks.problems import (
     METHOD,
@@ -37,8 +35,9 @@ from benchmarks.problems import (
     situations,
 )
 from benchmarks.recommendations import searches_for
-from benchmarks.tables_and_figures import bench_table, growth_figure, growth_table, speed_figure, speed_table
-from zscout import ExactModel, TaskPosterior, check_model
+from benchmarks.speed import GROUPS, Group, chosen
+from benchmarks.tables_and_figures import bench_table, speed_figure, speed_table
+from zscout import ExactModel, TaskPosterior
 from zscout.base.types import BehaviorModel
 from zscout.cli import main
 from zscout.cli.bench import Bench
@@ -94,7 +93,7 @@ def test_naive_opti_is_the_argmax_within_the_ellipsoid_of_twice_the_radius() -> 
 
 @pytest.mark.long
 def test_learning_anew_is_the_posteriors_update() -> None:
-    _, posterior = situation(RandomModel(9))
+    _, posterior = situation(GridArena().ground.model)
     phi = torch.linspace(-1, 1, 9, dtype=torch.float64)
     V, b, z_hat = naive.learn(posterior.V, posterior.b, phi, 2.0)
     updated = posterior.update(phi, 2.0)
@@ -153,7 +152,9 @@ def test_a_share_is_of_what_the_reference_reaches() -> None:
 
 @pytest.mark.long
 def test_more_is_better_even_below_zero() -> None:
-    now = Situation(RandomModel(1), 0, torch.eye(1, dtype=torch.float64), torch.zeros(1, dtype=torch.float64), 1.0)
+    now = Situation(
+        GridArena().ground.model, 0, torch.eye(1, dtype=torch.float64), torch.zeros(1, dtype=torch.float64), 1.0
+    )
     answers = {"ours": [(0, torch.tensor([-1.0]))], "theirs": [(0, torch.tensor([-2.0]))]}
 
     def value(now: Situation, z: Tensor) -> Tensor:
@@ -170,13 +171,6 @@ def test_every_search_of_the_lab_is_measured_where_it_can_be() -> None:
     assert "gradient, free" not in network
     assert not any("random" in name or "gradient" in name for name in exact)
     assert set(searches_for(NETWORK, quick)) < set(network)
-
-
-@pytest.mark.long
-def test_the_model_that_growth_is_measured_with_keeps_the_contract() -> None:
-    check_model(RandomModel(5))
-    assert RandomModel(5).psi(torch.tensor([0, 3]), torch.ones(2, 7, 5)).shape == (2, 7, 5)
-    assert RandomModel(5).psi(torch.arange(4), torch.ones(7, 5)).shape == (4, 7, 5)
 
 
 # The clock
@@ -245,20 +239,6 @@ def test_what_reaches_less_does_not_count_and_what_differs_does_not_agree() -> N
     assert not a_row(largest=float("nan"), limit=1e-6).agrees
 
 
-@pytest.mark.long
-def test_exponents_of_power_laws_are_found() -> None:
-    sizes = (1, 10, 100, 1_000)
-    assert exponent(sizes, [3.0 * size**1.7 for size in sizes]) == pytest.approx(1.7)
-    hidden = [1e-3 + 1e-5 * size for size in sizes]  # what any call costs
-    assert 0.4 < (exponent(sizes, hidden) or 0) < 1
-    assert exponent(sizes, [0, 0, 10, 1_000]) == pytest.approx(2)  # memory that cannot be seen is left out
-    assert exponent(sizes, [0, 0, 0, 5]) is None
-    growth = Growth(group="growth", what="w", axis="d", sizes=(2, 4, 8), seconds=(1.0, 4.0, 16.0))
-    assert growth.exponent == pytest.approx(2)
-    assert growth.memory_exponent is None
-    assert growth.to_json()["exponent"] == growth.exponent
-
-
 # The floors
 
 
@@ -274,30 +254,21 @@ def test_the_floor_of_a_network_is_what_its_products_take() -> None:
 
 @pytest.mark.long
 def test_the_floor_of_a_bank_is_the_rows_that_differ(laplacian_model: ExactModel) -> None:
-    model = RandomModel(3)
-    assert bytes_of_distinct_rows(model, 20, 0, torch.tensor([0, 2, 2])) == 2 * 20 * 3 * 8  # read once
+    once, again = (bytes_of_distinct_rows(laplacian_model, 20, 0, torch.tensor(here)) for here in ([0, 2], [0, 2, 2]))
+    assert once == again  # read once
     shared = bytes_of_distinct_rows(laplacian_model, 300, 0, torch.tensor([40]))
     assert 0 < shared < 300 * 9 * 8  # many z share a policy
     assert diameter(open_grid()) == 16
 
 
-@pytest.mark.long
-def test_memory_is_that_of_the_size() -> None:
-    (found,) = peaks({"d, posterior": (16, 512)}).values()
-    small, large = found
-    assert small < 2**20
-    assert large > 4 * 512**2 * 8  # V and its factor, before and after
-
-
 # Tables and figures
 
 
-LINES: list[Line] = [
+LINES: list[Row] = [
     a_row(share=1.002, true_share=0.99, where="network").against("naive", Timing((9.0,))),
     a_row(what="less", share=0.9, where="network").against("naive", Timing((9.0,))),
-    a_row(group="floors", what="kernel", floor="its products", floor_seconds=1.0, peak_bytes=2_000_000),
+    a_row(group="floors", what="kernel", floor="its products", floor_seconds=1.0),
     a_row(group="solving", what="wrong", difference="|v|", largest=2.0, limit=1.0),
-    Growth(group="growth", what="w", axis="d", sizes=(2, 4, 8), seconds=(1e-3, 4e-3, 16e-3), peak_bytes=(0, 10, 40)),
 ]
 
 
@@ -308,41 +279,33 @@ def test_tables_say_what_counts_and_what_does_not() -> None:
     assert (first["times faster"], first["objective"], first["by the true ψ"]) == ("45 ×", "1.0020", "0.990")
     assert less["times faster"] == "(45 ×)"
     assert kernel["÷ floor"] == "2 × its products"
-    assert kernel["memory"] == "2 MB"
     assert wrong["difference"] == "2 in |v|"
-    ((_, over, time, grows, _, memory),) = growth_table(LINES).rows
-    assert (over, time, grows, memory) == ("d = 2 … 8", "1 ms … 16 ms", "size^2", "size^2")
     console = Console(width=120, record=True, file=io.StringIO())
     console.print(bench_table(LINES))
     said = console.export_text()
-    for part in ("live network", "(45 ×)", "true ψ: 0.990", "2 MB held", "more than 1", "size^2", "V inverted"):
+    for part in ("live network", "(45 ×)", "true ψ: 0.990", "more than 1", "V inverted"):
         assert part in said
 
 
 @pytest.mark.long
 def test_figures_show_what_counts() -> None:
-    speed, growth = speed_figure(LINES), growth_figure(LINES)
-    assert speed is not None
-    assert growth is not None
-    assert {i.label: i.hollow for i in speed.panels["network"]} == {"this": False, "less": True}
-    (axes,) = draw(speed).axes
+    figure = speed_figure(LINES)
+    assert figure is not None
+    assert {i.label: i.hollow for i in figure.panels["network"]} == {"this": False, "less": True}
+    (axes,) = draw(figure).axes
     faces = [line.get_markerfacecolor() for line in axes.lines if line.get_marker() == "o"]
     assert faces[0] != "none"
     assert faces[1] == "none"
-    (axes,) = draw(growth).axes
-    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
-    (curve,) = growth.rows[""][0].curves
-    assert curve.label == "w: size^2"
     assert speed_figure([]) is None
-    assert growth_figure([]) is None
 
 
 # The command
 
 
 def test_groups_are_named_in_the_help_and_kept_in_order() -> None:
-    assert f"or all: {','.join(GROUPS)}." in inspect.getsource(Bench)
-    assert list(chosen(["large", "live"])) == ["live", "large"]
+    for command in (speed.Speed, Bench):
+        assert f"or all: {','.join(GROUPS)}." in inspect.getsource(command)
+    assert list(chosen(["solving", "live"])) == ["live", "solving"]
     assert list(chosen([])) == list(GROUPS)
     assert all(group.about for group in GROUPS.values())
     with pytest.raises(ValueError, match="there is no group 'lives': did you mean live"):
@@ -353,12 +316,12 @@ def test_a_group_whose_extra_is_missing_is_left_out_or_refused(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     without = replace(fake(*LINES), extra="not_installed")
-    monkeypatch.setattr(groups, "GROUPS", {"live": fake(*LINES[:1]), "bodies": without})
+    monkeypatch.setattr(speed, "GROUPS", {"live": fake(*LINES[:1]), "bodies": without})
     assert list(chosen([])) == ["live"]
-    main(["bench"])
+    speed.main([])
     assert ".[not_installed]" in capsys.readouterr().out
     with pytest.raises(SystemExit):
-        main(["bench", "--only", "live,bodies"])
+        speed.main(["--only", "live,bodies"])
     assert ".[not_installed]" in capsys.readouterr().err
 
 
@@ -392,7 +355,7 @@ def test_without_a_checkout_the_command_says_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(zscout, "__file__", str(tmp_path / "lib" / "zscout" / "__init__.py"))
-    monkeypatch.setitem(sys.modules, "benchmarks.groups", None)  # its import fails
+    monkeypatch.setitem(sys.modules, "benchmarks.speed", None)  # its import fails
     with pytest.raises(SystemExit) as ended:
         main(["bench"])
     assert ended.value.code == 2
@@ -401,31 +364,15 @@ def test_without_a_checkout_the_command_says_so(
 
 @pytest.mark.long
 def test_the_command_finds_the_benchmarks_of_its_checkout(tmp_path: Path) -> None:
-    words = ["bench", "--quick", "--only", "large", "--json", "rows.json"]  # starts a process of its own
+    words = ["bench", "--quick", "--only", "floors", "--json", "rows.json"]
     done = subprocess.run([sys.executable, "-m", "zscout", *words], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     rows = json.loads((tmp_path / "rows.json").read_text())["rows"]
-    assert [row["what"] for row in rows] == ["features", "exact model", "transfer"]
+    assert {row["group"] for row in rows} == {"floors"}
 
 
-@pytest.mark.long
-def test_start_up_is_measured_and_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = tmp_path / "out"
-    main(["bench", "--quick", "--only", "start-up", "--json", str(tmp_path / "rows.json"), "--out", str(out)])
-    written = json.loads((tmp_path / "rows.json").read_text())
-    rows = {row["what"]: row for row in written["rows"]}
-    assert set(rows) == {"python -c pass", "import torch", "zscout --help", "import zscout", "zscout.load"}
-    assert all(row["seconds"] > 0 and row["calls"] == 2 and row["agrees"] for row in rows.values())
-    assert rows["zscout --help"]["floor"] == "python -c pass"
-    assert written["about"]["quick"]
-    assert "zscout --help" in capsys.readouterr().out
-    assert json.loads((out / "bench.json").read_text()) == written
-    assert "| start-up: zscout.load |" in (out / "bench.md").read_text()
-    assert not list(out.glob("*.svg"))  # nothing here has a reference or a size
-
-
-def fake(*lines: Line, stop: bool = False) -> Group:
-    def measure(setting: Setting) -> Iterator[Line]:
+def fake(*lines: Row, stop: bool = False) -> Group:
+    def measure(setting: Setting) -> Iterator[Row]:
         yield from lines
         if stop:
             raise KeyboardInterrupt
@@ -437,12 +384,14 @@ def test_a_stop_keeps_what_was_measured(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = fake(*LINES[:1]), fake(*LINES[1:3], stop=True)
-    monkeypatch.setattr(groups, "GROUPS", {"live": first, "many": second, "large": first})
+    monkeypatch.setattr(speed, "GROUPS", {"live": first, "many": second, "solving": first})
     with pytest.raises(SystemExit) as stopped:
-        main(["bench", "--json", str(tmp_path / "rows.json"), "--out", str(tmp_path)])
+        speed.main(["--json", str(tmp_path / "rows.json"), "--out", str(tmp_path)])
     assert stopped.value.code == 130
     rows = json.loads((tmp_path / "rows.json").read_text())["rows"]
     assert [row["what"] for row in rows] == ["this", "less", "kernel"]
+    assert json.loads((tmp_path / "bench.json").read_text())["rows"] == rows
+    assert "| live: less |" in (tmp_path / "bench.md").read_text()
     assert (tmp_path / "speed.svg").exists()
     said = capsys.readouterr()
     assert "kernel" in said.out
@@ -452,8 +401,8 @@ def test_a_stop_keeps_what_was_measured(
 def test_answers_that_differ_end_the_command(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(groups, "GROUPS", {"live": fake(*LINES)})
+    monkeypatch.setattr(speed, "GROUPS", {"live": fake(*LINES)})
     with pytest.raises(SystemExit) as ended:
-        main(["bench"])
+        speed.main([])
     assert ended.value.code == 1
     assert "wrong" in capsys.readouterr().err

@@ -172,7 +172,7 @@ def test_the_command_says_in_one_line_what_is_wrong(
 
 @pytest.mark.parametrize("name", ["walker", "cheetah", "quadruped"])
 def test_the_stored_measurement_is_of_the_shipped_model_and_the_tasks_in_the_table(name: str) -> None:
-    found = json.loads((STORED / f"2026-11-measures-{name}.json").read_text())
+    found = json.loads((STORED / f"measures-{name}.json").read_text())
     model = zscout.load(f"{name}-fb")
     assert isinstance(model, FB)
     header = body_measures._about(model, name, 0)

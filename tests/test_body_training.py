@@ -15,7 +15,6 @@ from torch import Generator
 import zscout
 from benchmarks.atlas_table import stored
 from benchmarks.pages import ATLASES
-from benchmarks.training_speed import Options, measure
 from commands import run_zscout
 from zscout.lab.evaluation.judging import episode_returns
 from zscout.models.fb.body_training import Archive, BodyTrainer, Collector, cells_of
@@ -338,18 +337,16 @@ def test_documented_means_are_of_the_models_and_the_records() -> None:
         "quadruped": ("stand", "walk", "run"),
     }
     of = root / "results"
-    before, now = (json.loads((of / f"2026-11-body-models-{n}.json").read_text()) for n in (2, 3))
-    newer = {run["body"] for run in now["recipes"]}
-    recipes = [run for run in before["recipes"] if run["body"] not in newer] + now["recipes"]
-    specialists = {one["body"]: one["returns"] for one in json.loads((of / "2026-11-specialists.json").read_text())}
-    records = stored(ATLASES)
+    trained = json.loads((of / "body-models.json").read_text())
+    specialists = {one["body"]: one["returns"] for one in json.loads((of / "specialists.json").read_text())}
+    records = stored([ATLASES])
     columns = []
     for name, some in tasks.items():
         shipped = zscout.load(f"{name}-fb").about["verdict"]["returns"]
         record = next(one for one in records if one["body"] == name and "run" in one["tasks"])
         by_atlas = dict(zip(record["tasks"], record["zero_shot_by_atlas"], strict=True))
         cells = [f"{np.mean([each[task] for task in some]):.0f}" for each in (shipped, by_atlas)]
-        for runs in (recipes, now["data"]):
+        for runs in (trained["recipes"], trained["data"]):
             means = [np.mean([run["verdict"]["returns"][task] for task in some]) for run in runs if run["body"] == name]
             assert len(means) == 3
             cells.append(f"{np.mean(means):.0f}; {min(means):.0f}")
@@ -375,14 +372,6 @@ def test_a_buffer_keeps_the_goal_features_of_what_it_holds(walker: Body) -> None
         obs = walker.observe(walker.random_states(4, Generator().manual_seed(seed))).float()
         buffer.add(obs, torch.zeros(4, 6), obs, torch.zeros(4, dtype=torch.long))
     torch.testing.assert_close(buffer.goals, walker.goal_features(buffer.next_obs))
-
-
-def test_the_benchmark_of_training_speed_measures_all_ways() -> None:
-    small = ("hidden=16", "batch=32", "dim=8", "updates=2", "bodies=16", "warm_up=200", "buffer=1000")
-    rows = {str(row["way"]): row for row in measure(Options(set=small, seconds=0.05))}
-    assert [name for name, row in rows.items() if row["updates/s"] == 0] == ["physics alone"]
-    assert [name for name, row in rows.items() if row["frames/s"] == 0] == ["updates alone"]
-    assert rows["plain loop"]["frames/s"] == pytest.approx(8 * float(rows["plain loop"]["updates/s"]))
 
 
 def test_pretrain_makes_a_model_of_a_body(tmp_path: Path) -> None:

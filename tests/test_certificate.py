@@ -10,8 +10,7 @@ import pytest
 import torch
 
 import zscout
-from benchmarks.certificate_table import Cell
-from benchmarks.certificates import certified_runs
+from benchmarks.certificates import Cell, certified_runs
 from benchmarks.sparse import PointMass
 from zscout import Certified, ExactModel, OnlineTransfer, rollout
 from zscout.base.types import Obs, Vectors

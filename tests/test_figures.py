@@ -1,7 +1,6 @@
 """Tables first: what the figures show is checked as numbers; then that the drawing shows all of it."""
 
 import json
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.colors import to_rgba
 
-from benchmarks.collect import collect
+from benchmarks.collect import SETUP, collect
 from zscout.base.files import write_bytes, write_json
 from zscout.lab.compare.report_model import (
     Curve,
@@ -31,8 +30,6 @@ from zscout.report.figures.figures import draw, palettes, save_figure
 from zscout.report.figures.framework import draw_framework
 from zscout.report.figures.maps import PIXELS_AN_INCH, draw_panels
 from zscout.watch.ink import WALL, Palette
-
-TRAININGS = Path(__file__).parents[1] / "results" / "training"
 
 
 @pytest.fixture(scope="module")
@@ -214,18 +211,18 @@ def test_the_training_figure_shows_three_seeds_of_each_recipe() -> None:
     assert [text.get_text() for text in legend.get_texts()] == ["paper", "robust"]
 
 
-def test_logs_are_collected_into_what_is_stored(tmp_path: Path) -> None:
-    grids = [path for path in TRAININGS.iterdir() if not path.stem.endswith("-fb")]
-    for path in grids:
-        (tmp_path / path.stem).mkdir()
-        shutil.copy(path, tmp_path / path.stem / "training.json")
-    collected = {entry["name"]: entry for entry in collect(tmp_path)}
-    assert set(collected) == {path.stem for path in grids}
-    assert collected["maze-laplacian"]["world"] == "maze"
-    stored = {training.name: training for training in stored_trainings()}
-    for name, entry in (("robust-laplacian-0", "grid9-laplacian"), ("maze-laplacian", "maze-laplacian")):
-        assert stored[name].curves == collected[entry]["curves"]
-        assert stored[name].verdict == collected[entry]["verdict"]
+def test_logs_are_collected_thinned_and_rounded(tmp_path: Path) -> None:
+    what = dict.fromkeys(SETUP) | {"world": "maze"}
+    verdict = {"value": 0.1234567, "value_p5": 0.5, "psi_error": 0.25}
+    log = [{"step": step, "loss": 1 / step, "verdict": verdict} for step in range(1, 102)]
+    (tmp_path / "maze-laplacian").mkdir()
+    run = {"what": what, "seconds": 12.34, "verdict": verdict, "log": log}
+    (tmp_path / "maze-laplacian" / "training.json").write_text(json.dumps(run))
+    [entry] = collect(tmp_path)
+    assert (entry["name"], entry["world"], entry["seconds"]) == ("maze-laplacian", "maze", 12.3)
+    assert entry["verdict"]["value"] == 0.12346
+    assert entry["curves"]["step"] == [*range(1, 102, 2)]
+    assert set(entry["curves"]) == set(stored_trainings()[0].curves)
 
 
 def test_short_strips_leave_room_and_walls_survive_json() -> None:

@@ -1,6 +1,5 @@
 """Limits: what is tried, what is not, and what it costs."""
 
-import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -12,11 +11,9 @@ import pytest
 import torch
 from torch import Generator, Tensor
 
-from benchmarks import ground
 from test_atlas import DriftWorld, atlas, near
 from toys import Drift, Drifter
 from zscout import AsyncTransfer, Atlas, Limit, OnlineTransfer, chart, rollout
-from zscout.lab.arenas.body import BodyArena
 
 __all__ = ["atlas"]  # the fixture
 
@@ -310,19 +307,6 @@ def test_a_rollout_tells_the_costs_to_an_agent_beside_a_worker(atlas: Atlas) -> 
     with AsyncTransfer(OnlineTransfer(Drifter(), atlas=atlas, limit=Limit(at_most=AT_MOST, name="fall"))) as robot:
         assert sum(step.cost["fall"] for step in rollout(robot, Falls(), 20, seed=0)) == 4
     assert float(robot.agent._state.costs[0].posterior.weight) == 20
-
-
-def test_the_benchmark_of_the_ground_follows_the_best_of_the_cheapest(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(BodyArena, "decisions", property(lambda self: 100))
-    with torch.inference_mode():
-        ground.main("quadruped", tmp_path / "f.json", candidates=3, runs=4, episodes=1)
-    found = json.loads((tmp_path / "f.json").read_text())
-    assert 0 < found["starts"] <= 1
-    assert found["ground"] == pytest.approx(min(found["candidates"])) == pytest.approx(np.mean(found["parts"]))
-    assert found["ground"] == pytest.approx(0.2 * found["first fifth"] + 0.8 * found["settled"])
-    assert found["by the atlas"] == sorted(found["by the atlas"])
 
 
 def test_another_cost_under_the_same_name_is_refused(atlas: Atlas, tmp_path: Path) -> None:

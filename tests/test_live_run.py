@@ -13,7 +13,6 @@ import pytest
 import torch
 from torch import Generator, Tensor
 
-from benchmarks.live_patches import Patches, paintings
 from live_frames import close, frames, messages, side, steps
 from simulating import simulate
 from toys import Regression
@@ -666,18 +665,3 @@ def test_no_number_above_the_largest_possible_reward_is_said() -> None:
     numbers = [float(text.replace("−", "-")) for one in said for text in re.findall(r"−?\d+(?:\.\d+)?", one)]
     assert numbers
     assert max(map(abs, numbers)) <= 1
-
-
-@pytest.mark.long
-def test_paintings_are_found_and_counted() -> None:
-    world = GridArena().ground.world
-    kinds = [kind for kind, _, _ in paintings(world)]
-    assert [kinds.count(kind) for kind in dict.fromkeys(kinds)] == [20, 12, 12]
-    for kind, _, table in paintings(world):
-        assert sorted(table)[-4:] == ([0.0, 0.0, 0.0, 1.0] if kind == "one cell" else [1.0] * 4)
-        assert table.count(0.4) == (4 if "weak" in kind else 0)
-    found = Patches(features="laplacian", steps=60).outcomes()
-    assert [len(runs) for runs in found.values()] == [20, 12, 12]
-    assert any(one for runs in found.values() for one, _ in runs)
-    again = Patches(features="laplacian", steps=60).outcomes()
-    assert again == found

@@ -100,6 +100,7 @@ def test_a_config_that_is_none_is_refused(folder: Path) -> None:
     for text, message in (
         ("{", "is not JSON"),
         ("[]", "must be an object"),
+        ("{}", "has no format, expected a folder that zscout.save wrote"),
         ('{"format": "x"}', "lacks the key 'about'"),
     ):
         (folder / "config.json").write_text(text)
@@ -114,9 +115,9 @@ def test_pickles_are_never_loaded(tmp_path: Path) -> None:
 
     payload = pickle.dumps(Hostile())
     (tmp_path / "model.pt").write_bytes(payload)
-    with pytest.raises(ValueError, match=r"model.pt is a pickle; .* zscout opens none"):
+    with pytest.raises(ValueError, match=r"model.pt is a file, .*pickles are not loaded"):
         zscout.load(tmp_path / "model.pt")
-    with pytest.raises(ValueError, match=r"has no model.safetensors, only model.pt; .* zscout opens none"):
+    with pytest.raises(ValueError, match=r"has no config.json; it holds model.pt .*pickles are not loaded"):
         zscout.load(tmp_path)
     folder = Path(shutil.copytree(shipped()["grid9-clusters"], tmp_path / "model"))
     (folder / "model.safetensors").write_bytes(payload)

@@ -15,9 +15,9 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from zscout import adapters, features, worlds
-    from zscout.adapters.checkpoints import load
     from zscout.base.types import Agent, BehaviorModel
     from zscout.loop.asynchronous import AsyncTransfer
+    from zscout.loop.loading import load
     from zscout.loop.rollout import rollout
     from zscout.models.calibration import calibrated
     from zscout.models.checks.checking import check_model
@@ -75,7 +75,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "adapters.checkpoints": ["load"],
+    "loop.loading": ["load"],
     "models.calibration": ["calibrated"],
     "models.checks.checking": ["check_model"],
     "models.exact.model": ["ExactModel"],

@@ -1,8 +1,6 @@
-"""Public Behavioral Foundation Models as BehaviorModels: already built ones, and folders of safetensors."""
+"""Built models of public projects as BehaviorModels."""
 
 from zscout.adapters.adapter import Adapter, ForwardBackward, Networks, Transitions
-from zscout.adapters.agents import convert
-from zscout.adapters.checkpoints import load_checkpoint
 from zscout.adapters.projects import bfm_zero, controllable_agent, hilp, metamotivo, td_jepa
 
 __all__ = [
@@ -12,9 +10,7 @@ __all__ = [
     "Transitions",
     "bfm_zero",
     "controllable_agent",
-    "convert",
     "hilp",
-    "load_checkpoint",
     "metamotivo",
     "td_jepa",
 ]

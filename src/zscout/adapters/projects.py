@@ -59,11 +59,7 @@ def hilp(agent: Any, *, gamma: float | None = None) -> Adapter:
     networks = _of_agent(
         agent, lambda obs: agent.feature_learner.feature_net(_encoded(agent, obs)), agent.successor_net
     )
-    return of_feature_type(getattr(agent.cfg, "feature_type", "state"), networks, gamma)
-
-
-def of_feature_type(kind: str, networks: Networks, gamma: float | None) -> Adapter:
-    """The adapter for HILP's ``feature_type``: state, diff or concat."""
+    kind = getattr(agent.cfg, "feature_type", "state")
     if kind == "state":
         return Adapter(networks, gamma)
     if kind not in ("diff", "concat"):
@@ -95,11 +91,11 @@ def _forward_backward(
 ) -> ForwardBackward:
     inner = _inner(model, name, ("backward_map", "forward_map", "act", "cfg"))
     _check_sphere(inner.cfg.archi, name)
-    networks = _of_model(inner, inner.backward_map, inner.forward_map, inner.cfg.archi.z_dim, entries_needed(keys))
+    networks = _of_model(inner, inner.backward_map, inner.forward_map, inner.cfg.archi.z_dim, _entries_needed(keys))
     return ForwardBackward(networks, _discount(model, gamma)).fitted(observations)
 
 
-def entries_needed(keys: Mapping[str, str | Sequence[str]]) -> dict[str, list[str]]:
+def _entries_needed(keys: Mapping[str, str | Sequence[str]]) -> dict[str, list[str]]:
     """The entries of a Dict observation that φ, ψ and act need, from those of the networks b, f and actor."""
     lists = {name: [one] if isinstance(one, str) else list(one) for name, one in keys.items()}
     needs = {call: [key for name in names for key in lists.get(name, ())] for call, names in CALLS.items()}
@@ -189,9 +185,4 @@ def _spaces(model: Any) -> dict[str, Any]:
     module = model if isinstance(model, torch.nn.Module) else getattr(model, "actor", None)
     weights = next(module.parameters(), None) if isinstance(module, torch.nn.Module) else None
     device = CPU if weights is None else weights.device
-    return {"observation_space": space, "action_space": action_box(int(actions)), "device": device}
-
-
-def action_box(entries: int) -> Box:
-    """Actions of these projects: each entry in [−1, 1]."""
-    return Box(-1.0, 1.0, (entries,), np.float32)
+    return {"observation_space": space, "action_space": Box(-1.0, 1.0, (int(actions),), np.float32), "device": device}

@@ -1,7 +1,7 @@
 """The constants of the default, ``usf-ucb``: what each is, and the data on which it was chosen.
 
-Logs: results/2026-11-default.md and -ablations.md (grids), -prior.md, -atlas.md, -atlas-2.md, -feedback.md. Numbers
-that guard against rounding, memory or time are beside the code that needs them.
+Logs: results/default.md (grids), atlas.md, feedback.md. Numbers that guard against rounding, memory or time are beside
+the code that needs them.
 """
 
 # Without an atlas: chosen on tuning tasks of the 9×9 grid, clusters and Laplacian
@@ -32,7 +32,7 @@ BESIDE = 0.3  # size of φ, and of the sines of the entries if there are goal fe
 # With an atlas: chosen on 12 tasks of walker and cheetah, before and after a change
 ALIKE = 8.0  # rewards in a row that count as one in a change test, because their errors are alike
 
-# With a memory: chosen of .5, .9 and .99 on the walker's 19 tasks in a row that results/2026-11-memory.md reports
+# With a memory: chosen of .5, .9 and .99 on the walker's 19 tasks in a row
 PAST_SHARE = 0.5  # of the prior variance of a new task is that of earlier ones
 
 # Not tuned

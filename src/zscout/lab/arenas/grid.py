@@ -11,13 +11,13 @@ from gymnasium.spaces import Discrete
 from jaxtyping import Float
 from torch import Generator, Tensor
 
-from zscout.adapters.checkpoints import load
 from zscout.base.edge import as_size, as_table, as_vectors, in_range, known_name
 from zscout.base.types import BehaviorModel, Vectors
 from zscout.lab.arenas.arena import Arena, Batch, Task
 from zscout.lab.arenas.ground import OF_ARENAS, Ground, arena_features, world_named
 from zscout.lab.arenas.simulation import TaskRuns
 from zscout.lab.arenas.source import UserObject
+from zscout.loop.loading import load
 from zscout.models.exact.corrupted import Corrupted
 from zscout.models.exact.model import ExactModel
 from zscout.models.usfa.judging import Tabulated

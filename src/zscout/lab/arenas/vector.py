@@ -11,12 +11,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
-from zscout.adapters.checkpoints import load
 from zscout.base.edge import as_finite, as_size, as_vectors, known_name
 from zscout.base.randomness import Streams
 from zscout.base.types import Action, Obs
 from zscout.lab.arenas.arena import Arena, Batch, Task
 from zscout.lab.arenas.simulation import WORLD_DRAWS
+from zscout.loop.loading import load
 from zscout.models.fb.model import FB
 from zscout.transfer.inputs import checked_phi
 from zscout.transfer.offline import TaskFit, fit_features

@@ -11,14 +11,13 @@ from typing import Any
 from zscout.base.hints import MissingExtraError
 
 PREFIX = "hf://"
-OF_A_MODEL = ["config.json", "init_kwargs.json", "model.safetensors"]
 FETCHED = [
     "README.md",
+    "config.json",
     "training.json",
+    "model.safetensors",
     "observations.safetensors",
     "atlas.safetensors",
-    *OF_A_MODEL,
-    *(f"model/{one}" for one in OF_A_MODEL),
 ]
 MOST_BYTES = 8_000_000_000  # of a model: two billion numbers in 32 bits
 NAME = re.compile(r"hf://(?P<repository>[\w.-]+/[\w.-]+)(@(?P<revision>[\w.-]+(/[\w.-]+)*))?")

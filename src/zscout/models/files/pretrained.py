@@ -29,6 +29,7 @@ LATER: dict[type, dict[str, Any]] = {  # fields that old files lack
     FBConfig: {"prior": False, "angles": [], "normalised": False},
 }
 DTYPES = ("F32", "F16", "I8")  # of weights in a file
+ELSEWHERE = "a model of another project is built with its code and passed to zscout.adapters, as docs/adapters.md shows"
 
 
 def shipped() -> dict[str, Path]:
@@ -83,7 +84,9 @@ def located(name_or_folder: str | Path) -> Path:
 def _find(name_or_folder: str | Path) -> Path:
     folder = located(name_or_folder)
     if folder.is_file():
-        raise ValueError(f"{folder} is a file, expected a folder with {CONFIG} and {WEIGHTS} (pickles are not loaded)")
+        raise ValueError(
+            f"{folder} is a file, expected a folder with {CONFIG} and {WEIGHTS} (pickles are not loaded); {ELSEWHERE}"
+        )
     if not folder.is_dir():
         models = shipped()
         shown = f"{nearest(name_or_folder, models)}the shipped ones are {', '.join(models)}"
@@ -91,7 +94,7 @@ def _find(name_or_folder: str | Path) -> Path:
     for name in (CONFIG, WEIGHTS):
         if not (folder / name).is_file():
             others = ", ".join(sorted(path.name for path in folder.iterdir())[:5]) or "nothing"
-            raise ValueError(f"{name_or_folder} has no {name}; it holds {others} (pickles are not loaded)")
+            raise ValueError(f"{name_or_folder} has no {name}; it holds {others} (pickles are not loaded); {ELSEWHERE}")
     return folder
 
 
@@ -105,7 +108,10 @@ class _File:
 
 
 def _read_config(path: Path) -> tuple[USFAConfig | FBConfig, dict[str, Any]]:
-    file: _File = parsed(read_json(path), _File, str(path))
+    content = read_json(path)
+    if isinstance(content, dict) and "format" not in content:
+        raise ValueError(f"{path} has no format, expected a folder that zscout.save wrote; {ELSEWHERE}")
+    file: _File = parsed(content, _File, str(path))
     if file.format not in CONFIGS:
         raise ValueError(f"{path} has format {file.format!r}, this version reads {' and '.join(CONFIGS)}")
     kind = CONFIGS[file.format]

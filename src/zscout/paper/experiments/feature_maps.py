@@ -5,12 +5,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
-from zscout.adapters.checkpoints import load
 from zscout.base.types import BehaviorModel
 from zscout.features import decode
 from zscout.lab.arenas.grid import GridArena
 from zscout.lab.arenas.ground import DIM, features_named
 from zscout.lab.compare.report_model import Claim, Panel, PanelFigure, Section, Strip
+from zscout.loop.loading import load
 from zscout.models.exact.model import ExactModel
 from zscout.paper.experiment import FEATURES, Experiment, Runs, Scale
 from zscout.paper.summaries import all_met, any_met, below, both, mean, verdict

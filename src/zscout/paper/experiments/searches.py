@@ -8,11 +8,11 @@ import torch
 from jaxtyping import Float
 from torch import Generator, Tensor
 
-from zscout.adapters.checkpoints import load
 from zscout.base.randomness import Streams
 from zscout.lab.arenas.grid import GridArena
 from zscout.lab.arenas.ground import Ground
 from zscout.lab.compare.report_model import Claim, CurveFigure, CurvePanel, Section, TextTable
+from zscout.loop.loading import load
 from zscout.paper.experiment import FEATURES, TITLES, Experiment, Runs, Scale
 from zscout.paper.summaries import all_met, any_met, below, both, mean, ratio, through, verdict, verdict_over
 from zscout.transfer.belief.posterior import TaskPosterior

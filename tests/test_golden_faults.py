@@ -121,7 +121,7 @@ CAUGHT_BY: dict[Plant, Case] = {
     answers_turned_round: Case("point-mass", "usf-ucb", "prefer"),
     lesson_without_its_mask: Case("point-mass", "usf-ucb", "learn"),
     own_experience_dropped: Case("behaviours-40", "usf-ucb"),
-    loaded_agent_begins_a_new_z: Case("behaviours-40", "usf-ucb", "saved"),
+    loaded_agent_begins_a_new_z: Case("walker-atlas", "usf-ucb", "saved"),
 }
 
 

@@ -90,9 +90,9 @@ def check_model_kind(model: Any, *, charted: bool = False) -> None:
     if not charted and getattr(model, "phi", None) is None and hasattr(model, "act"):
         raise ValueError(f"{type(model).__name__} has no phi and psi: pass atlas=zscout.chart(bfm, env)")
     kind = PolicySet if charted else BehaviorModel
-    if not isinstance(model, kind):
-        members = [name for name in dir(kind) if not name.startswith("_")]
-        missing = [name for name in members if getattr(model, name, None) is None]
+    members = [name for name in dir(kind) if not name.startswith("_")]
+    # From Python 3.12 on, isinstance does not see the members of a wrapper with __getattr__.
+    if missing := [name for name in members if getattr(model, name, None) is None]:
         raise ValueError(f"{type(model).__name__} is not a {kind.__name__}: it has no {', '.join(missing)}")
     check_array_space(model.observation_space, "this model's")
     draws = checked_output(model.sample_z(1, 0), (1, model.dim), "the model's sample_z(1, 0)")

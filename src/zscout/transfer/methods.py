@@ -314,6 +314,6 @@ def resolved(
             raise TypeError(f"settings belong to the method: {right}")
         raise TypeError(
             f"OnlineTransfer has no argument {name!r}: there are method, seed, runs, noise, norm_bound, bank, "
-            "atlas, limit, memory"
+            "atlas, limit"
         )
     return METHODS[method](dim=dim, noise=noise, norm_bound=norm_bound) if isinstance(method, str) else method

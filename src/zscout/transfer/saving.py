@@ -18,7 +18,6 @@ from zscout.transfer.atlas.behaviours import columns, names_of
 from zscout.transfer.atlas.choice import over_atlas, own_atlas
 from zscout.transfer.atlas.experience import Experience, ForecastErrors
 from zscout.transfer.atlas.limits import Limit, as_limits, check_costs, known_costs, saved_limits
-from zscout.transfer.atlas.memory import Memory, as_memory, saved_past
 from zscout.transfer.belief.feedback import Sites
 from zscout.transfer.belief.posterior import TaskPosterior
 from zscout.transfer.inputs import check_model_kind, check_observation
@@ -37,7 +36,7 @@ OBSERVED = ("asked", "action", "entered")  # of any type; tensors in the file, o
 
 def save_agent(agent: "OnlineTransfer", folder: Path) -> None:
     """Write method, seeds and state to one file, atomically."""
-    state, method, seeds, atlas, past = agent._state, agent.method, agent.seeds, agent.atlas, agent.past
+    state, method, seeds, atlas = agent._state, agent.method, agent.seeds, agent.atlas
     header = {
         "format": FORMAT,
         "method": method_to_json(method),
@@ -51,10 +50,8 @@ def save_agent(agent: "OnlineTransfer", folder: Path) -> None:
         "atlas": None if atlas is None else atlas.digest,
         "behaviours": names_of(agent.bfm),
         "limits": [one.about() for one in agent.limits],
-        "past": None if past is None else past.names,
     }
     tensors = {"seeds": seeds} | tensors_of(state)
-    tensors |= {} if past is None else {"past.weights": past.weights, "past.best": past.best}
     tensors |= {} if atlas is None else _rows_of(state, atlas) | known_costs(agent.limits, atlas)
     write_headed(folder / FILE, "agent", header, tensors)
 
@@ -66,7 +63,6 @@ def load_agent(
     method: Method | None,
     atlas: Atlas | None,
     limit: Limit | Sequence[Limit] | None,
-    memory: Memory | None,
 ) -> "OnlineTransfer":
     """The agent that ``save_agent`` wrote; see ``OnlineTransfer.load``."""
     atlas = own_atlas(bfm) if atlas is None else atlas
@@ -82,12 +78,12 @@ def load_agent(
         digest = saved.get("atlas")
         if digest is not None and (atlas is None or atlas.digest != digest):
             raise ValueError("it learned with another atlas: pass the same atlas=")
+        if saved.get("past"):
+            raise ValueError("it began from a memory, which is gone: begin anew, and follow an earlier best_z first")
         rest = {name: saved[name] for name in ("runs", "noise", "norm_bound")}
         atlas = None if digest is None else atlas
         limits = saved_limits(saved["limits"], as_limits(limit))
-        past = saved_past(saved["past"], tensors, atlas)
-        agent = kind(bfm, found, seed=tensors["seeds"].tolist(), atlas=atlas, limit=limits, memory=past, **rest)
-        agent.memory = as_memory(memory, agent.atlas)
+        agent = kind(bfm, found, seed=tensors["seeds"].tolist(), atlas=atlas, limit=limits, **rest)
         if agent.atlas is not None:
             check_costs(agent.limits, tensors, agent.atlas)
         if saved["dim"] != agent.model.dim:

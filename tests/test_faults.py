@@ -138,15 +138,13 @@ def after_labels(agent: OnlineTransfer, kind: str) -> OnlineTransfer:
     return agent
 
 
-@pytest.mark.parametrize("kind", ["learn", "credit", "change", "forgetting"])
+@pytest.mark.parametrize("kind", ["learn", "credit", "change"])
 def test_a_saved_agent_goes_on_bit_for_bit_after_labels_at_once(
     kind: str, laplacian_model: ExactModel, tmp_path: Path
 ) -> None:
     method = zscout.METHODS["usf-ucb"](dim=laplacian_model.dim)
     if kind == "change":
         method = replace(method, change=zscout.ChangeTest(evidence=0.5))
-    elif kind == "forgetting":
-        method = replace(method, forgetting=0.99)
     agent = after_labels(OnlineTransfer(laplacian_model, method), kind)
     assert agent.changes or kind != "change"
     agent.save(tmp_path)

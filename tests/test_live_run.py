@@ -213,19 +213,17 @@ def test_a_run_is_the_one_that_the_laboratory_has_for_that_seed(method: str, mem
 
 
 @cache
-def _watched(memory: int | None) -> tuple[list[dict[str, Any]], TraceFile]:
-    run = begun(model="exact", memory=memory, reward={"task": 2}, seed=1, noise=0.3)
+def _watched() -> tuple[list[dict[str, Any]], TraceFile]:
+    run = begun(model="exact", memory=None, reward={"task": 2}, seed=1, noise=0.3)
     return [*frames(run.begun("key")), *steps(run, 30)], trace_of(run)
 
 
-@pytest.mark.parametrize("memory", [None, 10])
-def test_maps_are_of_what_is_known_after_the_step(memory: int | None) -> None:
-    shown, traced = _watched(memory)
+def test_maps_are_of_what_is_known_after_the_step() -> None:
+    shown, traced = _watched()
     features, run = GridArena().ground.exact.features, traced.runs[0]
-    rho = 1.0 if memory is None else 1 - 1 / memory
     for k, frame in enumerate(shown):
         phi, reward = features[list(run.entered[:k])], torch.tensor(run.reward[:k], dtype=torch.float64)
-        fit = Regression(phi, reward, rho=rho)  # eq. 3, with an intercept
+        fit = Regression(phi, reward)  # eq. 3, with an intercept
         is_ = side(frame)
         assert frame["step"] == k
         assert close(is_["estimate"], fit.reward(features))

@@ -61,12 +61,12 @@ def written(file: TraceFile, path: Path) -> str:
 
 
 @cache
-def repainted(forgetting: float = 1.0) -> tuple[Trace, torch.Tensor]:
+def repainted() -> tuple[Trace, torch.Tensor]:
     """A run whose reward turned round after 25 steps; and both tables."""
     ground = ARENA.ground
     first = task_of(ground) @ ground.exact.features.T
     tables = torch.cat([first, -first])
-    agent = OnlineTransfer(ground.model, replace(METHODS["usf-ucb"](dim=9), forgetting=forgetting), seed=[SEED], runs=1)
+    agent = OnlineTransfer(ground.model, seed=[SEED], runs=1)
     reward, rows = tables[:1].clone(), []
     for step in islice(simulated(agent, TaskRuns(ground.world, reward, NOISE, agent.seeds)), STEPS):
         rows.append(step)
@@ -154,11 +154,10 @@ def test_a_method_run_afresh_with_the_seed_of_the_file_is_the_run_in_the_file(me
     assert afresh.numbers["lost"][2] == pytest.approx(alone.numbers["lost"][0], abs=1e-9)
 
 
-@pytest.mark.parametrize("memory", [None, 20])
-def test_methods_meet_the_repainted_reward_when_it_was_repainted(memory: int | None) -> None:
-    trace, tables = repainted(1.0 if memory is None else 0.95)
+def test_methods_meet_the_repainted_reward_when_it_was_repainted() -> None:
+    trace, tables = repainted()
     paintings = [Painting(0, tables[0].tolist(), NOISE), Painting(25, tables[1].tolist(), NOISE)]
-    file = file_of(rewards=paintings, runs=[traced(trace, "usf-ucb")], memory=memory)
+    file = file_of(rewards=paintings, runs=[traced(trace, "usf-ucb")])
     traces = TraceComparison({"run.json": file})
     afresh = traces.afresh(traces.spec("usf-ucb", {}), 2)
     for name, column in traces.recorded()[0].numbers.items():

@@ -196,9 +196,8 @@ class OnlineTransfer(Learned):
         """(S_{t+1}, R_{t+1}): V ← V + φφᵀ, b ← b + φr, ẑ = V⁻¹b  (eq. 3); with an intercept, φ and r less their means.
 
         ``done``: the episode ended, terminated or truncated. ``reward=None``: no reward was seen. ``seen`` [runs]:
-        which runs saw a reward. A run without a reward learns nothing from it; with forgetting, its old rewards still
-        fade. ``cost``: what a limit bounds; with several limits, a dict by their names. Of many runs, NaN is a cost
-        that was not seen.
+        which runs saw a reward. A run without a reward learns nothing from it. ``cost``: what a limit
+        bounds; with several limits, a dict by their names. Of many runs, NaN is a cost that was not seen.
         """
         with self._one_thread:
             before = self._state
@@ -232,7 +231,7 @@ class OnlineTransfer(Learned):
         """The posterior with one more reward, the rewards of the change test, and which runs it restarted."""
         state, change = self._state, self.method.change
         if phi is None or labels is None:
-            return state.posterior.aged(), state.recent, None
+            return state.posterior, state.recent, None
         posterior = state.posterior.plus(phi, *labels)  # eq. 3
         if change is None:
             return posterior, state.recent, None
@@ -335,7 +334,7 @@ class OnlineTransfer(Learned):
         first = state.posterior
         sizes = [first.z_hat] if state.answers is None else [first.z_hat, first.noise]  # answers move ẑ by few σ
         z_hat = max(size.abs().max().item() for size in sizes)
-        if first.forgetting != 1 or z_hat >= SAFE_SHARE * self._largest_z:  # else it is found when needed
+        if z_hat >= SAFE_SHARE * self._largest_z:  # else it is found when needed
             z_hat = torch.linalg.vector_norm(state.belief.z_hat, math.inf).item()
         mean = 0.0 if first.means is None else first.means.reward.abs().max().item()
         if max(z_hat, mean) > self._largest_z:

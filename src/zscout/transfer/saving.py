@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 FILE = "agent.safetensors"
 FORMAT = 12
-LEARNS_BY = ("ridge", "prior", "forgetting", "intercept")  # settings that a posterior depends on
+LEARNS_BY = ("ridge", "prior", "intercept")  # settings that a posterior depends on
 OBSERVED = ("asked", "action", "entered")  # of any type; tensors in the file, one for each entry of a dict
 
 
@@ -78,8 +78,6 @@ def load_agent(
         digest = saved.get("atlas")
         if digest is not None and (atlas is None or atlas.digest != digest):
             raise ValueError("it learned with another atlas: pass the same atlas=")
-        if saved.get("past"):
-            raise ValueError("it began from a memory, which is gone: begin anew, and follow an earlier best_z first")
         rest = {name: saved[name] for name in ("runs", "noise", "norm_bound")}
         atlas = None if digest is None else atlas
         limits = saved_limits(saved["limits"], as_limits(limit))
@@ -100,6 +98,12 @@ def load_agent(
 def _read(folder: Path, method: Method | None, atlas: Atlas | None) -> tuple[Method, dict[str, Tensor], dict[str, Any]]:
     """The method (or the one given, with an atlas if the saved agent had one), the tensors, and the header."""
     description, tensors = read_headed(folder / FILE, "agent", FORMAT)
+    if description.get("past"):
+        raise ValueError("it began from a memory, which is gone: begin anew, and follow an earlier best_z first")
+    if description.get("forgetting", 1.0) != 1:
+        raise ValueError("it forgets old rewards, which is gone: begin anew, with change=zscout.ChangeTest()")
+    if description["method"] is not None:
+        description["method"].pop("forgetting", None)
     if method is None and description["method"] is None:
         raise ValueError("its method has parts from outside zscout: pass method=")
     found = method or method_from_json(description["method"])

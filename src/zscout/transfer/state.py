@@ -73,10 +73,9 @@ class AgentState:
         """With one more step of the behaviour followed, one of the atlas; ``restarted``: runs with a new task."""
         state = self._following(atlas, due)
         assert state.experience is not None
-        errors, forgetting = state.errors, self.posterior.forgetting
-        if errors is not None:
-            errors = errors if forgetting == 1 else errors.faded(forgetting)
-            errors = errors if restarted is None else errors.faded((~restarted).to(errors.squares))
+        errors = state.errors
+        if errors is not None and restarted is not None:
+            errors = errors.anew(restarted)
         return state.changed(experience=state.experience.plus(phi), errors=errors)
 
     def _following(self, atlas: Atlas, due: Bool[Tensor, "*b"]) -> "AgentState":
@@ -142,7 +141,6 @@ def first_belief(
         ridge=ridge,
         covariance=covariance,
         noise=noise,
-        forgetting=method.forgetting,
         intercept=method.intercept,
         runs=runs,
         device=device,

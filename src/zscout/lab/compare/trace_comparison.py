@@ -98,8 +98,7 @@ class TraceComparison:
         parts = []
         for some in (numbers[first : first + size] for first in range(0, len(numbers), size)):
             task = nearest_task(ground, file.tables()[0][-1:]).expand(len(some), -1)
-            method = replace(spec.build(task), forgetting=file.forgetting)
-            parts.append(self._measured(self._repeated(method, some)))
+            parts.append(self._measured(self._repeated(spec.build(task), some)))
         measured = {name: np.concatenate([part[name] for part in parts]) for name in NUMBERS}
         return MeasuredRuns(spec.method, json.loads(spec.settings), numbers, measured)
 

@@ -92,7 +92,7 @@ class TraceFile:
     model: str
     who: str  # hidden: the reward is a table; person: it is unknown
     noise: Number  # σ at the beginning
-    memory: int | None  # ρ = 1 − 1/memory; None: no forgetting
+    memory: int | None  # as in the page's set-up
     seed: int
     rewards: Sequence[Painting]  # in order; none if a person gave the rewards
     runs: Sequence[TracedRun]
@@ -137,11 +137,6 @@ class TraceFile:
         """The arena of the runs."""
         return GridArena(self.world, self.features, self.model)
 
-    @property
-    def forgetting(self) -> float:
-        """ρ."""
-        return 1.0 if self.memory is None else 1 - 1 / self.memory
-
     def tables(self) -> tuple[Float[Tensor, "K S"], Int[Tensor, " T"]]:
         """The rewards that were in force at some step, and the index of the one at each step."""
         used, which = self._in_force().unique(return_inverse=True)
@@ -162,7 +157,6 @@ class TraceFile:
         return Trace(
             task=_tensor([[nan] * len(it.final_z)]),
             ridge=nan,
-            forgetting=self.forgetting,
             intercept=it.intercept,
             exploring=torch.tensor(it.exploring),
             reward=_tensor([nan if reward is None else reward for reward in it.reward])[:, None],

@@ -145,7 +145,7 @@ def value_of_estimate(trace: Trace, yardstick: Yardstick, task: Float[Tensor, "T
 
 @dataclass(frozen=True, eq=False)
 class Theory:
-    """Quantities of the paper's theory at each step of R runs without forgetting."""
+    """Quantities of the paper's theory at each step of R runs."""
 
     inside: Bool[Tensor, "T R"]  # z_r ∈ ε_t  (eq. 4)
     lemma: Float[Tensor, "T R"]  # 2√β_t‖ψ(S_t;Z_t)‖_{V⁻¹}  (eq. 6)
@@ -162,14 +162,13 @@ def replay(
     psi: Float[Tensor, "T R d"],
     psi_best: Float[Tensor, "T R d"],
 ) -> Theory:
-    """The theory's quantities from ψ(S_t;Z_t) and ψ(S_t;z_r); with forgetting, only log det is meaningful.
+    """The theory's quantities from ψ(S_t;Z_t) and ψ(S_t;z_r).
 
     With an intercept, ``task`` is z_r without its constant part, and widths are of ψ − φ̄/(1 − γ).
     """
     features, gamma = exact.features.cpu(), exact.gamma
     dim = features.shape[1]
-    rest = {"forgetting": trace.forgetting, "intercept": trace.intercept}
-    posterior = TaskPosterior.prior(dim=dim, ridge=trace.ridge, runs=(len(task),), **rest)  # type: ignore[arg-type]
+    posterior = TaskPosterior.prior(dim=dim, ridge=trace.ridge, runs=(len(task),), intercept=trace.intercept)
     rows = []
     for t, radius in enumerate(trace.radius):
         centre = 0.0 if posterior.means is None else posterior.means.phi / (1 - gamma)

@@ -280,7 +280,7 @@ def test_a_refused_call_changes_nothing(who: str) -> None:
         with pytest.raises(ValueError, match="."):
             getattr(run, do)(**fields)
     assert list(run.begun("key").messages) == before
-    with pytest.raises(ValueError, match="traces are of grid worlds; here, export the picture or the link"):
+    with pytest.raises(ValueError, match="steps of this world are not exported: export the picture or the link"):
         run.trace()
     steps(run, 1)
 

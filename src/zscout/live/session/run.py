@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from zscout.base.edge import as_index, as_size, in_range
-from zscout.lab.compare.trace_file import TraceFile
 from zscout.live.server.limits import Limits
 from zscout.live.server.messages import SETTINGS, Reply, encode
 from zscout.live.session.late_credit import credited, out_of_reach
@@ -188,23 +187,14 @@ class LiveRun:
         return self._reply([self._frames[-1]])
 
     def trace(self) -> Reply:
-        """The whole run: as ``zscout replay`` reads it, or of a body every step."""
+        """Every step of the run."""
         setup = self.setup
         if not offer_of(setup.world).traces and not self._on_stage:
-            raise ValueError("traces are of grid worlds; here, export the picture or the link")
+            raise ValueError("steps of this world are not exported: export the picture or the link")
         if not self._newest:
             raise ValueError("there is no step yet: press play first")
-        if self._on_stage:
-            content = step_file(setup.to_json(), [(side.name, side.best_z, side.steps) for side in self._sides])
-            return self._reply([encode({"is": "trace", "name": f"zscout-steps-{setup.world}.json", "trace": content})])
-        trace = TraceFile(
-            **{name: getattr(setup, name) for name in ("world", "features", "model", "who", "memory", "seed")},
-            noise=self._reward.paintings[0].noise if self._reward.paintings else setup.noise,
-            rewards=self._reward.paintings,
-            runs=[side.traced() for side in self._sides],
-        )
-        name = f"zscout-trace-{setup.world}-{setup.seed}.json"
-        return self._reply([encode({"is": "trace", "name": name, "trace": trace.to_json()})])
+        content = step_file(setup.to_json(), [(side.name, side.best_z, side.steps) for side in self._sides])
+        return self._reply([encode({"is": "trace", "name": f"zscout-steps-{setup.world}.json", "trace": content})])
 
     def _credit_silence(self) -> list[bytes]:
         """Reward 0 for the steps that no thumb can reach any more, if silence means that."""

@@ -9,7 +9,6 @@ from torch import Tensor
 
 from zscout.base.edge import as_size, in_range, known_name
 from zscout.lab.arenas.ground import DIM
-from zscout.lab.compare.trace_file import WHO
 from zscout.live.session.offers import LiveWorld, live_world, offer_of, offered
 from zscout.transfer.baselines.rollout_searches import RolloutSearch
 from zscout.transfer.belief.change import ChangeTest
@@ -44,7 +43,7 @@ class Setup:
             raise ValueError(f"{self.world} {offer.missing}")
         known_name(self.features, offer.features, "feature set")
         known_name(self.model, offer.models, "model")
-        known_name(self.who, WHO, "kind of reward")
+        known_name(self.who, ("hidden", "person"), "kind of reward")
         known_name(self.silence, ("nothing", "zero"), "meaning of silence")
         object.__setattr__(self, "noise", in_range(self.noise, "noise", 0.0, 5.0))  # JavaScript writes 1.0 as 1
         as_size(self.seed, "seed", 0, 2**31 - 1)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TextIO
 
 PRICES = {
-    **dict.fromkeys(("trace", "resume", "clips"), 25.0),
+    **dict.fromkeys(("trace", "resume", "clips", "keep"), 25.0),
     **dict.fromkeys(("begin", "prefer", "behaviour", "reset"), 5.0),
     **dict.fromkeys(("task", "paint", "clear", "show"), 2.0),
 }

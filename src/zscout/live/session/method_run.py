@@ -39,8 +39,7 @@ class MethodRun:
         self._person = setup.who == "person"
         method = setup.build(name)
         limit = self._body.on_feet if self._body is not None and setup.upright else None
-        bfm = self._world.arena.bfm
-        self.agent = OnlineTransfer(bfm, method, seed=setup.seed, limit=limit)
+        self.agent = OnlineTransfer(self._world.arena.bfm, method, seed=setup.seed, limit=limit)
         self._weighs = not isinstance(method.search, AtEstimate | AnyZ | PosteriorDraw | RolloutSearch | Exploring)
         self._env = self._world.run(reward.table, reward.noise, self.agent.seeds.reshape(1))
         self.shown_z: Float[Tensor, " d"] | None = None  # what a person wants to see; None: the agent chooses

@@ -1,8 +1,8 @@
 """Lost steps after the task has changed, and what a change test costs if it has not: ``python -m benchmarks.drift``.
 
-Runs of the default in the 9×9 grid, noise .3. In the middle of each run the hidden task becomes another one. Rows: no
-forgetting, forgetting ρ, and a ``ChangeTest``. With ``--fixed`` the task stays the same, and only the test runs: a run
-without a restart is the same as without the test.
+Runs of the default in the 9×9 grid, noise .3. In the middle of each run the hidden task becomes another one. Rows:
+without and with a ``ChangeTest``. With ``--fixed`` the task stays the same, and only the test runs: a run without a
+restart is the same as without the test.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from zscout.transfer.agent import OnlineTransfer
 from zscout.transfer.belief.change import ChangeTest
 from zscout.transfer.methods import METHODS
 
-HEAD = ("features", "model", "memory", "lost before", "lost after (95 %)", "restarts before", "after", "found late")
+HEAD = ("features", "model", "test", "lost before", "lost after (95 %)", "restarts before", "after", "found late")
 LATE = 20  # steps after the change
 
 
@@ -41,24 +41,18 @@ class Drift:
     """exact, network."""
     features: tuple[str, ...] = ("laplacian", "clusters")
     """Feature sets."""
-    forgetting: tuple[float, ...] = (0.999, 0.99, 0.98)
-    """ρ of the rows that forget."""
     fixed: bool = False
     """The task does not change: what the test costs."""
     quick: bool = False
     """Four tasks, 40 steps."""
 
-    def row(self, features: str, model: str, memory: float | ChangeTest) -> tuple[str, ...]:
+    def row(self, features: str, model: str, test: ChangeTest | None) -> tuple[str, ...]:
         """Mean lost steps in both halves of the runs if the task changes, and how often the test restarted them."""
         steps, count = (40, 4) if self.quick else (self.steps, self.tasks)
         arena, tasks = GridArena("open-grid", features, model), Tasks(2 * count, 1)
         ground, drawn, seeds = arena.ground, tasks.draw(arena), tasks.run_seeds[:count]
         halves = drawn[:count], drawn[: count if self.fixed else 2 * count][-count:]
-        default = METHODS["usf-ucb"](dim=arena.bfm.dim)
-        tested = isinstance(memory, ChangeTest)
-        method = (
-            replace(default, change=memory) if isinstance(memory, ChangeTest) else replace(default, forgetting=memory)
-        )
+        method = replace(METHODS["usf-ucb"](dim=arena.bfm.dim), change=test)
         agent = OnlineTransfer(arena.bfm, method, seed=seeds, runs=count)
         env = arena.environment(Batch(halves[0], seeds, self.noise))
         moving, taken, restarts = simulated(agent, env), [], [torch.zeros(count)]
@@ -71,11 +65,10 @@ class Drift:
         first, soon, last = (np.asarray(restarts[t]) for t in (steps, min(steps + LATE, 2 * steps), 2 * steps))
         shown = (
             (f"{first.sum():.0f}", f"{(last - first).sum():.0f}", "" if self.fixed else f"{(soon == first).sum()}")
-            if tested
+            if test
             else ("", "", "")
         )
-        name = "change test" if tested else "all" if memory == 1 else f"forgetting {memory:g}"
-        return features, model, name, *lost, *shown
+        return features, model, "change test" if test else "none", *lost, *shown
 
     def _lost(self, trace: Trace, arena: GridArena, halves: Sequence[Sequence[Task]]) -> list[str]:
         """Lost steps of each half, for its own tasks."""
@@ -91,8 +84,7 @@ class Drift:
 
     def run(self) -> None:
         """Print a table."""
-        memories: list[float | ChangeTest] = [ChangeTest()] if self.fixed else [1.0, *self.forgetting, ChangeTest()]
-        cells = list(product(self.features, self.models, memories))
+        cells = list(product(self.features, self.models, [ChangeTest()] if self.fixed else [None, ChangeTest()]))
         with torch.inference_mode():
             rows = [self.row(*cell) for cell in track(cells, console=Console(stderr=True))]
         print(" | ".join(HEAD))

@@ -102,12 +102,10 @@ def test_a_reward_is_wanted_until_the_place_is_known(clusters_model: ExactModel)
     assert agent.wants_reward(80, least=4.47) is True
 
 
-@pytest.mark.parametrize("forgetting", [1.0, 0.9])
-def test_the_gate_is_the_width_run_by_run_and_changes_nothing(laplacian_model: ExactModel, forgetting: float) -> None:
+def test_the_gate_is_the_width_run_by_run_and_changes_nothing(laplacian_model: ExactModel) -> None:
     model = laplacian_model
-    chosen = replace(METHODS["usf-ucb"](dim=9), forgetting=forgetting)
-    together = OnlineTransfer(model, chosen, seed=3, runs=4)
-    alone = [OnlineTransfer(model, chosen, seed=3 + run) for run in range(4)]
+    together = OnlineTransfer(model, seed=3, runs=4)
+    alone = [OnlineTransfer(model, seed=3 + run) for run in range(4)]
     states, seen = torch.tensor([0, 20, 40, 80]), set()
     for t in range(30):
         states = model.world.step(states, torch.as_tensor(together.act(states)))
@@ -130,26 +128,6 @@ def test_the_gate_is_the_width_run_by_run_and_changes_nothing(laplacian_model: E
             assert float(agent.posterior.noise) == pytest.approx(float(together.posterior.noise[run]))
         seen.add(tuple(wanted.tolist()))
     assert len(seen) > 2  # runs differ in what they want
-
-
-def test_with_forgetting_it_asks_again_after_a_while(clusters_model: ExactModel) -> None:
-    for forgetting, asks_again in ((1.0, False), (0.95, True)):
-        agent = OnlineTransfer(clusters_model, replace(METHODS["greedy"](dim=9), forgetting=forgetting))
-        asked = []
-        for _ in range(120):
-            agent.act(0)
-            asked.append(bool(agent.wants_reward(0)))
-            agent.tell(0, 1.0 if asked[-1] else None)
-        first = asked.index(False)
-        assert 3 < first < 8
-        assert any(asked[first:]) == asks_again
-        assert not all(asked[first:])
-        if asks_again:
-            for _ in range(200):  # a person who has gone away: everything is forgotten
-                agent.act(0)
-                agent.tell(0)
-            assert float(agent.posterior.width(clusters_model.phi(0))) == pytest.approx(0.1**-0.5, rel=1e-3)
-            assert agent.z_hat.abs().max() < 1e-2
 
 
 def test_methods_that_score_whole_rollouts_want_every_reward() -> None:
@@ -679,8 +657,6 @@ def test_agents_that_cannot_be(laplacian_model: ExactModel, arguments: dict[str,
         ({"ridge": 0.0}, "ridge must be above 0"),
         ({"ridge": -1.0}, "ridge"),
         ({"hold": 0}, "hold"),
-        ({"forgetting": 0.0}, "forgetting"),
-        ({"forgetting": 1.5}, "forgetting"),
         ({"hold": "epsiode"}, "a number of steps or 'episode'"),
         ({"acquisition": UCB}, "a callable instance, not a class"),
     ],
@@ -727,16 +703,3 @@ def test_swapping_one_piece_is_one_line(laplacian_model: ExactModel) -> None:
     theta = agent.posterior.sample(1, Streams(agent.seeds, 0).fork())[0]
     candidates = torch.cat([model.sample_z(1000, torch.Generator().manual_seed(0)), agent.best_z[None]])
     assert model.psi(40, z[None])[0] @ theta == pytest.approx(float((model.psi(40, candidates) @ theta).max()))
-
-
-def test_forgetting_follows_a_reward_that_changes(clusters_model: ExactModel) -> None:
-    model, tasks = clusters_model, clusters_model.sample_z(2, 5)
-    errors = []
-    for forgetting in (1.0, 0.99):
-        agent = OnlineTransfer(model, replace(METHODS["random"](dim=9), forgetting=forgetting), runs=10)
-        state = torch.arange(10) * 8
-        for t in range(500):
-            state = model.world.step(state, torch.as_tensor(agent.act(state)))
-            agent.tell(state, model.phi(state) @ tasks[int(t >= 300)])
-        errors.append(float((agent.z_hat - tasks[1]).norm(dim=-1).mean()))
-    assert errors[1] < 0.75 * errors[0]

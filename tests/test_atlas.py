@@ -497,24 +497,11 @@ def test_forecast_errors_are_the_noise_where_rewards_are_linear_and_more_elsewhe
                 noise = 0.2 * torch.randn(runs, generator=rng).double()
                 belief = belief.update(phi, phi @ task + bend * phi[..., 0].square() + noise + 5.0)
         found = errors.misfit(belief)
-        assert (errors.faded((~all_runs).to(errors.squares)).misfit(belief) == 0).all()
+        assert (errors.anew(all_runs).misfit(belief) == 0).all()
         if bend:
             assert (found > 2 * belief.noise).all(), "features that fit what was seen are wrong elsewhere"
         else:
             assert ((found > 0.08) & (found < 0.5)).all(), "the noise is .2"
-
-
-def test_old_forecast_errors_fade_with_forgetting(atlas: Atlas) -> None:
-    weights = []
-    for forgetting in (1.0, 0.9):
-        method = replace(METHODS["usf-ucb"](dim=2), forgetting=forgetting)
-        agent, rng = OnlineTransfer(Drifter(), method, atlas=atlas), Generator().manual_seed(0)
-        for _ in range(300):
-            agent.ask(np.zeros(4))
-            agent.tell(torch.rand(4, generator=rng).numpy(), float(torch.rand((), generator=rng)))
-        assert agent._state.errors is not None
-        weights.append(float(agent._state.errors.widths))
-    assert weights[1] < weights[0] / 5
 
 
 def test_a_saved_agent_with_an_own_piece_is_loaded_with_its_method(atlas: Atlas, tmp_path: Path) -> None:

@@ -63,8 +63,8 @@ def test_limits_are_in_the_message() -> None:
             as_positive(bad, "ridge")
     with pytest.raises(ValueError, match="ridge must be a number above 0 and finite, got 'a'"):
         as_positive("a", "ridge")
-    with pytest.raises(ValueError, match=r"forgetting must be in \(0.0, 1.0\], got 0.0"):
-        in_range(0.0, "forgetting", 0.0, 1.0, open_start=True)
+    with pytest.raises(ValueError, match=r"share must be in \(0.0, 1.0\], got 0.0"):
+        in_range(0.0, "share", 0.0, 1.0, open_start=True)
     with pytest.raises(ValueError, match="observation 5 is outside 0 … 4, the states of this model"):
         as_index(5, 5, "observation", whose=", the states of this model")
 

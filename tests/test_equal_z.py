@@ -11,7 +11,7 @@ from torch import Generator, Tensor
 
 from test_atlas import DriftWorld, near
 from toys import Drifter
-from zscout import Atlas, Limit, Memory, OnlineTransfer, chart
+from zscout import Atlas, Limit, OnlineTransfer, chart
 from zscout.transfer.atlas.atlas import assembled
 
 FEW = torch.tensor([[0.9, 0.0], [0.0, 0.9], [-0.9, 0.0], [0.0, -0.9]])
@@ -102,18 +102,14 @@ def with_copies(atlas: Atlas) -> Atlas:
 @pytest.mark.parametrize("count", [6, 16, 40])
 @pytest.mark.parametrize("runs", [None, 3])
 def test_copies_change_nothing(count: int, runs: int | None, tmp_path: Path) -> None:
-    """Choices, limits, certificates, best z and earlier tasks are those of the atlas without copies."""
+    """Choices, limits, certificates and best z are those of the atlas without copies."""
     atlas = charted(Drifter().sample_z(count, 0).float())
     found = []
     for each, name in ((atlas, "one"), (with_copies(atlas), "copies")):
-        limit, memory = Limit(at_most=0.3), Memory(tmp_path / name)
-        first = OnlineTransfer(Drifter(), atlas=each, memory=memory)
-        asked(first, BEST, 30)
-        first.remember("before")
-        agent = OnlineTransfer(Drifter(), seed=1, runs=runs, atlas=each, limit=limit, memory=memory)
+        agent = OnlineTransfer(Drifter(), seed=1, runs=runs, atlas=each, limit=Limit(at_most=0.3))
         steps = asked(agent, near(0.5, 0.3), 20 * each.hold)
         agent.save(tmp_path / name)
-        agent = OnlineTransfer.load(tmp_path / name, Drifter(), atlas=each, memory=memory)
+        agent = OnlineTransfer.load(tmp_path / name, Drifter(), atlas=each)
         sure = agent.certificate(0.5)
         last = asked(agent, near(0.5, 0.3), 5 * each.hold)
         found.append([steps, last, agent.best_z, sure.gain, sure.share, sure.better, sure.limits_cost])

@@ -85,9 +85,8 @@ def test_scale_and_offset_of_the_rewards_choose_nothing(smooth: bool, noise: flo
     assert_close(1e-3 * one.z_hat, other.z_hat, rtol=1e-5, atol=1e-9)
 
 
-@pytest.mark.parametrize("forgetting", [1.0, 0.97])
-def test_it_equals_learning_with_the_other_prior_from_the_first_reward(forgetting: float) -> None:
-    phi, options = _draws(60, D, seed=1), {"dim": D, "noise": None, "forgetting": forgetting, "intercept": True}
+def test_it_equals_learning_with_the_other_prior_from_the_first_reward() -> None:
+    phi, options = _draws(60, D, seed=1), {"dim": D, "noise": None, "intercept": True}
     reward = phi @ _task(smooth=False)
     first = TaskPosterior.prior(ridge=1.0, covariance=SMOOTH, **options)  # type: ignore[arg-type]
     for one, r in zip(phi, reward, strict=True):

@@ -138,15 +138,13 @@ def after_labels(agent: OnlineTransfer, kind: str) -> OnlineTransfer:
     return agent
 
 
-@pytest.mark.parametrize("kind", ["learn", "credit", "change", "forgetting"])
+@pytest.mark.parametrize("kind", ["learn", "credit", "change"])
 def test_a_saved_agent_goes_on_bit_for_bit_after_labels_at_once(
     kind: str, laplacian_model: ExactModel, tmp_path: Path
 ) -> None:
     method = zscout.METHODS["usf-ucb"](dim=laplacian_model.dim)
     if kind == "change":
         method = replace(method, change=zscout.ChangeTest(evidence=0.5))
-    elif kind == "forgetting":
-        method = replace(method, forgetting=0.99)
     agent = after_labels(OnlineTransfer(laplacian_model, method), kind)
     assert agent.changes or kind != "change"
     agent.save(tmp_path)
@@ -239,40 +237,6 @@ def test_a_cost_with_a_gradient_is_kept_without_it(drift_atlas: zscout.Atlas) ->
         agent.tell(np.ones(4), 1.0, cost={"cost": cost})
     assert not any(tensor.requires_grad for tensor in tensors_of(agent._state).values())
     copy.deepcopy(agent)
-
-
-@pytest.mark.parametrize("name", ["\0", "line\nbreak", "\ud800", "\u202e"])
-def test_a_task_whose_name_cannot_be_shown_is_not_written(name: str, drift_atlas: zscout.Atlas, tmp_path: Path) -> None:
-    memory = zscout.Memory(tmp_path)
-    agent = OnlineTransfer(Drifter(), atlas=drift_atlas, memory=memory)
-    agent.learn(drift_atlas.sample[:40], drift_atlas.sample[:40, 0])
-    with pytest.raises(ValueError, match="name"):
-        agent.remember(name)  # reading it would be refused, and with it the whole memory
-    agent.remember("🦊 ../../x")
-    assert list(memory.past(drift_atlas).names) == ["🦊 ../../x"]
-    assert len(list(tmp_path.iterdir())) == 1
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_memory_of_two_processes_is_whole_at_any_time(drift_atlas: zscout.Atlas, tmp_path: Path) -> None:
-    memory, weights = zscout.Memory(tmp_path), torch.arange(1.0, drift_atlas.dim + 1, dtype=torch.float64)
-
-    def keep() -> None:
-        for step in range(40):
-            memory.keep(f"task {step % 5}", drift_atlas, (step + 1) * weights, drift_atlas.z[step % 7])
-
-    child = os.fork()
-    if not child:
-        with contextlib.suppress(BaseException):
-            keep()
-            os._exit(0)
-        os._exit(1)
-    for _ in range(20):
-        memory.past(drift_atlas)  # a file that is being replaced is the old one or the new one
-    keep()
-    assert os.waitpid(child, 0)[1] == 0
-    assert sorted(memory.past(drift_atlas).names) == [f"task {number}" for number in range(5)]
 
 
 # Bodies

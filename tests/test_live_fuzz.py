@@ -69,7 +69,6 @@ def valid(rng: random.Random) -> dict[str, Any]:
         {"do": "wait", "value": rng.random() < 0.5},
         {"do": "trace"},
         {"do": "behaviour"},
-        {"do": "keep", "name": "walk", "replace": rng.random() < 0.5},
         {"do": "clips"},
         {"do": "prefer", "number": rng.randrange(3), "better": rng.choice((0, 1, None))},
         {"do": "show", "z": rng.choice((None, [0.1] * 50))},

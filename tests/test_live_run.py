@@ -18,10 +18,7 @@ from simulating import simulate
 from toys import Regression
 from zscout.lab.arenas.grid import GridArena
 from zscout.lab.arenas.ground import Ground
-from zscout.lab.arenas.simulation import TaskRuns, simulated
-from zscout.lab.arenas.simulation import trace_of as lab_trace
-from zscout.lab.compare.trace_comparison import TraceComparison
-from zscout.lab.compare.trace_file import TraceFile
+from zscout.lab.arenas.simulation import TaskRuns, simulated, trace_of
 from zscout.live.places.explanation import Explanation, number, place_of
 from zscout.live.server.choices import choices
 from zscout.live.server.messages import SETTINGS
@@ -45,9 +42,11 @@ def everything(run: LiveRun) -> Any:
     return [list(told.messages), told.asks, told.ended, told.settings, traced]
 
 
-def trace_of(run: LiveRun) -> TraceFile:
+def exported(run: LiveRun) -> list[Any]:
+    """The runs of the exported file."""
     [answer] = messages(run.trace())
-    return TraceFile.from_json(answer["trace"])
+    runs: list[Any] = answer["trace"]["runs"]
+    return runs
 
 
 def ground_of(setup: Setup) -> Ground:
@@ -143,7 +142,7 @@ def test_every_method_that_is_offered_runs_wherever_it_is_offered(method: str) -
                 shown = [side(frame) for frame in steps(run, 5)]
                 assert [one["told"] for one in shown] == ([0] * 5 if who == "person" else [1, 2, 3, 4, 5])
                 assert all(_finite(one) for one in shown)
-                assert trace_of(run).runs[0].method == method
+                assert exported(run)[0]["method"] == method
     for setup in refused:
         with pytest.raises(ValueError, match=method):
             begun(**{"features": offer["features"] or "laplacian", "model": "exact", **setup, "methods": [method]})
@@ -199,33 +198,35 @@ def test_a_run_is_the_one_that_the_laboratory_has_for_that_seed(method: str, mem
     agent = OnlineTransfer(ground.model, setup.build(method), seed=[11], runs=1)
     table = ground.exact.features @ task_of(ground, 6)
     rows = list(islice(simulated(agent, TaskRuns(ground.world, table[None], 0.2, agent.seeds)), count))
-    traced = trace_of(run).runs[0]
-    assert [side(frame)["from"] for frame in shown] == [int(row.obs) for row in rows] == list(traced.state)
-    assert [side(frame)["at"] for frame in shown] == [int(row.next_obs) for row in rows] == list(traced.entered)
-    assert [side(frame)["action"] for frame in shown] == [int(row.action) for row in rows] == list(traced.action)
-    trace = lab_trace(agent, task_of(ground, 6)[None], rows)
-    assert traced.exploring == trace.exploring.tolist()
-    for name in ("reward", "z", "z_hat", "best_z", "radius"):
+    taken = run._sides[0].steps
+    assert [side(frame)["from"] for frame in shown] == [int(row.obs) for row in rows]
+    assert [side(frame)["at"] for frame in shown] == [int(row.next_obs) for row in rows]
+    assert [side(frame)["action"] for frame in shown] == [int(row.action) for row in rows]
+    trace = trace_of(agent, task_of(ground, 6)[None], rows)
+    assert [step.belief.exploring for step in taken] == trace.exploring.tolist()
+    assert torch.allclose(torch.stack([step.z for step in taken]).double(), trace.z[:, 0], atol=1e-9)
+    for name in ("z_hat", "best_z", "radius"):
         lab = getattr(trace, name)[:, 0]
-        assert torch.allclose(torch.tensor(getattr(traced, name)).double(), lab, atol=1e-9), name
-    assert close([side(frame)["reward"] for frame in shown], traced.reward, 12)
+        assert torch.allclose(torch.stack([getattr(step.belief, name) for step in taken]).double(), lab, atol=1e-9), (
+            name
+        )
+    assert torch.allclose(torch.tensor([side(frame)["reward"] for frame in shown]).double(), trace.reward[:, 0])
     assert [side(frame)["told"] for frame in shown] == list(range(1, count + 1))
 
 
 @cache
-def _watched(memory: int | None) -> tuple[list[dict[str, Any]], TraceFile]:
-    run = begun(model="exact", memory=memory, reward={"task": 2}, seed=1, noise=0.3)
-    return [*frames(run.begun("key")), *steps(run, 30)], trace_of(run)
+def _watched() -> tuple[list[dict[str, Any]], LiveRun]:
+    run = begun(model="exact", memory=None, reward={"task": 2}, seed=1, noise=0.3)
+    return [*frames(run.begun("key")), *steps(run, 30)], run
 
 
-@pytest.mark.parametrize("memory", [None, 10])
-def test_maps_are_of_what_is_known_after_the_step(memory: int | None) -> None:
-    shown, traced = _watched(memory)
-    features, run = GridArena().ground.exact.features, traced.runs[0]
-    rho = 1.0 if memory is None else 1 - 1 / memory
+def test_maps_are_of_what_is_known_after_the_step() -> None:
+    shown, run = _watched()
+    features, taken = GridArena().ground.exact.features, run._sides[0].steps
     for k, frame in enumerate(shown):
-        phi, reward = features[list(run.entered[:k])], torch.tensor(run.reward[:k], dtype=torch.float64)
-        fit = Regression(phi, reward, rho=rho)  # eq. 3, with an intercept
+        phi = features[[step.entered for step in taken[:k]]]
+        reward = torch.tensor([step.reward for step in taken[:k]], dtype=torch.float64)
+        fit = Regression(phi, reward)  # eq. 3, with an intercept
         is_ = side(frame)
         assert frame["step"] == k
         assert close(is_["estimate"], fit.reward(features))
@@ -235,7 +236,7 @@ def test_maps_are_of_what_is_known_after_the_step(memory: int | None) -> None:
         if not k:
             assert is_["after"] is is_["from"] is is_["action"] is is_["reward"] is is_["regret"] is None
             continue
-        after = features @ torch.tensor(run.z[k - 1]).double()
+        after = features @ taken[k - 1].z.double()
         assert close(is_["after"], after / after.abs().max())
         assert max(map(abs, is_["after"])) == 1
 
@@ -275,7 +276,7 @@ def test_two_methods_share_the_reward_and_the_seed_and_each_does_what_it_would_d
     for which, method in enumerate(("usf-ucb", "random")):
         alone = steps(begun(methods=[method], **setup), 20)
         assert [side(frame, which) for frame in shown] == [side(frame) for frame in alone]
-    assert [run.method for run in trace_of(both).runs] == ["usf-ucb", "random"]
+    assert [run["method"] for run in exported(both)] == ["usf-ucb", "random"]
 
 
 def test_a_run_ends_at_its_last_step() -> None:
@@ -325,7 +326,7 @@ def test_what_is_painted_while_it_runs_is_the_reward_from_then_on() -> None:
     assert close(
         messages(run.begun("key"))[0]["reward"], GridArena().ground.exact.features @ task_of(GridArena().ground, 7)
     )
-    assert [painting.since for painting in trace_of(run).rewards] == [0, 4, 8]
+    assert run._reward.since == 8
     run.clear()
     assert [side(frame)["reward"] for frame in steps(run, 2)] == [0, 0]
 
@@ -344,18 +345,6 @@ def test_new_noise_applies_from_the_next_step() -> None:
     still = [side(frame)["reward"] for frame in steps(quiet, 200)]
     spread = torch.tensor(loud) - torch.tensor(still)
     assert 1.7 < float(spread.std()) < 2.3  # ± .1 is one standard error
-
-
-def test_a_trace_with_other_noise_on_the_way_can_be_repeated() -> None:
-    run = begun(model="exact", features="laplacian", reward={"task": 7}, noise=0.2, seed=4)
-    steps(run, 15)
-    run.change("noise", 1.5)
-    shown = steps(run, 15)
-    file = trace_of(run)
-    assert [(painting.since, painting.noise) for painting in file.rewards] == [(0, 0.2), (15, 1.5)]
-    traces = TraceComparison({"run.json": file})
-    again = traces.afresh(traces.spec("usf-ucb", {}), 1)
-    assert again.numbers["lost"][0] == pytest.approx(side(shown[-1])["lost"], abs=1e-3)
 
 
 def test_a_late_skip_is_no_mistake_and_what_is_skipped_teaches_nothing() -> None:
@@ -435,7 +424,7 @@ def test_a_reward_may_come_late_but_not_very() -> None:
     assert frames(run.begun("key"))[2] == old
     with pytest.raises(ValueError, match="step 2 already has a reward"):
         run.give(2, 1)
-    assert [trace_of(run).runs[0].reward[k] for k in (1, -1)] == [-1, 4]
+    assert [exported(run)[0]["steps"][k]["reward"] for k in (1, -1)] == [-1, 4]
 
 
 @pytest.mark.parametrize("silence", ["nothing", "zero"])
@@ -508,17 +497,16 @@ def test_whether_it_waits_can_be_changed_and_it_still_asks() -> None:
         assert told.settings == {"noise": 0.1, "silence": "nothing", "wait": value}
 
 
-def test_a_trace_has_the_given_and_the_missing_rewards() -> None:
+def test_the_exported_steps_have_the_given_and_the_missing_rewards() -> None:
     run = person(memory=50, seed=8)
     with pytest.raises(ValueError, match="there is no step yet"):
         run.trace()
     steps(run, 3)
     run.give(2, 1)
     [answer] = messages(run.trace())
-    assert answer["name"] == "zscout-trace-open-grid-8.json"
-    traced = TraceFile.from_json(answer["trace"])
-    assert (traced.who, traced.memory, traced.seed, list(traced.rewards)) == ("person", 50, 8, [])
-    assert list(traced.runs[0].reward) == [None, 1, None]
+    assert answer["name"] == "zscout-steps-open-grid.json"
+    assert Setup.from_json(answer["trace"]["setup"]) == run.setup
+    assert [step["reward"] for step in exported(run)[0]["steps"]] == [None, 1, None]
 
 
 # What is refused

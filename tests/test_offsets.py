@@ -81,31 +81,6 @@ def test_runs_that_saw_nothing_learn_nothing_and_one_posterior_broadcasts() -> N
     assert float(prior.update(phi[0], reward[0]).offset) == pytest.approx(float(reward[0]))
 
 
-def test_the_offset_is_forgotten_like_the_rest() -> None:
-    phi, reward = some_pairs(40, 3)
-    posterior = TaskPosterior.prior(dim=3, ridge=0.1, forgetting=0.9, intercept=True)
-    for row, r in zip(phi, reward, strict=True):
-        posterior = posterior.update(row, r)
-    fit = Regression(phi, reward, rho=0.9)
-    assert_close(posterior.z_hat, fit.z_hat)
-    assert_close(posterior.reward_width(phi), fit.reward_width(phi))
-    assert posterior.means is not None
-    assert float(posterior.means.weight) == pytest.approx(sum(0.9**k for k in range(40)))
-    assert float(posterior.offset) == pytest.approx(fit.offset)
-
-
-def test_with_forgetting_the_noise_is_small_again_after_a_change() -> None:
-    rng = torch.Generator().manual_seed(0)
-    phi = torch.randn(300, 3, generator=rng, dtype=torch.float64)
-    noise = 0.1 * torch.randn(300, generator=rng, dtype=torch.float64)
-    reward = torch.where(torch.arange(300) < 100, phi[:, 0], 5 - phi[:, 1]) + noise
-    posterior = TaskPosterior.prior(dim=3, ridge=0.1, noise=None, forgetting=0.95, intercept=True)
-    for row, r in zip(phi, reward, strict=True):
-        posterior = posterior.update(row, r)
-    assert float(posterior.noise) < 0.2
-    assert float(posterior.offset) == pytest.approx(5, abs=0.1)
-
-
 def test_pairs_of_means_are_exact_for_equal_rewards() -> None:
     means = Means(torch.zeros(2).double(), torch.tensor(0.0).double(), torch.tensor(0.0).double())
     for k in range(50):

@@ -1,4 +1,4 @@
-"""The posterior against batch ridge regression, D-LinUCB's definitions and the laws of its draws."""
+"""The posterior against batch ridge regression and the laws of its draws."""
 
 import math
 from collections.abc import Iterator
@@ -68,7 +68,7 @@ def ridge_regression(phi: Any, reward: Any, weight: Any = 1.0) -> tuple[Tensor, 
 
 
 def assert_same(one: TaskPosterior, other: TaskPosterior, tolerance: float = 1e-9) -> None:
-    for name in ("V", "z_hat", "covariance", "log_det", "V_squared", "b", "noise"):
+    for name in ("V", "z_hat", "covariance", "log_det", "b", "noise"):
         assert_close(getattr(one, name), getattr(other, name), rtol=tolerance, atol=tolerance)
     x = torch.eye(one.dim).double().expand(*one.runs, -1, -1)
     assert_close(one.width(x), other.width(x), rtol=tolerance, atol=tolerance)
@@ -122,19 +122,16 @@ def test_100_000_updates_do_not_drift(unchecked: None) -> None:
     assert_close(posterior.covariance @ V, torch.eye(4).double(), rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize("forgetting", [1.0, 0.9])
-def test_runs_side_by_side_are_runs_alone(forgetting: float) -> None:
-    settings: dict[str, Any] = {"noise": None, "forgetting": forgetting}
+def test_runs_side_by_side_are_runs_alone() -> None:
     phi, reward = random_pairs(6 * 10, 4)
     phi, reward = phi.reshape(10, 2, 3, 4), reward.reshape(10, 2, 3)
-    together = told(phi, reward, runs=(2, 3), **settings)
-    if forgetting == 1:
-        at_once = TaskPosterior.prior(dim=4, ridge=RIDGE, runs=(2, 3), noise=None)
-        assert_same(at_once.learn(phi.movedim(0, -2), reward.movedim(0, -1)), together)
+    together = told(phi, reward, runs=(2, 3), noise=None)
+    at_once = TaskPosterior.prior(dim=4, ridge=RIDGE, runs=(2, 3), noise=None)
+    assert_same(at_once.learn(phi.movedim(0, -2), reward.movedim(0, -1)), together)
     seeds = torch.arange(6).reshape(2, 3)
     draws, ball = together.sample(5, Streams(seeds)), together.sample_ellipsoid(5, reward[0].abs(), Streams(seeds))
     for i, j in np.ndindex(2, 3):
-        alone = told(phi[:, i, j], reward[:, i, j], **settings)
+        alone = told(phi[:, i, j], reward[:, i, j], noise=None)
         for name in ("V", "z_hat", "covariance", "log_det", "noise", "eigenvalues"):
             to_1e_9(getattr(together, name)[i, j], getattr(alone, name))
         assert_close(together.width(phi[0])[i, j], alone.width(phi[0, i, j]))
@@ -154,67 +151,18 @@ def test_log_det_grows_by_what_is_learned(data: Pairs) -> None:
         posterior = after
 
 
-# Forgetting
-
-
-@given(data=pairs(least=1), rho=st.sampled_from([0.0, 0.5, 0.9, 0.999, 1.0]))
-def test_forgetting_is_that_of_d_linucb(data: Pairs, rho: float) -> None:
-    phi, reward = data
-    posterior = told(phi, reward, forgetting=rho, noise=None)
-    age = np.arange(len(phi))[::-1]
-    V, z_hat, minimum = ridge_regression(phi, reward, rho**age)
-    V_squared, _, _ = ridge_regression(phi, reward, rho ** (2 * age))
-    to_1e_9(posterior.V, V)
-    to_1e_9(posterior.z_hat, z_hat)
-    to_1e_9(posterior.noise**2, double(minimum / (rho**age).sum()))
-    x = torch.linspace(-1, 2, len(V)).double()
-    u = torch.linalg.solve(V, x)
-    to_1e_9(posterior.width(x), (u @ V_squared @ u).sqrt())
-
-
-def test_what_was_forgotten_is_uncertain_again() -> None:
-    posterior = TaskPosterior.prior(dim=2, ridge=1.0, forgetting=0.5).update([3.0, 0.0], 1.0)
-    later = posterior.update([0.0, 0.0], 0.0)
-    assert posterior.log_det.item() == pytest.approx(math.log(10))
-    assert later.log_det.item() == pytest.approx(math.log(5.5))
-
-
-@given(data=pairs(least=1), rho=st.sampled_from([0.0, 0.5, 0.9, 0.999]), later=st.integers(1, 4))
-def test_time_passes_without_rewards_too(data: Pairs, rho: float, later: int) -> None:
-    phi, reward = data
-    posterior = told(phi, reward, forgetting=rho, noise=None)
-    for _ in range(later):
-        posterior = posterior.aged()
-    age = np.arange(len(phi))[::-1] + later
-    V, z_hat, minimum = ridge_regression(phi, reward, rho**age)
-    to_1e_9(posterior.V, V)
-    to_1e_9(posterior.z_hat, z_hat)
-    to_1e_9(posterior.weight, double((rho**age).sum()))
-    to_1e_9(posterior.noise**2, double(minimum / (rho**age).sum() if rho else 1.0))
-    V_squared, _, _ = ridge_regression(phi, reward, rho ** (2 * age))
-    u = torch.linalg.solve(V, torch.linspace(-1, 2, len(V)).double())
-    to_1e_9(posterior.width(torch.linspace(-1, 2, len(V))), (u @ V_squared @ u).sqrt())
-
-
-def test_what_forgets_nothing_does_not_age() -> None:
-    posterior = told(*random_pairs(5, 3))
-    assert posterior.aged() is posterior
-
-
-@pytest.mark.parametrize("forgetting", [1.0, 0.9])
-def test_runs_whose_reward_was_not_seen_learn_nothing(forgetting: float) -> None:
+def test_runs_whose_reward_was_not_seen_learn_nothing() -> None:
     phi, reward = random_pairs(12 * 3, 4)
     phi, reward = phi.reshape(12, 3, 4), reward.reshape(12, 3)
     seen = torch.arange(36).reshape(12, 3) % 5 < 2
-    settings: dict[str, Any] = {"noise": None, "forgetting": forgetting}
-    together = TaskPosterior.prior(dim=4, ridge=RIDGE, runs=(3,), **settings)
+    together = TaskPosterior.prior(dim=4, ridge=RIDGE, runs=(3,), noise=None)
     for t in range(12):
         together = together.update(phi[t], reward[t], seen[t])
     for run in range(3):
-        alone = TaskPosterior.prior(dim=4, ridge=RIDGE, **settings)
+        alone = TaskPosterior.prior(dim=4, ridge=RIDGE, noise=None)
         for t in range(12):
-            alone = alone.update(phi[t, run], reward[t, run]) if seen[t, run] else alone.aged()
-        for name in ("V", "z_hat", "covariance", "log_det", "noise", "weight", "V_squared"):
+            alone = alone.update(phi[t, run], reward[t, run]) if seen[t, run] else alone
+        for name in ("V", "z_hat", "covariance", "log_det", "noise", "weight"):
             to_1e_9(getattr(together, name)[run], getattr(alone, name))
         assert_close(together.width(phi[0])[run], alone.width(phi[0, run]))
     assert together.weight.tolist() != [12, 12, 12]
@@ -223,26 +171,6 @@ def test_runs_whose_reward_was_not_seen_learn_nothing(forgetting: float) -> None
     for name in ("z_hat", "factor", "V", "b"):  # to the last bit
         assert torch.equal(getattr(before, name)[:2], getattr(unseen, name)[:2])
         assert not torch.equal(getattr(before, name)[2], getattr(unseen, name)[2])
-
-
-def test_with_forgetting_the_order_matters_but_not_among_pairs_told_at_once() -> None:
-    phi, reward = random_pairs(6, 2)
-    one, other = told(phi, reward, forgetting=0.5), told(phi.flip(0), reward.flip(0), forgetting=0.5)
-    assert float((one.z_hat - other.z_hat).abs().max()) > 0.1
-    V, z_hat, _ = ridge_regression(phi, reward, [0.5, 1, 1, 1, 1, 1])
-    mixed = told(phi[:2], reward[:2], forgetting=0.5).learn(phi[2:], reward[2:])
-    to_1e_9(mixed.V, V)
-    to_1e_9(mixed.z_hat, z_hat)
-    assert_same(mixed, told(phi[:2], reward[:2], forgetting=0.5).learn(phi[2:].flip(0), reward[2:].flip(0)))
-
-
-def test_the_ridge_is_never_forgotten(unchecked: None) -> None:
-    posterior = TaskPosterior.prior(dim=2, ridge=RIDGE, forgetting=0.99)
-    phi = double([1, 0])
-    for _ in range(2_500):  # .99²⁵⁰⁰ < 1e-10
-        posterior = posterior.update(phi, phi[0])
-    assert_close(posterior.V, double([[RIDGE + 100, 0], [0, RIDGE]]), rtol=1e-9, atol=0)
-    assert_close(posterior.width([0.0, 1.0]), double(RIDGE**-0.5), rtol=1e-9, atol=0)
 
 
 # Draws
@@ -334,9 +262,6 @@ def test_rounding_leaves_no_noise_that_is_no_number() -> None:
         ("ridge", -1.0, "must be above 0 and finite, got -1.0"),
         ("noise", -0.1, "must be in"),
         ("noise", math.inf, "must be in"),
-        ("forgetting", 1.1, r"must be in \[0.0, 1.0\], got 1.1"),
-        ("forgetting", -0.1, "must be in"),
-        ("forgetting", math.nan, "must be in"),
     ],
 )
 def test_priors_that_are_none(setting: str, bad: Any, message: str) -> None:

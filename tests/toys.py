@@ -129,9 +129,9 @@ class Drifter:
         return torch.where((z != 0).any(-1, keepdim=True), torch.nn.functional.normalize(z, dim=-1), 0.5**0.5)
 
 
-def _likely_precision(S: Tensor, products: Tensor, b: Tensor, weight: Tensor, y: Tensor) -> Tensor:
+def _likely_precision(S: Tensor, X: Tensor, y: Tensor) -> Tensor:
     """λP of the prior with the largest evidence, where another prior or λ needs ``DOUBT`` nats more."""
-    count, squares = max(float(weight.sum()) - 1, 0.0), float(weight @ y**2)
+    products, b, count, squares = X.T @ X, X.T @ y, max(len(y) - 1, 0), float(y @ y)
     found: list[tuple[float, Tensor]] = []
     for k, covariance in enumerate([S, S.diagonal().mean() * torch.eye(len(S)).double()]):
         for share in PRIOR_RIDGES:
@@ -143,31 +143,21 @@ def _likely_precision(S: Tensor, products: Tensor, b: Tensor, weight: Tensor, y:
 
 
 class Regression:
-    """Ridge regression with a free intercept, written down plainly; the k-th last pair weighs ρᵏ.
+    """Ridge regression with a free intercept, written down plainly.
 
     ``covariance``: a prior over tasks, with λ = 1, unless others are clearly more likely.
     """
 
-    def __init__(
-        self, phi: Tensor, reward: Tensor, ridge: float = 0.1, rho: float = 1.0, covariance: Tensor | None = None
-    ) -> None:
-        n, d = phi.shape
-        age = torch.arange(n).double()[:, None] - torch.arange(n)  # of pair i when pair k comes
-        earlier = (age > 0) * rho ** age.clamp(min=0)
-        total = earlier.sum(-1)
-        shares = earlier / total.clamp(min=1e-300)[:, None]
-        scale = (total / (total + 1)).sqrt()
-        X, y = scale[:, None] * (phi - shares @ phi), scale * (reward - shares @ reward)
-        weight = rho ** (n - 1 - torch.arange(n).double())
-        eye = ridge * torch.eye(d).double()
+    def __init__(self, phi: Tensor, reward: Tensor, ridge: float = 0.1, covariance: Tensor | None = None) -> None:
+        self.n, self.mean = len(phi), phi.sum(0) / max(len(phi), 1)
+        mean_reward = reward.sum() / max(self.n, 1)
+        X, y = phi - self.mean, reward - mean_reward
+        eye = ridge * torch.eye(phi.shape[1]).double()
         if covariance is not None:
-            eye = _likely_precision(covariance.double(), X.T @ (weight[:, None] * X), X.T @ (weight * y), weight, y)
-        self.V = eye + X.T @ (weight[:, None] * X)
-        self.V_squared = eye + X.T @ (weight[:, None] ** 2 * X)
-        self.z_hat = torch.linalg.solve(self.V, X.T @ (weight * y))
-        self.n, own = float(weight.sum()), weight / weight.sum().clamp(min=1)
-        self.mean = own @ phi
-        self.offset = float(own @ reward - self.mean @ self.z_hat)
+            eye = _likely_precision(covariance.double(), X, y)
+        self.V = eye + X.T @ X
+        self.z_hat = torch.linalg.solve(self.V, X.T @ y)
+        self.offset = float(mean_reward - self.mean @ self.z_hat)
 
     def reward(self, phi: Tensor) -> Tensor:
         expected: Tensor = phi @ self.z_hat + self.offset
@@ -175,5 +165,5 @@ class Regression:
 
     def reward_width(self, phi: Tensor) -> Tensor:
         inverse, apart = torch.linalg.inv(self.V), phi - self.mean
-        squares = torch.einsum("si,ij,sj->s", apart, inverse @ self.V_squared @ inverse, apart)
+        squares = torch.einsum("si,ij,sj->s", apart, inverse, apart)
         return (squares + 1 / max(self.n, 1)).sqrt()

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from zscout.transfer.atlas.behaviours import Behaviours
     from zscout.transfer.atlas.charting import chart
     from zscout.transfer.atlas.limits import Limit
-    from zscout.transfer.atlas.memory import Memory
     from zscout.transfer.belief.change import ChangeTest
     from zscout.transfer.belief.feedback import Credit, most_telling
     from zscout.transfer.belief.posterior import TaskPosterior
@@ -55,7 +54,6 @@ __all__ = [
     "Credit",
     "ExactModel",
     "Limit",
-    "Memory",
     "Method",
     "OnlineTransfer",
     "TaskPosterior",
@@ -90,7 +88,6 @@ _HOMES = {
     "transfer.atlas.behaviours": ["Behaviours"],
     "transfer.atlas.charting": ["chart"],
     "transfer.atlas.limits": ["Limit"],
-    "transfer.atlas.memory": ["Memory"],
     "transfer.score.certificate": ["Certificate", "Certified"],
     "transfer.belief.change": ["ChangeTest"],
     "transfer.belief.feedback": ["Credit", "most_telling"],

@@ -22,11 +22,10 @@ from zscout.cli.live import Live
 from zscout.cli.parts.output import UsageError, fail, silent_without_reader
 from zscout.cli.parts.progress import end_in_one_line, signals_stop_it
 from zscout.cli.pretrain import Pretrain
-from zscout.cli.replay import Replay
 from zscout.cli.reproduce import Reproduce
 from zscout.cli.transfer import Transfer
 
-Command: TypeAlias = Reproduce | Pretrain | Chart | Transfer | Compare | Tune | Replay | Bench | Live | Export
+Command: TypeAlias = Reproduce | Pretrain | Chart | Transfer | Compare | Tune | Bench | Live | Export
 COMMANDS: dict[str, type[Command]] = {kind.__name__.lower(): kind for kind in get_args(Command)}
 TAKE_ARENA = ("compare", "tune")  # as another name of --world
 DESCRIPTION = (

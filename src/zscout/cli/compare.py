@@ -106,18 +106,12 @@ class Compare:
         count, seeds = (5, 1) if self.quick else (self.tasks, self.seeds)
         steps = min(self.steps, 50) if self.quick else self.steps
         tasks = Tasks(count, seeds, "report", self.seed)
-        harder = self.difficulty
-        arena = self.arena.build(self.computing.device, harder.psi_error, harder.heads)
+        arena = self.arena.build(self.computing.device)
         if (most := arena.distinct_tasks) and count > most:
             say(console, f"{self.arena.world} has {most} tasks")
             tasks = Tasks(most, seeds, "report", self.seed)
         settings = settings_named(self.settings, arena)
-        rest: dict[str, Any] = {
-            "noise": self.arena.noise,
-            "steps": steps,
-            "outside": harder.outside,
-            "offset": harder.offset,
-        }
+        rest: dict[str, Any] = {"noise": self.arena.noise, "steps": steps, **vars(self.difficulty)}
         Entrant.of(arena, "oracle", {}, tasks, **rest).check()
         entrants = [Entrant.of(arena, name, settings.get(name, {}), tasks, **rest) for name in chosen]
         kept = runnable(entrants, self.methods == "all", console)

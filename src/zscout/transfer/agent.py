@@ -20,7 +20,6 @@ from zscout.transfer.atlas.charted import Charted
 from zscout.transfer.atlas.choice import OWN, choose_atlas, over_atlas
 from zscout.transfer.atlas.experience import Experience, ForecastErrors
 from zscout.transfer.atlas.limits import CostBelief, Limit, as_limits, told_costs
-from zscout.transfer.atlas.memory import Memory, Past, as_past
 from zscout.transfer.baselines.explorers import Exploring
 from zscout.transfer.belief.change import Recent
 from zscout.transfer.belief.feedback import Credit, clip_features, difference
@@ -68,8 +67,7 @@ class OnlineTransfer(Learned):
     the method named ``"usf-ucb-norm"`` only; a ``Method`` has its own. ``bank`` [n d]: choose among these z only.
     ``atlas``: choose among its behaviours, by its features. If z decides more of what a behaviour does than the start
     (``Atlas.is_steady``), usf-ucb with its default settings uses the model's own atlas; ``atlas=None`` switches it off.
-    ``limit``: with an atlas, a ``Limit`` or several: only behaviours within them are tried. ``memory``: with an atlas,
-    begin from earlier tasks.
+    ``limit``: with an atlas, a ``Limit`` or several: only behaviours within them are tried.
     A call that raises leaves the agent unchanged.
     """
 
@@ -85,7 +83,6 @@ class OnlineTransfer(Learned):
         bank: Vectors | None = None,
         atlas: Atlas | str | None = OWN,
         limit: Limit | Sequence[Limit] | None = None,
-        memory: Memory | Past | None = None,
         **settings: object,
     ) -> None:
         chosen = choose_atlas(bfm, method, bank, atlas)
@@ -107,9 +104,7 @@ class OnlineTransfer(Learned):
         self._z_shape = (*self.runs, bfm.dim)
         self._constant = constant_part_of(self.bfm) if self.method.intercept and self.atlas is None else None
         example = bfm.sample_z(1, 0)
-        self.memory = memory if isinstance(memory, Memory) else None
-        self.past = as_past(memory, self.atlas)
-        prior = first_belief(self.method, self.model, self.past, noise, self.runs, example.device)
+        prior = first_belief(self.method, self.model, noise, self.runs, example.device)
         self._largest_z = math.sqrt(torch.finfo(example.dtype).max / bfm.dim)
         self._one_thread = OneThread()
         self.noise, self._prior, change = prior.given_noise, prior, self.method.change
@@ -201,9 +196,8 @@ class OnlineTransfer(Learned):
         """(S_{t+1}, R_{t+1}): V ← V + φφᵀ, b ← b + φr, ẑ = V⁻¹b  (eq. 3); with an intercept, φ and r less their means.
 
         ``done``: the episode ended, terminated or truncated. ``reward=None``: no reward was seen. ``seen`` [runs]:
-        which runs saw a reward. A run without a reward learns nothing from it; with forgetting, its old rewards still
-        fade. ``cost``: what a limit bounds; with several limits, a dict by their names. Of many runs, NaN is a cost
-        that was not seen.
+        which runs saw a reward. A run without a reward learns nothing from it. ``cost``: what a limit
+        bounds; with several limits, a dict by their names. Of many runs, NaN is a cost that was not seen.
         """
         with self._one_thread:
             before = self._state
@@ -237,7 +231,7 @@ class OnlineTransfer(Learned):
         """The posterior with one more reward, the rewards of the change test, and which runs it restarted."""
         state, change = self._state, self.method.change
         if phi is None or labels is None:
-            return state.posterior.aged(), state.recent, None
+            return state.posterior, state.recent, None
         posterior = state.posterior.plus(phi, *labels)  # eq. 3
         if change is None:
             return posterior, state.recent, None
@@ -314,14 +308,12 @@ class OnlineTransfer(Learned):
         method: Method | None = None,
         atlas: Atlas | None = None,
         limit: Limit | Sequence[Limit] | None = None,
-        memory: Memory | None = None,
     ) -> "OnlineTransfer":
         """Load a saved agent, to continue it; pass ``method`` if it has parts from outside zscout.
 
-        Pass the ``atlas`` that it had, unless that is the model's own, and limits whose cost is a function. Its earlier
-        tasks are in its file; ``memory`` is where ``remember`` writes.
+        Pass the ``atlas`` that it had, unless that is the model's own, and limits whose cost is a function.
         """
-        return load_agent(cls, Path(folder), bfm, method, atlas, limit, memory)
+        return load_agent(cls, Path(folder), bfm, method, atlas, limit)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_one_thread"}
@@ -342,7 +334,7 @@ class OnlineTransfer(Learned):
         first = state.posterior
         sizes = [first.z_hat] if state.answers is None else [first.z_hat, first.noise]  # answers move ẑ by few σ
         z_hat = max(size.abs().max().item() for size in sizes)
-        if first.forgetting != 1 or z_hat >= SAFE_SHARE * self._largest_z:  # else it is found when needed
+        if z_hat >= SAFE_SHARE * self._largest_z:  # else it is found when needed
             z_hat = torch.linalg.vector_norm(state.belief.z_hat, math.inf).item()
         mean = 0.0 if first.means is None else first.means.reward.abs().max().item()
         if max(z_hat, mean) > self._largest_z:

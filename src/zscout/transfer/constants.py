@@ -32,9 +32,6 @@ BESIDE = 0.3  # size of φ, and of the sines of the entries if there are goal fe
 # With an atlas: chosen on 12 tasks of walker and cheetah, before and after a change
 ALIKE = 8.0  # rewards in a row that count as one in a change test, because their errors are alike
 
-# With a memory: chosen of .5, .9 and .99 on the walker's 19 tasks in a row
-PAST_SHARE = 0.5  # of the prior variance of a new task is that of earlier ones
-
 # Not tuned
 STEADY = 0.5  # start_share below which z decides more than the start: then the default uses the atlas
 TRIED_ONCE = 16  # behaviours up to which each is tried once

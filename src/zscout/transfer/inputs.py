@@ -76,7 +76,6 @@ Whole: TypeAlias = Annotated[int, partial(as_size, low=0)]
 Positive: TypeAlias = Annotated[float, as_positive]
 NotNegative: TypeAlias = Annotated[float, partial(in_range, low=0.0, high=math.inf, open_end=True)]
 Discount: TypeAlias = Annotated[float, partial(in_range, low=0.0, high=1.0, open_end=True)]
-Share: TypeAlias = Annotated[float, partial(in_range, low=0.0, high=1.0, open_start=True)]
 Flag: TypeAlias = Annotated[bool, _flag]
 
 

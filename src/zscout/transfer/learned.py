@@ -8,13 +8,12 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from zscout.base.edge import as_finite, as_size, in_range
+from zscout.base.edge import as_finite, in_range
 from zscout.base.randomness import Streams
 from zscout.base.types import BehaviorModel, HasTransitionFeatures, Obs
 from zscout.transfer import inputs
 from zscout.transfer.atlas.atlas import Atlas
 from zscout.transfer.atlas.charted import Charted, OverAtlas
-from zscout.transfer.atlas.memory import Memory, Past
 from zscout.transfer.belief.feedback import Preferences
 from zscout.transfer.belief.posterior import TaskPosterior
 from zscout.transfer.choosers import STREAMS, Chooser
@@ -44,8 +43,6 @@ class Learned:
     method_name: str | None
     model: BehaviorModel  # what is believed and scored: the model, or the model as its atlas shows it
     atlas: Atlas | None
-    memory: Memory | None  # where ``remember`` writes
-    past: Past | None  # the earlier tasks that it began from
     seeds: Int[Tensor, "*b"]
     runs: tuple[int, ...]  # *b
     _chooser: Chooser
@@ -68,23 +65,6 @@ class Learned:
         if isinstance(self.model, Charted):
             return self.model.best_for(tasks)
         return self.model.project_z(tasks if self._constant is None else self._constant.removed_from(tasks)).double()
-
-    @property
-    def resembles(self) -> dict[str, float | Float[Tensor, " runs"]]:
-        """The correlation of the expected reward with that of each task in the memory, the highest first."""
-        found = {} if self.past is None else self.past.resemblance(self.z_hat)
-        return {name: value if self.runs else float(value) for name, value in found.items()}
-
-    def remember(self, name: str, run: int | None = None) -> None:
-        """Keep what was learned in the memory, under a name; of a batch, that of one run."""
-        if self.memory is None or self.atlas is None:
-            raise ValueError("this agent has no memory: pass memory=zscout.Memory(folder)")
-        if (run is None) == bool(self.runs):
-            raise ValueError("pass the run to remember, of a batch only")
-        weights, z = (
-            x if run is None else x[as_size(run, "run", 0, self.runs[0] - 1)] for x in (self.z_hat, self.best_z)
-        )
-        self.memory.keep(name, self.atlas, weights, z)
 
     @property
     def fit(self) -> RewardFit:
@@ -226,7 +206,6 @@ class Learned:
             last=state.last,
             constant=self._constant,
             experience=None if state.experience is None else state.experience.merged(),
-            past=None if self.past is None else self.past.rows,
             costs=state.costs,
         )
 

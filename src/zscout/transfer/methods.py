@@ -19,7 +19,7 @@ from zscout.transfer.baselines.rollout_searches import LoLA, RolloutSearch, Unro
 from zscout.transfer.belief.change import ChangeTest
 from zscout.transfer.choosers import Chooser
 from zscout.transfer.constants import ATLAS_KAPPA, BONUS_GAMMA, BURST, KAPPA, RIDGE
-from zscout.transfer.inputs import Checked, Flag, Positive, Share, instance
+from zscout.transfer.inputs import Checked, Flag, Positive, instance
 from zscout.transfer.score.acquisition import UCB, Acquisition, LogDet, Optimism, OverHeads, PathUCB
 from zscout.transfer.score.confidence import Confidence, Constant, KnownNorm, PaperSchedule, Residual, ScaleFree
 from zscout.transfer.score.search import (
@@ -61,14 +61,11 @@ class Method(Checked):
     acquisition: Annotated[Acquisition, instance] = field(default_factory=UCB)  # the score of a z
     search: Annotated[Search | Chooser, _check_search] = field(default_factory=Automatic)
     hold: Annotated[int | str, _check_hold] = 1  # steps for which a z is kept, or 'episode'
-    forgetting: Share = 1.0  # ρ: a reward k updates old has weight ρᵏ
     intercept: Flag = True  # fit r ≈ φ·z + c with c free: a constant in the reward has no effect
     change: ChangeTest | None = None  # restarts the posterior when the task has changed
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.change is not None and self.forgetting != 1:
-            raise ValueError("a change test needs all rewards: drop forgetting, or change")
         if isinstance(self.search, RolloutSearch) and (self.change is not None or self.hold != 1):
             raise ValueError("change and hold have no effect with a RolloutSearch: drop them, or set its horizon")
         if not has_score(self.search) and self.acquisition != UCB():
@@ -293,8 +290,8 @@ def among(method: Method, search: Among) -> Method:
 
 
 def is_default(method: Method) -> bool:
-    """Whether it is usf-ucb with default settings, perhaps with another hold, forgetting or a change test."""
-    return method == replace(usf_ucb(), hold=method.hold, forgetting=method.forgetting, change=method.change)
+    """Whether it is usf-ucb with default settings, perhaps with another hold or a change test."""
+    return method == replace(usf_ucb(), hold=method.hold, change=method.change)
 
 
 def resolved(
@@ -314,6 +311,6 @@ def resolved(
             raise TypeError(f"settings belong to the method: {right}")
         raise TypeError(
             f"OnlineTransfer has no argument {name!r}: there are method, seed, runs, noise, norm_bound, bank, "
-            "atlas, limit, memory"
+            "atlas, limit"
         )
     return METHODS[method](dim=dim, noise=noise, norm_bound=norm_bound) if isinstance(method, str) else method

@@ -18,7 +18,6 @@ from zscout.transfer.atlas.behaviours import columns, names_of
 from zscout.transfer.atlas.choice import over_atlas, own_atlas
 from zscout.transfer.atlas.experience import Experience, ForecastErrors
 from zscout.transfer.atlas.limits import Limit, as_limits, check_costs, known_costs, saved_limits
-from zscout.transfer.atlas.memory import Memory, as_memory, saved_past
 from zscout.transfer.belief.feedback import Sites
 from zscout.transfer.belief.posterior import TaskPosterior
 from zscout.transfer.inputs import check_model_kind, check_observation
@@ -31,13 +30,13 @@ if TYPE_CHECKING:
 
 FILE = "agent.safetensors"
 FORMAT = 12
-LEARNS_BY = ("ridge", "prior", "forgetting", "intercept")  # settings that a posterior depends on
+LEARNS_BY = ("ridge", "prior", "intercept")  # settings that a posterior depends on
 OBSERVED = ("asked", "action", "entered")  # of any type; tensors in the file, one for each entry of a dict
 
 
 def save_agent(agent: "OnlineTransfer", folder: Path) -> None:
     """Write method, seeds and state to one file, atomically."""
-    state, method, seeds, atlas, past = agent._state, agent.method, agent.seeds, agent.atlas, agent.past
+    state, method, seeds, atlas = agent._state, agent.method, agent.seeds, agent.atlas
     header = {
         "format": FORMAT,
         "method": method_to_json(method),
@@ -51,10 +50,8 @@ def save_agent(agent: "OnlineTransfer", folder: Path) -> None:
         "atlas": None if atlas is None else atlas.digest,
         "behaviours": names_of(agent.bfm),
         "limits": [one.about() for one in agent.limits],
-        "past": None if past is None else past.names,
     }
     tensors = {"seeds": seeds} | tensors_of(state)
-    tensors |= {} if past is None else {"past.weights": past.weights, "past.best": past.best}
     tensors |= {} if atlas is None else _rows_of(state, atlas) | known_costs(agent.limits, atlas)
     write_headed(folder / FILE, "agent", header, tensors)
 
@@ -66,7 +63,6 @@ def load_agent(
     method: Method | None,
     atlas: Atlas | None,
     limit: Limit | Sequence[Limit] | None,
-    memory: Memory | None,
 ) -> "OnlineTransfer":
     """The agent that ``save_agent`` wrote; see ``OnlineTransfer.load``."""
     atlas = own_atlas(bfm) if atlas is None else atlas
@@ -85,9 +81,7 @@ def load_agent(
         rest = {name: saved[name] for name in ("runs", "noise", "norm_bound")}
         atlas = None if digest is None else atlas
         limits = saved_limits(saved["limits"], as_limits(limit))
-        past = saved_past(saved["past"], tensors, atlas)
-        agent = kind(bfm, found, seed=tensors["seeds"].tolist(), atlas=atlas, limit=limits, memory=past, **rest)
-        agent.memory = as_memory(memory, agent.atlas)
+        agent = kind(bfm, found, seed=tensors["seeds"].tolist(), atlas=atlas, limit=limits, **rest)
         if agent.atlas is not None:
             check_costs(agent.limits, tensors, agent.atlas)
         if saved["dim"] != agent.model.dim:
@@ -104,6 +98,12 @@ def load_agent(
 def _read(folder: Path, method: Method | None, atlas: Atlas | None) -> tuple[Method, dict[str, Tensor], dict[str, Any]]:
     """The method (or the one given, with an atlas if the saved agent had one), the tensors, and the header."""
     description, tensors = read_headed(folder / FILE, "agent", FORMAT)
+    if description.get("past"):
+        raise ValueError("it began from a memory, which is gone: begin anew, and follow an earlier best_z first")
+    if description.get("forgetting", 1.0) != 1:
+        raise ValueError("it forgets old rewards, which is gone: begin anew, with change=zscout.ChangeTest()")
+    if description["method"] is not None:
+        description["method"].pop("forgetting", None)
     if method is None and description["method"] is None:
         raise ValueError("its method has parts from outside zscout: pass method=")
     found = method or method_from_json(description["method"])

@@ -13,7 +13,6 @@ from zscout.base.types import Action, BehaviorModel, HasTaskPrior, Obs
 from zscout.transfer.atlas.atlas import Atlas
 from zscout.transfer.atlas.experience import Experience, ForecastErrors
 from zscout.transfer.atlas.limits import CostBelief
-from zscout.transfer.atlas.memory import Past
 from zscout.transfer.belief.feedback import Preferences, Sites
 from zscout.transfer.belief.posterior import TaskPosterior
 from zscout.transfer.choosers import Memory
@@ -74,10 +73,9 @@ class AgentState:
         """With one more step of the behaviour followed, one of the atlas; ``restarted``: runs with a new task."""
         state = self._following(atlas, due)
         assert state.experience is not None
-        errors, forgetting = state.errors, self.posterior.forgetting
-        if errors is not None:
-            errors = errors if forgetting == 1 else errors.faded(forgetting)
-            errors = errors if restarted is None else errors.faded((~restarted).to(errors.squares))
+        errors = state.errors
+        if errors is not None and restarted is not None:
+            errors = errors.anew(restarted)
         return state.changed(experience=state.experience.plus(phi), errors=errors)
 
     def _following(self, atlas: Atlas, due: Bool[Tensor, "*b"]) -> "AgentState":
@@ -129,18 +127,13 @@ class AgentState:
 def first_belief(
     method: Method,
     model: BehaviorModel,
-    past: Past | None,
     noise: float | None,
     runs: tuple[int, ...],
     device: torch.device,
 ) -> TaskPosterior:
-    """The posterior before any reward: by earlier tasks, by the model's prior over tasks, or by λ alone."""
-    if past is not None and method.prior != "evidence":
-        raise ValueError("a memory needs a method whose prior is 'evidence', such as usf-ucb with an atlas")
+    """The posterior before any reward: by the model's prior over tasks, or by λ alone."""
     covariance, ridge = None, ATLAS_RIDGES if method.prior == "evidence" else method.ridge
-    if past is not None:
-        covariance = past.covariance
-    elif method.prior == "model" and isinstance(model, HasTaskPrior):
+    if method.prior == "model" and isinstance(model, HasTaskPrior):
         covariance = model.task_covariance()
         ridge = ridge if covariance is None else MODEL_RIDGE
     return TaskPosterior.prior(
@@ -148,7 +141,6 @@ def first_belief(
         ridge=ridge,
         covariance=covariance,
         noise=noise,
-        forgetting=method.forgetting,
         intercept=method.intercept,
         runs=runs,
         device=device,

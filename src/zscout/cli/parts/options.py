@@ -123,7 +123,7 @@ class ArenaOptions:
     rewards: str = Usual("linear")
     noise: float = 0.3  # Standard deviation of the reward noise.
 
-    def build(self, device: str = "cpu", psi_error: float = 0.0, heads: int = 1) -> "Arena":
+    def build(self, device: str = "cpu") -> "Arena":
         """The arena by its names."""
         from zscout.lab.arenas.body import BodyArena
         from zscout.lab.arenas.grid import GridArena
@@ -134,16 +134,12 @@ class ArenaOptions:
         check_world(self._grid, (*of_kind("grid"), *others))
         if self.world not in others:
             if known_name(self.rewards, ("linear", PATCH, DECOY), "kind of rewards,") != "linear":
-                if psi_error or heads > 1:
-                    raise UsageError(f"--psi-error and --heads do not apply to --rewards {self.rewards}")
                 names = self._grid, self._features, str(self.model)
                 return PatchArena(*names, device=device, rewards=str(self.rewards))
-            return GridArena(self._grid, str(self.features), str(self.model), psi_error, heads, device)
+            return GridArena(self._grid, str(self.features), str(self.model), device=device)
         for name, value in (("features", self.features), ("rewards", self.rewards)):
             if not isinstance(value, Usual):
                 raise UsageError(f"--{name} {value} does not apply to --world {self.world}")
-        if psi_error or heads > 1:
-            raise UsageError(f"--psi-error and --heads do not apply to --world {self.world}")
         place, rewards = others[self.world]
         model = model_for(place, self.model)
         if place.kind == "point":
@@ -173,8 +169,6 @@ class ArenaOptions:
 class DifficultyOptions:
     """What makes tasks harder than the method assumes."""
 
-    psi_error: float = 0.0  # Add errors of this relative size to the exact model's ψ; its policies stay optimal.
-    heads: int = 1  # With --psi-error: number of heads of ψ, each with its own error.
     outside: float = 0.0  # Share of the reward's variance over states that the features cannot express.
     offset: float = 0.0  # A constant added to every reward; it does not change the best behaviour.
 

@@ -61,11 +61,11 @@ class GridArena(Arena):
         return cls(**names, **rest, objects=UserObject.of(objects) if objects else None)
 
     def __post_init__(self) -> None:
-        in_range(self.psi_error, "psi-error", 0.0, math.inf, open_end=True)
+        in_range(self.psi_error, "psi_error", 0.0, math.inf, open_end=True)
         as_size(self.heads, "heads", 1, 100)
         known_name(self.evaluator, EVALUATORS, "evaluator")
         if self.model != "exact" and (self.psi_error or self.heads > 1):
-            raise ValueError("psi-error and heads need --model exact: they add errors to its exact ψ")
+            raise ValueError("psi_error and heads need the exact model: they add errors to its ψ")
 
     @property
     def ground(self) -> Ground:

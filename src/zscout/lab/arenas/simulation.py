@@ -61,7 +61,6 @@ class Trace:
 
     task: Float[Tensor, "R d"]  # z_r
     ridge: float  # λ
-    forgetting: float  # ρ
     intercept: bool  # whether r ≈ φ·z + c was fitted: then ẑ has no constant part
     state: Int[Tensor, "T R"]
     z: Float[Tensor, "T R d"]
@@ -96,7 +95,6 @@ def trace_of(agent: OnlineTransfer, tasks: Float[Tensor, "R d"], steps: Sequence
     return Trace(
         task=tasks,
         ridge=agent.method.ridge,
-        forgetting=agent.method.forgetting,
         intercept=agent.method.intercept,
         state=column(step.obs for step in steps),
         z=column(followed(step) for step in steps),

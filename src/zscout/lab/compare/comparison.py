@@ -204,19 +204,6 @@ def ranking_table(name: str, caption: str, rows: Sequence[Row]) -> TextTable:
     return TextTable(name, caption, ["rank", "method", "lost steps", "IQM", *head], lines, note=_note(rows))
 
 
-def one_reward_table(name: str, caption: str, rows: Sequence[Row]) -> TextTable:
-    """Methods on one reward, which gives no ranking; intervals are over a method's runs, if it has several."""
-    head, further = _further_cells(rows)
-    middle = max(row.runs for row in rows) > 3  # fewer have no middle half
-    lines = []
-    for row, cells in zip(rows, further, strict=True):
-        lost = [row.lost, row.lost_iqm] if middle else [row.lost]
-        numbers = [f"{number:.1f}" if row.runs > 1 else f"{number.value:.1f}" for number in lost]
-        lines.append([row.label, f"{row.runs}", *numbers, *cells])
-    heading = ["method", "runs", "lost steps", *(["IQM"] if middle else []), *head]
-    return TextTable(name, caption, heading, lines, note=_note(rows))
-
-
 def _note(rows: Sequence[Row]) -> str:
     """What lost steps and the final reward are."""
     negative = "; below 0: it earns more than the oracle" if any(row.lost.low < 0 for row in rows) else ""
@@ -227,7 +214,7 @@ def _note(rows: Sequence[Row]) -> str:
 
 
 def _further_cells(rows: Sequence[Row]) -> Cells:
-    """The columns that both tables end with."""
+    """The columns after lost steps."""
     own = any(abs(row.lost.value - row.lost_own.value) > 1e-6 for row in rows)
     cells = [[f"{row.settled.value:.0%}", f"{row.final.value:.3f}", f"{row.error.value:.2f}"] for row in rows]
     head = ["settled", "final", "‖ẑ−z_r‖"]

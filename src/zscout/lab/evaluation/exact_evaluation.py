@@ -10,7 +10,7 @@ from torch import Tensor
 
 from zscout.base.types import HasExactPsi
 from zscout.lab.arenas.arena import FINAL_STEPS, GOOD_VALUE, Evaluation
-from zscout.lab.arenas.exact_values import FLAT, Yardstick
+from zscout.lab.arenas.exact_values import Yardstick
 from zscout.lab.arenas.ground import Ground
 from zscout.lab.arenas.simulation import Trace
 from zscout.models.exact.model import ExactModel
@@ -72,42 +72,6 @@ def evaluate_exactly(
     return numbers, {name: column.numpy().astype(kind) for name, (column, kind) in columns.items()}
 
 
-def measured_on(
-    trace: Trace, ground: Ground, tables: Float[Tensor, "K S"], which: Int[Tensor, " T"]
-) -> dict[str, Float[Tensor, " R"]]:
-    """Numbers of each run on rewards [K S]; ``which[t]`` is the one in force at step t.
-
-    Lost steps are regret  (eq. 2, from t = 0) ÷ the mean over states of v* − v_random for the reward in force, 0 where
-    that is flat. z_r is the least-squares fit of a table.
-    """
-    exact, state = ground.by_state.exact, trace.state
-    best, random = exact.value(tables).cpu(), tables @ ground.by_state.random.T  # [K S]
-    gap = (best - random).mean(1)
-    lost = torch.where(gap > FLAT * tables.abs().amax(1), 1 / gap, 0.0)[which][:, None]  # steps, of one unit of regret
-    now, task = tables[which][:, None], nearest_task(ground, tables)  # [T 1 S], [K d]
-
-    def value(z: Float[Tensor, "T R d"]) -> Float[Tensor, "T R"]:
-        return (ground.by_state.psi(state, z) * now).sum(-1)
-
-    achieved = torch.where(trace.exploring[:, None], random[which].gather(1, state), value(trace.z))
-    own = value(task[which][:, None].expand_as(trace.z))
-    learnable = ground.yardstick.without_constant(task[which[-1]]) if trace.intercept else task[which[-1]]
-    reward, mean, most = tables[which].gather(1, trace.entered), tables.mean(1)[which], tables.amax(1)[which]
-    return {
-        "lost": (lost * (best[which].gather(1, state) - achieved)).sum(0),
-        "lost_own": (lost * (own - achieved)).sum(0),
-        "settled": settled(value_of_estimate(trace, ground.by_state, now.expand(*state.shape, -1))).double(),
-        "final": _normalised(reward, mean[:, None], most[:, None])[-FINAL_STEPS:].mean(0),
-        "error": (trace.final_z_hat - learnable).norm(dim=-1),
-    }
-
-
-def nearest_task(ground: Ground, tables: Float[Tensor, "K S"]) -> Float[Tensor, "K d"]:
-    """z_r of each table: the least-squares fit φ·z_r."""
-    inverse: Tensor = torch.linalg.pinv(ground.exact.features.cpu())
-    return tables @ inverse.T
-
-
 def _normalised(reward: Float[Tensor, "T R"], mean: Tensor, best: Tensor) -> Float[Tensor, "T R"]:
     """0 is the mean state's reward, 1 the best one's."""
     return torch.where(best > mean, (reward - mean) / (best - mean), 0.0)
@@ -145,7 +109,7 @@ def value_of_estimate(trace: Trace, yardstick: Yardstick, task: Float[Tensor, "T
 
 @dataclass(frozen=True, eq=False)
 class Theory:
-    """Quantities of the paper's theory at each step of R runs without forgetting."""
+    """Quantities of the paper's theory at each step of R runs."""
 
     inside: Bool[Tensor, "T R"]  # z_r ∈ ε_t  (eq. 4)
     lemma: Float[Tensor, "T R"]  # 2√β_t‖ψ(S_t;Z_t)‖_{V⁻¹}  (eq. 6)
@@ -162,14 +126,13 @@ def replay(
     psi: Float[Tensor, "T R d"],
     psi_best: Float[Tensor, "T R d"],
 ) -> Theory:
-    """The theory's quantities from ψ(S_t;Z_t) and ψ(S_t;z_r); with forgetting, only log det is meaningful.
+    """The theory's quantities from ψ(S_t;Z_t) and ψ(S_t;z_r).
 
     With an intercept, ``task`` is z_r without its constant part, and widths are of ψ − φ̄/(1 − γ).
     """
     features, gamma = exact.features.cpu(), exact.gamma
     dim = features.shape[1]
-    rest = {"forgetting": trace.forgetting, "intercept": trace.intercept}
-    posterior = TaskPosterior.prior(dim=dim, ridge=trace.ridge, runs=(len(task),), **rest)  # type: ignore[arg-type]
+    posterior = TaskPosterior.prior(dim=dim, ridge=trace.ridge, runs=(len(task),), intercept=trace.intercept)
     rows = []
     for t, radius in enumerate(trace.radius):
         centre = 0.0 if posterior.means is None else posterior.means.phi / (1 - gamma)

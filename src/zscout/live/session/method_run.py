@@ -7,11 +7,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from zscout.lab.arenas.simulation import followed
-from zscout.lab.compare.trace_file import TracedRun
 from zscout.live.places.body import LiveBody
 from zscout.live.places.explanation import DIGITS, rounded
 from zscout.live.places.hidden_reward import Hidden
-from zscout.live.places.kept import resembled
 from zscout.live.places.run_so_far import RecordedStep, RunSoFar, Told
 from zscout.live.session.rehearsal import ACTIONS, OF_AN_ANSWER, Clip, Rehearsals, telling_clips
 from zscout.live.session.run_reward import RunReward
@@ -19,8 +17,6 @@ from zscout.live.session.setup import Setup
 from zscout.live.session.shown_walk import ShownWalk, behaviour_in
 from zscout.loop.rollout import Step
 from zscout.transfer.agent import OnlineTransfer
-from zscout.transfer.atlas.choice import OWN, choose_atlas
-from zscout.transfer.atlas.memory import Past
 from zscout.transfer.baselines.explorers import Exploring
 from zscout.transfer.baselines.rollout_searches import RolloutSearch
 from zscout.transfer.score.search import AnyZ, AtEstimate, PosteriorDraw
@@ -35,18 +31,15 @@ class MethodRun:
     """An agent and every step that it took.
 
     On a map it asks a person about places. A body that is sure keeps its z and learns from a person's thumbs only.
-    ``past``: the behaviours that it begins from, if its method has an atlas.
     """
 
-    def __init__(self, setup: Setup, name: str, reward: RunReward, past: Past | None = None) -> None:
+    def __init__(self, setup: Setup, name: str, reward: RunReward) -> None:
         self.name, self._world = name, setup.live_world
         self._body = self._world if isinstance(self._world, LiveBody) else None
         self._person = setup.who == "person"
         method = setup.build(name)
         limit = self._body.on_feet if self._body is not None and setup.upright else None
-        bfm = self._world.arena.bfm
-        past = past if choose_atlas(bfm, method, None, OWN) is not None else None
-        self.agent = OnlineTransfer(bfm, method, seed=setup.seed, limit=limit, memory=past)
+        self.agent = OnlineTransfer(self._world.arena.bfm, method, seed=setup.seed, limit=limit)
         self._weighs = not isinstance(method.search, AtEstimate | AnyZ | PosteriorDraw | RolloutSearch | Exploring)
         self._env = self._world.run(reward.table, reward.noise, self.agent.seeds.reshape(1))
         self.shown_z: Float[Tensor, " d"] | None = None  # what a person wants to see; None: the agent chooses
@@ -165,27 +158,11 @@ class MethodRun:
         }
 
     def _shown_seldom(self) -> dict[str, Any]:
-        """Some eigenvalues of V⁻¹, from the largest to the smallest, and the kept behaviour that this one resembles."""
+        """Some eigenvalues of V⁻¹, from the largest to the smallest."""
         if len(self.steps) >= self._seldom_due:
             # A late reward changes V without a step, so 0.
             self._seldom_due = len(self.steps) + (0 if self._body is None else SELDOM)
             all_of_them = 1 / self.agent.posterior.eigenvalues.cpu()
             some = np.linspace(0, len(all_of_them) - 1, min(len(all_of_them), DOUBTS)).round().astype(int)
             self._seldom = {"eigen": rounded(all_of_them[some], DIGITS + 2)}
-            if self.agent.past is not None:
-                self._seldom["resembles"] = resembled(self.agent)
         return self._seldom
-
-    def traced(self) -> TracedRun:
-        """Every step, as ``zscout replay`` reads it."""
-        steps, of_belief = self.steps, ("radius", "z_hat", "best_z")
-        return TracedRun(
-            method=self.name,
-            **{name: [getattr(step, name) for step in steps] for name in ("state", "action", "entered", "reward")},
-            **{name: [getattr(step.belief, name).tolist() for step in steps] for name in of_belief},
-            exploring=[step.belief.exploring for step in steps],
-            z=[step.z.tolist() for step in steps],
-            final_z=self.agent.best_z.tolist(),
-            final_z_hat=self.agent.z_hat.tolist(),
-            intercept=self.agent.method.intercept,
-        )

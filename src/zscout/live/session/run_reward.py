@@ -1,10 +1,9 @@
-"""The hidden reward of a run, its history, and its messages to the page."""
+"""The hidden reward of a run, and its messages to the page."""
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from zscout.lab.compare.trace_file import Painting
 from zscout.live.places.explanation import rounded
 from zscout.live.places.hidden_reward import Hidden
 from zscout.live.server.messages import encode
@@ -18,7 +17,7 @@ class RunReward:
         self.table: Float[Tensor, "1 n"] = setup.hidden_table()[None].clone()
         self.noise: Float[Tensor, " 1"] = torch.tensor([setup.noise], dtype=torch.float64)
         self.hidden: Hidden | None = None
-        self.paintings: list[Painting] = []  # every hidden reward, and since which step
+        self.since = 0  # the step since which it is as it is
         if setup.who == "hidden":
             self.hide(setup, 0)
 
@@ -26,18 +25,12 @@ class RunReward:
         """Hide the reward of a set-up from this step on."""
         table = setup.hidden_table()
         self.table[0] = table
-        self.hidden = setup.live_world.hide(table)
-        self._record(step)
+        self.hidden, self.since = setup.live_world.hide(table), step
 
     def set_noise(self, noise: float, step: int) -> None:
         """Change the noise from this step on."""
         self.noise.fill_(noise)
-        self._record(step)
-
-    def _record(self, step: int) -> None:
-        if self.paintings and self.paintings[-1].since == step:  # no step was taken under the last one
-            self.paintings.pop()
-        self.paintings.append(Painting(step, self.table[0].tolist(), float(self.noise)))
+        self.since = step
 
     def listed(self) -> list[float] | None:
         """The table as plain numbers; None if nothing is hidden."""
@@ -53,6 +46,6 @@ class RunReward:
             "reward": self.listed(),
             "expressed": rounded(self.hidden.expressed, 3),
             "attainable": rounded(self.hidden.attainable),
-            "since": self.paintings[-1].since,
+            "since": self.since,
         }
         return [encode(content if self.hidden.truth is None else {**content, "truth": self.hidden.truth})]

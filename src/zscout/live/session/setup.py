@@ -9,9 +9,9 @@ from torch import Tensor
 
 from zscout.base.edge import as_size, in_range, known_name
 from zscout.lab.arenas.ground import DIM
-from zscout.lab.compare.trace_file import WHO
 from zscout.live.session.offers import LiveWorld, live_world, offer_of, offered
 from zscout.transfer.baselines.rollout_searches import RolloutSearch
+from zscout.transfer.belief.change import ChangeTest
 from zscout.transfer.methods import METHODS, Method, is_default
 
 METHODS_OFFERED = [name for name in METHODS if name != "oracle"]  # the oracle would have to know the hidden reward
@@ -29,7 +29,7 @@ class Setup:
     methods: tuple[str, ...] = ("usf-ucb",)  # two run side by side on the same hidden reward
     who: Literal["hidden", "person"] = "hidden"  # where rewards come from: a painting that the agent cannot see, or you
     noise: float = 0.1  # σ of a hidden reward
-    memory: int | None = 70  # steps: ρ = 1 − 1/memory; None: nothing is forgotten
+    memory: int | None = 70  # None: the task does not change, else a change test looks for it
     silence: Literal["nothing", "zero"] = "nothing"  # what the agent learns if it asks and gets no answer
     wait: bool = True  # whether it waits for the answer
     upright: bool = False  # of a body: try only behaviours that rarely fall
@@ -43,7 +43,7 @@ class Setup:
             raise ValueError(f"{self.world} {offer.missing}")
         known_name(self.features, offer.features, "feature set")
         known_name(self.model, offer.models, "model")
-        known_name(self.who, WHO, "kind of reward")
+        known_name(self.who, ("hidden", "person"), "kind of reward")
         known_name(self.silence, ("nothing", "zero"), "meaning of silence")
         object.__setattr__(self, "noise", in_range(self.noise, "noise", 0.0, 5.0))  # JavaScript writes 1.0 as 1
         as_size(self.seed, "seed", 0, 2**31 - 1)
@@ -122,7 +122,8 @@ class Setup:
         method = METHODS[name](dim=arena.bfm.dim, noise=noise, **options)
         often = method.hold == 1 and not is_default(method) and not needs_every_reward(name)
         hold = offer_of(self.world).hold if often else method.hold  # the default has that of the body's atlas
-        return replace(method, hold=hold, forgetting=1.0 if self.memory is None else 1 - 1 / self.memory)
+        change = None if self.memory is None or needs_every_reward(name) else ChangeTest()
+        return replace(method, hold=hold, change=change)
 
     def hidden_table(self) -> Float[Tensor, " n"]:
         """The hidden reward: that of the random task, the painting, or 0."""

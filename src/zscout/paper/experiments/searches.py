@@ -127,7 +127,7 @@ def _climb(scale: Scale, features: str, project: bool) -> np.ndarray:
         for _ in range(scale.runs(ASCENTS))
     ]
     state = torch.tensor([int(torch.as_tensor(problem.obs)) for problem, *_ in drawn])
-    F = torch.stack([problem.posterior.width_factor for problem, *_ in drawn])
+    F = torch.stack([problem.posterior.factor for problem, *_ in drawn])
     random, z = (torch.stack(each) for each in zip(*(own for _, *own in drawn), strict=True))
 
     def widths(z: Float[Tensor, "P n d"]) -> Float[Tensor, "P n"]:

@@ -116,20 +116,18 @@ class ChartedForecast(Forecast):
 class OverAtlas:
     """The behaviour of the atlas with the highest score.
 
-    Before the first reward it is a random one, or with a memory the best of an earlier task. While all rewards are
-    equal, ẑ is 0 and the score is the width. Up to 16 behaviours are tried once each.
+    Before the first reward it is a random one. While all rewards are equal, ẑ is 0 and the score is the width.
+    Up to 16 behaviours are tried once each.
     """
 
     def __call__(self, problem: Problem, rng: Rng) -> Float[Tensor, "*b d"]:
         """The best z of the atlas."""
         forecast = self.forecast(problem)
         allowed = self.allowed(problem, forecast)
-        if allowed is None and problem.past is None:
+        if allowed is None:
             first = (uniform(problem.posterior.runs, rng).to(problem.radius) * forecast.count).long()
         else:
-            every = torch.ones(*problem.posterior.runs, forecast.count).to(problem.radius)
-            preferred = every if problem.past is None else every + problem.past[forecast.model.rows]
-            first = argmax_at_random(preferred if allowed is None else preferred * allowed, rng)
+            first = argmax_at_random(allowed.to(problem.radius), rng)
         known = (problem.posterior.z_hat != 0).any(-1, keepdim=True) | (problem.posterior.weight > 0)[..., None]
         best = problem.best([forecast], rng, allowed)
         if forecast.count <= TRIED_ONCE:

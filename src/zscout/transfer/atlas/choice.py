@@ -46,7 +46,7 @@ def over_atlas(method: Method, hold: int) -> Method:
     """
     if is_default(method):
         kept = hold if method.hold == 1 else method.hold
-        return replace(usf_ucb_atlas(), hold=kept, forgetting=method.forgetting, change=method.change)
+        return replace(usf_ucb_atlas(), hold=kept, change=method.change)
     if isinstance(method.search, Chooser):
         raise ValueError("this method chooses actions or whole rollouts, so it cannot use an atlas: use usf-ucb")
     score, search = method.acquisition, method.search

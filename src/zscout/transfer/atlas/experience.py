@@ -97,7 +97,7 @@ class ForecastErrors:
         """Nothing followed yet."""
         zero = torch.zeros_like(prior.z_hat)
         one = zero[..., 0]
-        return cls(one, one, one, zero, one, zero, prior.width_factor)
+        return cls(one, one, one, zero, one, zero, prior.factor)
 
     def misfit(self, belief: TaskPosterior) -> Float[Tensor, "*b"]:
         """√(Σe² ÷ Σw²), the present behaviour included; 0 before the first."""
@@ -108,7 +108,7 @@ class ForecastErrors:
         """The runs in ``chosen`` follow another behaviour from now on."""
         means = belief.means
         assert means is not None
-        new = (*self._with_present(belief), means.weight, means.phi, means.reward, belief.z_hat, belief.width_factor)
+        new = (*self._with_present(belief), means.weight, means.phi, means.reward, belief.z_hat, belief.factor)
         old = vars(self).values()
         return ForecastErrors(
             *(
@@ -117,9 +117,10 @@ class ForecastErrors:
             )
         )
 
-    def faded(self, share: float | Float[Tensor, "*b"]) -> "ForecastErrors":
-        """With this share of the weight of the errors and rewards so far; 0: without them, as for a new task."""
-        return replace(self, squares=share * self.squares, widths=share * self.widths, weight=share * self.weight)
+    def anew(self, restarted: Bool[Tensor, "*b"]) -> "ForecastErrors":
+        """Without the errors and rewards so far in these runs, whose task is new."""
+        old = (~restarted).to(self.squares)
+        return replace(self, squares=old * self.squares, widths=old * self.widths, weight=old * self.weight)
 
     def _with_present(self, belief: TaskPosterior) -> tuple[Float[Tensor, "*b"], Float[Tensor, "*b"]]:
         """Σe² and Σw², with the behaviour followed now."""

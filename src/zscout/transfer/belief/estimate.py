@@ -20,12 +20,9 @@ class TaskEstimate:
 
     z_hat: Float[Tensor, "*b d"]
     factor: Float[Tensor, "*b d d"]  # W, V⁻¹ = WWᵀ
-    width_factor: Float[Tensor, "*b d d"]  # F, width(x) = ‖Fᵀx‖; F = W without forgetting
     sums: Sums  # V, b, Σr² and Σ1
-    aged_squares: Float[Tensor, "*b d d"] | None  # Ṽ, with forgetting
     ridge: float | Float[Tensor, "*b"]  # λ
     given_noise: float | None  # σ; None: estimated
-    forgetting: float  # ρ
     task_root: Float[Tensor, "*b d d"] | None = None  # L, tasks are L·N(0, s²I): V begins as λ(LLᵀ)⁻¹; None: L = I
     means: Means | None = None  # φ̄ and r̄, with an intercept
     priors: TaskPriors | None = None  # between which the rewards choose
@@ -37,14 +34,6 @@ class TaskEstimate:
         return f"{type(self).__name__} of {self.dim} features after {rewards}: ‖ẑ‖ {norm}"
 
     # The prior
-
-    @property
-    def _first_V(self) -> Float[Tensor, "*b d d"]:
-        """λ(LLᵀ)⁻¹."""
-        eye, ridge = torch.eye(self.dim).to(self.z_hat), self.ridge
-        precision = eye if self.task_root is None else torch.cholesky_inverse(self.task_root)
-        scaled: Tensor = (ridge[..., None, None] if isinstance(ridge, Tensor) else ridge) * precision
-        return scaled
 
     @property
     def root_ridge(self) -> float | Float[Tensor, "*b"]:
@@ -100,13 +89,8 @@ class TaskEstimate:
 
     @property
     def weight(self) -> Float[Tensor, "*b"]:
-        """Σ1, the number of rewards seen; one seen k updates ago counts ρᵏ."""
+        """Σ1, the number of rewards seen."""
         return self.sums.all.weight
-
-    @property
-    def V_squared(self) -> Float[Tensor, "*b d d"]:
-        """Ṽ."""
-        return self.V if self.aged_squares is None else self.aged_squares
 
     @property
     def dim(self) -> int:
@@ -136,7 +120,7 @@ class TaskEstimate:
     def width(self, x: Any) -> Float[Tensor, "*b_and_n"]:
         """‖x‖_{V⁻¹} for x [*b d] or [*b n d]."""
         rows, shape = self._rows(x, "x")
-        width: Tensor = torch.linalg.vector_norm(rows @ self.width_factor, dim=-1)
+        width: Tensor = torch.linalg.vector_norm(rows @ self.factor, dim=-1)
         return width.reshape(shape)
 
     @property
@@ -157,12 +141,12 @@ class TaskEstimate:
         if self.means is None:
             return self.width(phi)
         rows, shape = self._rows(phi, "phi")
-        return self._novelty(rows, self.width_factor).sqrt().reshape(shape)
+        return self._novelty(rows).sqrt().reshape(shape)
 
-    def _novelty(self, rows: Float[Tensor, "*b n d"], factor: Float[Tensor, "*b d d"]) -> Float[Tensor, "*b n"]:
-        """‖φ‖²_{V⁻¹}, or with an intercept ‖φ − φ̄‖²_{V⁻¹} + 1/n, for V⁻¹ = factor · factorᵀ."""
+    def _novelty(self, rows: Float[Tensor, "*b n d"]) -> Float[Tensor, "*b n"]:
+        """‖φ‖²_{V⁻¹}, or with an intercept ‖φ − φ̄‖²_{V⁻¹} + 1/n."""
         apart = rows if self.means is None else rows - self.means.phi[..., None, :]
-        squares: Tensor = torch.linalg.vector_norm(apart @ factor, dim=-1) ** 2
+        squares: Tensor = torch.linalg.vector_norm(apart @ self.factor, dim=-1) ** 2
         return squares if self.means is None else squares + 1 / self.means.weight.clamp(min=1)[..., None]
 
     def distance(self, z: Any) -> Float[Tensor, "*b_and_n"]:

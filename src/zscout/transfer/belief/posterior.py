@@ -1,4 +1,4 @@
-"""ẑ_t and V_t: ridge regression as a frozen value, with rank-1 updates, forgetting and late feedback."""
+"""ẑ_t and V_t: ridge regression as a frozen value, with rank-1 updates and late feedback."""
 
 import math
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from zscout.transfer.belief.sums import Means, Sums, TaskPriors, Weight
 from zscout.transfer.inputs import as_rewards
 
 LARGEST_INPUT = 1e100  # largest input: sums of squares stay finite
-TENSORS = ("V", "z_hat", "factor", "width_factor", "V_squared", "b", "reward_squares", "weight")  # one for each run
+TENSORS = ("V", "z_hat", "factor", "b", "reward_squares", "weight")  # one for each run
 
 
 class TaskPosterior(TaskEstimate):
@@ -25,11 +25,6 @@ class TaskPosterior(TaskEstimate):
 
     V⁻¹ is stored as a square root, V⁻¹ = WWᵀ, which stays positive definite under rounding. An update multiplies W by
     one more factor: O(d²), batched over runs.
-
-    With ``forgetting`` ρ < 1 (D-LinUCB) an observation k updates old has weight ρᵏ and the ridge stays λI:
-    V = λI + Σρᵏφφᵀ. Widths use V⁻¹ṼV⁻¹ with Ṽ = λI + Σρ²ᵏφφᵀ. An update then costs O(d³), because the ridge is
-    restored in every direction. The order of the data matters, and log det V may fall. ``sample``,
-    ``sample_ellipsoid`` and ``distance`` still use V.
 
     With ``intercept`` it fits r ≈ φ·z + c with c free: V = λI + Σ(φ − φ̄)(φ − φ̄)ᵀ and ẑ = V⁻¹Σ(φ − φ̄)(r − r̄). A
     constant added to all rewards changes only ``offset``.
@@ -46,7 +41,6 @@ class TaskPosterior(TaskEstimate):
         dim: int,
         ridge: float | Sequence[float],
         noise: float | None = 1.0,
-        forgetting: float = 1.0,
         intercept: bool = False,
         covariance: Float[Tensor, "d d"] | None = None,
         runs: tuple[int, ...] = (),
@@ -60,7 +54,6 @@ class TaskPosterior(TaskEstimate):
         dim, ridges = as_size(dim, "dim", 1), [as_positive(one, "ridge") for one in np.atleast_1d(ridge).tolist()]
         ridge = ridges[0]
         noise = None if noise is None else in_range(noise, "noise", 0.0, math.inf, open_end=True)
-        forgetting = in_range(forgetting, "forgetting", 0.0, 1.0)
         eye = torch.eye(dim, dtype=torch.float64, device=device).expand(*runs, dim, dim)
         root = None if covariance is None else _root(covariance, dim).to(eye)
         W, V = (eye, eye) if root is None else (root.expand_as(eye), torch.cholesky_inverse(root).expand_as(eye))
@@ -72,7 +65,7 @@ class TaskPosterior(TaskEstimate):
             priors = TaskPriors.of(root, 1.0, ridges, doubt=0.0)
         elif len(ridges) > 1:
             priors = TaskPriors.of_ridges(torch.eye(dim, dtype=torch.float64, device=device), ridges)
-        return cls(zero, W, W, sums, None, ridge, noise, forgetting, root, means, priors)
+        return cls(zero, W, sums, ridge, noise, root, means, priors)
 
     # Learning: each returns a new posterior
 
@@ -80,7 +73,7 @@ class TaskPosterior(TaskEstimate):
         """V ← V + φφᵀ, b ← b + φr, one observation for each run  (eq. 3). Broadcasts a single posterior over runs.
 
         ``sums`` adds to V and b, ``_one_more`` updates ẑ and V⁻¹ by the same pair. ``seen`` [*b]: True for runs with a
-        reward; the others learn nothing and are only ``aged``.
+        reward; the others learn nothing.
         """
         phi = as_vectors(phi, self.dim, "phi", self.device).detach()
         if phi.ndim > 1 and not self.runs:
@@ -94,31 +87,20 @@ class TaskPosterior(TaskEstimate):
     def plus(self, phi: Float[Tensor, "*b d"], reward: Float[Tensor, "*b"], weight: Weight) -> "TaskPosterior":
         """``update`` with rewards of ``as_rewards``: their weight is 0 where none was seen."""
         _check_sizes(phi, reward)
-        old = self if self.forgetting == 1 else self._faded()
-        means = old.means
+        means = self.means
         if means is not None:
             means, phi, reward = means.plus(phi, reward, weight)
         elif isinstance(weight, Tensor):
             phi, reward = weight[..., None].sqrt() * phi, weight.sqrt() * reward  # φ = 0 leaves V⁻¹ and ẑ unchanged
-        if self.forgetting < 1:
-            told = replace(old, means=means)
-            return told._refactored(phi[..., None, :], reward[..., None], weight)
         z_hat, W = _one_more(self.z_hat, self.factor, phi, reward)
         sums = self.sums.plus(phi, reward, weight)
-        same = self.ridge, self.given_noise, self.forgetting, self.task_root
-        return TaskPosterior(z_hat, W, W, sums, None, *same, means, self.priors)  # ``replace`` is slower
-
-    def aged(self) -> "TaskPosterior":
-        """The posterior after an update without data: V ← ρV + (1 − ρ)V₀, b ← ρb; unchanged if ρ = 1."""
-        if self.forgetting == 1:
-            return self
-        nothing = self.z_hat.new_empty(*self.runs, 0, self.dim)
-        return self._faded()._refactored(nothing, nothing[..., 0], 0.0)
+        same = self.ridge, self.given_noise, self.task_root
+        return TaskPosterior(z_hat, W, sums, *same, means, self.priors)  # ``replace`` is slower
 
     def learn(self, phi: Any, reward: Any, seen: Any = None) -> "TaskPosterior":
-        """Learn labelled pairs at any time, φ [*b m d] and r [*b m]; forgetting treats all as new.
+        """Learn labelled pairs at any time, φ [*b m d] and r [*b m].
 
-        With ``seen`` [*b m], only those that are True, one after the other: with forgetting, each fades the others.
+        With ``seen`` [*b m], only those that are True, one after the other.
         """
         phi = as_vectors(phi, self.dim, "phi", self.device).detach()
         if phi.ndim < 2:
@@ -138,23 +120,14 @@ class TaskPosterior(TaskEstimate):
             return self
         if means is not None:
             means, phi, reward = means.plus_many(phi, reward)
-        return replace(self, means=means)._refactored(phi, reward, float(pairs))
-
-    def _refactored(
-        self, phi: Float[Tensor, "*b m d"], reward: Float[Tensor, "*b m"], weight: Weight
-    ) -> "TaskPosterior":
-        """Add many observations at once; recompute the factor."""
-        products = phi.mT @ phi
-        V, V_squared = self.V + products, self.V_squared + products
-        b = self.b + (phi.mT @ reward[..., None])[..., 0]
+        V, b = self.V + phi.mT @ phi, self.b + (phi.mT @ reward[..., None])[..., 0]
         L = self._cholesky(V)
-        factors = self._factors(L, V_squared)
-        by_rows: dict[str, Any] = {name: own if own is None else own.contiguous() for name, own in factors.items()}
-        return replace(  # by rows, as a loaded one is: rounding depends on the layout
+        return replace(
             self,
             z_hat=torch.cholesky_solve(b[..., None], L)[..., 0],
-            sums=Sums(V, b, self.reward_squares + (reward**2).sum(-1), self.weight + weight),
-            **by_rows,
+            factor=_inverse_root(L).contiguous(),  # by rows, as a loaded one is: rounding depends on the layout
+            sums=Sums(V, b, self.reward_squares + (reward**2).sum(-1), self.weight + float(pairs)),
+            means=means,
         )
 
     def moved(self, z_hat: Float[Tensor, "*b d"], products: Float[Tensor, "*b d d"]) -> "TaskPosterior":
@@ -162,17 +135,8 @@ class TaskPosterior(TaskEstimate):
         V = self.V + products
         b = (V @ z_hat[..., None])[..., 0]
         squares = (b * z_hat).sum(-1) + self._count * self.noise**2  # so that the estimate of σ is the same
-        factors = self._factors(self._cholesky(V), self.V_squared + products)
-        return replace(self, z_hat=z_hat, sums=Sums(V, b, squares, self.weight), **factors)
-
-    def _factors(self, L: Float[Tensor, "*b d d"], V_squared: Float[Tensor, "*b d d"]) -> dict[str, Any]:
-        """The fields that follow from V = LLᵀ and Ṽ."""
-        eye = torch.eye(L.shape[-1], dtype=L.dtype, device=L.device)
-        W = torch.linalg.solve_triangular(L.mT, eye if L.ndim == 2 else eye.expand_as(L), upper=True)  # L⁻ᵀ
-        if self.forgetting == 1:
-            return {"factor": W, "width_factor": W, "aged_squares": None}
-        width_factor = torch.cholesky_solve(self._cholesky(V_squared), L)
-        return {"factor": W, "width_factor": width_factor, "aged_squares": V_squared}
+        W = _inverse_root(self._cholesky(V))
+        return replace(self, z_hat=z_hat, factor=W, sums=Sums(V, b, squares, self.weight))
 
     def _cholesky(self, V: Float[Tensor, "*b d d"]) -> Float[Tensor, "*b d d"]:
         L: Tensor
@@ -202,9 +166,7 @@ class TaskPosterior(TaskEstimate):
             self,
             z_hat=tensors["z_hat"],
             factor=tensors["factor"],
-            width_factor=tensors["width_factor"],
             sums=Sums(tensors["V"], tensors["b"], tensors["reward_squares"], tensors["weight"]),
-            aged_squares=None if self.forgetting == 1 else tensors["V_squared"],
             means=self.means and Means(**{name: tensors[f"mean_{name}"] for name in vars(self.means)}),
         )
 
@@ -216,16 +178,6 @@ class TaskPosterior(TaskEstimate):
 
         ours, theirs = self.tensors(), by.tensors()
         return self.with_tensors({name: chosen(theirs[name], ours[name]) for name in ours})
-
-    def _faded(self) -> "TaskPosterior":
-        """Age all observations by one update; factor and ẑ are stale until ``_refactored``."""
-        rho, ridge = self.forgetting, self._first_V
-        return replace(
-            self,
-            sums=Sums(rho * self.V + (1 - rho) * ridge, rho * self.b, rho * self.reward_squares, rho * self.weight),
-            aged_squares=rho**2 * self.V_squared + (1 - rho**2) * ridge,
-            means=self.means and replace(self.means, weight=rho * self.means.weight),
-        )
 
     # Another prior
 
@@ -247,15 +199,13 @@ class TaskPosterior(TaskEstimate):
         other = which != 0
         if not other.any():
             return None
-        more = priors.changes[which]
-        V = self.V + more
         new = replace(
             self,
             z_hat=torch.linalg.solve_triangular(R.mT, half, upper=True)[..., 0],
-            sums=replace(self.sums.all, V=V),
+            factor=_inverse_root(R),
+            sums=replace(self.sums.all, V=self.V + priors.changes[which]),
             ridge=priors.ridges[which].clone(),  # of a single run these are views
             task_root=None if priors.roots is None else priors.roots[which].clone(),
-            **self._factors(R, V if self.aged_squares is None else self.aged_squares + more),
         )
         return new if other.all() else new.replaced(~other, self)  # a run alone equals the same run in a batch, bitwise
 
@@ -277,6 +227,13 @@ def _root(covariance: Any, dim: int) -> Float[Tensor, "d d"]:
     if failed.any():
         raise ValueError("the prior covariance of tasks is not positive definite: add a small multiple of the identity")
     return root
+
+
+def _inverse_root(L: Float[Tensor, "*b d d"]) -> Float[Tensor, "*b d d"]:
+    """W = L⁻ᵀ, for V = LLᵀ."""
+    eye = torch.eye(L.shape[-1], dtype=L.dtype, device=L.device)
+    W: Tensor = torch.linalg.solve_triangular(L.mT, eye if L.ndim == 2 else eye.expand_as(L), upper=True)
+    return W
 
 
 def _one_more(

@@ -56,7 +56,7 @@ class Means:
 
     Plain regression on the pairs √(n/(n+1))·(φ − φ̄, r − r̄), with the means before each pair, equals regression of r
     on φ with an intercept that the ridge does not shrink: the products of these pairs sum to Σ(φ − φ̄)(φ − φ̄)ᵀ and
-    Σ(φ − φ̄)(r − r̄)  (Welford). With forgetting n fades like V, and all pairs weigh the same in the means as in V.
+    Σ(φ − φ̄)(r − r̄)  (Welford).
     """
 
     phi: Float[Tensor, "*b d"]

@@ -30,8 +30,8 @@ RUNS_AT_ONCE = 64  # runs whose candidates are compared in one product
 class Certificate:
     """At one observation, with probability 1 − δ under the posterior: no candidate is worth ``gain`` more than best_z.
 
-    The probability is over tasks of the prior and noise, at any step. It needs an exact ψ, a reward linear in φ, and no
-    forgetting; otherwise it is an estimate. Plausible tasks are N(ẑ, s²V⁻¹). With an atlas s is the larger of σ̂ and the
+    The probability is over tasks of the prior and noise, at any step. It needs an exact ψ and a reward linear in φ;
+    otherwise it is an estimate. Plausible tasks are N(ẑ, s²V⁻¹). With an atlas s is the larger of σ̂ and the
     misfit. Then δ = .5 estimates the share that is left, and δ = .05 is a bound: docs/transfer.md says how often both
     hold. ``share`` agrees with ``OnlineTransfer.fit``: it is at least the share of what the features explain that as
     many random features would explain. So it is 1 where R² ≤ 0.

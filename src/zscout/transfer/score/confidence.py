@@ -70,7 +70,7 @@ class PaperSchedule(Checked):
 class SelfNormalised(Checked):
     """√β_t(δ) = σ√(2 log(1/δ) + log(det V_t / det λI)) + √λ·S: covers z_r at all t, with probability 1 − δ.
 
-    S bounds ‖z_r‖ (default √d); σ is the posterior's. The guarantee holds for a fixed task and without forgetting.
+    S bounds ‖z_r‖ (default √d); σ is the posterior's. The guarantee holds for a fixed task.
     """
 
     delta: float = 0.1
@@ -84,7 +84,6 @@ class SelfNormalised(Checked):
     def __call__(self, t: int, posterior: TaskPosterior) -> Float[Tensor, "*b"]:
         """√β_t(δ)."""
         bound = posterior.prior_norm(math.sqrt(posterior.dim) if self.norm_bound is None else self.norm_bound)
-        # With forgetting, rounding can take log det V below that of the prior.
         gained = (posterior.log_det - posterior.prior_log_det).clamp(min=0)
         spread = (2 * math.log(1 / self.delta) + gained).sqrt()
         return posterior.noise * spread + posterior.root_ridge * bound

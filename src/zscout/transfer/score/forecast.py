@@ -100,7 +100,7 @@ class Forecast:
 
     def value_and_width(self, posterior: TaskPosterior) -> tuple[Numbers, Numbers]:
         """ψ·ẑ and ‖ψ‖_{V⁻¹}, the two parts of eq. 5, in one product; with an intercept, the norm of ``centred`` ψ."""
-        F, means = posterior.width_factor, posterior.means
+        F, means = posterior.factor, posterior.means
         both = torch.cat([F, posterior.z_hat[..., None]], -1)
         centre = None if means is None else means.phi[..., None, :] @ F / (1 - discount_of(self.model))
         return self._value_and_width(both, centre)
@@ -146,7 +146,7 @@ class Forecast:
             M = self._ask("second_moment", gamma)(obs, z).flatten(-2)
             return M if means is None else torch.cat([M, self._ask("psi_at", gamma)(obs, z).to(M)], -1)
 
-        key, inverse = ("moments", gamma, means is not None), posterior.width_factor @ posterior.width_factor.mT
+        key, inverse = ("moments", gamma, means is not None), posterior.factor @ posterior.factor.mT
         if means is None:
             return self._weighted(key, moments, inverse.flatten(-2))
         toward = (inverse @ means.phi[..., None])[..., 0]  # V⁻¹φ̄

@@ -33,7 +33,6 @@ class Problem:
     last: Float[Tensor, "*b d"] | None = None  # Z_{t−1}
     constant: ConstantPart | None = None  # removed from every z, with an intercept
     experience: object = None  # with an atlas, what the agent saw of its behaviours: ``charted.Experience``
-    past: Bool[Tensor, " N"] | None = None  # with a memory, which behaviours were the best of an earlier task
     costs: tuple[Any, ...] = ()  # with limits, what is believed of their costs: ``limits.CostBelief``
 
     def project(self, z: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:

@@ -107,7 +107,7 @@ class FixedPoint(Checked):
 
     def __call__(self, problem: Problem, rng: Rng) -> Float[Tensor, "*b d"]:
         """The best of the final z, ẑ and the last z."""
-        posterior, F = problem.posterior, problem.posterior.width_factor
+        posterior, F = problem.posterior, problem.posterior.factor
         z_hat, back = posterior.z_hat[..., None, :], problem.radius[..., None, None] * F.mT
         anchors = problem.anchors
         z = torch.cat([anchors, problem.fresh(self.starts, rng)], -2)

@@ -44,11 +44,10 @@ class Replay:
 
     def run(self, console: Console) -> None:
         """Print one table and write it to the requested files."""
-        from zscout.lab.compare.comparison import one_reward_table
-        from zscout.lab.compare.report_model import TextTable
+        from zscout.lab.compare.comparison import compare_csv, one_reward_table
+        from zscout.lab.compare.tables import TextTable, terminal_table, to_csv
         from zscout.lab.compare.trace_comparison import TraceComparison, rows_of
         from zscout.lab.compare.tuning import about_settings, settings_of_file
-        from zscout.report.tables import compare_csv, terminal_table, to_csv
 
         with usage_errors():
             self.files.check()

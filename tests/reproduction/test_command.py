@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from reproduction import paper
 from reproduction.__main__ import main
 from waiting import PATIENCE, until
 

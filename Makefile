@@ -29,7 +29,7 @@ $(VENV)/.checks: pyproject.toml | $(VENV)/.made
 	@touch $@ $(VENV)/.installed
 
 reproduce: $(VENV)/.installed ## the whole paper, into out/report.html
-	$(BIN)/zscout reproduce $(ARGS)
+	$(BIN)/python -m reproduction $(ARGS)
 
 checks: $(VENV)/.checks ## format, lint, import contract and types, without the tests
 	$(BIN)/ruff format --check .

@@ -27,8 +27,7 @@ from zscout.base.files import write_json
 from zscout.lab.arenas.arena import Batch, Tasks
 from zscout.lab.arenas.grid import GridArena
 from zscout.lab.arenas.simulation import simulated
-from zscout.lab.compare.report_model import TextTable
-from zscout.report.tables import to_markdown
+from zscout.lab.compare.tables import TextTable, to_markdown
 from zscout.transfer.agent import OnlineTransfer
 from zscout.transfer.methods import METHODS
 

@@ -1,11 +1,11 @@
-"""Collect stored results for ``zscout reproduce``.
+"""Collect stored results for ``python -m reproduction``.
 
     python -m benchmarks.collect FOLDER > training.json
     python -m benchmarks.collect LEAGUE.json open-grid four-rooms maze > league.json
     python -m benchmarks.collect LEAGUE.json point-maze > point_maze_online.json
 
 collect the logs of all trainings in a folder (docs/training.md has the command of each), or the rows of methods in a
-file of ``benchmarks.league``, in arenas whose names begin so. The results belong into ``src/zscout/lab/stored/``.
+file of ``benchmarks.league``, in arenas whose names begin so. The results belong into ``reproduction/stored/``.
 """
 
 import json

@@ -3,7 +3,7 @@
     python -m benchmarks.pipeline --device cuda > pipeline.json
 
 runs it, each half of it combined with ours, and our default (minutes on a GPU, hours on a CPU). The output is stored as
-``src/zscout/lab/stored/pipeline.json`` for ``zscout reproduce``. One arm's networks are not shipped:
+``reproduction/stored/pipeline.json``. One arm's networks are not shipped:
 
     zscout pretrain --recipe paper --features F --patience 40 --set policy_steps=80000 --out out/grid9-F-paper-value
 
@@ -20,13 +20,8 @@ from typing import Any
 import numpy as np
 import tyro
 
-from zscout.lab.arenas.grid import GridArena
-from zscout.lab.compare.report_model import Curve
-from zscout.lab.runs.chunks import run_batch
-from zscout.lab.runs.spec import Spec
-from zscout.lab.runs.store import Record
-from zscout.paper.experiment import FEATURES, Scale, explorations, transfers
-from zscout.paper.experiments.network_training import (
+from reproduction.experiment import FEATURES, Scale, explorations, transfers
+from reproduction.experiments.network_training import (
     BEST_VALUE,
     CURVES,
     DRAWS,
@@ -36,8 +31,13 @@ from zscout.paper.experiments.network_training import (
     SEEDS,
     TASKS,
 )
-from zscout.paper.summaries import banded
-from zscout.paper.variants import explore
+from reproduction.report.model import Curve
+from reproduction.summaries import banded
+from reproduction.variants import explore
+from zscout.lab.arenas.grid import GridArena
+from zscout.lab.runs.chunks import run_batch
+from zscout.lab.runs.spec import Spec
+from zscout.lab.runs.store import Record
 
 STEPS = 200
 EVERY = 4  # steps between the points of a stored curve
@@ -46,7 +46,7 @@ BATCH = 20  # runs at once, each with 10,000 z
 
 NETWORKS = {
     "ours": "network",
-    "paper, best ψ": str(Path(__file__).parents[1] / "results" / "models" / "grid9-{}-paper"),
+    "paper, best ψ": str(Path(__file__).parents[1] / "reproduction" / "models" / "grid9-{}-paper"),
     "paper, best value": "out/grid9-{}-paper-value",  # not shipped: see the command above
 }
 

@@ -13,12 +13,12 @@ from jaxtyping import Float
 from torch import Generator, Tensor
 
 from benchmarks.cross_entropy import cross_entropy
+from reproduction.stored_results import LABEL_COUNTS, TaskMeasures
 from zscout.base.files import write_json
 from zscout.cli.parts.options import usage_errors
 from zscout.lab.arenas.arena import Tasks
 from zscout.lab.arenas.point import PointArena, task_named
 from zscout.lab.arenas.vector import LABELS
-from zscout.lab.compare.stored_results import LABEL_COUNTS, TaskMeasures
 from zscout.lab.evaluation.judging import episode_returns
 from zscout.worlds.points.planner import PointPlanner
 

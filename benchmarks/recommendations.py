@@ -33,12 +33,12 @@ from benchmarks.problems import (
     streams,
 )
 from benchmarks.shipped import shipped
+from reproduction.experiments.searches import SEARCHES
 from zscout.lab.arenas.arena import Tasks
 from zscout.lab.arenas.grid import GridArena
 from zscout.lab.arenas.simulation import TaskRuns, simulated, trace_of
 from zscout.lab.evaluation.exact_evaluation import evaluate_exactly
 from zscout.models.files.pretrained import load
-from zscout.paper.experiments.searches import SEARCHES
 from zscout.transfer.agent import OnlineTransfer
 from zscout.transfer.methods import Method
 from zscout.transfer.score.problem import Problem

@@ -17,8 +17,7 @@ import tyro
 from rich.console import Console
 
 from benchmarks.league_table import RECORD, League, Result, best
-from zscout.lab.compare.report_model import TextTable
-from zscout.report.tables import terminal_table
+from zscout.lab.compare.tables import TextTable, terminal_table
 
 MARGIN = 0.02  # of the share of settled runs
 HEAD = ("arena", "default", "settled", "fewest lost steps", "", "settled", "ratio", "settles as often", "", "ratio")

@@ -16,14 +16,13 @@ from rich.text import Text
 
 import zscout
 from benchmarks.measurement import Row, Setting
-from zscout.base.files import write_bytes, write_json
-from zscout.lab.compare.report_model import (
+from reproduction.report.figures.figures import draw, save_figure
+from reproduction.report.model import (
     Interval,
     IntervalFigure,
-    TextTable,
 )
-from zscout.report.figures.figures import draw, save_figure
-from zscout.report.tables import to_markdown
+from zscout.base.files import write_bytes, write_json
+from zscout.lab.compare.tables import TextTable, to_markdown
 
 CAPTION = (
     "Torch on one thread; every ratio is within this run, of medians of calls that took turns. naive: 10,000 fresh z, "

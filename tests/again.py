@@ -32,7 +32,7 @@ def items(name: str) -> dict[str, list[str]]:
     """What pytest gets in one run, by the run's name in the log."""
     if name == "clocks":
         return {file: [f"tests/test_{file}.py", "-k", WORDS] for file in [*CLOCKS.split(), "training", "watching"]}
-    files = sorted(ROOT.glob("tests/test_*.py")) if name == "processes" else []
+    files = sorted(ROOT.glob("tests/**/test_*.py")) if name == "processes" else []
     return {path.stem: [str(path)] for path in files if re.search(BESIDE, path.read_text())} or {name: [name]}
 
 

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 SERVER = get_context("forkserver")
-PRELOADED = ["zscout.paper", "zscout.lab.compare.comparison", "zscout.report.tables", "zscout.cli"]
+PRELOADED = ["zscout.lab.compare.tuning", "zscout.lab.compare.comparison", "zscout.lab.compare.tables", "zscout.cli"]
 SERVER.set_forkserver_preload(PRELOADED)
 
 

@@ -2,7 +2,6 @@
 
 import contextlib
 import copy
-import errno
 import io
 import json
 import os
@@ -30,7 +29,7 @@ from zscout.cli import main
 from zscout.lab.arenas.arena import Tasks
 from zscout.lab.arenas.grid import GridArena
 from zscout.lab.compare.comparison import Entrant
-from zscout.lab.compare.report_model import TextTable
+from zscout.lab.compare.tables import TextTable
 from zscout.lab.runs.chunks import run_all
 from zscout.lab.runs.executor import LocalProcesses
 from zscout.lab.runs.store import FILE, Store, StoreError
@@ -65,51 +64,6 @@ def test_a_worker_that_dies_costs_the_run_that_kills_it(tmp_path: Path) -> None:
             assert failed == entrants[1].specs
             assert len(store) == 6
             assert "the process that ran it died" in str(store.failure(failed[0]))
-
-
-class Stop(BaseException):
-    """A kill, as far as the file system sees it."""
-
-
-@pytest.mark.parametrize("what", ["killed", pytest.param("disk full", marks=pytest.mark.long)])
-def test_reproduce_goes_on_after_a_stop_at_any_rename(
-    what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    import zscout.paper as paper
-    from zscout.paper import FRAMEWORK
-
-    monkeypatch.setattr(paper, "EXPERIMENTS", (FRAMEWORK,))  # one that runs nothing: what is tested is the writing
-    monkeypatch.setattr(paper, "story", _without_opening(paper.story))
-    real, count, stops = Path.replace, 0, 0
-
-    def replace(self: Path, target: Any) -> Path:
-        nonlocal count
-        count += 1
-        if count == stops:
-            raise Stop if what == "killed" else OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(target))
-        return real(self, target)
-
-    monkeypatch.setattr(Path, "replace", replace)
-    command = ["reproduce", "--quick", "--jobs", "1"]
-    main([*command, "--out", str(tmp_path / "whole")])
-    renames = count
-    assert renames >= 4  # figures, tables, report, results, timings
-    for stops in range(1, renames + 1):
-        count, out = 0, tmp_path / str(stops)
-        with pytest.raises(Stop if what == "killed" else SystemExit):
-            main([*command, "--out", str(out)])
-        if what == "disk full":
-            assert "No space left on device" in capsys.readouterr().err
-        assert not list(out.rglob(".zscout-*"))
-        count = -1_000
-        main([*command, "--out", str(out)])  # the same command goes on
-        assert json.loads((out / "results.json").read_text())["quick"]
-
-
-def _without_opening(story: Callable[..., Any]) -> Callable[..., Any]:
-    from dataclasses import replace
-
-    return lambda *arguments: replace(story(*arguments), opening=())
 
 
 def test_files_are_written_with_the_users_umask(tmp_path: Path) -> None:
@@ -439,7 +393,7 @@ def test_a_folder_whose_name_looks_like_markup(tmp_path: Path, capsys: pytest.Ca
 def test_an_80_column_table_breaks_no_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from rich.console import Console
 
-    from zscout.report.tables import terminal_table
+    from zscout.lab.compare.tables import terminal_table
 
     head = ["rank", "method", "lost steps", "IQM", "own π", "settled", "final", "‖ẑ−z_r‖"]
     name = "explore-then-commit, exhaustive=True steps=100 (tuned)"

@@ -37,13 +37,13 @@ from benchmarks.problems import (
 from benchmarks.recommendations import searches_for
 from benchmarks.speed import GROUPS, Group, chosen
 from benchmarks.tables_and_figures import bench_table, speed_figure, speed_table
+from reproduction.report.figures.figures import draw
 from zscout import ExactModel, TaskPosterior
 from zscout.base.types import BehaviorModel
 from zscout.cli import main
 from zscout.cli.bench import Bench
 from zscout.lab.arenas.grid import GridArena
 from zscout.models.usfa.model import USFA
-from zscout.report.figures.figures import draw
 from zscout.transfer.score.acquisition import UCB, OverHeads
 from zscout.transfer.score.forecast import Forecast
 from zscout.transfer.score.search import Shooting

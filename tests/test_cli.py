@@ -1,11 +1,6 @@
 """The command line as a user meets it: in a process of its own."""
 
-import contextlib
 import json
-import os
-import re
-import signal
-import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +10,7 @@ import pytest
 
 import zscout
 from commands import run_zscout
-from waiting import PATIENCE, until
+from waiting import PATIENCE
 from zscout.cli import main
 from zscout.lab.arenas.grid import GridArena
 
@@ -72,10 +67,6 @@ def test_version() -> None:
 
 MISTAKES = {  # a command, and the name of what is wrong with it
     "comapre": "comapre",
-    "reproduce --sed 1": "--sed",
-    "reproduce --seed 5000000": "seed",
-    f"reproduce --seed {'9' * 30}": "--seed",
-    "reproduce --quick --out a-file": "a-file",
     "compare --dim 12": "--dim",
     "compare --metods=opti": "--metods",
     "compare --methods usf-ubc": "'usf-ubc': did you mean usf-ucb",
@@ -156,28 +147,3 @@ def test_help_for_a_reader_that_leaves_ends_silently(tmp_path: Path) -> None:
         _, errors = process.communicate(timeout=PATIENCE)
         assert errors == ""
         assert process.returncode == 1
-
-
-def test_ctrl_c_is_one_line_and_leaves_no_half_file(tmp_path: Path) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "zscout", "reproduce", "--quick"],
-        cwd=tmp_path,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # ignored in background shells
-    )
-    first = tmp_path / "out/runs.sqlite"
-
-    def holds_a_run() -> bool:
-        assert process.poll() is None
-        if first.exists():
-            with contextlib.suppress(sqlite3.OperationalError), contextlib.closing(sqlite3.connect(first)) as file:
-                return bool(file.execute("SELECT count(*) FROM runs").fetchone()[0])
-        return False
-
-    until(holds_a_run, "no run is stored")
-    os.kill(process.pid, signal.SIGINT)
-    _, errors = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 130
-    assert re.fullmatch(r"zscout: .*\d+ of \d+ runs.*\n", errors)
-    assert not list(first.parent.glob(".*"))

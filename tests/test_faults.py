@@ -377,7 +377,7 @@ def test_options_of_a_chart_are_not_passed_over(
         ["pretrain", "--out", "model", "--json", "file/log.json"],
         *(
             [command, "--out", "file/out"]
-            for command in ("pretrain", "chart", "compare", "tune", "reproduce", "export pointmaze-fb")
+            for command in ("pretrain", "chart", "compare", "tune", "export pointmaze-fb")
         ),
     ],
     ids=str,

@@ -15,13 +15,13 @@ from torch import Tensor
 from torch.testing import assert_close
 
 import zscout
+from reproduction.experiments.searches import random_problem
 from simulating import simulate
 from toys import Compass, Regression
 from zscout import METHODS, USFA, ExactModel, OnlineTransfer, TaskPosterior
 from zscout.base.types import HasHeads, HasHorizons, HasSecondMoment, HasStates
 from zscout.lab.arenas.grid import GridArena
 from zscout.models.calibration import Calibrated, calibrated, whitening
-from zscout.paper.experiments.searches import random_problem
 from zscout.transfer.belief.sums import Means
 from zscout.transfer.offline import constant_part, constant_part_of, fit_task
 from zscout.transfer.score.acquisition import UCB, LogDet, PathUCB

@@ -49,7 +49,7 @@ def test_wheel_and_sdist_hold_the_models_and_no_tests(built: tuple[Path, Path]) 
         assert {f"zscout/models/shipped/{model}/model.safetensors" for model in shipped()} <= set(names)
         assert "zscout/py.typed" in names
         assert any(name.startswith("zscout/live/") and name.endswith(".js") for name in names)  # the page
-        strangers = ("test", "benchmarks", "docs", "out", ".venv", ".github")
+        strangers = ("test", "reproduction", "benchmarks", "docs", "out", ".venv", ".github")
         assert not [name for name in names if name.startswith(strangers) or "__pycache__" in name]
         assert whole.stat().st_size <= 14.5e6
     outside = {name.partition("/")[0] for name in in_wheel} - {"zscout"}

@@ -11,10 +11,8 @@ import torch
 
 from benchmarks import point_measures
 from benchmarks.point_measures import best_z, main, returns
-from zscout.lab.arenas.arena import Tasks
-from zscout.lab.arenas.point import PointArena, task_named
-from zscout.lab.compare.statistics import Estimate
-from zscout.lab.compare.stored_results import (
+from reproduction.experiments.continuous import SHOWN, _measured_row, labels_figure
+from reproduction.stored_results import (
     LABEL_COUNTS,
     POINT_MAZE_FILE,
     StoredCell,
@@ -22,7 +20,9 @@ from zscout.lab.compare.stored_results import (
     stored_cells,
     stored_measures,
 )
-from zscout.paper.experiments.continuous import SHOWN, _measured_row, labels_figure
+from zscout.lab.arenas.arena import Tasks
+from zscout.lab.arenas.point import PointArena, task_named
+from zscout.lab.compare.statistics import Estimate
 
 ARENA = PointArena()
 NAMES = ["goal 3", "velocity 5"]

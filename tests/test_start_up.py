@@ -9,7 +9,7 @@ import zscout
 
 OPTIONAL = ("mujoco", "dm_control", "onnx", "onnxruntime", "huggingface_hub", "ray")
 ORDER = ("zscout", "gymnasium")
-HEAVY = ("torch", "scipy", "matplotlib", "benchmarks", *OPTIONAL)
+HEAVY = ("torch", "scipy", "matplotlib", "benchmarks", "reproduction", *OPTIONAL)
 
 
 def loaded_after(code: str) -> set[str]:

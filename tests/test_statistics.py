@@ -11,7 +11,7 @@ import pytest
 from zscout.lab.arenas.arena import Tasks
 from zscout.lab.arenas.grid import GridArena
 from zscout.lab.arenas.point import PointArena
-from zscout.lab.compare.comparison import Entrant, Outcome, Row, comparison, paired_cells, ranking_table
+from zscout.lab.compare.comparison import Entrant, Outcome, Row, compare_csv, comparison, paired_cells, ranking_table
 from zscout.lab.compare.statistics import Bootstrap, Estimate, interquartile_mean, ranks
 from zscout.lab.compare.tuning import (
     BUDGET,
@@ -27,7 +27,6 @@ from zscout.lab.compare.tuning import (
     stored_records,
     stored_settings,
 )
-from zscout.report.tables import compare_csv
 from zscout.transfer.methods import METHODS
 
 

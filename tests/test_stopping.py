@@ -17,6 +17,8 @@ ROOT = Path(__file__).parent.parent
 SCRIPT = "import sys\nfrom zscout.cli import main\nsys.exit(main())\n"  # as pip writes it
 COMPARE = ("compare", "--methods", "greedy", "--tasks", "1000", "--steps", "20", "--jobs", "2", "--out", "runs")
 LEAGUE = ("-m", "benchmarks.league", "--out", "league.json", "--workers", "2", "--only", "open-grid")
+REPRODUCE = ("-m", "reproduction", "--quick")
+BEGINNINGS = {"zscout": ("-m", "zscout", *COMPARE), "reproduction": REPRODUCE, "benchmarks": LEAGUE}
 
 
 def loading(process: int, library: str) -> bool:
@@ -72,7 +74,7 @@ def ctrl_c(process: "subprocess.Popen[str]") -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
-@pytest.mark.parametrize("words", [("-m", "zscout", *COMPARE), LEAGUE], ids=["zscout", "benchmarks"])
+@pytest.mark.parametrize("words", BEGINNINGS.values(), ids=BEGINNINGS)
 def test_ctrl_c_ends_in_one_line(words: tuple[str, ...], moment: str, tmp_path: Path) -> None:
     with terminal(*words, folder=tmp_path) as process:
         until(lambda: MOMENTS[moment](process.pid) or process.poll() is not None, f"it never {moment}")

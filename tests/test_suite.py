@@ -12,8 +12,8 @@ from benchmarks.league import CELLS, OWN, REPORTED_ON, TUNED_ON, measured
 from benchmarks.league_table import RECORD, League, Result
 from benchmarks.suite import MARGIN, Score, Standing, main
 from benchmarks.variants import switched_off
+from reproduction.stored_results import LEAGUE_FILE, POINT_MAZE_FILE, stored_cells
 from zscout.lab.arenas.arena import Tasks
-from zscout.lab.compare.stored_results import LEAGUE_FILE, POINT_MAZE_FILE, stored_cells
 from zscout.lab.compare.tuning import beyond_of, choose, stored_settings
 from zscout.lab.runs.spec import settings_json
 from zscout.transfer.belief.posterior import TaskPosterior

@@ -39,7 +39,6 @@ WRONG = [
     "transfer --features nowhere:table --gif new/out/x.gif",
     "transfer --world nowhere.txt --gif new/out/x.gif",
     "transfer --method nowhere:method --gif new/out/x.gif",
-    "reproduce --json a-file/x.json --out new/out",
     "bench --only live --json a-file/x.json --out new/out",
     "live --memory a-file --port 0",
 ]

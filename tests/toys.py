@@ -14,7 +14,7 @@ from zscout.base.types import Action, Obs, Vectors
 from zscout.transfer.belief.sums import ROUNDING
 from zscout.transfer.constants import DOUBT, PRIOR_RIDGES
 
-PAPER_MODELS = Path(__file__).parents[1] / "results" / "models"  # networks of the paper's recipe, without M
+PAPER_MODELS = Path(__file__).parents[1] / "reproduction" / "models"  # networks of the paper's recipe, without M
 
 
 class Fixed:

@@ -45,6 +45,6 @@ def handle_ctrl_c(handler: Handler) -> None:
 
 
 def is_command() -> bool:
-    """Whether this process is ``zscout`` or ``python -m zscout``."""
+    """Whether this process is ``zscout``, ``python -m zscout`` or ``python -m reproduction``."""
     program = sys.orig_argv[-len(sys.argv) :][:1]  # a script's path, or the module of python -m
-    return [word.rpartition(os.sep)[2].removesuffix(".exe") for word in program] == ["zscout"]
+    return [word.rpartition(os.sep)[2].removesuffix(".exe") for word in program] in (["zscout"], ["reproduction"])

@@ -4,10 +4,10 @@ import contextlib
 import io
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, is_dataclass
 from itertools import pairwise
-from typing import TypeAlias, cast, get_args
+from typing import Any, TypeAlias, cast, get_args
 
 import tyro
 from rich.console import Console
@@ -22,10 +22,9 @@ from zscout.cli.live import Live
 from zscout.cli.parts.output import UsageError, fail, silent_without_reader
 from zscout.cli.parts.progress import end_in_one_line, signals_stop_it
 from zscout.cli.pretrain import Pretrain
-from zscout.cli.reproduce import Reproduce
 from zscout.cli.transfer import Transfer
 
-Command: TypeAlias = Reproduce | Pretrain | Chart | Transfer | Compare | Tune | Bench | Live | Export
+Command: TypeAlias = Pretrain | Chart | Transfer | Compare | Tune | Bench | Live | Export
 COMMANDS: dict[str, type[Command]] = {kind.__name__.lower(): kind for kind in get_args(Command)}
 TAKE_ARENA = ("compare", "tune")  # as another name of --world
 DESCRIPTION = (
@@ -38,14 +37,18 @@ DESCRIPTION = (
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command; a user error prints one line and exits with code 2."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    run(_parse, list(sys.argv[1:] if arguments is None else arguments) or ["--help"])
+
+
+def run(parse: Callable[[list[str]], Any], words: list[str]) -> None:
+    """Run what is parsed from the words; a stop or a user error prints one line."""
     try:
         with signals_stop_it():
             with silent_without_reader():
                 if words == ["--version"]:
                     print(f"zscout {zscout.__version__}")
                     return
-                command = _parse(words or ["--help"])
+                command = parse(words)
             if not 0 <= (seed := getattr(command, "seed", 0)) < 2**63:
                 raise UsageError(f"--seed must be from 0 to {2**63 - 1}, got {seed}")
             command.run(Console(emoji=False, markup=False))  # names like mine:angry: and a[/b] are not markup
@@ -55,8 +58,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _parse(words: list[str]) -> Command:
     """Parse with tyro; print its boxed errors as one line."""
-    errors, kinds = io.StringIO(), dict[str, Callable[..., Command]](COMMANDS)
-    try:
+    kinds = dict[str, Callable[..., Command]](COMMANDS)
+    known = f"{words[0]} " if words[0] in COMMANDS else ""
+    with explained(f"zscout {known}".rstrip(), lambda: _unknown_option(words[0], words[1:]) if known else ""):
         if not words[0].startswith("-"):
             known_name(words[0], COMMANDS, "command")
         given = {word.partition("=")[0] for word in words}
@@ -64,17 +68,23 @@ def _parse(words: list[str]) -> Command:
             raise ValueError("--world and --arena are the same option: pass one of them")
         if "--data=" in words or ("--data", "") in pairwise(words):
             raise ValueError("--data must be a folder of episodes or a file, got an empty text")
+        found = tyro.extras.subcommand_cli_from_dict(kinds, prog="zscout", description=DESCRIPTION, args=words)
+        return cast(Command, found)
+
+
+@contextlib.contextmanager
+def explained(program: str, unknown: Callable[[], str] = str) -> Iterator[None]:
+    """Print an error of tyro as one line, or that of ``unknown`` if it has one."""
+    errors = io.StringIO()
+    try:
         with contextlib.redirect_stderr(errors):
-            found = tyro.extras.subcommand_cli_from_dict(kinds, prog="zscout", description=DESCRIPTION, args=words)
-            return cast(Command, found)
+            yield
     except ValueError as error:
         fail(str(error), code=2)
     except SystemExit as stop:
         if stop.code != 2:
             raise
-        known = f"{words[0]} " if words[0] in COMMANDS else ""
-        unknown = _unknown_option(words[0], words[1:]) if known else ""
-        fail(f"{unknown or _plain(_unboxed(errors.getvalue()))}; see zscout {known}--help", code=2)
+        fail(f"{unknown() or _plain(_unboxed(errors.getvalue()))}; see {program} --help", code=2)
 
 
 def _unknown_option(command: str, words: Sequence[str]) -> str:

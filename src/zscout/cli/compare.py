@@ -56,10 +56,9 @@ class Compare:
 
     def run(self, console: Console) -> None:
         """Run what is not stored yet, print one table."""
-        from zscout.lab.compare.comparison import comparison, episode_cells, paired_cells, ranking_table
-        from zscout.lab.compare.report_model import TextTable
+        from zscout.lab.compare.comparison import compare_csv, comparison, episode_cells, paired_cells, ranking_table
+        from zscout.lab.compare.tables import TextTable, terminal_table
         from zscout.lab.compare.tuning import about_settings, settings_of_file
-        from zscout.report.tables import compare_csv, terminal_table
 
         with usage_errors():
             self.files.check()
@@ -142,8 +141,8 @@ class Tune:
     def run(self, console: Console) -> None:
         """Run what is not stored yet, print the chosen settings."""
         from zscout.lab.compare.comparison import Entrant, comparison, ranking_table
+        from zscout.lab.compare.tables import terminal_table
         from zscout.lab.compare.tuning import beyond, candidates, choose, grids_of, merged, record_head, tried_settings
-        from zscout.report.tables import terminal_table
 
         with usage_errors():
             writable(self.json)

@@ -16,7 +16,7 @@ from zscout.worlds.registry import Place, of_kind
 
 if TYPE_CHECKING:
     from zscout.lab.arenas.arena import Arena
-    from zscout.lab.compare.report_model import TextTable
+    from zscout.lab.compare.tables import TextTable
     from zscout.lab.runs.executor import Executor
 
 OutputFile = Annotated[Path | None, tyro.conf.arg(metavar="FILE")]
@@ -205,7 +205,7 @@ class FileOptions:
 
     def write(self, console: Console, tables: "Sequence[TextTable]", content: dict[str, Any], csv: str) -> None:
         """Write the results to the requested files."""
-        from zscout.report.tables import to_markdown
+        from zscout.lab.compare.tables import to_markdown
 
         markdown = "\n".join(map(to_markdown, tables)).encode()
         write_files(console, (self.json, content), (self.csv, csv.encode()), (self.markdown, markdown))

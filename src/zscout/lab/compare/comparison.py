@@ -1,5 +1,7 @@
 """Comparison of methods on the same tasks and seeds: entrants, outcomes, ranked rows and table cells."""
 
+import csv
+import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
@@ -10,8 +12,8 @@ import numpy as np
 
 from zscout.lab.arenas.arena import FINAL_STEPS, NUMBERS, Arena, Task, Tasks
 from zscout.lab.arenas.source import UserObject
-from zscout.lab.compare.report_model import TextTable
 from zscout.lab.compare.statistics import Bootstrap, Estimate, ranks
+from zscout.lab.compare.tables import TextTable
 from zscout.lab.runs.spec import Spec, named, settings_json
 from zscout.lab.runs.store import Store
 from zscout.transfer.methods import Method
@@ -242,3 +244,26 @@ def paired_cells(rows: Sequence[Row], against: str) -> Cells:
         for row in rows
         if row.difference is not None and row.method != against
     ]
+
+
+def compare_csv(rows: Sequence[Row]) -> str:
+    """Every number of a comparison, one column each."""
+    flat = []
+    for row in rows:
+        cells: dict[str, Any] = {}
+        for name, value in row.to_json().items():
+            if isinstance(value, dict) and name != "settings":
+                cells |= {name if part == "value" else f"{name}_{part}": number for part, number in value.items()}
+            elif name == "episodes":
+                for k, share in enumerate(value, 1):
+                    cells |= {f"episode_{k}_{part}": number for part, number in share.items()}
+            elif name == "rank":
+                cells |= {"rank": value[0], "rank_worst": value[1]}
+            elif value is not None:
+                cells[name] = json.dumps(value) if name == "settings" else value
+        flat.append(cells)
+    file = io.StringIO()
+    writer = csv.DictWriter(file, list(dict.fromkeys(name for cells in flat for name in cells)), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(flat)
+    return file.getvalue()

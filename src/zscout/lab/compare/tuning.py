@@ -170,14 +170,9 @@ def settles(row: TuningRecord) -> bool:
 # Settings by name or file
 
 
-def stored(name: str) -> Any:
-    """The content of a file in ``lab/stored/``."""
-    return json.loads(files("zscout.lab").joinpath("stored", name).read_text())
-
-
 def stored_records() -> dict[str, TuningRecord]:
     """All stored tuning records, by arena."""
-    records: dict[str, TuningRecord] = stored("tuning.json")
+    records: dict[str, TuningRecord] = json.loads(files("zscout.lab").joinpath("stored/tuning.json").read_text())
     return records
 
 

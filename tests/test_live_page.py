@@ -19,10 +19,11 @@ from PIL import Image
 from playwright.sync_api import Browser, WebSocketRoute
 
 from browsing import Cable, Visitor
-from live import Served, served
+from live import Served
 from waiting import PATIENCE
 
 Arrive = Callable[..., Visitor]
+NEW = "#world=open-grid"  # of a link: a new run; without it a page takes the run over that is there
 CORNER = [(0, 7), (0, 8), (1, 8)]
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 
@@ -34,7 +35,7 @@ def arrive(server: Served, chrome: Browser) -> Iterator[Arrive]:
 
     def one(link: str = "", toured: bool = True, **window: Any) -> Visitor:
         context = chrome.new_context(**{"viewport": {"width": 1280, "height": 860}, **window})
-        visitors.append(Visitor(context.new_page(), link or server.link))
+        visitors.append(Visitor(context.new_page(), link or f"{server.link}{NEW}"))
         visitors[-1].arrive(toured)
         return visitors[-1]
 
@@ -243,15 +244,18 @@ def test_a_reward_painted_in_the_point_maze_is_found(arrive: Arrive, tmp_path: P
         page.click("#export-png")
     download.value.save_as(tmp_path / "maze.png")
     assert (tmp_path / "maze.png").read_bytes().startswith(b"\x89PNG")
-    # The link gives the same set-up in another window, and a reload the same run.
+    # A reload gives the same run, and the link the same set-up in another window.
     address, run = page.evaluate("location.href"), visitor.body("run")
+    page.reload()
+    visitor.until(lambda: visitor.body("run") == run and visitor.step() >= 260, "a reload loses the run")
     other = page.context.new_page()
     other.goto(address)
     second = Visitor(other, visitor.link)
     second.until(lambda: second.body("run") and second.body("run") != run, "the link begins no run")
     second.until(lambda: other.evaluate("location.hash") == page.evaluate("location.hash"), "another set-up")
-    page.reload()
-    visitor.until(lambda: visitor.body("run") == run and visitor.step() >= 260, "a reload loses the run")
+    visitor.until(lambda: page.is_visible("#banner button"), "it does not say that another page has taken over")
+    page.click("#banner button")
+    visitor.until(lambda: visitor.body("run") not in ("", run) and visitor.step() == 0, "it does not begin again")
     # Back on a grid, everything is as before.
     visitor.choose(choose_world="open-grid")
     assert page.input_value("#choose-features") == "laplacian-fine"
@@ -466,49 +470,6 @@ def test_a_person_teaches_the_walker_to_stand_by_thumbs(arrive: Arrive) -> None:
     visitor.until(lambda: "high" in (page.text_content(".likes-text") or ""), "no word of it")
 
 
-@pytest.mark.long
-def test_what_is_kept_on_the_server_is_there_for_the_next_visitor(chrome: Browser, tmp_path: Path) -> None:
-    with served("--memory", str(tmp_path / "tasks")) as server:
-        contexts = [chrome.new_context(viewport={"width": 1280, "height": 860}) for _ in range(2)]
-        first, second = (Visitor(context.new_page(), f"{server.link}#world=cheetah") for context in contexts)
-        first.arrive()
-        page = first.page
-        assert not page.is_visible("#behaviour-form")  # nothing is learned yet
-        page.click("[data-task=walk]")
-        first.fast()
-        first.play()
-        first.until(lambda: page.is_visible("#behaviour-form"), "it cannot be kept")
-        page.fill("#behaviour-name", "My <b>walk</b>")
-        page.click("#behaviour-save")
-        first.until(lambda: page.locator(".behaviour").count() == 1, "it is not kept")
-        assert page.text_content(".behaviour") == "My <b>walk</b>"
-        first.pause()
-        page.fill("#behaviour-name", "My <b>walk</b>")
-        [file] = (tmp_path / "tasks").iterdir()
-        before = file.stat().st_mtime_ns
-        page.click("#behaviour-save")
-        first.until(lambda: page.is_visible("text=Replace it"), "it does not ask")
-        assert file.stat().st_mtime_ns == before
-        page.click("text=Replace it")
-        first.until(lambda: file.stat().st_mtime_ns != before, "it is not replaced")
-        assert Axe().run(page).response["violations"] == []
-        second.arrive()
-        page = second.page
-        second.until(lambda: page.locator(".behaviour").count() == 1, "the next visitor does not see it")
-        page.click(".behaviour")
-        second.until(lambda: page.is_visible("#behaviour-stop"), "it is not shown")
-        page.click("#behaviour-stop")
-        page.click("[data-task=walk]")
-        second.fast()
-        second.play()
-        second.until(lambda: page.is_visible("#resembles"), "it does not say what it resembles")
-        assert "My <b>walk</b>" in (page.text_content("#resembles") or "")
-        assert [*first.wrong, *second.wrong] == []
-        for context in contexts:
-            context.close()
-    assert server.said == []
-
-
 def test_another_world_forgets_the_places_under_the_brush(arrive: Arrive, server: Served) -> None:
     with Cable(server.port) as cable:
         visitor = arrive(f"http://127.0.0.1:{cable.port}/?token={server.token}#world=point-maze")
@@ -602,7 +563,7 @@ def test_a_quadruped_has_its_own_tasks_and_words_and_its_curves_in_sight(arrive:
 def test_when_it_is_sure_it_says_so_asks_no_more_and_goes_on_by_one_key(chrome: Browser, server: Served) -> None:
     """The server's messages are altered on their way: to be sure takes a minute of good answers."""
     context = chrome.new_context(viewport={"width": 1440, "height": 900}, reduced_motion="reduce")
-    visitor = Visitor(context.new_page(), server.link)
+    visitor = Visitor(context.new_page(), f"{server.link}{NEW}")
     page, axe, sure, sent = visitor.page, Axe(), [False], []
 
     def altered(socket: WebSocketRoute) -> None:
@@ -667,7 +628,7 @@ def test_when_it_is_sure_it_says_so_asks_no_more_and_goes_on_by_one_key(chrome: 
 
 def test_a_lost_connection_is_taken_up_again_where_it_was(arrive: Arrive, server: Served) -> None:
     with Cable(server.port) as cable:
-        _cut_and_mend(arrive(server.link.replace(str(server.port), str(cable.port))), cable)
+        _cut_and_mend(arrive(f"{server.link}{NEW}".replace(str(server.port), str(cable.port))), cable)
 
 
 def _cut_and_mend(visitor: Visitor, cable: Cable) -> None:
@@ -690,6 +651,21 @@ def _cut_and_mend(visitor: Visitor, cable: Cable) -> None:
     visitor.until(lambda: visitor.body("playing") == "true", "it stands still after a reload")
     cut = ("WebSocket connection", "Failed to load resource")
     visitor.wrong = [wrong for wrong in visitor.wrong if not wrong.startswith(cut)]
+
+
+def test_a_second_page_takes_the_run_over_and_the_first_says_so(arrive: Arrive, server: Served) -> None:
+    first = arrive()
+    first.paint("good", *CORNER)
+    first.play()
+    first.until_step(5)
+    second = arrive(server.link)
+    first.until(lambda: "another tab" in (first.page.text_content("#banner") or ""), "it does not say so")
+    assert second.body("run") == first.body("run")
+    second.until_step(first.step() + 5)  # it plays on
+    seen = second.step()
+    first.page.click("#banner button")
+    first.until(lambda: first.body("connected") == "true" and first.step() > seen, "it does not take it back")
+    second.until(lambda: "another tab" in (second.page.text_content("#banner") or ""), "it does not say so")
 
 
 def test_on_a_phone_nothing_is_cut_and_a_finger_paints(arrive: Arrive) -> None:

@@ -42,7 +42,6 @@ WRONG = [
     "replay nowhere.json --json new/out/x.json",
     "reproduce --json a-file/x.json --out new/out",
     "bench --only live --json a-file/x.json --out new/out",
-    "live --memory a-file --port 0",
 ]
 OF_BENCHMARKS = [
     "atlas --body-name walker --atlas nowhere --out new/out.json",

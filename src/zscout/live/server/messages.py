@@ -17,7 +17,6 @@ FIELDS: Mapping[str, tuple[str, ...]] = {  # every valid message of a page: its 
     "skip": ("step",),
     "thumb": ("step", "value", "pace"),
     "show": ("z",),
-    "keep": ("name", "replace"),
     "prefer": ("number", "better"),
     "paint": ("cells", "value"),
     "task": ("number",),

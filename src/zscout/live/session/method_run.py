@@ -11,7 +11,6 @@ from zscout.lab.compare.trace_file import TracedRun
 from zscout.live.places.body import LiveBody
 from zscout.live.places.explanation import DIGITS, rounded
 from zscout.live.places.hidden_reward import Hidden
-from zscout.live.places.kept import resembled
 from zscout.live.places.run_so_far import RecordedStep, RunSoFar, Told
 from zscout.live.session.rehearsal import ACTIONS, OF_AN_ANSWER, Clip, Rehearsals, telling_clips
 from zscout.live.session.run_reward import RunReward
@@ -19,8 +18,6 @@ from zscout.live.session.setup import Setup
 from zscout.live.session.shown_walk import ShownWalk, behaviour_in
 from zscout.loop.rollout import Step
 from zscout.transfer.agent import OnlineTransfer
-from zscout.transfer.atlas.choice import OWN, choose_atlas
-from zscout.transfer.atlas.memory import Past
 from zscout.transfer.baselines.explorers import Exploring
 from zscout.transfer.baselines.rollout_searches import RolloutSearch
 from zscout.transfer.score.search import AnyZ, AtEstimate, PosteriorDraw
@@ -35,18 +32,15 @@ class MethodRun:
     """An agent and every step that it took.
 
     On a map it asks a person about places. A body that is sure keeps its z and learns from a person's thumbs only.
-    ``past``: the behaviours that it begins from, if its method has an atlas.
     """
 
-    def __init__(self, setup: Setup, name: str, reward: RunReward, past: Past | None = None) -> None:
+    def __init__(self, setup: Setup, name: str, reward: RunReward) -> None:
         self.name, self._world = name, setup.live_world
         self._body = self._world if isinstance(self._world, LiveBody) else None
         self._person = setup.who == "person"
         method = setup.build(name)
         limit = self._body.on_feet if self._body is not None and setup.upright else None
-        bfm = self._world.arena.bfm
-        past = past if choose_atlas(bfm, method, None, OWN) is not None else None
-        self.agent = OnlineTransfer(bfm, method, seed=setup.seed, limit=limit, memory=past)
+        self.agent = OnlineTransfer(self._world.arena.bfm, method, seed=setup.seed, limit=limit)
         self._weighs = not isinstance(method.search, AtEstimate | AnyZ | PosteriorDraw | RolloutSearch | Exploring)
         self._env = self._world.run(reward.table, reward.noise, self.agent.seeds.reshape(1))
         self.shown_z: Float[Tensor, " d"] | None = None  # what a person wants to see; None: the agent chooses
@@ -165,15 +159,13 @@ class MethodRun:
         }
 
     def _shown_seldom(self) -> dict[str, Any]:
-        """Some eigenvalues of V⁻¹, from the largest to the smallest, and the kept behaviour that this one resembles."""
+        """Some eigenvalues of V⁻¹, from the largest to the smallest."""
         if len(self.steps) >= self._seldom_due:
             # A late reward changes V without a step, so 0.
             self._seldom_due = len(self.steps) + (0 if self._body is None else SELDOM)
             all_of_them = 1 / self.agent.posterior.eigenvalues.cpu()
             some = np.linspace(0, len(all_of_them) - 1, min(len(all_of_them), DOUBTS)).round().astype(int)
             self._seldom = {"eigen": rounded(all_of_them[some], DIGITS + 2)}
-            if self.agent.past is not None:
-                self._seldom["resembles"] = resembled(self.agent)
         return self._seldom
 
     def traced(self) -> TracedRun:

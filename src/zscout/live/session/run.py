@@ -3,14 +3,12 @@
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from zscout.base.edge import as_index, as_size, in_range
 from zscout.lab.compare.trace_file import TraceFile
-from zscout.live.places.kept import kept_in
 from zscout.live.server.limits import Limits
-from zscout.live.server.messages import SETTINGS, Reply, encode, notice
+from zscout.live.server.messages import SETTINGS, Reply, encode
 from zscout.live.session.late_credit import credited, out_of_reach
 from zscout.live.session.method_run import MethodRun
 from zscout.live.session.offers import offer_of
@@ -28,7 +26,7 @@ SILENT_STEPS = 10  # steps that learn together that no thumb came
 class LiveRun:
     """A run without its clock. Public methods are the page's commands; one that raises ValueError changes nothing."""
 
-    def __init__(self, setup: Setup, most_steps: int, memory: Path | None = None) -> None:
+    def __init__(self, setup: Setup, most_steps: int) -> None:
         self.setup = setup  # would start this run again, with the hidden reward as it is now
         self._most, self._person = most_steps * offer_of(setup.world).length, setup.who == "person"
         self._frames: list[bytes] = []
@@ -36,9 +34,7 @@ class LiveRun:
         self._on_stage = offer_of(setup.world).kind == "stage"
         self._watched = self._person and self._on_stage
         self._reward = RunReward(setup)
-        self._kept = kept_in(memory, setup.live_world)
-        past = None if self._kept is None else self._kept.past
-        self._sides = [MethodRun(setup, name, self._reward, past) for name in setup.methods]
+        self._sides = [MethodRun(setup, name, self._reward) for name in setup.methods]
         self._pair: tuple[Clip, Clip] | None = None  # shown to the person
         self._asked_pairs = self._preferred = 0
         self._skipped = 0  # the last step that a person skipped
@@ -57,14 +53,8 @@ class LiveRun:
             "constants": self.setup.live_world.constants,
             "showing": self._sides[0].shown_z is not None,
         }
-        trouble = []
-        if self._kept is not None:
-            if resumed:
-                self._kept.read()  # another visitor may have kept one
-            head["kept"] = self._listed()
-            trouble = [notice("notice", self._kept.trouble)] if self._kept.trouble else []
         frames = filter(None, self._frames[known + 1 :])
-        return self._reply([encode(head), *self._reward.messages(), *frames, *self._ghosts.values(), *trouble])
+        return self._reply([encode(head), *self._reward.messages(), *frames, *self._ghosts.values()])
 
     def step(self) -> Reply:
         """One step of each method."""
@@ -150,16 +140,6 @@ class LiveRun:
         z, likes = side.best_z, side.frame(self._reward.hidden)["likes"]
         found = {"world": setup.world, "model": setup.model, "z": z, "likes": likes}
         return self._reply([encode({"is": "behaviour", **found})])
-
-    def keep(self, name: Any, replace: Any) -> Reply:
-        """Keep what was learned, under a name, for later runs."""
-        side = self._keeper
-        if self._kept is None or side is None:
-            raise ValueError(
-                "behaviours are kept of a body, by usf-ucb, if the server was started with --memory FOLDER"
-            )
-        self._kept.keep(name, side.agent, replace)
-        return self._reply([encode({"is": "kept", "name": name.strip(), "kept": self._listed()})])
 
     def show(self, z: Any) -> Reply:
         """Pause the agent and show the behaviour of a z; None: the agent goes on. Rewards count in both cases."""
@@ -251,16 +231,6 @@ class LiveRun:
         }
         self._ghosts |= new
         return [*new.values()]
-
-    @property
-    def _keeper(self) -> MethodRun | None:
-        """The method whose behaviour can be kept: it learns by the atlas."""
-        return next((side for side in self._sides if side.agent.atlas is not None), None)
-
-    def _listed(self) -> dict[str, Any]:
-        """The kept behaviours, and whether this run can add one."""
-        assert self._kept is not None
-        return {"behaviours": self._kept.listed(), "keeps": self._keeper is not None}
 
     @property
     def _newest(self) -> int:

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -18,7 +19,6 @@ from urllib.parse import parse_qs, urlsplit
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
-from benchmarks.live_load import family, resident
 from waiting import PATIENCE
 
 SMALL = {"features": "clusters", "model": "exact", "methods": ["random"]}  # a set-up that costs little
@@ -31,13 +31,25 @@ from zscout.live.server.server import LiveServer
 if __name__ == "__main__":
     import socket
     listening = socket.create_server(("127.0.0.1", 0))
-    server = LiveServer("token", ["127.0.0.1"], 1, Limits({limits}))
+    server = LiveServer("token", ["127.0.0.1"], Limits({limits}))
     print(f"http://127.0.0.1:{{listening.getsockname()[1]}}/?token=token", flush=True)
     limits = {{"ws_max_size": 65536, "ws_ping_interval": None, "timeout_graceful_shutdown": 1}}
     config = uvicorn.Config(server, log_level="warning", **limits)
     with contextlib.suppress(KeyboardInterrupt):
         uvicorn.Server(config).run(sockets=[listening])
 """
+
+
+def family(pid: int) -> list[int]:
+    """The ids of a process and of all its descendants."""
+    lists = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/children")]
+    return [pid, *(grown for line in lists for word in line.split() for grown in family(int(word)))]
+
+
+def resident(pid: int) -> int:
+    """Resident bytes of a process and its descendants."""
+    sizes = [re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{one}/status").read_text()) for one in family(pid)]
+    return sum(1024 * int(size[1]) for size in sizes if size is not None)
 
 
 @dataclass
@@ -79,7 +91,7 @@ class Served:
 
     @property
     def workers(self) -> list[int]:
-        """The child processes that hold runs."""
+        """The child process that holds the run."""
         return [pid for pid in self.children if "spawn_main" in Path(f"/proc/{pid}/cmdline").read_text()]
 
     @property
@@ -90,7 +102,7 @@ class Served:
 
 def zscout(*words: str) -> list[str]:
     """The command line of a live server."""
-    return [sys.executable, "-m", "zscout", "live", "--no-browser", "--port", "0", "--processes", "1", *words]
+    return [sys.executable, "-m", "zscout", "live", "--no-browser", "--port", "0", *words]
 
 
 @contextlib.contextmanager

@@ -41,7 +41,7 @@ def main() -> None:
     with served() as server, browser() as chrome:
 
         def visitor(**window: Any) -> Visitor:
-            one = Visitor(chrome.new_context(**window).new_page(), server.link)
+            one = Visitor(chrome.new_context(**window).new_page(), f"{server.link}#world=open-grid")
             one.arrive()
             return one
 

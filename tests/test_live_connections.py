@@ -71,7 +71,7 @@ def test_who_has_shown_the_token_stays_and_strangers_go_in_time() -> None:
 
 def test_there_is_a_limit_for_those_with_the_token_too_and_who_leaves_makes_room() -> None:
     async def scene() -> None:
-        limits = Limits(strangers=1, visitors=1)
+        limits = Limits(strangers=1, connections=9)
         connections, there = Connections(limits), []
         for port in range(limits.connections):
             there.append(opened(connections, "10.0.0.1", port))
@@ -106,7 +106,8 @@ def test_four_hundred_silent_connections_keep_no_visitor_waiting() -> None:
             lines = crowd(running, 400)
             visitor.frame(visitor.hear("frame")["step"] + 60)
             with page(running) as other:
-                other.begin()
+                other.say("resume", run=visitor.key, after=0)
+                other.frame(1)
             for line in lines:
                 line.close()
     assert running.said == []  # nobody found the process out of files

@@ -13,14 +13,13 @@ from typing import Any
 import pytest
 from starlette.applications import Starlette
 
-from benchmarks.live_load import resident
-from live import SERVE, SMALL, SMALL_MAZE, Page, page, served
+from live import SERVE, SMALL, SMALL_MAZE, Page, page, resident, served
 from waiting import PATIENCE
 from zscout.live.server import server
 from zscout.live.server import worker_calls as worker_side
 from zscout.live.server.limits import Limits
 from zscout.live.server.messages import FIELDS, RunLostError
-from zscout.live.server.workers import Worker
+from zscout.live.server.worker import Worker
 
 TAINTED = ("etc/passwd", "zscout_hostile", "os:system", "__import__")
 RAW = {  # what json.dumps would not write
@@ -121,7 +120,7 @@ class Here(Worker):
     """Runs in this process."""
 
     def __init__(self) -> None:
-        self.runs = 0
+        pass
 
     async def call(self, name: str, *arguments: Any) -> Any:
         return getattr(worker_side, name)(*arguments)
@@ -208,7 +207,7 @@ def test_hostile_messages_change_nothing(
 
 
 async def _told(rng: random.Random, count: int) -> dict[str, int]:
-    live = server.LiveServer("token", ["127.0.0.1"], 1, Limits(steps=60, rate=1e9, burst=1e9))
+    live = server.LiveServer("token", ["127.0.0.1"], Limits(steps=60, rate=1e9, burst=1e9))
     visitor, counts = Visitor(), dict.fromkeys(("hostile", "refused", "steps", "grown"), 0)
     async with live._lifespan(Starlette()), visitor.visiting(live):
         await visitor.say(json.dumps({"do": "begin", "setup": SMALL}))
@@ -233,7 +232,7 @@ async def _told(rng: random.Random, count: int) -> dict[str, int]:
                 assert "\n" not in answers[0].get("about", "")
                 assert dict(worker_side.RUNS) == runs, text
                 assert [(run, len(run._frames), run.setup) for run in runs.values()] == known, text
-            assert len(worker_side.RUNS) == len(live.visits) == 1
+            assert [*worker_side.RUNS] == [live.run.key]
         counts["grown"] = resident(os.getpid()) - before
         await visitor.say(json.dumps({"do": "begin", "setup": SMALL}))
         [frame] = [answer for answer in await visitor.say('{"do":"step"}') if answer["is"] == "frame"]
@@ -254,7 +253,7 @@ def test_processes_that_are_not_ready_at_first_are_asked_again(monkeypatch: pyte
             return await super().call(name, *arguments)
 
     async def scene() -> None:
-        live = server.LiveServer("token", ["127.0.0.1"], 1)
+        live = server.LiveServer("token", ["127.0.0.1"])
         async with live._lifespan(Starlette()):
             for first in ("notice", "hello"):
                 visitor = Visitor()

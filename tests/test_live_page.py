@@ -21,6 +21,7 @@ from live import Served
 from waiting import PATIENCE
 
 Arrive = Callable[..., Visitor]
+NEW = "#world=open-grid"  # of a link: a new run; without it a page takes the run over that is there
 CORNER = [(0, 7), (0, 8), (1, 8)]
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 
@@ -32,7 +33,7 @@ def arrive(server: Served, chrome: Browser) -> Iterator[Arrive]:
 
     def one(link: str = "", toured: bool = True, **window: Any) -> Visitor:
         context = chrome.new_context(**{"viewport": {"width": 1280, "height": 860}, **window})
-        visitors.append(Visitor(context.new_page(), link or server.link))
+        visitors.append(Visitor(context.new_page(), link or f"{server.link}{NEW}"))
         visitors[-1].arrive(toured)
         return visitors[-1]
 
@@ -241,15 +242,18 @@ def test_a_reward_painted_in_the_point_maze_is_found(arrive: Arrive, tmp_path: P
         page.click("#export-png")
     download.value.save_as(tmp_path / "maze.png")
     assert (tmp_path / "maze.png").read_bytes().startswith(b"\x89PNG")
-    # The link gives the same set-up in another window, and a reload the same run.
+    # A reload gives the same run, and the link the same set-up in another window.
     address, run = page.evaluate("location.href"), visitor.body("run")
+    page.reload()
+    visitor.until(lambda: visitor.body("run") == run and visitor.step() >= 260, "a reload loses the run")
     other = page.context.new_page()
     other.goto(address)
     second = Visitor(other, visitor.link)
     second.until(lambda: second.body("run") and second.body("run") != run, "the link begins no run")
     second.until(lambda: other.evaluate("location.hash") == page.evaluate("location.hash"), "another set-up")
-    page.reload()
-    visitor.until(lambda: visitor.body("run") == run and visitor.step() >= 260, "a reload loses the run")
+    visitor.until(lambda: page.is_visible("#banner button"), "it does not say that another page has taken over")
+    page.click("#banner button")
+    visitor.until(lambda: visitor.body("run") not in ("", run) and visitor.step() == 0, "it does not begin again")
     # Back on a grid, everything is as before.
     visitor.choose(choose_world="open-grid")
     assert page.input_value("#choose-features") == "laplacian-fine"
@@ -557,7 +561,7 @@ def test_a_quadruped_has_its_own_tasks_and_words_and_its_curves_in_sight(arrive:
 def test_when_it_is_sure_it_says_so_asks_no_more_and_goes_on_by_one_key(chrome: Browser, server: Served) -> None:
     """The server's messages are altered on their way: to be sure takes a minute of good answers."""
     context = chrome.new_context(viewport={"width": 1440, "height": 900}, reduced_motion="reduce")
-    visitor = Visitor(context.new_page(), server.link)
+    visitor = Visitor(context.new_page(), f"{server.link}{NEW}")
     page, axe, sure, sent = visitor.page, Axe(), [False], []
 
     def altered(socket: WebSocketRoute) -> None:
@@ -622,7 +626,7 @@ def test_when_it_is_sure_it_says_so_asks_no_more_and_goes_on_by_one_key(chrome: 
 
 def test_a_lost_connection_is_taken_up_again_where_it_was(arrive: Arrive, server: Served) -> None:
     with Cable(server.port) as cable:
-        _cut_and_mend(arrive(server.link.replace(str(server.port), str(cable.port))), cable)
+        _cut_and_mend(arrive(f"{server.link}{NEW}".replace(str(server.port), str(cable.port))), cable)
 
 
 def _cut_and_mend(visitor: Visitor, cable: Cable) -> None:
@@ -645,6 +649,21 @@ def _cut_and_mend(visitor: Visitor, cable: Cable) -> None:
     visitor.until(lambda: visitor.body("playing") == "true", "it stands still after a reload")
     cut = ("WebSocket connection", "Failed to load resource")
     visitor.wrong = [wrong for wrong in visitor.wrong if not wrong.startswith(cut)]
+
+
+def test_a_second_page_takes_the_run_over_and_the_first_says_so(arrive: Arrive, server: Served) -> None:
+    first = arrive()
+    first.paint("good", *CORNER)
+    first.play()
+    first.until_step(5)
+    second = arrive(server.link)
+    first.until(lambda: "another tab" in (first.page.text_content("#banner") or ""), "it does not say so")
+    assert second.body("run") == first.body("run")
+    second.until_step(first.step() + 5)  # it plays on
+    seen = second.step()
+    first.page.click("#banner button")
+    first.until(lambda: first.body("connected") == "true" and first.step() > seen, "it does not take it back")
+    second.until(lambda: "another tab" in (second.page.text_content("#banner") or ""), "it does not say so")
 
 
 def test_on_a_phone_nothing_is_cut_and_a_finger_paints(arrive: Arrive) -> None:

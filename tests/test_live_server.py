@@ -1,6 +1,5 @@
 """The live server in its own process, over real sockets, with friendly and hostile clients."""
 
-import asyncio
 import contextlib
 import json
 import os
@@ -9,19 +8,17 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from benchmarks.live_load import Load, Visitor, family
 from commands import run_zscout
 from live import SERVE, SMALL, Page, Served, page, served, zscout
 from waiting import PATIENCE, until
 
-ROOT = Path(__file__).parents[1]
 HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'",
     "x-content-type-options": "nosniff",
@@ -253,20 +250,6 @@ def test_a_person_is_waited_for(server: Served) -> None:
         visitor.frame(8)
 
 
-def test_two_visitors_do_not_see_each_other(server: Served) -> None:
-    with page(server) as one, page(server) as other:
-        one.begin(seed=1)
-        other.begin(seed=2)
-        assert one.key != other.key
-        one.say("paint", cells=[0], value=5)
-        assert one.hear("reward")["reward"][0] == 5
-        other.say("step")
-        assert other.hear("frame")["step"] == 1
-        other.say("reset")
-        assert other.hear("begun")["reward"][0] == 0
-        assert "person" in one.refusal("give", step=1, value=1)
-
-
 # Disconnecting and resuming
 
 
@@ -318,54 +301,72 @@ def test_the_point_maze_is_played_and_resumed_as_grids_are(server: Served) -> No
         assert again.frame(0)["step"] == 0
 
 
-def test_a_run_without_a_page_does_not_move(server: Served) -> None:
-    with page(server) as visitor, page(server) as other:
-        for one in (visitor, other):
-            one.begin()
-            one.say("speed", value=30)
-            one.say("play")
-        visitor.close()  # right behind the message
-        other.frame(60)  # as many steps as the run without a page would have made
+def test_a_wrong_key_gives_no_run(server: Served) -> None:
+    with page(server) as owner:
+        owner.begin()
     with page(server) as again:
-        again.say("resume", run=visitor.key, after=0)
+        wrong: list[Any] = [owner.key[:-1], owner.key + "A", "", "A" * 22, 0, None, [owner.key], {"run": owner.key}]
+        for key in wrong:
+            again.say("resume", run=key, after=0)
+            assert again.hear() == GONE
+        for after in (-2, 10**9, "0", None, 1.5, True):
+            assert "after must be the last step" in again.refusal("resume", run=owner.key, after=after)
+        assert "no run yet" in again.refusal("step")
+        again.say("resume", run=owner.key, after=0)  # the refused messages did not affect it
+        assert again.hear()["is"] == "begun"
+        again.say("step")
+        assert again.frame(1)["step"] == 1
+
+
+def test_the_second_page_takes_the_run_over_and_the_first_is_told(server: Served) -> None:
+    with contextlib.closing(Page(server)) as first:
+        first.begin()
+        first.say("speed", value=30)
+        first.say("play")
+        seen = first.frame(3)["step"]
+        with contextlib.closing(Page(server)) as second:
+            assert first.closed() == 4409
+            hello = second.hear()
+            assert (hello["is"], hello["run"]) == ("hello", first.key)
+            second.say("resume", run=hello["run"], after=-1)
+            assert second.hear()["is"] == "begun"
+            assert [second.hear("frame")["step"] for _ in range(seen + 1)] == [*range(seen + 1)]
+            second.frame(seen + 5)  # it plays on
+            with page(server) as third:
+                assert second.closed() == 4409
+                third.begin()
+                assert third.key != first.key
+
+
+def test_a_run_without_a_page_does_not_move(server: Served) -> None:
+    with page(server) as visitor:
+        visitor.begin()
+        visitor.say("speed", value=30)
+        visitor.say("play")
+    with page(server) as again:
+        again.say("resume", run=visitor.key, after=-1)
         again.hear("begun")
         missed = []
         while (answer := again.hear("frame", "status"))["is"] == "frame":
             missed.append(answer["step"])
         assert answer["playing"]
-        assert missed == list(range(1, 1 + len(missed)))
-        assert len(missed) < 30
+        assert missed == [*range(len(missed))]
+        again.say("pause")
+        while again.hear("status")["playing"]:
+            pass
+    with page(server) as later:  # paused: what it has now, it has later
+        later.say("resume", run=visitor.key, after=-1)
+        kept = []
+        while (answer := later.hear("begun", "frame", "status"))["is"] != "status":
+            kept.append(answer)
+        assert (answer["playing"], kept[0]["is"]) == (False, "begun")
+        later.say("step")
+        assert later.hear("frame")["step"] == len(kept) - 1
 
 
-def test_a_wrong_key_gives_no_run(server: Served) -> None:
-    with page(server) as owner, page(server) as visitor:
-        owner.begin()
-        wrong: list[Any] = [owner.key[:-1], owner.key + "A", "", "A" * 22, 0, None, [owner.key], {"run": owner.key}]
-        for key in wrong:
-            visitor.say("resume", run=key, after=0)
-            assert visitor.hear() == GONE
-        visitor.begin()  # a new one
-        for after in (-2, 10**9, "0", None, 1.5, True):
-            assert "after must be the last step" in visitor.refusal("resume", run=owner.key, after=after)
-        owner.say("step")
-        assert owner.hear("frame")["step"] == 1  # the refused messages did not affect the owner
-
-
-def test_the_second_tab_takes_over_and_the_first_is_told(server: Served) -> None:
-    with page(server) as first, page(server) as second:
-        first.begin()
-        first.say("speed", value=30)
-        first.say("play")
-        seen = first.frame(3)["step"]
-        second.say("resume", run=first.key, after=seen)
-        assert second.hear()["is"] == "begun"
-        assert first.closed() == 4409
-        second.frame(seen + 5)
-
-
-def test_a_small_server_ends_runs_in_time_and_refuses_or_replaces_visitors() -> None:
-    with served("--visitors", "2", "--steps", "3") as small:
-        with page(small) as one, page(small) as two:
+def test_a_run_ends_after_the_most_steps() -> None:
+    with served("--steps", "3") as small:
+        with page(small) as one:
             one.begin()
             one.say("speed", value=30)
             one.say("play")
@@ -377,63 +378,21 @@ def test_a_small_server_ends_runs_in_time_and_refuses_or_replaces_visitors() -> 
             one.hear("begun")
             status = one.hear("status")
             assert (status["ended"], status["playing"], status["waiting"]) == (False, False, False)
-            two.begin()
-            assert Page(small).closed() == 4429
-            two.drop()
-            until(lambda: _has_room(small), "a dropped connection keeps its place")
-            with page(small) as three:
-                three.begin()  # replaces the run that nobody watches
-                one.close()
-                until(lambda: _has_room(small), "a closed connection keeps its place")
-                with page(small) as four:
-                    four.say("resume", run=two.key, after=0)
-                    assert four.hear() == GONE
-                    four.say("resume", run=one.key, after=0)
-                    assert four.hear()["is"] == "begun"
         assert small.said == []
 
 
-def _has_room(server: Served) -> bool:
-    visitor = Page(server)
-    try:
-        return visitor.hear() != {}
-    except ConnectionClosed:
-        return False
-    finally:
-        visitor.close()
-
-
 @pytest.mark.long
-def test_a_page_that_does_not_read_delays_nobody_else() -> None:
-    # The server waits for the page that does not read without a limit, so any visitor blocked by it would miss frames.
-    with served(script=SERVE.format(limits="send_seconds=1e6, rate=1e9, burst=1e9")) as running:
-        with page(running) as quick, _deaf(running) as (key, newest):
-            quick.begin(model="exact", features="laplacian")
-            quick.say("speed", value=30)
-            quick.say("play")
-            quick.frame(20)
-            before = running.memory
-            quick.frame(200)
-            assert running.memory - before < 20 * 2**20  # the unread messages are 40 MB
-            with page(running) as again:
-                again.say("resume", run=key, after=newest)
-                assert again.hear()["is"] == "begun"
-                assert again.hear("frame", "status")["is"] == "status"  # it has not moved since
-                again.say("play")
-                again.frame(newest + 5)
-        assert running.said == []
-
-
-@pytest.mark.long
-def test_a_page_that_does_not_read_for_long_loses_its_place() -> None:
-    with served(script=SERVE.format(limits="visitors=1, send_seconds=5, rate=1e9, burst=1e9")) as running:
+@pytest.mark.parametrize("seconds", [5.0, 1e6])
+def test_a_page_that_does_not_read_loses_its_run_to_the_next_one(seconds: float) -> None:
+    with served(script=SERVE.format(limits=f"send_seconds={seconds}, rate=1e9, burst=1e9")) as running:
         with _deaf(running) as (key, newest):
-            until(lambda: _has_room(running), "who does not read keeps its place")
+            before = running.memory
             with page(running) as again:
                 again.say("resume", run=key, after=newest)
                 assert again.hear()["is"] == "begun"
                 again.say("step")
                 again.frame(newest + 1)
+                assert running.memory - before < 20 * 2**20  # the unread messages are 40 MB
         assert running.said == []
 
 
@@ -576,13 +535,13 @@ def ended(server: Served, by: signal.Signals = signal.SIGINT) -> tuple[int, str]
 
 @pytest.mark.parametrize("by", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
 def test_ctrl_c_ends_it_in_one_line_and_leaves_no_process(by: signal.Signals) -> None:
-    with served("--processes", "2") as running:
+    with served() as running:
         with page(running) as visitor:
             visitor.begin(reward={"task": 1})
             visitor.say("play")
             visitor.frame(2)
             started = running.children
-            assert len(running.workers) == 2
+            assert len(running.workers) == 1
             code, said = ended(running, by)
             assert visitor.closed() == 1012
         assert code == 0
@@ -594,7 +553,7 @@ def test_ctrl_c_ends_it_in_one_line_and_leaves_no_process(by: signal.Signals) ->
 @pytest.mark.parametrize("somebody", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_ctrl_c_before_it_is_ready_is_as_clean(somebody: bool) -> None:
     with served() as running, contextlib.ExitStack() as stack:
-        until(lambda: running.children, "no process holds runs")
+        until(lambda: running.children, "no process holds the run")
         if somebody:
             visitor = Page(running)
             stack.callback(visitor.close)
@@ -633,10 +592,7 @@ def test_a_port_in_use_is_said_in_one_line_that_names_a_free_one(tmp_path: Path)
 
 MISTAKES = {  # options, and the name of what is wrong with them
     "--port 70000": "--port",
-    "--visitors 0": "--visitors",
     "--steps 0": "--steps",
-    "--processes -1": "--processes",
-    "--memory /dev/null": "--memory",
     "--host no.such.host.invalid": "'no.such.host.invalid'",
     "--host 192.0.2.1": "192.0.2.1",
 }
@@ -684,7 +640,7 @@ def test_a_missing_dependency_is_named_with_the_install_command() -> None:
 
 
 @pytest.mark.parametrize("playing", [True, pytest.param(False, marks=pytest.mark.long)])
-def test_a_process_that_was_killed_takes_its_runs_with_it_and_nothing_else(playing: bool) -> None:
+def test_a_process_that_was_killed_takes_its_run_with_it_and_nothing_else(playing: bool) -> None:
     with served() as running:
         with page(running) as visitor:
             visitor.begin()
@@ -704,8 +660,6 @@ def test_a_process_that_was_killed_takes_its_runs_with_it_and_nothing_else(playi
             visitor.begin()
             visitor.say("step")
             assert visitor.frame(1)["step"] == 1
-            with page(running) as other:
-                other.begin()
             assert worker not in running.workers
         assert ended(running)[0] == 0
         assert running.said == []
@@ -714,7 +668,7 @@ def test_a_process_that_was_killed_takes_its_runs_with_it_and_nothing_else(playi
 @pytest.mark.long
 def test_a_process_killed_while_it_starts_is_started_again() -> None:
     with served() as running:
-        until(lambda: running.workers, "no process holds runs")
+        until(lambda: running.workers, "no process holds the run")
         [worker] = running.workers
         os.kill(worker, signal.SIGKILL)
         for _ in range(2):
@@ -732,76 +686,3 @@ def test_a_process_killed_while_nobody_is_there_is_noticed_by_nobody(server: Ser
         until(lambda: worker not in server.workers, "it lives")
         visitor.say("begin", setup=SMALL)
         assert visitor.hear()["is"] == "begun"
-
-
-# The measurement
-
-
-def measure(*words: str) -> list[str]:
-    return [sys.executable, "-m", "benchmarks.live_load", *words]
-
-
-@pytest.mark.long
-def test_the_steps_that_were_asked_for_are_counted() -> None:
-    class Socket:
-        async def send(self, _: str) -> None:
-            pass
-
-        async def __aiter__(self) -> AsyncIterator[str]:
-            for step in range(8):
-                yield json.dumps({"is": "frame", "step": step}, separators=(",", ":"))
-                yield '{"is":"status"}'
-
-    visitor = Visitor(Load(visitors=1, speed=2.0, seconds=2.0), 0, Socket())  # type: ignore[arg-type]
-    asyncio.run(visitor.watch())
-    assert len(visitor.late) == 4
-
-
-@pytest.mark.long
-def test_the_load_is_measured_and_written(tmp_path: Path) -> None:
-    words = ["--visitors", "2", "--speed", "5", "--seconds", "3", "--slow", "1", "--json", str(tmp_path / "load.json")]
-    done = subprocess.run(measure(*words), cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-    found = json.loads((tmp_path / "load.json").read_text())
-    assert found["steps"]["wanted"] == 30
-    assert 0 <= found["steps"]["delivered"] <= 30
-    assert found["rate"]["least"] <= found["rate"]["mean"] == found["steps"]["delivered"] / 6
-    assert 0 < found["latency"]["median"] <= found["latency"]["p99"] <= found["latency"]["greatest"]
-    assert 50 * 2**20 < found["memory"]["before"] < found["memory"]["begun"] * 1.1
-    assert found["cpu"] > 0
-    assert f"{found['steps']['delivered']} ({found['steps']['share']:.1%})" in done.stdout
-
-
-@pytest.mark.long
-def test_a_measurement_that_is_stopped_leaves_no_server() -> None:
-    process = subprocess.Popen(
-        measure("--visitors", "1", "--seconds", "60"),
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # ignored in background shells
-    )
-    until(lambda: len(family(process.pid)) > 2, "no server was started")
-    started = family(process.pid)[1:]
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=PATIENCE)
-    assert (process.returncode, errors) == (130, "zscout: stopped; files already written are complete\n")
-    until(lambda: not any(_lives(pid) for pid in started), "processes are left")
-
-
-@pytest.mark.parametrize(
-    ("words", "why"),
-    [
-        (["--visitors", "0"], "at least one visitor"),
-        (["--seconds", "0"], "from 1 to 9900 steps"),
-        (["--seconds", "1e9"], "from 1 to 9900 steps"),
-        (["--features", "waves", "--visitors", "1"], "there is no feature set 'waves'"),
-    ],
-)
-@pytest.mark.long
-def test_what_cannot_be_measured_is_said_in_one_line(words: list[str], why: str) -> None:
-    done = subprocess.run(measure(*words), cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=False)
-    assert done.returncode == 1
-    assert done.stderr.count("\n") == 1
-    assert why in done.stderr

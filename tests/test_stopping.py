@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.live_load import family
+from live import family
 from waiting import PATIENCE, until
 
 ROOT = Path(__file__).parent.parent

@@ -40,7 +40,6 @@ WRONG = [
     "transfer --world nowhere.txt --gif new/out/x.gif",
     "transfer --method nowhere:method --gif new/out/x.gif",
     "bench --only live --json a-file/x.json --out new/out",
-    "live --memory a-file --port 0",
 ]
 OF_BENCHMARKS = [
     "atlas --body-name walker --atlas nowhere --out new/out.json",

@@ -10,15 +10,12 @@ import socket
 import sys
 import webbrowser
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated
 
-import tyro
 from rich.console import Console
 
 from zscout.base.hints import how_to_install
 from zscout.cli.parts.options import Quick
-from zscout.cli.parts.output import UsageError, say, writable_folder
+from zscout.cli.parts.output import UsageError, say
 
 
 @dataclass(frozen=True)
@@ -28,24 +25,18 @@ class Live:
     host: str = "127.0.0.1"  # Address to listen on; other than the default, anyone with the link can connect.
     port: int = 8730  # Port; 0 picks a free one.
     no_browser: Quick = False  # Print the link, do not open a browser.
-    visitors: int = 20  # Most visitors at the same time.
     steps: int = 1000  # Most steps of a run; of a body 20 times as many.
-    processes: int = 0  # Number of worker processes; 0: one per core, at most four.
     seed: int = 0  # Seed of the first run; the page can change it.
-    # Folder where visitors keep behaviours of bodies; later runs begin from them.
-    memory: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
 
     def run(self, console: Console) -> None:
         """Serve until Ctrl-C."""
         missing = [name for name in ("starlette", "uvicorn", "websockets") if importlib.util.find_spec(name) is None]
         if missing:
             raise UsageError(f"the page needs {', '.join(missing)}: {how_to_install('live')}")
-        sizes = {"port": (0, 65535), "visitors": (1, 1000), "steps": (1, 10_000), "processes": (0, 64)}
-        for name, (low, high) in {**sizes, "seed": (0, 2**31 - 1)}.items():
+        sizes = {"port": (0, 65535), "steps": (1, 10_000), "seed": (0, 2**31 - 1)}
+        for name, (low, high) in sizes.items():
             if not low <= getattr(self, name) <= high:
                 raise UsageError(f"--{name} must be from {low} to {high}, got {getattr(self, name)}")
-        if self.memory is not None:
-            writable_folder(self.memory, "--memory")
         import uvicorn
 
         from zscout.live.server.limits import Limits, limit_log
@@ -57,10 +48,8 @@ class Live:
         everywhere = not ipaddress.ip_address(host).is_loopback
         shown = "127.0.0.1" if host in ("0.0.0.0", "::") else host
         link = f"http://{f'[{shown}]' if ':' in shown else shown}:{port}/?token={token}"
-        processes = self.processes or min(4, os.cpu_count() or 1)
-        limits = Limits(visitors=self.visitors, steps=self.steps)
         hosts = ["*"] if everywhere else ["localhost", "[::1]", host]
-        server = LiveServer(token, hosts, processes, limits, self.seed, self.memory)
+        server = LiveServer(token, hosts, Limits(steps=self.steps), self.seed)
         if everywhere:
             who = "Whoever has the link can use this page, and what is sent is not encrypted."
             say(console, f"Warning: {host} can be reached from other machines. {who}", style="bold yellow")

@@ -47,10 +47,10 @@ def write_files(console: Console, *files: tuple[Path | None, Any]) -> None:
             say(console, f"wrote {(write_bytes if isinstance(content, bytes) else write_json)(path, content)}")
 
 
-def writable_folder(path: Path, option: str = "--out") -> None:
+def writable_folder(path: Path) -> None:
     """Raise before anything runs if files cannot be written to the folder."""
     if path.exists() and not path.is_dir():
-        raise UsageError(f"{path} is a file; {option} names a folder")
+        raise UsageError(f"{path} is a file; --out names a folder")
     writable(path / "any")
 
 

@@ -31,7 +31,6 @@ const session = new Session({
     trace: saveTrace,
     credit: (message) => thumbs.told(message),
     behaviour: (message) => behaviours.learned(message),
-    kept: (message) => behaviours.kept(message),
     showing: (message) => behaviours.showing(message),
     clips: (message) => clips.received(message),
     preferred: (message) => clips.preferred(message),

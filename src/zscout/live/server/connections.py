@@ -20,7 +20,7 @@ class Connections:
     """Counts connections from when they open, before a byte is read.
 
     One that has not sent the token is a stranger, and is closed after a few seconds. At the limit of strangers, a new
-    one replaces the oldest of the host that has most. So a visitor, who sends the token at once, always gets in.
+    one replaces the oldest of the host that has most. So a page that sends the token at once always gets in.
     """
 
     def __init__(self, limits: Limits) -> None:

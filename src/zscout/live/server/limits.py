@@ -1,25 +1,18 @@
-"""Limits on what visitors can cost: counts, message rates and log length."""
+"""Limits on what a page can cost: counts, message rates and log length."""
 
 import logging
 import time
 from dataclasses import dataclass
 from typing import TextIO
 
-PRICES = {
-    **dict.fromkeys(("trace", "resume", "clips", "keep"), 25.0),
-    **dict.fromkeys(("begin", "prefer", "behaviour", "reset"), 5.0),
-    **dict.fromkeys(("task", "paint", "clear", "show"), 2.0),
-}
-"""Messages that count as several plain ones, because they cost the server more."""
 LOG_BURST, LOG_SECONDS = 20, 10.0  # log records at once, then one in this time
 LONGEST_RECORD = 4_000  # characters
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What one visitor, and all together, may use."""
+    """What a page may use, and who has not sent the token."""
 
-    visitors: int = 20  # at once
     steps: int = 1_000  # of a run on a map; this also bounds its memory, a few kilobytes a step
     longest: int = 20  # times as many: a run of a body, which keeps about a kilobyte a step
     answers: int = 200  # comparisons of a run: each step costs as much as all of them
@@ -27,22 +20,17 @@ class Limits:
     rate: float = 50.0  # messages a second …
     burst: float = 100.0  # … and at once
     strikes: int = 1_000  # messages above the rate before the connection is closed
-    keep_seconds: float = 600.0  # how long a run is kept for a disconnected visitor
     slowest: float = 0.5  # steps a second
     fastest: float = 50.0  # the cheetah in real time
     send_seconds: float = 30.0  # for a page to read what it was sent
     strangers: int = 64  # connections that have not sent the token …
     token_seconds: float = 10.0  # … and how long they may take
+    connections: int = 96  # in all: a browser uses seven for a page
 
     @property
     def last_step(self) -> int:
         """Of any run."""
         return self.steps * self.longest
-
-    @property
-    def connections(self) -> int:
-        """In all: a visitor's browser uses six for files and one for the run; one is spare."""
-        return self.strangers + 8 * self.visitors
 
 
 class TokenBucket:
@@ -52,19 +40,15 @@ class TokenBucket:
         self._burst, self._rate = burst, rate
         self._left, self._last = burst, time.monotonic()
 
-    def take(self, price: float = 1.0) -> bool:
-        """Whether a message of this price is within the limit; a refused one costs nothing."""
+    def take(self) -> bool:
+        """Whether one more message is within the limit."""
         now = time.monotonic()
         self._left = min(self._burst, self._left + (now - self._last) * self._rate)
         self._last = now
-        if self._left < price:
+        if self._left < 1:
             return False
-        self._left -= price
+        self._left -= 1
         return True
-
-    def give_back(self, price: float) -> None:
-        """Refund a message that failed."""
-        self._left += price
 
 
 class LimitedLog(logging.StreamHandler[TextIO]):

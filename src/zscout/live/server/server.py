@@ -1,4 +1,4 @@
-"""The web server: the page, its files, and a WebSocket for each visitor."""
+"""The web server: the page, its files, and the page's WebSocket."""
 
 import asyncio
 import contextlib
@@ -6,6 +6,7 @@ import hmac
 import logging
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.datastructures import MutableHeaders
@@ -19,10 +20,10 @@ from starlette.types import Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from zscout.live.server.connections import Connections, PageSocket
-from zscout.live.server.limits import PRICES, Limits, TokenBucket
-from zscout.live.server.messages import MessageError, RunLostError, notice, parse
-from zscout.live.server.visits import Visits
-from zscout.live.server.workers import Worker
+from zscout.live.server.limits import Limits, TokenBucket
+from zscout.live.server.messages import MessageError, RunLostError, encode, notice, parse
+from zscout.live.server.watched_run import WatchedRun
+from zscout.live.server.worker import Worker
 
 PAGE = Path(__file__).parents[1] / "page"
 HEADERS = {
@@ -37,33 +38,24 @@ HEADERS = {
     "Cache-Control": "no-cache",
 }
 NO_TOKEN, TOO_MANY, BROKEN = 4401, 4429, 1011  # close codes
-PAUSES = (1.0, 4.0)  # seconds between attempts to start the worker processes
+PAUSES = (1.0, 4.0)  # seconds between attempts to start the worker process
 
 log = logging.getLogger("zscout.live")
 
 
 class LiveServer:
-    """The page's server, an ASGI application. ``memory``: a folder where visitors keep behaviours of bodies."""
+    """The page's server, an ASGI application, for one person."""
 
-    def __init__(
-        self,
-        token: str,
-        hosts: list[str],
-        workers: int,
-        limits: Limits | None = None,
-        seed: int = 0,
-        memory: Path | None = None,
-    ) -> None:
+    def __init__(self, token: str, hosts: list[str], limits: Limits | None = None, seed: int = 0) -> None:
         self.token, self.limits = token, limits or Limits()
-        self.visits, self.connections = Visits(self.limits, memory), Connections(self.limits)
-        self._count, self._seed = workers, seed
-        self._pages: set[PageSocket] = set()
-        self._hello: asyncio.Task[bytes] | None = None
+        self._worker, self._seed = Worker(), seed
+        self.run, self.connections = WatchedRun(self._worker, self.limits), Connections(self.limits)
+        self._offers: asyncio.Task[dict[str, Any]] | None = None
         self._app = Starlette(
             routes=[
                 Route("/", self._index),
                 Mount("/static", StaticFiles(directory=PAGE)),
-                WebSocketRoute("/ws", self._visit),
+                WebSocketRoute("/ws", self._serve_page),
             ],
             middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=hosts)],
             lifespan=self._lifespan,
@@ -83,17 +75,15 @@ class LiveServer:
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
-        self.visits.workers = [Worker() for _ in range(self._count)]
-        self._ready()  # start the processes now, so that they are ready when the page is
-        sweeper = asyncio.create_task(self.visits.sweep())
+        self._ready()  # start the process now, so that it is ready when the page is
+        clock = asyncio.create_task(self.run.keep_time())
         try:
             yield
         finally:
-            sweeper.cancel()
-            if self._hello is not None:
-                self._hello.cancel()
-            for worker in self.visits.workers:
-                worker.end()
+            clock.cancel()
+            if self._offers is not None:
+                self._offers.cancel()
+            self._worker.end()
 
     async def _index(self, request: Request) -> Response:
         given = request.query_params.get("token")
@@ -114,7 +104,7 @@ class LiveServer:
     def _is_token(self, text: str) -> bool:
         return hmac.compare_digest(text.encode(), self.token.encode())
 
-    async def _visit(self, socket: WebSocket) -> None:
+    async def _serve_page(self, socket: WebSocket) -> None:
         origin = socket.headers.get("origin")  # browsers always send it, other programs need not
         if origin is not None and origin != f"http://{socket.headers.get('host')}":
             await socket.close(1008)  # before accept: the answer is 403
@@ -124,36 +114,28 @@ class LiveServer:
         if not self._has_token(socket):
             await page.close(NO_TOKEN, "this needs the token of the printed link")
             return
-        if len(self._pages) >= self.limits.visitors:
-            await page.close(TOO_MANY, f"{self.limits.visitors} visitors are connected already")
-            return
-        self._pages.add(page)
         greeting = asyncio.create_task(self._greet(page))  # a task: a page that leaves meanwhile is noticed
         try:
+            await self.run.take_over(page)
             await self._listen(page)
         except (ConnectionError, asyncio.CancelledError):  # the page is gone, or the server stops
             pass
         finally:
             greeting.cancel()
-            self._pages.discard(page)
-            self.visits.disconnect(page)
+            self.run.leave(page)
 
-    def _ready(self) -> "asyncio.Task[bytes]":
-        """What the page offers, once all worker processes are ready; asked again if one ended before."""
-        if self._hello is None or (self._hello.done() and self._hello.exception() is not None):
-            self._hello = asyncio.create_task(self._start_workers())
-        return self._hello
-
-    async def _start_workers(self) -> bytes:
-        calls = [worker.call("hello", self.limits.steps, self._seed) for worker in self.visits.workers]
-        first: bytes = (await asyncio.gather(*calls))[0]
-        return first
+    def _ready(self) -> "asyncio.Task[dict[str, Any]]":
+        """What the page offers, once the worker process is ready; asked again if it ended before."""
+        if self._offers is None or (self._offers.done() and self._offers.exception() is not None):
+            self._offers = asyncio.create_task(self._worker.call("hello", self.limits.steps, self._seed))
+        return self._offers
 
     async def _greet(self, page: PageSocket) -> None:
         with contextlib.suppress(ConnectionError):
             for pause in (*PAUSES, None):
                 try:
-                    await page.send(await asyncio.shield(self._ready()))
+                    offers = await asyncio.shield(self._ready())
+                    await page.send(encode({"is": "hello", "run": self.run.key, **offers}))
                     return
                 except RunLostError:
                     if pause is not None:
@@ -161,7 +143,7 @@ class LiveServer:
                             notice("notice", "A server process ended before it was ready. It is restarted.")
                         )
                         await asyncio.sleep(pause)
-            await page.close(BROKEN, "the worker processes crashed while starting")
+            await page.close(BROKEN, "the worker process crashed while starting")
 
     async def _listen(self, page: PageSocket) -> None:
         """Do message after message; no message can end the run."""
@@ -170,28 +152,21 @@ class LiveServer:
             received = await page.receive()
             if received["type"] == "websocket.disconnect":
                 return
-            extra = 0.0  # the price above that of a plain message
             try:
                 if bucket.take():
                     if received.get("text") is None:
                         raise MessageError("messages must be text")
-                    name, fields = parse(received["text"], self.limits.bytes)
-                    price = PRICES.get(name, 1.0)
-                    if bucket.take(price - 1):
-                        extra = price - 1
-                        await self.visits.do(page, name, fields)
-                        continue
-                    why = f"{name} counts as {price:.0f} of {self.limits.rate:.0f} messages a second: wait a moment"
-                else:
-                    why = f"at most {self.limits.rate:.0f} messages a second: some were ignored"
+                    await self.run.do(page, *parse(received["text"], self.limits.bytes))
+                    continue
                 strikes += 1
                 if strikes > self.limits.strikes:
                     await page.close(TOO_MANY, "too many messages")
                     return
                 if strikes == 1 or not strikes % 100:
-                    await page.send(notice("error", why))
+                    await page.send(
+                        notice("error", f"at most {self.limits.rate:.0f} messages a second: some were ignored")
+                    )
             except (ValueError, RunLostError) as refused:
-                bucket.give_back(extra)  # nothing was done
                 await page.send(notice("gone" if isinstance(refused, RunLostError) else "error", refused))
             except ConnectionError:
                 raise

@@ -1,28 +1,25 @@
-"""The calls that the server makes in a worker process, and the runs that the process holds by key."""
+"""The calls that the server makes in the worker process, and the run that the process holds."""
 
 import gc
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from zscout.live.server.choices import choices
-from zscout.live.server.messages import NOT_KEPT, SETTINGS, Reply, RunLostError, encode
+from zscout.live.server.messages import NOT_KEPT, SETTINGS, Reply, RunLostError
 from zscout.live.session.run import KEPT_FRAMES, LiveRun
 from zscout.live.session.setup import Setup
 
-RUNS: dict[str, LiveRun] = {}  # of this process
+RUNS: dict[str, LiveRun] = {}  # the one run, by its key; empty before it begins
 
 
-def begin(key: str, setup: Any, most_steps: int, memory: Path | None = None) -> Reply:
-    """Start a run."""
-    RUNS[key] = LiveRun(Setup.from_json(setup), most_steps, memory)
-    return RUNS[key].begun(key)
+def begin(key: str, setup: Any, most_steps: int) -> Reply:
+    """Start a run; it replaces the old one if the set-up is valid."""
+    return _begun(key, Setup.from_json(setup), most_steps)
 
 
-def reset(key: str, most_steps: int, memory: Path | None = None) -> Reply:
-    """Start a run again, with the hidden reward as it is now."""
-    RUNS[key] = LiveRun(_run(key).setup, most_steps, memory)
-    return RUNS[key].begun(key)
+def reset(key: str, most_steps: int) -> Reply:
+    """Start the run again, with the hidden reward as it is now."""
+    return _begun(key, _run(key).setup, most_steps)
 
 
 def resume(key: str, after: Any) -> Reply:
@@ -37,17 +34,19 @@ def command(key: str, name: str, fields: dict[str, Any]) -> Reply:
     return reply
 
 
-def forget(key: str) -> None:
-    """Delete a run."""
-    RUNS.pop(key, None)
-
-
 @cache
-def hello(most_steps: int, seed: int) -> bytes:
-    """What the page offers. Called first in each process: one step of a first run loads everything."""
+def hello(most_steps: int, seed: int) -> dict[str, Any]:
+    """What the page offers. Called first: one step of a first run loads everything."""
     LiveRun(Setup(), most_steps=1).step()
     gc.freeze()  # what is loaded now stays: the garbage collector need not scan it during a step
-    return encode({"is": "hello", "limits": {"steps": most_steps, "kept": KEPT_FRAMES}, **choices(seed)})
+    return {"limits": {"steps": most_steps, "kept": KEPT_FRAMES}, **choices(seed)}
+
+
+def _begun(key: str, setup: Setup, most_steps: int) -> Reply:
+    run = LiveRun(setup, most_steps)
+    RUNS.clear()
+    RUNS[key] = run
+    return run.begun(key)
 
 
 def _run(key: str) -> LiveRun:

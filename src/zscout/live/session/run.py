@@ -3,7 +3,6 @@
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from zscout.base.edge import as_index, as_size, in_range
@@ -26,7 +25,7 @@ SILENT_STEPS = 10  # steps that learn together that no thumb came
 class LiveRun:
     """A run without its clock. Public methods are the page's commands; one that raises ValueError changes nothing."""
 
-    def __init__(self, setup: Setup, most_steps: int, memory: Path | None = None) -> None:
+    def __init__(self, setup: Setup, most_steps: int) -> None:
         self.setup = setup  # would start this run again, with the hidden reward as it is now
         self._most, self._person = most_steps * offer_of(setup.world).length, setup.who == "person"
         self._frames: list[bytes] = []

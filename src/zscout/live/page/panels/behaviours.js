@@ -1,4 +1,4 @@
-// Saved behaviours: the z that was learned, by name; in this browser, in files or on the server; shown on the stage.
+// Saved behaviours: the z that was learned, by name; in this browser or in files; shown on the stage.
 
 import { always, byId, make, mark, show, write } from "../dom.js";
 import { save } from "./export.js";
@@ -9,9 +9,6 @@ const MOST = 100;
 const MOST_BYTES = 1_000_000;
 const LONGEST_NAME = 60;
 const LARGEST = 1000; // of an entry of z
-const LONGEST_KEPT = 40;
-const INVITES = "Save what it has learned so far, and show it again later.";
-const KEEPS = "Once it has learned something, you can keep it here. Later runs begin from what is kept.";
 
 /** Why something read from outside is no behaviour; empty if it is one. */
 function fault(one) {
@@ -53,33 +50,15 @@ export class Behaviours {
     byId("behaviour-stop").addEventListener("click", () => this.#stop());
   }
 
-  /** Saves what the agent would keep now: on the server if it keeps behaviours, else in this browser. */
+  /** Asks for what the agent would keep now. */
   #ask() {
-    if (this.session.kept?.keeps) return this.#keepThere(this.#name(this.likes, LONGEST_KEPT));
     if (!this.session.send({ do: "behaviour" })) toast("Not connected right now.");
-  }
-
-  #name(likes, longest) {
-    const given = byId("behaviour-name").value.trim() || likes.replace(/ \(.*?\)/g, "") || "Behaviour";
-    return given.slice(0, longest).trim();
-  }
-
-  #keepThere(name, replace = false) {
-    if (!replace && this.session.kept.behaviours.some((one) => one.name === name)) {
-      return toast(`“${name}” is kept already.`, [{ name: "Replace it", act: () => this.#keepThere(name, true) }]);
-    }
-    if (!this.session.send({ do: "keep", name, replace })) toast("Not connected right now.");
-  }
-
-  /** The server's answer: it has been kept. */
-  kept({ name }) {
-    byId("behaviour-name").value = "";
-    toast(`Kept “${name}”. Later runs begin from it.`);
   }
 
   /** The server's answer: the z that the agent would keep now. */
   learned({ world, model, z, likes }) {
-    const name = this.#name(likes, LONGEST_NAME);
+    const given = byId("behaviour-name").value.trim() || likes.replace(/ \(.*?\)/g, "") || "Behaviour";
+    const name = given.slice(0, LONGEST_NAME).trim();
     byId("behaviour-name").value = "";
     toast(`Saved “${name}” in this browser.${this.#add([{ name, world, model, z, likes }])}`);
   }
@@ -117,12 +96,8 @@ export class Behaviours {
   }
 
   #saveFile() {
-    const { kept, setup } = this.session;
-    const { world, model } = setup;
-    const there = (kept?.behaviours ?? []).map((one) => ({ ...one, name: one.name.slice(0, LONGEST_NAME), world, model }));
-    const behaviours = [...this.list, ...there].slice(-MOST);
-    if (!behaviours.length) return toast("There is no behaviour yet. Save one first.");
-    const text = JSON.stringify({ format: FORMAT, behaviours }, null, 1);
+    if (!this.list.length) return toast("There is no behaviour yet. Save one first.");
+    const text = JSON.stringify({ format: FORMAT, behaviours: this.list }, null, 1);
     save(new Blob([text], { type: "application/json" }), "zscout-behaviours.json");
   }
 
@@ -142,38 +117,21 @@ export class Behaviours {
     }
   }
 
-  draw({ world, setup, frame }) {
+  draw({ world, setup }) {
     if (world.kind !== "stage") return;
-    const { showing, kept } = this.session;
-    this.#drawKept(kept, frame.sides.find((side) => "resembles" in side) ?? frame.sides[0]);
+    const { showing } = this.session;
     if (!showing) this.shown = null; // a new run
     const key = `${setup.model} ${showing} ${this.shown} ${this.list.length}`;
-    if (key === this.key && kept === this.drawn) return;
+    if (key === this.key) return;
     this.key = key;
-    this.drawn = kept;
     const here = this.list.filter(({ model }) => model === setup.model);
-    const there = kept?.behaviours ?? [];
-    byId("behaviours").replaceChildren(...there.map((one) => this.#row(one, false)), ...here.map((one) => this.#row(one)));
-    show(byId("behaviours-none"), !here.length && !there.length);
+    byId("behaviours").replaceChildren(...here.map((one) => this.#row(one)));
+    show(byId("behaviours-none"), !here.length);
     show(byId("behaviour-shown"), showing);
     write(byId("behaviour-shown-name"), showing ? `Showing “${this.shown ?? "a behaviour"}”. The agent is paused.` : "");
   }
 
-  /** The form, and which kept behaviour this one resembles. */
-  #drawKept(kept, { likes, pays, resembles }) {
-    const keeps = Boolean(kept?.keeps);
-    const [name, share] = resembles ?? [];
-    this.likes = likes;
-    show(byId("behaviour-form"), !keeps || pays.some((x) => x !== 0));
-    write(byId("behaviour-save"), keeps ? "Keep" : "Save");
-    mark(byId("behaviour-name"), "placeholder", keeps ? "Keep as …" : "Name");
-    mark(byId("behaviour-name"), "maxlength", keeps ? LONGEST_KEPT : LONGEST_NAME);
-    write(byId("behaviours-none"), keeps ? KEEPS : INVITES);
-    show(byId("resembles"), Boolean(name));
-    write(byId("resembles"), name ? `This resembles “${name}” (${share.toFixed(2)}).` : "");
-  }
-
-  #row(one, own = true) {
+  #row(one) {
     const row = make("li");
     const play = make("button", one.name, "behaviour");
     const remove = make("button", "×", "plain icon");
@@ -181,15 +139,13 @@ export class Behaviours {
     play.title = one.likes ? `${one.name}: ${one.likes}` : one.name; // a long name is cut
     mark(play, "aria-pressed", this.session.showing && this.shown === one.name);
     play.addEventListener("click", () => this.#show(one));
-    row.append(play);
-    if (!own) return row;
     mark(remove, "aria-label", `Delete ${one.name}`);
     remove.addEventListener("click", () => {
       this.list = this.list.filter((other) => other !== one);
       this.#keep();
       toast(`Deleted “${one.name}”.`, [{ name: "Undo", act: () => this.#add([one]) }]);
     });
-    row.append(remove);
+    row.append(play, remove);
     return row;
   }
 }

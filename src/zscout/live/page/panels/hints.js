@@ -62,7 +62,7 @@ export class Hints extends Panel {
     byId("hint-next").focus();
   }
 
-  /** Goes on when the visitor does what a callout explains. */
+  /** Goes on when the person does what a callout explains. */
   done(at) {
     if (this.isOpen && callout(this.index).at === at) this.next();
   }

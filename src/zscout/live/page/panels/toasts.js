@@ -36,8 +36,8 @@ const STOPPED =
   "zscout live seems to have stopped. Start it again and open the new link. This address keeps your painting.";
 const CLOSED = {
   4401: ["This link has expired. Open the one that zscout live printed last.", "Try again"],
-  4409: ["This run was opened in another tab.", "Use it here"],
-  4429: ["Too many visitors or messages right now.", "Try again"],
+  4409: ["This page was opened in another tab.", "Use it here"],
+  4429: ["Too many messages right now.", "Try again"],
 };
 
 export class Banner {

@@ -12,7 +12,7 @@ export class PaintedReward {
     this.changed = changed;
     this.values = null;
     this.version = 0;
-    this.kept = new Map(); // world → its painting, for when the visitor returns to that world
+    this.kept = new Map(); // world → its painting, for when the person returns to that world
     this.#forgetStrokes();
   }
 

@@ -90,11 +90,17 @@ export class Session {
     this.worlds = new Map(message.worlds.map((world) => [world.name, numbered(world)]));
     this.connected = true;
     this.lostAt = null;
-    const before = this.key ? { run: this.key } : !this.setup && thisTab.get("run");
-    if (before && (this.key || before.hash === location.hash)) {
-      this.send({ do: "resume", run: before.run, after: this.history.newest }); // −1 after a reload: all frames
+    const run = this.key ?? (this.setup ? null : this.#found(message));
+    if (run) {
+      this.send({ do: "resume", run, after: this.history.newest }); // −1 in a new page: all frames
     } else if (this.setup) this.begin();
     else this.#beginFromHash();
+  }
+
+  /** The run to take over in a new page: this tab's, else the server's, unless the link says what to begin. */
+  #found({ run }) {
+    const before = thisTab.get("run");
+    return before?.hash === location.hash ? before.run : location.hash ? null : run;
   }
 
   on_begun(message) {
@@ -104,7 +110,6 @@ export class Session {
     const { steps, kept } = this.hello.limits;
     this.history.most = 1 + (this.world.kind === "stage" ? kept : steps);
     this.showing = message.showing; // whether the agent is paused and a saved behaviour acts
-    this.kept = message.kept ?? null; // behaviours on the server, and whether this run can add one; null: it keeps none
     if (message.resumed) this.#resumed(message);
     else {
       this.history.clear();
@@ -180,10 +185,6 @@ export class Session {
 
   on_showing(message) {
     this.showing = message.showing;
-  }
-
-  on_kept(message) {
-    this.kept = message.kept;
   }
 
   on_error(message) {

@@ -1,10 +1,7 @@
-"""Processes that hold the runs: visitors use all cores, and the server never waits for a step."""
+"""The process that holds the run: the server never waits for a step."""
 
 import asyncio
-import time
-from collections.abc import AsyncIterator
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import asynccontextmanager
 from typing import Any
 
 from zscout.base.processes import WorkerPool
@@ -13,37 +10,10 @@ from zscout.live.server.messages import RunLostError
 ATTEMPTS = {"hello": 3, "begin": 3}  # calls that can be repeated in a new process
 
 
-class TimeShare:
-    """Long work one at a time, in order of arrival, for at most a share of the time; the rest is for steps.
-
-    After work of t seconds, nothing starts for t (1/share − 1) seconds.
-    """
-
-    def __init__(self, share: float = 0.25) -> None:
-        self._rest = 1 / share - 1
-        self._lock = asyncio.Lock()
-        self._next = time.monotonic()
-
-    @asynccontextmanager
-    async def turn(self) -> AsyncIterator[None]:
-        """Wait for this work's turn."""
-        async with self._lock:
-            if (left := self._next - time.monotonic()) > 0:
-                await asyncio.sleep(left)
-            began = time.monotonic()
-            try:
-                yield
-            finally:
-                now = time.monotonic()
-                self._next = now + self._rest * (now - began)
-
-
 class Worker:
-    """One process; it does its calls one by one, in order. A run stays in the process where it began."""
+    """One process; it does its calls one by one, in order."""
 
     def __init__(self) -> None:
-        self.runs = 0
-        self.long_work = TimeShare()
         self._pool = WorkerPool(1)
 
     async def call(self, name: str, *arguments: Any) -> Any:

@@ -178,9 +178,11 @@ def test_a_random_task_counts_before_the_server_has_drawn_it(arrive: Arrive) -> 
     visitor.play()
     visitor.until_step(1)
     assert held
+    said.clear()  # on a busy machine the reloaded page may have begun a run, too
     visitor.choose(choose_second="greedy")
-    [begun] = [one["setup"] for one in said if one["do"] == "begin"]
-    assert "task" in begun["reward"]
+    begun = [one["setup"]["reward"] for one in said if one["do"] == "begin"]
+    assert begun
+    assert all("task" in reward for reward in begun)
 
 
 @pytest.mark.parametrize(

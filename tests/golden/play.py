@@ -171,7 +171,7 @@ def _end(agent: zscout.OnlineTransfer, feed: Feed) -> Rows:
     """After the last step."""
     certificate, fit = agent.certificate(), agent.fit
     gains = [certificate.gain, certificate.share, certificate.limits_cost]
-    wants = [agent.wants_reward(np.repeat(one[None], RUNS, 0)) for one in feed["fixed"]]
+    wants = [torch.as_tensor(agent.wants_reward(np.repeat(one[None], RUNS, 0))) for one in feed["fixed"]]
     found: dict[str, list[torch.Tensor]] = {
         "certificate": gains,
         "fit": [fit.r2, fit.low, fit.high, fit.count],

@@ -122,6 +122,7 @@ def _other(
     same = (found.z[-1].astype(z.dtype) == z[index[t]]).all(-1) | close(psi, theirs, within)
     waits = (index[t] == index[t - 1]) if case.holds and apart and t else np.zeros(RUNS, dtype=bool)
     found.differs += [f"step {t}, run {run}: another z" for run in (~same & ~waits & ~here).nonzero()[0]]
+    psi[waits] = np.nan  # an answer to nothing
     apart = (apart and case.holds) or not same.all()
     return (wanted if apart else None), apart
 

@@ -33,7 +33,7 @@ class Arena:
         source = self.model.phi if self.atlas is None else self.atlas.features
         return source(torch.as_tensor(obs)).double().numpy()
 
-    def psi(self, obs: Any, z: torch.Tensor) -> np.ndarray:
+    def psi(self, obs: Any, z: torch.Tensor) -> Any:
         """ψ of one z for each run, [4 D]; with an atlas its row's."""
         if self.atlas is not None:
             return self.atlas.psi[self.atlas.index_of(z.float())].double().numpy()

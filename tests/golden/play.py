@@ -122,6 +122,7 @@ def _other(
     same = (found.z[-1].astype(z.dtype) == z[index[t]]).all(-1) | close(psi, theirs, within)
     waits = (index[t] == index[t - 1]) if case.holds and apart and t else np.zeros(RUNS, dtype=bool)
     found.differs += [f"step {t}, run {run}: another z" for run in (~same & ~waits & ~here).nonzero()[0]]
+    psi[waits] = np.nan  # an answer to nothing
     apart = (apart and case.holds) or not same.all()
     return (wanted if apart else None), apart
 
@@ -171,8 +172,8 @@ def _end(agent: zscout.OnlineTransfer, feed: Feed) -> Rows:
     """After the last step."""
     certificate, fit = agent.certificate(), agent.fit
     gains = [certificate.gain, certificate.share, certificate.limits_cost]
-    wants = [agent.wants_reward(np.repeat(one[None], RUNS, 0)) for one in feed["fixed"]]
-    found: dict[str, list[Any]] = {
+    wants = [torch.as_tensor(agent.wants_reward(np.repeat(one[None], RUNS, 0))) for one in feed["fixed"]]
+    found: dict[str, list[torch.Tensor]] = {
         "certificate": gains,
         "fit": [fit.r2, fit.low, fit.high, fit.count],
         "wants": wants,

@@ -19,6 +19,7 @@ import numpy as np
 
 from benchmarks.league import CELLS, entries
 from benchmarks.league_table import reported
+from reproduction.variants import ALTERNATIVES
 from zscout.lab.compare.comparison import Outcome, comparison
 from zscout.lab.runs.spec import settings_json
 from zscout.transfer.methods import METHODS
@@ -30,7 +31,7 @@ def collect_league(path: Path, names: Sequence[str]) -> Iterator[dict[str, Any]]
     """The rows of methods in a file of ``benchmarks.league``, by arena, of arenas whose names begin with these."""
     found = entries(path)
     for cell in CELLS:
-        choices = {one: choice for one, choice in reported(cell, found) if one.method in METHODS}
+        choices = {one: choice for one, choice in reported(cell, found) if one.method in {*METHODS, *ALTERNATIVES}}
         if not choices or not cell.name.startswith(tuple(names)):
             continue
         shape, name = (cell.report.count, cell.report.seeds), cell.name.removesuffix(f"-{cell.noise:g}")

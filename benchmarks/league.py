@@ -202,11 +202,13 @@ def _numbers(entrant: Entrant, device: str) -> dict[str, list[float]]:
 
 
 def _built(specs: Sequence[Spec]) -> Sequence[Spec]:
-    """The specs, with the method itself if it is one of ``benchmarks.variants``."""
+    """The specs, with the method itself if it is no name of METHODS."""
     method, first = factory(specs[0].method), specs[0]
     if first.method in METHODS:
         return specs
     task, settings = first.arena.vectors([spec.task for spec in specs]), parse_json(first.settings.encode())
+    if "world" in method.settings:  # of an explorer that knows the transitions
+        settings["world"] = first.arena.to_json()["world"]
     value = UserObject.of(method(dim=first.arena.bfm.dim, noise=first.noise, task=task, **settings))
     return [replace(spec, value=value) for spec in specs]
 

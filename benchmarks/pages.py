@@ -49,17 +49,11 @@ SETTINGS = {
     "usf-ucb-paper draws": "fresh z a step (the paper: 10,000); 0: our search",
     "intercept": "fit a constant",
     "scale": "c, factor of bonus or spread",
-    "weight": "w, value of log det",
     "radius": "ρ, constant",
     "n": "candidates at each step",
-    "power": "p, how fast the bonus fades",
-    "arms": "number of different z",
     "horizon": "steps of a rollout",
-    "exploration": "c, the factor of UCB1's bonus",
     "std": "spread of z around μ",
     "rate": "Adam's learning rate",
-    "steps": "n, steps of exploration",
-    "look_ahead": "(states, actions) → next states",
 }
 
 METHOD_WORDS = {
@@ -77,14 +71,6 @@ METHOD_WORDS = {
         "argmax ψ·ẑ + √β_t‖ψ‖_{V⁻¹} (eq. 5), β_t = β until step 50, then linear to 0 at step 150.",
         "To reproduce the paper, or when you can tune β to the size of the rewards.",
     ),
-    "usf-ucb-short": About(
-        "argmax ψ·ẑ + c·√β_t‖ψ_g‖_{V⁻¹}, √β_t as in `usf-ucb`.",
-        "To separate the effect of the horizon. The model needs `psi_at` at g.",
-    ),
-    "log-det": About(
-        "argmax ψ·ẑ + w·√β_t·log(det(V + M_g)/det V); without M, log(1 + ‖ψ‖²_{V⁻¹}).",
-        "When rewards pay in a few patches: it explores more than `usf-ucb`.",
-    ),
     "opti": About(
         "argmax over n points of the ellipsoid of radius 2ρ of min over heads (ψ·ẑ + ρ‖ψ‖_{V⁻¹}). The published "
         "sampler uses R⁻ᵀ where V = RᵀR needs R⁻¹; this one is corrected. Forgetting and the gate on rewards are "
@@ -95,39 +81,19 @@ METHOD_WORDS = {
         "`opti` with candidates ẑ + 2ρR⁻ᵀu, as in the published code.",
         "To compare with published code. With one-hot features it equals `opti`.",
     ),
-    "optimism": About(
-        "n points of the surface ‖z − ẑ‖_V = √β_t. With an exact ψ, eq. 8 and eq. 5 have the same maximum.",
-        "To compare eq. 8 with eq. 5: few points come near the maximum.",
-    ),
     "thompson": About(
         "z ~ N(ẑ, c²σ̂²V⁻¹), projected to Z. No ψ and no search.",
         "As a baseline, or when ψ is not available.",
     ),
     "greedy": About("", "To see what exploration is worth."),
     "random-z": About("", "To explore without rewards."),
-    "mbie": About(
-        "z_i = ẑ_i + √β/(N_i + λ)^p. Needs one-hot features, no ψ and no search.",
-        "As a baseline with clusters.",
-    ),
-    "unroll": About(
-        "Score of a z: mean return + c·s·√(2 log n/n_i), s the spread of returns.",
-        "When T is in the thousands and the world resets to a common start.",
-    ),
     "lola": About(
         "N(μ, std²I) over z; one Adam step on μ after `draws` rollouts. μ starts at random; as "
         "published it starts at a z from labels.",
         "As a baseline (Sikchi et al., 2025) when T is in the thousands and the world resets.",
     ),
-    "explore-then-commit": About(
-        "Actions without a z for t < n, then Z_t = ẑ.",
-        "As a baseline. n must be chosen before anything is known.",
-    ),
     "oracle": About("", "To see what remains when nothing is unknown. `task` is z_r."),
     "random": About("", "As the unit of lost steps: about one a step."),
-    "exhaustive": About(
-        "",
-        "As a reference for exploration: it knows the transitions.",
-    ),
 }
 
 
@@ -146,8 +112,8 @@ _HEAD = """# Methods
 [glossary](glossary.md). To make another: [swap one piece](swap-one-piece.md).
 
 - *Estimate.* V = λI + Σφφᵀ and ẑ = V⁻¹Σφr over the states entered (eq. 3). The z to keep is ẑ projected to Z.
-- *Intercept.* `usf-ucb`, `usf-ucb-norm`, `usf-ucb-short` and `log-det` fit r ≈ φ·z + c with c free. The others run as
-  published, without an intercept.
+- *Intercept.* `usf-ucb` and `usf-ucb-norm` fit r ≈ φ·z + c with c free. The others run as published, without an
+  intercept.
 - *Tuning*: [rule](transfer.md#how-methods-are-compared).
 
 Lost steps and settled runs on the 9×9 grid, exact model and networks: 100 tasks × 3 seeds that no choice has
@@ -172,8 +138,7 @@ def _section(name: str) -> str:
     ]
     settings = table(["setting", "default", "is"], lines) if lines else "No settings."
     first = METHODS[name].about.splitlines()[0].replace("``", "`").replace("  ", " ")
-    where = "--features clusters " if name == "mbie" else ""
-    command = f"`zscout compare {where}--methods {name}`"
+    command = f"`zscout compare --methods {name}`"
     when = f"**Use it** {words.when[0].lower()}{words.when[1:]} {command}"
     return "\n\n".join(filter(None, [f"## `{name}`", first, words.formula, when, settings]))
 

@@ -34,6 +34,7 @@ from benchmarks.problems import (
 )
 from benchmarks.shipped import shipped
 from reproduction.experiments.searches import SEARCHES
+from reproduction.pieces.searches import Gradient
 from zscout.lab.arenas.arena import Tasks
 from zscout.lab.arenas.grid import GridArena
 from zscout.lab.arenas.simulation import TaskRuns, simulated, trace_of
@@ -42,7 +43,7 @@ from zscout.models.files.pretrained import load
 from zscout.transfer.agent import OnlineTransfer
 from zscout.transfer.methods import Method
 from zscout.transfer.score.problem import Problem
-from zscout.transfer.score.search import Ellipsoid, Gradient, Search, Shooting, TableSearch
+from zscout.transfer.score.search import Ellipsoid, Search, Shooting, TableSearch
 from zscout.worlds import point_maze
 
 DEFAULT = "the default search"

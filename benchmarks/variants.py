@@ -12,6 +12,7 @@ from unittest.mock import patch
 import torch
 from torch import Tensor
 
+from reproduction.variants import ALTERNATIVES
 from zscout.base.edge import as_finite
 from zscout.base.randomness import Rng
 from zscout.base.types import Vectors
@@ -27,9 +28,9 @@ NINE = 9  # any number of features: the methods below do not depend on it
 
 
 def factory(name: str) -> Factory:
-    """One of METHODS, or a function of this file by ``benchmarks.variants:name``."""
+    """A method by name, of the paper's alternatives too, or a function of this file by ``benchmarks.variants:name``."""
     own = name.removeprefix(f"{__name__}:")
-    return METHODS[name] if own == name else Factory(globals()[own])
+    return Factory(globals()[own]) if own != name else ALTERNATIVES.get(name) or METHODS[name]
 
 
 def _ours(name: str, **settings: Any) -> Method:

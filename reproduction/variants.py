@@ -1,9 +1,58 @@
-"""Methods that only the paper's claims need."""
+"""The paper's alternatives by name, and methods that only its claims need."""
 
-from zscout.transfer.methods import Method
-from zscout.transfer.score.acquisition import UCB, Acquisition, AveragedOverZ, Explore, LogDet, OverHeads
-from zscout.transfer.score.confidence import Constant, PaperSchedule, ScaleFree, SelfNormalised
-from zscout.transfer.score.search import Automatic, CountBonus, Shooting, TableSearch
+from collections.abc import Mapping
+
+from reproduction.pieces.explorers import Exhaustive
+from reproduction.pieces.scores import AveragedOverZ, Explore, LogDet, Optimism, SelfNormalised
+from reproduction.pieces.searches import CountBonus, Unroll
+from zscout.transfer.baselines.explorers import Exploring, RandomWalk
+from zscout.transfer.methods import Factory, Method
+from zscout.transfer.score.acquisition import UCB, Acquisition, OverHeads
+from zscout.transfer.score.confidence import Constant, PaperSchedule, ScaleFree
+from zscout.transfer.score.search import Automatic, Ellipsoid, Shooting, TableSearch
+
+
+def usf_ucb_short(*, ridge: float = 0.1, kappa: float = 1.7, gamma: float = 0.9, scale: float = 10.0) -> Method:
+    """USF-UCB with a shorter horizon for the bonus than for the value."""
+    return Method(ridge=ridge, confidence=ScaleFree(kappa), acquisition=UCB(gamma, scale))
+
+
+def log_det(*, ridge: float = 0.1, kappa: float = 1.7, gamma: float = 0.9, weight: float = 20.0) -> Method:
+    """Value plus the log det V that following z would add."""
+    return Method(ridge=ridge, confidence=ScaleFree(kappa), acquisition=LogDet(weight, gamma))
+
+
+def optimism(*, ridge: float = 0.1, kappa: float = 1.7, n: int = 64, intercept: bool = False) -> Method:
+    """The z in the ellipsoid with the highest ψ(s;z)·z  (eq. 8)."""
+    search = Ellipsoid(n, scale=1.0, surface=True)
+    return Method(ridge=ridge, confidence=ScaleFree(kappa), acquisition=Optimism(), search=search, intercept=intercept)
+
+
+def mbie(*, ridge: float = 0.1, beta: float = 1.0, power: float = 0.5) -> Method:
+    """MBIE-EB: a count bonus 1/√N on z (``power=1``: 1/N), for one-hot features only."""
+    return Method(ridge=ridge, confidence=Constant(beta), search=CountBonus(power), intercept=False)
+
+
+def unroll(*, arms: int = 30, horizon: int = 100, exploration: float = 1.0) -> Method:
+    """A UCB1 bandit over random z, scored by the returns of whole rollouts."""
+    return Method(search=Unroll(horizon=horizon, arms=arms, exploration=exploration), intercept=False)
+
+
+def explore_then_commit(
+    *, ridge: float = 0.1, steps: int = 50, exhaustive: bool = False, world: str = "open-grid"
+) -> Method:
+    """Random or exhaustive actions for ``steps`` steps, then the estimate."""
+    explorer = Exhaustive(world) if exhaustive else RandomWalk()
+    return Method(ridge=ridge, search=Exploring(explorer, steps), intercept=False)
+
+
+def exhaustive(*, ridge: float = 0.1, world: str = "open-grid") -> Method:
+    """Always moves to the least-visited next state."""
+    return Method(ridge=ridge, search=Exploring(Exhaustive(world)), intercept=False)
+
+
+_NAMED = (usf_ucb_short, log_det, optimism, mbie, unroll, explore_then_commit, exhaustive)
+ALTERNATIVES: Mapping[str, Factory] = {build.__name__.replace("_", "-"): Factory(build) for build in _NAMED}
 
 
 def explore(*, gamma: float | None = None, draws: int = 0) -> Method:

@@ -5,17 +5,13 @@ from hypothesis import strategies as st
 from torch import Generator, Tensor
 
 from toys import Fixed
-from zscout import ExactModel, TaskPosterior, load
+from zscout import ExactModel, TaskPosterior
 from zscout.base.randomness import Streams
 from zscout.base.types import Obs, Vectors
 from zscout.transfer.score.acquisition import (
     UCB,
     Acquisition,
-    AveragedOverZ,
-    Explore,
     Greedy,
-    LogDet,
-    Optimism,
     OverHeads,
     PathUCB,
     Thompson,
@@ -42,11 +38,7 @@ RADIUS = torch.tensor(2.0, dtype=torch.float64)
     [
         (UCB(), [1.5 + 2 * (9 / 4 + 16) ** 0.5, 5 + 2 * 5.0]),
         (UCB(bonus_scale=0.5), [1.5 + (9 / 4 + 16) ** 0.5, 5 + 5.0]),
-        (Explore(), [(9 / 4 + 16) ** 0.5, 5.0]),
         (Greedy(), [1.5, 5.0]),
-        (Optimism(), [3.0, 0.0]),
-        # Without M the rank-1 stand-in: tr(V⁻¹ψψᵀ) = ‖ψ‖², and log det(V + ψψᵀ)/det V = log(1 + ‖ψ‖²).
-        (LogDet(weight=3.0), [1.5 + 6 * 2.9575111, 5 + 6 * 3.2580965]),
     ],
     ids=lambda value: type(value).__name__,
 )
@@ -71,17 +63,6 @@ def test_thompson_scores_by_one_task_drawn_from_the_posterior() -> None:
 def test_the_most_pessimistic_head_counts() -> None:
     score = OverHeads(Greedy())(two_candidates(spread=1.0), hand_made(), RADIUS, RNG)
     assert torch.allclose(score, torch.tensor([1.0, 4.5], dtype=torch.float64))
-
-
-def test_averages_need_a_neighbourhood_to_differ(laplacian_model: ExactModel, rng: Generator) -> None:
-    bfm = load("grid9-laplacian")
-    posterior = TaskPosterior.prior(dim=9, ridge=0.1).learn(laplacian_model.phi([3, 40, 60]), [1.0, 0.0, -1.0])
-    forecast = Forecast(bfm, 40, bfm.sample_z(5, rng).double())
-    plain = UCB()(forecast, posterior, RADIUS, RNG)
-    still = AveragedOverZ(spread=0.0)(forecast, posterior, RADIUS, RNG)
-    assert torch.allclose(plain, still, rtol=1e-5)
-    moved = AveragedOverZ(draws=8, spread=0.3)(forecast, posterior, RADIUS, RNG)
-    assert not torch.allclose(plain, moved, rtol=1e-3)
 
 
 def test_information_is_the_sum_of_the_gains_of_the_states_entered(laplacian_model: ExactModel, rng: Generator) -> None:

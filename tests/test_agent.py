@@ -17,6 +17,7 @@ from toys import Compass, Drifter, Fixed
 from zscout import METHODS, ExactModel, Method, OnlineTransfer, check_model, load, rollout
 from zscout.base.randomness import Streams
 from zscout.base.types import Agent
+from zscout.transfer.baselines.explorers import Exploring, RandomWalk
 from zscout.transfer.saving import numbers_of, tensors_of
 from zscout.transfer.score.acquisition import UCB, Thompson
 from zscout.transfer.score.search import Shooting
@@ -26,8 +27,7 @@ NAMES = [name for name in METHODS if name != "oracle"]
 
 
 def method(name: str, model: ExactModel) -> Method:
-    settings: dict[str, Any] = {"look_ahead": model.world.step} if name == "exhaustive" else {}
-    return METHODS[name](dim=model.dim, noise=0.3, task=model.sample_z(1, 7)[0], **settings)
+    return METHODS[name](dim=model.dim, noise=0.3, task=model.sample_z(1, 7)[0])
 
 
 def play(agent: OnlineTransfer, model: ExactModel, steps: int, state: Any = 40, noise_seed: int = 0) -> list[Any]:
@@ -192,12 +192,10 @@ def test_the_best_state_is_found_and_kept(network: str, request: pytest.FixtureR
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_run_alone_is_the_same_run_in_a_batch(
-    name: str, clusters_model: ExactModel, laplacian_model: ExactModel
-) -> None:
-    model = clusters_model if name == "mbie" else laplacian_model
+def test_a_run_alone_is_the_same_run_in_a_batch(name: str, laplacian_model: ExactModel) -> None:
+    model = laplacian_model
     chosen = replace(method(name, model), ridge=0.2)
-    if name in ("lola", "unroll"):
+    if name == "lola":
         chosen = METHODS[name](dim=9, horizon=7)
     alone = [play(OnlineTransfer(model, chosen, seed=s), model, 30, torch.tensor(40), 5) for s in (8, 10)]
     batch = play(OnlineTransfer(model, chosen, seed=8, runs=3), model, 30, torch.tensor([40, 40, 40]), 5)
@@ -232,7 +230,7 @@ def test_models_that_take_streams_draw_for_each_run(laplacian_model: ExactModel)
 
 
 def test_ask_is_refused_while_actions_are_chosen(laplacian_model: ExactModel) -> None:
-    agent = OnlineTransfer(laplacian_model, METHODS["explore-then-commit"](dim=9, steps=2), seed=0)
+    agent = OnlineTransfer(laplacian_model, Method(search=Exploring(RandomWalk(), steps=2)), seed=0)
     with pytest.raises(ValueError, match="call act"):
         agent.ask(40)
     play(agent, laplacian_model, 2)
@@ -240,28 +238,6 @@ def test_ask_is_refused_while_actions_are_chosen(laplacian_model: ExactModel) ->
 
 
 # What the rivals learn
-
-
-def test_exhaustive_goes_to_the_least_visited_state(laplacian_model: ExactModel) -> None:
-    agent = OnlineTransfer(laplacian_model, method("exhaustive", laplacian_model), seed=0)
-    visits, state = torch.zeros(81), 40
-    for _ in range(300):
-        visits[state] += 1
-        ahead = laplacian_model.world.step([state] * 4, [0, 1, 2, 3])
-        state = int(laplacian_model.world.step(state, agent.act(state)))
-        assert visits[state] == visits[ahead].min()
-        agent.tell(state, 0.0)
-    assert (visits > 0).all()
-
-
-def test_unroll_finds_its_best_arm() -> None:
-    agent = OnlineTransfer(Compass(), METHODS["unroll"](dim=2, arms=6, horizon=5), seed=3)
-    for _ in rollout(agent, Plane(), steps=5 * 60, seed=0):
-        pass
-    memory = agent._state.memory
-    assert memory["counts"].sum() == 60
-    assert torch.equal(agent.best_z, memory["arms"][memory["arms"][:, 0].argmax()])
-    assert memory["counts"].argmax() == memory["arms"][:, 0].argmax()
 
 
 def test_lola_moves_its_mean_uphill_by_adam() -> None:
@@ -446,16 +422,15 @@ def test_lola_begins_its_rollouts_where_it_began() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_restored_agent_goes_on_as_if_it_had_never_stopped(
-    name: str, clusters_model: ExactModel, laplacian_model: ExactModel, tmp_path: Path
+    name: str, laplacian_model: ExactModel, tmp_path: Path
 ) -> None:
-    model = clusters_model if name == "mbie" else laplacian_model
+    model = laplacian_model
     chosen = method(name, model)
     agent = OnlineTransfer(model, chosen, seed=4, noise=None, norm_bound=3.0)
     play(agent, model, 13)
     agent.act(20)  # in the middle: asked, not told
     agent.save(tmp_path / "agent")
-    custom = chosen if name == "exhaustive" else None  # a look-ahead is code, which no file holds
-    restored = OnlineTransfer.load(tmp_path / "agent", model, custom)
+    restored = OnlineTransfer.load(tmp_path / "agent", model)
     assert same(agent._state, restored._state)
     for one in (agent, restored):
         one.tell(21, 0.7)
@@ -570,9 +545,9 @@ def test_other_mistakes_leave_the_agent_as_it_was(laplacian_model: ExactModel) -
         assert agent._state is before
 
 
-@pytest.mark.parametrize("name", ["lola", "unroll", "usf-ucb", "thompson"])
+@pytest.mark.parametrize("name", ["lola", "usf-ucb", "thompson"])
 def test_late_errors_leave_the_agent_as_it_was(name: str) -> None:
-    settings: dict[str, Any] = {"horizon": 2} if name in ("lola", "unroll") else {}
+    settings: dict[str, Any] = {"horizon": 2} if name == "lola" else {}
     agent = OnlineTransfer(Sick(), METHODS[name](dim=2, **settings), seed=0)
     agent.act([0.0, 0.0])
     agent.tell([1.0, 0.0], 1.0)
@@ -581,7 +556,7 @@ def test_late_errors_leave_the_agent_as_it_was(name: str) -> None:
     with pytest.raises(ValueError, match="at most 1e\\+100"):
         agent.tell([2.0, 0.0], 1e200)
     assert agent._state is before
-    if name in ("lola", "unroll"):
+    if name == "lola":
         with pytest.raises(ValueError, match="needs every reward"):
             agent.tell([2.0, 0.0])
     if name == "lola":  # its return ends with ψ·ẑ
@@ -607,15 +582,6 @@ def test_pieces_that_give_nonsense_are_named(laplacian_model: ExactModel) -> Non
     assert OnlineTransfer(laplacian_model, Method(confidence=half), runs=2).radius.tolist() == [0.5, 0.5]
 
 
-def test_an_observation_is_kept_as_it_was(laplacian_model: ExactModel) -> None:
-    agent = OnlineTransfer(laplacian_model, method("exhaustive", laplacian_model))
-    buffer = np.array(0)
-    agent.act(buffer)
-    buffer[...] = 40
-    agent.tell(buffer, 0.0)
-    assert agent._state.memory["visits"].nonzero().tolist() == [[0]]
-
-
 def test_a_model_with_nan_is_named() -> None:
     agent = OnlineTransfer(Sick(), seed=0)
     agent.ask([0.0, 0.0])
@@ -635,7 +601,6 @@ def test_a_model_with_nan_is_named() -> None:
     [
         ({"method": "usf"}, "there is no method 'usf': did you mean usf-ucb"),
         ({"method": "oracle"}, "pass|task=z_r"),
-        ({"method": "exhaustive"}, "look_ahead is missing"),
         ({"seed": -1}, "seed"),
         ({"seed": [1, 2]}, "expected one number: pass runs=2"),
         ({"seed": [1, 2], "runs": 3}, "one for each of runs=3"),

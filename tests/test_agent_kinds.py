@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from gymnasium.spaces import Discrete
 from torch import Tensor
 
 from toys import PAPER_MODELS, Compass
@@ -18,7 +17,7 @@ from zscout import METHODS, ChangeTest, ExactModel, Method, OnlineTransfer, load
 from zscout.base.types import Agent
 from zscout.loop.rollout import Step, Walk
 from zscout.transfer.baselines.explorers import Exploring, RandomWalk
-from zscout.transfer.baselines.rollout_searches import LoLA, Unroll
+from zscout.transfer.baselines.rollout_searches import LoLA
 from zscout.transfer.choosers import Chooser
 from zscout.transfer.score.acquisition import OverHeads, PathUCB, Thompson
 from zscout.transfer.score.search import AnyZ, AtEstimate, FixedPoint
@@ -26,10 +25,8 @@ from zscout.transfer.score.search import AnyZ, AtEstimate, FixedPoint
 CHOOSERS = {
     "usf-ucb": Chooser,
     "thompson": Chooser,
-    "unroll": Unroll,
     "lola": LoLA,
     "random": Exploring,
-    "explore-then-commit": Exploring,
 }
 
 
@@ -73,8 +70,8 @@ def test_a_subclass_runs_every_method(name: str, laplacian_model: ExactModel) ->
 @pytest.mark.parametrize(
     ("pieces", "says"),
     [
-        ({"search": Unroll(), "hold": 7}, "hold have no effect with a RolloutSearch"),
-        ({"search": Unroll(), "change": ChangeTest()}, "change and hold have no effect"),
+        ({"search": LoLA(), "hold": 7}, "hold have no effect with a RolloutSearch"),
+        ({"search": LoLA(), "change": ChangeTest()}, "change and hold have no effect"),
         ({"search": Exploring}, "search must be a callable, a RolloutSearch or Exploring"),
         ({"search": Exploring(RandomWalk()), "acquisition": Thompson()}, "acquisition has no effect with Exploring"),
         ({"search": AtEstimate(), "acquisition": Thompson()}, "acquisition has no effect with AtEstimate"),
@@ -148,29 +145,6 @@ def test_tensors_that_wait_are_restored_as_tensors(laplacian_model: ExactModel, 
         assert isinstance(state.asked, kind)
         assert isinstance(state.action, kind)
         assert int(state.asked) == 40
-
-
-class Later(Compass):
-    """States and actions are counted from 3 and from 5."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.observation_space, self.action_space = Discrete(4, start=3), Discrete(2, start=5)
-
-    def phi(self, obs: Any) -> Tensor:
-        return torch.ones(*np.shape(obs), 2)
-
-
-def test_exhaustive_counts_from_the_start_of_its_spaces() -> None:
-    def step(state: Tensor, action: Tensor) -> Tensor:  # 5: to the left, 6: to the right
-        return (state + 2 * (action - 5) - 1).clamp(3, 6)
-
-    agent, state, path = OnlineTransfer(Later(), METHODS["exhaustive"](dim=2, look_ahead=step)), torch.tensor(3), []
-    for _ in range(4):
-        path.append(int(state))
-        state = step(state, torch.as_tensor(agent.act(state)))
-        agent.tell(state, 0.0)
-    assert path == [3, 4, 5, 6]
 
 
 def test_a_setting_of_the_method_is_pointed_to_its_place(laplacian_model: ExactModel) -> None:

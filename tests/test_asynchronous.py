@@ -214,14 +214,14 @@ def test_bad_input_is_refused_at_once_and_changes_nothing(gate: Gate) -> None:
     robot.close()  # again: nothing happens
     for agent, message in (
         (OnlineTransfer(gate, runs=2), "expected an agent of one run, got 2 runs"),
-        (OnlineTransfer(gate, "unroll"), "chooses actions or whole rollouts"),
+        (OnlineTransfer(gate, "lola"), "chooses actions or whole rollouts"),
         (OnlineTransfer(gate, "random"), "chooses actions or whole rollouts"),
         (gate, "expected an OnlineTransfer, got Gate"),
     ):
         with pytest.raises(ValueError, match=message):
             AsyncTransfer(agent)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="learns from its own choices only"):
-        OnlineTransfer(gate, "unroll").follow(at(0), gate.sample_z(1, 0)[0])
+        OnlineTransfer(gate, "lola").follow(at(0), gate.sample_z(1, 0)[0])
     with pytest.raises(ValueError, match=r"z has shape \(1, 2\), expected \(2,\)"):
         OnlineTransfer(gate).follow(at(0), gate.sample_z(1, 0))
 

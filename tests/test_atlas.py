@@ -529,7 +529,7 @@ def test_which_atlas_an_agent_uses(atlas: Atlas) -> None:
             OnlineTransfer(model, atlas=wrong)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="bank"):
         OnlineTransfer(model, atlas=atlas, bank=atlas.z[:2])
-    for name in ("lola", "random", "random-z", "optimism", "log-det", "usf-ucb-short"):
+    for name in ("lola", "random", "random-z"):
         with pytest.raises(ValueError, match="atlas"):
             OnlineTransfer(model, name, atlas=atlas)
     agent = OnlineTransfer(model, atlas=atlas)

@@ -72,7 +72,6 @@ MISTAKES = {  # a command, and the name of what is wrong with it
     "compare --methods usf-ubc": "'usf-ubc': did you mean usf-ucb",
     "compare --methods greedy --against opti": "--against opti",
     "compare --methods math:pi": "math:pi",
-    "compare --methods mbie": "one-hot",
     "compare --methods all --steps 0": "steps",
     "compare --methods greedy --settings bad.json": "greedy: ridge",
     "compare --settings none.json": "settings",

@@ -1,12 +1,10 @@
 """√β_t: closed forms on hand-made posteriors, and how often z_r is really inside."""
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 from zscout import TaskPosterior
 from zscout.transfer.score.confidence import (
@@ -15,7 +13,6 @@ from zscout.transfer.score.confidence import (
     KnownNorm,
     PaperSchedule,
     ScaleFree,
-    SelfNormalised,
     directions_seen,
 )
 
@@ -37,53 +34,6 @@ def test_a_constant_beta() -> None:
         assert Constant(9.0)(t, prior(runs=(2, 1))).tolist() == [[3.0], [3.0]]
 
 
-def test_the_self_normalised_radius_by_hand() -> None:
-    posterior = prior(noise=0.5).update([1.0, 0.0], 7.0)  # det V ÷ det λI = 5
-    spread = math.sqrt(2 * math.log(10) + math.log(5))
-    assert SelfNormalised(0.1)(1, posterior).item() == pytest.approx(0.5 * spread + 0.5 * math.sqrt(2))
-    assert SelfNormalised(0.1, norm_bound=3.0)(1, posterior).item() == pytest.approx(0.5 * spread + 0.5 * 3)
-    at_first = SelfNormalised(math.exp(-2), norm_bound=3.0)(0, prior(noise=0.5, runs=(2,)))
-    assert at_first.tolist() == pytest.approx([0.5 * 2 + 0.5 * 3] * 2)
-
-
-# Coverage
-
-
-def drawn(posterior: TaskPosterior, z_r: Tensor, radius: Tensor, candidates: Tensor) -> Tensor:
-    """The first: φ that depend on nothing."""
-    return candidates[:, 0]
-
-
-def optimistic(posterior: TaskPosterior, z_r: Tensor, radius: Tensor, candidates: Tensor) -> Tensor:
-    """The largest φ·ẑ + √β‖φ‖_{V⁻¹}: φ that depend on all rewards so far."""
-    score = (candidates @ posterior.z_hat[..., None])[..., 0] + radius[:, None] * posterior.width(candidates)
-    return candidates[torch.arange(len(candidates)), score.argmax(1)]
-
-
-def flattering(posterior: TaskPosterior, z_r: Tensor, radius: Tensor, candidates: Tensor) -> Tensor:
-    """The φ whose reward ẑ overrates most: what would do most harm to a radius that trusts independent φ."""
-    score = (candidates @ (posterior.z_hat - z_r)[..., None])[..., 0]
-    return candidates[torch.arange(len(candidates)), score.argmax(1)]
-
-
-@pytest.mark.parametrize("choice", [drawn, optimistic, flattering])
-def test_the_task_stays_inside_at_all_times(choice: Callable[..., Tensor], rng: torch.Generator) -> None:
-    runs, d, noise, delta = 500, 4, 0.5, 0.1
-    z_r = 2 * torch.nn.functional.normalize(torch.randn(runs, d, generator=rng, dtype=torch.float64), dim=-1)
-    posterior = TaskPosterior.prior(dim=d, ridge=1e-3, noise=noise, runs=(runs,))
-    confidence = SelfNormalised(delta)
-    left, left_a_fifth = torch.zeros(2, runs, dtype=torch.bool)
-    for t in range(201):
-        distance, radius = posterior.distance(z_r), confidence(t, posterior)
-        left |= distance > radius
-        left_a_fifth |= distance > radius / 5
-        phi = choice(posterior, z_r, radius, torch.randn(runs, 6, d, generator=rng, dtype=torch.float64))
-        errors = noise * torch.randn(runs, generator=rng, dtype=torch.float64)
-        posterior = posterior.update(phi, (phi * z_r).sum(-1) + errors)
-    assert left.double().mean() <= delta
-    assert left_a_fifth.double().mean() > 5 * delta  # so there is something to cover
-
-
 # Scale
 
 
@@ -101,7 +51,6 @@ def test_rewards_times_100_are_a_radius_times_100() -> None:
     kinds: list[tuple[Confidence, Confidence]] = [
         (ScaleFree(), ScaleFree()),
         (KnownNorm(norm_bound=2.0), KnownNorm(norm_bound=200.0)),
-        (SelfNormalised(norm_bound=2.0), SelfNormalised(norm_bound=200.0)),
     ]
     for small, large in kinds:
         one, other = (told(scale, torch.Generator().manual_seed(0), noise=None) for scale in (1.0, 100.0))
@@ -110,7 +59,7 @@ def test_rewards_times_100_are_a_radius_times_100() -> None:
 
 @pytest.mark.parametrize("noise", [None, 0.0, 1.0])
 def test_there_is_a_radius_before_any_reward_and_when_all_are_zero(noise: float | None, rng: torch.Generator) -> None:
-    for confidence in (ScaleFree(), KnownNorm(), SelfNormalised()):
+    for confidence in (ScaleFree(), KnownNorm()):
         for posterior in (prior(dim=5, noise=noise), told(1.0, rng, noise=noise)):
             radius = confidence(0, posterior)
             assert radius.isfinite().all()
@@ -120,22 +69,14 @@ def test_there_is_a_radius_before_any_reward_and_when_all_are_zero(noise: float 
 # Bad input
 
 
-@pytest.mark.parametrize("delta", [0.0, 1.0, -0.1, 1.5, math.nan])
-def test_delta_is_a_probability(delta: float) -> None:
-    with pytest.raises(ValueError, match=r"delta must be (in \[0.0, 1.0\]|in \(0, 1\)), got"):
-        SelfNormalised(delta)
-
-
 @pytest.mark.parametrize("bad", [-1.0, math.inf, math.nan])
 def test_sizes_that_are_none(bad: float) -> None:
     for kind in (Constant, PaperSchedule):
         with pytest.raises(ValueError, match=r"beta must be in \[0.0, inf\)"):
             kind(beta=bad)
-    for bounded in (SelfNormalised, KnownNorm):
-        with pytest.raises(ValueError, match=r"norm_bound must be above 0"):
-            bounded(norm_bound=bad)
+    for bound in (bad, 0.0):
         with pytest.raises(ValueError, match="norm_bound must be above 0"):
-            bounded(norm_bound=0.0)
+            KnownNorm(norm_bound=bound)
     for scaled in (ScaleFree, KnownNorm):
         with pytest.raises(ValueError, match=r"kappa must be above 0"):
             scaled(kappa=bad)

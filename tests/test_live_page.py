@@ -219,7 +219,6 @@ def test_a_reward_painted_in_the_point_maze_is_found(arrive: Arrive, tmp_path: P
     assert page.is_disabled("#choose-features")
     assert page.is_disabled("#choose-model")
     assert "70 decisions" in (page.text_content("#about-world") or "")
-    assert page.locator("#choose-method option[value=exhaustive]").is_disabled()
     visitor.paint("good", (2, 8), rows=11, columns=11)  # 2 × 2 cells
     visitor.fast()
     visitor.play()

@@ -101,7 +101,6 @@ WRONG: list[tuple[Any, str]] = [  # a set-up, and the name of what is wrong with
     ({"methods": [1]}, "method 1"),
     ({"methods": ["subprocess:run"]}, "'subprocess:run'"),
     ({"methods": ["oracle"]}, "'oracle'"),
-    ({"methods": ["mbie"]}, "mbie"),
     ({"who": "both"}, "'both'"),
     ({"who": ["person"]}, "reward"),
     ({"who": "person", "methods": ["greedy", "random"]}, "one method"),
@@ -131,21 +130,18 @@ def test_an_invalid_set_up_is_refused_by_the_name_of_what_is_wrong() -> None:
 def test_every_method_that_is_offered_runs_wherever_it_is_offered(method: str) -> None:
     [offer] = [offer for offer in choices()["methods"] if offer["name"] == method]
     kinds, all_features = ("hidden", "person"), choices()["worlds"][0]["features"]
-    refused: list[dict[str, Any]] = [] if offer["person"] else [{"who": "person"}]
-    refused += [{"features": name} for name in all_features if offer["features"] not in (None, name)]
-    refused += [{"model": "network"}] if offer["model"] else []
     for who in kinds if offer["person"] else ("hidden",):
-        for features in all_features if offer["features"] is None else (offer["features"],):
-            network = ["open-grid", features] in choices()["networks"] and not offer["model"]
+        for features in all_features:
+            network = ["open-grid", features] in choices()["networks"]
             for model in ("network", "exact") if network else ("exact",):
                 run = begun(who=who, features=features, model=model, methods=[method], seed=3)
                 shown = [side(frame) for frame in steps(run, 5)]
                 assert [one["told"] for one in shown] == ([0] * 5 if who == "person" else [1, 2, 3, 4, 5])
                 assert all(_finite(one) for one in shown)
                 assert exported(run)[0]["method"] == method
-    for setup in refused:
+    if not offer["person"]:
         with pytest.raises(ValueError, match=method):
-            begun(**{"features": offer["features"] or "laplacian", "model": "exact", **setup, "methods": [method]})
+            begun(who="person", methods=[method])
 
 
 def _finite(value: Any) -> bool:
@@ -186,12 +182,10 @@ def test_the_same_set_up_gives_the_same_frames() -> None:
     assert steps(begun(**{**setup, "seed": 10}), 12) != steps(other, 12)
 
 
-@pytest.mark.parametrize(
-    "method", ["usf-ucb", "thompson", "explore-then-commit", "exhaustive", "lola", "unroll", "opti"]
-)
+@pytest.mark.parametrize("method", ["usf-ucb", "thompson", "random", "lola", "opti"])
 @pytest.mark.parametrize("memory", [40, pytest.param(None, marks=pytest.mark.long)])
 def test_a_run_is_the_one_that_the_laboratory_has_for_that_seed(method: str, memory: int | None) -> None:
-    count = 110 if method in ("lola", "unroll") else 60  # longer than a rollout, which ends with a reset
+    count = 110 if method == "lola" else 60  # longer than a rollout, which ends with a reset
     run = begun(methods=[method], memory=memory, noise=0.2, seed=11, reward={"task": 6})
     shown = steps(run, count)
     ground, setup = ground_of(run.setup), run.setup
@@ -242,7 +236,7 @@ def test_maps_are_of_what_is_known_after_the_step() -> None:
 
 
 @pytest.mark.parametrize("model", ["network", "exact"])
-@pytest.mark.parametrize("method", ["usf-ucb", "explore-then-commit"])
+@pytest.mark.parametrize("method", ["usf-ucb", "random"])
 def test_regret_lost_steps_and_worth_are_the_yardsticks(model: str, method: str) -> None:
     run = begun(model=model, methods=[method], memory=None, reward={"task": 8}, seed=2)
     first, shown = side(frames(run.begun("key"))[0]), [side(frame) for frame in steps(run, 60)]

@@ -16,6 +16,8 @@ from torch.testing import assert_close
 
 import zscout
 from reproduction.experiments.searches import random_problem
+from reproduction.pieces.scores import LogDet
+from reproduction.pieces.searches import Gradient
 from simulating import simulate
 from toys import Compass, Regression
 from zscout import METHODS, USFA, ExactModel, OnlineTransfer, TaskPosterior
@@ -24,9 +26,8 @@ from zscout.lab.arenas.grid import GridArena
 from zscout.models.calibration import Calibrated, calibrated, whitening
 from zscout.transfer.belief.sums import Means
 from zscout.transfer.offline import constant_part, constant_part_of, fit_task
-from zscout.transfer.score.acquisition import UCB, LogDet, PathUCB
+from zscout.transfer.score.acquisition import UCB, PathUCB
 from zscout.transfer.score.forecast import Forecast
-from zscout.transfer.score.search import Gradient
 
 
 def some_pairs(n: int, d: int, seed: int = 0) -> tuple[Tensor, Tensor]:
@@ -184,7 +185,7 @@ def test_what_is_asked_for_has_no_constant_part(laplacian_network: USFA, laplaci
 
 @pytest.mark.parametrize(
     "method",
-    ["usf-ucb", *(pytest.param(name, marks=pytest.mark.long) for name in ("usf-ucb-norm", "usf-ucb-short", "log-det"))],
+    ["usf-ucb", *(pytest.param(name, marks=pytest.mark.long) for name in ("usf-ucb-norm",))],
 )
 def test_offsets_leave_every_action_as_it_was(method: str, laplacian_model: ExactModel) -> None:
     tasks = laplacian_model.sample_z(16, 3)
@@ -240,7 +241,7 @@ def test_the_program_of_the_readme_finds_its_corner_whatever_is_added(laplacian_
 
 def test_rivals_as_published_fit_no_intercept() -> None:
     with_intercept = {name for name in METHODS if METHODS[name](dim=9, task=np.ones(9)).intercept}
-    assert with_intercept == {"usf-ucb", "usf-ucb-norm", "usf-ucb-short", "log-det"}
+    assert with_intercept == {"usf-ucb", "usf-ucb-norm"}
     assert METHODS["opti"](dim=9, intercept=True).intercept
 
 

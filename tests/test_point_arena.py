@@ -88,8 +88,6 @@ def test_mistakes_are_said() -> None:
         task_named("goal there")
     with pytest.raises(ValueError, match="--outside"):
         Spec(NAMED, "greedy", "goal 1", outside=0.3).check()
-    with pytest.raises(ValueError, match="look_ahead is missing"):
-        Spec(NAMED, "exhaustive", "goal 1").check()
     env = NAMED.environment(Batch(["goal 1"], [0]))
     start, _ = env.reset(seed=0)
     with pytest.raises(ValueError, match="NaN"):

@@ -138,7 +138,6 @@ MISTAKES: list[tuple[list[str], str]] = [  # options, and the name of what is wr
     (["--features", "laplacian"], "--features"),
     (["--model", "exact"], "exact"),
     (["--model", "grid9-laplacian"], "grid9-laplacian"),
-    (["--method", "exhaustive"], "exhaustive"),
     (["--task", "100"], "got 100"),
     (["--task", "goal"], "'goal'"),
     (["--task", "goal -1"], "'goal -1'"),

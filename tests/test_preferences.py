@@ -204,7 +204,7 @@ def test_vectors_must_be_finite_and_fit_the_runs() -> None:
 
 def test_methods_and_models_that_cannot_use_preferences_say_so(laplacian_model: ExactModel) -> None:
     with pytest.raises(ValueError, match="scores rollouts by their returns"):
-        OnlineTransfer(laplacian_model, "unroll").prefer([1], [2])
+        OnlineTransfer(laplacian_model, "lola").prefer([1], [2])
 
     class Moving(Compass):
         def phi_of_transition(self, obs: Any, action: Any, next_obs: Any) -> Tensor:

@@ -10,6 +10,7 @@ import torch
 from torch import Generator
 
 import zscout
+from reproduction.pieces.scores import prior_log_det
 from toys import Compass
 from zscout import OnlineTransfer
 from zscout.base.smooth_rewards import random_rewards
@@ -45,7 +46,7 @@ def test_a_prior_equals_isotropic_regression_in_other_units(intercept: bool) -> 
     assert torch.allclose(directions_seen(with_prior), directions_seen(plain))
     ratio = ScaleFree()(0, with_prior) / ScaleFree()(0, plain)
     assert torch.allclose(ratio, torch.ones(()).double())  # d = 5: no wider than for nine features
-    assert torch.allclose(with_prior.log_det - with_prior.prior_log_det, plain.log_det - plain.prior_log_det)
+    assert torch.allclose(with_prior.log_det - prior_log_det(with_prior), plain.log_det - prior_log_det(plain))
 
 
 def test_no_prior_or_an_isotropic_one_are_the_same() -> None:

@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from reproduction.pieces.scores import Explore, SelfNormalised
 from simulating import simulate
 from zscout import METHODS, USFA, ExactModel, Method, load
 from zscout.lab.arenas.exact_values import Yardstick
@@ -18,8 +19,6 @@ from zscout.lab.arenas.grid import GridArena
 from zscout.lab.arenas.simulation import Trace
 from zscout.lab.evaluation.exact_evaluation import Theory, replay, settled
 from zscout.transfer.baselines.explorers import Exploring, RandomWalk
-from zscout.transfer.score.acquisition import Explore
-from zscout.transfer.score.confidence import SelfNormalised
 from zscout.transfer.score.search import TableSearch
 
 SEEDS = torch.arange(12) + 50

@@ -12,7 +12,7 @@ from reproduction.experiments.online_transfer import OURS
 from reproduction.experiments.searches import random_problem
 from reproduction.report.model import Claim, CurveFigure, CurvePanel, Section
 from reproduction.summaries import all_met, any_met, below, each, mean, ratio, through, verdict, verdict_over
-from reproduction.variants import explore, explore_moment, plain
+from reproduction.variants import explore, explore_moment, plain, usf_ucb_short
 from zscout.lab.arenas.grid import GridArena
 from zscout.lab.compare.statistics import Estimate
 from zscout.lab.runs.spec import Spec
@@ -34,7 +34,7 @@ def _runs(scale: Scale) -> dict[Any, list[Spec]]:
                 found[name, label, gamma] = explorations(scale, arena, method(gamma=gamma), SEEDS, STEPS)
         found[name, OURS] = transfers(scale, arena, OURS, 100, settings=MOMENT)
         found[name, FAR] = transfers(scale, arena, plain(), 100)
-        found[name, NEAR] = transfers(scale, arena, NEAR, 100)
+        found[name, NEAR] = transfers(scale, arena, usf_ucb_short(), 100)
     return found
 
 

@@ -3,20 +3,21 @@
 from reproduction.experiment import FEATURES, TITLES, Experiment, Runs, Scale
 from reproduction.report.model import Curve, CurveFigure, CurvePanel, Interval, IntervalFigure, Section
 from reproduction.stored_results import LEAGUE_FILE, stored_cells
+from reproduction.variants import ALTERNATIVES
 from zscout.lab.arenas.arena import Tasks
 from zscout.lab.arenas.grid import GridArena
 from zscout.lab.compare.comparison import Entrant, Outcome, comparison, ranking_table
 from zscout.lab.compare.tuning import frontier, settings_named, stored_records
 from zscout.lab.runs.spec import Spec
-from zscout.transfer.methods import METHODS
 
 TASKS = 20
 OURS = ("usf-ucb", "usf-ucb-norm", "usf-ucb-paper")  # with their defaults
 DRAWN = (*OURS, "opti", "thompson")  # whose frontiers are near each other
-LEFT_OUT = {
-    *("opti", "opti-shipped", "optimism"),  # with the exact model 64 to 128 solves a step: in the stored table only
-    *("unroll", "lola"),  # whole rollouts: 200 steps are too few for them
-}
+NAMES = (  # in the stored table only: with the exact model OpTI solves 128 z a step, 200 steps are too few for rollouts
+    *OURS,
+    *("usf-ucb-short", "log-det", "thompson", "greedy", "random-z", "mbie", "explore-then-commit"),
+    *("oracle", "random", "exhaustive"),
+)
 
 
 def entrants(scale: Scale, features: str) -> list[Entrant]:
@@ -24,8 +25,13 @@ def entrants(scale: Scale, features: str) -> list[Entrant]:
     arena = GridArena(features=features)
     tuned = settings_named("auto", arena)
     tasks, steps = Tasks(scale.runs(TASKS), 1, "report", scale.seed), scale.steps(200)
-    names = [name for name in METHODS if name not in LEFT_OUT and (name != "mbie" or features == "clusters")]
-    return [Entrant.of(arena, name, {} if name in OURS else tuned.get(name, {}), tasks, steps=steps) for name in names]
+    found = []
+    for name in NAMES:
+        settings = {} if name in OURS else tuned.get(name, {})
+        method = ALTERNATIVES[name](dim=arena.bfm.dim, **settings) if name in ALTERNATIVES else name
+        if name != "mbie" or features == "clusters":
+            found.append(Entrant.of(arena, method, settings, tasks, name, steps=steps))
+    return found
 
 
 def _runs(scale: Scale) -> dict[str, list[Spec]]:

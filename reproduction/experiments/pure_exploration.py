@@ -18,7 +18,7 @@ from reproduction.experiment import (
 )
 from reproduction.report.model import Claim, CurveFigure, CurvePanel, PanelFigure, Section, Strip
 from reproduction.summaries import all_met, any_met, banded, below, both, each, mean, median, verdict, verdict_over
-from reproduction.variants import explore, inverse_counts
+from reproduction.variants import exhaustive, explore, inverse_counts
 from zscout.lab.arenas.grid import GridArena
 from zscout.lab.compare.statistics import Estimate
 from zscout.lab.runs.spec import Spec
@@ -41,7 +41,7 @@ def explorers(scale: Scale) -> dict[tuple[str, str], list[Spec]]:
             (OURS, network, explore(), {}),
             (EXACT, exact, explore(), {}),
             (NEAR, exact, explore(gamma=0.8), {}),
-            (EXHAUSTIVE, exact, "exhaustive", {"ridge": 1.0}),
+            (EXHAUSTIVE, exact, exhaustive(ridge=1.0), {}),
             (RANDOM, exact, "random", {"ridge": 1.0}),
             (COUNTS, exact, inverse_counts(), {}),
         ):

@@ -19,12 +19,11 @@ from reproduction.experiment import (
 from reproduction.experiments.online_transfer import PAPERS, random_tasks
 from reproduction.report.model import Claim, CurveFigure, CurvePanel, Section
 from reproduction.summaries import all_met, any_met, banded, below, both, each, mean, ratio, verdict, verdict_over
-from reproduction.variants import certain, plain
+from reproduction.variants import certain, optimism, plain
 from zscout.lab.arenas.grid import GridArena
 from zscout.lab.compare.statistics import Estimate
 from zscout.lab.runs.spec import Spec
 from zscout.transfer.belief.posterior import TaskPosterior
-from zscout.transfer.methods import Method
 
 PLAIN = "eq. 5"
 PAPERS_BETA, SAFE_BETA = "the paper's β", "a safe β"
@@ -201,7 +200,7 @@ def _tell_potential(scale: Scale, runs: Runs) -> Section:
 # 11: optimism in the ellipsoid
 def _optimists(scale: Scale) -> dict[tuple[str, str], list[Spec]]:
     """Runs by feature set and method."""
-    methods: dict[str, str | Method] = {"optimism": "optimism", PLAIN: plain(intercept=False)}  # as eq. 8 has none
+    methods = {"optimism": optimism(), PLAIN: plain(intercept=False)}  # as eq. 8 has none
     return {
         (name, label): transfers(scale, GridArena(features=name, model="network"), method, 24)
         for name in FEATURES

@@ -9,6 +9,8 @@ from jaxtyping import Float
 from torch import Generator, Tensor
 
 from reproduction.experiment import FEATURES, TITLES, Experiment, Runs, Scale
+from reproduction.pieces.scores import Explore
+from reproduction.pieces.searches import Gradient
 from reproduction.report.model import Claim, CurveFigure, CurvePanel, Section
 from reproduction.summaries import all_met, any_met, below, both, mean, ratio, through, verdict, verdict_over
 from zscout.base.randomness import Streams
@@ -17,9 +19,8 @@ from zscout.lab.arenas.ground import Ground
 from zscout.lab.compare.tables import TextTable
 from zscout.loop.loading import load
 from zscout.transfer.belief.posterior import TaskPosterior
-from zscout.transfer.score.acquisition import Explore
 from zscout.transfer.score.problem import Problem
-from zscout.transfer.score.search import FixedPoint, Gradient, Search, Shooting, TableSearch
+from zscout.transfer.score.search import FixedPoint, Search, Shooting, TableSearch
 from zscout.worlds.registry import PLACES
 
 SEARCHES: dict[str, Search] = {

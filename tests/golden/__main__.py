@@ -20,7 +20,7 @@ ABOUT = """Compare the agents' decisions with the record, exit code 1 if they di
   python -m tests.golden 'walker-*/opti*'         some cases
   python -m tests.golden 'maze-*' --make          make these anew, say what changed
   python -m tests.golden 'maze-*/opti' --another  make it anew with another feed: too many answers were open
-  python -m tests.golden '*/mbie*' --drop         delete these from the record
+  python -m tests.golden '*/opti-s*' --drop       delete these from the record
   python -m tests.golden --numbers here.npz       write the numbers, too
   python -m tests.golden --machines a.npz b.npz   store the tolerances that two kinds of processor need
 """

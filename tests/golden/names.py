@@ -8,11 +8,7 @@ from torch import Tensor
 from zscout import METHODS, OnlineTransfer
 
 NAMES = tuple(METHODS)
-SHORT: dict[str, dict[str, Any]] = {  # settings with which rollouts and exploration end within the record's steps
-    "lola": {"draws": 3, "horizon": 4},
-    "unroll": {"arms": 5, "horizon": 4},
-    "explore-then-commit": {"steps": 20},
-}
+SHORT: dict[str, dict[str, Any]] = {"lola": {"draws": 3, "horizon": 4}}  # rollouts end within the record's steps
 
 
 def made(bfm: Any, name: str, settings: dict[str, Any], hold: Any, change: Any, **options: Any) -> OnlineTransfer:

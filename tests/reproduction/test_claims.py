@@ -20,11 +20,12 @@ from claim_feeds import (
 )
 from claim_runs import DECIDED, Verdicts, bounds, explorations, switching, trained_policies, transfers
 
-from reproduction.experiments.bonus_horizon import MOMENT, NEAR
+from reproduction.experiments.bonus_horizon import MOMENT
 from reproduction.experiments.league import LEAGUE
 from reproduction.experiments.searches import SEARCH_COMPARISON
 from reproduction.paper import EXPERIMENTS, FRAMEWORK
 from reproduction.report.model import ClaimVerdict
+from reproduction.variants import usf_ucb_short
 from zscout.models.exact.model import ExactModel
 from zscout.transfer.belief.posterior import TaskPosterior
 from zscout.transfer.methods import METHODS
@@ -106,7 +107,7 @@ def test_every_claim_has_a_wrong_implementation() -> None:
 
 def test_10b_compares_two_scores_with_one_radius_and_one_horizon(clusters_model: ExactModel) -> None:
     """The methods differ in their score only, and not at all if M is ψψᵀ."""
-    path, near = METHODS["usf-ucb"](dim=9, gamma=MOMENT["gamma"], kappa=MOMENT["kappa"]), METHODS[NEAR](dim=9)
+    path, near = METHODS["usf-ucb"](dim=9, gamma=MOMENT["gamma"], kappa=MOMENT["kappa"]), usf_ucb_short()
     assert isinstance(path.acquisition, PathUCB)
     assert isinstance(near.acquisition, UCB)
     assert path.acquisition.gamma == near.acquisition.bonus_gamma

@@ -28,11 +28,13 @@ from reproduction.paper import EXPERIMENTS, Scale, specs
 from reproduction.report.model import Section
 from reproduction.report.page import render
 from reproduction.summaries import all_met, any_met, banded, below, mean, median, verdict, verdict_over
+from reproduction.variants import exhaustive
 from zscout.lab.arenas.grid import GridArena
 from zscout.lab.compare.statistics import Estimate
 from zscout.lab.runs.chunks import run_all, run_batch
-from zscout.lab.runs.spec import Spec
+from zscout.lab.runs.spec import Spec, named
 from zscout.lab.runs.store import Record, Store
+from zscout.transfer.methods import Method
 
 
 def reproduce(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
@@ -191,9 +193,10 @@ def test_means_medians_and_bands() -> None:
     assert curve.x[:2] == [1, 2]
 
 
-def a_run(method: str = "usf-ucb-paper", steps: int = 30) -> Record:
+def a_run(method: str | Method = "usf-ucb-paper", steps: int = 30) -> Record:
     task = tuple(np.linspace(-1, 1, 9))
-    return run_batch([Spec(GridArena(features="clusters"), method, task, seed=3, steps=steps)])[0]
+    name, value = named(method)
+    return run_batch([Spec(GridArena(features="clusters"), name, task, seed=3, steps=steps, value=value)])[0]
 
 
 def test_posteriors_are_those_of_the_run() -> None:
@@ -208,7 +211,7 @@ def test_posteriors_are_those_of_the_run() -> None:
 
 
 def test_visits_by_hand() -> None:
-    record = a_run("exhaustive", 300)
+    record = a_run(exhaustive(), 300)
     covered = _steps_to_cover(record)
     states = np.concatenate([record.steps["state"][:1], record.steps["entered"]])
     assert len(set(states[: int(covered) + 1].tolist())) == 81

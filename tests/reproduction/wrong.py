@@ -10,16 +10,17 @@ import numpy as np
 from torch import Tensor
 
 from reproduction.experiment import posteriors
+from reproduction.pieces.scores import Explore, SelfNormalised
+from reproduction.pieces.searches import CountBonus
 from zscout.base.types import Obs
 from zscout.lab.runs.store import Record
 from zscout.models.exact.model import ExactModel
 from zscout.models.usfa.model import USFA
 from zscout.transfer.belief.posterior import TaskPosterior
-from zscout.transfer.score.acquisition import UCB, Explore
-from zscout.transfer.score.confidence import PaperSchedule, SelfNormalised
+from zscout.transfer.score.acquisition import UCB
+from zscout.transfer.score.confidence import PaperSchedule
 from zscout.transfer.score.forecast import Forecast
 from zscout.transfer.score.problem import Problem
-from zscout.transfer.score.search import CountBonus
 
 
 @contextmanager

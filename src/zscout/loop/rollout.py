@@ -111,7 +111,7 @@ def rollout(
     """Yield ``steps`` steps, each after the agent learned from it; reset at the end of an episode.
 
     The first reset uses ``seed``. A reset requested by the agent uses the same seed, which in most environments gives
-    the same start; without a seed there is no common start, which unroll and lola need. A vector environment of n
+    the same start; without a seed there is no common start, which lola needs. A vector environment of n
     needs n runs, ``OnlineTransfer(bfm, runs=n)``; all autoreset modes of Gymnasium work. Steps that only reset are not
     learned from. With ``until`` it ends early, when all runs are certified at their observations: see
     ``OnlineTransfer.certificate``. An agent with limits is told the costs in ``info``, by the limits' names; raises if

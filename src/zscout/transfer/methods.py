@@ -14,13 +14,13 @@ from typing import Annotated, Any, Literal
 from zscout.base.edge import as_positive, as_size, as_vectors, in_range, known_name
 from zscout.base.types import Vectors
 from zscout.transfer.atlas.charted import OverAtlas
-from zscout.transfer.baselines.explorers import Exhaustive, Exploring, LookAhead, RandomWalk
-from zscout.transfer.baselines.rollout_searches import LoLA, RolloutSearch, Unroll
+from zscout.transfer.baselines.explorers import Exploring, RandomWalk
+from zscout.transfer.baselines.rollout_searches import LoLA, RolloutSearch
 from zscout.transfer.belief.change import ChangeTest
 from zscout.transfer.choosers import Chooser
 from zscout.transfer.constants import ATLAS_KAPPA, BONUS_GAMMA, BURST, KAPPA, RIDGE
 from zscout.transfer.inputs import Checked, Flag, Positive, instance
-from zscout.transfer.score.acquisition import UCB, Acquisition, LogDet, Optimism, OverHeads, PathUCB
+from zscout.transfer.score.acquisition import UCB, Acquisition, OverHeads, PathUCB
 from zscout.transfer.score.confidence import Confidence, Constant, KnownNorm, PaperSchedule, Residual, ScaleFree
 from zscout.transfer.score.search import (
     WITHOUT_SCORE,
@@ -28,7 +28,6 @@ from zscout.transfer.score.search import (
     AnyZ,
     AtEstimate,
     Automatic,
-    CountBonus,
     Ellipsoid,
     Known,
     PosteriorDraw,
@@ -121,45 +120,6 @@ def usf_ucb_paper(
     return Method(ridge=ridge, confidence=PaperSchedule(beta), search=best_of(draws), intercept=intercept)
 
 
-def usf_ucb_short(*, ridge: float = 0.1, kappa: float = 1.7, gamma: float = 0.9, scale: float = 10.0) -> Method:
-    """USF-UCB with a shorter horizon for the bonus than for the value."""
-    return Method(ridge=ridge, confidence=ScaleFree(kappa), acquisition=UCB(gamma, scale))
-
-
-def log_det(*, ridge: float = 0.1, kappa: float = 1.7, gamma: float = 0.9, weight: float = 20.0) -> Method:
-    """Value plus the log det V that following z would add."""
-    return Method(ridge=ridge, confidence=ScaleFree(kappa), acquisition=LogDet(weight, gamma))
-
-
-# The paper's alternatives
-
-
-def optimism(*, ridge: float = 0.1, kappa: float = 1.7, n: int = 64, intercept: bool = False) -> Method:
-    """The z in the ellipsoid with the highest ψ(s;z)·z  (eq. 8)."""
-    search = Ellipsoid(n, scale=1.0, surface=True)
-    return Method(ridge=ridge, confidence=ScaleFree(kappa), acquisition=Optimism(), search=search, intercept=intercept)
-
-
-def mbie(*, ridge: float = 0.1, beta: float = 1.0, power: float = 0.5) -> Method:
-    """MBIE-EB: a count bonus 1/√N on z (``power=1``: 1/N), for one-hot features only."""
-    return Method(ridge=ridge, confidence=Constant(beta), search=CountBonus(power), intercept=False)
-
-
-def unroll(*, arms: int = 30, horizon: int = 100, exploration: float = 1.0) -> Method:
-    """A UCB1 bandit over random z, scored by the returns of whole rollouts."""
-    return Method(search=Unroll(horizon=horizon, arms=arms, exploration=exploration), intercept=False)
-
-
-def random(*, ridge: float = 0.1) -> Method:
-    """Random actions; the estimate is learned but not followed."""
-    return Method(ridge=ridge, search=Exploring(RandomWalk()), intercept=False)
-
-
-def exhaustive(*, ridge: float = 0.1, look_ahead: LookAhead | None = None) -> Method:
-    """Always moves to the least-visited next state, found by ``look_ahead(states, actions)``."""
-    return Method(ridge=ridge, search=Exploring(Exhaustive(look_ahead)), intercept=False)
-
-
 # Baselines
 
 
@@ -195,17 +155,16 @@ def lola(*, draws: int = 10, horizon: int = 100, std: float = 0.15, rate: float 
     return Method(search=LoLA(horizon=horizon, draws=draws, std=std, rate=rate), intercept=False)
 
 
-def explore_then_commit(*, ridge: float = 0.1, steps: int = 50, look_ahead: LookAhead | None = None) -> Method:
-    """Random (with ``look_ahead`` exhaustive) actions for ``steps`` steps, then the estimate."""
-    explorer = RandomWalk() if look_ahead is None else Exhaustive(look_ahead)
-    return Method(ridge=ridge, search=Exploring(explorer, steps), intercept=False)
-
-
 def oracle(*, task: Vectors | None) -> Method:
     """Always follows the true z_r."""
     if task is None:
         raise ValueError("the oracle needs the task: METHODS['oracle'](dim=…, task=z_r)")
     return Method(search=Known.of(task), intercept=False)
+
+
+def random(*, ridge: float = 0.1) -> Method:
+    """Random actions; the estimate is learned but not followed."""
+    return Method(ridge=ridge, search=Exploring(RandomWalk()), intercept=False)
 
 
 PRIOR_KNOWLEDGE = ("dim", "noise", "norm_bound", "task")  # by the caller, not by settings
@@ -275,10 +234,10 @@ class _Methods(dict[str, Factory]):
             raise UnknownMethodError(str(error)) from None
 
 
-_OURS = (usf_ucb, usf_ucb_norm, usf_ucb_paper, usf_ucb_short, log_det)
-_OTHERS = (opti, opti_shipped, optimism, thompson, greedy, random_z, mbie, unroll, lola, explore_then_commit, oracle)
+_OURS = (usf_ucb, usf_ucb_norm, usf_ucb_paper)
+_OTHERS = (opti, opti_shipped, thompson, greedy, random_z, lola, oracle, random)
 METHODS: Mapping[str, Factory] = MappingProxyType(
-    _Methods({build.__name__.replace("_", "-"): Factory(build) for build in (*_OURS, *_OTHERS, random, exhaustive)})
+    _Methods({build.__name__.replace("_", "-"): Factory(build) for build in (*_OURS, *_OTHERS)})
 )
 
 

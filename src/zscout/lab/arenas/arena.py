@@ -13,7 +13,6 @@ from zscout.base.types import BehaviorModel, Obs
 from zscout.lab.arenas.source import UserObject
 from zscout.loop.rollout import Environment
 from zscout.models.sphere import sample_sphere
-from zscout.transfer.baselines.explorers import LookAhead
 
 Task: TypeAlias = tuple[float, ...] | str  # z_r, or the name of a reward
 Evaluation: TypeAlias = tuple[Mapping[str, Tensor], Mapping[str, np.ndarray]]
@@ -95,11 +94,6 @@ class Arena(TaskSource, Protocol):
     def __hash__(self) -> int:
         """Arenas are keys of caches."""
         return hash(self.key)
-
-    @property
-    def look_ahead(self) -> LookAhead | None:
-        """The true world's steps, for methods that plan with them; None if it offers none."""
-        return None
 
     @property
     def objects(self) -> UserObject | None:

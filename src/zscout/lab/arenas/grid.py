@@ -22,7 +22,6 @@ from zscout.models.exact.corrupted import Corrupted
 from zscout.models.exact.model import ExactModel
 from zscout.models.usfa.judging import Tabulated
 from zscout.models.usfa.model import USFA
-from zscout.transfer.baselines.explorers import LookAhead
 from zscout.worlds.grids.grid import GridWorld
 from zscout.worlds.registry import PLACES
 
@@ -86,11 +85,6 @@ class GridArena(Arena):
     def fingerprint(self) -> str:
         """Digest of the map, the features, the weights, and the source of objects."""
         return self.ground.fingerprint + (self.objects.digest if self.objects else "")
-
-    @property
-    def look_ahead(self) -> LookAhead:
-        """The world's steps."""
-        return self.ground.world.step
 
     def exact_with(self, states: int) -> bool:
         """Whether regret is exact in a world of this number of states."""

@@ -37,21 +37,14 @@ GRIDS: Mapping[str, list[Settings]] = {
     "usf-ucb": grid_of(kappa=[0.8, 1.2, 1.6, 2.2], gamma=[0.8, 0.9], ridge=[0.1, 0.3]),
     "usf-ucb-norm": grid_of(kappa=[1.3, 1.8, 2.3, 2.8], gamma=[0.8, 0.9], ridge=[0.1, 0.2]),
     "usf-ucb-paper": grid_of(ridge=[0.09, 0.3, 1.0, 3.0], beta=[0.1, 0.3, 1.0, 3.0]),
-    "usf-ucb-short": grid_of(kappa=[1.2, 1.7, 2.4, 3.4], gamma=[0.8, 0.9], scale=[5.0, 10.0]),
-    "log-det": grid_of(kappa=[0.8, 1.2, 1.7, 2.4], gamma=[0.8, 0.9], weight=[20.0, 40.0]),
     "opti": grid_of(ridge=[0.03, 0.09, 0.3, 1.0], radius=[0.3, 0.5, 0.8, 1.2]),
     "opti-shipped": grid_of(ridge=[0.03, 0.09, 0.3, 1.0], radius=[0.3, 0.5, 0.8, 1.2]),
-    "optimism": grid_of(kappa=[0.6, 0.9, 1.3, 1.7], ridge=[0.03, 0.1, 0.3, 1.0]),
     "thompson": grid_of(scale=[0.3, 0.6, 1.0, 1.7], hold=[1, 3, 5, 10]),
     "greedy": grid_of(
         ridge=[0.003, 0.005, 0.01, 0.02, 0.03, 0.06, 0.09, 0.15, 0.2, 0.3, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0]
     ),
     "random-z": grid_of(hold=[1, 2, 3, 4, 5, 7, 10, 15, 20, 25, 30, 50, 70, 100, 150, 200]),
-    "mbie": grid_of(beta=[0.1, 0.3, 1.0, 3.0], ridge=[0.1, 0.3], power=[0.5, 1.0]),
-    "unroll": grid_of(arms=[10, 30, 100, 300], horizon=[10, 20, 50, 100], exploration=[0.3]),
     "lola": grid_of(std=[0.15, 0.3, 0.5, 1.0], rate=[0.05, 0.3], horizon=[20, 100]),
-    "explore-then-commit": grid_of(steps=[10, 15, 25, 50], ridge=[0.1, 0.3])
-    + grid_of(steps=[10, 15, 20, 25, 35, 50, 70, 100], exhaustive=[True]),
 }
 """The settings to try in finite worlds, ``BUDGET`` for each method that has any."""
 

@@ -31,7 +31,7 @@ def evaluate_returns(arena: Arena, batch: Batch, agent: OnlineTransfer, steps: S
 
     Lost steps: (reward of the oracle on the same seed − the run's) ÷ (what the oracle gains over random actions in one
     step, mean over 20 tasks). Negative if the run beats the oracle. return_k and oracle_k: returns of episode k, the
-    run's and the oracle's from the same start; methods that request resets (unroll, lola) begin each episode at the
+    run's and the oracle's from the same start; methods that request resets (lola) begin each episode at the
     first start. Value of a z: its reward from 16 reference starts, for at most 1,000 steps; 0 is random actions, 1 is
     the oracle. Settled: the value of the final z is ≥ .95. If the oracle is no better than random actions, a run loses
     nothing and is settled.

@@ -68,13 +68,11 @@ class Spec:
         return {**self.arena.to_json(), **content, "task": task}
 
     def build(self, task: Float[Tensor, "R d"]) -> Method:
-        """The method for runs with these z_r; the setting ``exhaustive`` plans with the true world."""
+        """The method for runs with these z_r."""
         if self.value:
             value: Method = self.value.value
             return value
         settings = json.loads(self.settings)
-        if self.method == "exhaustive" or settings.pop("exhaustive", False):
-            settings["look_ahead"] = self.arena.look_ahead
         return METHODS[self.method](dim=self.arena.bfm.dim, noise=self.noise, task=task, **settings)
 
     def check(self) -> None:

@@ -6,7 +6,7 @@ import zscout
 from zscout.lab.arenas.ground import FINE_LAPLACIAN
 from zscout.live.places.maps import LiveMap
 from zscout.live.session.offers import Offer, live_world, offer_of, offered
-from zscout.live.session.setup import METHODS_OFFERED, NEEDS_FEATURES, NEEDS_MODEL, Setup, needs_every_reward
+from zscout.live.session.setup import METHODS_OFFERED, Setup, needs_every_reward
 from zscout.transfer.methods import METHODS
 from zscout.worlds.registry import LEARNED, PLACES, Place, of_kind
 
@@ -45,24 +45,17 @@ ABOUT_METHODS = {
     "usf-ucb": "Goes where the reward could be highest: expected reward plus uncertainty. The default.",
     "usf-ucb-norm": "usf-ucb that knows in advance how large rewards can be.",
     "usf-ucb-paper": "usf-ucb with the paper's schedule: explores for 50 steps, then less, after 150 not at all.",
-    "usf-ucb-short": "usf-ucb whose exploration bonus looks less far ahead.",
-    "log-det": "Weighs reward against how much a whole behaviour would teach.",
     "opti": "OpTI-BFM, a related method: among tasks that fit the rewards so far, picks the most promising.",
     "opti-shipped": "OpTI-BFM, drawing tasks as in its published code.",
-    "optimism": "Acts for the most rewarding task that still fits the rewards so far.",
     "thompson": "Draws one task that fits the rewards so far, and acts as if it were true.",
     "greedy": "Always does what looks best so far. Never explores on purpose.",
     "random-z": "A random behaviour, a new one every ten steps.",
-    "mbie": "Counts visits: regions with fewer visits look better.",
-    "unroll": "Tries whole behaviours for a hundred steps each, and repeats the best.",
     "lola": "Changes its behaviour a little after every few trials, always from the same start.",
-    "explore-then-commit": "Fifty random steps, then what looks best.",
     "random": "Random steps forever. It learns, but never uses it.",
-    "exhaustive": "Always goes to the place it has seen least.",
 }
 PRESETS = ("stand", "stand-still", "walk", "hop", "run", "walk-backward", "hop-backward", "crouch", "spin")
 """Tasks of bodies that are shown first, where a body has them."""
-PARTS = ("title", "kind", "missing", "horizon", "length", "features", "models", "without", "traces", "usual", "pace")
+PARTS = ("title", "kind", "missing", "horizon", "length", "features", "models", "traces", "usual", "pace")
 """Of an offer, as they are."""
 
 
@@ -83,8 +76,6 @@ def choices(seed: int = 0) -> dict[str, Any]:
                 "name": name,
                 "about": ABOUT_METHODS.get(name) or METHODS[name].about.partition("\n")[0],
                 "person": not needs_every_reward(name),
-                "features": NEEDS_FEATURES.get(name),
-                "model": NEEDS_MODEL.get(name),
             }
             for name in METHODS_OFFERED
         ],

@@ -38,7 +38,6 @@ class Offer:
     per_cell: int = 1  # squares along a cell of the map
     brush: tuple[int, int, int] = (1, 2, 3)  # sizes in cells
     horizon: int | None = None  # steps of an episode; None: it never ends
-    without: tuple[str, ...] = ()  # methods that need a finite world or an exact model
     traces: bool = True  # whether its steps can be exported
     kind: Literal["map", "stage"] = "map"
     usual: dict[str, Any] = field(default_factory=dict)  # parts of a set-up with another default here
@@ -74,8 +73,7 @@ def _grid(place: Place) -> Offer:
 
 
 def _learned(place: Place, make: Callable[[str, str], LiveWorld], **rest: Any) -> Offer:
-    without = ("exhaustive", "mbie", "usf-ucb-short")
-    return Offer(place.title, (LEARNED,), (place.model,), (), make, without=without, traces=False, **rest)
+    return Offer(place.title, (LEARNED,), (place.model,), (), make, traces=False, **rest)
 
 
 def _point(place: Place) -> Offer:

@@ -15,8 +15,6 @@ from zscout.transfer.belief.change import ChangeTest
 from zscout.transfer.methods import METHODS, Method, is_default
 
 METHODS_OFFERED = [name for name in METHODS if name != "oracle"]  # the oracle would have to know the hidden reward
-NEEDS_FEATURES = {"mbie": "clusters"}  # it counts visits to regions
-NEEDS_MODEL = {"usf-ucb-short": "exact"}  # its bonus has a shorter horizon, for which no network was trained
 
 
 @dataclass(frozen=True)
@@ -72,14 +70,8 @@ class Setup:
             raise ValueError("methods must be a list of names")
         for name in self.methods:
             known_name(name, METHODS_OFFERED, "method")
-            if name in offer_of(self.world).without:
-                raise ValueError(f"{name} does not work in {self.world}: choose another method, or a grid")
             if self.who == "person" and needs_every_reward(name):
                 raise ValueError(f"{name} scores whole rollouts and needs every reward: a person may skip some")
-            if self.features != (features := NEEDS_FEATURES.get(name, self.features)):
-                raise ValueError(f"{name} needs the features {features}")
-            if self.model != (model := NEEDS_MODEL.get(name, self.model)):
-                raise ValueError(f"{name} needs the {model} model")
         if self.upright and (offer_of(self.world).kind != "stage" or self.methods != ("usf-ucb",)):
             raise ValueError("upright needs a body and the method usf-ucb alone: only it knows what falls")
         if not 1 <= len(self.methods) <= 2 or len(set(self.methods)) < len(self.methods):
@@ -118,8 +110,7 @@ class Setup:
         """A method for this world, with this memory."""
         arena = self.live_world.arena
         noise = self.noise if self.who == "hidden" else None  # as in the laboratory, so that runs can be compared
-        options: dict[str, Any] = {"look_ahead": arena.look_ahead} if name == "exhaustive" else {}
-        method = METHODS[name](dim=arena.bfm.dim, noise=noise, **options)
+        method = METHODS[name](dim=arena.bfm.dim, noise=noise)
         often = method.hold == 1 and not is_default(method) and not needs_every_reward(name)
         hold = offer_of(self.world).hold if often else method.hold  # the default has that of the body's atlas
         change = None if self.memory is None or needs_every_reward(name) else ChangeTest()

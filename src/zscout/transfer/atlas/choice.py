@@ -7,7 +7,7 @@ from zscout.transfer.atlas.atlas import Atlas
 from zscout.transfer.atlas.charted import OverAtlas
 from zscout.transfer.choosers import Chooser
 from zscout.transfer.methods import Method, Prior, has_score, is_default, usf_ucb_atlas
-from zscout.transfer.score.acquisition import UCB, AveragedOverZ, Greedy, OverHeads, PathUCB, Thompson
+from zscout.transfer.score.acquisition import UCB, Greedy, OverHeads, PathUCB, Thompson
 from zscout.transfer.score.search import AtEstimate, PosteriorDraw
 
 OWN = "own"  # the model's atlas, if the default method is better with it
@@ -50,7 +50,7 @@ def over_atlas(method: Method, hold: int) -> Method:
     if isinstance(method.search, Chooser):
         raise ValueError("this method chooses actions or whole rollouts, so it cannot use an atlas: use usf-ucb")
     score, search = method.acquisition, method.search
-    while isinstance(score, OverHeads | AveragedOverZ):
+    while isinstance(score, OverHeads):
         score = score.score
     if isinstance(score, PathUCB):
         score = UCB()

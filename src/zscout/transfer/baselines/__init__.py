@@ -1,1 +1,1 @@
-"""Methods without a score: random and exhaustive actions, and searches by the returns of whole rollouts."""
+"""Methods without a score: random actions, and searches by the returns of whole rollouts."""

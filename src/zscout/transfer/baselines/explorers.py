@@ -1,24 +1,20 @@
-"""Explorers choose actions, not z: a random walk, and the paper's greedy walk to the least-visited state."""
+"""Explorers choose actions, not z, such as a random walk."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
 from gymnasium.spaces import Box, Discrete
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor
 
-from zscout.base.edge import as_index
 from zscout.base.randomness import Rng, uniform
 from zscout.base.types import BehaviorModel, Obs
 from zscout.transfer.choosers import Ask, Chooser, Memory
 from zscout.transfer.inputs import Checked, Whole
-from zscout.transfer.score.problem import Problem, argmax_at_random
+from zscout.transfer.score.problem import Problem
 from zscout.transfer.score.search import AtEstimate
-
-LookAhead: TypeAlias = Callable[[Int[Tensor, "*b"], Int[Tensor, "*b"]], Int[Tensor, "*b"]]
 
 
 @runtime_checkable
@@ -59,46 +55,6 @@ class RandomWalk:
     def tell(self, memory: Memory, obs: Obs) -> Memory:
         """Memory unchanged."""
         return memory
-
-
-@dataclass(frozen=True)
-class Exhaustive:
-    """Takes the action to the least-visited next state; ``look_ahead(states, actions)`` gives the next states."""
-
-    look_ahead: LookAhead | None = None
-
-    def begin(self, model: BehaviorModel, runs: tuple[int, ...]) -> Memory:
-        """Zero visit counts."""
-        if self.look_ahead is None:
-            raise ValueError(
-                "look_ahead is missing: the exhaustive explorer needs a callable (states, actions) → next states"
-            )
-        if not (isinstance(model.observation_space, Discrete) and isinstance(model.action_space, Discrete)):
-            raise ValueError("the exhaustive explorer needs a finite world, because it counts visits of states")
-        space = model.observation_space
-        return {"visits": torch.zeros(*runs, int(space.start + space.n), dtype=torch.float64)}
-
-    def act(self, memory: Memory, obs: Obs, model: BehaviorModel, rng: Rng) -> Tensor:
-        """One step of look-ahead, ties broken at random."""
-        assert self.look_ahead is not None
-        state, visits = self._state(memory, obs), self._visited(memory, obs)
-        space = model.action_space
-        assert isinstance(space, Discrete)
-        first = int(space.start)
-        actions = range(first, first + int(space.n))
-        ahead = [self.look_ahead(state, torch.full_like(state, action)) for action in actions]
-        return first + argmax_at_random(-visits.gather(-1, torch.stack(ahead, -1)), rng)
-
-    def tell(self, memory: Memory, obs: Obs) -> Memory:
-        """Count one more visit of the state that was left."""
-        return {"visits": self._visited(memory, obs)}
-
-    def _visited(self, memory: Memory, obs: Obs) -> Float[Tensor, "*b S"]:
-        visits = memory["visits"].cpu()  # a loaded agent keeps its memory on the posterior's device
-        return visits + torch.nn.functional.one_hot(self._state(memory, obs), visits.shape[-1])
-
-    def _state(self, memory: Memory, obs: Obs) -> Int[Tensor, "*b"]:
-        return as_index(obs, memory["visits"].shape[-1], "observation", torch.device("cpu"))
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,8 @@
-"""Methods that score z by the return of whole rollouts: a bandit over z, and LoLA's policy search.
+"""Methods that score z by the return of whole rollouts, such as LoLA's policy search.
 
 They do not infer the task. Each is a frozen dataclass. The rollouts of all runs of a batch start and end together.
 """
 
-import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import partial
@@ -17,8 +16,8 @@ from zscout.base.edge import LARGEST_COUNT, as_size
 from zscout.base.randomness import Rng, normal
 from zscout.base.types import Obs
 from zscout.transfer.choosers import Ask, Chooser, Memory
-from zscout.transfer.inputs import Checked, Count, NotNegative, Positive
-from zscout.transfer.score.forecast import discount_of, pick
+from zscout.transfer.inputs import Checked, Count, Positive
+from zscout.transfer.score.forecast import discount_of
 from zscout.transfer.score.problem import Problem
 
 
@@ -75,48 +74,6 @@ class RolloutSearch(Chooser, Checked, ABC):
     def _rollout(trial: Tensor, number: Tensor | int = 0) -> Memory:
         nothing = torch.zeros_like(trial[..., 0])
         return {"step": torch.tensor(0), "rollouts": torch.as_tensor(number), "return": nothing, "trial": trial}
-
-
-@dataclass(frozen=True)
-class Unroll(RolloutSearch):
-    """UCB1 over ``arms`` random z, scored by the return of a whole rollout: the approach that the paper rejects.
-
-    Returns are standardised over all rollouts so far, so the bonus needs no scale. Rollouts start at a common state.
-    """
-
-    arms: Count = 30
-    exploration: NotNegative = 1.0
-
-    def begin(self, problem: Problem, rng: Rng) -> Memory:
-        """Draw the arms."""
-        arms = problem.fresh(self.arms, rng)
-        empty = torch.zeros_like(arms[..., 0])
-        scores = {"sums": empty, "squares": empty, "counts": empty}
-        return self._rollout(arms[..., 0, :]) | scores | {"arms": arms, "arm": empty[..., 0].long()}
-
-    def tell(self, memory: Memory, problem: Problem, reward: Tensor, done: bool, rng: Rng) -> Memory:
-        """At the end of a rollout, score its arm and choose the next."""
-        memory, ended = self._step(memory, problem, reward, done)
-        if not ended:
-            return memory
-        hit = torch.nn.functional.one_hot(memory["arm"], self.arms).to(reward)
-        score = memory["return"][..., None]
-        counts = memory["counts"] + hit
-        sums, squares = memory["sums"] + hit * score, memory["squares"] + hit * score**2
-        trials = counts.sum(-1, keepdim=True)
-        mean = sums.sum(-1, keepdim=True) / trials
-        spread = (squares.sum(-1, keepdim=True) / trials - mean**2).clamp(min=0).sqrt()
-        bonus = self.exploration * spread * (2 * trials.log().clamp(min=0) / counts.clamp(min=1)).sqrt()
-        index = torch.where(counts > 0, sums / counts.clamp(min=1) + bonus, math.inf)  # first each arm once, in order
-        arm = index.argmax(-1)
-        memory = memory | {"sums": sums, "squares": squares, "counts": counts, "arm": arm}
-        return memory | self._rollout(pick(memory["arms"], arm), memory["rollouts"] + 1)
-
-    def best(self, memory: Memory) -> Float[Tensor, "*b d"]:
-        """The arm with the best mean return; the first arm before any rollout ended."""
-        counts = memory["counts"]
-        means = torch.where(counts > 0, memory["sums"] / counts.clamp(min=1), -math.inf)
-        return pick(memory["arms"], means.argmax(-1))
 
 
 @dataclass(frozen=True)

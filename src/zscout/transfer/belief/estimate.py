@@ -65,14 +65,6 @@ class TaskEstimate:
         return float(self.dim) if self.priors is None else self.priors.dimensions
 
     @property
-    def prior_log_det(self) -> float | Float[Tensor, "*b"]:
-        """log det V before any reward."""
-        log_ridge = self.ridge.log() if isinstance(self.ridge, Tensor) else math.log(self.ridge)
-        if self.task_root is None:
-            return self.dim * log_ridge
-        return self.dim * log_ridge - 2 * self.task_root.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-
-    @property
     def V(self) -> Float[Tensor, "*b d d"]:
         """λI + Σφφᵀ; with an intercept, of φ − φ̄."""
         return self.sums.all.V

@@ -12,10 +12,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from zscout.base.randomness import Rng, Streams, normal
+from zscout.base.randomness import Rng, Streams
 from zscout.base.types import BehaviorModel, HasDiscount, HasMomentDiscount
 from zscout.transfer.belief.posterior import TaskPosterior
-from zscout.transfer.inputs import Checked, Count, Discount, NotNegative, checked_output, finite
+from zscout.transfer.inputs import Checked, Discount, NotNegative
 from zscout.transfer.score.forecast import Forecast, discount_of, offers, offers_horizon, offers_moments
 
 Radius: TypeAlias = Float[Tensor, "*b"]
@@ -70,17 +70,6 @@ class PathUCB(Checked):
 
 
 @dataclass(frozen=True)
-class Explore(Checked):
-    """‖ψ‖_{V⁻¹}: pure exploration, ignores the reward."""
-
-    gamma: Discount | None = None
-
-    def __call__(self, forecast: Forecast, posterior: TaskPosterior, radius: Radius, rng: Rng) -> Scores:
-        """The width ‖ψ‖_{V⁻¹}."""
-        return forecast.width(posterior, self.gamma)
-
-
-@dataclass(frozen=True)
 class Greedy:
     """ψ·ẑ: no exploration."""
 
@@ -101,41 +90,6 @@ class Thompson(Checked):
 
 
 @dataclass(frozen=True)
-class Optimism:
-    """ψ(s;z)·z: the value of π(·,z) if z is the task; search it within the ellipsoid  (eq. 8)."""
-
-    def __call__(self, forecast: Forecast, posterior: TaskPosterior, radius: Radius, rng: Rng) -> Scores:
-        """The value of each z for its own task."""
-        return (forecast.centred(posterior) * forecast.z).sum(-1)
-
-
-@dataclass(frozen=True)
-class LogDet(Checked):
-    """ψ·ẑ + w·√β_t·log(det(V + M(s;z)) / det V): the information that following z would add  (D-optimal design).
-
-    Without M it uses ψψᵀ, at discount ``gamma`` if the model has ``psi_at``; without both, ``gamma`` has no effect.
-    """
-
-    weight: NotNegative = 20.0
-    gamma: Discount = 0.9
-
-    def __call__(self, forecast: Forecast, posterior: TaskPosterior, radius: Radius, rng: Rng) -> Scores:
-        """Value plus information gain of the whole path."""
-        W = posterior.factor[..., None, :, :]
-        more = W.mT @ forecast.centred_moment(posterior, self.gamma) @ W
-        more = more + torch.eye(more.shape[-1]).to(more)  # det(V + M)/det V = det(I + WᵀMW)
-        root, failed = torch.linalg.cholesky_ex(more)
-        if failed.any():
-            name = type(forecast.model).__name__
-            raise ValueError(f"V + M is not positive definite: second_moment and psi_at of {name} disagree")
-        gain: Tensor = 2 * root.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-        return forecast.value(posterior) + self.weight * radius[..., None] * gain
-
-
-# Scores that are robust to errors of ψ; each wraps one of the scores above
-
-
-@dataclass(frozen=True)
 class OverHeads:
     """The smallest score over the model's ψ heads; M has one head only."""
 
@@ -149,29 +103,9 @@ class OverHeads:
         return torch.stack([self.score(head, posterior, radius, own) for head, own in pairs]).amin(0)
 
 
-@dataclass(frozen=True)
-class AveragedOverZ(Checked):
-    """The score with ψ averaged over z and ``draws`` neighbours: z + spread·N(0, I), projected to Z."""
-
-    score: Acquisition = UCB()
-    draws: Count = 4
-    spread: NotNegative = 0.1
-
-    def __call__(self, forecast: Forecast, posterior: TaskPosterior, radius: Radius, rng: Rng) -> Scores:
-        """The score with the averaged ψ."""
-        z, model = forecast.z, forecast.model
-        noise = normal((*posterior.runs, self.draws, 1, posterior.dim), rng).to(z.device)
-        near = model.project_z(z.unsqueeze(-3) + self.spread * noise)  # [*b draws n d]
-        psi = finite(checked_output(model.psi(forecast.obs, near.flatten(-3, -2)), (...,))).unflatten(
-            -2, near.shape[-3:-1]
-        )
-        mean = (psi.sum(-3) + forecast.psi) / (self.draws + 1)
-        return self.score(forecast.with_psi(mean), posterior, radius, rng)
-
-
 def unused_gamma(score: Acquisition, model: BehaviorModel, intercept: bool) -> str | None:
     """A sentence if this model cannot use the score's ``gamma``; None if it can, or if eq. 5 is the default anyway."""
-    if isinstance(score, OverHeads | AveragedOverZ):
+    if isinstance(score, OverHeads):
         return unused_gamma(score.score, model, intercept)
     if not isinstance(score, PathUCB) or score == PathUCB():
         return None

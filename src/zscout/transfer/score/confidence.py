@@ -12,7 +12,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from zscout.base.edge import in_range
 from zscout.transfer.belief.posterior import TaskPosterior
 from zscout.transfer.constants import ATLAS_KAPPA, BURST_STEPS, CAUTION, FIRST_BURST, KAPPA, KAPPA_CHOSEN_FOR
 from zscout.transfer.inputs import Checked, NotNegative, Positive
@@ -64,29 +63,6 @@ class PaperSchedule(Checked):
         """√β_t."""
         left = min(1.0, max(0.0, (self.end - t) / (self.end - self.hold)))
         return _same(math.sqrt(self.beta * left), posterior)
-
-
-@dataclass(frozen=True)
-class SelfNormalised(Checked):
-    """√β_t(δ) = σ√(2 log(1/δ) + log(det V_t / det λI)) + √λ·S: covers z_r at all t, with probability 1 − δ.
-
-    S bounds ‖z_r‖ (default √d); σ is the posterior's. The guarantee holds for a fixed task.
-    """
-
-    delta: float = 0.1
-    norm_bound: Positive | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 < in_range(self.delta, "delta", 0.0, 1.0) < 1:
-            raise ValueError(f"delta must be in (0, 1), got {self.delta}")
-
-    def __call__(self, t: int, posterior: TaskPosterior) -> Float[Tensor, "*b"]:
-        """√β_t(δ)."""
-        bound = posterior.prior_norm(math.sqrt(posterior.dim) if self.norm_bound is None else self.norm_bound)
-        gained = (posterior.log_det - posterior.prior_log_det).clamp(min=0)
-        spread = (2 * math.log(1 / self.delta) + gained).sqrt()
-        return posterior.noise * spread + posterior.root_ridge * bound
 
 
 @dataclass(frozen=True)

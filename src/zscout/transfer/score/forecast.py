@@ -123,18 +123,6 @@ class Forecast:
         """‖ψ‖_{V⁻¹} of the centred ψ."""
         return posterior.width(self.centred(posterior, gamma))
 
-    def centred_moment(self, posterior: TaskPosterior, gamma: float) -> Float[Tensor, "*b n d d"]:
-        """M(s;z), or its rank-1 approximation ψψᵀ; with an intercept, of φ − φ̄."""
-        if not offers_moments(self.model, posterior.means is not None, gamma):
-            apart = self.centred(posterior, self._horizon(gamma))
-            return apart[..., :, None] * apart[..., None, :]
-        M = self.second_moment(gamma)
-        if posterior.means is None:
-            return M
-        mean = posterior.means.phi[..., None, None, :]
-        cross = self.psi_at(gamma)[..., :, None] * mean
-        return M - cross - cross.mT + mean.mT * mean / (1 - gamma)
-
     def information(self, posterior: TaskPosterior, gamma: float) -> Float[Tensor, "*b n"]:
         """tr(V⁻¹M(s;z)) = E Σγᵏ‖φ(S_{t+k+1})‖²_{V⁻¹}, or ‖ψ‖²_{V⁻¹} without M; with an intercept, of φ − φ̄."""
         means = posterior.means

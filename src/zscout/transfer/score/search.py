@@ -5,14 +5,13 @@ A search is a callable (problem, rng) → z [*b d].
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Annotated, TypeAlias
+from typing import TypeAlias
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from zscout.base.edge import as_finite, as_size, as_vectors, in_range
+from zscout.base.edge import as_finite, as_size, as_vectors
 from zscout.base.randomness import Rng
 from zscout.base.types import BehaviorModel, HasExactPsi, HasPsiTable, HasStates, Vectors
 from zscout.transfer.belief.posterior import TaskPosterior
@@ -116,45 +115,6 @@ class FixedPoint(Checked):
             norm = torch.linalg.vector_norm(u, dim=-1, keepdim=True).clamp(min=1e-12)
             z = problem.project(z_hat + u / norm @ back)
         return problem.best([problem.forecast(torch.cat([anchors, z], -2))], rng)
-
-
-@dataclass(frozen=True)
-class Gradient(Checked):
-    """Gradient ascent of the score in z, from several random starts; needs a differentiable ψ.
-
-    With ``project`` each step has length ``rate``·‖z‖ and ends on Z. Without, it is the plain ascent that the paper
-    found unstable: z leaves Z, where ψ was trained, and ψ extrapolates.
-    """
-
-    starts: Count = 16
-    steps: Count = 20
-    rate: Positive = 0.1
-    project: Flag = True
-
-    def __call__(self, problem: Problem, rng: Rng) -> Float[Tensor, "*b d"]:
-        """The best z of all rounds; without projection, of the last round."""
-        z = torch.cat([problem.anchors, problem.fresh(self.starts, rng)], -2)
-        forecasts = []
-        for _ in range(self.steps):
-            forecasts.append(problem.forecast(z.detach()))
-            z = self._step(problem, z.detach().requires_grad_(), rng)
-        forecasts.append(problem.forecast(z.detach()))
-        with torch.no_grad():
-            return problem.best(forecasts if self.project else forecasts[-1:], rng)
-
-    def _step(self, problem: Problem, z: Float[Tensor, "*b n d"], rng: Rng) -> Float[Tensor, "*b n d"]:
-        with torch.enable_grad():
-            total = problem.scores(problem.forecast(z), rng).sum()
-        if not total.requires_grad:
-            raise ValueError(
-                f"ψ of {type(problem.model).__name__} has no gradient in z: search with FixedPoint or Shooting"
-            )
-        (slope,) = torch.autograd.grad(total, z)
-        with torch.no_grad():
-            if not self.project:
-                return z + self.rate * slope
-            length = self.rate * z.norm(dim=-1, keepdim=True)
-            return problem.project(z + length * torch.nn.functional.normalize(slope, dim=-1))
 
 
 @dataclass(frozen=True)
@@ -269,22 +229,4 @@ class Known:
         return model.project_z(self.task.to(posterior.device).expand(*posterior.runs, -1)).double()
 
 
-@dataclass(frozen=True)
-class CountBonus(Checked):
-    """z_i = ẑ_i + √β_t/(N_i + λ)^power, MBIE-EB's bonus: power ½, or 1 as in the paper's appendix.
-
-    N_i is the number of visits to region i. Features must be one-hot, so V is diagonal.
-    """
-
-    power: Annotated[float, partial(in_range, low=0.0, high=2.0)] = 0.5
-
-    def __call__(self, problem: Problem, rng: Rng) -> Float[Tensor, "*b d"]:
-        """The estimate plus the count bonus."""
-        counts = problem.posterior.V.diagonal(dim1=-2, dim2=-1)
-        if (problem.posterior.V - torch.diag_embed(counts)).any():
-            raise ValueError("V is not diagonal: counting visits needs one-hot features (clusters) and intercept=False")
-        bonus = problem.radius[..., None] * counts**-self.power
-        return problem.project(problem.posterior.z_hat + bonus)
-
-
-WITHOUT_SCORE = (AtEstimate, PosteriorDraw, AnyZ, Known, CountBonus)
+WITHOUT_SCORE = (AtEstimate, PosteriorDraw, AnyZ, Known)

@@ -50,7 +50,7 @@ export class SetupPanel extends Panel {
     if (key === this.key) return;
     this.key = key;
     const methods = hello.methods.map((method) => {
-      const why = unfit(method, setup, world);
+      const why = unfit(method, setup);
       return { value: method.name, title: why ? `${method.name} (${why})` : method.name, disabled: why !== "" };
     });
     fill("choose-world", hello.worlds.map(offered), setup.world);

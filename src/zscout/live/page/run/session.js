@@ -227,7 +227,7 @@ function numbered(world) {
   return { ...world, index };
 }
 
-/** The nearest valid set-up: features of the world, a network only where one was trained, methods that work there. */
+/** The nearest valid set-up: features of the world, a network only where one was trained, methods that can run. */
 function fitting(setup, hello) {
   const world = hello.worlds.find(({ name }) => name === setup.world);
   const usual = world.features.includes(hello.usual[setup.who]) ? hello.usual[setup.who] : world.features[0];
@@ -236,7 +236,7 @@ function fitting(setup, hello) {
   const model = works ? setup.model : world.models.at(-1);
   const usable = (name) => {
     const method = hello.methods.find((m) => m.name === name);
-    return method && unfit(method, { ...setup, features, model }, world) === "";
+    return method && unfit(method, setup) === "";
   };
   const methods = [...new Set(setup.methods)].filter(usable).slice(0, setup.who === "hidden" ? 2 : 1);
   if (!methods.length) methods.push(hello.defaults.methods[0]);
@@ -254,9 +254,6 @@ export function hasNetwork(hello, setup) {
 }
 
 /** Why a method does not work in a set-up; empty if it does. */
-export function unfit(method, setup, world) {
-  if (world.without.includes(method.name)) return "not in this world";
-  if (method.features && method.features !== setup.features) return `needs ${method.features}`;
-  if (method.model && method.model !== setup.model) return `needs the ${method.model} model`;
+export function unfit(method, setup) {
   return setup.who === "person" && !method.person ? "needs every reward" : "";
 }

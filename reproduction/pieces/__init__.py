@@ -1,0 +1,1 @@
+"""Pieces of the paper's alternatives, of the same kinds as those of zscout.transfer."""

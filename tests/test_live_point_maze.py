@@ -96,7 +96,7 @@ def test_every_method_that_is_offered_runs(method: str) -> None:
 
 @pytest.mark.parametrize("method", ["thompson", "lola", "random"])
 def test_a_run_is_the_one_that_the_laboratory_has_for_that_seed(method: str) -> None:
-    run = begun(methods=[method], memory=None, noise=0.2, seed=11, reward={"task": 4})
+    run = begun(methods=[method], may_change=False, noise=0.2, seed=11, reward={"task": 4})
     shown = [side(frame) for frame in steps(run, 75)]  # longer than an episode
     table = torch.tensor(messages(run.begun("key"))[0]["reward"], dtype=torch.float64)
 
@@ -146,9 +146,8 @@ def test_an_episode_has_seventy_decisions_and_then_a_new_start() -> None:
     assert messages(begun(most_steps=1).step())[0]["sides"][0]["return"] == 0
 
 
-@pytest.mark.parametrize("memory", [None, 30])
-def test_maps_are_of_a_point_at_rest(memory: int | None) -> None:
-    run = begun(memory=memory, reward={"task": 1}, seed=1)
+def test_maps_are_of_a_point_at_rest() -> None:
+    run = begun(may_change=False, reward={"task": 1}, seed=1)
     shown = [*frames(run.begun("key")), *steps(run, 12)]
     features = ARENA.bfm.phi(AT_REST).double()
     entered: list[Tensor] = []
@@ -159,9 +158,7 @@ def test_maps_are_of_a_point_at_rest(memory: int | None) -> None:
             entered.append(torch.as_tensor(run._sides[0].steps[frame["step"] - 1].entered))
             rewards.append(one["reward"])
         phi = ARENA.bfm.phi(torch.stack(entered)).double() if entered else torch.zeros(0, 32, dtype=torch.float64)
-        fit = Regression(
-            phi, torch.tensor(rewards).double(), rho=1.0 if memory is None else 1 - 1 / memory, covariance=PRIOR
-        )
+        fit = Regression(phi, torch.tensor(rewards).double(), covariance=PRIOR)
         assert close(one["estimate"], fit.reward(features), 3)
         assert close(one["doubt"], fit.reward_width(features), 3)
         assert one["estimate"][one["best"]] == max(one["estimate"])
@@ -234,7 +231,7 @@ def test_it_finds_a_painted_patch_and_stays_there() -> None:
 
 
 def test_a_person_teaches_it_and_it_asks_until_it_knows() -> None:
-    run = begun(who="person", memory=None)
+    run = begun(who="person", may_change=False)
     entered, given = [], []
     for step in range(1, 41):
         told = run.step()
@@ -252,7 +249,7 @@ def test_a_person_teaches_it_and_it_asks_until_it_knows() -> None:
 
 
 def test_a_late_answer_is_learned() -> None:
-    run = begun(who="person", memory=None)
+    run = begun(who="person", may_change=False)
     steps(run, 4)
     old, newest = frames(run.give(2, 1))
     assert (side(old)["reward"], side(newest)["told"]) == (1, 1)
@@ -272,7 +269,6 @@ def test_a_refused_call_changes_nothing(who: str) -> None:
     before = list(run.begun("key").messages)
     cells: list[Any] = [[], None, "1", [-1], [len(PLACES)], [0.5], [[1]], [True], [1, 10**30]]
     calls: list[tuple[str, dict[str, Any]]] = [
-        ("trace", {}),
         *(("paint", {"cells": some, "value": 1}) for some in cells),
         *(("paint", {"cells": [1], "value": value}) for value in (None, 11, math.nan, "1")),
         *(("task", {"number": value}) for value in (-1, 10**6, None, 1.5)),
@@ -283,8 +279,8 @@ def test_a_refused_call_changes_nothing(who: str) -> None:
         with pytest.raises(ValueError, match="."):
             getattr(run, do)(**fields)
     assert list(run.begun("key").messages) == before
-    with pytest.raises(ValueError, match="traces are of grid worlds; here, export the picture or the link"):
-        run.trace()
+    [answer] = messages(run.export())
+    assert [step["episode"] for step in answer["content"]["runs"][0]["steps"]] == [1, 1, 1]
     steps(run, 1)
 
 

@@ -62,7 +62,7 @@ ABOUT_METHODS = {
 }
 PRESETS = ("stand", "stand-still", "walk", "hop", "run", "walk-backward", "hop-backward", "crouch", "spin")
 """Tasks of bodies that are shown first, where a body has them."""
-PARTS = ("title", "kind", "missing", "horizon", "length", "features", "models", "without", "traces", "usual", "pace")
+PARTS = ("title", "kind", "missing", "horizon", "length", "features", "models", "without", "usual", "pace")
 """Of an offer, as they are."""
 
 

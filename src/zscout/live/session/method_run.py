@@ -7,7 +7,6 @@ from jaxtyping import Float
 from torch import Tensor
 
 from zscout.lab.arenas.simulation import followed
-from zscout.lab.compare.trace_file import TracedRun
 from zscout.live.places.body import LiveBody
 from zscout.live.places.explanation import DIGITS, rounded
 from zscout.live.places.hidden_reward import Hidden
@@ -167,17 +166,3 @@ class MethodRun:
             some = np.linspace(0, len(all_of_them) - 1, min(len(all_of_them), DOUBTS)).round().astype(int)
             self._seldom = {"eigen": rounded(all_of_them[some], DIGITS + 2)}
         return self._seldom
-
-    def traced(self) -> TracedRun:
-        """Every step, as ``zscout replay`` reads it."""
-        steps, of_belief = self.steps, ("radius", "z_hat", "best_z")
-        return TracedRun(
-            method=self.name,
-            **{name: [getattr(step, name) for step in steps] for name in ("state", "action", "entered", "reward")},
-            **{name: [getattr(step.belief, name).tolist() for step in steps] for name in of_belief},
-            exploring=[step.belief.exploring for step in steps],
-            z=[step.z.tolist() for step in steps],
-            final_z=self.agent.best_z.tolist(),
-            final_z_hat=self.agent.z_hat.tolist(),
-            intercept=self.agent.method.intercept,
-        )

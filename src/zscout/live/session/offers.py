@@ -14,7 +14,6 @@ from zscout.base.hints import how_to_install, known_name
 from zscout.lab.arenas.body import BodyArena
 from zscout.lab.arenas.ground import OF_ARENAS
 from zscout.lab.arenas.point import PointArena
-from zscout.lab.compare.trace_file import MODELS
 from zscout.live.places.body import LiveBody
 from zscout.live.places.grid import LiveGrid
 from zscout.live.places.point import PER_CELL, LivePointMaze
@@ -40,7 +39,6 @@ class Offer:
     brush: tuple[int, int, int] = (1, 2, 3)  # sizes in cells
     horizon: int | None = None  # steps of an episode; None: it never ends
     without: tuple[str, ...] = ()  # methods that need a finite world or an exact model
-    traces: bool = True  # whether ``zscout replay`` reads runs of this world
     kind: Literal["map", "stage"] = "map"
     usual: dict[str, Any] = field(default_factory=dict)  # parts of a set-up with another default here
     length: int = 1  # steps of a run, relative to one on a map
@@ -71,12 +69,12 @@ def _installed(package: str) -> bool:
 
 
 def _grid(place: Place) -> Offer:
-    return Offer(place.title, OF_ARENAS, MODELS, tuple(place.models), partial(LiveGrid, place.name))
+    return Offer(place.title, OF_ARENAS, ("network", "exact"), tuple(place.models), partial(LiveGrid, place.name))
 
 
 def _learned(place: Place, make: Callable[[str, str], LiveWorld], **rest: Any) -> Offer:
     without = ("exhaustive", "mbie", "usf-ucb-short")
-    return Offer(place.title, (LEARNED,), (place.model,), (), make, without=without, traces=False, **rest)
+    return Offer(place.title, (LEARNED,), (place.model,), (), make, without=without, **rest)
 
 
 def _point(place: Place) -> Offer:
@@ -93,7 +91,7 @@ def _body(place: Place) -> Offer:
         lambda features, model: LiveBody(place.name, model),
         horizon=-(-BodyArena.horizon // repeat),
         kind="stage",
-        usual={"noise": 0.0, "memory": 300, "wait": False, "silence": "zero"},
+        usual={"noise": 0.0, "wait": False, "silence": "zero"},
         length=Limits.longest,
         hold=10,  # a fifth of the time for a step; the cheetah learns as fast
         pace=25.0,

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 from zscout.base.edge import as_index, as_size, in_range
-from zscout.lab.compare.trace_file import TraceFile
 from zscout.live.server.limits import Limits
 from zscout.live.server.messages import SETTINGS, Reply, encode
 from zscout.live.session.late_credit import credited, out_of_reach
@@ -130,7 +129,7 @@ class LiveRun:
             self._check_who("hidden")
         self.setup = replace(self.setup, **{name: value})
         if name == "noise":
-            self._reward.set_noise(self.setup.noise, self._newest)
+            self._reward.noise.fill_(self.setup.noise)
         return self._reply([])
 
     def behaviour(self) -> Reply:
@@ -186,24 +185,13 @@ class LiveRun:
         self._frames[-1] = self._frame()
         return self._reply([self._frames[-1]])
 
-    def trace(self) -> Reply:
-        """The whole run: as ``zscout replay`` reads it, or of a body every step."""
-        setup = self.setup
-        if not offer_of(setup.world).traces and not self._on_stage:
-            raise ValueError("traces are of grid worlds; here, export the picture or the link")
+    def export(self) -> Reply:
+        """Every step of the run, as a file."""
         if not self._newest:
             raise ValueError("there is no step yet: press play first")
-        if self._on_stage:
-            content = step_file(setup.to_json(), [(side.name, side.best_z, side.steps) for side in self._sides])
-            return self._reply([encode({"is": "trace", "name": f"zscout-steps-{setup.world}.json", "trace": content})])
-        trace = TraceFile(
-            **{name: getattr(setup, name) for name in ("world", "features", "model", "who", "memory", "seed")},
-            noise=self._reward.paintings[0].noise if self._reward.paintings else setup.noise,
-            rewards=self._reward.paintings,
-            runs=[side.traced() for side in self._sides],
-        )
-        name = f"zscout-trace-{setup.world}-{setup.seed}.json"
-        return self._reply([encode({"is": "trace", "name": name, "trace": trace.to_json()})])
+        setup = self.setup
+        content = step_file(setup.to_json(), [(side.name, side.best_z, side.steps) for side in self._sides])
+        return self._reply([encode({"is": "export", "name": f"zscout-steps-{setup.world}.json", "content": content})])
 
     def _credit_silence(self) -> list[bytes]:
         """Reward 0 for the steps that no thumb can reach any more, if silence means that."""

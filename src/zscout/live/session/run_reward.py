@@ -1,10 +1,9 @@
-"""The hidden reward of a run, its history, and its messages to the page."""
+"""The hidden reward of a run, and its messages to the page."""
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from zscout.lab.compare.trace_file import Painting
 from zscout.live.places.explanation import rounded
 from zscout.live.places.hidden_reward import Hidden
 from zscout.live.server.messages import encode
@@ -18,7 +17,7 @@ class RunReward:
         self.table: Float[Tensor, "1 n"] = setup.hidden_table()[None].clone()
         self.noise: Float[Tensor, " 1"] = torch.tensor([setup.noise], dtype=torch.float64)
         self.hidden: Hidden | None = None
-        self.paintings: list[Painting] = []  # every hidden reward, and since which step
+        self._since = 0  # the step from which on it is hidden
         if setup.who == "hidden":
             self.hide(setup, 0)
 
@@ -27,17 +26,7 @@ class RunReward:
         table = setup.hidden_table()
         self.table[0] = table
         self.hidden = setup.live_world.hide(table)
-        self._record(step)
-
-    def set_noise(self, noise: float, step: int) -> None:
-        """Change the noise from this step on."""
-        self.noise.fill_(noise)
-        self._record(step)
-
-    def _record(self, step: int) -> None:
-        if self.paintings and self.paintings[-1].since == step:  # no step was taken under the last one
-            self.paintings.pop()
-        self.paintings.append(Painting(step, self.table[0].tolist(), float(self.noise)))
+        self._since = step
 
     def listed(self) -> list[float] | None:
         """The table as plain numbers; None if nothing is hidden."""
@@ -53,6 +42,6 @@ class RunReward:
             "reward": self.listed(),
             "expressed": rounded(self.hidden.expressed, 3),
             "attainable": rounded(self.hidden.attainable),
-            "since": self.paintings[-1].since,
+            "since": self._since,
         }
         return [encode(content if self.hidden.truth is None else {**content, "truth": self.hidden.truth})]

@@ -9,14 +9,16 @@ from torch import Tensor
 
 from zscout.base.edge import as_size, in_range, known_name
 from zscout.lab.arenas.ground import DIM
-from zscout.lab.compare.trace_file import WHO
 from zscout.live.session.offers import LiveWorld, live_world, offer_of, offered
 from zscout.transfer.baselines.rollout_searches import RolloutSearch
+from zscout.transfer.belief.change import ChangeTest
 from zscout.transfer.methods import METHODS, Method, is_default
 
 METHODS_OFFERED = [name for name in METHODS if name != "oracle"]  # the oracle would have to know the hidden reward
 NEEDS_FEATURES = {"mbie": "clusters"}  # it counts visits to regions
 NEEDS_MODEL = {"usf-ucb-short": "exact"}  # its bonus has a shorter horizon, for which no network was trained
+
+EVIDENCE = 30.0  # nats: with 10 a painted patch, which features express in part, is taken for a change
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ class Setup:
     methods: tuple[str, ...] = ("usf-ucb",)  # two run side by side on the same hidden reward
     who: Literal["hidden", "person"] = "hidden"  # where rewards come from: a painting that the agent cannot see, or you
     noise: float = 0.1  # σ of a hidden reward
-    memory: int | None = 70  # steps: ρ = 1 − 1/memory; None: nothing is forgotten
+    may_change: bool = True  # whether a test looks for a change of the task after each reward
     silence: Literal["nothing", "zero"] = "nothing"  # what the agent learns if it asks and gets no answer
     wait: bool = True  # whether it waits for the answer
     upright: bool = False  # of a body: try only behaviours that rarely fall
@@ -43,13 +45,12 @@ class Setup:
             raise ValueError(f"{self.world} {offer.missing}")
         known_name(self.features, offer.features, "feature set")
         known_name(self.model, offer.models, "model")
-        known_name(self.who, WHO, "kind of reward")
+        known_name(self.who, ("hidden", "person"), "kind of reward")
         known_name(self.silence, ("nothing", "zero"), "meaning of silence")
         object.__setattr__(self, "noise", in_range(self.noise, "noise", 0.0, 5.0))  # JavaScript writes 1.0 as 1
         as_size(self.seed, "seed", 0, 2**31 - 1)
-        if self.memory is not None:
-            as_size(self.memory, "memory", 5, 10_000)
-        for part, flag in (("wait", self.wait), ("upright", self.upright)):
+        for part in ("may_change", "wait", "upright"):
+            flag = getattr(self, part)
             if not isinstance(flag, bool):
                 raise ValueError(f"{part} must be true or false, got {str(flag)[:40]!r}")
         if self.task is not None:
@@ -115,14 +116,17 @@ class Setup:
         return live_world(self.world, self.features, self.model)
 
     def build(self, name: str) -> Method:
-        """A method for this world, with this memory."""
+        """A method for this world; one that scores whole rollouts has no change test."""
         arena = self.live_world.arena
         noise = self.noise if self.who == "hidden" else None  # as in the laboratory, so that runs can be compared
         options: dict[str, Any] = {"look_ahead": arena.look_ahead} if name == "exhaustive" else {}
         method = METHODS[name](dim=arena.bfm.dim, noise=noise, **options)
         often = method.hold == 1 and not is_default(method) and not needs_every_reward(name)
         hold = offer_of(self.world).hold if often else method.hold  # the default has that of the body's atlas
-        return replace(method, hold=hold, forgetting=1.0 if self.memory is None else 1 - 1 / self.memory)
+        by_atlas = is_default(method) and offer_of(self.world).kind == "stage"
+        test = ChangeTest() if by_atlas else ChangeTest(evidence=EVIDENCE)
+        change = test if self.may_change and not needs_every_reward(name) else None
+        return replace(method, hold=hold, change=change)
 
     def hidden_table(self) -> Float[Tensor, " n"]:
         """The hidden reward: that of the random task, the painting, or 0."""

@@ -20,7 +20,7 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 BESIDE = r"\b(subprocess|served|chrome|run_zscout|run_programs|fork|threading|asyncio|AsyncT\w+|executor_named)\b"
 LOOP = "import os\nparent = os.getppid()\nwhile os.getppid() == parent: pass"  # ends with this program
-CLOCKS = "live_page live_server live_connections live_visits asynchronous attacks cli exact faults runners store"
+CLOCKS = "live_page live_server live_connections live_clock asynchronous attacks cli exact faults runners store"
 WORDS = """painted or teaches or side_by_side or task_counts or chosen or dot or forgets or lost_c or phone or
 keyboard or kept_on or exported or first_visit or axe or 1280 or hidden_task or without_a_page or does_not_read or
 too_many or load_is or asked_for or token_stays or silent or pause or turn or queue or errors_of or signals or

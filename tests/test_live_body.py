@@ -85,7 +85,9 @@ def test_every_method_that_is_offered_runs(method: str) -> None:
 
 
 def test_a_run_is_the_one_that_the_laboratory_has_and_its_capsules_are_the_bodys() -> None:
-    run = begun(methods=["thompson"], memory=None, noise=0.2, seed=11, reward={"table": table(walk=1.0, height=-0.5)})
+    run = begun(
+        methods=["thompson"], may_change=False, noise=0.2, seed=11, reward={"table": table(walk=1.0, height=-0.5)}
+    )
     shown = [side(frame) for frame in steps(run, 12)]
     agent = OnlineTransfer(ARENA.bfm, run.setup.build("thompson"), seed=[11], runs=1)
     weights = torch.tensor(table(walk=1.0, height=-0.5), dtype=torch.float64)
@@ -202,7 +204,7 @@ def test_a_thumb_is_always_about_a_step_that_was_shown_and_never_about_one_out_o
 
 
 def test_a_thumb_teaches_the_steps_it_is_about_and_each_step_once() -> None:
-    run = begun(who="person", memory=None, silence="nothing", seed=2)
+    run = begun(who="person", silence="nothing", seed=2)
     steps(run, 40)
     credit, newest = messages(run.thumb(40, 1, 20))
     assert (credit["is"], credit["steps"], credit["value"]) == ("credit", [*range(20, 37)], 1)
@@ -374,9 +376,9 @@ def test_a_shown_behaviour_goes_on_in_the_next_episode() -> None:
 def test_every_step_is_exported() -> None:
     run = begun(methods=["greedy", "random"], seed=1, reward={"task": 1})
     shown = steps(run, 3)
-    [told] = messages(run.trace())
+    [told] = messages(run.export())
     assert told["name"] == "zscout-steps-cheetah.json"
-    content = told["trace"]
+    content = told["content"]
     assert content["format"] == "zscout-steps-2"
     assert Setup.from_json(content["setup"]) == run.setup
     for which, one in enumerate(content["runs"]):
@@ -393,14 +395,14 @@ def test_a_long_run_keeps_the_last_frames_little_of_each_step_and_everything_of_
 ) -> None:
     monkeypatch.setattr("zscout.live.session.run.KEPT_FRAMES", 60)
     monkeypatch.setattr("zscout.live.session.method_run.NEWEST", 40)
-    run = begun(methods=["random-z"], seed=1, reward={"task": 1}, most_steps=10)
+    run = begun(methods=["random-z"], may_change=False, seed=1, reward={"task": 1}, most_steps=10)
     shown = steps(run, 150)  # more than on a map
     resumed = frames(run.begun("key", resumed=True))
     assert [frame["step"] for frame in resumed] == [*range(91, 151)]
     assert resumed == shown[-60:]
     assert [frame["step"] for frame in frames(run.begun("key", resumed=True, after=140))] == [*range(141, 151)]
-    [told] = messages(run.trace())
-    [exported] = told["trace"]["runs"]
+    [told] = messages(run.export())
+    [exported] = told["content"]["runs"]
     assert [step["reward"] for step in exported["steps"]] == [side(frame)["reward"] for frame in shown]
     assert len(exported["followed"]) == 15  # a z is held for ten steps
     assert len({id(step.z) for step in run._sides[0].steps[:100]}) == 10

@@ -48,7 +48,20 @@ VALUES: list[Any] = [
     *([416], {"table": [0.0] * 416}),  # sizes of the point maze
 ]
 NAMES = ("", "do", "Do", "step", "value", "key", "self", "__proto__", "__class__", "constructor", "x" * 500, "\x00")
-PARTS = ("world", "features", "model", "methods", "who", "noise", "memory", "silence", "wait", "seed", "reward", "task")
+PARTS = (
+    "world",
+    "features",
+    "model",
+    "methods",
+    "who",
+    "noise",
+    "may_change",
+    "silence",
+    "wait",
+    "seed",
+    "reward",
+    "task",
+)
 
 
 def valid(rng: random.Random) -> dict[str, Any]:
@@ -66,7 +79,7 @@ def valid(rng: random.Random) -> dict[str, Any]:
         {"do": "skip", "step": rng.randrange(4)},
         {"do": "silence", "value": rng.choice(("nothing", "zero"))},
         {"do": "wait", "value": rng.random() < 0.5},
-        {"do": "trace"},
+        {"do": "export"},
         {"do": "behaviour"},
         {"do": "clips"},
         {"do": "prefer", "number": rng.randrange(3), "better": rng.choice((0, 1, None))},

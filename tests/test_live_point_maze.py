@@ -93,7 +93,7 @@ def test_every_method_that_is_offered_runs(method: str) -> None:
 
 @pytest.mark.parametrize("method", ["thompson", "lola", "random"])
 def test_a_run_is_the_one_that_the_laboratory_has_for_that_seed(method: str) -> None:
-    run = begun(methods=[method], memory=None, noise=0.2, seed=11, reward={"task": 4})
+    run = begun(methods=[method], may_change=False, noise=0.2, seed=11, reward={"task": 4})
     shown = [side(frame) for frame in steps(run, 75)]  # longer than an episode
     table = torch.tensor(messages(run.begun("key"))[0]["reward"], dtype=torch.float64)
 
@@ -144,7 +144,7 @@ def test_an_episode_has_seventy_decisions_and_then_a_new_start() -> None:
 
 
 def test_maps_are_of_a_point_at_rest() -> None:
-    run = begun(memory=None, reward={"task": 1}, seed=1)
+    run = begun(may_change=False, reward={"task": 1}, seed=1)
     shown = [*frames(run.begun("key")), *steps(run, 12)]
     features = ARENA.bfm.phi(AT_REST).double()
     entered: list[Tensor] = []
@@ -228,7 +228,7 @@ def test_it_finds_a_painted_patch_and_stays_there() -> None:
 
 
 def test_a_person_teaches_it_and_it_asks_until_it_knows() -> None:
-    run = begun(who="person", memory=None)
+    run = begun(who="person", may_change=False)
     entered, given = [], []
     for step in range(1, 41):
         told = run.step()
@@ -246,7 +246,7 @@ def test_a_person_teaches_it_and_it_asks_until_it_knows() -> None:
 
 
 def test_a_late_answer_is_learned() -> None:
-    run = begun(who="person", memory=None)
+    run = begun(who="person", may_change=False)
     steps(run, 4)
     old, newest = frames(run.give(2, 1))
     assert (side(old)["reward"], side(newest)["told"]) == (1, 1)
@@ -266,7 +266,6 @@ def test_a_refused_call_changes_nothing(who: str) -> None:
     before = list(run.begun("key").messages)
     cells: list[Any] = [[], None, "1", [-1], [len(PLACES)], [0.5], [[1]], [True], [1, 10**30]]
     calls: list[tuple[str, dict[str, Any]]] = [
-        ("trace", {}),
         *(("paint", {"cells": some, "value": 1}) for some in cells),
         *(("paint", {"cells": [1], "value": value}) for value in (None, 11, math.nan, "1")),
         *(("task", {"number": value}) for value in (-1, 10**6, None, 1.5)),
@@ -277,8 +276,8 @@ def test_a_refused_call_changes_nothing(who: str) -> None:
         with pytest.raises(ValueError, match="."):
             getattr(run, do)(**fields)
     assert list(run.begun("key").messages) == before
-    with pytest.raises(ValueError, match="steps of this world are not exported: export the picture or the link"):
-        run.trace()
+    [answer] = messages(run.export())
+    assert [step["episode"] for step in answer["content"]["runs"][0]["steps"]] == [1, 1, 1]
     steps(run, 1)
 
 

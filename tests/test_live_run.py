@@ -5,7 +5,6 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
 from itertools import islice
 from typing import Any
 
@@ -18,16 +17,18 @@ from simulating import simulate
 from toys import Regression
 from zscout.lab.arenas.grid import GridArena
 from zscout.lab.arenas.ground import Ground
-from zscout.lab.arenas.simulation import TaskRuns, simulated, trace_of
+from zscout.lab.arenas.simulation import TaskRuns, simulated
+from zscout.lab.arenas.simulation import trace_of as lab_trace
 from zscout.live.places.explanation import Explanation, number, place_of
 from zscout.live.server.choices import choices
 from zscout.live.server.messages import SETTINGS
 from zscout.live.session.run import LATE_STEPS, LiveRun
 from zscout.live.session.setup import Setup
 from zscout.transfer.agent import OnlineTransfer
+from zscout.transfer.belief.change import ChangeTest
 from zscout.worlds.registry import of_kind
 
-USUAL = {"features": "laplacian", "model": "network", "memory": 100}
+USUAL = {"features": "laplacian", "model": "network"}
 LEFT, RIGHT = [0, 1, 9, 10], [70, 71, 79, 80]  # corners of the 9×9 grid: top left, bottom right
 
 
@@ -36,17 +37,16 @@ def begun(most_steps: int = 500, **setup: Any) -> LiveRun:
 
 
 def everything(run: LiveRun) -> Any:
-    """Everything a page can see: set-up, hidden reward, frames, whether it asks, and the trace."""
+    """Everything a page can see: set-up, hidden reward, frames, whether it asks, and the file of its steps."""
     told = run.begun("key")
-    traced = messages(run.trace()) if len(frames(told)) > 1 else None
-    return [list(told.messages), told.asks, told.ended, told.settings, traced]
+    exported = messages(run.export()) if len(frames(told)) > 1 else None
+    return [list(told.messages), told.asks, told.ended, told.settings, exported]
 
 
-def exported(run: LiveRun) -> list[Any]:
-    """The runs of the exported file."""
-    [answer] = messages(run.trace())
-    runs: list[Any] = answer["trace"]["runs"]
-    return runs
+def exported(run: LiveRun) -> dict[str, Any]:
+    [answer] = messages(run.export())
+    content: dict[str, Any] = answer["content"]
+    return content
 
 
 def ground_of(setup: Setup) -> Ground:
@@ -64,11 +64,18 @@ def task_of(ground: Ground, task: int) -> Tensor:
     "content",
     [
         {},
-        {"world": "maze", "model": "exact", "methods": ["greedy", "random"], "noise": 0.5, "memory": None, "seed": 5},
+        {
+            "world": "maze",
+            "model": "exact",
+            "methods": ["greedy", "random"],
+            "noise": 0.5,
+            "may_change": False,
+            "seed": 5,
+        },
         {"who": "person", "silence": "zero", "wait": False, "features": "clusters"},
         {"reward": {"task": 0}},
-        {"reward": {"task": 999_999}, "noise": 0, "memory": 5},
-        {"reward": {"table": [0.5, -10, 10] * 27}, "seed": 2**31 - 1, "memory": 10_000},
+        {"reward": {"task": 999_999}, "noise": 0},
+        {"reward": {"table": [0.5, -10, 10] * 27}, "seed": 2**31 - 1},
         {"reward": None, "noise": 5},
     ],
 )
@@ -108,7 +115,7 @@ WRONG: list[tuple[Any, str]] = [  # a set-up, and the name of what is wrong with
     ({"who": "person", "reward": {"table": [0.0] * 81}}, "no hidden reward"),
     ({"who": "person", "methods": ["lola"]}, "every reward"),
     *(({"noise": bad}, "noise") for bad in (-0.1, 5.1, math.nan, math.inf, 10**400, True, "0.1", None)),
-    *(({"memory": bad}, "memory") for bad in (4, 10_001, 50.5, True, 10**400)),
+    *(({"may_change": bad}, "may_change") for bad in (1, "yes", None)),
     ({"silence": "shout"}, "'shout'"),
     ({"silence": None}, "silence"),
     *(({"wait": bad}, "wait") for bad in (1, "yes")),
@@ -138,7 +145,7 @@ def test_every_method_that_is_offered_runs_wherever_it_is_offered(method: str) -
                 shown = [side(frame) for frame in steps(run, 5)]
                 assert [one["told"] for one in shown] == ([0] * 5 if who == "person" else [1, 2, 3, 4, 5])
                 assert all(_finite(one) for one in shown)
-                assert exported(run)[0]["method"] == method
+                assert exported(run)["runs"][0]["method"] == method
     if not offer["person"]:
         with pytest.raises(ValueError, match=method):
             begun(who="person", methods=[method])
@@ -183,10 +190,10 @@ def test_the_same_set_up_gives_the_same_frames() -> None:
 
 
 @pytest.mark.parametrize("method", ["usf-ucb", "thompson", "random", "lola", "opti"])
-@pytest.mark.parametrize("memory", [40, pytest.param(None, marks=pytest.mark.long)])
-def test_a_run_is_the_one_that_the_laboratory_has_for_that_seed(method: str, memory: int | None) -> None:
+@pytest.mark.parametrize("may_change", [True, pytest.param(False, marks=pytest.mark.long)])
+def test_a_run_is_the_one_that_the_laboratory_has_for_that_seed(method: str, may_change: bool) -> None:
     count = 110 if method == "lola" else 60  # longer than a rollout, which ends with a reset
-    run = begun(methods=[method], memory=memory, noise=0.2, seed=11, reward={"task": 6})
+    run = begun(methods=[method], may_change=may_change, noise=0.2, seed=11, reward={"task": 6})
     shown = steps(run, count)
     ground, setup = ground_of(run.setup), run.setup
     agent = OnlineTransfer(ground.model, setup.build(method), seed=[11], runs=1)
@@ -196,27 +203,20 @@ def test_a_run_is_the_one_that_the_laboratory_has_for_that_seed(method: str, mem
     assert [side(frame)["from"] for frame in shown] == [int(row.obs) for row in rows]
     assert [side(frame)["at"] for frame in shown] == [int(row.next_obs) for row in rows]
     assert [side(frame)["action"] for frame in shown] == [int(row.action) for row in rows]
-    trace = trace_of(agent, task_of(ground, 6)[None], rows)
+    trace = lab_trace(agent, task_of(ground, 6)[None], rows)
     assert [step.belief.exploring for step in taken] == trace.exploring.tolist()
     assert torch.allclose(torch.stack([step.z for step in taken]).double(), trace.z[:, 0], atol=1e-9)
     for name in ("z_hat", "best_z", "radius"):
-        lab = getattr(trace, name)[:, 0]
-        assert torch.allclose(torch.stack([getattr(step.belief, name) for step in taken]).double(), lab, atol=1e-9), (
-            name
-        )
-    assert torch.allclose(torch.tensor([side(frame)["reward"] for frame in shown]).double(), trace.reward[:, 0])
+        live = torch.stack([getattr(step.belief, name) for step in taken]).double()
+        assert torch.allclose(live, getattr(trace, name)[:, 0], atol=1e-9), name
+    assert close([side(frame)["reward"] for frame in shown], trace.reward[:, 0], 12)
     assert [side(frame)["told"] for frame in shown] == list(range(1, count + 1))
 
 
-@cache
-def _watched() -> tuple[list[dict[str, Any]], LiveRun]:
-    run = begun(model="exact", memory=None, reward={"task": 2}, seed=1, noise=0.3)
-    return [*frames(run.begun("key")), *steps(run, 30)], run
-
-
 def test_maps_are_of_what_is_known_after_the_step() -> None:
-    shown, run = _watched()
-    features, taken = GridArena().ground.exact.features, run._sides[0].steps
+    run = begun(model="exact", may_change=False, reward={"task": 2}, seed=1, noise=0.3)
+    shown, features = [*frames(run.begun("key")), *steps(run, 30)], GridArena().ground.exact.features
+    taken = run._sides[0].steps
     for k, frame in enumerate(shown):
         phi = features[[step.entered for step in taken[:k]]]
         reward = torch.tensor([step.reward for step in taken[:k]], dtype=torch.float64)
@@ -238,7 +238,7 @@ def test_maps_are_of_what_is_known_after_the_step() -> None:
 @pytest.mark.parametrize("model", ["network", "exact"])
 @pytest.mark.parametrize("method", ["usf-ucb", "random"])
 def test_regret_lost_steps_and_worth_are_the_yardsticks(model: str, method: str) -> None:
-    run = begun(model=model, methods=[method], memory=None, reward={"task": 8}, seed=2)
+    run = begun(model=model, methods=[method], may_change=False, reward={"task": 8}, seed=2)
     first, shown = side(frames(run.begun("key"))[0]), [side(frame) for frame in steps(run, 60)]
     ground, seeds = ground_of(run.setup), torch.tensor([2])
     task, yardstick = task_of(ground, 8)[None], ground.yardstick
@@ -270,7 +270,7 @@ def test_two_methods_share_the_reward_and_the_seed_and_each_does_what_it_would_d
     for which, method in enumerate(("usf-ucb", "random")):
         alone = steps(begun(methods=[method], **setup), 20)
         assert [side(frame, which) for frame in shown] == [side(frame) for frame in alone]
-    assert [run["method"] for run in exported(both)] == ["usf-ucb", "random"]
+    assert [run["method"] for run in exported(both)["runs"]] == ["usf-ucb", "random"]
 
 
 def test_a_run_ends_at_its_last_step() -> None:
@@ -320,7 +320,6 @@ def test_what_is_painted_while_it_runs_is_the_reward_from_then_on() -> None:
     assert close(
         messages(run.begun("key"))[0]["reward"], GridArena().ground.exact.features @ task_of(GridArena().ground, 7)
     )
-    assert run._reward.since == 8
     run.clear()
     assert [side(frame)["reward"] for frame in steps(run, 2)] == [0, 0]
 
@@ -350,15 +349,25 @@ def test_a_late_skip_is_no_mistake_and_what_is_skipped_teaches_nothing() -> None
     assert told == side(steps(run, 1)[0])["told"] - 1  # the next step had no answer and no skip: 0 is learned
 
 
-def test_with_memory_it_follows_a_reward_that_moves() -> None:
+def test_a_task_that_may_change_has_a_change_test_if_the_method_can_have_one() -> None:
+    assert Setup().build("usf-ucb").change == ChangeTest(evidence=30)
+    assert Setup(may_change=False).build("usf-ucb").change is None
+    assert Setup().build("lola").change is None
+    body = Setup.from_json({"world": "cheetah"})
+    assert body.build("usf-ucb").change == ChangeTest()  # by its atlas, which takes eight rewards for one
+    assert body.build("greedy").change == ChangeTest(evidence=30)
+
+
+def test_a_reward_that_moves_is_followed() -> None:
     run = LiveRun(Setup(), 500)
     run.paint(LEFT, 1)
     first = steps(run, 120)
     run.clear()
     run.paint(RIGHT, 1)
-    then = steps(run, 200)
+    then = steps(run, 120)
     assert sum(side(frame)["at"] in LEFT for frame in first[-20:]) >= 15  # measured: 20, for three seeds
     assert sum(side(frame)["at"] in RIGHT for frame in then[-20:]) >= 15
+    assert run._sides[0].agent.changes == 1
     assert side(first[-1])["best"] in LEFT
     assert side(then[-1])["best"] in RIGHT
 
@@ -367,7 +376,7 @@ def test_with_memory_it_follows_a_reward_that_moves() -> None:
 
 
 def person(**setup: Any) -> LiveRun:
-    return begun(**{"who": "person", "features": "clusters", "memory": None, **setup})
+    return begun(**{"who": "person", "features": "clusters", "may_change": False, **setup})
 
 
 def learned(run: LiveRun, told: Sequence[tuple[int, float]]) -> bool:
@@ -401,7 +410,7 @@ def test_a_persons_reward_is_learned_from_at_once_and_once() -> None:
 
 
 def test_a_reward_may_come_late_but_not_very() -> None:
-    run = person(memory=None)
+    run = person()
     entered = [side(frame)["at"] for frame in steps(run, LATE_STEPS + 2)]
     with pytest.raises(ValueError, match="step must be from 2 to 7"):
         run.give(1, 1)
@@ -418,7 +427,7 @@ def test_a_reward_may_come_late_but_not_very() -> None:
     assert frames(run.begun("key"))[2] == old
     with pytest.raises(ValueError, match="step 2 already has a reward"):
         run.give(2, 1)
-    assert [exported(run)[0]["steps"][k]["reward"] for k in (1, -1)] == [-1, 4]
+    assert [run._sides[0].steps[k].reward for k in (1, -1)] == [-1, 4]
 
 
 @pytest.mark.parametrize("silence", ["nothing", "zero"])
@@ -491,16 +500,22 @@ def test_whether_it_waits_can_be_changed_and_it_still_asks() -> None:
         assert told.settings == {"noise": 0.1, "silence": "nothing", "wait": value}
 
 
-def test_the_exported_steps_have_the_given_and_the_missing_rewards() -> None:
-    run = person(memory=50, seed=8)
+def test_every_step_is_exported_with_the_given_and_the_missing_rewards() -> None:
+    run = person(seed=8)
     with pytest.raises(ValueError, match="there is no step yet"):
-        run.trace()
-    steps(run, 3)
+        run.export()
+    shown = [side(frame) for frame in steps(run, 3)]
     run.give(2, 1)
-    [answer] = messages(run.trace())
-    assert answer["name"] == "zscout-steps-open-grid.json"
-    assert Setup.from_json(answer["trace"]["setup"]) == run.setup
-    assert [step["reward"] for step in exported(run)[0]["steps"]] == [None, 1, None]
+    [answer] = messages(run.export())
+    assert (answer["is"], answer["name"]) == ("export", "zscout-steps-open-grid.json")
+    content = answer["content"]
+    assert Setup.from_json(content["setup"]) == run.setup
+    [one] = content["runs"]
+    assert [step["reward"] for step in one["steps"]] == [None, 1, None]
+    for name, key in (("observation", "from"), ("action", "action"), ("entered", "at")):
+        assert [step[name] for step in one["steps"]] == [frame[key] for frame in shown]
+    for step, recorded in zip(one["steps"], run._sides[0].steps, strict=True):
+        assert close(one["followed"][step["z"]], recorded.z, 5)
 
 
 # What is refused

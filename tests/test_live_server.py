@@ -279,7 +279,7 @@ def test_the_point_maze_is_played_and_resumed_as_grids_are(server: Served) -> No
         visitor.say("begin", setup={**maze, "reward": {"task": 2}})  # a direction: every place has another reward
         table = visitor.hear("begun")["reward"]
         # The page begins with such a table when a choice changes: it must fit in a message.
-        painted = {**maze, "methods": ["usf-ucb-paper", "random-z"], "memory": 10_000, "seed": 2**31 - 1}
+        painted = {**maze, "methods": ["usf-ucb-paper", "random-z"], "seed": 2**31 - 1}
         visitor.say("begin", setup={**painted, "reward": {"table": [round(worth, 3) for worth in table]}})
         assert len(visitor.hear("begun")["reward"]) == len(table)
         visitor.say("begin", setup=maze)
@@ -409,8 +409,8 @@ def _deaf(server: Served) -> Iterator[tuple[str, int]]:
         newest = 80
         while (answer := visitor.hear("frame", "status")).get("noise") != 0.2:
             newest = answer.get("step", newest)
-        visitor.say("trace")
-        asked = 40 * 2**20 // len(json.dumps(visitor.hear("trace"))) + 1
+        visitor.say("export")
+        asked = 40 * 2**20 // len(json.dumps(visitor.hear("export"))) + 1
     head = (
         f"GET /ws?token={server.token} HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nUpgrade: websocket\r\n"
         "Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
@@ -420,7 +420,11 @@ def _deaf(server: Served) -> Iterator[tuple[str, int]]:
         line.connect(("127.0.0.1", server.port))
         line.sendall(head.encode())
         until(lambda: b"101" in line.recv(64, socket.MSG_PEEK), "no answer")
-        for said in [{"do": "resume", "run": visitor.key, "after": newest}, *[{"do": "trace"}] * asked, {"do": "play"}]:
+        for said in [
+            {"do": "resume", "run": visitor.key, "after": newest},
+            *[{"do": "export"}] * asked,
+            {"do": "play"},
+        ]:
             text = json.dumps(said).encode()
             line.sendall(bytes([0x81, 0x80 | len(text)]) + bytes(4) + text)  # a masked text frame
         yield visitor.key, newest
@@ -450,7 +454,7 @@ BAD: list[tuple[str | bytes, str]] = [  # a message, and the name of what is wro
     ('{"do":"paint","cells":[81],"value":1}', "state 81"),
     ('{"do":"silence","value":"\\ud800"}', "silence"),
     ('{"do":"give","step":1,"value":1}', "person"),
-    ('{"do":"trace"}', "no step"),
+    ('{"do":"export"}', "no step"),
     ('{"do":"show","z":[0]}', "bodies"),
     *((long, "4096 bytes") for long in (" " * 4097, "€" * 1400)),
     *((raw, "text") for raw in (b'{"do":"step"}', b"\xff\xfe", b"")),
@@ -459,7 +463,13 @@ BAD: list[tuple[str | bytes, str]] = [  # a message, and the name of what is wro
 
 def test_an_invalid_message_gets_an_error_and_the_run_continues(server: Served) -> None:
     with page(server) as visitor:
-        for do, fields in (("step", {}), ("play", {}), ("reset", {}), ("give", {"step": 1, "value": 1}), ("trace", {})):
+        for do, fields in (
+            ("step", {}),
+            ("play", {}),
+            ("reset", {}),
+            ("give", {"step": 1, "value": 1}),
+            ("export", {}),
+        ):
             assert "no run yet" in visitor.refusal(do, **fields)
         visitor.begin()
         assert visitor.hear()["is"] == "status"

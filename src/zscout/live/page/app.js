@@ -8,7 +8,7 @@ import { Controls } from "./panels/controls.js";
 import { Curves } from "./sides/curves.js";
 import { always, byId, mark, show } from "./dom.js";
 import { EnabledControls } from "./panels/enabled_controls.js";
-import { Export, saveTrace } from "./panels/export.js";
+import { Export, saveSteps } from "./panels/export.js";
 import { Hints } from "./panels/hints.js";
 import { Keys, listenToKeys } from "./panels/keys.js";
 import { Parts, arrangeHand } from "./panels/parts.js";
@@ -20,15 +20,13 @@ import { Thumbs } from "./panels/thumbs.js";
 import { Banner, toast } from "./panels/toasts.js";
 import { Views } from "./sides/view.js";
 
-const OFFERED_MEMORY = 70; // steps
-
 const session = new Session({
   changed,
   begun,
   notice: toast,
   closed: (code) => (banner.stop(code), changed()),
   hears: {
-    trace: saveTrace,
+    export: saveSteps,
     credit: (message) => thumbs.told(message),
     behaviour: (message) => behaviours.learned(message),
     showing: (message) => behaviours.showing(message),
@@ -55,7 +53,7 @@ const sides = [];
 
 let scheduled = false;
 let again = null;
-let offeredMemory = false;
+let offeredTest = false;
 let warnedBlank = false;
 
 /** Draws once, in the next animation frame. */
@@ -187,15 +185,15 @@ function toLive() {
 
 function stroked() {
   hints.done(onStage() ? "#tasks" : "#world");
-  if (offeredMemory || session.history.newest < 1 || session.setup.memory !== null) return;
-  offeredMemory = true;
-  toast("The reward changed, but memory is unlimited: it will adapt slowly.", [
-    { name: `Use a memory of ${OFFERED_MEMORY} steps`, act: () => session.begin({ memory: OFFERED_MEMORY }) },
+  if (offeredTest || session.history.newest < 1 || session.setup.may_change) return;
+  offeredTest = true;
+  toast("The reward changed, but the set-up says that it stays: it will adapt slowly.", [
+    { name: "The task may change", act: () => session.begin({ may_change: true }) },
   ]);
 }
 
 function begun() {
-  warnedBlank = offeredMemory = false;
+  warnedBlank = offeredTest = false;
   brush.begun(session.setup.world);
   thumbs.begun();
   clips.close();

@@ -55,7 +55,7 @@ ABOUT_METHODS = {
 }
 PRESETS = ("stand", "stand-still", "walk", "hop", "run", "walk-backward", "hop-backward", "crouch", "spin")
 """Tasks of bodies that are shown first, where a body has them."""
-PARTS = ("title", "kind", "missing", "horizon", "length", "features", "models", "traces", "usual", "pace")
+PARTS = ("title", "kind", "missing", "horizon", "length", "features", "models", "usual", "pace")
 """Of an offer, as they are."""
 
 

@@ -9,7 +9,7 @@ from zscout.base.files import no_number
 
 SETTINGS = ("noise", "silence", "wait")  # parts of a set-up that can change during a run
 FIELDS: Mapping[str, tuple[str, ...]] = {  # every valid message of a page: its "do", and its other fields
-    **dict.fromkeys(("reset", "play", "pause", "step", "clear", "trace", "behaviour", "clips", "learn"), ()),
+    **dict.fromkeys(("reset", "play", "pause", "step", "clear", "export", "behaviour", "clips", "learn"), ()),
     **dict.fromkeys(("speed", *SETTINGS), ("value",)),
     "begin": ("setup",),
     "resume": ("run", "after"),

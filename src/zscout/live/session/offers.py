@@ -38,7 +38,6 @@ class Offer:
     per_cell: int = 1  # squares along a cell of the map
     brush: tuple[int, int, int] = (1, 2, 3)  # sizes in cells
     horizon: int | None = None  # steps of an episode; None: it never ends
-    traces: bool = True  # whether its steps can be exported
     kind: Literal["map", "stage"] = "map"
     usual: dict[str, Any] = field(default_factory=dict)  # parts of a set-up with another default here
     length: int = 1  # steps of a run, relative to one on a map
@@ -73,7 +72,7 @@ def _grid(place: Place) -> Offer:
 
 
 def _learned(place: Place, make: Callable[[str, str], LiveWorld], **rest: Any) -> Offer:
-    return Offer(place.title, (LEARNED,), (place.model,), (), make, traces=False, **rest)
+    return Offer(place.title, (LEARNED,), (place.model,), (), make, **rest)
 
 
 def _point(place: Place) -> Offer:
@@ -90,7 +89,7 @@ def _body(place: Place) -> Offer:
         lambda features, model: LiveBody(place.name, model),
         horizon=-(-BodyArena.horizon // repeat),
         kind="stage",
-        usual={"noise": 0.0, "memory": 300, "wait": False, "silence": "zero"},
+        usual={"noise": 0.0, "wait": False, "silence": "zero"},
         length=Limits.longest,
         hold=10,  # a fifth of the time for a step; the cheetah learns as fast
         pace=25.0,

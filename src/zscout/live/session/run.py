@@ -129,7 +129,7 @@ class LiveRun:
             self._check_who("hidden")
         self.setup = replace(self.setup, **{name: value})
         if name == "noise":
-            self._reward.set_noise(self.setup.noise, self._newest)
+            self._reward.noise.fill_(self.setup.noise)
         return self._reply([])
 
     def behaviour(self) -> Reply:
@@ -185,15 +185,13 @@ class LiveRun:
         self._frames[-1] = self._frame()
         return self._reply([self._frames[-1]])
 
-    def trace(self) -> Reply:
-        """Every step of the run."""
-        setup = self.setup
-        if not offer_of(setup.world).traces and not self._on_stage:
-            raise ValueError("steps of this world are not exported: export the picture or the link")
+    def export(self) -> Reply:
+        """Every step of the run, as a file."""
         if not self._newest:
             raise ValueError("there is no step yet: press play first")
+        setup = self.setup
         content = step_file(setup.to_json(), [(side.name, side.best_z, side.steps) for side in self._sides])
-        return self._reply([encode({"is": "trace", "name": f"zscout-steps-{setup.world}.json", "trace": content})])
+        return self._reply([encode({"is": "export", "name": f"zscout-steps-{setup.world}.json", "content": content})])
 
     def _credit_silence(self) -> list[bytes]:
         """Reward 0 for the steps that no thumb can reach any more, if silence means that."""

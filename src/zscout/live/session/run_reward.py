@@ -17,7 +17,7 @@ class RunReward:
         self.table: Float[Tensor, "1 n"] = setup.hidden_table()[None].clone()
         self.noise: Float[Tensor, " 1"] = torch.tensor([setup.noise], dtype=torch.float64)
         self.hidden: Hidden | None = None
-        self.since = 0  # the step since which it is as it is
+        self._since = 0  # the step from which on it is hidden
         if setup.who == "hidden":
             self.hide(setup, 0)
 
@@ -25,12 +25,8 @@ class RunReward:
         """Hide the reward of a set-up from this step on."""
         table = setup.hidden_table()
         self.table[0] = table
-        self.hidden, self.since = setup.live_world.hide(table), step
-
-    def set_noise(self, noise: float, step: int) -> None:
-        """Change the noise from this step on."""
-        self.noise.fill_(noise)
-        self.since = step
+        self.hidden = setup.live_world.hide(table)
+        self._since = step
 
     def listed(self) -> list[float] | None:
         """The table as plain numbers; None if nothing is hidden."""
@@ -46,6 +42,6 @@ class RunReward:
             "reward": self.listed(),
             "expressed": rounded(self.hidden.expressed, 3),
             "attainable": rounded(self.hidden.attainable),
-            "since": self.since,
+            "since": self._since,
         }
         return [encode(content if self.hidden.truth is None else {**content, "truth": self.hidden.truth})]

@@ -16,6 +16,8 @@ from zscout.transfer.methods import METHODS, Method, is_default
 
 METHODS_OFFERED = [name for name in METHODS if name != "oracle"]  # the oracle would have to know the hidden reward
 
+EVIDENCE = 30.0  # nats: with 10 a painted patch, which features express in part, is taken for a change
+
 
 @dataclass(frozen=True)
 class Setup:
@@ -27,7 +29,7 @@ class Setup:
     methods: tuple[str, ...] = ("usf-ucb",)  # two run side by side on the same hidden reward
     who: Literal["hidden", "person"] = "hidden"  # where rewards come from: a painting that the agent cannot see, or you
     noise: float = 0.1  # σ of a hidden reward
-    memory: int | None = 70  # None: the task does not change, else a change test looks for it
+    may_change: bool = True  # whether a test looks for a change of the task after each reward
     silence: Literal["nothing", "zero"] = "nothing"  # what the agent learns if it asks and gets no answer
     wait: bool = True  # whether it waits for the answer
     upright: bool = False  # of a body: try only behaviours that rarely fall
@@ -45,9 +47,8 @@ class Setup:
         known_name(self.silence, ("nothing", "zero"), "meaning of silence")
         object.__setattr__(self, "noise", in_range(self.noise, "noise", 0.0, 5.0))  # JavaScript writes 1.0 as 1
         as_size(self.seed, "seed", 0, 2**31 - 1)
-        if self.memory is not None:
-            as_size(self.memory, "memory", 5, 10_000)
-        for part, flag in (("wait", self.wait), ("upright", self.upright)):
+        for part in ("may_change", "wait", "upright"):
+            flag = getattr(self, part)
             if not isinstance(flag, bool):
                 raise ValueError(f"{part} must be true or false, got {str(flag)[:40]!r}")
         if self.task is not None:
@@ -107,13 +108,15 @@ class Setup:
         return live_world(self.world, self.features, self.model)
 
     def build(self, name: str) -> Method:
-        """A method for this world, with this memory."""
+        """A method for this world; one that scores whole rollouts has no change test."""
         arena = self.live_world.arena
         noise = self.noise if self.who == "hidden" else None  # as in the laboratory, so that runs can be compared
         method = METHODS[name](dim=arena.bfm.dim, noise=noise)
         often = method.hold == 1 and not is_default(method) and not needs_every_reward(name)
         hold = offer_of(self.world).hold if often else method.hold  # the default has that of the body's atlas
-        change = None if self.memory is None or needs_every_reward(name) else ChangeTest()
+        by_atlas = is_default(method) and offer_of(self.world).kind == "stage"
+        test = ChangeTest() if by_atlas else ChangeTest(evidence=EVIDENCE)
+        change = test if self.may_change and not needs_every_reward(name) else None
         return replace(method, hold=hold, change=change)
 
     def hidden_table(self) -> Float[Tensor, " n"]:

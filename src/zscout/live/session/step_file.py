@@ -1,4 +1,4 @@
-"""Every step of a run in a world without a table of states, as JSON to export."""
+"""Every step of a run, as JSON to export."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -36,4 +36,5 @@ def _steps(steps: Sequence[RecordedStep]) -> dict[str, Any]:
 
 
 def _numbers(values: Iterable[Any]) -> Any:
-    return rounded(np.stack([np.asarray(value, dtype=np.float64) for value in values]), DIGITS)
+    stacked = np.stack([np.asarray(value) for value in values])
+    return rounded(stacked if stacked.dtype.kind == "i" else stacked.astype(np.float64), DIGITS)

@@ -1,7 +1,5 @@
 // Enables controls: none before the first frame; without a connection, only those that need no server.
 
-import { byId, write } from "../dom.js";
-
 const ALL =
   ".who button, #setup-open, #export-open, #keys-tour, #hand button, #hand input, #hand select, .transport button, .transport input";
 const SERVED =
@@ -21,7 +19,7 @@ export class EnabledControls {
       status.ended && "#step",
       world?.features.length === 1 && "#choose-features",
       world?.models.length === 1 && "#choose-model",
-      world?.traces === false && world.kind === "map" && "#export-json",
+      !hidden && world?.kind === "stage" && "#may-change",
     ].filter(Boolean);
     const holder = document.activeElement;
     for (const control of document.querySelectorAll(`${ALL}, ${SERVED}`)) {
@@ -30,7 +28,6 @@ export class EnabledControls {
       control.disabled = disabled;
     }
     this.#handBack();
-    write(byId("about-trace"), world?.traces === false && world.kind === "map" ? "Only in grid worlds" : "JSON of every step");
   }
 
   /** Gives the focus back to a control that was disabled while focused. */

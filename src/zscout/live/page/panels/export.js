@@ -1,4 +1,4 @@
-// Exports: a picture, the trace, a link.
+// Exports: a picture, every step, a link.
 
 import { currentInk } from "../draw/colours.js";
 import { curvesFor, drawCurve } from "../sides/curves.js";
@@ -23,7 +23,7 @@ export class Export extends Panel {
     this.button.addEventListener("click", () => this.open(!this.isOpen));
     addEventListener("pointerdown", (event) => event.target.closest("#export-menu, #export-open") || this.open(false));
     const choose = (id, act) => byId(id).addEventListener("click", () => (this.open(false), act()));
-    choose("export-json", () => session.send({ do: "trace" }) || toast("Not connected right now."));
+    choose("export-json", () => session.send({ do: "export" }) || toast("Not connected right now."));
     choose("export-png", () => view().frame && savePicture(view()));
     choose("export-gif", () => saveAnimation(view()));
     choose("export-link", () => session.setup && copyLink(`${location.origin}/#${session.link}`));
@@ -35,8 +35,8 @@ export class Export extends Panel {
   }
 }
 
-export function saveTrace({ name, trace }) {
-  save(new Blob([JSON.stringify(trace)], { type: "application/json" }), String(name));
+export function saveSteps({ name, content }) {
+  save(new Blob([JSON.stringify(content)], { type: "application/json" }), String(name));
 }
 
 function saveAnimation(view) {
@@ -94,8 +94,8 @@ function savePicture(view) {
 }
 
 function about({ setup, world, step }) {
-  const memory = setup.memory === null ? "unlimited memory" : `memory of about ${setup.memory} steps`;
-  const parts = [world.title, setup.features, setup.model, `noise ${setup.noise}`, memory, `seed ${setup.seed}`, `step ${step}`];
+  const task = setup.may_change ? "the task may change" : "the task stays";
+  const parts = [world.title, setup.features, setup.model, `noise ${setup.noise}`, task, `seed ${setup.seed}`, `step ${step}`];
   return parts.join(" · ");
 }
 

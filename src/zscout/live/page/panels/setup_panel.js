@@ -5,6 +5,9 @@ import { MOST_SEED } from "../run/link.js";
 import { canStayUp, hasNetwork, unfit } from "../run/session.js";
 import { toast } from "./toasts.js";
 
+const TESTS = "A test after each reward. When it finds a change, only the rewards since then count.";
+const LATE = "Thumbs come too late to test for a change. If you change your mind, reset.";
+
 export class SetupPanel extends Panel {
   constructor(session) {
     super("setup");
@@ -18,8 +21,9 @@ export class SetupPanel extends Panel {
     choose("choose-model", (model) => ({ model, features: featuresWith(model, session) }));
     choose("choose-method", (name) => ({ methods: [name, session.setup.methods[1]].filter(Boolean) }));
     choose("choose-second", (name) => ({ methods: [session.setup.methods[0], name].filter(Boolean) }));
-    choose("memory", (steps) => ({ memory: steps === "" ? null : Number(steps) }));
-    byId("upright").addEventListener("change", ({ target }) => session.begin({ upright: target.checked }));
+    const check = (id, part) => byId(id).addEventListener("change", ({ target }) => session.begin({ [part]: target.checked }));
+    check("may-change", "may_change");
+    check("upright", "upright");
     byId("seed").addEventListener("change", (event) => this.#seed(event.target));
     const sendNoise = seldom((value) => session.hidden && session.send({ do: "noise", value }));
     byId("noise").addEventListener("input", ({ target }) => {
@@ -61,7 +65,7 @@ export class SetupPanel extends Panel {
     fill("choose-method", methods, setup.methods[0]);
     const others = methods.filter(({ value }) => value !== setup.methods[0]);
     fill("choose-second", [{ value: "", title: "Nothing" }, ...others], setup.methods[1] ?? "");
-    this.#memory(setup.memory);
+    byId("may-change").checked = setup.may_change;
     show(byId("upright-choice"), world.kind === "stage");
     byId("upright").checked = setup.upright;
     byId("upright").disabled = !canStayUp(setup, world);
@@ -69,13 +73,6 @@ export class SetupPanel extends Panel {
     this.#noiseText(setup.noise);
     if (document.activeElement !== byId("seed")) byId("seed").value = setup.seed;
     this.#about(view);
-  }
-
-  #memory(memory) {
-    const select = byId("memory");
-    const value = String(memory ?? "");
-    if (![...select.options].some((option) => option.value === value)) select.add(new Option(`About ${value} steps`, value));
-    select.value = value;
   }
 
   #about({ setup, hello, world }) {
@@ -88,10 +85,12 @@ export class SetupPanel extends Panel {
     write(byId("about-second"), setup.methods[1] ? of(hello.methods, setup.methods[1]) : second);
     const person = setup.who === "person";
     write(byId("about-noise"), person ? "No noise is added to your answers." : "Standard deviation of each reward. Applies at once.");
-    const keeps = setup.memory === null;
-    write(byId("about-memory"), keeps ? "Best if the reward does not change." : "Old rewards fade, so it adapts when the reward changes.");
+    write(byId("about-may-change"), late({ setup, world }) ? LATE : setup.may_change ? TESTS : "Best if the reward does not change.");
   }
 }
+
+/** Whether rewards come too late for the test: thumbs are about many steps. */
+const late = ({ setup, world }) => setup.who === "person" && world.kind === "stage";
 
 /** The features for a model: a network needs those it was trained on, and the page says if that changes them. */
 function featuresWith(model, { hello, setup }) {

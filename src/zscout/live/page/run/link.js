@@ -30,7 +30,7 @@ export function encodeSetup(setup, table) {
   const parts = new URLSearchParams({ world: setup.world, features: setup.features, model: setup.model, who: setup.who });
   parts.set("methods", setup.methods.join(","));
   parts.set("noise", setup.noise);
-  parts.set("memory", setup.memory ?? "");
+  parts.set("may_change", setup.may_change ? "1" : "0");
   parts.set("seed", setup.seed);
   if (setup.upright) parts.set("upright", "1");
   if (setup.who === "person") {
@@ -67,7 +67,7 @@ export function decodeSetup(hash, hello) {
   take("model", oneOf(hello.models.map((m) => m.name)));
   take("who", oneOf(["hidden", "person"]));
   take("noise", number(0, 5, false));
-  take("memory", (text) => (text === "" ? null : number(5, 10000, true)(text)));
+  take("may_change", flag);
   take("seed", number(0, MOST_SEED, true));
   take("silence", oneOf(["nothing", "zero"]));
   take("upright", flag);

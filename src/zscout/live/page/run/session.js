@@ -63,13 +63,13 @@ export class Session {
     }
   }
 
-  /** Another kind of world has its own defaults: a body needs less noise and a longer memory than a map. */
+  /** Another kind of world has its own defaults: a body needs less noise than a map. */
   #usual(name) {
     const [before, next] = [this.world, this.worlds?.get(name)];
     if (!before || !next || before.kind === next.kind) return {};
-    const { noise, memory, wait, silence } = { ...this.hello.defaults, ...next.usual };
+    const { noise, wait, silence } = { ...this.hello.defaults, ...next.usual };
     this.pace = null;
-    return { noise, memory, wait, silence };
+    return { noise, wait, silence };
   }
 
   #beginFromHash() {

@@ -59,7 +59,7 @@ const CURVES = [
   },
   {
     name: "eigen", title: "Uncertainty left",
-    about: "Eigenvalues of V⁻¹, log scale. Lower: it knows more.", fades: " Old rewards fade, so they grow back.",
+    about: "Eigenvalues of V⁻¹, log scale. Lower: it knows more.",
     of: (s) => s.eigen[0], text: (x) => plain(x), draw: eigenChart,
   },
 ];
@@ -94,11 +94,10 @@ export class Curves {
   }
 
   #arrange(view) {
-    const fades = view.setup.memory !== null;
     const curves = curvesFor(view);
     const shown = curves.map(({ about }) => about).join();
-    if (fades === this.fades && shown === this.shown) return;
-    Object.assign(this, { fades, shown });
+    if (shown === this.shown) return;
+    this.shown = shown;
     this.figures.forEach((figure) => figure.screen.close());
     byId("curves").replaceChildren();
     this.figures = curves.map((curve) => this.#figure(curve));
@@ -108,7 +107,7 @@ export class Curves {
   #figure(curve) {
     const element = byId("curve-template").content.cloneNode(true).firstElementChild;
     write(element.querySelector("h3"), curve.title);
-    write(element.querySelector("p"), curve.about + (this.fades ? curve.fades ?? "" : ""));
+    write(element.querySelector("p"), curve.about);
     byId("curves").append(element);
     const canvas = element.querySelector("canvas");
     canvas.id = `curve-${curve.name}`;

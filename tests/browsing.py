@@ -51,10 +51,15 @@ class Visitor:
         self._world = ""
         self._frames: dict[int, list[Any]] = {}  # by step: every frame of the run that was received
         page.context.set_default_timeout(1000 * PATIENCE)
-        page.on("console", lambda said: self.wrong.append(said.text) if said.type in ("error", "warning") else None)
+        page.on("console", lambda said: self._said(said.type, said.text))
         page.on("pageerror", lambda error: self.wrong.append(str(error)))
         page.on("request", lambda request: self._outside(request.url))
         page.on("websocket", self._listen)
+
+    def _said(self, kind: str, text: str) -> None:
+        # The server closes a spare connection that sent nothing for ten seconds; the browser may be about to use it.
+        if kind in ("error", "warning") and "net::ERR_SOCKET_NOT_CONNECTED" not in text:
+            self.wrong.append(text)
 
     def _outside(self, address: str) -> None:
         parts = urlsplit(address)
